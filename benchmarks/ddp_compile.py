@@ -10,9 +10,7 @@ of the rank that waits least, the communication in the profiled steps and how mu
 """
 
 import argparse
-import os
 import statistics
-import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,10 +22,10 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.slow_rank import profiled
-from benchmarks.trainings import SMALL_UNET, UNET, measurement_of
+from benchmarks.trainings import SMALL_UNET, UNET, joined, measurement_of
 from gpu_report.measure.profiling import Stepper
 from gpu_report.measure.training import Training, build_training, prepare
-from gpu_report.measure.world import ALONE, World, join, leave
+from gpu_report.measure.world import ALONE, World, leave
 from gpu_report.workloads.protocol import load_workload
 
 WARM_UP_STEPS: Final = 3
@@ -119,15 +117,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20, help="timed in each round")
     asked = parser.parse_args()
-    if "LOCAL_RANK" not in os.environ:
-        sys.exit("start it with: torchrun --nproc-per-node 2 -m benchmarks.ddp_compile")
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    torch.set_num_threads(1)
-    device = torch.device("cpu")
-    if asked.device == "cuda":
-        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-        torch.cuda.set_device(device)
-    world = join(device, expected=int(os.environ["WORLD_SIZE"]), patience_s=PATIENCE_S)
+    world, device = joined("ddp_compile", asked.device, patience_s=PATIENCE_S)
     ways = arms(asked.options, steps=asked.steps)
     if world.rank == 0:
         print(f"{world.size} ranks on {asked.device}, {asked.precision}, {asked.options}, {asked.rounds} rounds")

@@ -13,10 +13,8 @@ then is another question.
 """
 
 import argparse
-import os
 import random
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -25,11 +23,11 @@ from typing import Any, Final
 
 import torch
 
-from benchmarks.trainings import LSTM, SMALL_UNET, UNET, measurement_of
+from benchmarks.trainings import LSTM, SMALL_UNET, UNET, joined, measurement_of
 from gpu_report.measure.profiling import Stepper, profile_training
 from gpu_report.measure.run import LEAST_WARM_UP_STEPS, MOST_LIGHT_PROFILES, MOST_WARM_UP_STEPS, trace_name
 from gpu_report.measure.training import Training, build_training, prepare
-from gpu_report.measure.world import World, join, leave
+from gpu_report.measure.world import World, leave
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.ranks import RANKS, SLOW_FROM, most_awaited, slow_rank, tabulate_ranks
 from gpu_report.traces.tables import read_exchange
@@ -126,15 +124,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=9, help="profiled in each run")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    if "LOCAL_RANK" not in os.environ:
-        sys.exit("start it with: torchrun --nproc-per-node 2 -m benchmarks.slow_rank")
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    torch.set_num_threads(1)
-    device = torch.device("cpu")
-    if options.device == "cuda":
-        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-        torch.cuda.set_device(device)
-    world = join(device, expected=int(os.environ["WORLD_SIZE"]), patience_s=PATIENCE_S)
+    world, device = joined("slow_rank", options.device, patience_s=PATIENCE_S)
     chosen = random.Random(options.seed)  # the same in every rank
     runs = [chosen.randrange(world.size) for _ in range(options.runs)] + [None] * options.runs
     chosen.shuffle(runs)

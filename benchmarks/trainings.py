@@ -1,10 +1,13 @@
 """The trainings that the benchmarks measure: the sources' own sizes on an accelerator, a few steps of them on a CPU."""
 
+import os
+import sys
 from typing import Any, Final
 
 import torch
 
 from gpu_report.measure.training import Training, build_training, prepare
+from gpu_report.measure.world import World, join
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.study.study import Measurement, Protocol, Workload
 from gpu_report.study.variant import Variant
@@ -52,3 +55,16 @@ def prepared_training(measurement: Measurement) -> Training:
     )
     prepare(training)
     return training
+
+
+def joined(benchmark: str, device: str, *, patience_s: float) -> tuple[World, torch.device]:
+    """The ranks that torchrun has started, of which this process is one with one thread, and the device of this one."""
+    if "LOCAL_RANK" not in os.environ:
+        sys.exit(f"start it with: torchrun --nproc-per-node 2 -m benchmarks.{benchmark}")
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    torch.set_num_threads(1)
+    of_rank = torch.device("cpu")
+    if device == "cuda":
+        of_rank = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(of_rank)
+    return join(of_rank, expected=int(os.environ["WORLD_SIZE"]), patience_s=patience_s), of_rank

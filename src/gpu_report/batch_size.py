@@ -209,7 +209,7 @@ class BatchSizes:
     @property
     def largest(self) -> Probe:
         """The largest that fits, and within 2 % the largest there is where `is_resolved`."""
-        return max(_fitting(self.probes), key=lambda each: each.samples)
+        return max(_fitting(self.probes), key=_samples)
 
     @property
     def smallest_too_large(self) -> Probe | None:

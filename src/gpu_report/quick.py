@@ -148,10 +148,17 @@ def profile(
         WorkloadError: the data set of a name cannot be read, or holds less than a batch.
     """
     began_s = time.monotonic()
-    of_model = {"batch": batch, "step": step, "loss": loss, "optimizer": optimizer, "loader": loader}
-    of_name = {"dataset": dataset, "batch_size": batch_size, "size": size, "precision": precision, "workers": workers}
+    of_model: dict[str, Any] = {"batch": batch, "step": step, "loss": loss, "optimizer": optimizer, "loader": loader}
+    of_name: dict[str, Any] = {
+        "dataset": dataset,
+        "batch_size": batch_size,
+        "size": size,
+        "precision": precision,
+        "workers": workers,
+        "epochs": epochs,
+    }
     is_name = isinstance(model, str)
-    others = of_model if is_name else {**of_name, "epochs": epochs}
+    others = of_model if is_name else of_name
     if unused := [name for name, value in others.items() if value is not None]:
         given = f"beside the name {model!r}" if is_name else "without the name of a built-in workload"
         raise ProfileError(
@@ -159,30 +166,9 @@ def profile(
             + ("a torch.nn.Module as model" if is_name else 'a name, as in profile("resnet18", batch_size=64)')
         )
     if isinstance(model, str):
-        measured = measure_built_in(
-            model,
-            dataset=dataset,
-            batch_size=batch_size,
-            size=size,
-            precision=precision,
-            workers=workers,
-            epochs=epochs,
-            device=device,
-            began_s=began_s,
-            seconds=seconds,
-        )
+        measured = measure_built_in(model, **of_name, device=device, began_s=began_s, seconds=seconds)
     else:
-        measured = measure_own_step(
-            model,
-            batch,
-            step=step,
-            loss=loss,
-            optimizer=optimizer,
-            loader=loader,
-            device_name=device,
-            began_s=began_s,
-            seconds=seconds,
-        )
+        measured = measure_own_step(model, **of_model, device_name=device, began_s=began_s, seconds=seconds)
     within = f"{seconds:g} s" if epochs is None else f"{seconds:g} s and epochs={epochs}"
     needed_s = math.ceil(_NEEDED_STEPS * measured.step_ms / 1e3 + _READING_S)
     longer = f"seconds={max(needed_s, math.ceil(2 * seconds))}" + ("" if epochs is None else " and without epochs")

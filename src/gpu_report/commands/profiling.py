@@ -2,7 +2,6 @@
 
 import sys
 from argparse import Namespace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ def profile_model(arguments: Namespace) -> None:
         MachineError: PyTorch or the device is not present.
     """
     require_pytorch()
+    from gpu_report.measure.own_step import named_function
     from gpu_report.quick import profile
 
     sys.path.insert(0, str(Path.cwd()))
@@ -31,7 +31,7 @@ def profile_model(arguments: Namespace) -> None:
     found = profile(
         _built(arguments.model) if is_own else arguments.model,
         _built(arguments.batch) if arguments.batch else None,
-        loss=_named(arguments.loss) if arguments.loss else None,
+        loss=named_function(arguments.loss) if arguments.loss else None,
         **{name: getattr(arguments, name) for name in OF_BUILT_IN},
         device=arguments.device,
         seconds=arguments.seconds,
@@ -48,27 +48,10 @@ def _built(name: str) -> Any:
     Raises:
         ProfileError: there is no such function, or it raises.
     """
-    from gpu_report.measure.own_step import in_one_line
+    from gpu_report.measure.own_step import in_one_line, named_function
 
-    function = _named(name)
+    function = named_function(name)
     try:
         return function()
     except Exception as error:
         raise ProfileError(f"{name}: it raised {in_one_line(error)}; expected what it is to build") from error
-
-
-def _named(name: str) -> Any:
-    from gpu_report.measure.own_step import in_one_line
-
-    module_name, _, function_name = name.partition(":")
-    try:
-        function = getattr(import_module(module_name), function_name, None) if function_name else None
-    except (ModuleNotFoundError, ValueError) as error:
-        raise ProfileError(f"{name}: cannot import {module_name!r}: {error}; run this in its folder") from error
-    except Exception as error:
-        raise ProfileError(f"{name}: importing {module_name!r} raised {in_one_line(error)}; repair it") from error
-    if not callable(function):
-        raise ProfileError(
-            f"{name}: there is no such function; expected module:function, for instance train:build_model"
-        )
-    return function

@@ -148,9 +148,7 @@ class _Watched:
         passed = duration(time.monotonic() - self._began_s).plain()
         lines = []
         if self._samples:
-            names = dict.fromkeys(name for each in self._samples for name in each if name in _MEANS)
-            means = {name: statistics.fmean(each[name] for each in self._samples if name in each) for name in names}
-            lines.append(f"gpu-report: ran for {passed}; on average {_of_machine(means)}")
+            lines.append(f"gpu-report: ran for {passed}; on average {_of_machine(_means(self._samples))}")
         if read_counts(self._counts_file) is None:
             lines.append(
                 "gpu-report: insufficient data: no step was seen; to see what limits the script, import gpu_report and "
@@ -194,7 +192,10 @@ class _Watched:
         return max(readings, key=lambda values: values.get("memory_used_mib", 0.0), default={})
 
 
-_MEANS: Final = ("utilisation_percent", "memory_used_mib", "power_w", "cpu_percent", "resident_mib")
+def _means(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Of each value over the samples that have it."""
+    names = dict.fromkeys(name for each in samples for name in each)
+    return {name: statistics.fmean(each[name] for each in samples if name in each) for name in names}
 
 
 def _of_loop(found: Mapping[str, float]) -> str:
@@ -283,8 +284,7 @@ class _PlainLines:
         if time.monotonic() < self._due_s:
             return
         self._due_s = time.monotonic() + self._interval_s
-        names = dict.fromkeys(name for each in self._samples for name in each)
-        means = {name: statistics.fmean(each[name] for each in self._samples if name in each) for name in names}
+        means = _means(self._samples)
         self._samples.clear()
         _write(f"gpu-report: {_of_loop(means)}; {_of_machine(means)}\n")
 

@@ -9,7 +9,6 @@ The process has ended when the result is here, so none of its memory, on the hos
 import math
 import os
 import pickle
-import pkgutil
 import signal
 import sys
 import threading
@@ -35,7 +34,7 @@ from gpu_report.measure.memory import MemoryMeter
 from gpu_report.measure.named_step import built_in_step
 from gpu_report.measure.nested import mapped, tensors_of
 from gpu_report.measure.own_run import Measured, OwnRun
-from gpu_report.measure.own_step import OwnStep, Step, chosen_device, require_parts
+from gpu_report.measure.own_step import OwnStep, Step, chosen_device, named_function, require_parts
 from gpu_report.measure.processes import SERVER_GONE, be_killed_before_others, end_with_parent, fresh_processes
 from gpu_report.measure.restoring import left_as_found
 from gpu_report.measure.run import PATIENCE_S, Stopped
@@ -333,17 +332,7 @@ def _batch(training: OwnTraining) -> Any:
 
 
 def _function(name: Factory | None) -> Any:
-    if not isinstance(name, str):
-        return name
-    try:
-        function = pkgutil.resolve_name(name) if ":" in name else None
-    except (ValueError, ImportError, AttributeError) as error:
-        raise ProfileError(f"{name}: {error}; run this in the folder of the module") from error
-    if not callable(function):
-        raise ProfileError(
-            f"{name}: there is no such function; expected module:function, for instance train:build_model"
-        )
-    return function
+    return named_function(name) if isinstance(name, str) else name
 
 
 def _require_options(training: OwnTraining, device: torch.device) -> None:

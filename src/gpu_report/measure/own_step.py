@@ -7,7 +7,9 @@ import copy
 import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from importlib import import_module
+from operator import attrgetter
 from typing import Any, Final, Protocol
 
 import torch
@@ -85,6 +87,29 @@ _ENDED: Final = object()
 def in_one_line(error: BaseException) -> str:
     """An exception of the user's code, by its type and the first line of what it says."""
     return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
+
+
+def named_function(name: str) -> Callable[..., Any]:
+    """The function of this name, `package.module:function`.
+
+    Raises:
+        ProfileError: the module cannot be imported, or has no such function.
+    """
+    module_name, _, function_name = name.partition(":")
+    function = None
+    try:
+        module = import_module(module_name)
+    except (ModuleNotFoundError, ValueError) as error:
+        raise ProfileError(f"{name}: cannot import {module_name!r}: {error}; run this in its folder") from error
+    except Exception as error:
+        raise ProfileError(f"{name}: importing {module_name!r} raised {in_one_line(error)}; repair it") from error
+    with suppress(AttributeError):
+        function = attrgetter(function_name)(module) if function_name else None
+    if not callable(function):
+        raise ProfileError(
+            f"{name}: there is no such function; expected module:function, for instance train:build_model"
+        )
+    return function  # type: ignore[no-any-return]
 
 
 class Step(Protocol):
