@@ -19,8 +19,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import gpu_report
-from gpu_report import watching
-from gpu_report.measure.step_counts import COUNTS_FILE
+from gpu_report.own import watching
+from gpu_report.own.step_counts import COUNTS_FILE
 from gpu_report.printing.number_format import duration, ratio
 from gpu_report.tables.statistics import summarise
 

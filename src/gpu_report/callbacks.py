@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpu_report.errors import ProfileError
-from gpu_report.watching import Step, Watched, step, watch
+from gpu_report.own.watching import Step, Watched, step, watch
 
 _LIGHTNING: Final = ("lightning.pytorch", "pytorch_lightning")
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from gpu_report import compare_options, find_batch_size
-from gpu_report.measure.own_process import OwnResult, OwnTraining, train_in_fresh_process
 from gpu_report.measure.run import Stopped
-from tests.unit.measure import own_model
+from gpu_report.own.process import OwnResult, OwnTraining, train_in_fresh_process
+from tests.unit.own import own_model
 
 LIMIT_GIB = 2.0
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import gpu_report
-from gpu_report.measure import step_watch
+from gpu_report.own import step_watch
 
 
 def test_kernels_limit_a_large_step_and_the_device_is_waited_for_at_blocks_alone(

@@ -16,8 +16,8 @@ def find_own_batch_size(arguments: Namespace) -> None:
         MachineError: PyTorch is not installed.
     """
     require_pytorch()
-    from gpu_report.batch_size import find_batch_size
-    from gpu_report.measure.own_process import is_built_in
+    from gpu_report.own.batch_size import find_batch_size
+    from gpu_report.own.process import is_built_in
 
     if is_built_in(arguments.model) == (arguments.batch is not None):
         raise ProfileError(

@@ -21,8 +21,8 @@ def profile_model(arguments: Namespace) -> None:
         MachineError: PyTorch or the device is not present.
     """
     require_pytorch()
-    from gpu_report.measure.own_step import named_function
-    from gpu_report.quick import profile
+    from gpu_report.own.quick import profile
+    from gpu_report.own.step import named_function
 
     sys.path.insert(0, str(Path.cwd()))
     is_own = ":" in arguments.model
@@ -48,7 +48,7 @@ def _built(name: str) -> Any:
     Raises:
         ProfileError: there is no such function, or it raises.
     """
-    from gpu_report.measure.own_step import in_one_line, named_function
+    from gpu_report.own.step import in_one_line, named_function
 
     function = named_function(name)
     try:

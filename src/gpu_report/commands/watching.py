@@ -23,8 +23,8 @@ from typing import Final
 import psutil
 
 from gpu_report.errors import ProfileError
-from gpu_report.measure.step_counts import COUNTS_FILE, LINE_TO_ADD, StepCounts, StepRates, rates, read_counts
 from gpu_report.measure.telemetry import Device, nvidia_devices
+from gpu_report.own.step_counts import COUNTS_FILE, LINE_TO_ADD, StepCounts, StepRates, rates, read_counts
 from gpu_report.printing.number_format import duration, memory, percent, quantity, share, throughput
 
 _SAMPLE_S: Final = 1.0

@@ -23,7 +23,7 @@ import gpu_report
 from gpu_report import profile
 from gpu_report.cli import main
 from gpu_report.errors import FileWriteError, ProfileError
-from gpu_report.measure import own_run
+from gpu_report.own import run
 from gpu_report.printing.number_format import duration
 from gpu_report.records import record
 from gpu_report.traces.tables import TRACE_TABLES
@@ -35,8 +35,8 @@ X, Y = torch.randn(8, 4), torch.randint(0, 3, (8,))
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenth of a second is enough here, and so are profiled steps that other tests beside this one have slowed."""
     monkeypatch.setattr(record, "MOST_SLOWED", 100.0)
-    monkeypatch.setattr(own_run, "_BLOCK_S", 0.01)
-    monkeypatch.setattr(own_run, "_BLOCKS", replace(own_run._BLOCKS, timed_seconds=0.1))
+    monkeypatch.setattr(run, "_BLOCK_S", 0.01)
+    monkeypatch.setattr(run, "_BLOCKS", replace(run._BLOCKS, timed_seconds=0.1))
 
 
 class Classifier(nn.Module):
@@ -289,7 +289,9 @@ class Remembering(Classifier):
         self.outputs: list[Tensor] = []
 
     def forward(self, inputs: Tensor) -> Tensor:
-        self.outputs.append(torch.ones(2**20))
+        kept = torch.empty(2**23 + 1)  # over 32 MiB, which malloc never takes from what earlier tests have freed
+        kept[: 2**19] = 1
+        self.outputs.append(kept)
         return super().forward(inputs)
 
 

@@ -10,13 +10,13 @@ import torch
 
 from gpu_report import compare_options
 from gpu_report.errors import ProfileError
-from gpu_report.measure.own_process import OwnResult, OwnTraining, train_in_fresh_process
 from gpu_report.measure.run import Stopped
-from gpu_report.option_gains import OptionGains, _measured
-from tests.unit.measure import own_model
-from tests.unit.test_batch_size import measured
+from gpu_report.own.option_gains import OptionGains, _measured
+from gpu_report.own.process import OwnResult, OwnTraining, train_in_fresh_process
+from tests.unit.own import own_model
+from tests.unit.own.test_batch_size import measured
 
-MODULE = "tests.unit.measure.own_model"
+MODULE = "tests.unit.own.own_model"
 
 
 def test_fresh_processes_give_gains_individually_and_cumulatively(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 
 from gpu_report import find_batch_size
-from gpu_report.batch_size import MOST_PROBES, BatchSizes, Probe, next_samples
 from gpu_report.cli import main
 from gpu_report.errors import ProfileError
-from gpu_report.measure.own_process import OwnResult, OwnTraining, train_in_fresh_process
-from gpu_report.measure.own_run import Measured
 from gpu_report.measure.run import Stopped
-from tests.unit.measure import own_model
+from gpu_report.own.batch_size import MOST_PROBES, BatchSizes, Probe, next_samples
+from gpu_report.own.process import OwnResult, OwnTraining, train_in_fresh_process
+from gpu_report.own.run import Measured
+from tests.unit.own import own_model
 
-MODULE = "tests.unit.measure.own_model"
+MODULE = "tests.unit.own.own_model"
 LIMIT_GIB = 0.9
 
 

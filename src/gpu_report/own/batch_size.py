@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gpu_report.errors import ProfileError
-from gpu_report.measure.own_process import (
+from gpu_report.measure.run import PATIENCE_S, Stopped
+from gpu_report.own.process import (
     Factory,
     OwnResult,
     OwnTraining,
@@ -20,7 +21,6 @@ from gpu_report.measure.own_process import (
     require_positive,
     train_in_fresh_process,
 )
-from gpu_report.measure.run import PATIENCE_S, Stopped
 from gpu_report.printing.number_format import count, memory, share, throughput
 from gpu_report.printing.terminal import clean, say
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from gpu_report.errors import ProfileError
-from gpu_report.measure.own_process import OwnResult, OwnTraining, train_in_fresh_process, train_in_this_process
 from gpu_report.measure.run import Stopped
-from tests.unit.measure import own_model
+from gpu_report.own.process import OwnResult, OwnTraining, train_in_fresh_process, train_in_this_process
+from tests.unit.own import own_model
 
-MODULE = "tests.unit.measure.own_model"
+MODULE = "tests.unit.own.own_model"
 TRAINING = OwnTraining(
     build=own_model.build, make_batch=own_model.make_batch, samples=4, device="cpu", memory_limit_mib=2000, seconds=0.5
 )

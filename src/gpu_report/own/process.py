@@ -31,20 +31,20 @@ from gpu_report.measure.arithmetic import set_up_arithmetic, why_not_computed
 from gpu_report.measure.building import checkpoint_blocks, rebuilt, why_not_applied
 from gpu_report.measure.failures import available_mib, classify, read_oom_kills
 from gpu_report.measure.memory import MemoryMeter
-from gpu_report.measure.named_step import built_in_step
 from gpu_report.measure.nested import mapped, tensors_of
-from gpu_report.measure.own_run import Measured, OwnRun
-from gpu_report.measure.own_step import OwnStep, Step, chosen_device, named_function, require_parts
 from gpu_report.measure.processes import SERVER_GONE, be_killed_before_others, end_with_parent, fresh_processes
-from gpu_report.measure.restoring import left_as_found
 from gpu_report.measure.run import PATIENCE_S, Stopped
+from gpu_report.own.named_step import built_in_step
+from gpu_report.own.restoring import left_as_found
+from gpu_report.own.run import Measured, OwnRun
+from gpu_report.own.step import OwnStep, Step, chosen_device, named_function, require_parts
 from gpu_report.study.options import NO_OPTIONS, SEPARATOR
 from gpu_report.workloads.protocol import WorkloadError
 
 Factory = Callable[..., Any] | str
 """A function of a module, or its name as `package.module:function`."""
 
-_PRELOADED: Final = ("gpu_report.measure.own_process", "torch._dynamo")
+_PRELOADED: Final = ("gpu_report.own.process", "torch._dynamo")
 _MIB: Final = 2**20
 _FAR_OVER: Final = 2
 _POLL_S: Final = 0.01

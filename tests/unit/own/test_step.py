@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from gpu_report.errors import MachineError, ProfileError
 from gpu_report.measure.nested import tensors_of
-from gpu_report.measure.own_step import Loading, OwnStep, chosen_device, on_device, require_parts
+from gpu_report.own.step import Loading, OwnStep, chosen_device, on_device, require_parts
 
 CPU = torch.device("cpu")
 X, Y = torch.randn(6, 3), torch.randn(6, 1)

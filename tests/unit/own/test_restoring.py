@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from gpu_report.errors import ProfileError
-from gpu_report.measure.restoring import ambient_state, left_as_found, memory_peak_as_found, modules_as_found
+from gpu_report.own.restoring import ambient_state, left_as_found, memory_peak_as_found, modules_as_found
 
 CPU = torch.device("cpu")
 

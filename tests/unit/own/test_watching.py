@@ -16,11 +16,10 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 import gpu_report
-from gpu_report import quick, watching
 from gpu_report.errors import ProfileError
-from gpu_report.measure import own_run, step_watch
+from gpu_report.own import quick, run, step_watch, watching
+from gpu_report.own.watching import Watched
 from gpu_report.records import record
-from gpu_report.watching import Watched
 
 X = torch.randn(8, 64)
 
@@ -28,7 +27,7 @@ X = torch.randn(8, 64)
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record, "MOST_SLOWED", 100.0)
-    monkeypatch.setattr(own_run, "_BLOCK_S", 0.01)
+    monkeypatch.setattr(run, "_BLOCK_S", 0.01)
 
 
 class Slow(Dataset[Tensor]):
@@ -182,7 +181,7 @@ def test_a_pause_between_steps_is_no_wait_for_data(
 
 
 def test_a_long_training_keeps_few_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_run, "_BLOCK_S", 1e-4)
+    monkeypatch.setattr(run, "_BLOCK_S", 1e-4)
     with gpu_report.watch() as watched:
         for _ in range(2000):
             with gpu_report.step():

@@ -21,7 +21,13 @@ from torch.profiler import record_function
 
 from gpu_report.errors import GpuReportError, ProfileError
 from gpu_report.measure.memory import MemoryMeter
-from gpu_report.measure.own_step import (
+from gpu_report.measure.profiling import LIGHT, record_trace
+from gpu_report.measure.run import MOST_LIGHT_PROFILES, profiler_warm_up_steps, trace_name
+from gpu_report.measure.timing import synchronize
+from gpu_report.measure.training import is_enough, warm_up
+from gpu_report.measure.world import ALONE
+from gpu_report.own.restoring import ambient_state, left_as_found, require_same_state
+from gpu_report.own.step import (
     LossFunction,
     OwnCall,
     OwnStep,
@@ -30,12 +36,6 @@ from gpu_report.measure.own_step import (
     in_one_line,
     require_parts,
 )
-from gpu_report.measure.profiling import LIGHT, record_trace
-from gpu_report.measure.restoring import ambient_state, left_as_found, require_same_state
-from gpu_report.measure.run import MOST_LIGHT_PROFILES, profiler_warm_up_steps, trace_name
-from gpu_report.measure.timing import synchronize
-from gpu_report.measure.training import is_enough, warm_up
-from gpu_report.measure.world import ALONE
 from gpu_report.records.record import MemoryKind, is_as_timed
 from gpu_report.study.study import Protocol
 from gpu_report.workloads.protocol import Phase

@@ -28,9 +28,9 @@ from gpu_report.findings.phrases import CPU, device_in_words
 from gpu_report.findings.rule import HALF
 from gpu_report.findings.rules.trace import PARTS_IN_WORDS, parts_of
 from gpu_report.glossary import device_words
-from gpu_report.measure.named_step import measure_built_in
-from gpu_report.measure.own_run import Measured, measure_own_step
 from gpu_report.measure.run import trace_name
+from gpu_report.own.named_step import measure_built_in
+from gpu_report.own.run import Measured, measure_own_step
 from gpu_report.printing.number_format import count, counted, duration, memory, quantity, ratio, share
 from gpu_report.printing.terminal import clean, say
 from gpu_report.storage.files import write_bytes_atomically, write_text_atomically
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
-    from gpu_report.measure.own_step import LossFunction
+    from gpu_report.own.step import LossFunction
 
 _WIDTH: Final = 100
 _INDENT: Final = 9

@@ -18,13 +18,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import GpuReportError, ProfileError
-from gpu_report.measure.step_counts import LINE_TO_ADD, CountsWriter, StepCounts, rates
-from gpu_report.measure.step_watch import BLOCKS_BEFORE_PROFILE, FIRST_STEPS, PROFILED_STEPS, StepWatch, rank
+from gpu_report.own.step_counts import LINE_TO_ADD, CountsWriter, StepCounts, rates
+from gpu_report.own.step_watch import BLOCKS_BEFORE_PROFILE, FIRST_STEPS, PROFILED_STEPS, StepWatch, rank
 from gpu_report.printing.number_format import counted, duration, share
 from gpu_report.printing.terminal import clean, say
 
 if TYPE_CHECKING:
-    from gpu_report.quick import Profile
+    from gpu_report.own.quick import Profile
 
 _NO_STEP: Final = f"insufficient data: no step was seen; put `{LINE_TO_ADD}` around each training step"
 _WAIT: Final = "input wait"
@@ -196,7 +196,7 @@ def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
     measured = step_watch.finish()
     if measured is None:
         return None, [_NO_STEP]
-    from gpu_report.quick import analysed, paragraph
+    from gpu_report.own.quick import analysed, paragraph
 
     needed = FIRST_STEPS + measured.block_steps * BLOCKS_BEFORE_PROFILE + PROFILED_STEPS + 1
     too_few = (

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import ProfileError
-from gpu_report.measure.own_process import (
+from gpu_report.measure.run import Stopped
+from gpu_report.own.process import (
     Factory,
     OwnResult,
     OwnTraining,
@@ -24,7 +25,6 @@ from gpu_report.measure.own_process import (
     train_in_fresh_process,
     train_in_this_process,
 )
-from gpu_report.measure.run import Stopped
 from gpu_report.printing.number_format import exact, ratio, throughput
 from gpu_report.printing.terminal import clean, say
 from gpu_report.study.options import OPTIONS

@@ -1,6 +1,6 @@
 """Measuring the steps of a training loop that is not ours, as they come: timed blocks, up to three profiles among them.
 
-begin, end of each step -> the first steps say how many a block has -> blocks, by the rules of `own_run` -> a light
+begin, end of each step -> the first steps say how many a block has -> blocks, by the rules of `run` -> a light
 profile of a few steps -> blocks to the end -> Measured
 
 The time between the end of a step and the beginning of the next is the wait for data. The device is waited for where a
@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from gpu_report.errors import GpuReportError
-from gpu_report.measure.step_counts import StepCounts
+from gpu_report.own.step_counts import StepCounts
 
 if TYPE_CHECKING:
     from gpu_report.measure.memory import MemoryMeter
-    from gpu_report.measure.own_run import Measured
+    from gpu_report.own.run import Measured
 
 FIRST_STEPS: Final = 4
 """Of which the fastest says how many steps a block has; the first of all compiles, allocates, and no wait is known."""
@@ -149,7 +149,7 @@ class StepWatch:
         if not self.steps:
             return None
         self._tick()
-        from gpu_report.measure.own_run import Measured, first_timed
+        from gpu_report.own.run import Measured, first_timed
 
         blocks = self._blocks or _Blocks(min(self._first_s[1:] or self._first_s, default=0.0))
         first, has_settled = first_timed(blocks.times_s)
@@ -236,7 +236,7 @@ class _Blocks:
     """Steps between two waits for the device, one block after the other: each with its time, wait and memory."""
 
     def __init__(self, step_s: float) -> None:
-        from gpu_report.measure.own_run import steps_of_block
+        from gpu_report.own.run import steps_of_block
 
         self.step_s = step_s
         self.steps = steps_of_block(step_s * 1e3)

@@ -13,11 +13,11 @@ import torch
 
 from gpu_report.errors import ConfigError, MachineError, ProfileError
 from gpu_report.measure.arithmetic import why_not_computed
-from gpu_report.measure.own_run import Measured, OwnRun, deadline
-from gpu_report.measure.own_step import Loading
-from gpu_report.measure.restoring import left_as_found
 from gpu_report.measure.threads import training_threads
 from gpu_report.measure.training import Training, build_training, train_step
+from gpu_report.own.restoring import left_as_found
+from gpu_report.own.run import Measured, OwnRun, deadline
+from gpu_report.own.step import Loading
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.study.machine import device_name
 from gpu_report.study.single import single_study

@@ -9,9 +9,9 @@ import torch
 
 from gpu_report import profile
 from gpu_report.errors import GpuReportError
-from gpu_report.measure import own_run
-from gpu_report.measure.named_step import StudyStep
 from gpu_report.measure.training import build_training, train_epoch
+from gpu_report.own import run
+from gpu_report.own.named_step import StudyStep
 from gpu_report.records import record
 from gpu_report.study.single import single_study
 from gpu_report.workloads.protocol import load_workload
@@ -42,7 +42,7 @@ def test_a_name_is_profiled_within_an_epoch_and_the_process_is_as_it_was(monkeyp
     monkeypatch.setattr(record, "MOST_SLOWED", 100.0)
     threads = torch.get_num_threads()
     numbers, autotunes = torch.get_rng_state(), torch.backends.cudnn.benchmark
-    monkeypatch.setattr(own_run, "_BLOCKS", replace(own_run._BLOCKS, timed_seconds=0.1))
+    monkeypatch.setattr(run, "_BLOCKS", replace(run._BLOCKS, timed_seconds=0.1))
 
     found = profile("cnn", size="small", batch_size=64, epochs=1)
 
