@@ -3,8 +3,8 @@
 begin, end of each step -> the first steps say how many a block has -> blocks, by the rules of `run` -> a light
 profile of a few steps -> blocks to the end -> Measured
 
-The time between the end of a step and the beginning of the next is the wait for data. The device is waited for where a
-block begins and ends, and in the profiled steps. A pause, such as an evaluation, drops the block that it is in. What
+The time between the end of a step and the beginning of the next is the wait for data. The device is waited for in the
+first steps, where a block begins and ends, and in the profiled steps. A pause, such as an evaluation, drops the block that it is in. What
 torch needs beside itself is imported where the first block begins, outside of what is timed.
 """
 
@@ -127,6 +127,7 @@ class StepWatch:
                 self._begin_profile(self._blocks)
         else:
             assert self._ended_s is not None  # since the step has begun
+            _synchronize(_device_and_memory()[0])
             self._first_s.append(time.perf_counter() - self._ended_s)
             if len(self._first_s) == FIRST_STEPS:
                 self._blocks = _Blocks(min(self._first_s[1:]))

@@ -163,6 +163,23 @@ def test_steps_inside_of_a_step_and_of_another_thread_are_not_counted(capsys: py
     assert "4 steps in other threads or inside a step" in capsys.readouterr().err
 
 
+def test_a_device_that_is_behind_the_host_decides_how_many_steps_a_block_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    queued_s = []
+
+    def wait(_device: torch.device) -> None:
+        time.sleep(sum(queued_s))
+        queued_s.clear()
+
+    monkeypatch.setattr(step_watch, "_synchronize", wait)
+    with gpu_report.watch() as watched:
+        for _ in range(30):
+            with gpu_report.step():
+                queued_s.append(0.011)
+
+    assert watched.profile is not None
+    assert watched.profile.measured.block_steps == 1
+
+
 def test_a_pause_between_steps_is_no_wait_for_data(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
