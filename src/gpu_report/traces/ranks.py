@@ -73,8 +73,9 @@ SLOW_FROM: Final = 0.2
 """Share of a step, the median over steps, that every other rank waits longer than the slow one.
 
 A rank that is late is awaited in each collective that another's compute does not wait for. On two H100 a delay of a
-tenth of the step in one rank of U-Net made 0.24 to 0.33 in 17 runs of nine steps; 14 runs without a delay had 0.01 to
-0.18, since batches were loaded in the training process. Where a step has one collective or two, a tenth is too little.
+tenth of the step in one rank of U-Net made 0.19 to 0.33 in 37 runs of nine steps, and less than 0.2 in two of them; 34
+runs without a delay had 0.00 to 0.18, since batches were loaded in the training process. Where a step has one
+collective or two, a tenth is too little.
 """
 
 LEAST_STEPS: Final = 5
