@@ -34,7 +34,7 @@ def lightning_callback(*, tensorboard: Path | str | None = None) -> Any:
         return next((len(part) for part in parts if getattr(part, "ndim", 0)), None) or None
 
     class GpuReportCallback(base):  # type: ignore[misc,valid-type]
-        steps: WatchedSteps | None = None
+        steps: Any = None  # WatchedSteps, from the first training on
 
         def on_train_start(self, trainer: Any, module: Any) -> None:
             self.steps = WatchedSteps(tensorboard)
@@ -75,7 +75,7 @@ def hugging_face_callback(*, tensorboard: Path | str | None = None) -> Any:
     base = _named("TrainerCallback", "transformers")
 
     class GpuReportCallback(base):  # type: ignore[misc,valid-type]
-        steps: WatchedSteps | None = None
+        steps: Any = None  # WatchedSteps, from the first training on
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
             if self.steps is not None:
