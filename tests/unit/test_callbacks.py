@@ -1,6 +1,7 @@
 """Trainers that own the loop call where steps begin and end; the libraries here are stand-ins with their hooks."""
 
 import sys
+import time
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -9,8 +10,12 @@ import torch
 
 from gpu_report.callbacks import hugging_face_callback, lightning_callback
 from gpu_report.errors import ProfileError
+from gpu_report.own.step_counts import StepCounts
 
 ARGUMENTS = SimpleNamespace(train_batch_size=4, gradient_accumulation_steps=2)
+GOING_ON = SimpleNamespace(should_evaluate=False, should_save=False)
+EVALUATING = SimpleNamespace(should_evaluate=True, should_save=True)
+SHORT_EVALUATION_S = 0.05
 
 
 class Hooks:
@@ -54,13 +59,13 @@ def fit(callback: Any, batches: list[Any], *, error: Exception | None = None) ->
 def train(callback: Any, steps: int) -> None:
     """In the order of transformers' Trainer."""
     callback.on_train_begin(ARGUMENTS, None, None, model=None)
-    callback.on_epoch_begin(ARGUMENTS, None, None)
+    callback.on_epoch_begin(ARGUMENTS, None, GOING_ON)
     for _ in range(steps):
-        callback.on_step_begin(ARGUMENTS, None, None)
-        callback.on_substep_end(ARGUMENTS, None, None)
-        callback.on_optimizer_step(ARGUMENTS, None, None)
-        callback.on_step_end(ARGUMENTS, None, None)
-    callback.on_epoch_end(ARGUMENTS, None, None)
+        callback.on_step_begin(ARGUMENTS, None, GOING_ON)
+        callback.on_substep_end(ARGUMENTS, None, GOING_ON)
+        callback.on_optimizer_step(ARGUMENTS, None, GOING_ON)
+        callback.on_step_end(ARGUMENTS, None, GOING_ON)
+    callback.on_epoch_end(ARGUMENTS, None, GOING_ON)
     callback.on_train_end(ARGUMENTS, None, None)
 
 
@@ -99,10 +104,63 @@ def test_a_step_that_never_ends_is_dropped_and_later_ones_are_counted() -> None:
     for number in range(4):
         callback.on_step_begin(ARGUMENTS, None, None)
         if number != 1:
-            callback.on_step_end(ARGUMENTS, None, None)
+            callback.on_step_end(ARGUMENTS, None, GOING_ON)
     callback.on_train_end(ARGUMENTS, None, None)
 
     assert callback.steps.watched.profile.measured.steps == 3
+
+
+def test_a_short_validation_of_lightning_is_no_wait_for_data() -> None:
+    callback = lightning_callback()
+    callback.on_validation_start(None, None)  # Lightning checks the validation before it trains
+    callback.on_validation_end(None, None)
+    callback.on_train_start(None, None)
+    counts = counts_of(callback)
+    for index in range(20):
+        callback.on_train_batch_start(None, None, torch.zeros(8), index)
+        callback.on_train_batch_end(None, None, None, torch.zeros(8), index)
+        callback.on_validation_start(None, None)
+        time.sleep(SHORT_EVALUATION_S)
+        callback.on_validation_end(None, None)
+    callback.on_train_end(None, None)
+
+    assert counts[-1].steps == 20
+    assert counts[-1].waited_s < 10 * SHORT_EVALUATION_S
+
+
+def test_a_short_evaluation_of_hugging_face_is_no_wait_for_data() -> None:
+    callback = hugging_face_callback()
+    callback.on_train_begin(ARGUMENTS, None, None)
+    counts = counts_of(callback)
+    for _ in range(20):
+        callback.on_step_begin(ARGUMENTS, None, EVALUATING)
+        callback.on_step_end(ARGUMENTS, None, EVALUATING)
+        time.sleep(SHORT_EVALUATION_S)
+        callback.on_evaluate(ARGUMENTS, None, EVALUATING)
+        time.sleep(SHORT_EVALUATION_S)
+        callback.on_save(ARGUMENTS, None, EVALUATING)
+    callback.on_train_end(ARGUMENTS, None, None)
+
+    assert counts[-1].steps == 20
+    assert counts[-1].waited_s < 10 * SHORT_EVALUATION_S
+
+
+def counts_of(callback: Any) -> list[StepCounts]:
+    """Filled while the steps go on and where they end."""
+    counts: list[StepCounts] = []
+    callback.steps.watched._step_watch._listeners = [counts.append]
+    return counts
+
+
+def test_a_training_that_fails_unsaid_prints_its_card_before_the_next(capsys: pytest.CaptureFixture[str]) -> None:
+    callback = hugging_face_callback()
+    callback.on_train_begin(ARGUMENTS, None, None)
+    callback.on_step_begin(ARGUMENTS, None, GOING_ON)
+
+    train(callback, steps=3)
+
+    printed = capsys.readouterr().err
+    assert printed.index("no step was seen") < printed.index("3 steps")
 
 
 def test_a_library_that_is_missing_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from gpu_report.errors import ProfileError
 from gpu_report.measure.probe import require_pytorch
+from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 
 OF_BUILT_IN: Final = ("dataset", "batch_size", "size", "precision", "workers", "epochs")
 """Options for one of ours alone; None where they are not given."""
@@ -28,6 +29,14 @@ def profile_model(arguments: Namespace) -> None:
     is_own = ":" in arguments.model
     if is_own and not arguments.batch:
         raise ProfileError("--batch: none was given; expected module:function, which makes a batch")
+    if not is_own and arguments.model not in BUILT_IN_WORKLOADS:
+        names = [name for name, ours in BUILT_IN_WORKLOADS.items() if not (ours.reads_image_files or ours.loops)]
+        raise ProfileError(
+            f"MODEL: {arguments.model!r} is no built-in workload; expected a function of yours that builds the model, "
+            f"for instance train:build_model, or one of {', '.join(names)}"
+        )
+    if not is_own and arguments.batch_size is None:
+        raise ProfileError(f"--batch-size: missing; {arguments.model} needs it, for instance --batch-size 16")
     found = profile(
         _built(arguments.model) if is_own else arguments.model,
         _built(arguments.batch) if arguments.batch else None,

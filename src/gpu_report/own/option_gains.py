@@ -40,7 +40,7 @@ TRIED: Final = (*_PRECISIONS, *_OPTIONS)
 """In this order unless others are named; names and titles are those of a study."""
 _BASELINE: Final = "eager fp32 baseline"
 _WIDTH: Final = 120
-_GAIN: Final = 22
+_LEAST_GAIN: Final = 22
 _LOSS: Final = 12
 
 _Train = Callable[[OwnTraining], OwnResult | Stopped]
@@ -201,10 +201,12 @@ class OptionGains:
         rate = throughput(self.baseline.value, low=self.baseline.low, high=self.baseline.high).plain()
         titles = {name: _PRECISIONS.get(name) or OPTIONS[name].title for name in self.individual}
         width = max(map(len, [*titles.values(), _BASELINE])) + 2
+        words = [_in_words(gain) for gains in (self.individual, cumulative) for gain in gains.values()]
+        gain_width = max(_LEAST_GAIN, *(len(each) + 2 for each in words))
         heads = ["loss", "cumulative", *(["metric", "cumulative"] if has_metric else [])]
         lines = [
-            f"{'option':<{width}}{'individual':<{_GAIN}}{'cumulative':<{_GAIN}}" + _in_columns(heads),
-            f"{_BASELINE:<{width}}{rate:<{2 * _GAIN}}"
+            f"{'option':<{width}}{'individual':<{gain_width}}{'cumulative':<{gain_width}}" + _in_columns(heads),
+            f"{_BASELINE:<{width}}{rate:<{2 * gain_width}}"
             + _in_columns([_shown(plain.loss), "", *([_shown(plain.metric)] if has_metric else [])]),
         ]
         lines += [f"  {plain.reason}"] * bool(plain.reason)
@@ -214,7 +216,7 @@ class OptionGains:
                 continue
             both = [gain, cumulative[name]]
             numbers = [each.loss for each in both] + [each.metric for each in both if has_metric]
-            gains = "".join(f"{_in_words(each):<{_GAIN}}" for each in both)
+            gains = "".join(f"{_in_words(each):<{gain_width}}" for each in both)
             lines.append(f"{titles[name]:<{width}}{gains}" + _in_columns(map(_shown, numbers)))
             lines += [f"  {reason}" for reason in dict.fromkeys(each.reason for each in both) if reason]
         return "\n".join(_cut(clean(line, keep="")) for line in [*lines, self._note()])

@@ -4,8 +4,9 @@ begin, end of each step -> the first steps say how many a block has -> blocks, b
 profile of a few steps -> blocks to the end -> Measured
 
 The time between the end of a step and the beginning of the next is the wait for data. The device is waited for in the
-first steps, where a block begins and ends, and in the profiled steps. A pause, such as an evaluation, drops the block that it is in. What
-torch needs beside itself is imported where the first block begins, outside of what is timed.
+first steps, where a block begins and ends, and in the profiled steps. A pause, such as an evaluation, drops the block
+that it is in; one that a trainer announces is left out of it. What torch needs beside itself is imported where the
+first block begins, outside of what is timed.
 """
 
 import gc
@@ -70,6 +71,7 @@ class StepWatch:
         self._samples = self._waited_s = 0.0
         self._steps_with_samples = 0
         self._ended_s: float | None = None
+        self._paused_s: float | None = None
         self._first_s: list[float] = []
         self._pause_s = float("inf")
         self._blocks: _Blocks | None = None
@@ -93,10 +95,11 @@ class StepWatch:
         """Whether the step that begins is measured; if so, `end` or `drop` must follow."""
         if self._thread is None and self.is_ours:
             self._thread = threading.get_ident()
-        if self._is_inside or self._thread != threading.get_ident() or os.getpid() != self._pid:
+        if self._is_inside or not self._is_in_thread:
             self.ignored += self._thread is not None and os.getpid() == self._pid
             return False
         self._is_inside = True
+        self.resume()
         if self._profiling is not None:
             self._profiling.end_wait()
         now_s = time.perf_counter()
@@ -141,8 +144,36 @@ class StepWatch:
     def drop(self) -> None:
         """The step has raised, and the block that it is in is not timed."""
         self._is_inside = False
-        self._ended_s = None
+        self._ended_s = self._paused_s = None
         self._drop_measuring()
+
+    def pause(self) -> None:
+        """What follows until `resume`, such as an evaluation, is neither timed nor profiled, however short it is.
+
+        The block that it is in goes on afterwards. The device is waited for, since its work until now counts.
+        """
+        if self._is_inside or self._paused_s is not None or self._ended_s is None or not self._is_in_thread:
+            return
+        if self._profiling is not None:
+            self._drop_measuring()
+        if self._blocks is not None:
+            _synchronize(self._blocks.device)
+        self._paused_s = time.perf_counter()
+        self.pauses += 1
+
+    def resume(self) -> None:
+        """Go on after `pause`; nothing without one."""
+        if self._paused_s is None or self._ended_s is None or not self._is_in_thread:
+            return
+        lasted_s = time.perf_counter() - self._paused_s
+        self._paused_s = None
+        self._ended_s += lasted_s
+        if self._blocks is not None:
+            self._blocks.leave_out(lasted_s)
+
+    @property
+    def _is_in_thread(self) -> bool:
+        return self._thread == threading.get_ident() and os.getpid() == self._pid
 
     def finish(self) -> "Measured | None":
         """What was measured until now; None without a step. A profile that is not complete is dropped."""
@@ -274,6 +305,11 @@ class _Blocks:
     def drop(self) -> None:
         """Time no more until a step has ended."""
         self._began_s = None
+
+    def leave_out(self, seconds: float) -> None:
+        """So long nothing was trained."""
+        if self._began_s is not None:
+            self._began_s += seconds
 
     def end_step(self) -> bool:
         """Whether a block ends with it; the next begins at once."""

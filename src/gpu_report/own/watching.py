@@ -10,7 +10,7 @@ import operator
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from socket import gethostname
@@ -86,7 +86,7 @@ def step(*, samples: int | None = None) -> Step:
     if not _current:
         process_watch = StepWatch(CountsWriter())
         _current.append(process_watch)
-        atexit.register(_at_exit, process_watch)
+        atexit.register(at_exit, lambda: _say_card(process_watch))
     return Step(_current[-1], samples)
 
 
@@ -98,6 +98,17 @@ class Watched:
     """
 
     profile: "Profile | None" = None
+
+    def __init__(self, step_watch: StepWatch) -> None:
+        self._step_watch = step_watch
+
+    def pause(self) -> None:
+        """From here until `resume` or the next step nothing is trained, for instance evaluated, so nothing is timed."""
+        self._step_watch.pause()
+
+    def resume(self) -> None:
+        """From here the next batch is loaded."""
+        self._step_watch.resume()
 
 
 @contextmanager
@@ -113,7 +124,8 @@ def watch(*, tensorboard: Path | str | None = None, profile: bool = True) -> Ite
         FileWriteError: the folder cannot be written when the block begins; later the scalars end there, with a warning.
     """
     scalars = [Scalars(Path(tensorboard))] if tensorboard is not None and rank() == 0 else []
-    step_watch, watched = StepWatch(CountsWriter(), *scalars), Watched()
+    step_watch = StepWatch(CountsWriter(), *scalars)
+    watched = Watched(step_watch)
     if not profile:
         step_watch.trace_problem = "profile=False was given"
     _current.append(step_watch)
@@ -171,9 +183,10 @@ class Scalars:
             self._file.close()
 
 
-def _at_exit(step_watch: StepWatch) -> None:
+def at_exit(print_card: Callable[[], object]) -> None:
+    """Print a card where the process ends, and keep the exit status of a script that Ctrl-C has ended."""
     with suppress(KeyboardInterrupt):  # which cannot end what has ended
-        _say_card(step_watch)
+        print_card()
     if getattr(sys, "last_type", None) is KeyboardInterrupt:
         # Any `exec` of what the card imports has made Python forget that Ctrl-C ended the script, and its exit status.
         with suppress(KeyboardInterrupt):

@@ -122,6 +122,16 @@ def _found(**failing: int) -> OptionGains:
     return OptionGains(results={each: of(each) for each in ((), ("tf32",), ("bf16",), ("tf32", "bf16"))}, is_fresh=True)
 
 
+def test_columns_stay_apart_where_an_interval_has_many_digits() -> None:
+    def of(per_s: list[float]) -> list[OwnResult | Stopped]:
+        return [measured(8, peak_mib=1, limit_mib=2, per_s=each) for each in per_s]
+
+    found = OptionGains(results={(): of([1e3] * 3), ("bf16",): of([206.1, 209.2, 211.4])}, is_fresh=True)
+
+    line = next(line for line in found.summary().splitlines() if line.startswith("bf16"))
+    assert line.count("0.2089× (0.2061 to 0.2114)  ") == 2
+
+
 def test_an_option_that_fails_in_a_later_process_stays_in_its_place_with_the_reason() -> None:
     found = _found(tf32=2)
 

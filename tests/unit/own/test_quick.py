@@ -279,6 +279,10 @@ def test_the_command_builds_what_is_named_and_writes_what_is_asked_for(
     assert "--batch: none was given" in capsys.readouterr().err
     assert main(["profile", "unet", "--batch-size", "4", "--size", "1px"]) == 2
     assert "size: unet has no size '1px'" in capsys.readouterr().err
+    assert main(["profile", "unet"]) == 2
+    assert "--batch-size: missing; unet needs it" in capsys.readouterr().err
+    assert main(["profile", "my_training.py"]) == 2
+    assert "'my_training.py' is no built-in workload; expected a function" in capsys.readouterr().err
 
 
 class Remembering(Classifier):
