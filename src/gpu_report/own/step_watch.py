@@ -4,8 +4,8 @@ begin, end of each step -> the first steps say how many a block has -> blocks, b
 profile of a few steps -> blocks to the end -> Measured
 
 The time between the end of a step and the beginning of the next is the wait for data. The device is waited for in the
-first steps, where a block begins and ends, and in the profiled steps. A pause, such as an evaluation, drops the block that it is in. What
-torch needs beside itself is imported where the first block begins, outside of what is timed.
+first steps, where a block begins and ends, and in the profiled steps. A pause, such as an evaluation, drops the block
+that it is in. What torch needs beside itself is imported where the first block begins, outside of what is timed.
 """
 
 import gc
