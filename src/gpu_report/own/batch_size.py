@@ -225,7 +225,7 @@ class BatchSizes:
     @property
     def headroom(self) -> float:
         """Share of the memory that the largest leaves."""
-        return 1 - self.largest.peak_mib / self.largest.fitting.memory_limit_mib
+        return 1 - self.largest.fitting.memory_taken_mib / self.largest.fitting.memory_limit_mib
 
     @property
     def fastest(self) -> Probe:

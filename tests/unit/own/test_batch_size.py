@@ -26,6 +26,7 @@ def measured(samples: int, *, peak_mib: float, limit_mib: float, per_s: float) -
         loss=0.0,
         metric=0.0,
         memory_limit_mib=limit_mib,
+        memory_taken_mib=(peak_mib + limit_mib) / 2,
         measured=Measured(
             torch_version="2",
             device="cpu",
@@ -105,6 +106,14 @@ def test_the_smallest_about_as_fast_is_bracketed_within_a_factor_of_two() -> Non
     assert 95 <= found.smallest_near_fastest.samples <= 200
     assert found.fastest.throughput_per_s.value == 100
     assert len(found.summary().splitlines()) <= 2 + MOST_PROBES + 4
+
+
+def test_the_headroom_is_of_what_the_limit_is_on() -> None:
+    """An allocator reserves more than the tensors have: here half of what is left beside them."""
+    found = BatchSizes(probes=[Probe(1, measured(1, peak_mib=600, limit_mib=1000, per_s=1))])
+
+    assert found.headroom == pytest.approx(0.2)
+    assert "20.0 % of 1000 MiB left" in found.answers()
 
 
 def test_a_size_that_is_too_slow_for_blocks_decides_nothing_about_speed() -> None:
