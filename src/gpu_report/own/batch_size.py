@@ -19,6 +19,7 @@ from gpu_report.own.process import (
     OwnTraining,
     is_built_in,
     require_positive,
+    server_ended_afterwards,
     train_in_fresh_process,
 )
 from gpu_report.printing.number_format import count, memory, share, throughput
@@ -45,6 +46,7 @@ _RULE_OF_THUMB: Final = (
 )
 
 
+@server_ended_afterwards()
 def find_batch_size(
     build: Factory,
     make_batch: Factory | None = None,

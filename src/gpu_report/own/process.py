@@ -13,10 +13,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from multiprocessing import active_children, forkserver
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, TypeGuard
 
@@ -124,6 +126,22 @@ class OwnResult:
     metric: float
     memory_limit_mib: float
     memory_taken_mib: float
+
+
+@contextmanager
+def server_ended_afterwards() -> Iterator[None]:
+    """Afterwards this process has no server of fresh processes, which holds some 400 MiB of imported PyTorch.
+
+    One that still serves a process, such as a DataLoader worker, stays. Where one is needed again, it starts anew.
+    """
+    try:
+        yield
+    finally:
+        # Its _stop() would wait for ever where a process that was forked meanwhile holds the pipe.
+        pid = getattr(getattr(forkserver, "_forkserver", None), "_forkserver_pid", None)
+        if pid is not None and not active_children():
+            os.kill(pid, signal.SIGKILL)
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # multiprocessing looks for its end itself
 
 
 def train_in_fresh_process(training: OwnTraining, *, patience_s: float = PATIENCE_S) -> OwnResult | Stopped:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from gpu_report.errors import MachineError, ProfileError
+from gpu_report.measure.processes import fresh_processes
 from gpu_report.measure.run import Stopped
 from gpu_report.own import process
 from gpu_report.own.process import OwnResult, OwnTraining, train_in_fresh_process, train_in_this_process
@@ -159,6 +160,33 @@ def test_a_function_that_hangs_is_ended_and_no_process_is_left() -> None:
     after = {child.pid for child in psutil.Process(os.getpid()).children(recursive=True)}
     assert "no answer within 1 s" in found.reason
     assert after <= before
+
+
+def servers() -> list[int]:
+    """Of fresh processes, those that run; an ended one is there until the next starts."""
+    children = psutil.Process().children()
+    return [each.pid for each in children if each.status() != "zombie" and "forkserver" in " ".join(each.cmdline())]
+
+
+def test_after_a_search_no_server_is_left_and_the_next_search_starts_one() -> None:
+    for _ in range(2):
+        with process.server_ended_afterwards():
+            assert isinstance(train_in_fresh_process(TRAINING), OwnResult)
+            assert servers()
+        assert not servers()
+
+
+def test_a_server_that_still_serves_a_process_stays() -> None:
+    child = fresh_processes(["json"]).Process(target=own_model.hang)
+    child.start()
+    try:
+        with process.server_ended_afterwards():
+            serving = servers()
+        assert serving
+        assert servers() == serving
+    finally:
+        child.kill()
+        child.join()
 
 
 @pytest.mark.parametrize("options", [("pinned",), ("channelslast",), ("graphs",)])
