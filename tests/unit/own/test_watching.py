@@ -164,7 +164,7 @@ def test_steps_inside_of_a_step_and_of_another_thread_are_not_counted(capsys: py
 
 
 def test_a_device_that_is_behind_the_host_decides_how_many_steps_a_block_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    queued_s = []
+    queued_s: list[float] = []
 
     def wait(_device: torch.device) -> None:
         time.sleep(sum(queued_s))
