@@ -4,15 +4,14 @@ name -> a study of one configuration, checked as any other -> build_training -> 
 """
 
 import math
-import random
 from collections.abc import Mapping
 from typing import Any, Final
 
-import numpy as np
 import torch
 
 from gpu_report.errors import ConfigError, MachineError, ProfileError
 from gpu_report.measure.arithmetic import why_not_computed
+from gpu_report.measure.building import load_seeded
 from gpu_report.measure.threads import training_threads
 from gpu_report.measure.training import Training, build_training, train_step
 from gpu_report.own.restoring import left_as_found
@@ -22,7 +21,7 @@ from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.study.machine import device_name
 from gpu_report.study.single import single_study
 from gpu_report.study.study import Measurement
-from gpu_report.workloads.protocol import Phase, load_workload
+from gpu_report.workloads.protocol import Phase
 
 _STEPS_PER_EPOCH: Final = 8
 
@@ -124,9 +123,7 @@ def _devices_here() -> list[str]:
 def _built(measurement: Measurement, device: torch.device) -> Training:
     """As a process of the study builds it."""
     variant = measurement.variant
-    for seeded in (torch.manual_seed, np.random.seed, random.seed):
-        seeded(variant.seed)
-    workload = load_workload(measurement.workload, size=variant.size, seed=variant.seed)
+    workload = load_seeded(measurement, seed=variant.seed)
     training = build_training(
         workload, variant, device=device, seed=variant.seed, steps_per_epoch=variant.steps_per_epoch
     )
