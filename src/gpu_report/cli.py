@@ -216,10 +216,15 @@ COMMANDS: Final = {
     ),
     "watch": _Command(
         "watching:watch",
-        "run a training script with a live view of its steps and the machine, and exit with its status",
+        "show what a training script and the machine do, or without one the study that runs in this folder",
         [
             _optional("--interval", "seconds between two lines outside a terminal", type=float, default=10.0),
-            _optional("script", "the command to run, such as -- python train.py ARGS", nargs="...", metavar="COMMAND"),
+            _optional(
+                "script",
+                "the command to run, such as -- python train.py ARGS; its exit status is this one's",
+                nargs="...",
+                metavar="COMMAND",
+            ),
         ],
     ),
     "trace": _Command(

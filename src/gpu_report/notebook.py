@@ -3,7 +3,6 @@
 bundle + study -> the commands that tabulate, in a temporary folder -> MachineResults, as the report and the page get it
 """
 
-from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import pandas as pd
 from gpu_report.bundles.shown_machines import study_of
 from gpu_report.bundles.unpacking import unpack
 from gpu_report.commands.document import results_of
-from gpu_report.commands.results import derive_findings, tabulate_calibration, tabulate_study
+from gpu_report.commands.results import write_calibration_tables, write_study_findings, write_study_tables
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.figures import labels
 from gpu_report.glossary import Metric
@@ -39,15 +38,11 @@ def read_bundle(bundle: Path | str, *, study: Path | str) -> MachineResults:
         unpacked = unpack(Path(bundle), Path(folder))
         resolved = ResolvedStudy.of(unpacked.manifest.machine, study_of(read_config(Path(study)), unpacked.manifest))
         resolved.write(unpacked.folder)
-        asked = Namespace(
-            study=unpacked.folder / "study.json",
-            experiment="",
-            calibration=unpacked.folder / "calibration.json",
-            tables=unpacked.folder / "tables",
-        )
-        for make in (tabulate_calibration, tabulate_study, derive_findings):
-            make(asked)
-        return replace(results_of(ResultsFolder.of(asked.study)), folder=str(bundle), is_imported=True)
+        results = ResultsFolder.of(unpacked.folder / "study.json")
+        write_calibration_tables(results.calibration_file, results.folder / "tables")
+        write_study_tables(results)
+        write_study_findings(results)
+        return replace(results_of(results), folder=str(bundle), is_imported=True)
 
 
 def readable(table: pd.DataFrame, columns: Sequence[str | Metric]) -> pd.DataFrame:

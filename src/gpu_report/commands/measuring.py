@@ -12,6 +12,7 @@ from typing import Final, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from gpu_report.commands.measuring_now import ToWatchers, in_words, shown_to_watchers
 from gpu_report.commands.overview import results_here, results_of, waiting_variants
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import ConfigError, MachineError
@@ -51,9 +52,10 @@ def write_image_files(arguments: Namespace) -> None:
 def measure_variant(arguments: Namespace) -> None:
     """Measure a variant of the study; a line on stdout for each process that has trained to its end."""
     results, hosts = ResultsFolder.of(arguments.study), hosts_of_environment()
-    with machine_to_itself():
+    slug = arguments.variant
+    with machine_to_itself(), shown_to_watchers(results.machine_folder, host=hosts.index) as shown:
         take_own_temporary_folder()
-        record = _measure_whole(results, arguments.variant, on_progress=_LineForEachRun(arguments.variant), hosts=hosts)
+        record = _measure_whole(results, slug, on_progress=shown(slug, _LineForEachRun(slug)), hosts=hosts)
     say(f"{record.variant}: {_outcome(record)}{_part_in_it(hosts)}")
 
 
@@ -101,6 +103,7 @@ def run(arguments: Namespace) -> None:
             results = replace(results, machine_folder=temporary)
         log = results.machine_folder / "logs" / (f"run.host{hosts.index}.log" if hosts.index else "run.log")
         stack.enter_context(machine_to_itself())
+        shown = stack.enter_context(shown_to_watchers(results.machine_folder, host=hosts.index))
         terminal = stack.enter_context(stderr_to(log))
         take_own_temporary_folder()
         for measurement in measurements:
@@ -110,7 +113,9 @@ def run(arguments: Namespace) -> None:
                 if not _train_labelled(measurement, machine=results.resolved.machine, log=log):
                     failed.append(measurement.variant.slug)
             else:
-                _run_one(results, measurement.variant.slug, log=log, terminal=terminal, hosts=hosts, keeps=keeps)
+                _run_one(
+                    results, measurement.variant.slug, log=log, terminal=terminal, hosts=hosts, keeps=keeps, shown=shown
+                )
     if failed:
         raise MachineError(f"not trained with NVTX ranges: {', '.join(failed)}; {log} has the tracebacks")
 
@@ -156,17 +161,19 @@ def _train_labelled(measurement: Measurement, *, machine: str, log: Path) -> boo
     return True
 
 
-def _run_one(results: ResultsFolder, slug: str, *, log: Path, terminal: TextIO, hosts: Hosts, keeps: bool) -> None:
+def _run_one(
+    results: ResultsFolder, slug: str, *, log: Path, terminal: TextIO, hosts: Hosts, keeps: bool, shown: ToWatchers
+) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[speed]}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(file=terminal), redirect_stderr=False) as bar:
         task = bar.add_task("starting", total=1.0, speed="")
 
         def show(progress: messages.Progress) -> None:
-            bar.update(task, completed=progress.share_done, description=_where(progress))
+            bar.update(task, completed=progress.share_done, description=in_words(progress))
             if progress.samples_per_s is not None:
                 bar.update(task, speed=throughput(progress.samples_per_s).plain())
 
-        record = _measure_whole(results, slug, on_progress=show, hosts=hosts)
+        record = _measure_whole(results, slug, on_progress=shown(slug, show), hosts=hosts)
         bar.update(task, completed=1.0, description="done", speed=_rate(record) if record.status == "ok" else "")
     where = f" (log: {log})" if record.reason and keeps else ""
     say(f"{record.variant}: {_outcome(record)}{_part_in_it(hosts)}{where}")
@@ -236,14 +243,7 @@ class _LineForEachRun:
     def __call__(self, progress: messages.Progress) -> None:
         if progress.repetition != self._seen:
             self._seen = progress.repetition
-            say(f"{self._slug}: {_where(progress)}")
-
-
-def _where(progress: messages.Progress) -> str:
-    if progress.is_profiled_run:
-        return "profiled run"
-    run_text = f"process {progress.repetition + 1} of {progress.repetitions}"
-    return f"{run_text}, epoch {progress.epoch + 1} of {progress.epochs}"
+            say(f"{self._slug}: {in_words(progress)}")
 
 
 def _outcome(record: Record) -> str:

@@ -3,14 +3,12 @@
 import sys
 from argparse import Namespace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from gpu_report.errors import ProfileError
 from gpu_report.measure.probe import require_pytorch
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
-
-OF_BUILT_IN: Final = ("dataset", "batch_size", "size", "precision", "workers", "epochs")
-"""Options for one of ours alone; None where they are not given."""
+from gpu_report.study.single import BuiltInOptions
 
 
 def profile_model(arguments: Namespace) -> None:
@@ -41,7 +39,7 @@ def profile_model(arguments: Namespace) -> None:
         _built(arguments.model) if is_own else arguments.model,
         _built(arguments.batch) if arguments.batch else None,
         loss=named_function(arguments.loss) if arguments.loss else None,
-        **{name: getattr(arguments, name) for name in OF_BUILT_IN},
+        **{name: getattr(arguments, name) for name in vars(BuiltInOptions())},
         device=arguments.device,
         seconds=arguments.seconds,
     )

@@ -32,14 +32,23 @@ def tabulate_trace(arguments: Namespace) -> None:
 
 def tabulate_calibration(arguments: Namespace) -> None:
     """Write the tables that the calibration alone decides."""
-    calibration = CALIBRATION_FILE.read(arguments.calibration)
+    write_calibration_tables(arguments.calibration, arguments.tables)
+
+
+def write_calibration_tables(file: Path, tables: Path) -> None:
+    """Of the calibration in the file, into the folder."""
+    calibration = CALIBRATION_FILE.read(file)
     for table, rows_of in MADE_BY_CALIBRATION.items():
-        write_text_atomically(arguments.tables / f"{table.name}.csv", table.rows_to_csv(rows_of(calibration)))
+        write_text_atomically(tables / f"{table.name}.csv", table.rows_to_csv(rows_of(calibration)))
 
 
 def tabulate_study(arguments: Namespace) -> None:
     """Write the tables of every experiment, and those that hold every variant of the study."""
-    results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
+    write_study_tables(ResultsFolder.of(arguments.study, experiment=arguments.experiment))
+
+
+def write_study_tables(results: ResultsFolder) -> None:
+    """All but those of the calibration."""
     measured = Measured(
         experiments=results.study.experiments,
         records=results.read_records(),
@@ -79,9 +88,13 @@ def _today_of_all(each: Sequence[Today]) -> Today:
 
 def derive_findings(arguments: Namespace) -> None:
     """Write the findings that follow from the tables."""
+    write_study_findings(ResultsFolder.of(arguments.study, experiment=arguments.experiment))
+
+
+def write_study_findings(results: ResultsFolder) -> None:
+    """Beside the study's tables, from which they are derived."""
     from gpu_report.findings.derive import derive_findings as derive
 
-    results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
     _write_findings(derive(results.read_tables(), results.study.experiments_with_variants), results.folder)
 
 

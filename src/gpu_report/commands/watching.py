@@ -1,6 +1,7 @@
-"""The command that runs a training script and shows beside it what it and the machine do: `gpu-report watch`.
+"""The command that shows what a training script, or the study in this folder, and the machine do: `gpu-report watch`.
 
 script -> its counts of steps, in a file -> with NVML and psutil one view about once a second, on standard error
+study  -> what it measures now, likewise
 
 Nothing here needs PyTorch. On a terminal the view takes the last two lines and the script scrolls above them, as apt
 does it; else it is one plain line per interval.
@@ -22,10 +23,13 @@ from typing import Final
 
 import psutil
 
+from gpu_report.bundles.shown_machines import MACHINES
+from gpu_report.commands.measuring_now import measuring_now
 from gpu_report.errors import ProfileError
 from gpu_report.measure.telemetry import Device, nvidia_devices
 from gpu_report.own.step_counts import COUNTS_FILE, LINE_TO_ADD, StepCounts, StepRates, rates, read_counts
 from gpu_report.printing.number_format import duration, memory, percent, quantity, share, throughput
+from gpu_report.storage.locks import snakemake_here
 
 _SAMPLE_S: Final = 1.0
 _LINES: Final = 2
@@ -42,29 +46,54 @@ _OF_GPU: Final = {"utilisation_percent": "utilization", "memory_used_mib": "memo
 
 
 def watch(arguments: Namespace) -> None:
-    """Run the script, watch it until it ends, and exit with its status.
+    """Run the script, watch it until it ends, and exit with its status; without one, watch the study that runs here.
 
     Raises:
-        ProfileError: there is no such command, or the interval is not positive.
-        SystemExit: always, when the script has ended.
+        ProfileError: there is no such command, none was given and nothing runs, or the interval is not positive.
+        SystemExit: when the script has ended.
     """
     command = arguments.script[1:] if arguments.script[:1] == ["--"] else arguments.script
-    if not command:
-        raise ProfileError("watch: no command was given; expected gpu-report watch -- python train.py ARGS")
     if not arguments.interval > 0:
         raise ProfileError(f"--interval: it is {arguments.interval:g}; expected a positive number of seconds")
+    if not command:
+        _watch_study(arguments.interval)
+        return
     with tempfile.TemporaryDirectory(prefix="gpu-report-") as folder, nvidia_devices() as devices:
         counts_file = Path(folder, "steps.json")
         counts_file.touch()
         process = _started(command, {**os.environ, COUNTS_FILE: str(counts_file)})
         with process, _signals_passed_on(process), _view(arguments.interval) as view:
             view.say_once(_not_measured(devices))
-            watched = _Watched(process.pid, counts_file, devices)
+            watched = _Watched([process.pid], counts_file, devices)
             while (status := _ended_within(process, _SAMPLE_S)) is None:
-                view.show(watched.sample())
+                view.show(watched.sample(), watched.measuring)
         for line in watched.ending():
             _write(f"{line}\n")
     sys.exit(status if status >= 0 else _SIGNAL_STATUS - status)
+
+
+def _watch_study(interval_s: float) -> None:
+    """Until the runs of Snakemake and of `gpu-report run` that work on this folder have ended, or Ctrl-C is pressed."""
+    if not (running := _running_here()):
+        raise ProfileError(
+            "watch: no command was given, and no study is measured in this folder; expected gpu-report watch -- python "
+            "train.py ARGS, or a run of snakemake or gpu-report run to watch"
+        )
+    with suppress(KeyboardInterrupt), nvidia_devices() as devices, _view(interval_s) as view:
+        view.say_once(_not_measured(devices))
+        watched = _Watched(running, None, devices)
+        while running := _running_here():
+            watched.pids = running
+            view.show(watched.sample(), watched.measuring or "no configuration is being measured")
+            time.sleep(_SAMPLE_S)
+    for line in watched.ending():
+        _write(f"{line}\n")
+
+
+def _running_here() -> list[int]:
+    measuring = measuring_now(MACHINES)
+    found = [*snakemake_here(), *([measuring.process] if measuring is not None else [])]
+    return [each.process_id for each in found]
 
 
 def _started(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
@@ -125,10 +154,15 @@ def _not_measured(devices: Mapping[str, Device]) -> str:
 
 
 class _Watched:
-    """Samples of the script: what they mean since the last one."""
+    """Samples of the script, or of a study without counts of steps: what they mean since the last one.
 
-    def __init__(self, pid: int, counts_file: Path, devices: Mapping[str, Device]) -> None:
-        self._pid, self._counts_file, self._devices = pid, counts_file, devices
+    `pids` are the processes whose children count besides; `measuring` is which configuration one of them measures now.
+    """
+
+    def __init__(self, pids: Sequence[int], counts_file: Path | None, devices: Mapping[str, Device]) -> None:
+        self.pids, self._counts_file, self._devices = pids, counts_file or Path(os.devnull), devices
+        self.measuring = ""
+        self._is_study = counts_file is None
         self._counts: StepCounts | None = None
         self._rates: StepRates | None = None
         """The last that were seen, since a step may take longer than a sample."""
@@ -140,6 +174,9 @@ class _Watched:
     def sample(self) -> "dict[str, float]":
         """By name; a value that is not known is left out."""
         found = {**self._of_steps(), **self._of_script(), **self._of_gpu()}
+        now = measuring_now(MACHINES)
+        self.measuring = now.text if now is not None and now.process.process_id in self._processes else ""
+        self._is_study |= bool(self.measuring)
         self._samples.append(found)
         return found
 
@@ -148,8 +185,8 @@ class _Watched:
         passed = duration(time.monotonic() - self._began_s).plain()
         lines = []
         if self._samples:
-            lines.append(f"gpu-report: ran for {passed}; on average {_of_machine(_means(self._samples))}")
-        if read_counts(self._counts_file) is None:
+            lines.append(f"gpu-report: watched for {passed}; on average {_of_machine(_means(self._samples))}")
+        if not self._is_study and read_counts(self._counts_file) is None:
             lines.append(
                 "gpu-report: insufficient data: no step was seen; to see what limits the script, import gpu_report and "
                 f"put `{LINE_TO_ADD}` around its training step"
@@ -173,10 +210,12 @@ class _Watched:
 
     def _of_script(self) -> dict[str, float]:
         """Of the script and all that it has started."""
-        with suppress(psutil.Error):
-            script = self._processes.setdefault(self._pid, psutil.Process(self._pid))
-            alive = {each.pid: each for each in (script, *script.children(recursive=True))}
-            self._processes = {pid: self._processes.get(pid, each) for pid, each in alive.items()}
+        alive: dict[int, psutil.Process] = {}
+        for pid in self.pids:
+            with suppress(psutil.Error):
+                script = psutil.Process(pid)
+                alive |= {each.pid: each for each in (script, *script.children(recursive=True))}
+        self._processes = {pid: self._processes.get(pid, each) for pid, each in alive.items()}
         cpu_percent = resident_mib = 0.0
         for each in self._processes.values():
             with suppress(psutil.Error):
@@ -279,14 +318,14 @@ class _PlainLines:
         if text:
             _write(f"gpu-report: {text}\n")
 
-    def show(self, found: dict[str, float]) -> None:
+    def show(self, found: dict[str, float], measuring: str) -> None:
         self._samples.append(found)
         if time.monotonic() < self._due_s:
             return
         self._due_s = time.monotonic() + self._interval_s
         means = _means(self._samples)
         self._samples.clear()
-        _write(f"gpu-report: {_of_loop(means)}; {_of_machine(means)}\n")
+        _write(f"gpu-report: {measuring or _of_loop(means)}; {_of_machine(means)}\n")
 
 
 class _LastLines:
@@ -300,11 +339,11 @@ class _LastLines:
         self._once = text
         self._draw("waiting for the first step", text)
 
-    def show(self, found: dict[str, float]) -> None:
+    def show(self, found: dict[str, float], measuring: str) -> None:
         with suppress(OSError):  # the terminal is gone
             if _terminal_size() != self._size:
                 self._scroll_above()
-        self._draw(_of_loop(found), _of_machine(found))
+        self._draw(measuring or _of_loop(found), _of_machine(found))
 
     def reserve(self) -> None:
         """Scroll until the last lines are empty, and keep them."""

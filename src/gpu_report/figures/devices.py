@@ -85,9 +85,9 @@ TRANSFER: Final = MachineFigure(
     name="transfer",
     title="Copies between host and device",
     caption=(
-        "Bandwidth of copies between host and device by their size, from pageable and from pinned host memory, the "
-        "host waiting for each. Points are means over processes, bars 95 % intervals; the dashed line is the peak of "
-        "that direction."
+        "Points show the bandwidth of copies between host and device by their size, as means over processes, and bars "
+        "show 95 % intervals. Copies use pageable or pinned host memory, and the host waits for each. The dashed line "
+        "is the peak of that direction."
     ),
     has_data=lambda tables: not tables.transfers.empty,
     draw=transfers_figure,
@@ -127,8 +127,8 @@ TELEMETRY: Final = MachineFigure(
     name="telemetry",
     title="The GPU while it trains",
     caption=(
-        "What the driver reported during the timed epochs, of the configuration of each workload that took most "
-        "power, for up to three workloads. Each line is a process."
+        "Lines show what the driver reported during the timed epochs, one line for each process. Of at most three "
+        "workloads the configuration that took most power is shown."
     ),
     has_data=lambda tables: bool(tables.telemetry[list(_QUANTITIES)].notna().any(axis=None)),
     draw=telemetry_figure,

@@ -91,10 +91,10 @@ def _caption(tables: Tables) -> str:
     first = tables.links.iloc[0]
     multicast = f", NVLink SHARP {first['multicast']}" if first["multicast"] else ""
     return (
-        "Bus bandwidth of operations between devices by payload: what a device sends in one direction, by the "
-        f"formulas of nccl-tests (backend {first['backend']}{multicast}). Points are means over launches, bars 95 % "
-        "intervals; dashed lines are the sizes of the first bucket and "
-        "of the others in which DistributedDataParallel exchanges gradients by default."
+        "Points show the bus bandwidth of operations between devices by payload, as means over launches, and bars "
+        "show 95 % intervals. Bus bandwidth is what a device sends in one direction, by the formulas of nccl-tests "
+        f"(backend {first['backend']}{multicast}). Dashed lines mark the sizes of the first bucket and of the others "
+        "in which DistributedDataParallel exchanges gradients by default."
     )
 
 

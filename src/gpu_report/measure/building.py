@@ -1,12 +1,14 @@
 """What trains a variant, built from its workload: model, optimizer, batches and arithmetic, as its options ask."""
 
 import inspect
+import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
@@ -36,8 +38,16 @@ from gpu_report.measure.nested import Collate, Part, collation, in_fp32, sample_
 from gpu_report.measure.world import ALONE, World
 from gpu_report.study.catalogue import FIXED_BY_CUSTOM_LOOPS
 from gpu_report.study.options import BUCKETS_MIB, OPTIONS, first_loss_scale, option_names
+from gpu_report.study.study import Measurement
 from gpu_report.study.variant import Variant
-from gpu_report.workloads.protocol import BringsLoops, NamesBlocks, StepsItself, TrainingWorkload, WorkloadError
+from gpu_report.workloads.protocol import (
+    BringsLoops,
+    NamesBlocks,
+    StepsItself,
+    TrainingWorkload,
+    WorkloadError,
+    load_workload,
+)
 
 if TYPE_CHECKING:
     from gpu_report.measure.pipeline import Pipeline
@@ -97,6 +107,13 @@ class Training:
     def devices(self) -> list[torch.device]:
         """Those that this process uses."""
         return devices_of(self.variant, self.device)
+
+
+def load_seeded(measurement: Measurement, *, seed: int) -> TrainingWorkload:
+    """Load what is trained, after seeding all that a workload of one's own may draw from."""
+    for seeded in (torch.manual_seed, np.random.seed, random.seed):
+        seeded(seed)
+    return load_workload(measurement.workload, size=measurement.variant.size, seed=seed)
 
 
 def build_training(

@@ -178,8 +178,9 @@ def available_mib() -> float:
             except OSError:
                 continue
             if limit.isdecimal():
-                cached = _CACHED.search(kinds)
-                available = min(available, int(limit) - int(usage) + (int(cached[1]) if cached else 0))
+                # Version 1 has the group's own too; what it uses counts the groups inside, and so does the total.
+                cached = max(map(int, _CACHED.findall(kinds)), default=0)
+                available = min(available, int(limit) - int(usage) + cached)
     return available / _MIB
 
 

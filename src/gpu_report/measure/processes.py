@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -19,7 +20,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
-from gpu_report.errors import GpuReportError
+from gpu_report.errors import GpuReportError, MachineError
 from gpu_report.measure.failures import host_out_of_memory, read_oom_kills
 from gpu_report.measure.run import (
     Built,
@@ -64,16 +65,27 @@ def fresh_processes(preloaded: Sequence[str]) -> ForkServerContext | SpawnContex
 
     A terminal sends SIGINT to every process. This one ends those that it started; the server would answer in the middle
     of importing PyTorch, with a traceback. Where forking is not safe each process imports for itself.
+
+    Raises:
+        MachineError: the path of the temporary folder is too long for the server's socket.
     """
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(preloaded))
-    if threading.current_thread() is threading.main_thread():  # no other may change what a signal does
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            forkserver.ensure_running()
-        finally:
+    is_main = threading.current_thread() is threading.main_thread()  # no other may change what a signal does
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
+    try:
+        forkserver.ensure_running()
+    except OSError as error:
+        if "AF_UNIX path too long" not in str(error):
+            raise
+        raise MachineError(
+            f"TMPDIR: {tempfile.gettempdir()} is too long a path for the sockets of fresh processes; set TMPDIR to a "
+            "shorter one, such as /tmp"
+        ) from error
+    finally:
+        if is_main:
             signal.signal(signal.SIGINT, before)
     return context
 

@@ -3,19 +3,17 @@
 import inspect
 import math
 import os
-import random
 import signal
 import sys
 import time
 from contextlib import nullcontext
 from multiprocessing.connection import Connection
 
-import numpy as np
 import torch
 
 from gpu_report.errors import GpuReportError
 from gpu_report.measure.arithmetic import why_not_computed
-from gpu_report.measure.building import devices_of, why_not_applied
+from gpu_report.measure.building import devices_of, load_seeded, why_not_applied
 from gpu_report.measure.cuda_graphs import state_tensors
 from gpu_report.measure.environment import device_environment
 from gpu_report.measure.failures import classify
@@ -33,7 +31,7 @@ from gpu_report.measure.training import Training, build_training, prepare, train
 from gpu_report.measure.world import ALONE, World, join, leave
 from gpu_report.records.provenance import utc_now
 from gpu_report.records.record import PreparationCache, Repetition, WorkloadFacts
-from gpu_report.workloads.protocol import DeclaresBetter, NotHereError, StepsItself, TrainingWorkload, load_workload
+from gpu_report.workloads.protocol import DeclaresBetter, NotHereError, StepsItself, TrainingWorkload
 
 
 def carry_out(run: Run, pipe: Connection) -> None:
@@ -191,9 +189,7 @@ def _profile(run: Run, device: torch.device, send: Send, world: World) -> None:
 
 def _build(run: Run, device: torch.device, world: World) -> Training:
     variant = run.measurement.variant
-    for seeded in (torch.manual_seed, np.random.seed, random.seed):
-        seeded(run.seed)  # what a workload of one's own may draw from
-    workload = load_workload(run.measurement.workload, size=variant.size, seed=run.seed)
+    workload = load_seeded(run.measurement, seed=run.seed)
     # Samples are drawn before anything is timed, so every core may help.
     torch.set_num_threads(training_threads(sharing=world.size // world.agents))
     training = build_training(

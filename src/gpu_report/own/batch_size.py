@@ -19,6 +19,7 @@ from gpu_report.own.process import (
     OwnTraining,
     is_built_in,
     require_positive,
+    server_ended_afterwards,
     train_in_fresh_process,
 )
 from gpu_report.printing.number_format import count, memory, share, throughput
@@ -36,6 +37,8 @@ _BELOW: Final = 0.98
 _BELOW_ONCE_KNOWN: Final = 0.99
 _STEPS_BACK: Final = (1.06, 1.2, 1.5)
 """From the first size that runs out of memory although it was predicted to fit, and so on."""
+_OF_LINE: Final = 2
+"""Two sizes that fit do not show whether memory bends; after two that do not fit the middle of both is tried."""
 _MIB_PER_GIB: Final = 1024
 _WIDTH: Final = 100
 _RULE_OF_THUMB: Final = (
@@ -43,6 +46,7 @@ _RULE_OF_THUMB: Final = (
 )
 
 
+@server_ended_afterwards()
 def find_batch_size(
     build: Factory,
     make_batch: Factory | None = None,
@@ -223,7 +227,7 @@ class BatchSizes:
     @property
     def headroom(self) -> float:
         """Share of the memory that the largest leaves."""
-        return 1 - self.largest.peak_mib / self.largest.fitting.memory_limit_mib
+        return 1 - self.largest.fitting.memory_taken_mib / self.largest.fitting.memory_limit_mib
 
     @property
     def fastest(self) -> Probe:
@@ -303,7 +307,8 @@ def _next_for_largest(fitting: Sequence[Probe], over: Probe | None, probes: Sequ
     if over.stopped.status == "oom":
         if not probes[-1].fits and predicted is not None:
             overs = sum(not each.fits and each.samples > low for each in probes)
-            middle = max(middle, int(high / _STEPS_BACK[min(overs, len(_STEPS_BACK)) - 1]))
+            if overs == 1 or len(fitting) > _OF_LINE:
+                middle = max(middle, int(high / _STEPS_BACK[min(overs, len(_STEPS_BACK)) - 1]))
         elif predicted is not None and low < predicted[0] < high:
             middle = _close_to(predicted[0], low, is_known=True)
     return min(max(middle, low + 1), high - 1)
@@ -317,19 +322,28 @@ def _close_to(bound: float, low: int, *, is_known: bool) -> int:
 
 
 def _predicted(fitting: Sequence[Probe]) -> tuple[float, bool] | None:
-    """How many samples fill the memory, if it grows as from half the largest that fits, and whether that is far off.
+    """How many samples fill the memory, and whether that is far off; None where it did not grow.
 
-    None where it did not grow.
+    Memory grows as from half the largest that fits, or faster where it has grown faster from a quarter to half of it,
+    as where each sample is compared with all others: then along the parabola through the three.
     """
-    if len(fitting) < 2:
-        return None
-    large = fitting[-1]
-    small = next((each for each in reversed(fitting) if 2 * each.samples <= large.samples), fitting[0])
-    grown_mib, left_mib = large.peak_mib - small.peak_mib, large.fitting.memory_limit_mib - large.peak_mib
+    large, middle = fitting[-1], _half(fitting)
+    grown_mib, left_mib = large.peak_mib - middle.peak_mib, max(0, large.fitting.memory_limit_mib - large.peak_mib)
     if grown_mib <= 0:
         return None
-    bound = large.samples + left_mib * (large.samples - small.samples) / grown_mib
-    return bound, grown_mib < _SEEN * left_mib
+    per_sample_mib, bend_mib = grown_mib / (large.samples - middle.samples), 0.0
+    small = _half([each for each in fitting if each.samples <= middle.samples])
+    if small.samples < middle.samples:
+        before_mib = (middle.peak_mib - small.peak_mib) / (middle.samples - small.samples)
+        bend_mib = max(0.0, (per_sample_mib - before_mib) / (large.samples - small.samples))
+        per_sample_mib += bend_mib * (large.samples - middle.samples)
+    more = 2 * left_mib / (per_sample_mib + math.sqrt(per_sample_mib**2 + 4 * bend_mib * left_mib))
+    return large.samples + more, grown_mib < _SEEN * left_mib
+
+
+def _half(fitting: Sequence[Probe]) -> Probe:
+    """The largest of at most half the samples of the last, or else the smallest."""
+    return next((each for each in reversed(fitting) if 2 * each.samples <= fitting[-1].samples), fitting[0])
 
 
 def _next_for_speed(fitting: Sequence[Probe]) -> int | None:

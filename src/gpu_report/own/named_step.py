@@ -4,15 +4,14 @@ name -> a study of one configuration, checked as any other -> build_training -> 
 """
 
 import math
-import random
-from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
-import numpy as np
 import torch
 
 from gpu_report.errors import ConfigError, MachineError, ProfileError
 from gpu_report.measure.arithmetic import why_not_computed
+from gpu_report.measure.building import load_seeded
 from gpu_report.measure.threads import training_threads
 from gpu_report.measure.training import Training, build_training, train_step
 from gpu_report.own.restoring import left_as_found
@@ -20,9 +19,9 @@ from gpu_report.own.run import Measured, OwnRun, deadline
 from gpu_report.own.step import Loading
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.study.machine import device_name
-from gpu_report.study.single import single_study
+from gpu_report.study.single import BuiltInOptions, single_study
 from gpu_report.study.study import Measurement
-from gpu_report.workloads.protocol import Phase, load_workload
+from gpu_report.workloads.protocol import Phase
 
 _STEPS_PER_EPOCH: Final = 8
 
@@ -48,19 +47,7 @@ class StudyStep:
         return train_step(self._training, batch, phase=phase)
 
 
-def measure_built_in(
-    name: str,
-    *,
-    dataset: str | None,
-    batch_size: int | None,
-    size: str | None,
-    precision: str | None,
-    workers: int | None,
-    epochs: int | None,
-    device: str,
-    began_s: float,
-    seconds: float,
-) -> Measured:
+def measure_built_in(name: str, options: BuiltInOptions, *, device: str, began_s: float, seconds: float) -> Measured:
     """Measure what `gpu_report.profile` is given by name; this process is left as it was found.
 
     Raises:
@@ -70,11 +57,11 @@ def measure_built_in(
         WorkloadError: the data set holds less than a batch, or cannot be read.
     """
     deadline_s = deadline(began_s, seconds)
-    row = {"size": size, "precision": precision, "workers": workers, "epochs": 1 if epochs is None else epochs}
-    measurement, on = _measurement(name, {**row, "batch_size": batch_size}, dataset=dataset, device=device)
+    one_epoch = replace(options, epochs=1) if options.epochs is None else options
+    measurement, on = _measurement(name, one_epoch, device=device)
     with left_as_found([], optimizer=None, loader=None, device=on):
         # In no variable, so that nothing of it is in the device's memory when the peak is restored.
-        return _run_of(_built(measurement, on), on, epochs=epochs, deadline_s=deadline_s).measure()
+        return _run_of(_built(measurement, on), on, epochs=options.epochs, deadline_s=deadline_s).measure()
 
 
 def built_in_step(name: str, *, samples: int | None, size: str | None, precision: str, device: str) -> StudyStep:
@@ -83,13 +70,13 @@ def built_in_step(name: str, *, samples: int | None, size: str | None, precision
     Raises:
         ConfigError, ProfileError, MachineError, WorkloadError: as `measure_built_in`.
     """
-    row = {"size": size, "precision": precision, "epochs": 1, "steps_per_epoch": _STEPS_PER_EPOCH}
-    measurement, on = _measurement(name, {**row, "batch_size": samples}, dataset=None, device=device)
+    options = BuiltInOptions(batch_size=samples, size=size, precision=precision, epochs=1)
+    measurement, on = _measurement(name, options, device=device, steps_per_epoch=_STEPS_PER_EPOCH)
     return StudyStep(_built(measurement, on))
 
 
 def _measurement(
-    name: str, row: Mapping[str, Any], *, dataset: str | None, device: str
+    name: str, options: BuiltInOptions, *, device: str, steps_per_epoch: int | None = None
 ) -> tuple[Measurement, torch.device]:
     trained = [each for each, ours in BUILT_IN_WORKLOADS.items() if not (ours.reads_image_files or ours.loops)]
     if name not in trained:
@@ -99,11 +86,11 @@ def _measurement(
             else "is unknown"
         )
         raise ConfigError(f"model: {name!r} {why}; use one of {', '.join(trained)}, or give a torch.nn.Module")
-    if row["batch_size"] is None:
+    if options.batch_size is None:
         raise ProfileError(f"batch_size: none was given; expected the samples of a step of {name}, for instance 64")
-    study = single_study(
-        name, {**row, "device": None if device == "auto" else device}, devices=_devices_here(), dataset=dataset
-    )
+    row = {**vars(options), "device": None if device == "auto" else device, "steps_per_epoch": steps_per_epoch}
+    dataset = row.pop("dataset")
+    study = single_study(name, row, devices=_devices_here(), dataset=dataset)
     if len(study.variants) != 1:
         raise ProfileError(f"model: {len(study.variants)} configurations of {name} are asked for; expected one")
     measurement = study.measurement(study.variants[0].slug)
@@ -124,9 +111,7 @@ def _devices_here() -> list[str]:
 def _built(measurement: Measurement, device: torch.device) -> Training:
     """As a process of the study builds it."""
     variant = measurement.variant
-    for seeded in (torch.manual_seed, np.random.seed, random.seed):
-        seeded(variant.seed)
-    workload = load_workload(measurement.workload, size=variant.size, seed=variant.seed)
+    workload = load_seeded(measurement, seed=variant.seed)
     training = build_training(
         workload, variant, device=device, seed=variant.seed, steps_per_epoch=variant.steps_per_epoch
     )

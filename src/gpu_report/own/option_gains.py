@@ -22,6 +22,7 @@ from gpu_report.own.process import (
     OwnTraining,
     require_positive,
     require_whole,
+    server_ended_afterwards,
     train_in_fresh_process,
     train_in_this_process,
 )
@@ -46,6 +47,7 @@ _LOSS: Final = 12
 _Train = Callable[[OwnTraining], OwnResult | Stopped]
 
 
+@server_ended_afterwards()
 def compare_options(
     model: "nn.Module | Factory",
     batch: Any,

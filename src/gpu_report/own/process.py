@@ -13,10 +13,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from multiprocessing import active_children, forkserver
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, TypeGuard
 
@@ -113,15 +115,33 @@ class OwnTraining:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnResult:
-    """A training that went well; `memory_limit_mib` is what the process might take.
+    """A training that went well: its limit of memory, and the most that it took of that.
 
-    `loss` and `metric` are those after the `loss_steps`, NaN without.
+    On an accelerator both count what PyTorch's allocator reserves, which is more than the tensors have. `loss` and
+    `metric` are those after the `loss_steps`, NaN without.
     """
 
     measured: Measured
     loss: float
     metric: float
     memory_limit_mib: float
+    memory_taken_mib: float
+
+
+@contextmanager
+def server_ended_afterwards() -> Iterator[None]:
+    """Afterwards this process has no server of fresh processes, which holds some 400 MiB of imported PyTorch.
+
+    One that still serves a process, such as a DataLoader worker, stays. Where one is needed again, it starts anew.
+    """
+    try:
+        yield
+    finally:
+        # Its _stop() would wait for ever where a process that was forked meanwhile holds the pipe.
+        pid = getattr(getattr(forkserver, "_forkserver", None), "_forkserver_pid", None)
+        if pid is not None and not active_children():
+            os.kill(pid, signal.SIGKILL)
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # multiprocessing looks for its end itself
 
 
 def train_in_fresh_process(training: OwnTraining, *, patience_s: float = PATIENCE_S) -> OwnResult | Stopped:
@@ -281,7 +301,12 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
         measured = replace(measured, samples=training.samples * training.accumulate)
     if measured.memory_kind == "resident set" and measured.memory_peak_mib > limit_mib:
         raise MemoryError(f"the peak of {measured.memory_peak_mib:.0f} MiB is over the limit of {limit_mib:.0f} MiB")
-    return OwnResult(measured=measured, loss=reported, metric=quality, memory_limit_mib=limit_mib)
+    taken_mib = measured.memory_peak_mib
+    if measured.memory_kind == "allocator":
+        taken_mib = torch.accelerator.max_memory_reserved(device) / _MIB
+    return OwnResult(
+        measured=measured, loss=reported, metric=quality, memory_limit_mib=limit_mib, memory_taken_mib=taken_mib
+    )
 
 
 def is_built_in(build: object) -> TypeGuard[str]:
@@ -367,10 +392,22 @@ def _limit_memory(device: torch.device, training: OwnTraining) -> float:
     present_mib = meter.free_mib() + meter.in_use_mib()
     if limit_mib is None:
         return present_mib
-    if device.type == "cuda":
-        total_mib = torch.cuda.get_device_properties(device).total_memory / _MIB
-        torch.cuda.set_per_process_memory_fraction(min(limit_mib / total_mib, 1.0), device)
+    if meter.kind == "allocator":
+        _limit_allocator(device, limit_mib)
     return min(limit_mib, present_mib)
+
+
+def _limit_allocator(device: torch.device, limit_mib: float) -> None:
+    """Limit what PyTorch's allocator reserves on an accelerator.
+
+    Raises:
+        _NotHereError: PyTorch has no such limit there.
+    """
+    limit_fraction = getattr(torch.get_device_module(device), "set_per_process_memory_fraction", None)
+    if limit_fraction is None:
+        raise _NotHereError(f"PyTorch cannot limit the memory of {device.type}; leave out the memory limit")
+    total_mib = torch.accelerator.get_memory_info(device)[1] / _MIB
+    limit_fraction(min(limit_mib / total_mib, 1.0), device)
 
 
 def _allow_memory(private_bytes: int | None) -> None:

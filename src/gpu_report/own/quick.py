@@ -35,6 +35,7 @@ from gpu_report.printing.number_format import count, counted, duration, memory, 
 from gpu_report.printing.terminal import clean, say
 from gpu_report.storage.files import write_bytes_atomically, write_text_atomically
 from gpu_report.study.machine import cpu_model
+from gpu_report.study.single import BuiltInOptions
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import weigh
@@ -149,24 +150,18 @@ def profile(
     """
     began_s = time.monotonic()
     of_model: dict[str, Any] = {"batch": batch, "step": step, "loss": loss, "optimizer": optimizer, "loader": loader}
-    of_name: dict[str, Any] = {
-        "dataset": dataset,
-        "batch_size": batch_size,
-        "size": size,
-        "precision": precision,
-        "workers": workers,
-        "epochs": epochs,
-    }
+    of_name = BuiltInOptions(
+        dataset=dataset, batch_size=batch_size, size=size, precision=precision, workers=workers, epochs=epochs
+    )
     is_name = isinstance(model, str)
-    others = of_model if is_name else of_name
-    if unused := [name for name, value in others.items() if value is not None]:
+    if unused := [name for name, value in of_model.items() if value is not None] if is_name else of_name.given:
         given = f"beside the name {model!r}" if is_name else "without the name of a built-in workload"
         raise ProfileError(
             f"{', '.join(unused)}: given {given}; expected "
             + ("a torch.nn.Module as model" if is_name else 'a name, as in profile("resnet18", batch_size=64)')
         )
     if isinstance(model, str):
-        measured = measure_built_in(model, **of_name, device=device, began_s=began_s, seconds=seconds)
+        measured = measure_built_in(model, of_name, device=device, began_s=began_s, seconds=seconds)
     else:
         measured = measure_own_step(model, **of_model, device_name=device, began_s=began_s, seconds=seconds)
     within = f"{seconds:g} s" if epochs is None else f"{seconds:g} s and epochs={epochs}"

@@ -29,18 +29,50 @@ _SMALL_BYTES: Final = _MIB
 _INEXACT_BYTES: Final = 32 * _MIB
 
 
-def _attribute(owner: Any, name: str) -> tuple[Callable[[], Any], Callable[[Any], object]]:
-    return partial(getattr, owner, name), partial(setattr, owner, name)
+_Switch = tuple[Callable[[], Any], Callable[[Any], object]]
 
 
-_FLAGS: Final[Sequence[tuple[Callable[[], Any], Callable[[Any], object]]]] = (
+def _attributes(owner: Any, *names: str) -> Iterator[_Switch]:
+    return ((partial(getattr, owner, name), partial(setattr, owner, name)) for name in names)
+
+
+def _reduction(dtype: str) -> _Switch:
+    """Whether a matrix product may add up in the dtype, and whether in several parts: two, which are set together."""
+    name, matmul = f"allow_{dtype}_reduced_precision_reduction", torch.backends.cuda.matmul
+    return lambda: (getattr(matmul, name), getattr(matmul, f"{name}_split_k", True)), partial(setattr, matmul, name)
+
+
+_FLAGS: Final[Sequence[_Switch]] = (
     (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
-    _attribute(torch.backends.cudnn, "allow_tf32"),
+    *_attributes(torch.backends.cudnn, "allow_tf32"),
     # After those above, which set these too.
-    _attribute(torch.backends.cuda.matmul, "fp32_precision"),
-    *(_attribute(getattr(torch.backends.cudnn, name), "fp32_precision") for name in ("conv", "rnn")),
-    _attribute(torch.backends.cudnn, "benchmark"),
+    *_attributes(torch.backends.cuda.matmul, "fp32_precision", "allow_fp16_accumulation"),
+    *(
+        switch
+        for owner, names in (
+            (torch.backends.cudnn, ("conv", "rnn")),
+            (torch.backends.mkldnn, ("matmul", "conv", "rnn")),
+        )
+        for name in names
+        for switch in _attributes(getattr(owner, name), "fp32_precision")
+    ),
+    *_attributes(torch.backends.cudnn, "enabled", "benchmark", "benchmark_limit", "deterministic"),
+    *_attributes(torch.backends.mkldnn, "enabled", "deterministic"),
+    *map(_reduction, ("fp16", "bf16")),
+    *(
+        (getattr(torch.backends.cuda, f"{name}_sdp_enabled"), getattr(torch.backends.cuda, f"enable_{name}_sdp"))
+        for name in ("flash", "mem_efficient", "math", "cudnn")
+    ),
+    (
+        torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed,
+        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp,
+    ),
+    (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled),
     (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
+    (
+        lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
+        lambda enabled_and_checks: torch.set_anomaly_enabled(*enabled_and_checks),
+    ),
     (torch.get_num_threads, torch.set_num_threads),
 )
 """What decides how operations compute; PyTorch refuses to read some of it where its older and newer switches differ."""

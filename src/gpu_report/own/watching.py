@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gpu_report.own.quick import Profile
 
 _NO_STEP: Final = f"insufficient data: no step was seen; put `{LINE_TO_ADD}` around each training step"
-_WAIT: Final = "input wait"
+_WAIT: Final = "data wait"
 _RESIDUAL: Final = "residual"
 _WHEN_NOT_PROFILED: Final = (
     "leave out profile=False and any other profiler, run the steps in the main thread, and free some temporary space"

@@ -24,6 +24,7 @@ _FOR_EVERYONE: Final = 0o666
 _MEASURING: Final = Path(tempfile.gettempdir()) / "gpu-report-measuring.lock"
 """In the folder that all processes share, although this one may take a temporary folder of its own later."""
 _SNAKEMAKE: Final = Path(".snakemake")
+_REGISTRY: Final = _SNAKEMAKE / "gpu_report_runs.json"
 
 
 @contextmanager
@@ -67,13 +68,29 @@ def _open_for_everyone(path: Path) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Run:
-    """One process of Snakemake; its start time distinguishes it from a later one with the same number."""
+class RunningProcess:
+    """A process that wrote itself down; its start time distinguishes it from a later one with the same number."""
 
     host: str
     process_id: int
     started_at: float
     temporary_folder: str = ""
+
+    @classmethod
+    def this(cls, *, temporary_folder: str = "") -> "RunningProcess":
+        """The process that asks."""
+        own = psutil.Process()
+        return cls(
+            host=platform.node(),
+            process_id=own.pid,
+            started_at=own.create_time(),
+            temporary_folder=temporary_folder,
+        )
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is known to run on this host."""
+        return self.host == platform.node() and self.alive
 
     @property
     def alive(self) -> bool:
@@ -96,13 +113,7 @@ def release_stale_lock(project: Path = Path(), *, temporary_folder: str = "") ->
     Raises:
         FileWriteError: the folder cannot be written.
     """
-    registry = project / _SNAKEMAKE / "gpu_report_runs.json"
-    this_run = _Run(
-        host=platform.node(),
-        process_id=os.getpid(),
-        started_at=psutil.Process(os.getpid()).create_time(),
-        temporary_folder=temporary_folder,
-    )
+    registry, this_run = project / _REGISTRY, RunningProcess.this(temporary_folder=temporary_folder)
     with _one_at_a_time(registry.with_suffix(".lock")):
         known = _read(registry)
         alive = [run for run in known if run.alive and run != this_run]
@@ -132,9 +143,14 @@ def _one_at_a_time(path: Path) -> Iterator[None]:
         os.close(file)
 
 
-def _read(registry: Path) -> list[_Run]:
+def snakemake_here(project: Path = Path()) -> list[RunningProcess]:
+    """The runs of Snakemake on this host that work on the project now."""
+    return [run for run in _read(project / _REGISTRY) if run.is_here]
+
+
+def _read(registry: Path) -> list[RunningProcess]:
     """Nothing where no run was written down yet, or by another version."""
     try:
-        return [_Run(**values) for values in json.loads(registry.read_text("utf-8"))]
+        return [RunningProcess(**values) for values in json.loads(registry.read_text("utf-8"))]
     except (OSError, ValueError, TypeError):
         return []

@@ -5,6 +5,7 @@ a workload's name and the keys of a row -> a configuration in memory -> load_stu
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gpu_report.errors import ConfigError
@@ -17,6 +18,23 @@ _PROTOCOL: Final = {"repetitions": 5, "profile_steps": 3}
 _WHERE: Final = re.compile(rf"(?:experiments\.{_NAME}\.grid\[0\]|protocol|workloads\.\w+)(?:\.|: )")
 _GIVEN_AS: Final = {"options": "optimization", "accumulation": "optimization", "strategy": "parallelism"}
 """Fields of a variant by the key of a row that sets them; every other field is its own key."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuiltInOptions:
+    """What may be asked of one of our workloads besides its name; None is not given."""
+
+    dataset: str | None = None
+    batch_size: int | None = None
+    size: str | None = None
+    precision: str | None = None
+    workers: int | None = None
+    epochs: int | None = None
+
+    @property
+    def given(self) -> list[str]:
+        """The names of those that are."""
+        return [name for name, value in vars(self).items() if value is not None]
 
 
 def single_study(

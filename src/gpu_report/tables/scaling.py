@@ -8,7 +8,7 @@ repetition, one that was measured by itself, and DistributedDataParallel on one 
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from statistics import median
@@ -17,7 +17,7 @@ from typing import Final
 from gpu_report.glossary import Row
 from gpu_report.records.record import Base, Record, Repetition
 from gpu_report.storage.columns import Table, flag, number, text, whole
-from gpu_report.study.strategies import SINGLE, STRATEGIES
+from gpu_report.study.strategies import SINGLE
 from gpu_report.study.variant import Variant
 from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary_of
 from gpu_report.tables.pairs import over_base, quality_change, speedup
@@ -83,15 +83,31 @@ def tabulate_scaling(records: Iterable[Record]) -> list[Row]:
     ]
 
 
+def compared_with(variant: Variant, measured: Collection[str]) -> Row:
+    """The columns about what a shared training is compared with, of the variants that were measured."""
+    base, is_shared = variant.base, variant.devices > 1
+
+    def found(one: Variant, *, is_wanted: bool) -> str:
+        return one.slug if is_wanted and one.slug in measured else ""
+
+    plain = found(base, is_wanted=variant.divides_batch)
+    strong = found(replace(base, batch_size=variant.batch_size), is_wanted=is_shared)
+    return {
+        "batch_per_device": base.batch_size,
+        "is_weak": variant.divides_batch and (bool(plain) or not strong),
+        "is_strong": bool(strong),
+        "plain_variant": plain,
+        "ddp1_variant": found(replace(base, strategy="ddp", devices=1), is_wanted=variant.divides_batch and is_shared),
+        "strong_variant": strong,
+    }
+
+
 def _row(record: Record, variant: Variant, measured: Mapping[str, Record]) -> Row:
-    divides_batch, devices = STRATEGIES[variant.strategy].divides_batch, variant.devices
-    shared = divides_batch and devices > 1
+    devices, compared = variant.devices, compared_with(variant, measured)
+    plain, ddp1, strong = (measured.get(compared[f"{base}_variant"]) for base in ("plain", "ddp1", "strong"))
     bases = [each.base for each in record.repetitions if each.base is not None]
-    plain = measured.get(variant.base.slug) if divides_batch else None
-    ddp1 = measured.get(_ddp1(variant).slug) if shared else None
-    strong = measured.get(replace(variant.base, batch_size=variant.batch_size).slug) if devices > 1 else None
     gained, over_strong = over_base(record), speedup(record, strong)
-    efficiency = gained if divides_batch else summarise([])
+    efficiency = gained if variant.divides_batch else summarise([])
     throughputs = values_of(record, "throughput_per_s")
     facts = record.workload
     ranks = record.repetitions[0].ranks
@@ -121,22 +137,13 @@ def _row(record: Record, variant: Variant, measured: Mapping[str, Record]) -> Ro
         "strategy": variant.strategy,
         "devices": devices,
         "batch_size": variant.batch_size,
-        "batch_per_device": variant.base.batch_size,
-        "is_weak": divides_batch and (plain is not None or strong is None),
-        "is_strong": strong is not None,
-        "plain_variant": plain.variant if plain else "",
-        "ddp1_variant": ddp1.variant if ddp1 else "",
-        "strong_variant": strong.variant if strong else "",
+        **compared,
         "agents": len({rank.agent for rank in ranks}),
         "hosts": len({rank.host for rank in ranks}),
         "threads": next((base.threads for base in bases), math.nan),
         "quality_name": facts.quality_name if facts else "",
         **{column: value for name, found in summaries.items() for column, value in found.as_columns(name).items()},
     }
-
-
-def _ddp1(variant: Variant) -> Variant:
-    return replace(variant.base, strategy="ddp", devices=1)
 
 
 def _per_device(found: Summary, devices: int) -> Summary:

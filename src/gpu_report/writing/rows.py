@@ -2,8 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +15,7 @@ from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.profiled import shown_profiles
+from gpu_report.tables.scaling import compared_with
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.words import model_words, on_device, titled
@@ -170,6 +170,7 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
     plain = {row[name] for row in found.values() for name in ("plain_variant", "strong_variant")}
     nothing: dict[str, Any] = {str(name): math.nan for name in frame if frame[name].dtype == "float64"}
     nothing |= {str(name): 0 for name in frame if str(name).endswith("_count")}
+    measured = {each["variant"] for each in machine.measured}
     alike: dict[tuple[str, ...], list[Row]] = {}
 
     def comparison(row: Row, samples: int) -> tuple[str, ...]:
@@ -187,9 +188,14 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
             if row["variant"] in plain:
                 add(row, row["batch_size"], _OF_ONE)
             continue
-        own = found.get(row["variant"]) or _not_measured(row, {each["variant"] for each in machine.measured})
+        # A training that failed is in no row of them.
+        own = found.get(row["variant"]) or compared_with(Variant.from_slug(row["variant"]), measured)
         if own["is_weak"]:
-            if not own.get("plain_variant", "-") and comparison(row, own["batch_per_device"]) not in alike:
+            if (
+                row["variant"] in found
+                and not own["plain_variant"]
+                and comparison(row, own["batch_per_device"]) not in alike
+            ):
                 add(_base(row, own, nothing), own["batch_per_device"], {})
             add(row, own["batch_per_device"], {})
         if own["is_strong"]:
@@ -197,14 +203,6 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
     headings = list(dict.fromkeys(heading for heading, *_ in alike))
     ordered = sorted(alike.items(), key=lambda found: headings.index(found[0][0]))
     return _with_configurations([row for _, same in ordered for row in same])
-
-
-def _not_measured(row: Row, measured: Collection[str]) -> Row:
-    """What a training that failed would have been compared with, of those that were measured."""
-    variant = Variant.from_slug(row["variant"])
-    is_strong = replace(variant.base, batch_size=variant.batch_size).slug in measured
-    is_weak = not is_strong or (variant.divides_batch and variant.base.slug in measured)
-    return {"is_weak": is_weak, "is_strong": is_strong, "batch_per_device": variant.base.batch_size}
 
 
 def _base(row: Row, own: Row, nothing: Row) -> Row:

@@ -1,5 +1,6 @@
 """The script runs as it would alone: its output, signals and exit status; what is shown goes to standard error."""
 
+import json
 import os
 import pty
 import signal
@@ -8,6 +9,8 @@ import sys
 import termios
 import threading
 import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ from gpu_report.cli import main
 from gpu_report.commands import watching
 from gpu_report.measure.telemetry import Reading
 from gpu_report.own.step_counts import CountsWriter, StepCounts, rates, read_counts
+from gpu_report.storage.locks import RunningProcess, release_stale_lock
 
 WATCH = [sys.executable, "-m", "gpu_report", "watch", "--interval", "0.5", "--"]
 
@@ -121,7 +125,6 @@ def test_a_broken_standard_error_does_not_end_the_script_or_change_its_output() 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["watch"], "watch: no command was given"),
         (["watch", "--interval", "0", "--", "true"], "--interval: it is 0"),
         (["watch", "--", "/no/such/program"], "watch: cannot run '/no/such/program'"),
     ],
@@ -145,7 +148,7 @@ def test_the_host_between_steps_is_a_wait_for_data_on_the_cpu_alone(
 ) -> None:
     path = tmp_path / "steps.json"
     path.touch()
-    watched = watching._Watched(os.getpid(), path, {})
+    watched = watching._Watched([os.getpid()], path, {})
     assert "no step seen" in watching._of_loop(watched.sample())
     for number in (1, 2):
         counts = StepCounts(
@@ -160,7 +163,7 @@ def test_the_host_between_steps_is_a_wait_for_data_on_the_cpu_alone(
 
 
 def test_the_scripts_use_of_the_cpu_is_known_from_the_first_sample_on(tmp_path: Path) -> None:
-    watched = watching._Watched(os.getpid(), tmp_path / "steps.json", {})
+    watched = watching._Watched([os.getpid()], tmp_path / "steps.json", {})
     until_s = time.process_time() + 0.1
     while time.process_time() < until_s:
         pass
@@ -198,3 +201,89 @@ def test_counts_are_written_over_the_last_ones_and_nothing_without_a_watcher(tmp
     assert found is not None
     assert (found.step_ms, found.samples_per_s, found.data_wait) == (500.0, 16.0, 0.5)
     assert rates(after, after) is None
+
+
+STUDY = """
+import os, time
+from pathlib import Path
+from gpu_report.bundles.shown_machines import MACHINES
+from gpu_report.commands.measuring_now import shown_to_watchers
+from gpu_report.measure.run import Progress
+seen = []
+with shown_to_watchers(MACHINES / "here", host=0) as shown:
+    show = shown("lstm-cpu-b32-w0-fp32-e3x10", seen.append)
+    Path("ready").touch()
+    for step in range(50):
+        show(Progress(repetition=1, repetitions=5, epoch=0, epochs=3, step=step, steps=50, samples_per_s=64.0))
+        time.sleep(0.1)
+assert len(seen) == 50
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """Measures for five seconds, in a folder of its own."""
+    with subprocess.Popen([sys.executable, "-c", STUDY], cwd=tmp_path) as process:
+        while not (tmp_path / "ready").exists():
+            time.sleep(0.05)
+        yield process
+
+
+def test_beside_a_study_it_shows_the_configuration_and_the_machine_and_ends_with_it(
+    study: "subprocess.Popen[bytes]", tmp_path: Path
+) -> None:
+    ended = subprocess.run(WATCH[:-1], cwd=tmp_path, capture_output=True, text=True, check=True)
+
+    assert study.wait() == 0
+    line = next(line for line in ended.stderr.splitlines() if "process 2 of 5" in line)
+    assert "lstm-cpu-b32-w0-fp32-e3x10: process 2 of 5, epoch 1 of 3, 64.0 samples/s, 500 ms a step; " in line
+    assert "CPU" in line
+    assert "gpu_report.step" not in ended.stderr
+    assert not list(tmp_path.glob("results/machines/*/*"))
+
+
+def test_a_study_as_the_command_is_shown_in_the_same_way(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [*WATCH, sys.executable, "-c", STUDY], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+
+    assert "lstm-cpu-b32-w0-fp32-e3x10: process 2 of 5" in ended.stderr
+    assert "gpu_report.step" not in ended.stderr
+
+
+def test_the_configuration_of_another_process_is_not_shown_as_the_scripts(
+    study: "subprocess.Popen[bytes]", tmp_path: Path
+) -> None:
+    ended = subprocess.run(
+        script("import time; time.sleep(2.5)"), cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+
+    assert study.poll() is None
+    assert "no step seen" in ended.stderr
+    assert "lstm" not in ended.stderr
+
+
+def test_a_run_of_snakemake_is_watched_between_two_measurements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    release_stale_lock()
+
+    assert watching._running_here() == [os.getpid()]
+
+
+def test_where_nothing_is_measured_one_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where a killed run has left its file: no process with its number began when it did."""
+    monkeypatch.chdir(tmp_path)
+    left_over = Path("results/machines/here/measuring.host0.json")
+    left_over.parent.mkdir(parents=True)
+    killed = replace(RunningProcess.this(), started_at=0.0)
+    left_over.write_text(json.dumps({"process": asdict(killed), "text": "lstm"}))
+
+    assert main(["watch"]) == 2
+
+    said = capsys.readouterr().err
+    assert "no study is measured in this folder" in said
+    assert said.count("\n") == 1

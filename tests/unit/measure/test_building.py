@@ -1,13 +1,16 @@
 """What options change in a model and its optimizer, and which workloads they refuse."""
 
+import random
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.optim import NAdam, Rprop
 
-from gpu_report.measure.building import build_optimizer, why_not_applied
+from gpu_report.measure.building import build_optimizer, load_seeded, why_not_applied
+from gpu_report.study.single import single_study
 from gpu_report.study.variant import Variant
 from gpu_report.workloads.protocol import WorkloadError
 from tests.unit.measure.tiny_workloads import Tiny
@@ -105,3 +108,15 @@ def test_a_checkpointed_block_is_computed_again_in_the_backward_pass() -> None:
 def test_a_checkpointed_block_counts_each_batch_once_in_its_running_means() -> None:
     plain, checkpointed = (train_quietly(build(pictures(), options=options)) for options in ("none", "checkpoint"))
     assert [epoch.test_loss for epoch in checkpointed] == pytest.approx([epoch.test_loss for epoch in plain], rel=1e-4)
+
+
+def test_a_seed_decides_all_that_a_workload_of_ones_own_may_draw_from() -> None:
+    study = single_study("cnn", {"size": "small", "batch_size": 4, "epochs": 1, "device": "cpu"}, devices=["cpu"])
+    measurement = study.measurement(study.variants[0].slug)
+
+    def drawn(seed: int) -> tuple[float, ...]:
+        load_seeded(measurement, seed=seed)
+        return random.random(), float(np.random.random()), float(torch.rand(1))
+
+    assert drawn(1) == drawn(1)
+    assert not set(drawn(1)) & set(drawn(2))

@@ -1,9 +1,13 @@
 """What ended a training, and what is known of memory that ran out."""
 
+from pathlib import Path
+
+import psutil
 import pytest
 import torch
 
-from gpu_report.measure.failures import asked_mib, classify
+from gpu_report.measure import failures
+from gpu_report.measure.failures import asked_mib, available_mib, classify
 
 
 def raised(error: BaseException) -> BaseException:
@@ -92,3 +96,23 @@ def test_what_was_asked_is_none_where_the_message_lacks_it() -> None:
 )
 def test_what_was_asked_for_is_read_from_the_message(message: str, asked: float | None) -> None:
     assert asked_mib(message) == asked
+
+
+@pytest.mark.parametrize(
+    ("limit", "usage", "kinds"),
+    [
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", "inactive_file 1048576\ntotal_inactive_file 104857600\n"),
+        ("memory.max", "memory.current", "active_file 7\ninactive_file 104857600\n"),
+    ],
+    ids=["version 1", "version 2"],
+)
+def test_the_page_cache_of_the_groups_inside_counts_as_available(
+    limit: str, usage: str, kinds: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / limit).write_text("314572800\n")
+    (tmp_path / usage).write_text("209715200\n")
+    (tmp_path / "memory.stat").write_text(kinds)
+    monkeypatch.setattr(failures, "_group_files", lambda: [tmp_path / "memory.events"])
+    assert psutil.virtual_memory().available > 2**30
+
+    assert available_mib() == 200

@@ -3,14 +3,17 @@
 import os
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 import torch
 
-from gpu_report.errors import ProfileError
+from gpu_report.errors import MachineError, ProfileError
+from gpu_report.measure.processes import fresh_processes
 from gpu_report.measure.run import Stopped
+from gpu_report.own import process
 from gpu_report.own.process import OwnResult, OwnTraining, train_in_fresh_process, train_in_this_process
 from tests.unit.own import own_model
 
@@ -32,7 +35,7 @@ def test_a_training_is_timed_with_its_memory_and_its_loss() -> None:
     assert isinstance(result, OwnResult)
     assert result.measured.samples == 12
     assert result.measured.steps >= 2
-    assert result.measured.memory_peak_mib < result.memory_limit_mib == 2000
+    assert result.measured.memory_peak_mib == result.memory_taken_mib < result.memory_limit_mib == 2000
     assert result.loss > 0
     assert result.measured.trace == b""
 
@@ -159,6 +162,33 @@ def test_a_function_that_hangs_is_ended_and_no_process_is_left() -> None:
     assert after <= before
 
 
+def servers() -> list[int]:
+    """Of fresh processes, those that run; an ended one is there until the next starts."""
+    children = psutil.Process().children()
+    return [each.pid for each in children if each.status() != "zombie" and "forkserver" in " ".join(each.cmdline())]
+
+
+def test_after_a_search_no_server_is_left_and_the_next_search_starts_one() -> None:
+    for _ in range(2):
+        with process.server_ended_afterwards():
+            assert isinstance(train_in_fresh_process(TRAINING), OwnResult)
+            assert servers()
+        assert not servers()
+
+
+def test_a_server_that_still_serves_a_process_stays() -> None:
+    child = fresh_processes(["json"]).Process(target=own_model.hang)
+    child.start()
+    try:
+        with process.server_ended_afterwards():
+            serving = servers()
+        assert serving
+        assert servers() == serving
+    finally:
+        child.kill()
+        child.join()
+
+
 @pytest.mark.parametrize("options", [("pinned",), ("channelslast",), ("graphs",)])
 def test_an_option_that_does_not_apply_is_skipped_with_the_reason(options: tuple[str, ...]) -> None:
     found = stopped(replace(TRAINING, options=options))
@@ -170,3 +200,24 @@ def test_an_option_that_does_not_apply_is_skipped_with_the_reason(options: tuple
 def test_a_function_that_cannot_be_sent_to_another_process_is_named() -> None:
     with pytest.raises(ProfileError, match=r"lambda.*module:function"):
         train_in_fresh_process(replace(TRAINING, build=lambda: None))
+
+
+@pytest.mark.parametrize(("limit_mib", "fraction"), [(2048, 0.25), (1e6, 1.0)])
+def test_the_allocator_of_any_accelerator_is_limited_to_a_fraction_of_its_memory(
+    limit_mib: float, fraction: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[tuple[float, torch.device]] = []
+    module = SimpleNamespace(set_per_process_memory_fraction=lambda *given: limits.append(given))
+    monkeypatch.setattr(torch, "get_device_module", lambda _device: module)
+    monkeypatch.setattr(torch.accelerator, "get_memory_info", lambda _device: (2**32, 2**33))
+
+    process._limit_allocator(torch.device("xpu", 1), limit_mib)
+
+    assert limits == [(fraction, torch.device("xpu", 1))]
+
+
+def test_a_memory_limit_that_pytorch_cannot_keep_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_device_module", lambda _device: SimpleNamespace())
+
+    with pytest.raises(MachineError, match=r"^PyTorch cannot limit the memory of xpu; leave out the memory limit\Z"):
+        process._limit_allocator(torch.device("xpu"), 2048)

@@ -235,6 +235,50 @@ def test_a_default_device_of_the_users_own_stays() -> None:
         torch.set_default_device(None)
 
 
+BACKENDS = torch.backends
+
+
+@pytest.mark.parametrize(
+    ("read", "change"),
+    [
+        (lambda: BACKENDS.cudnn.deterministic, lambda: setattr(BACKENDS.cudnn, "deterministic", True)),
+        (lambda: BACKENDS.cudnn.enabled, lambda: setattr(BACKENDS.cudnn, "enabled", False)),
+        (lambda: BACKENDS.cudnn.benchmark_limit, lambda: setattr(BACKENDS.cudnn, "benchmark_limit", 3)),
+        (lambda: BACKENDS.mkldnn.enabled, lambda: setattr(BACKENDS.mkldnn, "enabled", False)),
+        (BACKENDS.cuda.flash_sdp_enabled, lambda: BACKENDS.cuda.enable_flash_sdp(False)),
+        (BACKENDS.cuda.mem_efficient_sdp_enabled, lambda: BACKENDS.cuda.enable_mem_efficient_sdp(False)),
+        (BACKENDS.cuda.math_sdp_enabled, lambda: BACKENDS.cuda.enable_math_sdp(False)),
+        (BACKENDS.cuda.cudnn_sdp_enabled, lambda: BACKENDS.cuda.enable_cudnn_sdp(False)),
+        (BACKENDS.mha.get_fastpath_enabled, lambda: BACKENDS.mha.set_fastpath_enabled(False)),
+        (torch.is_anomaly_enabled, lambda: torch.set_anomaly_enabled(True)),
+        (
+            lambda: BACKENDS.cuda.matmul.allow_bf16_reduced_precision_reduction,
+            lambda: setattr(BACKENDS.cuda.matmul, "allow_bf16_reduced_precision_reduction", False),
+        ),
+    ],
+)
+def test_a_switch_that_a_model_sets_is_as_before(read: Any, change: Any) -> None:
+    before = read()
+
+    with left_as_found([], optimizer=None, loader=None, device=CPU):
+        change()
+        assert read() != before
+
+    assert read() == before
+
+
+def test_a_reduction_in_one_part_stays_one() -> None:
+    matmul = BACKENDS.cuda.matmul
+    matmul.allow_fp16_reduced_precision_reduction = (False, False)
+    try:
+        with left_as_found([], optimizer=None, loader=None, device=CPU):
+            matmul.allow_fp16_reduced_precision_reduction = True
+
+        assert torch._C._get_cublas_allow_fp16_reduced_precision_reduction() == (False, False)
+    finally:
+        matmul.allow_fp16_reduced_precision_reduction = True
+
+
 def test_switches_of_arithmetic_and_threads_are_put_back_after_an_exception() -> None:
     convolutions: Any = getattr(torch.backends.cudnn, "conv")  # noqa: B009 - it has no type
 

@@ -79,7 +79,7 @@ def test_a_slow_loader_is_the_limit_and_is_marked_in_the_tree(capsys: pytest.Cap
     assert printed.out == ""
     assert printed.err.startswith(found.summary() + "\n")
     tree = printed.err.removeprefix(found.summary()).splitlines()
-    assert "input wait" in next(line for line in tree if "<-" in line)
+    assert "data wait" in next(line for line in tree if "<-" in line)
 
 
 def test_forward_backward_and_optimizer_come_from_what_pytorch_writes_and_with_the_wait_make_up_the_step(
