@@ -11,9 +11,9 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
@@ -64,7 +64,8 @@ def fresh_processes(preloaded: Sequence[str]) -> ForkServerContext | SpawnContex
     """Where fresh processes come from: on Linux a server that has imported these modules, and that ignores Ctrl-C.
 
     A terminal sends SIGINT to every process. This one ends those that it started; the server would answer in the middle
-    of importing PyTorch, with a traceback. Where forking is not safe each process imports for itself.
+    of importing PyTorch, with a traceback. So the server inherits that SIGINT is blocked, and so does what it forks,
+    see `take_interruptions`. Where forking is not safe each process imports for itself.
 
     Raises:
         MachineError: the path of the temporary folder is too long for the server's socket.
@@ -74,20 +75,42 @@ def fresh_processes(preloaded: Sequence[str]) -> ForkServerContext | SpawnContex
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(preloaded))
     is_main = threading.current_thread() is threading.main_thread()  # no other may change what a signal does
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
-    try:
-        forkserver.ensure_running()
-    except OSError as error:
-        if "AF_UNIX path too long" not in str(error):
-            raise
-        raise MachineError(
-            f"TMPDIR: {tempfile.gettempdir()} is too long a path for the sockets of fresh processes; set TMPDIR to a "
-            "shorter one, such as /tmp"
-        ) from error
-    finally:
-        if is_main:
-            signal.signal(signal.SIGINT, before)
+    with _interruptions_answered_afterwards() if is_main else nullcontext():
+        try:
+            forkserver.ensure_running()
+        except OSError as error:
+            if "AF_UNIX path too long" not in str(error):
+                raise
+            raise MachineError(
+                f"TMPDIR: {tempfile.gettempdir()} is too long a path for the sockets of fresh processes; set TMPDIR to "
+                "a shorter one, such as /tmp"
+            ) from error
     return context
+
+
+@contextmanager
+def _interruptions_answered_afterwards() -> Iterator[None]:
+    resource_tracker.ensure_running()  # which the server needs, and which unblocks SIGINT when it has started
+    interruptions: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: interruptions.append(number))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.signal(signal.SIGINT, before)
+    if interruptions:
+        signal.raise_signal(signal.SIGINT)
+
+
+def take_interruptions() -> None:
+    """Let SIGINT end this fresh process at once.
+
+    Python would turn an interruption into an exception, and that would look like a failure of what is trained.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def end_with_parent(_worker_id: int = 0) -> None:

@@ -3,7 +3,6 @@
 import inspect
 import math
 import os
-import signal
 import sys
 import time
 from contextlib import nullcontext
@@ -21,7 +20,7 @@ from gpu_report.measure.launch import launch
 from gpu_report.measure.memory import MemoryMeter
 from gpu_report.measure.nested import sample_in_words
 from gpu_report.measure.probe import why_not_present
-from gpu_report.measure.processes import be_killed_before_others, end_with_parent
+from gpu_report.measure.processes import be_killed_before_others, end_with_parent, take_interruptions
 from gpu_report.measure.profiling import profile_training
 from gpu_report.measure.progress import ProgressReporter
 from gpu_report.measure.ranks import gather_ranks, of_all_ranks
@@ -40,8 +39,7 @@ def carry_out(run: Run, pipe: Connection) -> None:
     A mistake that a person can fix needs no traceback; the traceback of any other exception goes into the log.
     """
     end_with_parent()
-    # Python would turn an interruption into an exception, and that would look like a failure of the workload.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    take_interruptions()
     be_killed_before_others()
     try:
         if run.measurement.variant.has_ranks:

@@ -34,7 +34,13 @@ from gpu_report.measure.building import checkpoint_blocks, rebuilt, why_not_appl
 from gpu_report.measure.failures import available_mib, classify, read_oom_kills
 from gpu_report.measure.memory import MemoryMeter
 from gpu_report.measure.nested import mapped, tensors_of
-from gpu_report.measure.processes import SERVER_GONE, be_killed_before_others, end_with_parent, fresh_processes
+from gpu_report.measure.processes import (
+    SERVER_GONE,
+    be_killed_before_others,
+    end_with_parent,
+    fresh_processes,
+    take_interruptions,
+)
 from gpu_report.measure.run import PATIENCE_S, Stopped
 from gpu_report.own.named_step import built_in_step
 from gpu_report.own.restoring import left_as_found
@@ -199,7 +205,7 @@ def _without_result(exit_status: int | None, *, memory_ran_out: bool) -> Stopped
 
 def _carry_out(pickled: bytes, pipe: Connection) -> None:
     end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    take_interruptions()
     be_killed_before_others()
     has_ended = threading.Event()
     try:

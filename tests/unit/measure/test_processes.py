@@ -1,11 +1,15 @@
-"""Where fresh processes come from."""
+"""Fresh processes and the server that forks them: a Ctrl-C is never lost, and ends what trains."""
 
 import os
+import signal
 import subprocess
 import sys
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
+
+from gpu_report.measure.processes import fresh_processes, take_interruptions
 
 STARTS = "from gpu_report.measure.processes import fresh_processes; fresh_processes(['json'])"
 SEARCHES = """
@@ -13,8 +17,41 @@ from gpu_report.cli import main
 raise SystemExit(main(["batch-size", "cnn", "--device", "cpu", "--size", "small"]))
 """
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no server forks")
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no server with a socket starts them")
+
+def test_ctrl_c_while_the_server_starts_is_answered_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, started = forkserver.ensure_running, []
+
+    def start_and_interrupt() -> None:
+        start()
+        os.kill(os.getpid(), signal.SIGINT)
+        started.append(True)
+
+    monkeypatch.setattr(forkserver, "ensure_running", start_and_interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        fresh_processes(["json"])
+
+    assert started == [True]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def interrupt_oneself() -> None:
+    take_interruptions()
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_sigint_ends_a_fresh_process_at_once() -> None:
+    process = fresh_processes(["json"]).Process(target=interrupt_oneself)
+
+    process.start()
+    process.join(timeout=60)
+
+    assert process.exitcode == -signal.SIGINT
+
+
 @pytest.mark.parametrize("code", [STARTS, SEARCHES])
 def test_a_temporary_folder_with_a_path_too_long_for_a_socket_is_named(code: str, tmp_path: Path) -> None:
     folder = tmp_path / ("long" * 30)
