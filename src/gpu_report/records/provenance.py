@@ -33,8 +33,8 @@ MEASURES_ALIKE: Final = frozenset(
 
 A change of the measuring code raises the version and restarts this list, unless `python -m benchmarks.same_measuring`
 shows that the new code measures alike: then its digest is added. These differ in the profiled run, how long it warms
-up and when it takes a trace anew, in how the code is divided into modules, in how several processes can train, and in
-what a workload's batches may be.
+up and when it takes a trace anew, in how the code is divided into modules, in how several processes can train, in
+what a workload's batches may be, and in how a Ctrl-C is answered.
 """
 _MOST_CHANGES: Final = 100
 _SOURCES: Final = frozenset({".py", ".cu", ".cuh", ".cpp", ".h"})

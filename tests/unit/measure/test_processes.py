@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from multiprocessing import forkserver
 from pathlib import Path
 
@@ -20,6 +21,14 @@ raise SystemExit(main(["batch-size", "cnn", "--device", "cpu", "--size", "small"
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no server forks")
 
 
+@pytest.fixture
+def default_interruption() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a test before may have started torchrun's agent
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("default_interruption")
 def test_ctrl_c_while_the_server_starts_is_answered_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     start, started = forkserver.ensure_running, []
 
