@@ -20,6 +20,7 @@ from gpu_report.own.run import Measured, OwnRun, deadline
 from gpu_report.own.step import Loading
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.study.machine import device_name
+from gpu_report.study.options import Optimization
 from gpu_report.study.single import single_study
 from gpu_report.study.study import Measurement
 from gpu_report.workloads.protocol import Phase, load_workload
@@ -77,21 +78,32 @@ def measure_built_in(
         return _run_of(_built(measurement, on), on, epochs=epochs, deadline_s=deadline_s).measure()
 
 
-def built_in_step(name: str, *, samples: int | None, size: str | None, precision: str, device: str) -> StudyStep:
+def built_in_step(
+    name: str, *, samples: int | None, size: str | None, precision: str, device: str, optimization: Optimization
+) -> StudyStep:
     """The step of a built-in workload, which may have more samples than its training set.
+
+    With accumulation they are those of one of the batches whose gradients it adds up.
 
     Raises:
         ConfigError, ProfileError, MachineError, WorkloadError: as `measure_built_in`.
     """
-    row = {"size": size, "precision": precision, "epochs": 1, "steps_per_epoch": _STEPS_PER_EPOCH}
-    measurement, on = _measurement(name, {**row, "batch_size": samples}, dataset=None, device=device)
+    row = {
+        "size": size,
+        "precision": precision,
+        "optimization": optimization.name,
+        "batch_size": samples and samples * optimization.accumulation,
+        "epochs": 1,
+        "steps_per_epoch": _STEPS_PER_EPOCH,
+    }
+    measurement, on = _measurement(name, row, dataset=None, device=device)
     return StudyStep(_built(measurement, on))
 
 
 def _measurement(
     name: str, row: Mapping[str, Any], *, dataset: str | None, device: str
 ) -> tuple[Measurement, torch.device]:
-    trained = [each for each, ours in BUILT_IN_WORKLOADS.items() if not (ours.reads_image_files or ours.loops)]
+    trained = [each for each, ours in BUILT_IN_WORKLOADS.items() if ours.has_plain_steps]
     if name not in trained:
         why = (
             "trains on files or by loops of its own: measure it with gpu-report run"
