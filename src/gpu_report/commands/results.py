@@ -47,6 +47,7 @@ def tabulate_study(arguments: Namespace) -> None:
         traces=results.read_trace_tables(),
         today=results.resolved.today,
         prices=results.study.prices,
+        searches=results.read_searches(),
     )
     tables = results.folder / "tables"
     # Those that the machine has no variants of have tables without rows.
@@ -82,7 +83,7 @@ def derive_findings(arguments: Namespace) -> None:
     from gpu_report.findings.derive import derive_findings as derive
 
     results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
-    _write_findings(derive(results.read_tables(), results.study.experiments_with_variants), results.folder)
+    _write_findings(derive(results.read_tables(), results.study.experiments), results.folder)
 
 
 def derive_comparison(arguments: Namespace) -> None:
