@@ -32,7 +32,7 @@ rule calibrate_machine:
     threads: workflow.cores
     params:
         machine=MACHINE.id,
-        devices=list(dict.fromkeys(variant.device for variant in STUDY.variants)),
+        devices=list(dict.fromkeys(each.device for each in [*STUDY.variants, *STUDY.searches])),
         linked=STUDY.linked_devices,
         protocol=STUDY.protocol.version,
     message:

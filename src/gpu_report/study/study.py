@@ -326,9 +326,9 @@ def _expand_experiment(
         _check_workload_and_size(path, row, workloads)
         if "search" in entry:
             searches += _searches_of_row(path, row, devices=devices, workloads=workloads)
-            continue
-        variants += _expand_row(path, row, devices=devices, seed=seed, workloads=workloads)
-        if len(variants) > MOST_VARIANTS:
+        else:
+            variants += _expand_row(path, row, devices=devices, seed=seed, workloads=workloads)
+        if len(variants) + len(searches) > MOST_VARIANTS:
             raise ConfigError(f"{path}: with it the experiment asks for more than {MOST_VARIANTS} configurations")
     if "search" in entry:
         return Experiment(name=name, question=entry["question"], searches=tuple(dict.fromkeys(searches)))
