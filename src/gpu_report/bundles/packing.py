@@ -77,7 +77,8 @@ def pack(
     _check_calibration(results / CALIBRATION_FILE, machine, needed=not with_traces, allow_dirty=allow_dirty)
     paths = _paths(results, list(records), list(searches), with_traces=with_traces)
     entries = [_entry(results, path) for path in paths]
-    manifest = _manifest(machine, study, list(records.values()), entries, with_traces=with_traces)
+    searched = {found.search.device for found in searches.values()}
+    manifest = _manifest(machine, study, list(records.values()), searched, entries, with_traces=with_traces)
     size = _write(manifest, results, target, limit_bytes=None if with_traces else PUBLISHED_LIMIT_BYTES)
     return Packed(manifest=manifest, bytes=size, left_out=left_out)
 
@@ -218,7 +219,13 @@ def _entry(results: Path, path: Path) -> FileEntry:
 
 
 def _manifest(
-    machine: str, study: str, records: Sequence[Record], entries: Sequence[FileEntry], *, with_traces: bool
+    machine: str,
+    study: str,
+    records: Sequence[Record],
+    searched: set[str],
+    entries: Sequence[FileEntry],
+    *,
+    with_traces: bool,
 ) -> Manifest:
     used = [(record, variant) for record in records if (variant := record.as_variant()).device_type != "cpu"]
     shared = {
@@ -226,7 +233,7 @@ def _manifest(
         for record, variant in used
         for index in range(1, variant.devices // record.hosts)
     }
-    accelerators = {variant.device for _, variant in used} | shared
+    accelerators = ({variant.device for _, variant in used} | shared | searched) - {"cpu"}
     return Manifest(
         schema_version=SCHEMA_VERSION,
         record_schema_version=RECORD_SCHEMA_VERSION,
