@@ -58,10 +58,11 @@ def results_of(
         id=machine,
         experiments=experiments,
         tables=tables,
-        findings=derive_findings(tables, experiments) if findings is None else findings,
+        findings=derive_findings(tables, study.experiments) if findings is None else findings,
         figures=available_figures(tables, experiments),
         records=records,
         folder=folder or f"results/machines/{machine}",
+        searching=[experiment for experiment in study.experiments if experiment.searches],
     )
 
 

@@ -164,6 +164,7 @@ def results_of(results: ResultsFolder) -> "MachineResults":
         figures=available_figures(tables, experiments),
         records=results.read_records(),
         folder=results.folder.as_posix(),
+        searching=[experiment for experiment in results.study.experiments if experiment.searches],
         is_imported=results.machine_folder.parent == IMPORTED,
     )
 

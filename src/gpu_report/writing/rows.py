@@ -69,8 +69,8 @@ def best_of_each(rows: Iterable[Row], of: str, *columns: str) -> list[Row]:
 def batch_searches(rows: Sequence[Row]) -> list[Row]:
     """A row for each batch-size search out of those of BATCH_SIZES, with the numbers of its answers.
 
-    Without a prefix they are those of the fastest; `largest_` and `near_` are before those of the largest and of the
-    smallest that is nearly as fast. Missing where nothing fits.
+    `largest_`, `fastest_` and `near_` (the smallest that is nearly as fast) are before their columns. Missing where
+    nothing fits.
     """
     nothing = dict.fromkeys((*_OF_ANSWER, "samples"), math.nan)
     found: list[Row] = []
@@ -87,7 +87,7 @@ def batch_searches(rows: Sequence[Row]) -> list[Row]:
     return found
 
 
-_ANSWERS: Final = {"is_largest": "largest_", "is_fastest": "", "is_smallest_near_fastest": "near_"}
+_ANSWERS: Final = {"is_largest": "largest_", "is_fastest": "fastest_", "is_smallest_near_fastest": "near_"}
 _OF_ANSWER: Final = (
     "throughput_per_s", "throughput_per_s_low", "throughput_per_s_high", "throughput_per_s_count",
     "memory_peak_mib", "headroom_share",

@@ -23,7 +23,9 @@ from gpu_report.study.search import NEAR, RESOLUTION
 _ANSWERS: Final = ("is_largest", "is_fastest", "is_smallest_near_fastest")
 _RESOLUTION: Final = count(100 * (RESOLUTION - 1), "%").plain()
 _NEAR: Final = count(100 * (1 - NEAR), "%").plain()
-_FASTEST: Final = "{fastest.samples} samples train fastest, {fastest.throughput_per_s:short} in {fastest.memory_peak_mib}"
+_FASTEST: Final = (
+    "{fastest.samples} samples train fastest, {fastest.throughput_per_s:short} in {fastest.memory_peak_mib}"
+)
 _NEARLY: Final = (
     f"{_FASTEST}; {{near.samples}} are the smallest tried within {_NEAR} of that,"
     " {near.throughput_per_s:short} in {near.memory_peak_mib}"
