@@ -101,6 +101,11 @@ class Experiment:
     variants: tuple[Variant, ...] = ()
     searches: tuple[BatchSearch, ...] = ()
 
+    @property
+    def is_search(self) -> bool:
+        """Whether it searches, even if this machine has none of its searches."""
+        return not self.axis
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prices:

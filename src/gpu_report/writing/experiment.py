@@ -89,7 +89,7 @@ class ExperimentResults:
     @cached_property
     def rows(self) -> Sequence[Row]:
         """Those of its table, in the order of the study; of one that searches, every number of samples tried."""
-        if self.experiment.searches:
+        if self.experiment.is_search:
             return search_scope(self.machine.tables, self.experiment).rows
         return self.machine.rows_of(self.name)
 

@@ -168,6 +168,6 @@ def _section(page: Templates, name: str, values: Mapping[str, Any], experiment: 
     template = f"sections/{name}{TEMPLATE_SUFFIX}"
     if experiment:
         values = {**values, "experiment": experiment}
-        default = SEARCH_SECTION if experiment.experiment.searches else DEFAULT_SECTION
+        default = SEARCH_SECTION if experiment.experiment.is_search else DEFAULT_SECTION
         template = template if (page.folder / template).exists() else default
     return f"\\begin{{gpureptext}}\n{render(page, template, values)}\\end{{gpureptext}}\n"

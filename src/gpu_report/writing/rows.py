@@ -69,8 +69,8 @@ def best_of_each(rows: Iterable[Row], of: str, *columns: str) -> list[Row]:
 def batch_searches(rows: Sequence[Row]) -> list[Row]:
     """A row for each batch-size search out of those of BATCH_SIZES, with the numbers of its answers.
 
-    `largest_`, `fastest_` and `near_` (the smallest that is nearly as fast) are before their columns. Missing where
-    nothing fits.
+    `options` is empty for the eager baseline. `largest_`, `fastest_` and `near_` (the smallest that is nearly as fast)
+    are before the columns of each; these are missing where nothing fits.
     """
     nothing = dict.fromkeys((*_OF_ANSWER, "samples"), math.nan)
     found: list[Row] = []
@@ -83,7 +83,8 @@ def batch_searches(rows: Sequence[Row]) -> list[Row]:
             for column in (*_OF_ANSWER, "samples")
         }
         first = next((row for row in tried if row["status"] == "ok"), tried[-1])
-        found.append({**first, **numbers})
+        options = "" if first["optimization"] == NO_OPTIONS else first["optimization"]
+        found.append({**first, **numbers, "options": options})
     return found
 
 

@@ -2,12 +2,11 @@
 
 from functools import cache
 
-from gpu_report.findings.derive import derive_findings
 from gpu_report.page.page import _sections
 from gpu_report.study.study import Study
 from gpu_report.writing.machine import MachineResults
 from tests.factories import make_records, make_study, make_tables
-from tests.report.synthetic import render_machines, results_of, results_on, section_with_floats
+from tests.report.synthetic import render_machines, results_of, section_with_floats
 from tests.searches import make_failed_search, make_search
 
 
@@ -39,7 +38,7 @@ def test_the_section_has_a_row_for_each_search_and_its_answers() -> None:
 def test_the_answers_are_numbers_that_a_document_can_quote() -> None:
     keys = [line.partition(",")[0] for line in files()["numbers.csv"].splitlines()]
 
-    answers = {f"xeon-2c/batch_search/U-Net-128px/bf16/none/{of}_samples" for of in ("largest", "fastest", "near")}
+    answers = {f"xeon-2c/batch_search/U-Net-128px/bf16/{of}_samples" for of in ("largest", "fastest", "near")}
     assert answers <= set(keys)
 
 
@@ -50,9 +49,9 @@ def test_the_page_has_the_answers_too() -> None:
 
 
 def test_without_searches_the_section_is_left_out_of_report_and_page() -> None:
-    study, machine = make_study(), results_on("cpu", "cuda")
+    study = make_study()
+    machine = results_of(study, tables=make_tables(study))
     document = render_machines(study, [machine])["gpu_report.tex"]
 
     assert "batch_search" not in document
-    assert derive_findings(machine.tables, study.experiments)
     assert "batch_search" not in [section["name"] for section in _sections(machine)]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from gpu_report.findings.estimate import Row
+from gpu_report.findings.estimate import Row, listed
 from gpu_report.findings.finding import Evidence
 from gpu_report.findings.phrases import (
     CPU,
@@ -16,7 +16,7 @@ from gpu_report.findings.phrases import (
 )
 from gpu_report.findings.rule import Outcome, Rule, not_measured
 from gpu_report.findings.scope import BATCH_SEARCH, Scope, key_of
-from gpu_report.printing.number_format import count
+from gpu_report.printing.number_format import count, memory
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.search import NEAR, RESOLUTION
 
@@ -24,7 +24,7 @@ _ANSWERS: Final = ("is_largest", "is_fastest", "is_smallest_near_fastest")
 _RESOLUTION: Final = count(100 * (RESOLUTION - 1), "%").plain()
 _NEAR: Final = count(100 * (1 - NEAR), "%").plain()
 _FASTEST: Final = (
-    "{fastest.samples} samples train fastest, {fastest.throughput_per_s:short} in {fastest.memory_peak_mib}"
+    "{fastest.samples} samples train fastest, {fastest.throughput_per_s:short} in {fastest.memory_peak_mib}{alike}"
 )
 _NEARLY: Final = (
     f"{_FASTEST}; {{near.samples}} are the smallest tried within {_NEAR} of that,"
@@ -42,12 +42,20 @@ def _outcome(rows: list[Row]) -> Outcome:
     subject, key = _subject(rows[0]), key_of(rows[0]["search"])
     found = {answer: row for answer in _ANSWERS for row in rows if row[answer]}
     if not found:
-        return not_measured(subject, why_no_numbers(rows[0]), key=key)
+        return not_measured(subject, why_no_numbers(rows[-1]), key=key)
     largest, fastest, near = (found[answer] for answer in _ANSWERS)
-    speed, _ = filled(_ALONE if near is fastest else _NEARLY, {"fastest": Named(fastest), "near": Named(near)})
+    speed, _ = filled(
+        _ALONE if near is fastest else _NEARLY,
+        {"fastest": Named(fastest), "near": Named(near), "alike": _alike(fastest, rows)},
+    )
     return Outcome(
         verdict="yes" if largest["is_resolved"] else "not resolved",
-        fields={"subject": subject, "largest": Named(largest), "speed": speed},
+        fields={
+            "subject": subject,
+            "largest": Named(largest),
+            "limit": memory(largest["memory_limit_mib"]).plain(),
+            "speed": speed,
+        },
         evidence=tuple(
             Evidence(
                 label=f"throughput with {count(row['samples']).plain()} samples",
@@ -59,6 +67,17 @@ def _outcome(rows: list[Row]) -> Outcome:
         ),
         key=key,
     )
+
+
+def _alike(fastest: Row, rows: list[Row]) -> str:
+    """Which other numbers of samples may be as fast, as an insertion in the sentence about the fastest."""
+    others = [
+        row for row in rows if row is not fastest and row["throughput_per_s_high"] >= fastest["throughput_per_s_low"]
+    ]
+    if not others:
+        return ""
+    named = listed([count(row["samples"]).plain() for row in others])
+    return f" (its interval overlaps {'that' if len(others) == 1 else 'those'} of {named})"
 
 
 def _subject(row: Row) -> str:
@@ -76,9 +95,9 @@ RULES: Final = (
         " of one process each, so two that are close may change places in another.",
         test=_each_search,
         yes="{subject}: the largest batch that fits has {largest.samples} samples and leaves"
-        " {largest.headroom_share} of the memory. {speed}.",
+        " {largest.headroom_share} of {limit}. {speed}.",
         no="",
         unresolved="{subject}: the largest batch that fits has {largest.samples} samples or more, which leave"
-        " {largest.headroom_share} of the memory. {speed}.",
+        " {largest.headroom_share} of {limit}. {speed}.",
     ),
 )

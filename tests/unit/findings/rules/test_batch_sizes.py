@@ -19,12 +19,14 @@ class SearchCase(Case):
 
     def _derive(self) -> Finding:
         study = make_study(config=CONFIG)
-        make = {
-            "yes": make_search,
-            "not resolved": lambda search: make_search(search, is_resolved=False),
-            "not measured": make_failed_search,
-        }[self.verdict]
-        tables = make_tables(study, [], searches=[make(search) for search in study.searches])
+        is_resolved = self.verdict == "yes"
+        searches = [
+            make_failed_search(search)
+            if self.verdict == "not measured"
+            else make_search(search, is_resolved=is_resolved)
+            for search in study.searches
+        ]
+        tables = make_tables(study, [], searches=searches)
         return one(derive_findings(tables, study.experiments), self.finding)
 
 
@@ -39,6 +41,19 @@ def test_each_search_has_an_answer_with_its_three_sizes_and_intervals() -> None:
     assert found.subject == "bidirectional LSTM in fp32"
     assert all(number in found.statement for number in ("1000 samples", "100 are", "(592.2 to 607.8)", "7.77 GiB"))
     assert {evidence.table for evidence in found.evidence} == {"batch_sizes"}
+
+
+def test_batches_that_may_be_as_fast_are_named_with_the_fastest() -> None:
+    study = make_study(config=CONFIG)
+    record = make_search(study.searches[0])
+    noisy = [
+        each.model_copy(update={"throughputs_per_s": [300.0, 500.0, 700.0, 900.0]}) if each.samples == 1000 else each
+        for each in record.tries
+    ]
+    tables = make_tables(study, [], searches=[record.model_copy(update={"tries": noisy})])
+    (found,) = derive_findings(tables, study.experiments)
+
+    assert "(its interval overlaps that of 100)" in found.statement
 
 
 def test_a_largest_that_is_not_resolved_is_said_to_be_a_bound() -> None:
