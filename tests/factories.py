@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from gpu_report.records.batch_sizes import SearchRecord
 from gpu_report.records.calibration import Calibration
 from gpu_report.records.record import SCHEMA_VERSION, Load, Provenance, Record, Status, WorkloadFacts
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
@@ -126,6 +127,7 @@ def make_tables(
     operations: Mapping[str, str] | None = None,
     calibration: Calibration | None = None,
     traces: "Mapping[str, TraceTables] | None" = None,
+    searches: Sequence[SearchRecord] = (),
 ) -> Tables:
     """Every table of the study; `operations` (name to category, the costliest first) fill the traces' tables, unless
     `traces` has them.
@@ -143,6 +145,7 @@ def make_tables(
         traces=traces,
         today=today,
         prices=study.prices,
+        searches=searches,
     )
     return Tables(
         **{table.name: table.from_rows(make(measured)) for table, make in MADE_BY.items()},

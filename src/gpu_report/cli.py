@@ -118,12 +118,16 @@ _COMPARED_WITH: Final = _optional(
 )
 
 COMMANDS: Final = {
-    "list": _Command("overview:list_variants", "show every variant of the study and its state", [_CONFIGFILE]),
+    "list": _Command(
+        "overview:list_variants", "show the study's variants and searches with their states", [_CONFIGFILE]
+    ),
     "run": _Command(
         "measuring:run",
         "measure variants now, one after the other, with a progress bar",
         [
-            _optional("variants", "a name, as gpu-report list shows it", nargs="*", metavar="VARIANT"),
+            _optional(
+                "variants", "a name, also of a search, as gpu-report list shows it", nargs="*", metavar="VARIANT"
+            ),
             _optional("--workload", "name of a workload to measure instead of VARIANT, such as unet"),
             *_OF_BUILT_IN,
             _optional("--epochs", "with --workload: epochs to train and evaluate (required)", type=int),
@@ -301,6 +305,11 @@ COMMANDS: Final = {
         "measuring:measure_variant",
         "measure one variant of the study and write its record and traces",
         [_STUDY, _required("--variant", "its name")],
+    ),
+    "search-batch-size": _Command(
+        "batch_size:search_batch_size",
+        "search the batch size for a workload of the study and write what was found",
+        [_STUDY, _required("--search", "its name")],
     ),
     "tabulate-trace": _Command(
         "results:tabulate_trace",

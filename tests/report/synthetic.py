@@ -23,6 +23,7 @@ from gpu_report.writing.listing import SourceFile
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.report import render_report
 from tests.factories import CODE_DIGEST, PROTOCOL, make_records, make_study, make_tables
+from tests.searches import make_search
 from tests.tabulated import tabulate_comparison
 
 if TYPE_CHECKING:
@@ -53,15 +54,17 @@ def results_of(
     """What one machine gave for a study; experiments without variants there are left out."""
     experiments = [experiment for experiment in study.experiments if experiment.variants]
     records = make_records(study, machine=machine) if records is None else records
-    tables = tables or make_tables(study, records)
+    searches = [make_search(search, machine=machine) for search in study.searches]
+    tables = tables or make_tables(study, records, searches=searches)
     return MachineResults(
         id=machine,
         experiments=experiments,
         tables=tables,
-        findings=derive_findings(tables, experiments) if findings is None else findings,
+        findings=derive_findings(tables, study.experiments) if findings is None else findings,
         figures=available_figures(tables, experiments),
         records=records,
         folder=folder or f"results/machines/{machine}",
+        searching=[experiment for experiment in study.experiments if experiment.searches],
     )
 
 

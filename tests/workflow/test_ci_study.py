@@ -32,7 +32,7 @@ def with_fewer_steps(config: dict[str, Any]) -> None:
     """No more than 2 an epoch, but for the loops of the linear regression, which take microseconds."""
     for experiment in config["experiments"].values():
         for row in experiment["grid"]:
-            if row["workload"] != "linear_regression":
+            if row["workload"] != "linear_regression" and "search" not in experiment:
                 row["steps_per_epoch"] = min(2, row.get("steps_per_epoch", 2))
 
 
@@ -128,6 +128,18 @@ def test_each_experiments_table_holds_the_numbers_of_its_csv(built: Project, exp
     for row in table(built, experiment):
         for column in SHOWN[experiment]:
             assert is_shown(float(row[column]), numbers), f"{column} of {row['variant']}: {row[column]}"
+
+
+def test_the_answers_of_the_batch_size_search_are_tabulated_and_in_its_section(built: Project) -> None:
+    tried = table(built, "batch_sizes")
+    (printed,) = built.folder.glob("report/floats/tab/*/batch_search.tex")
+    numbers = numbers_in(printed)
+
+    assert {row["status"] for row in tried} >= {"ok", "oom"}
+    for answer in ("is_largest", "is_fastest", "is_smallest_near_fastest"):
+        (row,) = [row for row in tried if row[answer] == "true"]
+        assert row["status"] == "ok"
+        assert is_shown(float(row["samples"]), numbers)
 
 
 def test_a_cpu_only_report_claims_nothing_of_an_accelerator(built: Project) -> None:

@@ -7,6 +7,7 @@ rule import_bundle:
         code=sources("bundles", "traces"),
     output:
         runs=directory("results/imported/{machine}/runs"),
+        searches=directory("results/imported/{machine}/batch_sizes"),
         calibration="results/imported/{machine}/calibration.json",
     log:
         "results/imported/{machine}/logs/import_bundle.log",

@@ -1,6 +1,7 @@
 # What the rules share: the machines shown, the study resolved for each, and the files and code that a stage reads.
 
 import re
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
@@ -51,6 +52,7 @@ TRACE_TABLES = [table.name for table in of_traces.TRACE_TABLES]
 
 wildcard_constraints:
     variant=r"[a-z0-9_+-]+",
+    search=r"[a-z0-9_+-]+",
     experiment="|".join(EXPERIMENTS),
     results="|".join(map(re.escape, MACHINES)),
     machine="|".join(machine.id for machine in SHOWN.machines),
@@ -142,9 +144,11 @@ def folder_of(wildcards):
 
 
 def records(results, study):
-    """Where to read records from: the files where they are measured, the whole folder where they are imported."""
-    imported = MACHINES[results].bundle
-    return [f"{results}/runs"] if imported else [f"{results}/runs/{slug}/record.json" for slug in slugs(study)]
+    """Where to read records and searches from: files where they are measured, whole folders where they are imported."""
+    if MACHINES[results].bundle:
+        return [f"{results}/runs", f"{results}/batch_sizes"]
+    searches = [f"{results}/batch_sizes/{search.slug}.json" for search in study.searches]
+    return [*(f"{results}/runs/{slug}/record.json" for slug in slugs(study)), *searches]
 
 
 def trace_tables(results, study):

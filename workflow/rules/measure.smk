@@ -32,7 +32,7 @@ rule calibrate_machine:
     threads: workflow.cores
     params:
         machine=MACHINE.id,
-        devices=list(dict.fromkeys(variant.device for variant in STUDY.variants)),
+        devices=list(dict.fromkeys(each.device for each in [*STUDY.variants, *STUDY.searches])),
         linked=STUDY.linked_devices,
         protocol=STUDY.protocol.version,
     message:
@@ -65,6 +65,25 @@ rule measure_variant:
         "measuring {wildcards.variant}"
     shell:
         "gpu-report measure-variant --study {params.study:q} --variant {wildcards.variant:q} 2> {log:q}"
+
+
+# As for measure_variant, an edit to the command searches anew.
+rule search_batch_size:
+    output:
+        f"{HERE}/batch_sizes/{{search}}.json",
+    log:
+        f"{HERE}/logs/search_batch_size/{{search}}.log",
+    priority: 5
+    conda:
+        "../../environment.yml"
+    threads: workflow.cores
+    params:
+        search=lambda wildcards: asdict(STUDY.search(wildcards.search)),
+        study=f"{HERE}/study.json",
+    message:
+        "searching the batch size of {wildcards.search}"
+    shell:
+        "gpu-report search-batch-size --study {params.study:q} --search {wildcards.search:q} 2> {log:q}"
 
 
 rule tabulate_trace:

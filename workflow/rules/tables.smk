@@ -76,8 +76,9 @@ for experiment_name in EXPERIMENTS:
             experiment_name
         input:
             [
-                f"{ABOUT}/experiments/{entry.name}/tables/{entry.name}.csv"
-                for entry in MACHINES[ABOUT].study.experiments_with_variants
+                f"{ABOUT}/experiments/{entry.name}/tables/{table}.csv"
+                for entry in MACHINES[ABOUT].study.experiments
+                for table in [*([entry.name] if entry.variants else []), *(["batch_sizes"] if entry.searches else [])]
                 if entry.name == experiment_name
             ],
 

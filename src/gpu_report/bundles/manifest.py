@@ -6,11 +6,13 @@ manifest.json -> Manifest -> FileEntry (path, bytes, SHA-256); a path is checked
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
 from typing import Final
 
 from pydantic import Field
 
 from gpu_report.errors import BundleError, ConfigError
+from gpu_report.records.batch_sizes import SEARCH_NAME, SEARCHES_FOLDER
 from gpu_report.records.record import RICH_TRACE_FOLDER, TRACE_FOLDER, DeviceName, MachineId, Record
 from gpu_report.records.record import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.storage.json_files import FILE_NAME, MOST_BYTES, Digest, JsonFile, Moment, Part, Text, Values
@@ -76,6 +78,11 @@ class Manifest(Part):
     def variants(self) -> list[str]:
         """Names of the variants whose records it holds."""
         return [entry.path.split("/")[1] for entry in self.files if entry.path.endswith(f"/{RECORD_FILE}")]
+
+    @property
+    def searches(self) -> list[str]:
+        """Names of the batch-size searches that it holds."""
+        return [PurePosixPath(entry.path).stem for entry in self.files if is_search(entry.path)]
 
     @property
     def has_calibration(self) -> bool:
@@ -177,9 +184,18 @@ def belongs(path: str) -> bool:
     match path.split("/"):
         case [name]:
             return name == CALIBRATION_FILE
+        case [_, _]:
+            return is_search(path)
         case ["runs", slug, *inner]:
             return _is_of_run(slug, inner)
     return False
+
+
+def is_search(path: str) -> bool:
+    """Whether the file has what a batch-size search found."""
+    folder, _, name = path.partition("/")
+    stem, dot, ending = name.partition(".")
+    return folder == SEARCHES_FOLDER and dot + ending == ".json" and SEARCH_NAME.fullmatch(stem) is not None
 
 
 def is_raw(path: str) -> bool:

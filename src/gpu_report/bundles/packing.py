@@ -22,9 +22,10 @@ from gpu_report.bundles.manifest import (
     trace_paths,
 )
 from gpu_report.errors import BundleError, RecordError, TableError, TraceError
+from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER, SearchRecord
 from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
 from gpu_report.records.record import RECORD_FILE as RECORDS
-from gpu_report.records.record import RICH_TRACE_FOLDER, TRACE_FOLDER, Record
+from gpu_report.records.record import RICH_TRACE_FOLDER, TRACE_FOLDER, Provenance, Record
 from gpu_report.records.record import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.storage.files import unfinished_folder, write_errors, write_text_atomically
 from gpu_report.study.machine import device_name, hardware_words
@@ -32,7 +33,7 @@ from gpu_report.traces.tables import as_csv, read_trace_tables, table_files, tab
 
 PUBLISHED_LIMIT_BYTES: Final = 2_000_000
 """A repository keeps every version of a bundle for good, so one without traces stays below this."""
-_KINDS: Final = (CALIBRATION_FILE, RECORD_FILE, *RAW_FOLDERS, TABLES_FOLDER)
+_KINDS: Final = (CALIBRATION_FILE, SEARCHES_FOLDER, RECORD_FILE, *RAW_FOLDERS, TABLES_FOLDER)
 """Files lie in the archive by kind, because alike beside alike compresses better."""
 
 
@@ -53,7 +54,7 @@ def pack(
     Traces that are not tabulated, as where measuring was interrupted, are tabulated for a bundle without traces.
 
     Args:
-        results: The machine's folder, which holds `runs` and `calibration.json`.
+        results: The machine's folder, which holds `runs`, `batch_sizes` and `calibration.json`.
         target: The file to write.
         machine: The machine's id.
         study: Name of the study, for the manifest.
@@ -68,11 +69,16 @@ def pack(
     records, left_out = _records(results / "runs", machine=machine, with_traces=with_traces)
     if not records:
         raise BundleError(f"there is nothing to pack in {results}: {_first_reason(left_out)}")
+    searches, unreadable = _searches(results / SEARCHES_FOLDER, machine=machine)
+    left_out |= unreadable
     if not allow_dirty:
-        _check_commits(records)
+        of_searches = {name: search.provenance for name, search in searches.items()}
+        _check_commits({slug: record.provenance for slug, record in records.items()} | of_searches)
     _check_calibration(results / CALIBRATION_FILE, machine, needed=not with_traces, allow_dirty=allow_dirty)
-    entries = [_entry(results, path) for path in _paths(results, list(records), with_traces=with_traces)]
-    manifest = _manifest(machine, study, list(records.values()), entries, with_traces=with_traces)
+    paths = _paths(results, list(records), list(searches), with_traces=with_traces)
+    entries = [_entry(results, path) for path in paths]
+    searched = {found.search.device for found in searches.values()}
+    manifest = _manifest(machine, study, list(records.values()), searched, entries, with_traces=with_traces)
     size = _write(manifest, results, target, limit_bytes=None if with_traces else PUBLISHED_LIMIT_BYTES)
     return Packed(manifest=manifest, bytes=size, left_out=left_out)
 
@@ -95,6 +101,22 @@ def _records(runs: Path, *, machine: str, with_traces: bool) -> tuple[dict[str, 
             left_out[slug] = problem
         else:
             found[slug] = record
+    return found, left_out
+
+
+def _searches(folder: Path, *, machine: str) -> tuple[dict[str, SearchRecord], dict[str, str]]:
+    """The batch-size searches of today's schema by name, and why the others are left out."""
+    found: dict[str, SearchRecord] = {}
+    left_out: dict[str, str] = {}
+    for path in sorted(folder.glob("*.json")):
+        try:
+            search = SEARCH_FILE.read(path, from_elsewhere=True)
+        except RecordError as error:
+            left_out[path.stem] = str(error)
+            continue
+        if (search.machine, search.search.slug) != (machine, path.stem):
+            raise BundleError(f"{path} is of {search.search.slug} on {search.machine}; take it out of this folder")
+        found[path.stem] = search
     return found, left_out
 
 
@@ -136,8 +158,8 @@ def _first_reason(left_out: dict[str, str]) -> str:
     return next(iter(left_out.values()), "no variant is measured; measure with: snakemake --cores 4")
 
 
-def _check_commits(records: Mapping[str, Record]) -> None:
-    dirty = {slug: record.provenance for slug, record in records.items() if not record.provenance.is_clean}
+def _check_commits(found: Mapping[str, Provenance]) -> None:
+    dirty = {name: provenance for name, provenance in found.items() if not provenance.is_clean}
     if not dirty:
         return
     changes = [provenance.changed_files for provenance in dirty.values() if provenance.git_commit]
@@ -148,7 +170,7 @@ def _check_commits(records: Mapping[str, Record]) -> None:
         "there was no commit" if len(changes) < len(dirty) else "",
     ]
     raise BundleError(
-        f"{len(dirty)} of {len(records)} records were measured by code that no commit holds, such as "
+        f"{len(dirty)} of {len(found)} records were measured by code that no commit holds, such as "
         f"{next(iter(dirty))}: {'; '.join(filter(None, reasons))}; commit and measure them again, or pack them all the "
         "same with --allow-dirty, which labels the bundle"
     )
@@ -169,8 +191,9 @@ def _check_calibration(path: Path, machine: str, *, needed: bool, allow_dirty: b
         )
 
 
-def _paths(results: Path, variants: Sequence[str], *, with_traces: bool) -> list[Path]:
+def _paths(results: Path, variants: Sequence[str], searches: Sequence[str], *, with_traces: bool) -> list[Path]:
     found = [path for path in [results / CALIBRATION_FILE] if path.exists()]
+    found += [results / SEARCHES_FOLDER / f"{slug}.json" for slug in searches]
     for slug in variants:
         found += _paths_of_run(results / "runs" / slug, with_traces=with_traces)
     return sorted(found, key=lambda path: (_kind(results, path), path.name, path.as_posix()))
@@ -186,7 +209,7 @@ def _paths_of_run(run: Path, *, with_traces: bool) -> Iterator[Path]:
 
 def _kind(results: Path, path: Path) -> int:
     parts = path.relative_to(results).parts
-    return _KINDS.index(parts[-2] if len(parts) == 4 else parts[-1])
+    return _KINDS.index(parts[-2] if len(parts) in (2, 4) else parts[-1])
 
 
 def _entry(results: Path, path: Path) -> FileEntry:
@@ -196,7 +219,13 @@ def _entry(results: Path, path: Path) -> FileEntry:
 
 
 def _manifest(
-    machine: str, study: str, records: Sequence[Record], entries: Sequence[FileEntry], *, with_traces: bool
+    machine: str,
+    study: str,
+    records: Sequence[Record],
+    searched: set[str],
+    entries: Sequence[FileEntry],
+    *,
+    with_traces: bool,
 ) -> Manifest:
     used = [(record, variant) for record in records if (variant := record.as_variant()).device_type != "cpu"]
     shared = {
@@ -204,7 +233,7 @@ def _manifest(
         for record, variant in used
         for index in range(1, variant.devices // record.hosts)
     }
-    accelerators = {variant.device for _, variant in used} | shared
+    accelerators = ({variant.device for _, variant in used} | shared | searched) - {"cpu"}
     return Manifest(
         schema_version=SCHEMA_VERSION,
         record_schema_version=RECORD_SCHEMA_VERSION,

@@ -125,8 +125,9 @@ def find_bundles(published: Path = PUBLISHED) -> dict[str, PublishedBundle]:
 
 
 def study_of(config: Mapping[str, Any], manifest: Manifest) -> Study:
-    """The study as the machine of a bundle measured it: the variants that are in both."""
-    return load_study(config, devices=manifest.devices, elsewhere=True).restricted_to(set(manifest.variants))
+    """The study as the machine of a bundle measured it: the variants and searches that are in both."""
+    held = {*manifest.variants, *manifest.searches}
+    return load_study(config, devices=manifest.devices, elsewhere=True).restricted_to(held)
 
 
 def _names(

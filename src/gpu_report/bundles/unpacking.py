@@ -19,6 +19,7 @@ from gpu_report.bundles.manifest import (
     trace_paths,
 )
 from gpu_report.errors import BundleError, RecordError, TableError
+from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER
 from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
 from gpu_report.records.record import RECORD_FILE as RECORDS
 from gpu_report.storage.files import unfinished_folder, write_errors
@@ -88,6 +89,10 @@ def _check_file(bundle: Path, folder: Path, file: Path, manifest: Manifest) -> N
         held = {entry.path for entry in manifest.files}
         if manifest.with_traces and not held.issuperset(f"runs/{slug}/{trace}" for trace in trace_paths(record)):
             raise BundleError(f"{bundle}: lacks the trace of {slug}; {FETCH_AGAIN}")
+    if file.parent == folder / SEARCHES_FOLDER:
+        found = SEARCH_FILE.read(file, from_elsewhere=True)
+        if (found.machine, found.search.slug) != (manifest.machine, file.stem):
+            raise BundleError(f"{bundle}: {file.name} is of {found.search.slug} on {found.machine}; {FETCH_AGAIN}")
     if file == folder / CALIBRATION_FILE:
         calibration = CALIBRATIONS.read(file, from_elsewhere=True)
         if calibration.machine != manifest.machine:
@@ -134,6 +139,12 @@ def _put_in_place(unpacked: Path, folder: Path, manifest: Manifest) -> Unpacked:
         shutil.rmtree(target, ignore_errors=True)
         (unpacked / "runs" / slug).rename(target)
         placed.append(slug)
+    # Of a bundle without searches it is empty; without it, it would count as not unpacked.
+    (folder / SEARCHES_FOLDER).mkdir(exist_ok=True)
+    for slug in manifest.searches:
+        name = f"{SEARCHES_FOLDER}/{slug}.json"
+        if not (folder / name).exists():
+            (unpacked / name).rename(folder / name)
     if manifest.has_calibration and not (folder / CALIBRATION_FILE).exists():
         (unpacked / CALIBRATION_FILE).rename(folder / CALIBRATION_FILE)
     return Unpacked(folder=folder, manifest=manifest, placed=tuple(placed), kept=tuple(kept))

@@ -1,11 +1,17 @@
-"""The command that searches the batch size for a model of the user's own, named as `module:function`."""
+"""Commands that search the batch size: for a model of the user's own, named as `module:function`, and for the study."""
 
 import sys
 from argparse import Namespace
 from pathlib import Path
 
+from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import ProfileError
 from gpu_report.measure.probe import require_pytorch
+from gpu_report.printing.number_format import count
+from gpu_report.printing.terminal import say
+from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
+from gpu_report.storage.files import take_own_temporary_folder
+from gpu_report.storage.locks import machine_to_itself
 
 
 def find_own_batch_size(arguments: Namespace) -> None:
@@ -41,3 +47,35 @@ def find_own_batch_size(arguments: Namespace) -> None:
         memory_limit=arguments.memory_limit,
         seconds=arguments.seconds,
     )
+
+
+def search_batch_size(arguments: Namespace) -> None:
+    """Search the batch size of one of the study's searches; a line on stdout for each number of samples."""
+    with machine_to_itself():
+        take_own_temporary_folder()
+        search_one(ResultsFolder.of(arguments.study), arguments.search)
+
+
+def search_one(results: ResultsFolder, slug: str) -> None:
+    """The same in this process, which has the machine to itself.
+
+    Raises:
+        MachineError: PyTorch is not installed.
+    """
+    require_pytorch()
+    from gpu_report.own.batch_size import HEAD
+    from gpu_report.own.study_search import search_batch_size as search
+
+    say(f"{slug}:\n{HEAD}")
+    record = search(results.study.search(slug), machine=results.resolved.machine, on_try=lambda probe: say(probe.row()))
+    SEARCH_FILE.write(record, results.search_file(slug))
+    say(f"{slug}: {_outcome(record)}")
+
+
+def _outcome(record: SearchRecord) -> str:
+    answers = record.answers
+    if answers is None:
+        return f"{record.status}: {record.reason}"
+    found = (answers.largest, answers.fastest, answers.smallest_near_fastest)
+    largest, fastest, near = (count(samples).plain() for samples in found)
+    return f"largest {largest}, fastest {fastest}, smallest that is nearly as fast {near}"

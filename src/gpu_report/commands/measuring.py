@@ -12,8 +12,9 @@ from typing import Final, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from gpu_report.commands.batch_size import search_one
 from gpu_report.commands.measuring_now import ToWatchers, in_words, shown_to_watchers
-from gpu_report.commands.overview import results_here, results_of, waiting_variants
+from gpu_report.commands.overview import results_here, results_of, waiting_searches, waiting_variants
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import ConfigError, MachineError
 from gpu_report.measure import run as messages
@@ -62,7 +63,8 @@ def measure_variant(arguments: Namespace) -> None:
 def run(arguments: Namespace) -> None:
     """Measure variants of the study now, with a progress bar each; PyTorch is imported once for all of them.
 
-    Those that are named, whether or not they were measured before, and with `--missing` all that are not; or with
+    After them come its batch-size searches, a line for each number of samples. Measured are
+    those that are named, whether or not they were measured before, and with `--missing` all that are not; or with
     `--workload` what the options say, of which `--record` alone keeps something. Warnings and tracebacks go to the
     machine's logs/run.log, the bar to the terminal. Where several hosts share a training, each
     runs this, and host 0 alone writes records.
@@ -84,11 +86,16 @@ def run(arguments: Namespace) -> None:
             if not (given is None or given is False):  # 0 workers are given
                 raise ConfigError(f"{_as_option(name)}: given without --workload, which it belongs to; name a workload")
         results = results_here(arguments.configfile)
-        missing = waiting_variants(results) if arguments.missing else []
+        missing = [*waiting_variants(results), *waiting_searches(results)] if arguments.missing else []
         slugs = list(dict.fromkeys([*arguments.variants, *missing]))
     if not slugs and not arguments.missing:
         raise ConfigError("no variant is named; name some, as gpu-report list shows them, or give --missing")
-    if not slugs:
+    known = {search.slug for search in results.study.searches}
+    searches = [slug for slug in slugs if slug in known]
+    slugs = [slug for slug in slugs if slug not in known]
+    if searches and (hosts.count > 1 or arguments.nvtx):
+        raise ConfigError(f"{searches[0]} is a batch-size search, on one host and without --nvtx")
+    if not (slugs or searches):
         return  # without waiting for another measurement to end
     measurements = [results.study.measurement(slug) for slug in slugs]
     for measurement in measurements:
@@ -116,6 +123,8 @@ def run(arguments: Namespace) -> None:
                 _run_one(
                     results, measurement.variant.slug, log=log, terminal=terminal, hosts=hosts, keeps=keeps, shown=shown
                 )
+        for slug in searches:
+            search_one(results, slug)
     if failed:
         raise MachineError(f"not trained with NVTX ranges: {', '.join(failed)}; {log} has the tracebacks")
 

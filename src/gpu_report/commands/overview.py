@@ -2,8 +2,9 @@
 
 from argparse import Namespace
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 from rich.table import Table
 
@@ -12,6 +13,7 @@ from gpu_report.bundles.shown_machines import MACHINES, ShownMachine, choose_mac
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.errors import RecordError
 from gpu_report.printing.terminal import new_console, say
+from gpu_report.records.batch_sizes import SEARCH_FILE
 from gpu_report.records.record import differences, read_record
 from gpu_report.study.config import read_config
 from gpu_report.study.machine import find_machine
@@ -27,6 +29,10 @@ class State:
     reason: str
 
 
+_MISSING: Final = State(name="missing", reason="not measured yet")
+_WAITING: Final = ("missing", "out of date")
+
+
 def show_machine(_: Namespace) -> None:
     """Print the machine's id, hardware and devices."""
     machine = find_machine()
@@ -40,12 +46,13 @@ def show_machine(_: Namespace) -> None:
 
 
 def list_variants(arguments: Namespace) -> None:
-    """Print every variant with its state."""
+    """Print every variant, and every batch-size search, with its state."""
     results = results_here(arguments.configfile)
     table = Table("variant", "state", "why", box=None, pad_edge=False, expand=False)
-    for variant in results.study.variants:
-        state = state_of(results, variant.slug)
-        table.add_row(variant.slug, state.name, state.reason)
+    states = {variant.slug: state_of(results, variant.slug) for variant in results.study.variants}
+    states |= {search.slug: state_of_search(results, search.slug) for search in results.study.searches}
+    for slug, state in states.items():
+        table.add_row(slug, state.name, state.reason)
     console = new_console(unwrapped_when_piped=True)
     console.print(f"{results.study.name} on {results.resolved.machine}")
     console.print(table)
@@ -58,7 +65,8 @@ def show_plan(arguments: Namespace) -> None:
         say(f"nothing is measured: the report is about {shown.machines[0].id}")
         return
     here, study = shown.here, shown.here.study
-    waiting = waiting_variants(results_of(here.id, study))
+    results = results_of(here.id, study)
+    waiting = waiting_variants(results)
     say(f"{study.title}: {len(study.variants)} variants on {here.id} ({', '.join(find_machine().devices)})")
     if len(shown.machines) > 1:
         say(f"compared with, as published: {_ids(shown.machines[1:])}")
@@ -66,7 +74,11 @@ def show_plan(arguments: Namespace) -> None:
         processes = study.protocol.repetitions + 1
         say(f"{len(waiting)} to measure, each in {processes} fresh processes, one at a time:")
         say("\n".join(f"  {slug}" for slug in waiting))
-    else:
+    searching = waiting_searches(results)
+    if searching:
+        say(f"{len(searching)} to search for a batch size, each in a fresh process per number of samples:")
+        say("\n".join(f"  {slug}" for slug in searching))
+    if not (waiting or searching):
         say("all measured")
 
 
@@ -88,14 +100,38 @@ def results_of(machine: str, study: Study) -> ResultsFolder:
 def waiting_variants(results: ResultsFolder) -> list[str]:
     """The variants that are not measured, or not as the study asks for them today, in its order."""
     states = {variant.slug: state_of(results, variant.slug) for variant in results.study.variants}
-    return [slug for slug, state in states.items() if state.name in ("missing", "out of date")]
+    return [slug for slug, state in states.items() if state.name in _WAITING]
+
+
+def waiting_searches(results: ResultsFolder) -> list[str]:
+    """The same of the batch-size searches."""
+    states = {search.slug: state_of_search(results, search.slug) for search in results.study.searches}
+    return [slug for slug, state in states.items() if state.name in _WAITING]
+
+
+def state_of_search(results: ResultsFolder, slug: str) -> State:
+    """Compare what a batch-size search found, if it was made, with what the study asks for today."""
+    path = results.search_file(slug)
+    if not path.exists():
+        return _MISSING
+    try:
+        record = SEARCH_FILE.read(path)
+    except RecordError as error:
+        return State(name="out of date", reason=str(error))
+    then, now = asdict(record.search), asdict(results.study.search(slug))
+    changed = [f"{key}: searched with {then[key]}, now {now[key]}" for key in now if then[key] != now[key]]
+    if changed:
+        return State(name="out of date", reason="; ".join(changed))
+    if record.status != "ok":
+        return State(name=record.status, reason=record.reason)
+    return State(name="measured", reason=record.provenance.measured_at)
 
 
 def state_of(results: ResultsFolder, slug: str) -> State:
     """Compare the record of a variant, if there is one, with what the study asks for today."""
     path = results.record_file(slug)
     if not path.exists():
-        return State(name="missing", reason="not measured yet")
+        return _MISSING
     try:
         record = read_record(path)
     except RecordError as error:

@@ -28,7 +28,7 @@ def profile_model(arguments: Namespace) -> None:
     if is_own and not arguments.batch:
         raise ProfileError("--batch: none was given; expected module:function, which makes a batch")
     if not is_own and arguments.model not in BUILT_IN_WORKLOADS:
-        names = [name for name, ours in BUILT_IN_WORKLOADS.items() if not (ours.reads_image_files or ours.loops)]
+        names = [name for name, ours in BUILT_IN_WORKLOADS.items() if ours.has_plain_steps]
         raise ProfileError(
             f"MODEL: {arguments.model!r} is no built-in workload; expected a function of yours that builds the model, "
             f"for instance train:build_model, or one of {', '.join(names)}"

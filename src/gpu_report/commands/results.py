@@ -56,6 +56,7 @@ def write_study_tables(results: ResultsFolder) -> None:
         traces=results.read_trace_tables(),
         today=results.resolved.today,
         prices=results.study.prices,
+        searches=results.read_searches(),
     )
     tables = results.folder / "tables"
     # Those that the machine has no variants of have tables without rows.
@@ -95,7 +96,7 @@ def write_study_findings(results: ResultsFolder) -> None:
     """Beside the study's tables, from which they are derived."""
     from gpu_report.findings.derive import derive_findings as derive
 
-    _write_findings(derive(results.read_tables(), results.study.experiments_with_variants), results.folder)
+    _write_findings(derive(results.read_tables(), results.study.experiments), results.folder)
 
 
 def derive_comparison(arguments: Namespace) -> None:

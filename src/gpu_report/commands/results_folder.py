@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpu_report.errors import ConfigError
+from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER, SearchRecord
 from gpu_report.records.record import Record, read_record, with_distinct_titles
 from gpu_report.storage.files import write_text_atomically
 from gpu_report.storage.json_files import JsonFile, Part
@@ -93,6 +94,14 @@ class ResultsFolder:
     def record_file(self, slug: str) -> Path:
         """The record of a variant; its traces and trace tables are in folders beside it."""
         return self.machine_folder / "runs" / slug / "record.json"
+
+    def search_file(self, slug: str) -> Path:
+        """The record of a batch-size search."""
+        return self.machine_folder / SEARCHES_FOLDER / f"{slug}.json"
+
+    def read_searches(self) -> list[SearchRecord]:
+        """The records of the study's batch-size searches, in its order."""
+        return [SEARCH_FILE.read(self.search_file(search.slug)) for search in self.study.searches]
 
     def read_records(self) -> list[Record]:
         """The records of the study's variants, in its order, no two workloads with one title."""

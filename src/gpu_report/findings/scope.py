@@ -25,6 +25,8 @@ OWN_LOOPS: Final = "custom loops: "
 DDP_OPTIONS: Final = "options of DistributedDataParallel"
 MODEL_SPLIT: Final = "models in parts"
 """In place of the axis of experiments about these, which are asked other questions, too."""
+BATCH_SEARCH: Final = "batch-size searches"
+"""In place of the axis of an experiment that searches, which has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,15 +78,19 @@ class Scope:
     axis: str
     tables: Tables
     rows: tuple[Row, ...]
+    searches: bool = False
+    """Whether its rows are those of batch-size searches."""
 
     @property
     def table(self) -> str:
         """Name of the table that the rows come from."""
-        return _TABLES.get(self.name, self.name)
+        return "batch_sizes" if self.searches else _TABLES.get(self.name, self.name)
 
     @property
     def about(self) -> str:
         """What its rules are about: its axis, that of loops where its workloads bring all of them, or its name."""
+        if self.searches:
+            return BATCH_SEARCH
         if compares_own_loops(self.rows, self.axis):
             return OWN_LOOPS + self.axis
         if self.axis == "optimization" and any(_sets_ddp(row) for row in self.rows):
@@ -130,6 +136,13 @@ def experiment_scope(tables: Tables, experiment: Experiment) -> Scope:
     """An experiment's variants as its table holds them, but those that nothing follows from."""
     rows = tuple(filter(_is_evidence, tables.rows_of_experiments[experiment.name]))
     return Scope(name=experiment.name, axis=experiment.axis, tables=tables, rows=rows)
+
+
+def search_scope(tables: Tables, experiment: Experiment) -> Scope:
+    """What an experiment's batch-size searches tried."""
+    names = {search.slug for search in experiment.searches}
+    rows = tuple(row for row in rows_of(tables.batch_sizes) if row["search"] in names)
+    return Scope(name=experiment.name, axis="", tables=tables, rows=rows, searches=True)
 
 
 def study_scope(tables: Tables) -> Scope:

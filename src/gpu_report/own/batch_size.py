@@ -7,7 +7,7 @@ its time. Speed is that of one process each: the intervals hold the differences 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -24,12 +24,10 @@ from gpu_report.own.process import (
 )
 from gpu_report.printing.number_format import count, memory, share, throughput
 from gpu_report.printing.terminal import clean, say
+from gpu_report.study.search import NEAR, RESOLUTION
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
 
 MOST_PROBES: Final = 12
-NEAR: Final = 0.95
-"""Share of the fastest throughput from which a smaller batch counts as about as fast."""
-_RESOLUTION: Final = 1.02
 _GROWTH: Final = 32
 _SEEN: Final = 0.05
 """Memory is extrapolated once the samples have taken this part of what was left for them."""
@@ -116,22 +114,37 @@ def find_batch_size(
         least_blocks_s=patience / 2,
     )
     probes: list[Probe] = []
-    while len(probes) < MOST_PROBES and (samples := next_samples(probes)) is not None:
-        probes.append(Probe(samples, train_in_fresh_process(replace(training, samples=samples), patience_s=patience)))
+    for probe in tries(training, patience_s=patience):
+        probes.append(probe)
         if len(_fitting(probes)) == 1 and probes[-1].fits:
             say("\n".join([HEAD, *(each.row() for each in probes)]))
         elif _fitting(probes):
             say(probes[-1].row())
         elif _is_hopeless(probes):
-            stopped, plural = probes[-1].stopped, "s" * (samples > 1)
+            samples, stopped = probe.samples, probe.stopped
             if stopped.status == "oom":
                 raise ProfileError(
-                    f"the model does not fit into memory with {samples} sample{plural}: {stopped.reason}"
+                    f"the model does not fit into memory with {samples} sample{'s' * (samples > 1)}: {stopped.reason}"
                 )
             raise ProfileError(f"the model cannot be trained: {stopped.reason}")
     found = BatchSizes(probes=probes)
     say(found.answers())
     return found
+
+
+def tries(training: OwnTraining, *, patience_s: float) -> Iterator["Probe"]:
+    """Each number of samples once it is tried, at most 12 of them; none of them fits where it ends by a failure.
+
+    Raises:
+        ProfileError: a function cannot be sent to another process.
+    """
+    probes: list[Probe] = []
+    while len(probes) < MOST_PROBES and (samples := next_samples(probes)) is not None:
+        result = train_in_fresh_process(replace(training, samples=samples), patience_s=patience_s)
+        probes.append(Probe(samples, result))
+        yield probes[-1]
+        if not _fitting(probes) and _is_hopeless(probes):
+            return
 
 
 def _require_functions(**functions: object) -> None:
@@ -182,11 +195,16 @@ class Probe:
         return self.fitting.measured.memory_peak_mib
 
     @property
-    def throughput_per_s(self) -> Summary:
-        """Over the blocks of one process; of a step that is too slow for blocks, without an interval."""
+    def throughputs_per_s(self) -> list[float]:
+        """That of each block; of a step that is too slow for blocks, its own."""
         measured = self.fitting.measured
         times_ms = measured.block_times_ms or [measured.step_ms]
-        return summarise([(measured.samples or self.samples) * 1e3 / time_ms for time_ms in times_ms])
+        return [(measured.samples or self.samples) * 1e3 / time_ms for time_ms in times_ms]
+
+    @property
+    def throughput_per_s(self) -> Summary:
+        """Over the blocks of one process; of a step that is too slow for blocks, without an interval."""
+        return summarise(self.throughputs_per_s)
 
     def row(self) -> str:
         """A line of the table, no longer than a terminal is wide."""
@@ -316,8 +334,8 @@ def _next_for_largest(fitting: Sequence[Probe], over: Probe | None, probes: Sequ
 
 def _close_to(bound: float, low: int, *, is_known: bool) -> int:
     """A size that fits by a small margin; once one does, the size whose failure ends the search."""
-    if bound <= low * _RESOLUTION:
-        return int(low * _RESOLUTION) + 1
+    if bound <= low * RESOLUTION:
+        return int(low * RESOLUTION) + 1
     return max(low + 1, int(bound * (_BELOW_ONCE_KNOWN if is_known else _BELOW)))
 
 
@@ -380,7 +398,7 @@ def _first_failing(probes: Sequence[Probe]) -> Probe | None:
 
 
 def _is_bracket(low: int, over: Probe | None) -> bool:
-    return over is not None and over.samples - 1 <= low * _RESOLUTION
+    return over is not None and over.samples - 1 <= low * RESOLUTION
 
 
 def _smallest_near(fitting: Sequence[Probe]) -> Probe:

@@ -4,8 +4,10 @@ name -> a study of one configuration, checked as any other -> build_training -> 
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 import torch
 
@@ -19,6 +21,7 @@ from gpu_report.own.run import Measured, OwnRun, deadline
 from gpu_report.own.step import Loading
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.study.machine import device_name
+from gpu_report.study.options import Optimization
 from gpu_report.study.single import BuiltInOptions, single_study
 from gpu_report.study.study import Measurement
 from gpu_report.workloads.protocol import Phase
@@ -64,21 +67,28 @@ def measure_built_in(name: str, options: BuiltInOptions, *, device: str, began_s
         return _run_of(_built(measurement, on), on, epochs=options.epochs, deadline_s=deadline_s).measure()
 
 
-def built_in_step(name: str, *, samples: int | None, size: str | None, precision: str, device: str) -> StudyStep:
+def built_in_step(
+    name: str, *, samples: int | None, size: str | None, precision: str, device: str, optimization: Optimization
+) -> StudyStep:
     """The step of a built-in workload, which may have more samples than its training set.
+
+    With accumulation they are those of one of the batches whose gradients it adds up.
 
     Raises:
         ConfigError, ProfileError, MachineError, WorkloadError: as `measure_built_in`.
     """
-    options = BuiltInOptions(batch_size=samples, size=size, precision=precision, epochs=1)
-    measurement, on = _measurement(name, options, device=device, steps_per_epoch=_STEPS_PER_EPOCH)
+    options = BuiltInOptions(
+        batch_size=samples and samples * optimization.accumulation, size=size, precision=precision, epochs=1
+    )
+    row = {"optimization": optimization.name, "steps_per_epoch": _STEPS_PER_EPOCH}
+    measurement, on = _measurement(name, options, device=device, row=row)
     return StudyStep(_built(measurement, on))
 
 
 def _measurement(
-    name: str, options: BuiltInOptions, *, device: str, steps_per_epoch: int | None = None
+    name: str, options: BuiltInOptions, *, device: str, row: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[Measurement, torch.device]:
-    trained = [each for each, ours in BUILT_IN_WORKLOADS.items() if not (ours.reads_image_files or ours.loops)]
+    trained = [each for each, ours in BUILT_IN_WORKLOADS.items() if ours.has_plain_steps]
     if name not in trained:
         why = (
             "trains on files or by loops of its own: measure it with gpu-report run"
@@ -88,9 +98,9 @@ def _measurement(
         raise ConfigError(f"model: {name!r} {why}; use one of {', '.join(trained)}, or give a torch.nn.Module")
     if options.batch_size is None:
         raise ProfileError(f"batch_size: none was given; expected the samples of a step of {name}, for instance 64")
-    row = {**vars(options), "device": None if device == "auto" else device, "steps_per_epoch": steps_per_epoch}
-    dataset = row.pop("dataset")
-    study = single_study(name, row, devices=_devices_here(), dataset=dataset)
+    given = {**vars(options), "device": None if device == "auto" else device, **row}
+    dataset = given.pop("dataset")
+    study = single_study(name, given, devices=_devices_here(), dataset=dataset)
     if len(study.variants) != 1:
         raise ProfileError(f"model: {len(study.variants)} configurations of {name} are asked for; expected one")
     measurement = study.measurement(study.variants[0].slug)

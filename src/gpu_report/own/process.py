@@ -46,7 +46,7 @@ from gpu_report.own.named_step import built_in_step
 from gpu_report.own.restoring import left_as_found
 from gpu_report.own.run import Measured, OwnRun
 from gpu_report.own.step import OwnStep, Step, chosen_device, named_function, require_parts
-from gpu_report.study.options import NO_OPTIONS, SEPARATOR
+from gpu_report.study.options import Optimization, joined
 from gpu_report.workloads.protocol import WorkloadError
 
 Factory = Callable[..., Any] | str
@@ -290,6 +290,7 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
             size=training.size,
             precision=training.precision,
             device=training.device,
+            optimization=Optimization(accumulation=training.accumulate, options=joined(training.options)),
         )
     else:
         step, model = _own_step(training, device)
@@ -367,9 +368,7 @@ def _function(name: Factory | None) -> Any:
 
 
 def _require_options(training: OwnTraining, device: torch.device) -> None:
-    reason = why_not_computed(training.precision, device) or why_not_applied(
-        SEPARATOR.join(training.options) or NO_OPTIONS, device
-    )
+    reason = why_not_computed(training.precision, device) or why_not_applied(joined(training.options), device)
     if not reason and device.type == "cpu" and "pinned" in training.options:
         reason = "on the CPU no batch is copied"
     if reason:

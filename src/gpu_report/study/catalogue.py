@@ -42,6 +42,11 @@ class BuiltInWorkload:
     has_halves: bool = False
     """Whether two devices can share its model: it has `halves`."""
 
+    @property
+    def has_plain_steps(self) -> bool:
+        """Whether a step can be measured by itself: its samples are made in memory, and it has no loop of its own."""
+        return not (self.reads_image_files or self.loops)
+
     def file_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that follow from the others: the folder of the image files, named by what is in it."""
         if not self.reads_image_files:

@@ -15,7 +15,8 @@ from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, BuiltInWorkload
 from gpu_report.study.config import check_config
 from gpu_report.study.machine import device_name
 from gpu_report.study.modules import OUR_WORKLOADS, find_module
-from gpu_report.study.options import Optimization, ladder
+from gpu_report.study.options import NO_OPTIONS, Optimization, ladder
+from gpu_report.study.search import BatchSearch, check_search
 from gpu_report.study.strategies import SINGLE, can_share, devices_and_strategy
 from gpu_report.study.variant import Variant
 
@@ -88,15 +89,22 @@ class Measurement:
 class Experiment:
     """A question about one axis: variants that differ along it are compared with the one at the baseline.
 
-    `target` is a held-out quality; the experiment then says how long each variant trained to reach it.
+    `target` is a held-out quality; the experiment then says how long each variant trained to reach it. One that
+    searches has neither axis nor variants.
     """
 
     name: str
     question: str
-    axis: str
-    baseline: Any
+    axis: str = ""
+    baseline: Any = None
     target: float | None = None
-    variants: tuple[Variant, ...]
+    variants: tuple[Variant, ...] = ()
+    searches: tuple[BatchSearch, ...] = ()
+
+    @property
+    def is_search(self) -> bool:
+        """Whether it searches, even if this machine has none of its searches."""
+        return not self.axis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +120,7 @@ class Prices:
 class Study:
     """A checked configuration, expanded for the devices of one machine.
 
-    An experiment whose rows all need an accelerator has no variants on a machine without one.
+    An experiment whose rows all need an accelerator has no variants, or searches, on a machine without one.
     """
 
     name: str
@@ -139,6 +147,23 @@ class Study:
         known = ", ".join(variant.slug for variant in self.variants)
         raise ConfigError(f"variant {slug!r} is not in the study; use one of: {known}")
 
+    @cached_property
+    def searches(self) -> tuple[BatchSearch, ...]:
+        """Every batch-size search once, in the order of the experiments."""
+        return tuple(dict.fromkeys(search for experiment in self.experiments for search in experiment.searches))
+
+    def search(self, slug: str) -> BatchSearch:
+        """The batch-size search of that name.
+
+        Raises:
+            ConfigError: there is no such search in the study.
+        """
+        for search in self.searches:
+            if search.slug == slug:
+                return search
+        known = ", ".join(search.slug for search in self.searches) or "none"
+        raise ConfigError(f"search {slug!r} is not in the study; use one of: {known}")
+
     def measurement(self, slug: str) -> Measurement:
         """The variant of that name with its workload and protocol."""
         variant = self.variant(slug)
@@ -152,9 +177,13 @@ class Study:
         return [device_name(backend, index) for index in range(most)] if most > 1 else []
 
     def restricted_to(self, slugs: Collection[str]) -> "Study":
-        """The study with these of its variants alone; experiments that have none of them stay, empty."""
+        """The study with these of its variants and searches alone; experiments that have none of them stay, empty."""
         experiments = tuple(
-            replace(each, variants=tuple(variant for variant in each.variants if variant.slug in slugs))
+            replace(
+                each,
+                variants=tuple(variant for variant in each.variants if variant.slug in slugs),
+                searches=tuple(search for search in each.searches if search.slug in slugs),
+            )
             for each in self.experiments
         )
         used = {variant.workload for experiment in experiments for variant in experiment.variants}
@@ -165,10 +194,10 @@ class Study:
         """The study as if this were its only experiment.
 
         Raises:
-            ConfigError: the machine has no variant of it.
+            ConfigError: the machine has no variant and no search of it.
         """
         (chosen,) = (each for each in self.experiments if each.name == experiment)
-        if not chosen.variants:
+        if not (chosen.variants or chosen.searches):
             raise ConfigError(f"experiments.{experiment}: the machine shown has no configuration of it")
         return replace(self, experiments=(chosen,))
 
@@ -204,6 +233,7 @@ def load_study(config: Mapping[str, Any], *, devices: Sequence[str], elsewhere: 
         experiments.append(_expand_experiment(name, entry, devices=usable, seed=config["seed"], workloads=workloads))
         if len({variant for experiment in experiments for variant in experiment.variants}) > MOST_VARIANTS:
             raise ConfigError(f"experiments: they ask for more than {MOST_VARIANTS} configurations; divide the study")
+    _check_names_of_searches([search for experiment in experiments for search in experiment.searches])
     used = {variant.workload for experiment in experiments for variant in experiment.variants}
     return Study(
         name=config["name"],
@@ -295,12 +325,18 @@ def _expand_experiment(
     name: str, entry: Mapping[str, Any], *, devices: _Devices, seed: int, workloads: Mapping[str, Workload]
 ) -> Experiment:
     variants: list[Variant] = []
+    searches: list[BatchSearch] = []
     for position, row in enumerate(entry["grid"]):
         path = f"experiments.{name}.grid[{position}]"
         _check_workload_and_size(path, row, workloads)
-        variants += _expand_row(path, row, devices=devices, seed=seed, workloads=workloads)
-        if len(variants) > MOST_VARIANTS:
+        if "search" in entry:
+            searches += _searches_of_row(path, row, devices=devices, workloads=workloads)
+        else:
+            variants += _expand_row(path, row, devices=devices, seed=seed, workloads=workloads)
+        if len(variants) + len(searches) > MOST_VARIANTS:
             raise ConfigError(f"{path}: with it the experiment asks for more than {MOST_VARIANTS} configurations")
+    if "search" in entry:
+        return Experiment(name=name, question=entry["question"], searches=tuple(dict.fromkeys(searches)))
     axis, baseline = entry["axis"], entry["baseline"]
     if variants and devices.refuse_absent and not any(getattr(variant, axis) == baseline for variant in variants):
         values = ", ".join(str(value) for value in dict.fromkeys(getattr(variant, axis) for variant in variants))
@@ -331,15 +367,14 @@ def _expand_row(
     path: str, row: Mapping[str, Any], *, devices: _Devices, seed: int, workloads: Mapping[str, Workload]
 ) -> Iterator[Variant]:
     fields = dict(row)
-    needed, unwanted = int(fields.pop("needs_accelerator", 0)), fields.pop("without_accelerator", False)
+    is_left_out = _is_left_out(fields, devices)
     on_cpu = fields.pop("on_cpu", {})
     optimizations = _optimizations_of_row(path, fields)
     shared = _shared_by(path, _as_list(fields.pop("parallelism", SINGLE)), devices)
     per_process = fields.pop("batch_per_process", None)
     if (per_process is None) == ("batch_size" not in fields):
         raise ConfigError(f"{path}: give batch_size, the samples of a step of all devices, or batch_per_process")
-    has_accelerator = not set(devices.chosen) <= {"cpu"}
-    if needed > (devices.accelerators if has_accelerator else 0) or (unwanted and has_accelerator):
+    if is_left_out:
         return
     fields["batch_size"] = fields.get("batch_size", per_process)
     fields = {"size": "default", "precision": "fp32", "steps_per_epoch": None, "seed": seed, **fields}
@@ -366,6 +401,38 @@ def _expand_row(
             except ConfigError as error:
                 raise ConfigError(f"{path}: {error}") from error
             yield variant
+
+
+def _searches_of_row(
+    path: str, row: Mapping[str, Any], *, devices: _Devices, workloads: Mapping[str, Workload]
+) -> Iterator[BatchSearch]:
+    fields = dict(row)
+    if _is_left_out(fields, devices):
+        return
+    fields["device"] = _devices_of_row(path, row.get("device", "each"), devices)
+    for values in itertools.product(*(_as_list(value) for value in fields.values())):
+        chosen = dict(zip(fields, values, strict=True))
+        try:
+            optimization = Optimization.from_name(chosen.get("optimization", NO_OPTIONS)).name
+            search = BatchSearch(**{**chosen, "optimization": optimization})
+            check_search(search, workloads[search.workload].built_in)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from error
+        yield search
+
+
+def _check_names_of_searches(searches: Sequence[BatchSearch]) -> None:
+    first: dict[str, BatchSearch] = {}
+    for search in searches:
+        if first.setdefault(search.slug, search) != search:
+            raise ConfigError(f"experiments: {search.slug} is searched with two values of seconds; give one of them")
+
+
+def _is_left_out(fields: dict[str, Any], devices: _Devices) -> bool:
+    """Takes the keys that say on which machines a row is measured out of it."""
+    needed, unwanted = int(fields.pop("needs_accelerator", 0)), fields.pop("without_accelerator", False)
+    has_accelerator = not set(devices.chosen) <= {"cpu"}
+    return needed > (devices.accelerators if has_accelerator else 0) or (unwanted and has_accelerator)
 
 
 def _shared_by(path: str, names: Sequence[str], devices: _Devices) -> list[tuple[str, int]]:

@@ -1,4 +1,4 @@
-"""Records, calibration and traces in, the tables of the study out.
+"""Records, calibration, searches and traces in, the tables of the study out.
 
 A module declares a table and, beside it, makes its rows; MADE_BY lists them all. The commands, `gpu-report columns` and
 the workflow read that list.
@@ -10,10 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gpu_report.glossary import Row
+from gpu_report.records.batch_sizes import SearchRecord
 from gpu_report.records.calibration import Calibration
 from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table
 from gpu_report.study.study import Experiment, Prices
+from gpu_report.tables.batch_sizes import BATCH_SIZES, tabulate_batch_sizes
 from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
 from gpu_report.tables.communication import COMMUNICATION, tabulate_communication
 from gpu_report.tables.consistency import CONSISTENCY, tabulate_consistency
@@ -54,6 +56,7 @@ class Measured:
     traces: "Mapping[str, TraceTables]"
     today: Today
     prices: Prices
+    searches: Sequence[SearchRecord] = ()
 
 
 def _of_profiles(table: Table, of: Measured) -> Sequence[Row]:
@@ -80,6 +83,7 @@ MADE_BY: Final[Mapping[Table, Callable[[Measured], Sequence[Row]]]] = {
     OWN_LOOPS: lambda of: tabulate_own_loops(of.records, of.calibration, of.traces),
     COMMUNICATION: lambda of: tabulate_communication(of.records, of.traces),
     MODEL_SPLITS: lambda of: tabulate_model_splits(of.records),
+    BATCH_SIZES: lambda of: tabulate_batch_sizes(of.searches),
     CATEGORY_SPEEDUPS: lambda of: tabulate_category_speedups(
         of.traces, loops={record.variant for record in of.records if brings_loop(record)}
     ),

@@ -34,6 +34,7 @@ class Tables:
     own_loops: "pd.DataFrame"
     communication: "pd.DataFrame"
     model_splits: "pd.DataFrame"
+    batch_sizes: "pd.DataFrame"
     crossovers: "pd.DataFrame"
     telemetry: "pd.DataFrame"
     machine: "pd.DataFrame"

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from gpu_report.findings.estimate import falls, listed
+from gpu_report.findings.scope import search_scope
 from gpu_report.glossary import AXES, SHOWN, Metric, Row, device_words
 from gpu_report.printing.number_format import NOT_MEASURED, count
 from gpu_report.study.options import SEPARATOR, option_names
@@ -87,7 +88,9 @@ class ExperimentResults:
 
     @cached_property
     def rows(self) -> Sequence[Row]:
-        """Those of its table, in the order of the study."""
+        """Those of its table, in the order of the study; of one that searches, every number of samples tried."""
+        if self.experiment.is_search:
+            return search_scope(self.machine.tables, self.experiment).rows
         return self.machine.rows_of(self.name)
 
     @cached_property

@@ -43,6 +43,8 @@ class MachineResults:
     """Of all variants."""
     folder: str
     """Where its results are, seen from the project: what is printed as the source of a number."""
+    searching: Sequence[Experiment] = ()
+    """Those that searched batch sizes on it."""
     is_imported: bool = False
     """Whether a bundle brought them."""
 

@@ -13,6 +13,7 @@ import pandas as pd
 
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import Quantity, count, duration, exact, quantity, share, size
+from gpu_report.study.search import NEAR, RESOLUTION
 from gpu_report.study.study import Protocol
 from gpu_report.tables import marks
 from gpu_report.tables.bundle import rows_of
@@ -60,6 +61,10 @@ def _of_code() -> Iterator[KeyedNumber]:
             "protocol/settled_share": count(100 * (Protocol.settled_ratio - 1), "%"),
             "protocol/most_warm_up": count(Protocol.most_warm_up_epochs),
             "protocol/most_timed": count(Protocol.most_timed_epochs),
+        },
+        "study/search.py": {
+            "search/resolution": count(100 * (RESOLUTION - 1), "%"),
+            "search/near": count(100 * (1 - NEAR), "%"),
         },
         "tables/coverage.csv": _coverage(),
         "tables/statistics.py": {

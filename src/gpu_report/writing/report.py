@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 DEFAULT_SECTION: Final = f"default_section{TEMPLATE_SUFFIX}"
 """Of an experiment that has no template of its own."""
+SEARCH_SECTION: Final = f"search_section{TEMPLATE_SUFFIX}"
+"""Of one that searches batch sizes and has none."""
 
 
 def render_report(
@@ -166,5 +168,6 @@ def _section(page: Templates, name: str, values: Mapping[str, Any], experiment: 
     template = f"sections/{name}{TEMPLATE_SUFFIX}"
     if experiment:
         values = {**values, "experiment": experiment}
-        template = template if (page.folder / template).exists() else DEFAULT_SECTION
+        default = SEARCH_SECTION if experiment.experiment.is_search else DEFAULT_SECTION
+        template = template if (page.folder / template).exists() else default
     return f"\\begin{{gpureptext}}\n{render(page, template, values)}\\end{{gpureptext}}\n"

@@ -66,6 +66,35 @@ def best_of_each(rows: Iterable[Row], of: str, *columns: str) -> list[Row]:
     return list(best.values())
 
 
+def batch_searches(rows: Sequence[Row]) -> list[Row]:
+    """A row for each batch-size search out of those of BATCH_SIZES, with the numbers of its answers.
+
+    `options` is empty for the eager baseline. `largest_`, `fastest_` and `near_` (the smallest that is nearly as fast)
+    are before the columns of each; these are missing where nothing fits.
+    """
+    nothing = dict.fromkeys((*_OF_ANSWER, "samples"), math.nan)
+    found: list[Row] = []
+    for search in dict.fromkeys(row["search"] for row in rows):
+        tried = [row for row in rows if row["search"] == search]
+        answers = {mark: next((row for row in tried if row[mark]), nothing) for mark in _ANSWERS}
+        numbers = {
+            f"{prefix}{column}": answers[mark][column]
+            for mark, prefix in _ANSWERS.items()
+            for column in (*_OF_ANSWER, "samples")
+        }
+        first = next((row for row in tried if row["status"] == "ok"), tried[-1])
+        options = "" if first["optimization"] == NO_OPTIONS else first["optimization"]
+        found.append({**first, **numbers, "options": options})
+    return found
+
+
+_ANSWERS: Final = {"is_largest": "largest_", "is_fastest": "fastest_", "is_smallest_near_fastest": "near_"}
+_OF_ANSWER: Final = (
+    "throughput_per_s", "throughput_per_s_low", "throughput_per_s_high", "throughput_per_s_count",
+    "memory_peak_mib", "headroom_share",
+)  # fmt: skip
+
+
 def ceilings(tables: Tables) -> list[Row]:
     """What each device reaches at most, beside what the vendor's data sheet gives: each in its own unit."""
     return [

@@ -55,5 +55,5 @@ def test_what_the_default_study_asks_of_a_cpu_is_asked_in_ci_too() -> None:
 
 
 def test_every_group_of_the_default_study_has_something_to_compare_on_a_gpu_machine() -> None:
-    for experiment in shipped_study("study.yaml", "cpu", "cuda", "cuda:1").experiments:
+    for experiment in shipped_study("study.yaml", "cpu", "cuda", "cuda:1").experiments_with_variants:
         assert len({getattr(variant, experiment.axis) for variant in experiment.variants}) > 1

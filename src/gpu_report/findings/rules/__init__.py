@@ -5,6 +5,7 @@ from typing import Final
 from gpu_report.findings.rule import Rule
 from gpu_report.findings.rules import (
     axes,
+    batch_sizes,
     custom_loops,
     ddp_options,
     device,
@@ -21,6 +22,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *device.RULES,
     *axes.RULES,
     *sizes.RULES,
+    *batch_sizes.RULES,
     *optimization.RULES,
     *scaling.RULES,
     *custom_loops.RULES,

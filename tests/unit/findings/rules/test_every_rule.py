@@ -9,14 +9,22 @@ import pytest
 from gpu_report.findings.finding import STUDY
 from gpu_report.findings.rule import Rule
 from gpu_report.findings.rules import RULES
-from gpu_report.findings.scope import DDP_OPTIONS, MODEL_SPLIT, OWN_LOOPS, chapter_scopes, experiment_scope, study_scope
+from gpu_report.findings.scope import (
+    BATCH_SEARCH,
+    DDP_OPTIONS,
+    MODEL_SPLIT,
+    OWN_LOOPS,
+    chapter_scopes,
+    experiment_scope,
+    study_scope,
+)
 from tests.unit.findings.editing import Case, base, rule_of
 
 MODULES = sorted(path.stem for path in Path(__file__).parent.glob("test_*.py") if path != Path(__file__))
 CASES: list[Case] = [case for name in MODULES for case in import_module(f"tests.unit.findings.rules.{name}").CASES]
 
-OF_AXES = [rule for rule in RULES if not rule.about.startswith((OWN_LOOPS, DDP_OPTIONS, MODEL_SPLIT))]
-"""Those about loops and shared trainings have studies of their own, in test_custom_loops and test_shared."""
+OF_AXES = [rule for rule in RULES if not rule.about.startswith((OWN_LOOPS, DDP_OPTIONS, MODEL_SPLIT, BATCH_SEARCH))]
+"""The others have studies of their own, in test_custom_loops, test_shared and test_batch_sizes."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -1,0 +1,111 @@
+"""What a batch-size search found on one machine: every number of samples it tried, and three answers, in a schema.
+
+batch_sizes/<search>.json -> SearchRecord -> Tried, one per number of samples -> throughput of each timed block
+                                          -> Answers, where one of them fits
+"""
+
+import math
+import re
+from typing import Annotated, Final, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from gpu_report.errors import RecordError
+from gpu_report.records.record import Environment, MachineId, MemoryKind, Provenance, Status
+from gpu_report.storage.json_files import JsonFile, NotNegative, Part, Positive, PositiveCount, Text, Values
+from gpu_report.study.search import BatchSearch
+
+SEARCHES_FOLDER: Final = "batch_sizes"
+"""In a machine's folder of results: a file for each search."""
+SCHEMA_VERSION: Final = 1
+SEARCH_NAME: Final = re.compile(r"[a-z][a-z0-9_+-]{0,199}")
+_MOST_TRIES: Final = 100
+
+
+def _named(search: BatchSearch) -> BatchSearch:
+    if not (search.memory_limit_gib is None or 0 < search.memory_limit_gib < math.inf):
+        raise ValueError("memory_limit_gib is no amount of memory")
+    if SEARCH_NAME.fullmatch(search.slug) is None:
+        raise ValueError("it has no name of lower-case letters, digits and _, + or -")
+    return search
+
+
+class Tried(Part):
+    """One number of samples in a fresh process, and what came of it."""
+
+    samples: PositiveCount = Field(description="Of one batch.")
+    status: Status
+    reason: Text = Field(description="Why it does not fit or was not trained; empty of one that fits.")
+    throughputs_per_s: Values[Positive] = Field(
+        description="Of each timed block of steps; one value of a step too slow for blocks; empty unless it fits."
+    )
+    memory_peak_mib: NotNegative | None = Field(description="None unless it fits.")
+    memory_taken_mib: NotNegative | None = Field(
+        description="Most that it took of its limit: on an accelerator what PyTorch's allocator reserved; None likewise."
+    )
+    memory_limit_mib: Positive | None = Field(description="That the process might take; None unless it fits.")
+
+    @property
+    def fits(self) -> bool:
+        return self.status == "ok"
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Self:
+        memory = (self.memory_peak_mib, self.memory_taken_mib, self.memory_limit_mib)
+        if self.fits != bool(self.throughputs_per_s and None not in memory):
+            raise ValueError("it fits where it has throughput and memory, and nowhere else")
+        return self
+
+
+class Answers(Part):
+    """Numbers of samples of those that fit."""
+
+    largest: PositiveCount
+    is_resolved: bool = Field(description="Whether one failed that is larger by no more than 2 %.")
+    fastest: PositiveCount = Field(description="The most samples per second.")
+    smallest_near_fastest: PositiveCount = Field(description="The smallest tried that reaches 95 % of that.")
+
+
+class SearchRecord(Part):
+    """One search on one machine; without answers where not even the smallest number of samples could be trained."""
+
+    schema_version: int
+    machine: MachineId
+    search: Annotated[BatchSearch, AfterValidator(_named)] = Field(description="As asked.")
+    memory_kind: MemoryKind | None = Field(description="That of the peaks; None where nothing fits.")
+    tries: Values[Tried] = Field(min_length=1, max_length=_MOST_TRIES, description="In their order.")
+    answers: Answers | None
+    environment: Environment = Field(description="Software and hardware as found.")
+    provenance: Provenance
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Self:
+        if len({each.samples for each in self.tries}) < len(self.tries):
+            raise ValueError("it tried a number of samples twice")
+        fitting = {each.samples for each in self.tries if each.fits}
+        if bool(fitting) != (self.answers is not None) or bool(fitting) != (self.memory_kind is not None):
+            raise ValueError("it has answers where a number of samples fits, and nowhere else")
+        if self.answers and not fitting.issuperset(
+            (self.answers.largest, self.answers.fastest, self.answers.smallest_near_fastest)
+        ):
+            raise ValueError("an answer is none of the numbers of samples that fit")
+        return self
+
+    @property
+    def status(self) -> Status:
+        """That of the last try where none fits."""
+        return "ok" if self.answers else self.tries[-1].status
+
+    @property
+    def reason(self) -> str:
+        """Why none fits; empty where one does."""
+        return "" if self.answers else self.tries[-1].reason
+
+
+SEARCH_FILE: Final = JsonFile(
+    name="batch-size search",
+    content=SearchRecord,
+    version=SCHEMA_VERSION,
+    error=RecordError,
+    again="delete it and run the same command again to search anew",
+)

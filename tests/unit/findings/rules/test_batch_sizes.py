@@ -1,0 +1,71 @@
+"""What is answered about batch sizes follows from what the searches tried."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from gpu_report.findings.derive import derive_findings
+from gpu_report.findings.finding import Finding
+from tests.factories import make_study, make_tables
+from tests.searches import CONFIG, make_failed_search, make_search
+from tests.unit.findings.editing import Case, one
+
+SEARCHED = "batch_search_which/lstm_cuda_fp32"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchCase(Case):
+    """A search that ended in this way."""
+
+    def _derive(self) -> Finding:
+        study = make_study(config=CONFIG)
+        is_resolved = self.verdict == "yes"
+        searches = [
+            make_failed_search(search)
+            if self.verdict == "not measured"
+            else make_search(search, is_resolved=is_resolved)
+            for search in study.searches
+        ]
+        tables = make_tables(study, [], searches=searches)
+        return one(derive_findings(tables, study.experiments), self.finding)
+
+
+CASES: list[Case] = [
+    SearchCase(finding=SEARCHED, verdict=verdict) for verdict in ("yes", "not resolved", "not measured")
+]
+
+
+def test_each_search_has_an_answer_with_its_three_sizes_and_intervals() -> None:
+    found = CASES[0].derive()
+
+    assert found.subject == "bidirectional LSTM in fp32"
+    assert all(number in found.statement for number in ("1000 samples", "100 are", "(592.2 to 607.8)", "7.77 GiB"))
+    assert {evidence.table for evidence in found.evidence} == {"batch_sizes"}
+
+
+def test_batches_that_may_be_as_fast_are_named_with_the_fastest() -> None:
+    study = make_study(config=CONFIG)
+    record = make_search(study.searches[0])
+    noisy = [
+        each.model_copy(update={"throughputs_per_s": [300.0, 500.0, 700.0, 900.0]}) if each.samples == 1000 else each
+        for each in record.tries
+    ]
+    tables = make_tables(study, [], searches=[record.model_copy(update={"tries": noisy})])
+    (found,) = derive_findings(tables, study.experiments)
+
+    assert "(its interval overlaps that of 100)" in found.statement
+
+
+def test_a_largest_that_is_not_resolved_is_said_to_be_a_bound() -> None:
+    assert "1000 samples or more" in CASES[1].derive().statement
+
+
+def test_a_search_in_which_nothing_fits_gives_its_reason() -> None:
+    assert "out of memory" in CASES[2].derive().statement
+
+
+@pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cuda")])
+def test_a_study_without_searches_has_no_such_answer(devices: tuple[str, ...]) -> None:
+    study = make_study(devices=devices)
+
+    assert not [each for each in derive_findings(make_tables(study), study.experiments) if each.rule == "which"]

@@ -1,0 +1,57 @@
+"""A search of the study on real processes: what is tried and found is a record, and so is that nothing fits."""
+
+import pytest
+
+from gpu_report.own.batch_size import MOST_PROBES, Probe
+from gpu_report.own.study_search import search_batch_size
+from gpu_report.study.search import BatchSearch
+
+MACHINE = "epyc-2c"
+
+
+def test_a_search_within_a_limit_records_its_tries_and_answers() -> None:
+    search = BatchSearch(workload="cnn", size="small", device="cpu", memory_limit_gib=0.55, seconds=0.1)
+    seen: list[Probe] = []
+
+    found = search_batch_size(search, machine=MACHINE, on_try=seen.append)
+
+    assert (found.search, found.machine, found.status, found.memory_kind) == (search, MACHINE, "ok", "resident set")
+    assert [each.samples for each in found.tries] == [probe.samples for probe in seen]
+    assert len(found.tries) <= MOST_PROBES
+    assert found.answers is not None
+    for each in found.tries:
+        if each.memory_peak_mib is not None:
+            assert each.memory_limit_mib == search.memory_limit_mib
+            assert each.memory_peak_mib <= 0.55 * 1024
+    assert {each.status for each in found.tries if each.samples > found.answers.largest} <= {"oom"}
+    assert found.environment["torch"]
+    assert len(found.provenance.code_digest) == 64
+
+
+@pytest.mark.parametrize(
+    ("search", "status", "reason"),
+    [
+        (BatchSearch(workload="cnn", size="small", device="cpu", memory_limit_gib=0.1), "oom", "MiB"),
+        (BatchSearch(workload="cnn", size="small", device="nowhere"), "failed", "nowhere"),
+    ],
+    ids=["does not fit", "no such device"],
+)
+def test_a_search_in_which_nothing_can_be_trained_says_why(search: BatchSearch, status: str, reason: str) -> None:
+    found = search_batch_size(search, machine=MACHINE, on_try=lambda _: None)
+
+    assert (found.status, found.answers) == (status, None)
+    assert reason in found.reason
+
+
+def test_an_optimization_is_switched_on_and_its_parts_are_counted_in_the_throughput() -> None:
+    """A step with accumulate2 goes through twice the samples that are tried."""
+    search = BatchSearch(
+        workload="cnn", size="small", device="cpu", optimization="accumulate2+fused", memory_limit_gib=0.55, seconds=0.1
+    )
+    seen: list[Probe] = []
+
+    found = search_batch_size(search, machine=MACHINE, on_try=seen.append)
+
+    assert found.status == "ok"
+    first = seen[0].fitting.measured
+    assert first.samples == 2 * seen[0].samples

@@ -1,0 +1,53 @@
+"""What a batch-size search found is read as it was written; what contradicts itself is refused."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_report.errors import RecordError
+from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
+from gpu_report.study.search import BatchSearch
+from tests.searches import make_failed_search, make_search
+
+SEARCH = BatchSearch(workload="unet", size="128px", device="cuda", memory_limit_gib=79.5)
+
+
+@pytest.mark.parametrize("record", [make_search(SEARCH), make_failed_search(SEARCH)], ids=["found", "failed"])
+def test_a_search_is_read_as_it_was_written(tmp_path: Path, record: SearchRecord) -> None:
+    SEARCH_FILE.write(record, tmp_path / "search.json")
+
+    assert SEARCH_FILE.read(tmp_path / "search.json") == record
+
+
+def test_a_search_without_answers_has_the_status_and_reason_of_its_last_try() -> None:
+    failed = make_failed_search(SEARCH, status="failed")
+
+    assert (failed.status, failed.reason) == ("failed", "RuntimeError: no such kernel")
+    assert (make_search(SEARCH).status, make_search(SEARCH).reason) == ("ok", "")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda values: values["answers"].update(largest=7), "an answer is none of the numbers"),
+        (lambda values: values.update(answers=None), "answers where a number of samples fits"),
+        (lambda values: values["tries"][0].update(status="oom"), "fits where it has throughput"),
+        (lambda values: values["tries"][0].update(samples=100), "tried a number of samples twice"),
+        (lambda values: values["search"].update(workload="../../x"), "it has no name"),
+        (lambda values: values["search"].update(memory_limit_gib=-1), "no amount of memory"),
+        (lambda values: values.update(schema_version=2), "update gpu-report"),
+    ],
+)
+def test_what_contradicts_itself_is_refused_in_one_line(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    values = make_search(SEARCH).model_dump()
+    change(values)
+    (tmp_path / "search.json").write_text(json.dumps(values), "utf-8")
+
+    with pytest.raises(RecordError, match=message) as caught:
+        SEARCH_FILE.read(tmp_path / "search.json")
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,100 @@
+"""A study that searches batch sizes: what its rows become, and what they may not ask."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from gpu_report.errors import ConfigError
+from gpu_report.study.study import Study, load_study
+from tests.searches import CONFIG
+
+
+def searching(*rows: dict[str, Any], devices: tuple[str, ...] = ("cpu", "cuda"), **experiment: Any) -> Study:
+    config = copy.deepcopy(CONFIG)
+    config["experiments"]["batch_search"] |= experiment
+    if rows:
+        config["experiments"]["batch_search"]["grid"] = list(rows)
+    return load_study(config, devices=devices)
+
+
+def test_the_lists_of_a_row_are_multiplied_out_into_searches_on_the_devices_it_names() -> None:
+    assert [search.slug for search in searching().searches] == [
+        "unet-128px-cuda-fp32",
+        "unet-128px-cuda-bf16",
+        "lstm-cuda-fp32",
+    ]
+    assert searching().variants == ()
+
+
+def test_a_row_that_needs_an_accelerator_is_left_out_without_one() -> None:
+    assert [search.slug for search in searching(devices=("cpu",)).searches] == [
+        "unet-128px-cpu-fp32",
+        "unet-128px-cpu-bf16",
+    ]
+
+
+def test_a_search_is_named_by_its_limit_and_optimization_and_tries_parts_of_a_step() -> None:
+    row = {"workload": "unet", "size": "64px", "device": "cpu", "memory_limit_gib": 0.5}
+    (search,) = searching({**row, "optimization": "checkpoint+accumulate2"}).searches
+
+    assert search.slug == "unet-64px-cpu-fp32-512mib-accumulate2+checkpoint"
+    assert (search.variant(samples=3).batch_size, search.variant(samples=3).accumulation) == (6, 2)
+
+
+def test_searches_of_a_machine_that_has_a_part_of_them_are_those_alone() -> None:
+    found = searching().restricted_to({"lstm-cuda-fp32", "of-another-study"})
+
+    assert [search.slug for search in found.searches] == ["lstm-cuda-fp32"]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"batch_size": 8}, r"grid\[0\]\.batch_size: unknown key; allowed here: workload, size, .*memory_limit_gib"),
+        ({"memory_limit_gib": 0}, r"memory_limit_gib: 0 is not allowed; use more than 0"),
+        ({"seconds": 3600}, r"seconds: 3600 is not allowed; use 600 or less"),
+        (
+            {"workload": "image_files", "size": "default"},
+            r"grid\[0\]: workload: image_files cannot be searched .*use one of unet, lstm",
+        ),
+        ({"size": "huge"}, r"grid\[0\]\.size: unet has no size 'huge'"),
+        ({"device": "xpu"}, r"grid\[0\]\.device: device 'xpu' is not present"),
+        ({"optimization": "workers4"}, r"grid\[0\]: optimization: workers4 has workers or graphs"),
+        ({"optimization": "graphs", "device": "cuda"}, r"grid\[0\]: optimization: graphs has workers or graphs"),
+        ({"optimization": "fast"}, r"grid\[0\]: 'fast' in 'fast' is unknown; use some of"),
+        (
+            {"workload": "lstm", "size": "default", "optimization": "checkpoint"},
+            r"checkpoint has nothing to do in lstm",
+        ),
+    ],
+)
+def test_what_cannot_be_searched_is_named_in_one_line(row: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        searching({"workload": "unet", "size": "64px", **row})
+
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"axis": "batch_size"}, r"batch_search\.axis: unknown key; allowed here: question, search, grid"),
+        ({"search": "workers"}, r"batch_search\.search: 'workers' is not allowed; use one of: batch_size"),
+    ],
+)
+def test_an_experiment_that_searches_has_no_axis(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        searching(**change)
+
+
+def test_one_search_with_two_times_to_measure_is_refused() -> None:
+    row = {"workload": "lstm", "device": "cpu"}
+
+    with pytest.raises(ConfigError, match="lstm-cpu-fp32 is searched with two values of seconds"):
+        searching({**row, "seconds": 1}, {**row, "seconds": 2})
+
+
+def test_an_unknown_search_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(ConfigError, match="search 'none' is not in the study; use one of: unet-128px-cuda-fp32"):
+        searching().search("none")
