@@ -41,7 +41,7 @@ class Tried(Part):
     )
     memory_peak_mib: NotNegative | None = Field(description="None unless it fits.")
     memory_taken_mib: NotNegative | None = Field(
-        description="Most that it took of its limit: on an accelerator what PyTorch's allocator reserved; None likewise."
+        description="The most that it took of its limit: on an accelerator what PyTorch reserved; None unless it fits."
     )
     memory_limit_mib: Positive | None = Field(description="That the process might take; None unless it fits.")
 

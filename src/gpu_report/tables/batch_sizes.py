@@ -52,7 +52,7 @@ BATCH_SIZES: Final = Table(
         number(
             "headroom_share",
             "1",
-            "Share of that memory which is left; on an accelerator of what PyTorch's allocator may reserve; missing where they do not fit.",
+            "Share of that memory which PyTorch did not take; missing where they do not fit.",
         ),
     ),
 )
