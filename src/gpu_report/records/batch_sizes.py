@@ -24,7 +24,7 @@ _MOST_TRIES: Final = 100
 
 def _named(search: BatchSearch) -> BatchSearch:
     if not (search.memory_limit_gib is None or 0 < search.memory_limit_gib < math.inf):
-        raise ValueError("memory_limit_gib is no amount of memory")
+        raise ValueError("memory_limit_gib is not positive and finite")
     if SEARCH_NAME.fullmatch(search.slug) is None:
         raise ValueError("it has no name of lower-case letters, digits and _, + or -")
     return search

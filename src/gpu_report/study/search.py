@@ -15,7 +15,7 @@ NEAR: Final = 0.95
 RESOLUTION: Final = 1.02
 """The largest batch is resolved where one that is larger by this factor failed."""
 _STEPS_PER_EPOCH: Final = 8
-"""Of an epoch over so many batches that its last one is whole; how many there are decides nothing else."""
+"""Batches of an epoch, all of them whole; no result depends on their number."""
 _MIB_PER_GIB: Final = 1024
 
 

@@ -37,7 +37,7 @@ def test_a_search_without_answers_has_the_status_and_reason_of_its_last_try() ->
         (lambda values: values["tries"][0].update(status="oom"), "fits where it has throughput"),
         (lambda values: values["tries"][0].update(samples=100), "tried a number of samples twice"),
         (lambda values: values["search"].update(workload="../../x"), "it has no name"),
-        (lambda values: values["search"].update(memory_limit_gib=-1), "no amount of memory"),
+        (lambda values: values["search"].update(memory_limit_gib=-1), "not positive"),
         (lambda values: values.update(schema_version=2), "update gpu-report"),
     ],
 )
