@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpu_report.measure.processes import fresh_processes, take_interruptions
+from gpu_report.own.process import server_ended_afterwards
 
 STARTS = "from gpu_report.measure.processes import fresh_processes; fresh_processes(['json'])"
 SEARCHES = """
@@ -19,6 +20,13 @@ raise SystemExit(main(["batch-size", "cnn", "--device", "cpu", "--size", "small"
 """
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no server forks")
+
+
+@pytest.fixture(autouse=True)
+def server_ended() -> Iterator[None]:
+    """One that stayed would lack PyTorch, which each fresh process of later tests would import anew."""
+    with server_ended_afterwards():
+        yield
 
 
 @pytest.fixture
