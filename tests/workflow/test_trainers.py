@@ -83,6 +83,7 @@ def train_with_hugging_face(callback: Any, folder: Path) -> None:
 
 
 def test_lightning_calls_the_callback_for_each_batch(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("lightning")
     callback = lightning_callback()
 
     fit_with_lightning(callback)
@@ -95,6 +96,7 @@ def test_lightning_calls_the_callback_for_each_batch(capsys: pytest.CaptureFixtu
 def test_hugging_face_calls_the_callback_for_each_optimizer_step(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pytest.importorskip("transformers")
     callback = hugging_face_callback()
 
     train_with_hugging_face(callback, tmp_path)
