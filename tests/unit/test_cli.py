@@ -15,7 +15,8 @@ from gpu_report.commands import traces
 def test_an_error_reaches_the_terminal_though_its_log_is_on_a_full_disk(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as log:
         command = [sys.executable, "-m", "gpu_report", "trace", "absent"]
-        answer = subprocess.run(command, stdout=subprocess.PIPE, stderr=log, text=True, check=False)
+        buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        answer = subprocess.run(command, env=buffered, stdout=subprocess.PIPE, stderr=log, text=True, check=False)
 
     assert answer.returncode == 2
     assert answer.stdout.startswith("gpu-report: error: absent does not exist")

@@ -4,7 +4,7 @@ import os
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
@@ -49,6 +49,9 @@ def say(text: str, *, to_stderr: bool = False) -> None:
             print(clean(text), file=sys.stderr, flush=True)
         except OSError:
             to_stderr = False
+            # Python would write what is still buffered at its end, fail again, and exit with 120.
+            with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
+                os.dup2(nowhere.fileno(), sys.stderr.fileno())
     if not to_stderr:
         print(clean(text), flush=True)
 
