@@ -90,6 +90,15 @@ def test_after_a_kill_the_same_command_completes(unbuilt_tiny: Project, victim: 
     assert [read_record(path).status for path in unbuilt_tiny.records()] == ["ok"]
 
 
+@pytest.fixture
+def interruptions_reach_commands() -> Iterator[None]:
+    """Also where a shell has started the tests in the background, with SIGINT ignored, which commands inherit."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptions_reach_commands")
 def test_ctrl_c_while_pytorch_is_imported_is_one_line(unbuilt_tiny: Project) -> None:
     variant = "tiny-cpu-b8-w0-fp32-e2"
     command = ["gpu-report", "run", "--configfile", unbuilt_tiny.configfile, variant]
