@@ -63,11 +63,10 @@ def measure_variant(arguments: Namespace) -> None:
 def run(arguments: Namespace) -> None:
     """Measure variants of the study now, with a progress bar each; PyTorch is imported once for all of them.
 
-    After them come its batch-size searches, a line for each number of samples. Measured are
-    those that are named, whether or not they were measured before, and with `--missing` all that are not; or with
-    `--workload` what the options say, of which `--record` alone keeps something. Warnings and tracebacks go to the
-    machine's logs/run.log, the bar to the terminal. Where several hosts share a training, each
-    runs this, and host 0 alone writes records.
+    After them come its batch-size searches, a line for each number of samples. Measured are those that are named,
+    whether or not they were measured before, and with `--missing` all that are not; or with `--workload` what the
+    options say, of which `--record` alone keeps something. Warnings and tracebacks go to the machine's logs/run.log,
+    the bar to the terminal. Where several hosts share a training, each runs this, and host 0 alone writes records.
 
     Raises:
         ConfigError: there is no such variant, or an option does not fit the others.

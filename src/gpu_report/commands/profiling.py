@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_report.errors import ProfileError
 from gpu_report.measure.probe import require_pytorch
-from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
+from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, WITH_PLAIN_STEPS
 from gpu_report.study.single import BuiltInOptions
 
 
@@ -28,10 +28,9 @@ def profile_model(arguments: Namespace) -> None:
     if is_own and not arguments.batch:
         raise ProfileError("--batch: none was given; expected module:function, which makes a batch")
     if not is_own and arguments.model not in BUILT_IN_WORKLOADS:
-        names = [name for name, ours in BUILT_IN_WORKLOADS.items() if ours.has_plain_steps]
         raise ProfileError(
             f"MODEL: {arguments.model!r} is no built-in workload; expected a function of yours that builds the model, "
-            f"for instance train:build_model, or one of {', '.join(names)}"
+            f"for instance train:build_model, or one of {', '.join(WITH_PLAIN_STEPS)}"
         )
     if not is_own and arguments.batch_size is None:
         raise ProfileError(f"--batch-size: missing; {arguments.model} needs it, for instance --batch-size 16")

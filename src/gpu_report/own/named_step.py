@@ -19,7 +19,7 @@ from gpu_report.measure.training import Training, build_training, train_step
 from gpu_report.own.restoring import left_as_found
 from gpu_report.own.run import Measured, OwnRun, deadline
 from gpu_report.own.step import Loading
-from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
+from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, WITH_PLAIN_STEPS
 from gpu_report.study.machine import device_name
 from gpu_report.study.options import Optimization
 from gpu_report.study.single import BuiltInOptions, single_study
@@ -88,14 +88,13 @@ def built_in_step(
 def _measurement(
     name: str, options: BuiltInOptions, *, device: str, row: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[Measurement, torch.device]:
-    trained = [each for each, ours in BUILT_IN_WORKLOADS.items() if ours.has_plain_steps]
-    if name not in trained:
+    if name not in WITH_PLAIN_STEPS:
         why = (
             "trains on files or by loops of its own: measure it with gpu-report run"
             if name in BUILT_IN_WORKLOADS
             else "is unknown"
         )
-        raise ConfigError(f"model: {name!r} {why}; use one of {', '.join(trained)}, or give a torch.nn.Module")
+        raise ConfigError(f"model: {name!r} {why}; use one of {', '.join(WITH_PLAIN_STEPS)}, or give a torch.nn.Module")
     if options.batch_size is None:
         raise ProfileError(f"batch_size: none was given; expected the samples of a step of {name}, for instance 64")
     given = {**vars(options), "device": None if device == "auto" else device, **row}

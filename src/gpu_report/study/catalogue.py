@@ -140,6 +140,9 @@ BUILT_IN_WORKLOADS: Final[Mapping[str, BuiltInWorkload]] = {
     ),
 }
 
+WITH_PLAIN_STEPS: Final = tuple(name for name, ours in BUILT_IN_WORKLOADS.items() if ours.has_plain_steps)
+"""Those that can be profiled or searched by their names."""
+
 
 def image_folder(settings: Mapping[str, Any]) -> PurePosixPath:
     """The folder for image files made with these settings; other settings get another folder.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpu_report.errors import ConfigError
-from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, BuiltInWorkload
+from gpu_report.study.catalogue import WITH_PLAIN_STEPS, BuiltInWorkload
 from gpu_report.study.options import NO_OPTIONS, Optimization, option_names
 from gpu_report.study.variant import Variant
 
@@ -81,10 +81,9 @@ def check_search(search: BatchSearch, built_in: BuiltInWorkload | None) -> None:
         ConfigError: names the key, its value and what to do.
     """
     if built_in is None or not built_in.has_plain_steps:
-        known = ", ".join(name for name, ours in BUILT_IN_WORKLOADS.items() if ours.has_plain_steps)
         raise ConfigError(
-            f"workload: {search.workload} cannot be searched for a batch size; use one of {known}, or for a model of "
-            "your own gpu-report batch-size"
+            f"workload: {search.workload} cannot be searched for a batch size; use one of "
+            f"{', '.join(WITH_PLAIN_STEPS)}, or for a model of your own gpu-report batch-size"
         )
     variant = search.variant(samples=1)
     if variant.workers or "graphs" in option_names(variant.options):
