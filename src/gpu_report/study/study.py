@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from gpu_report.errors import ConfigError
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, BuiltInWorkload
@@ -24,6 +24,9 @@ PROTOCOL_VERSION: Final = 3
 """Raised whenever a change in how a number is measured makes old records incomparable with new ones."""
 MOST_VARIANTS: Final = 1000
 """Several times what a report can show; at half a minute each, their measuring takes eight hours."""
+
+
+_Asked = TypeVar("_Asked", Variant, BatchSearch)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,11 +144,7 @@ class Study:
         Raises:
             ConfigError: there is no such variant in the study.
         """
-        for variant in self.variants:
-            if variant.slug == slug:
-                return variant
-        known = ", ".join(variant.slug for variant in self.variants)
-        raise ConfigError(f"variant {slug!r} is not in the study; use one of: {known}")
+        return _named(slug, self.variants, "variant")
 
     @cached_property
     def searches(self) -> tuple[BatchSearch, ...]:
@@ -158,11 +157,7 @@ class Study:
         Raises:
             ConfigError: there is no such search in the study.
         """
-        for search in self.searches:
-            if search.slug == slug:
-                return search
-        known = ", ".join(search.slug for search in self.searches) or "none"
-        raise ConfigError(f"search {slug!r} is not in the study; use one of: {known}")
+        return _named(slug, self.searches, "search")
 
     def measurement(self, slug: str) -> Measurement:
         """The variant of that name with its workload and protocol."""
@@ -214,6 +209,14 @@ class Study:
     def experiments_with_variants(self) -> tuple[Experiment, ...]:
         """Those that this machine can say something about."""
         return tuple(experiment for experiment in self.experiments if experiment.variants)
+
+
+def _named(slug: str, asked: Sequence[_Asked], kind: str) -> _Asked:
+    for each in asked:
+        if each.slug == slug:
+            return each
+    known = ", ".join(each.slug for each in asked) or "none"
+    raise ConfigError(f"{kind} {slug!r} is not in the study; use one of: {known}")
 
 
 def load_study(config: Mapping[str, Any], *, devices: Sequence[str], elsewhere: bool = False) -> Study:
