@@ -18,8 +18,8 @@ from gpu_report.own.process import (
     OwnResult,
     OwnTraining,
     is_built_in,
+    own_server,
     require_positive,
-    server_ended_afterwards,
     train_in_fresh_process,
 )
 from gpu_report.printing.number_format import count, memory, share, throughput
@@ -44,7 +44,7 @@ _RULE_OF_THUMB: Final = (
 )
 
 
-@server_ended_afterwards()
+@own_server()
 def find_batch_size(
     build: Factory,
     make_batch: Factory | None = None,

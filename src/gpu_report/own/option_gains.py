@@ -20,9 +20,9 @@ from gpu_report.own.process import (
     Factory,
     OwnResult,
     OwnTraining,
+    own_server,
     require_positive,
     require_whole,
-    server_ended_afterwards,
     train_in_fresh_process,
     train_in_this_process,
 )
@@ -47,7 +47,7 @@ _LOSS: Final = 12
 _Train = Callable[[OwnTraining], OwnResult | Stopped]
 
 
-@server_ended_afterwards()
+@own_server()
 def compare_options(
     model: "nn.Module | Factory",
     batch: Any,

@@ -135,19 +135,26 @@ class OwnResult:
 
 
 @contextmanager
-def server_ended_afterwards() -> Iterator[None]:
-    """Afterwards this process has no server of fresh processes, which holds some 400 MiB of imported PyTorch.
+def own_server() -> Iterator[None]:
+    """Fresh processes come from a server of their own, so that what an earlier one imported takes no memory in them.
 
-    One that still serves a process, such as a DataLoader worker, stays. Where one is needed again, it starts anew.
+    Afterwards this process has no server, which would hold some 400 MiB of imported PyTorch. One that still serves a
+    process, such as a DataLoader worker, stays.
     """
+    _end_server()
     try:
         yield
     finally:
-        # Its _stop() would wait for ever where a process that was forked meanwhile holds the pipe.
-        pid = getattr(getattr(forkserver, "_forkserver", None), "_forkserver_pid", None)
-        if pid is not None and not active_children():
-            os.kill(pid, signal.SIGKILL)
-            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # multiprocessing looks for its end itself
+        _end_server()
+
+
+def _end_server() -> None:
+    """Where one is needed again, it starts anew."""
+    # Its _stop() would wait for ever where a process that was forked meanwhile holds the pipe.
+    pid = getattr(getattr(forkserver, "_forkserver", None), "_forkserver_pid", None)
+    if pid is not None and not active_children():
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # multiprocessing looks for its end itself
 
 
 def train_in_fresh_process(training: OwnTraining, *, patience_s: float = PATIENCE_S) -> OwnResult | Stopped:

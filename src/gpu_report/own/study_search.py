@@ -8,13 +8,14 @@ from collections.abc import Callable
 from gpu_report.measure.environment import host_environment
 from gpu_report.measure.run import PATIENCE_S
 from gpu_report.own.batch_size import BatchSizes, Probe, tries
-from gpu_report.own.process import OwnTraining
+from gpu_report.own.process import OwnTraining, own_server
 from gpu_report.records.batch_sizes import SCHEMA_VERSION, Answers, SearchRecord, Tried
 from gpu_report.records.provenance import find_provenance
 from gpu_report.study.options import option_names
 from gpu_report.study.search import BatchSearch
 
 
+@own_server()
 def search_batch_size(search: BatchSearch, *, machine: str, on_try: Callable[[Probe], None]) -> SearchRecord:
     """Try numbers of samples on the machine with this id, otherwise idle; `on_try` is called after each of them."""
     provenance = find_provenance()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpu_report.measure.processes import fresh_processes, take_interruptions
-from gpu_report.own.process import server_ended_afterwards
+from gpu_report.own.process import own_server
 
 STARTS = "from gpu_report.measure.processes import fresh_processes; fresh_processes(['json'])"
 SEARCHES = """
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no se
 @pytest.fixture(autouse=True)
 def server_ended() -> Iterator[None]:
     """One that stayed would lack PyTorch, which each fresh process of later tests would import anew."""
-    with server_ended_afterwards():
+    with own_server():
         yield
 
 

@@ -170,17 +170,27 @@ def servers() -> list[int]:
 
 def test_after_a_search_no_server_is_left_and_the_next_search_starts_one() -> None:
     for _ in range(2):
-        with process.server_ended_afterwards():
+        with process.own_server():
             assert isinstance(train_in_fresh_process(TRAINING), OwnResult)
             assert servers()
         assert not servers()
+
+
+def test_a_server_that_another_measurement_left_is_not_used() -> None:
+    fresh_processes(["json"])
+    left = servers()
+
+    with process.own_server():
+        assert isinstance(train_in_fresh_process(TRAINING), OwnResult)
+        assert left
+        assert not set(servers()) & set(left)
 
 
 def test_a_server_that_still_serves_a_process_stays() -> None:
     child = fresh_processes(["json"]).Process(target=own_model.hang)
     child.start()
     try:
-        with process.server_ended_afterwards():
+        with process.own_server():
             serving = servers()
         assert serving
         assert servers() == serving

@@ -7,10 +7,11 @@ from gpu_report.own.study_search import search_batch_size
 from gpu_report.study.search import BatchSearch
 
 MACHINE = "epyc-2c"
+LIMIT_GIB = 0.75
 
 
 def test_a_search_within_a_limit_records_its_tries_and_answers() -> None:
-    search = BatchSearch(workload="cnn", size="small", device="cpu", memory_limit_gib=0.55, seconds=0.1)
+    search = BatchSearch(workload="cnn", size="small", device="cpu", memory_limit_gib=LIMIT_GIB, seconds=0.1)
     seen: list[Probe] = []
 
     found = search_batch_size(search, machine=MACHINE, on_try=seen.append)
@@ -22,7 +23,7 @@ def test_a_search_within_a_limit_records_its_tries_and_answers() -> None:
     for each in found.tries:
         if each.memory_peak_mib is not None:
             assert each.memory_limit_mib == search.memory_limit_mib
-            assert each.memory_peak_mib <= 0.55 * 1024
+            assert each.memory_peak_mib <= LIMIT_GIB * 1024
     assert {each.status for each in found.tries if each.samples > found.answers.largest} <= {"oom"}
     assert found.environment["torch"]
     assert len(found.provenance.code_digest) == 64
@@ -46,7 +47,12 @@ def test_a_search_in_which_nothing_can_be_trained_says_why(search: BatchSearch, 
 def test_an_optimization_is_switched_on_and_its_parts_are_counted_in_the_throughput() -> None:
     """A step with accumulate2 goes through twice the samples that are tried."""
     search = BatchSearch(
-        workload="cnn", size="small", device="cpu", optimization="accumulate2+fused", memory_limit_gib=0.55, seconds=0.1
+        workload="cnn",
+        size="small",
+        device="cpu",
+        optimization="accumulate2+fused",
+        memory_limit_gib=LIMIT_GIB,
+        seconds=0.1,
     )
     seen: list[Probe] = []
 
