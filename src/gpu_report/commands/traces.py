@@ -18,6 +18,7 @@ from gpu_report.storage.columns import Table
 from gpu_report.storage.files import write_text_atomically
 from gpu_report.traces.analysis import (
     CATEGORY,
+    KERNEL,
     OPERATION,
     STEP,
     TRACE_CHANGES,
@@ -33,12 +34,13 @@ from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TRACE_TABLES, file_name
 
-_SHOWN: Final = {STEP: 1, CATEGORY: 10, OPERATION: 15}
+_SHOWN: Final = {STEP: 1, CATEGORY: 10, OPERATION: 15, KERNEL: 10}
 _SHOWN_IN_BRIEF: Final = {STEP: 1, CATEGORY: 5}
 _TITLES: Final = {
     STEP: "Step time",
     CATEGORY: "Categories, the largest change first",
     OPERATION: "Operations, the largest change first",
+    KERNEL: "Kernels, copies and memsets, the largest change first",
 }
 
 
@@ -72,7 +74,7 @@ def trace_diff(arguments: Namespace) -> None:
             console.print(Text(f"{letter} alone has {alone_there}: not compared", style="yellow"), soft_wrap=True)
     texts = {}
     for pair in pairs:
-        rows = change_rows(pair.a, pair.b)
+        rows = change_rows(pair.a.rows, pair.b.rows)
         if len(pairs) > 1:
             console.rule(_one_line(pair.label), style="dim")
         _show_changes(pair, rows, _SHOWN if pair is pairs[0] else _SHOWN_IN_BRIEF, console)

@@ -83,7 +83,7 @@ def summarise(values: Sequence[float], *, scale: Scale = "log") -> Summary:
     return Summary(value=value, low=low, high=high, count=len(values))
 
 
-def ratio(values: BySeed, reference: BySeed, *, paired: bool = True) -> Summary:
+def ratio(values: BySeed, reference: BySeed, *, paired: bool = True, confidence: float = CONFIDENCE) -> Summary:
     """The mean of `values` over that of `reference`, each one value per process by its seed.
 
     With the same seeds on both sides the processes are compared in pairs, unless `paired` is switched off. Not measured
@@ -93,16 +93,16 @@ def ratio(values: BySeed, reference: BySeed, *, paired: bool = True) -> Summary:
         return NOT_MEASURED
     logs, reference_logs = ({key: math.log(value) for key, value in side.items()} for side in (values, reference))
     if paired and logs.keys() == reference_logs.keys():
-        return _exponential(_mean([logs[key] - reference_logs[key] for key in logs]))
-    return _exponential(_welch([*logs.values()], [*reference_logs.values()]))
+        return _exponential(_mean([logs[key] - reference_logs[key] for key in logs], confidence))
+    return _exponential(_welch([*logs.values()], [*reference_logs.values()], confidence))
 
 
-def difference(values: BySeed, reference: BySeed) -> Summary:
+def difference(values: BySeed, reference: BySeed, *, confidence: float = CONFIDENCE) -> Summary:
     """The mean of the differences from `reference` seed by seed; not measured where the seeds are not the same."""
     found = [values[key] - reference[key] for key in values if key in reference]
     if not len(found) == len(values) == len(reference) or not _can_be_averaged(found, "linear"):
         return NOT_MEASURED
-    return _mean(found)
+    return _mean(found, confidence)
 
 
 def ratio_of_means(one: Summary, other: Summary) -> Summary:
@@ -163,29 +163,32 @@ def _can_be_averaged(values: Sequence[float], scale: Scale) -> bool:
     return bool(values) and all(map(math.isfinite, values)) and (scale != "log" or min(values) > 0)
 
 
-def _mean(values: Sequence[float]) -> Summary:
+def _mean(values: Sequence[float], confidence: float = CONFIDENCE) -> Summary:
     """As the values are; p is that of a mean of 0."""
     if len(values) < FEWEST_FOR_INTERVAL:
         return _few(statistics.fmean(values), min(values), max(values), len(values))
     error = statistics.stdev(values) / math.sqrt(len(values))
-    return _student(statistics.fmean(values), error, len(values) - 1, len(values))
+    return _student(statistics.fmean(values), error, len(values) - 1, len(values), confidence)
 
 
-def _welch(values: Sequence[float], reference: Sequence[float]) -> Summary:
+def _welch(values: Sequence[float], reference: Sequence[float], confidence: float) -> Summary:
     """The difference of two means; its range is between the values that are farthest apart in either direction."""
     mean, count = statistics.fmean(values) - statistics.fmean(reference), min(len(values), len(reference))
     if count < FEWEST_FOR_INTERVAL:
         return _few(mean, min(values) - max(reference), max(values) - min(reference), count)
     squares = [statistics.variance(side) / len(side) for side in (values, reference)]
-    return _of_two(mean, squares, (len(values), len(reference)))
+    return _of_two(mean, squares, (len(values), len(reference)), confidence)
 
 
-def _of_two(difference: float, squares: Sequence[float], counts: Sequence[int]) -> Summary:
+def _of_two(
+    difference: float, squares: Sequence[float], counts: Sequence[int], confidence: float = CONFIDENCE
+) -> Summary:
     """Welch's t of a difference of two means, by the squares of their standard errors and their numbers of values."""
     if sum(squares) == 0:
-        return _student(difference, 0.0, min(counts), min(counts))
+        return _student(difference, 0.0, min(counts), min(counts), confidence)
     parts = [square**2 / (count - 1) for square, count in zip(squares, counts, strict=True)]
-    return _student(difference, math.sqrt(sum(squares)), sum(squares) ** 2 / sum(parts), min(counts))
+    freedom = sum(squares) ** 2 / sum(parts)
+    return _student(difference, math.sqrt(sum(squares)), freedom, min(counts), confidence)
 
 
 def _few(value: float, least: float, greatest: float, count: int) -> Summary:
@@ -193,8 +196,8 @@ def _few(value: float, least: float, greatest: float, count: int) -> Summary:
     return Summary(value=value, low=low, high=high, count=count)
 
 
-def _student(mean: float, error: float, freedom: float, count: int) -> Summary:
-    half = students_t(freedom) * error
+def _student(mean: float, error: float, freedom: float, count: int, confidence: float) -> Summary:
+    half = students_t(freedom, confidence=confidence) * error
     p = students_p(mean / error, freedom) if error else float(mean == 0)
     return Summary(value=mean, low=mean - half, high=mean + half, count=count, p=p)
 

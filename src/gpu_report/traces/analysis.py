@@ -15,6 +15,7 @@ from gpu_report.storage.columns import Table, number, text
 from gpu_report.traces.document import kept_name
 from gpu_report.traces.exchange import Exchange, exchange_of
 from gpu_report.traces.grouping import Row
+from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import QUALITY, Gate, row_of
 from gpu_report.traces.ranks import tabulate_ranks
@@ -177,20 +178,21 @@ def device_model(trace: Trace) -> str:
 STEP: Final = "step"
 CATEGORY: Final = "category"
 OPERATION: Final = "operation"
+KERNEL: Final = "kernel"
 
 TRACE_CHANGES: Final = Table(
     name="trace_changes",
     meaning=(
-        "One row per step time, category and operation of two traces A and B, per step; within each level the largest "
-        "change of time first. A number that its trace's quality gate does not trust is missing."
+        "One row per step time, category, operation and kernel of two traces A and B, per step; within each level the "
+        "largest change of time first. A number that its trace's quality gate does not trust is missing."
     ),
     columns=(
-        text("level", "step, category or operation."),
-        text("name", "Name of the category or operation; wall time for a step."),
-        text("device", "cpu, or the accelerator's backend as in the traces."),
-        text("category", "Category of the operation; empty for a step."),
-        number("a_ms", "ms", "Own time per step in A; 0 where A has no such row."),
-        number("b_ms", "ms", "Own time per step in B; 0 where B has no such row."),
+        text("level", "step, category, operation or kernel."),
+        text("name", "Name of the category, operation or kernel; wall time for a step."),
+        text("device", "cpu, or the accelerator's backend as in the traces; empty for a kernel."),
+        text("category", "Category of the operation or kernel; empty for a step."),
+        number("a_ms", "ms", "Own time, of a kernel run time, per step in A; 0 where A has no such row."),
+        number("b_ms", "ms", "The same in B; 0 where B has no such row."),
         number("change_ms", "ms", "b_ms - a_ms."),
         number("ratio", "1", "b_ms / a_ms; missing where A took no time."),
         number("a_calls", "1", "Calls per step in A."),
@@ -211,7 +213,21 @@ class _Amount(NamedTuple):
 
 _Key = tuple[str, str, str, str]
 _NOTHING: Final = _Amount(0.0, 0.0)
-_TABLES: Final = ((CATEGORY, CATEGORY_TIMES, "category"), (OPERATION, OPERATIONS, "name"))
+
+
+class _Level(NamedTuple):
+    """A table and its columns that name a row and have its time."""
+
+    table: Table
+    name: str
+    time: str
+
+
+_LEVELS: Final = {
+    CATEGORY: _Level(CATEGORY_TIMES, "category", "self_ms"),
+    OPERATION: _Level(OPERATIONS, "name", "self_ms"),
+    KERNEL: _Level(KERNELS, "name", "total_ms"),
+}
 
 
 class TracePair(NamedTuple):
@@ -257,11 +273,11 @@ def _path_of(side: Sequence[AnalysedTrace]) -> Path:
     return side[0].path if len(side) == 1 else side[0].path.parent
 
 
-def change_rows(a: AnalysedTrace, b: AnalysedTrace) -> list[Row]:
-    """The rows of TRACE_CHANGES; steps first, then categories, then operations."""
+def change_rows(a: TraceTables, b: TraceTables) -> list[Row]:
+    """The rows of TRACE_CHANGES from the tables of two traces; steps first, then categories, operations and kernels."""
     in_a, in_b = _amounts(a), _amounts(b)
     rows = [_row(key, _amount(a, in_a, key), _amount(b, in_b, key)) for key in {**in_a, **in_b}]
-    levels = (STEP, CATEGORY, OPERATION)
+    levels = (STEP, CATEGORY, OPERATION, KERNEL)
     return sorted(
         rows,
         key=lambda row: (
@@ -290,22 +306,22 @@ def _row(key: _Key, a: _Amount | None, b: _Amount | None) -> Row:
     }
 
 
-def _amounts(trace: AnalysedTrace) -> dict[_Key, _Amount]:
+def _amounts(tables: TraceTables) -> dict[_Key, _Amount]:
     """The amount per step of each row of the tables; of the step itself the mean over those that can be trusted."""
-    steps = trace.step_count
-    walls_ms = [row["wall_ms"] for row in trace.gate.rows(STEPS, "wall_ms")]
+    steps = len(tables[STEPS])
+    walls_ms = [row["wall_ms"] for row in Gate(tables).rows(STEPS, "wall_ms")]
     amounts = {_STEP_KEY: _Amount(sum(walls_ms) / len(walls_ms), 1.0)} if walls_ms else {}
-    for level, table, name in _TABLES:
-        for row in trace.rows[table]:
-            key = (level, row[name], row["device"], row["category"])
-            amounts[key] = _Amount(row["self_ms"] / steps, row["calls"] / steps)
+    for level, (table, name, time) in _LEVELS.items():
+        for row in tables.get(table, ()):
+            key = (level, row[name], row.get("device", ""), row["category"])
+            amounts[key] = _Amount(row[time] / steps, row["calls"] / steps)
     return amounts
 
 
-def _amount(trace: AnalysedTrace, amounts: Mapping[_Key, _Amount], key: _Key) -> _Amount | None:
+def _amount(tables: TraceTables, amounts: Mapping[_Key, _Amount], key: _Key) -> _Amount | None:
     """The trace's amount, nothing where it has no such row, None where the quality gate does not trust that number."""
     level, _, device, _ = key
     if level == STEP:
         return amounts.get(key)
-    table = next(table for name, table, _ in _TABLES if name == level)
-    return amounts.get(key, _NOTHING) if trace.gate.trusts(table, "self_ms", on=device) else None
+    table, _, time = _LEVELS[level]
+    return amounts.get(key, _NOTHING) if Gate(tables).trusts(table, time, on=device) else None

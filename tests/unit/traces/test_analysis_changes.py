@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from gpu_report.errors import TraceError
 from gpu_report.traces.analysis import TRACE_CHANGES, AnalysedTrace, change_rows, paired
 from gpu_report.traces.exchange import exchange_of
+from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import QUALITY, row_of
 from gpu_report.traces.steps import STEPS
@@ -52,8 +53,12 @@ def of(rows: list[Row], name: str, device: str = "cpu") -> Row:
     return row
 
 
+def changes(a: AnalysedTrace, b: AnalysedTrace) -> list[Row]:
+    return [dict(row) for row in change_rows(a.rows, b.rows)]
+
+
 def test_traces_of_different_length_are_compared_per_step() -> None:
-    rows = change_rows(analysed(operation_row("aten::mm", 8.0)), analysed(operation_row("aten::mm", 12.0), steps=4))
+    rows = changes(analysed(operation_row("aten::mm", 8.0)), analysed(operation_row("aten::mm", 12.0), steps=4))
 
     row = of(rows, "aten::mm")
     assert (row["a_ms"], row["b_ms"], row["change_ms"], row["ratio"]) == (4.0, 3.0, -1.0, 0.75)
@@ -61,7 +66,7 @@ def test_traces_of_different_length_are_compared_per_step() -> None:
 
 
 def test_what_only_one_trace_has_took_no_time_in_the_other() -> None:
-    rows = change_rows(analysed(operation_row("aten::old", 8.0)), analysed(operation_row("aten::new", 2.0)))
+    rows = changes(analysed(operation_row("aten::old", 8.0)), analysed(operation_row("aten::new", 2.0)))
 
     assert of(rows, "aten::old")["b_ms"] == 0.0
     assert of(rows, "aten::old")["ratio"] == 0.0
@@ -73,10 +78,25 @@ def test_the_largest_change_comes_first_within_each_level() -> None:
     before = analysed(operation_row("small", 8.0), operation_row("large", 8.0))
     after = analysed(operation_row("small", 9.0), operation_row("large", 2.0), step_ms=7.0)
 
-    rows = change_rows(before, after)
+    rows = changes(before, after)
 
     assert [row["name"] for row in rows] == ["wall time", "copy", "large", "small"]
     assert rows[0]["change_ms"] == -3.0
+
+
+def test_a_kernel_that_came_and_one_that_went_are_changes() -> None:
+    def with_kernel(name: str, total_ms: float) -> AnalysedTrace:
+        of_operations = analysed()
+        kernel = {"name": name, "category": "convolution", "total_ms": total_ms, "calls": 2}
+        return replace(of_operations, rows={**of_operations.rows, KERNELS: [kernel]})
+
+    rows = changes(with_kernel("old", 8.0), with_kernel("new", 2.0))
+
+    assert [(row["level"], row["name"], row["change_ms"]) for row in rows[1:]] == [
+        ("kernel", "old", -4.0),
+        ("kernel", "new", 1.0),
+    ]
+    TRACE_CHANGES.rows_to_csv(rows)
 
 
 def test_a_number_that_the_gate_invalidates_is_missing_even_where_the_trace_has_no_such_row() -> None:
@@ -84,7 +104,7 @@ def test_a_number_that_the_gate_invalidates_is_missing_even_where_the_trace_has_
     before = analysed(operation_row("aten::mm", 8.0, device="cuda"), operation_row("aten::mm", 1.0))
     after = analysed(operation_row("aten::mm", 2.0), quality=(failed,))
 
-    rows = change_rows(before, after)
+    rows = changes(before, after)
 
     on_device = of(rows, "aten::mm", "cuda")
     assert (on_device["b_ms"], on_device["change_ms"], on_device["ratio"]) == (None, None, None)
@@ -97,7 +117,7 @@ def test_a_cut_step_does_not_count_for_the_time_of_a_step() -> None:
     cut = analysed(quality=(failed,))
     cut.rows[STEPS][1]["wall_ms"] = 1.0
 
-    assert of(change_rows(cut, analysed()), "wall time")["a_ms"] == 10.0
+    assert of(changes(cut, analysed()), "wall time")["a_ms"] == 10.0
 
 
 _OPERATIONS = st.lists(
@@ -114,7 +134,7 @@ _OPERATIONS = st.lists(
 
 @given(_OPERATIONS)
 def test_a_trace_compared_with_itself_has_not_changed(operations: list[Row]) -> None:
-    rows = change_rows(analysed(*operations), analysed(*operations))
+    rows = changes(analysed(*operations), analysed(*operations))
 
     assert all(row["change_ms"] == 0 for row in rows)
     assert all(row["ratio"] in (1.0, None) for row in rows)
@@ -123,8 +143,8 @@ def test_a_trace_compared_with_itself_has_not_changed(operations: list[Row]) -> 
 
 @given(_OPERATIONS, _OPERATIONS)
 def test_exchanging_the_traces_turns_every_change_round(first: list[Row], second: list[Row]) -> None:
-    there = change_rows(analysed(*first), analysed(*second, steps=3))
-    back = change_rows(analysed(*second, steps=3), analysed(*first))
+    there = changes(analysed(*first), analysed(*second, steps=3))
+    back = changes(analysed(*second, steps=3), analysed(*first))
 
     assert [(row["name"], row["change_ms"]) for row in there] == [
         (row["name"], pytest.approx(-row["change_ms"], abs=0)) for row in back
