@@ -1,10 +1,11 @@
 """The command `gpu-report`: what a person types and what the rules call, one function each in gpu_report.commands."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 from gpu_report import __version__
 from gpu_report.errors import GpuReportError
@@ -18,26 +19,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; a mistake that a person can correct, or a full disk, is one line on stderr and exit status 2.
 
     Returns:
-        The exit status; a command run by hand may also raise KeyboardInterrupt.
+        The exit status, 0 unless the command has others; one run by hand may also raise KeyboardInterrupt.
     """
+    parsed = _parser().parse_args(arguments)
+    command = COMMANDS[parsed.command]
     try:
-        parsed = _parser().parse_args(arguments)
-        module, function = COMMANDS[parsed.command].target.split(":")
-        getattr(import_module(f"gpu_report.commands.{module}"), function)(parsed)
+        module, function = command.target.split(":")
+        return int(getattr(import_module(f"gpu_report.commands.{module}"), function)(parsed) or 0)
     except GpuReportError as error:
         problem = str(error)
     except OSError as error:
         if error.errno not in DISK_TROUBLE:
             raise
         problem = f"{error}; free some space or check the disk, then run the same again"
-    else:
-        return 0
     say(f"gpu-report: error: {clean(problem, keep='')}", to_stderr=True)
-    return 2
+    return command.error_status
+
+
+class _Parser(argparse.ArgumentParser):
+    """Ends with the command's own status where its arguments are wrong."""
+
+    error_status = 2
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(self.error_status, f"{self.prog}: error: {message}\n")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="gpu-report",
         description="Measure PyTorch training and report it. Snakemake calls the commands from write-image-files on.",
     )
@@ -45,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
         subparser = commands.add_parser(name, help=command.help, description=command.help)
+        subparser.error_status = command.error_status
         for argument in command.arguments:
             subparser.add_argument(argument.name, **argument.options)
     return parser
@@ -58,11 +69,16 @@ class _Argument(NamedTuple):
 
 
 class _Command(NamedTuple):
-    """The function that carries it out, as `module:function`; its one-line help; its arguments."""
+    """The function that carries it out, as `module:function`; its one-line help; its arguments.
+
+    The function may return an exit status.
+    """
 
     target: str
     help: str
     arguments: Sequence[_Argument] = ()
+    error_status: int = 2
+    """That of a mistake; 3 where the command's verdict has 2."""
 
 
 def _optional(name: str, help_text: str, **options: Any) -> _Argument:
@@ -108,6 +124,17 @@ _OF_BUILT_IN: Final = (
     _optional("--size", "for a named workload: one of its sizes, such as 128px"),
     _optional("--precision", "for a named workload: fp32 (default), tf32, fp16 or bf16"),
     _optional("--workers", "for a named workload: DataLoader workers (default: 0)", type=int),
+)
+_OF_COMPARISON: Final = (
+    _optional(
+        "--tolerance",
+        "slowdown that does not matter, in percent (default: %(default)g)",
+        type=float,
+        default=3.0,
+        metavar="PERCENT",
+    ),
+    _optional("--json", "file for the numbers", type=Path, metavar="FILE"),
+    _optional("--markdown", "file for a comment on a pull request", type=Path, metavar="FILE"),
 )
 _FOLDER: Final = _path("--folder", "folder of the document: its text and figures")
 _TABLES: Final = _path("--tables", "folder for the tables")
@@ -181,6 +208,17 @@ COMMANDS: Final = {
                 default=Path("results/machines"),
             ),
         ],
+    ),
+    "compare": _Command(
+        "comparing:compare",
+        "say what got slower, or needs more memory, from one set of results to another; status 1 where something did",
+        [
+            _optional("before", "a bundle, or a folder of results", type=Path, metavar="BEFORE"),
+            _optional("after", "the same of the other side", type=Path, metavar="AFTER"),
+            _flag("--across", "also results of other machines, protocols or settings, labeled as such"),
+            *_OF_COMPARISON,
+        ],
+        error_status=3,
     ),
     "profile": _Command(
         "profiling:profile_model",

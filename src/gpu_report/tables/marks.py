@@ -136,10 +136,20 @@ def marks_of(record: Record, throughput: Summary, today: Today, *, reference: Re
         found.add("other software")
     if reference is not None and not same_protocol(reference, record):
         found.add("other protocol")
-    if record.status == "ok":
-        found |= {*_spread_marks(throughput), *_epoch_marks(record), *_load_marks(record)}
-        found |= {*_device_marks(record), *_training_marks(record)}
-    return [mark for mark in MEANINGS if mark in found]
+    return [mark for mark in MEANINGS if mark in found | marks_of_itself(record, throughput)]
+
+
+def marks_of_itself(record: Record, throughput: Summary) -> set[str]:
+    """Those that follow from its numbers alone, whatever is asked for today; none where there are no numbers."""
+    if record.status != "ok":
+        return set()
+    return {
+        *_spread_marks(throughput),
+        *_epoch_marks(record),
+        *_load_marks(record),
+        *_device_marks(record),
+        *_training_marks(record),
+    }
 
 
 def marks_in(text: str) -> list[str]:

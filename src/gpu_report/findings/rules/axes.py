@@ -46,13 +46,13 @@ from gpu_report.findings.rule import (
     why_missing,
 )
 from gpu_report.findings.scope import Group, Scope
+from gpu_report.glossary import QUALITY_TOLERANCE
 from gpu_report.printing.number_format import count
 from gpu_report.tables.bundle import rows_of
 
 KNOWN_AXES: Final = ("device", "size", "workers", "batch_size", "workload", "precision", "optimization", "parallelism")
 """Axes with rules of their own for what those about any axis ask, or between whose values quality is not comparable."""
 
-QUALITY_TOLERANCE: Final = 0.02
 NO_QUALITY: Final = "a training diverged, or the workload has no held-out metric, so that there are no two qualities"
 MEMORY_TOLERANCE: Final = 0.10
 SUFFICES: Final = 0.95

@@ -1,0 +1,90 @@
+"""The command that compares two sets of results that were measured before: bundles or folders."""
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gpu_report.bundles.results import records_in, results_at
+from gpu_report.commands.comparison import Comparison, as_json, as_markdown, show
+from gpu_report.errors import ConfigError, TableError
+from gpu_report.glossary import Row
+from gpu_report.printing.terminal import new_console
+from gpu_report.records.record import Record
+from gpu_report.storage.files import write_text_atomically
+from gpu_report.tables.before_after import (
+    SLOWER,
+    environment_differences,
+    mismatches,
+    side_of,
+    tabulate_before_after,
+)
+from gpu_report.tables.variants import in_reading_order
+from gpu_report.traces.analysis import change_rows
+from gpu_report.traces.steps import STEPS
+from gpu_report.traces.tables import read_trace_tables
+
+
+def compare(arguments: Namespace) -> int:
+    """Compare two bundles, or folders of results, and return the exit status of `Comparison`.
+
+    Raises:
+        ConfigError: they are not of the same machine, protocol and configurations, and `--across` is not given.
+        BundleError: one of them cannot be read.
+    """
+    with results_at(arguments.before) as before_folder, results_at(arguments.after) as after_folder:
+        before, after = records_in(before_folder), records_in(after_folder)
+        differing = mismatches(before, after)
+        if differing and not arguments.across:
+            raise ConfigError(f"not the same: {'; '.join(differing)}; --across compares them all the same")
+        common = [record.variant for record in in_reading_order(before.values()) if record.variant in after]
+        rows = tabulate_before_after(
+            {name: (side_of(before[name]), side_of(after[name])) for name in common},
+            in_turns=False,
+            tolerance=arguments.tolerance / 100,
+        )
+        comparison = Comparison(
+            before=_in_words(arguments.before, before),
+            after=_in_words(arguments.after, after),
+            how=(
+                "two sessions: what differs from session to session is not in the intervals; "
+                "gpu-report guard measures both sides in turns"
+            ),
+            rows=rows,
+            notes=[
+                *(f"compared across: {text}" for text in differing),
+                *environment_differences(before, after),
+            ],
+            missing=[name for name in before if name not in after],
+            new=[name for name in after if name not in before],
+            changes=_changes(rows, before_folder, after_folder),
+        )
+    write_comparison(comparison, arguments)
+    return comparison.status
+
+
+def write_comparison(comparison: Comparison, arguments: Namespace) -> None:
+    """Print it, and write the files that are asked for."""
+    show(comparison, new_console(unwrapped_when_piped=True))
+    for file, text_of in ((arguments.json, as_json), (arguments.markdown, as_markdown)):
+        if file is not None:
+            write_text_atomically(file, text_of(comparison))
+
+
+def _in_words(path: Path, records: Mapping[str, Record]) -> str:
+    dates = sorted({record.provenance.measured_at[:10] for record in records.values()})
+    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    return f"{path}, measured {when}, {len(records)} configurations"
+
+
+def _changes(rows: Sequence[Row], before: Path, after: Path) -> dict[str, list[Row]]:
+    """What changed in the traces of the configurations that are slower, as far as both sides have their tables."""
+    found: dict[str, list[Row]] = {}
+    for name in (row["configuration"] for row in rows if row["verdict"] == SLOWER):
+        folders = [folder / "runs" / name / "trace_tables" for folder in (before, after)]
+        try:
+            tables = [read_trace_tables(folder) for folder in folders]
+        except TableError:  # a folder of results whose traces were not tabulated, or by another version
+            continue
+        if all(each[STEPS] for each in tables):
+            found[name] = [*change_rows(*tables)]
+    return found

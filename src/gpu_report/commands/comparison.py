@@ -1,0 +1,268 @@
+"""A comparison of two sides as a person, a pull request and a program read it: terminal, Markdown, JSON.
+
+rows of BEFORE_AFTER, what else differs, where the time went -> Comparison -> show, as_markdown, as_json
+"""
+
+import json
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table as TextTable
+from rich.text import Text
+
+from gpu_report.commands.trace_summary import fitted, text_table
+from gpu_report.glossary import Row
+from gpu_report.printing.number_format import Quantity, counted, duration, memory, quantity, share
+from gpu_report.tables.before_after import (
+    MEMORY,
+    NO_CHANGE,
+    NO_VERDICT,
+    POWER,
+    REGRESSIONS,
+    STATUS,
+    TIME,
+    exit_status,
+    mean_time_ratio,
+)
+from gpu_report.traces.analysis import CATEGORY, KERNEL, OPERATION, STEP
+
+SCHEMA_VERSION: Final = 1
+MOST_CHARACTERS: Final = 65_000
+"""A comment on a pull request holds 65,536."""
+_SHOWN: Final = {STEP: 1, CATEGORY: 5, OPERATION: 5, KERNEL: 5}
+_LEVELS: Final = {STEP: "step", CATEGORY: "category", OPERATION: "operation", KERNEL: "kernel"}
+_ESCAPED: Final = str.maketrans(
+    {**{each: f"\\{each}" for each in "\\`*_|[]#"}, "<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;"}
+)
+_LEAST_NAME: Final = 16
+_WIDEST_REASON: Final = 60
+_STYLES: Final = {NO_CHANGE: "", NO_VERDICT: "yellow"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """`before` and `after` say what each side is, `how` how they were measured, `repeat` is the command line.
+
+    `notes` are a sentence each. `changes` has the rows of TRACE_CHANGES of each configuration that is slower.
+    """
+
+    before: str
+    after: str
+    how: str
+    rows: Sequence[Row]
+    repeat: str = ""
+    notes: Sequence[str] = ()
+    missing: Sequence[str] = ()
+    new: Sequence[str] = ()
+    changes: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+
+    @property
+    def status(self) -> int:
+        """The exit status: 0 without a regression, 1 with one, 2 where a change has no verdict."""
+        return exit_status(self.rows)
+
+    @property
+    def headline(self) -> str:
+        """The verdict on all rows in a line."""
+        worse = _names(self.rows, REGRESSIONS, say="verdict")
+        if worse:
+            return f"regression in {counted(len(worse), 'configuration')}: {', '.join(worse)}"
+        unclear = _names(self.rows, {NO_VERDICT}, say="compared")
+        if unclear or not self.rows:
+            return f"no verdict on {', '.join(unclear) or 'anything: nothing was compared'}"
+        return "no regression"
+
+    def sections(self) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+        """A table for each thing compared: title, header, rows; of all but times what changed or is not clear alone."""
+        for what in dict.fromkeys(row["compared"] for row in self.rows):
+            of_it = [row for row in self.rows if row["compared"] == what]
+            shown = of_it if what == TIME else [row for row in of_it if row["verdict"] != NO_CHANGE]
+            unchanged = len(of_it) - len(shown)
+            title = what + (f" ({NO_CHANGE} in {counted(unchanged, 'configuration')})" if unchanged else "")
+            if what == STATUS:
+                header, cells = (
+                    ["configuration", "verdict", ""],
+                    [[row["configuration"], row["verdict"], row["why"]] for row in shown],
+                )
+            else:
+                header = ["configuration", "before", "after", "change", "verdict", ""]
+                cells = [_cells(row) for row in shown]
+            yield title, header, cells
+
+    @property
+    def mean(self) -> str:
+        """The geometric mean of all changes of time, as a sentence; empty where it is of one alone."""
+        times = [row for row in self.rows if row["compared"] == TIME and not math.isnan(row["change"])]
+        if len(times) < 2:
+            return ""
+        return f"geometric mean of {len(times)}: {signed(share(mean_time_ratio(self.rows) - 1))}"
+
+    @property
+    def resolution(self) -> str:
+        """What could have been seen, as a sentence."""
+        found = [row["detectable"] for row in self.rows if row["compared"] == TIME and row["detectable"] > 0]
+        if not found:
+            return ""
+        least, most = (share(each).plain() for each in (min(found), max(found)))
+        range_of = least if least == most else f"{least} to {most}, by configuration,"
+        return f"a slowdown of {range_of} is found with a probability of {share(POWER).plain()}"
+
+    @property
+    def endings(self) -> list[str]:
+        """Sentences behind the tables."""
+        return [
+            *filter(None, (self.mean, self.resolution)),
+            *(f"before alone: {name}" for name in self.missing),
+            *(f"after alone: {name}" for name in self.new),
+            *self.notes,
+        ]
+
+
+def signed(found: Quantity, *, interval: bool = True) -> str:
+    """A change, which has a sign in either direction."""
+    text = found.plain(interval=interval)
+    return text if not found.is_measured or found.value.startswith("-") or found.value == "0" else f"+{text}"
+
+
+def show(comparison: Comparison, console: Console) -> None:
+    """Print tables, where the time went, what else differs, and the verdict last."""
+    console.print(f"before  {comparison.before}", soft_wrap=True)
+    console.print(f"after   {comparison.after}", soft_wrap=True)
+    console.print(comparison.how, soft_wrap=True)
+    for title, header, rows in comparison.sections():
+        console.print()
+        console.print(Text(title, style="bold"))
+        table = TextTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column(header[0], no_wrap=True, overflow="ellipsis", ratio=1, min_width=_LEAST_NAME)
+        for column in header[1:-2]:
+            table.add_column(column, justify="right", no_wrap=True)
+        table.add_column(header[-2], no_wrap=True)
+        table.add_column(header[-1], max_width=_WIDEST_REASON)
+        for *cells, verdict, why in rows:
+            table.add_row(*cells, Text(verdict, style=_STYLES.get(verdict, "bold")), why)
+        if rows:
+            console.print(table)
+    for name, title, rows in _where(comparison):
+        console.print()
+        console.print(Text(f"where {name} spends more: {title}", style="bold"))
+        table = text_table("", "on", "before", "after", "change", "calls before", "calls after")
+        for row in rows:
+            table.add_row(fitted(row[0]), *row[1:])
+        console.print(table)
+    console.print()
+    for line in comparison.endings:
+        console.print(line, soft_wrap=True)
+    console.print(Text(comparison.headline, style="bold"), soft_wrap=True)
+
+
+def as_markdown(comparison: Comparison) -> str:
+    """For a comment on a pull request, cut at a line where it would be too long for one."""
+    lines = [
+        f"### {comparison.headline}",
+        "",
+        f"before: {_plain(comparison.before)}  ",
+        f"after: {_plain(comparison.after)}  ",
+        _plain(comparison.how),
+    ]
+    for title, header, rows in comparison.sections():
+        lines += ["", f"**{title}**", *_markdown_table(header, rows)]
+    for name, title, rows in _where(comparison):
+        lines += ["", f"**where {_plain(name)} spends more: {title}**"]
+        lines += _markdown_table(["", "on", "before", "after", "change", "calls before", "calls after"], rows)
+    lines += ["", *(f"- {_plain(line)}" for line in comparison.endings)]
+    if comparison.repeat:
+        lines += ["", "To repeat:", "```", comparison.repeat.replace("`", "'"), "```"]
+    kept: list[str] = []
+    length, ending = 0, f"\n\n(cut at {MOST_CHARACTERS:,} characters; --json has everything)\n"
+    for line in lines:
+        length += len(line) + 1
+        if length > MOST_CHARACTERS - len(ending):
+            return "\n".join(kept) + ending
+        kept.append(line)
+    return "\n".join(kept) + "\n"
+
+
+def as_json(comparison: Comparison) -> str:
+    """Every number with all its digits; one that was not measured is null."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "status": comparison.status,
+        "headline": comparison.headline,
+        "before": comparison.before,
+        "after": comparison.after,
+        "how": comparison.how,
+        "rows": [_without_nan(row) for row in comparison.rows],
+        "missing": list(comparison.missing),
+        "new": list(comparison.new),
+        "notes": list(comparison.notes),
+        "changes": {name: [_without_nan(row) for row in rows] for name, rows in comparison.changes.items()},
+    }
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"
+
+
+def _names(rows: Sequence[Row], verdicts: Collection[str], *, say: str) -> list[str]:
+    """The configurations with one of the verdicts, and in parentheses what that column says of them."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if row["verdict"] in verdicts:
+            found.setdefault(row["configuration"], []).append(row[say])
+    return [f"{name} ({', '.join(words)})" for name, words in found.items()]
+
+
+def _cells(row: Row) -> list[str]:
+    formatters: dict[str, Callable[..., Quantity]] = {TIME: _milliseconds, MEMORY: memory}
+    shown = formatters.get(row["compared"], quantity)
+    numbers = [shown(row[side], low=row[f"{side}_low"], high=row[f"{side}_high"]) for side in ("before", "after")]
+    change = share(row["change"], low=row["change_low"], high=row["change_high"])
+    shown_numbers = [found.plain(interval=False) for found in numbers]
+    return [row["configuration"], *shown_numbers, signed(change), row["verdict"], row["why"]]
+
+
+def _milliseconds(time_ms: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
+    return duration(time_ms / 1e3, low=low / 1e3, high=high / 1e3, unit="ms")
+
+
+def _where(comparison: Comparison) -> Iterator[tuple[str, str, list[list[str]]]]:
+    """Of each configuration that is slower: what grew most in each level of its traces."""
+    for name, rows in comparison.changes.items():
+        cells = []
+        for level, most in _SHOWN.items():
+            of_level = [row for row in rows if row["level"] == level and row["change_ms"] is not None]
+            changed = [row for row in of_level if row["change_ms"]]
+            cells += [
+                [
+                    f"{_LEVELS[level]} {row['name']}",
+                    row["device"],
+                    *(_milliseconds(row[side]).plain() for side in ("a_ms", "b_ms")),
+                    signed(_milliseconds(row["change_ms"])),
+                    *(f"{row[side]:.4g}" for side in ("a_calls", "b_calls")),
+                ]
+                for row in changed[:most]
+            ]
+        if cells:
+            yield name, "per step, from one profiled run of each side", cells
+
+
+def _markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    if not rows:
+        return []
+    return [
+        "",
+        f"| {' | '.join(header)} |",
+        f"|{'---|' * len(header)}",
+        *(f"| {' | '.join(_plain(cell) for cell in row)} |" for row in rows),
+    ]
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown takes as it is, and that mentions nobody."""
+    return " ".join(text.split()).translate(_ESCAPED)
+
+
+def _without_nan(row: Row) -> dict[str, Any]:
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in row.items()
+    }

@@ -1,0 +1,330 @@
+"""Before and after: did a configuration get slower, need more memory or predict worse, and how sure is that.
+
+what each side measured, a value per process -> change with its interval -> Holm over all changes -> verdict
+
+Time or memory is worse only where the whole interval of its change is above the tolerance, and not worse only where the
+whole interval is below it; what is neither gets no verdict. So a gate fails for what was shown and passes for what was
+shown, and the width of the interval decides how much that is.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+
+from gpu_report.glossary import QUALITY_TOLERANCE, STATUS_WORDS, Row, Scale
+from gpu_report.printing.number_format import count, share
+from gpu_report.records.provenance import measures_alike
+from gpu_report.records.record import Record, Status, timed_step_ms
+from gpu_report.storage.columns import Table, number, text
+from gpu_report.tables.column_kinds import summary
+from gpu_report.tables.marks import CLOCK_DRIFT, INVALIDATES_TIMES, marks_of_itself
+from gpu_report.tables.processes import values_of
+from gpu_report.tables.statistics import (
+    CONFIDENCE,
+    FEWEST_FOR_INTERVAL,
+    NOT_MEASURED,
+    BySeed,
+    Summary,
+    difference,
+    holm,
+    ratio,
+    students_t,
+    summarise,
+)
+
+TIME_TOLERANCE: Final = 0.03
+MEMORY_TOLERANCE: Final = 0.01
+"""Smaller than that of times: PyTorch's allocator peaks at the same byte in every process that does the same."""
+POWER: Final = 0.8
+"""Probability with which a slowdown that is called detectable is found."""
+
+TIME: Final = "time per step"
+MEMORY: Final = "peak memory"
+QUALITY: Final = "held-out metric"
+STATUS: Final = "status"
+NO_CHANGE: Final = "no change"
+NO_VERDICT: Final = "no verdict"
+_WORDS: Final = {
+    TIME: ("slower", "faster"),
+    MEMORY: ("more memory", "less memory"),
+    QUALITY: ("worse", "better"),
+    STATUS: ("fails", "runs"),
+}
+SLOWER: Final = _WORDS[TIME][0]
+REGRESSIONS: Final = frozenset(worse for worse, _ in _WORDS.values())
+"""Verdicts with which a gate fails."""
+
+BEFORE_AFTER: Final = Table(
+    name="before_after",
+    meaning="One row per configuration and what is compared of it before and after.",
+    columns=(
+        text("configuration", "Its name."),
+        text("compared", "time per step, peak memory, held-out metric, or the status where one side has no numbers."),
+        text("unit", "Of before and after: ms, MiB, or the name of the held-out metric."),
+        *summary("before", "as named", "Before: wall time per step of the median timed epoch, peak, or metric"),
+        *summary("after", "as named", "The same after"),
+        *summary("change", "1", "Share by which it is worse after; below 0 it is better"),
+        number("p", "1", "Probability of so large a change where there is none, adjusted for its kind (Holm)."),
+        number("detectable", "1", "The smallest change that so many processes show in 4 of 5 comparisons."),
+        text(
+            "verdict",
+            "slower, not slower, faster, no change, no verdict; of memory more memory, and so on.",
+        ),
+        text("why", "Why there is no verdict, or what the status is; empty otherwise."),
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """What one side measured of a configuration: a value per process by what it has in common with one of the other.
+
+    `doubts` are quality flags with which its times decide nothing. `better` is where the metric is better.
+    """
+
+    status: Status = "ok"
+    reason: str = ""
+    step_times_ms: BySeed = field(default_factory=dict)
+    memory_mib: BySeed = field(default_factory=dict)
+    quality: BySeed = field(default_factory=dict)
+    quality_name: str = ""
+    better: Literal["higher", "lower"] = "higher"
+    diverged: int = 0
+    doubts: Sequence[str] = ()
+
+
+class Change(NamedTuple):
+    """By which share one side is worse than the other, what is too little of it to matter, and its confidence."""
+
+    amount: Summary
+    tolerance: float
+    confidence: float
+
+    @property
+    def detectable(self) -> float:
+        """As in the table: so far beyond the tolerance that the interval's lower end stays there as often."""
+        freedom, half = self.amount.count - 1, (self.amount.high - self.amount.low) / 2
+        if freedom + 1 < FEWEST_FOR_INTERVAL:
+            return math.nan
+        quantiles = [students_t(freedom, confidence=each) for each in (2 * POWER - 1, self.confidence)]
+        return self.tolerance + half * (1 + quantiles[0] / quantiles[1])
+
+
+def side_of(record: Record) -> Side:
+    """A record as one side of a comparison."""
+    if record.status != "ok" or record.workload is None:
+        return Side(status=record.status, reason=record.reason)
+    each = record.repetitions
+    marks = marks_of_itself(record, summarise(values_of(record, "throughput_per_s")))
+    begins = [(repetition.index, repetition.seed) for repetition in each]
+    qualities = [repetition.epochs[-1].quality for repetition in each]
+    return Side(
+        step_times_ms={begin: timed_step_ms([one]) for begin, one in zip(begins, each, strict=True)},
+        memory_mib={begin: one.memory_peak_mib for begin, one in zip(begins, each, strict=True)},
+        quality={begin: one for begin, one in zip(begins, qualities, strict=True) if one is not None},
+        quality_name=record.workload.quality_name,
+        better=record.workload.quality_better,
+        diverged=sum(
+            not all(math.isfinite(loss) for epoch in one.epochs for loss in epoch.train_losses) for one in each
+        ),
+        doubts=[mark for mark in INVALIDATES_TIMES if mark in marks],
+    )
+
+
+def tabulate_before_after(
+    sides: Mapping[str, tuple[Side, Side]],
+    *,
+    in_turns: bool,
+    tolerance: float = TIME_TOLERANCE,
+    confidence: float = CONFIDENCE,
+) -> list[Row]:
+    """The table BEFORE_AFTER of the configurations that both sides have, by name, that before first.
+
+    Measured in turns, processes that began alike are compared in pairs; of two sessions they share nothing that times
+    depend on. `tolerance` is that of times. `confidence` is that of each interval where several looks at growing
+    numbers of processes together have 95 %. Changes of one kind are adjusted for each other, by Holm.
+    """
+    changes = {
+        name: _changes(*pair, in_turns=in_turns, tolerance=tolerance, confidence=confidence)
+        for name, pair in sides.items()
+    }
+    rows = []
+    for what in (TIME, MEMORY, QUALITY):
+        of_it = {name: each[what] for name, each in changes.items() if what in each}
+        adjusted = holm([change.amount.p for change in of_it.values()])
+        rows += [
+            _row(name, what, sides[name], change, p) for (name, change), p in zip(of_it.items(), adjusted, strict=True)
+        ]
+    rows += [_status_row(name, before, after) for name, (before, after) in sides.items() if _lacks(before, after)]
+    order = list(sides)
+    return sorted(rows, key=lambda row: order.index(row["configuration"]))
+
+
+def exit_status(rows: Sequence[Row]) -> int:
+    """0 without a regression, 1 with one, 2 where a change has no verdict."""
+    verdicts = {row["verdict"] for row in rows}
+    if verdicts & REGRESSIONS:
+        return 1
+    return 2 if NO_VERDICT in verdicts or not rows else 0
+
+
+def mean_time_ratio(rows: Sequence[Row]) -> float:
+    """The geometric mean of the ratios of times, after over before; NaN without one."""
+    ratios = [1 + row["change"] for row in rows if row["compared"] == TIME and not math.isnan(row["change"])]
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
+
+
+def mismatches(before: Mapping[str, Record], after: Mapping[str, Record]) -> list[str]:
+    """Why numbers of the two sides are not of the same thing, a sentence each; empty where they are."""
+    found = []
+    machines = [{record.machine for record in side.values()} for side in (before, after)]
+    if machines[0] != machines[1]:
+        found.append(f"machine: {_listed(machines[0])} before, {_listed(machines[1])} after")
+    common = [(before[name], after[name]) for name in before if name in after]
+    if before and after and not common:
+        found.append(f"configuration: none is on both sides; before has {next(iter(before))}")
+    for name, (one, other) in {one.variant: (one, other) for one, other in common}.items():
+        asked = [dict(side.measurement["protocol"]) for side in (one, other)]
+        found += [f"protocol.{text}" for text in _differing(*asked)]
+        workloads = [side.measurement["workload"] for side in (one, other)]
+        if workloads[0]["class_path"] != workloads[1]["class_path"]:
+            found.append(f"class of {name}: {workloads[0]['class_path']} before, {workloads[1]['class_path']} after")
+        found += [f"{name}: {text}" for text in _differing(*(each["settings"] for each in workloads))]
+        if not measures_alike(one.provenance.code_digest, other.provenance.code_digest):
+            found.append("measuring code: another version of gpu-report measured each side")
+    return list(dict.fromkeys(found))
+
+
+def environment_differences(before: Mapping[str, Record], after: Mapping[str, Record]) -> list[str]:
+    """What else differs between the sides, a sentence each: software, hardware, clocks and the user's own workload."""
+    common = [(before[name], after[name]) for name in before if name in after]
+    found = [text for one, other in common for text in _differing(one.environment, other.environment)]
+    for one, other in common:
+        if one.provenance.workload_digest != other.provenance.workload_digest:
+            found.append(f"code of workload {one.as_variant().workload}")
+        clocks = [summarise(values_of(each, "sm_clock_mhz")).value for each in (one, other)]
+        if abs(clocks[0] - clocks[1]) > CLOCK_DRIFT * max(clocks):
+            mhz = [count(clock, "MHz").plain() for clock in clocks]
+            found.append(f"GPU clock of {one.variant}: {mhz[0]} before, {mhz[1]} after")
+    return list(dict.fromkeys(found))
+
+
+def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> Iterator[str]:
+    for key in {**one, **other}:
+        values = [each.get(key, "none") for each in (one, other)]
+        if values[0] != values[1]:
+            yield f"{key}: {values[0]} before, {values[1]} after"
+
+
+def _changes(before: Side, after: Side, *, in_turns: bool, tolerance: float, confidence: float) -> dict[str, Change]:
+    if _lacks(before, after):
+        return {}
+    found = {
+        what: Change(_worse_by(ratio(values, reference, paired=in_turns, confidence=confidence)), least, confidence)
+        for what, values, reference, least in (
+            (TIME, after.step_times_ms, before.step_times_ms, tolerance),
+            (MEMORY, after.memory_mib, before.memory_mib, MEMORY_TOLERANCE),
+        )
+        if values or reference
+    }
+    if before.quality or after.quality or before.diverged or after.diverged:
+        found[QUALITY] = Change(_quality_lost(before, after, confidence), QUALITY_TOLERANCE, confidence)
+    return found
+
+
+def _worse_by(found: Summary) -> Summary:
+    """A ratio as the share by which the one is more than the other."""
+    return Summary(value=found.value - 1, low=found.low - 1, high=found.high - 1, count=found.count, p=found.p)
+
+
+def _quality_lost(before: Side, after: Side, confidence: float) -> Summary:
+    """How much worse the metric is: of one from 0 to 1 the difference, of another as a share of its mean before."""
+    better, worse = (before.quality, after.quality) if before.better == "higher" else (after.quality, before.quality)
+    found, mean = difference(better, worse, confidence=confidence), abs(summarise([*before.quality.values()]).value)
+    is_share = before.better == "higher" and all(0 <= value <= 1 for value in (*better.values(), *worse.values()))
+    if is_share or found is NOT_MEASURED:
+        return found
+    scale = mean or math.nan
+    return Summary(
+        value=found.value / scale, low=found.low / scale, high=found.high / scale, count=found.count, p=found.p
+    )
+
+
+def _row(name: str, what: str, pair: tuple[Side, Side], change: Change, p: float) -> Row:
+    values, unit = {
+        TIME: ([side.step_times_ms for side in pair], "ms"),
+        MEMORY: ([side.memory_mib for side in pair], "MiB"),
+        QUALITY: ([side.quality for side in pair], pair[0].quality_name or pair[1].quality_name),
+    }[what]
+    scale: Scale = "linear" if what == QUALITY else "log"
+    before, after = (summarise([*each.values()], scale=scale) for each in values)
+    verdict, why = _verdict(what, pair, change, p)
+    return {
+        "configuration": name,
+        "compared": what,
+        "unit": unit,
+        **before.as_columns("before"),
+        **after.as_columns("after"),
+        **change.amount.as_columns("change"),
+        "p": p,
+        "detectable": change.detectable,
+        "verdict": verdict,
+        "why": why,
+    }
+
+
+def _verdict(what: str, pair: tuple[Side, Side], change: Change, p: float) -> tuple[str, str]:
+    (worse, better), (amount, tolerance, confidence) = _WORDS[what], change
+    before, after = pair
+    if what == QUALITY and (before.diverged or after.diverged):
+        said = f"a loss or the metric is not finite in {before.diverged} processes before and {after.diverged} after"
+        return (worse if after.diverged > before.diverged else NO_VERDICT), said
+    if what == TIME and (before.doubts or after.doubts):
+        sides = zip(pair, ("before", "after"), strict=True)
+        return NO_VERDICT, "; ".join(f"{mark} {when}" for side, when in sides for mark in side.doubts)
+    if amount.count < FEWEST_FOR_INTERVAL:
+        return NO_VERDICT, (f"{amount.count} processes give no interval" if amount.count else "not measured")
+    is_significant = p < 1 - confidence
+    if amount.low > tolerance:
+        return (worse, "") if is_significant else (NO_VERDICT, "not significant among so many configurations (Holm)")
+    if amount.high > tolerance:
+        return NO_VERDICT, f"the interval includes the tolerance of {share(tolerance).plain()}"
+    if amount.low >= -tolerance:
+        return NO_CHANGE, ""
+    return (better if amount.high < 1 / (1 + tolerance) - 1 and is_significant else f"not {worse}"), ""
+
+
+def _lacks(before: Side, after: Side) -> bool:
+    """Whether one side has no numbers."""
+    return not before.status == after.status == "ok"
+
+
+def _status_row(name: str, before: Side, after: Side) -> Row:
+    worse, better = _WORDS[STATUS]
+    if before.status == "ok":
+        verdict = worse
+    elif before.status == "failed":  # for a reason that may be none of its own, such as data that is not there
+        verdict = NO_VERDICT
+    else:
+        verdict = NO_CHANGE if after.status == before.status else better if after.status == "ok" else NO_VERDICT
+    said = [
+        f"{STATUS_WORDS.get(side.status, 'runs')} {when}" + (f" ({side.reason})" if side.reason else "")
+        for side, when in ((before, "before"), (after, "after"))
+    ]
+    return {
+        "configuration": name,
+        "compared": STATUS,
+        "unit": "",
+        **NOT_MEASURED.as_columns("before"),
+        **NOT_MEASURED.as_columns("after"),
+        **NOT_MEASURED.as_columns("change"),
+        "p": math.nan,
+        "detectable": math.nan,
+        "verdict": verdict,
+        "why": "; ".join(said),
+    }
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names))
