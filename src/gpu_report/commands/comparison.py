@@ -37,8 +37,7 @@ _LEVELS: Final = {STEP: "step", CATEGORY: "category", OPERATION: "operation", KE
 _ESCAPED: Final = str.maketrans(
     {**{each: f"\\{each}" for each in "\\`*_|[]#"}, "<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;"}
 )
-_LEAST_NAME: Final = 16
-_WIDEST_REASON: Final = 60
+_HEADER: Final = ("configuration", "before", "after", "change", "verdict")
 _STYLES: Final = {NO_CHANGE: "", NO_VERDICT: "yellow"}
 
 
@@ -75,22 +74,21 @@ class Comparison:
             return f"no verdict on {', '.join(unclear) or 'anything: nothing was compared'}"
         return "no regression"
 
-    def sections(self) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-        """A table for each thing compared: title, header, rows; of all but times what changed or is not clear alone."""
+    def sections(self) -> Iterator[tuple[str, list[list[str]], list[str]]]:
+        """For each thing compared its title, its rows and the reasons of their verdicts.
+
+        Of all but times only what changed, or has no verdict.
+        """
         for what in dict.fromkeys(row["compared"] for row in self.rows):
             of_it = [row for row in self.rows if row["compared"] == what]
             shown = of_it if what == TIME else [row for row in of_it if row["verdict"] != NO_CHANGE]
             unchanged = len(of_it) - len(shown)
             title = what + (f" ({NO_CHANGE} in {counted(unchanged, 'configuration')})" if unchanged else "")
-            if what == STATUS:
-                header, cells = (
-                    ["configuration", "verdict", ""],
-                    [[row["configuration"], row["verdict"], row["why"]] for row in shown],
-                )
-            else:
-                header = ["configuration", "before", "after", "change", "verdict", ""]
-                cells = [_cells(row) for row in shown]
-            yield title, header, cells
+            reasons: dict[str, list[str]] = {}
+            for row in shown:
+                if row["why"]:
+                    reasons.setdefault(f"{row['verdict']}: {row['why']}", []).append(row["configuration"])
+            yield title, [_cells(row) for row in shown], [f"{why}: {', '.join(each)}" for why, each in reasons.items()]
 
     @property
     def mean(self) -> str:
@@ -132,19 +130,18 @@ def show(comparison: Comparison, console: Console) -> None:
     console.print(f"before  {comparison.before}", soft_wrap=True)
     console.print(f"after   {comparison.after}", soft_wrap=True)
     console.print(comparison.how, soft_wrap=True)
-    for title, header, rows in comparison.sections():
+    for title, rows, reasons in comparison.sections():
         console.print()
         console.print(Text(title, style="bold"))
-        table = TextTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        table.add_column(header[0], no_wrap=True, overflow="ellipsis", ratio=1, min_width=_LEAST_NAME)
-        for column in header[1:-2]:
-            table.add_column(column, justify="right", no_wrap=True)
-        table.add_column(header[-2], no_wrap=True)
-        table.add_column(header[-1], max_width=_WIDEST_REASON)
-        for *cells, verdict, why in rows:
-            table.add_row(*cells, Text(verdict, style=_STYLES.get(verdict, "bold")), why)
+        table = TextTable(*_HEADER[:1], box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for column in _HEADER[1:]:
+            table.add_column(column, justify="left" if column == "verdict" else "right", no_wrap=True)
+        for name, *numbers, verdict in rows:
+            table.add_row(Text(name, overflow="fold"), *numbers, Text(verdict, style=_STYLES.get(verdict, "bold")))
         if rows:
             console.print(table)
+        for reason in reasons:
+            console.print(reason, soft_wrap=True)
     for name, title, rows in _where(comparison):
         console.print()
         console.print(Text(f"where {name} spends more: {title}", style="bold"))
@@ -167,8 +164,9 @@ def as_markdown(comparison: Comparison) -> str:
         f"after: {_plain(comparison.after)}  ",
         _plain(comparison.how),
     ]
-    for title, header, rows in comparison.sections():
-        lines += ["", f"**{title}**", *_markdown_table(header, rows)]
+    for title, rows, reasons in comparison.sections():
+        lines += ["", f"**{title}**", *_markdown_table(_HEADER, rows)]
+        lines += ["", *(f"- {_plain(reason)}" for reason in reasons)] if reasons else []
     for name, title, rows in _where(comparison):
         lines += ["", f"**where {_plain(name)} spends more: {title}**"]
         lines += _markdown_table(["", "on", "before", "after", "change", "calls before", "calls after"], rows)
@@ -213,12 +211,14 @@ def _names(rows: Sequence[Row], verdicts: Collection[str], *, say: str) -> list[
 
 
 def _cells(row: Row) -> list[str]:
+    if row["compared"] == STATUS:
+        return [row["configuration"], "", "", "", row["verdict"]]
     formatters: dict[str, Callable[..., Quantity]] = {TIME: _milliseconds, MEMORY: memory}
     shown = formatters.get(row["compared"], quantity)
     numbers = [shown(row[side], low=row[f"{side}_low"], high=row[f"{side}_high"]) for side in ("before", "after")]
     change = share(row["change"], low=row["change_low"], high=row["change_high"])
     shown_numbers = [found.plain(interval=False) for found in numbers]
-    return [row["configuration"], *shown_numbers, signed(change), row["verdict"], row["why"]]
+    return [row["configuration"], *shown_numbers, signed(change), row["verdict"]]
 
 
 def _milliseconds(time_ms: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
