@@ -41,11 +41,13 @@ from gpu_report.measure.processes import (
     fresh_processes,
     take_interruptions,
 )
+from gpu_report.measure.progress import load_between, read_cpu_times
 from gpu_report.measure.run import PATIENCE_S, Stopped
 from gpu_report.own.named_step import built_in_step
 from gpu_report.own.restoring import left_as_found
 from gpu_report.own.run import Measured, OwnRun
 from gpu_report.own.step import OwnStep, Step, chosen_device, named_function, require_parts
+from gpu_report.records.record import Load
 from gpu_report.study.options import Optimization, joined
 from gpu_report.workloads.protocol import WorkloadError
 
@@ -91,7 +93,7 @@ class OwnTraining:
     `memory_limit_mib` is None for all that the device has; of the CPU that is `host_available_mib`, which is measured
     once for several processes. Before the timed steps come `loss_steps`, the last of which gives the loss that is
     reported; `seed` decides the weights. Where `seconds` are too few for four timed blocks, these may take
-    `least_blocks_s`.
+    `least_blocks_s`. `is_profiled` asks for a trace of a few steps behind them.
     """
 
     build: Factory
@@ -112,6 +114,7 @@ class OwnTraining:
     loss_steps: int = 0
     seconds: float = 5.0
     least_blocks_s: float = 0.0
+    is_profiled: bool = False
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
@@ -121,7 +124,7 @@ class OwnTraining:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnResult:
-    """A training that went well: its limit of memory, and the most that it took of that.
+    """A training that went well: its limit of memory, the most that it took of that, and what others used meanwhile.
 
     On an accelerator both count what PyTorch's allocator reserves, which is more than the tensors have. `loss` and
     `metric` are those after the `loss_steps`, NaN without.
@@ -132,6 +135,7 @@ class OwnResult:
     metric: float
     memory_limit_mib: float
     memory_taken_mib: float
+    load: Load
 
 
 @contextmanager
@@ -288,7 +292,7 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
     if limit_mib is None:
         limit_mib = _limit_memory(device, training)
     reported = quality = math.nan
-    run = partial(OwnRun, device=device, may_be_on_host=False, loader_workers=0, is_profiled=False)
+    run = partial(OwnRun, device=device, may_be_on_host=False, loader_workers=0, is_profiled=training.is_profiled)
     step: Step
     if is_built_in(training.build):
         step = built_in_step(
@@ -307,10 +311,11 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
             with torch.no_grad():
                 quality = float(_function(training.metric)(model))
             model.train()
-    now_s = time.monotonic()
+    now_s, before = time.monotonic(), read_cpu_times()
     measured = run(
         step, deadline_s=now_s + training.seconds, least_blocks_until_s=now_s + training.least_blocks_s
     ).measure()
+    load = load_between(before, read_cpu_times())
     if training.samples is not None:
         measured = replace(measured, samples=training.samples * training.accumulate)
     if measured.memory_kind == "resident set" and measured.memory_peak_mib > limit_mib:
@@ -319,7 +324,12 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
     if measured.memory_kind == "allocator":
         taken_mib = torch.accelerator.max_memory_reserved(device) / _MIB
     return OwnResult(
-        measured=measured, loss=reported, metric=quality, memory_limit_mib=limit_mib, memory_taken_mib=taken_mib
+        measured=measured,
+        loss=reported,
+        metric=quality,
+        memory_limit_mib=limit_mib,
+        memory_taken_mib=taken_mib,
+        load=load,
     )
 
 

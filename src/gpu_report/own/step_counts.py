@@ -14,6 +14,9 @@ from typing import Final
 COUNTS_FILE: Final = "GPU_REPORT_STEP_COUNTS"
 """The environment variable with the file's path; a script that finds none reports nothing."""
 
+RESULT_FILE: Final = "GPU_REPORT_STEP_RESULT"
+"""Likewise for a file that gets what was measured at the end, in place of the card; a trace is beside it."""
+
 LINE_TO_ADD: Final = "with gpu_report.step():"
 
 _LINE_BYTES: Final = 512
@@ -34,6 +37,18 @@ class StepCounts:
     device_uuid: str = ""
     on_accelerator: bool = False
     """Which may still work while the script waits between two steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepResult:
+    """What a script's steps took, as the card says it."""
+
+    step_ms: float
+    blocks: int
+    has_settled: bool
+    memory_peak_mib: float
+    memory_kind: str
+    torch_version: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +89,19 @@ class CountsWriter:
                 os.pwrite(file, line.encode("ascii"), 0)
             finally:
                 os.close(file)
+
+
+def trace_beside(result_file: Path) -> Path:
+    """Where the trace of the profiled steps is, if there were any."""
+    return result_file.with_suffix(".trace.json.gz")
+
+
+def read_result(path: Path) -> StepResult | None:
+    """None where the script marked no step, or ended before it could write."""
+    try:
+        return StepResult(**json.loads(path.read_text("ascii")))
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def read_counts(path: Path) -> StepCounts | None:

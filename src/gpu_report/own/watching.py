@@ -6,19 +6,29 @@ Nothing but PyTorch is imported before the first block of steps is timed, and no
 """
 
 import atexit
+import json
 import operator
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from socket import gethostname
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import GpuReportError, ProfileError
-from gpu_report.own.step_counts import LINE_TO_ADD, CountsWriter, StepCounts, rates
+from gpu_report.own.step_counts import (
+    LINE_TO_ADD,
+    RESULT_FILE,
+    CountsWriter,
+    StepCounts,
+    StepResult,
+    rates,
+    trace_beside,
+)
 from gpu_report.own.step_watch import BLOCKS_BEFORE_PROFILE, FIRST_STEPS, PROFILED_STEPS, StepWatch, rank
 from gpu_report.printing.number_format import counted, duration, share
 from gpu_report.printing.terminal import clean, say
@@ -197,12 +207,32 @@ def _say_card(step_watch: StepWatch) -> "Profile | None":
     """Print the card to standard error; the first rank's alone, and never that of a fork."""
     if not step_watch.is_ours:
         return None
+    if result_file := os.environ.get(RESULT_FILE):
+        _write_result(step_watch, Path(result_file))
+        return None
     try:
         found, lines = _card(step_watch)
     except (GpuReportError, MemoryError, OSError, RuntimeError) as error:  # as no folder, or a device that has failed
         found, lines = None, [f"gpu-report: error: {clean(str(error), keep='')}"]
     say("\n".join(lines), to_stderr=True)
     return found
+
+
+def _write_result(step_watch: StepWatch, path: Path) -> None:
+    """For the process that started the script; without a step it gets none."""
+    measured = step_watch.finish()
+    if measured is None:
+        return
+    trace_beside(path).write_bytes(measured.trace)
+    result = StepResult(
+        step_ms=measured.step_ms,
+        blocks=len(measured.block_times_ms),
+        has_settled=measured.has_settled,
+        memory_peak_mib=measured.memory_peak_mib,
+        memory_kind=measured.memory_kind,
+        torch_version=measured.torch_version,
+    )
+    path.write_text(json.dumps(asdict(result)), "ascii")
 
 
 def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":

@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple
 from gpu_report.glossary import QUALITY_TOLERANCE, STATUS_WORDS, Row, Scale
 from gpu_report.printing.number_format import count, share
 from gpu_report.records.provenance import measures_alike
-from gpu_report.records.record import Record, Status, timed_step_ms
+from gpu_report.records.record import MemoryKind, Record, Status, timed_step_ms
 from gpu_report.storage.columns import Table, number, text
 from gpu_report.tables.column_kinds import summary
 from gpu_report.tables.marks import CLOCK_DRIFT, INVALIDATES_TIMES, marks_of_itself
@@ -34,8 +34,8 @@ from gpu_report.tables.statistics import (
 )
 
 TIME_TOLERANCE: Final = 0.03
-MEMORY_TOLERANCE: Final = 0.01
-"""Smaller than that of times: PyTorch's allocator peaks at the same byte in every process that does the same."""
+MEMORY_TOLERANCES: Final[Mapping[MemoryKind, float]] = {"allocator": 0.01, "resident set": 0.05}
+"""PyTorch's allocator peaks at the same byte in every process that does the same; a resident set holds much else."""
 POWER: Final = 0.8
 """Probability with which a slowdown that is called detectable is found."""
 
@@ -87,6 +87,7 @@ class Side:
     reason: str = ""
     step_times_ms: BySeed = field(default_factory=dict)
     memory_mib: BySeed = field(default_factory=dict)
+    memory_kind: MemoryKind = "allocator"
     quality: BySeed = field(default_factory=dict)
     quality_name: str = ""
     better: Literal["higher", "lower"] = "higher"
@@ -122,6 +123,7 @@ def side_of(record: Record) -> Side:
     return Side(
         step_times_ms={begin: timed_step_ms([one]) for begin, one in zip(begins, each, strict=True)},
         memory_mib={begin: one.memory_peak_mib for begin, one in zip(begins, each, strict=True)},
+        memory_kind=each[0].memory_kind,
         quality={begin: one for begin, one in zip(begins, qualities, strict=True) if one is not None},
         quality_name=record.workload.quality_name,
         better=record.workload.quality_better,
@@ -186,11 +188,11 @@ def mismatches(before: Mapping[str, Record], after: Mapping[str, Record]) -> lis
         found.append(f"configuration: none is on both sides; before has {next(iter(before))}")
     for name, (one, other) in {one.variant: (one, other) for one, other in common}.items():
         asked = [dict(side.measurement["protocol"]) for side in (one, other)]
-        found += [f"protocol.{text}" for text in _differing(*asked)]
+        found += [f"protocol.{text}" for text in differing(*asked)]
         workloads = [side.measurement["workload"] for side in (one, other)]
         if workloads[0]["class_path"] != workloads[1]["class_path"]:
             found.append(f"class of {name}: {workloads[0]['class_path']} before, {workloads[1]['class_path']} after")
-        found += [f"{name}: {text}" for text in _differing(*(each["settings"] for each in workloads))]
+        found += [f"{name}: {text}" for text in differing(*(each["settings"] for each in workloads))]
         if not measures_alike(one.provenance.code_digest, other.provenance.code_digest):
             found.append("measuring code: another version of gpu-report measured each side")
     return list(dict.fromkeys(found))
@@ -199,7 +201,7 @@ def mismatches(before: Mapping[str, Record], after: Mapping[str, Record]) -> lis
 def environment_differences(before: Mapping[str, Record], after: Mapping[str, Record]) -> list[str]:
     """What else differs between the sides, a sentence each: software, hardware, clocks and the user's own workload."""
     common = [(before[name], after[name]) for name in before if name in after]
-    found = [text for one, other in common for text in _differing(one.environment, other.environment)]
+    found = [text for one, other in common for text in differing(one.environment, other.environment)]
     for one, other in common:
         if one.provenance.workload_digest != other.provenance.workload_digest:
             found.append(f"code of workload {one.as_variant().workload}")
@@ -210,7 +212,8 @@ def environment_differences(before: Mapping[str, Record], after: Mapping[str, Re
     return list(dict.fromkeys(found))
 
 
-def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> Iterator[str]:
+def differing(one: Mapping[str, object], other: Mapping[str, object]) -> Iterator[str]:
+    """Each key with two values, as a sentence."""
     for key in {**one, **other}:
         values = [each.get(key, "none") for each in (one, other)]
         if values[0] != values[1]:
@@ -224,7 +227,7 @@ def _changes(before: Side, after: Side, *, in_turns: bool, tolerance: float, con
         what: Change(_worse_by(ratio(values, reference, paired=in_turns, confidence=confidence)), least, confidence)
         for what, values, reference, least in (
             (TIME, after.step_times_ms, before.step_times_ms, tolerance),
-            (MEMORY, after.memory_mib, before.memory_mib, MEMORY_TOLERANCE),
+            (MEMORY, after.memory_mib, before.memory_mib, MEMORY_TOLERANCES[before.memory_kind]),
         )
         if values or reference
     }

@@ -5,13 +5,13 @@ Record, Summary of its throughput, Today -> marks such as `high variance`, `proj
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from gpu_report.printing.number_format import count
 from gpu_report.records.provenance import code_digest, measures_alike, workload_digest
-from gpu_report.records.record import Record, Repetition
+from gpu_report.records.record import Load, Record, Repetition
 from gpu_report.study.study import Protocol, Study, Workload
 from gpu_report.tables.pairs import same_protocol
 from gpu_report.tables.processes import is_projected, torch_version, values_of
@@ -146,7 +146,7 @@ def marks_of_itself(record: Record, throughput: Summary) -> set[str]:
     return {
         *_spread_marks(throughput),
         *_epoch_marks(record),
-        *_load_marks(record),
+        *load_marks([repetition.load for repetition in record.repetitions]),
         *_device_marks(record),
         *_training_marks(record),
     }
@@ -195,8 +195,8 @@ def _jitter(repetition: Repetition) -> float:
     return statistics.stdev(speeds) / statistics.fmean(speeds)
 
 
-def _load_marks(record: Record) -> Iterator[str]:
-    loads = [repetition.load for repetition in record.repetitions]
+def load_marks(loads: Sequence[Load]) -> Iterator[str]:
+    """Those that follow from what others used of the cores, in any of the processes."""
     if any(load.foreign_cpu_share is not None and load.foreign_cpu_share > FOREIGN_CPU_SHARE for load in loads):
         yield "background load"
     if any(load.steal_share is not None and load.steal_share > STEAL_SHARE for load in loads):

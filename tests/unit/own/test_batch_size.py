@@ -14,6 +14,7 @@ from gpu_report.measure.run import Stopped
 from gpu_report.own.batch_size import MOST_PROBES, BatchSizes, Probe, next_samples
 from gpu_report.own.process import OwnResult, OwnTraining, train_in_fresh_process
 from gpu_report.own.run import Measured
+from gpu_report.records.record import Load
 from tests.unit.own import own_model
 
 MODULE = "tests.unit.own.own_model"
@@ -27,6 +28,7 @@ def measured(samples: int, *, peak_mib: float, limit_mib: float, per_s: float) -
         metric=0.0,
         memory_limit_mib=limit_mib,
         memory_taken_mib=(peak_mib + limit_mib) / 2,
+        load=Load(foreign_cpu_share=0.0, steal_share=0.0),
         measured=Measured(
             torch_version="2",
             device="cpu",

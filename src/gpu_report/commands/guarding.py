@@ -1,0 +1,158 @@
+"""The command that measures two versions of a training in turns and says whether it got slower: `gpu-report guard`."""
+
+import shlex
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from gpu_report.commands.comparing import write_comparison
+from gpu_report.commands.comparison import Comparison
+from gpu_report.errors import ConfigError
+from gpu_report.glossary import Row
+from gpu_report.guard.messages import Answer, Task
+from gpu_report.guard.sequence import FIRST_LOOK, SECOND_LOOK, Guarded, Pair
+from gpu_report.guard.sides import MARK_STEPS, CommandSide, Side, function_side
+from gpu_report.guard.versions import Version, checked_out
+from gpu_report.measure.probe import require_pytorch
+from gpu_report.printing.number_format import counted, duration
+from gpu_report.printing.terminal import say
+from gpu_report.storage.locks import machine_to_itself
+from gpu_report.tables.before_after import SLOWER, differing
+from gpu_report.traces.analysis import analyse_all, change_rows
+
+_OF_FUNCTION: Final = {"batch": "make_batch", "loss": "loss", "optimizer": "optimizer", "metric": "metric"}
+_SETTINGS: Final = ("device", "precision", "seconds")
+_LOSS_STEPS: Final = 20
+"""After which a metric is computed, as compare_options does."""
+_NAMES: Final = ("before", "after")
+
+
+def guard(arguments: Namespace) -> int:
+    """Measure both versions in turns, print what changed, and return the exit status of `Comparison`.
+
+    Raises:
+        ConfigError: an option does not fit the others, or git has no such version.
+        MachineError: PyTorch is not installed.
+    """
+    require_pytorch()
+    _check(arguments)
+    with ExitStack() as stack:
+        sides: list[Side] = []
+        for name in _NAMES:
+            reference = getattr(arguments, name)
+            folder, words = stack.enter_context(checked_out(reference, links=arguments.link))
+            version = _version(arguments, name, folder, words)
+            sides.append(CommandSide(version) if version.command else stack.enter_context(function_side(version)))
+        names = arguments.configurations or [_short_command(arguments)]
+        tasks = {name: _task(name, arguments) for name in names}
+
+        def measure(side: int, name: str, index: int) -> Answer:
+            task = {**tasks[name], "folder": _own_folder(sides, side), "index": index}
+            return sides[side].measure(Task(**task))
+
+        stack.enter_context(machine_to_itself())
+        guarded = Guarded(names, measure, tolerance=arguments.tolerance / 100, on_pair=_say_pair)
+        rows = guarded.run()
+        comparison = Comparison(
+            before=sides[0].version.words,
+            after=sides[1].version.words,
+            how=_how(guarded),
+            rows=rows,
+            repeat=shlex.join(["gpu-report", *sys.argv[1:]]),
+            notes=_notes(guarded, sides),
+            changes=_changes(rows, tasks, sides),
+        )
+    write_comparison(comparison, arguments)
+    return comparison.status
+
+
+def _check(arguments: Namespace) -> None:
+    functions = [name for name in arguments.configurations if ":" in name]
+    if arguments.after_command and not arguments.before_command:
+        raise ConfigError("--after-command: given without --before-command; give both, or configurations")
+    if bool(arguments.configurations) == bool(arguments.before_command):
+        raise ConfigError(
+            "CONFIGURATION: name what to measure, as gpu-report list shows it or as module:function; or give "
+            "--before-command"
+        )
+    for option in (*_OF_FUNCTION, *_SETTINGS):
+        if getattr(arguments, option) is not None and not functions:
+            raise ConfigError(f"--{option}: it belongs to a function; name one as module:function")
+    if functions and arguments.batch is None:
+        raise ConfigError(f"--batch: {functions[0]} needs a function that makes a batch, for instance train:make_batch")
+    if not 0 < arguments.tolerance < 100:
+        raise ConfigError(f"--tolerance: it is {arguments.tolerance:g}; expected percent, for instance 3")
+
+
+def _version(arguments: Namespace, name: str, folder: Path, words: str) -> Version:
+    python = getattr(arguments, f"{name}_python") or sys.executable
+    command = getattr(arguments, f"{name}_command") or arguments.before_command or ""
+    words += f", {python}" * (python != sys.executable) + f", {command}" * bool(command)
+    return Version(name=name, folder=folder, words=words, python=str(Path(python).absolute()), command=command)
+
+
+def _own_folder(sides: Sequence[Side], side: int) -> str:
+    """Where a side's code must be imported from; two Pythons in one folder may have it installed."""
+    folders = [each.version.folder for each in sides]
+    return "" if folders[0] == folders[1] else str(folders[side])
+
+
+def _short_command(arguments: Namespace) -> str:
+    before, after = arguments.before_command, arguments.after_command or arguments.before_command
+    return before if before == after else f"{before} and {after}"
+
+
+def _task(name: str, arguments: Namespace) -> dict[str, Any]:
+    if ":" not in name:
+        return {"configuration": name, "configfile": str(arguments.configfile)}
+    given = {**_OF_FUNCTION, **{option: option for option in _SETTINGS}}
+    training = {
+        field: getattr(arguments, option) for option, field in given.items() if getattr(arguments, option) is not None
+    }
+    if arguments.metric is not None:
+        training["loss_steps"] = _LOSS_STEPS
+    return {"configuration": name, "training": {"build": name, **training}}
+
+
+def _say_pair(name: str, pair: Pair) -> None:
+    shown = [
+        duration((answer.step_time_ms or 0.0) / 1e3).plain() if answer.status == "ok" else answer.status
+        for answer in pair
+    ]
+    doubts = sorted({doubt for answer in pair for doubt in answer.doubts})
+    say(f"{name}: {shown[0]} before, {shown[1]} after" + f" ({', '.join(doubts)})" * bool(doubts), to_stderr=True)
+
+
+def _how(guarded: Guarded) -> str:
+    most = max(len(pairs) for pairs in guarded.pairs.values())
+    looks = f"at most two looks, at {FIRST_LOOK} and {SECOND_LOOK} pairs, for which the intervals hold together"
+    return f"measured in turns, {counted(most, 'pair')} of fresh processes; {looks}"
+
+
+def _notes(guarded: Guarded, sides: Sequence[Side]) -> list[str]:
+    answers = [pair for pairs in guarded.pairs.values() for pair in pairs]
+    found = [text for before, after in answers for text in differing(before.environment, after.environment)]
+    if any(answer.whole_command for pair in answers for answer in pair):
+        found.append(MARK_STEPS)
+    if sides[0].version.words == sides[1].version.words:
+        found.append("both sides are the same, so that a change is a false alarm")
+    return list(dict.fromkeys(found))
+
+
+def _changes(rows: Sequence[Row], tasks: Mapping[str, Any], sides: Sequence[Side]) -> dict[str, list[Row]]:
+    """What changed in a profiled run of each side, of the configurations that are slower."""
+    found: dict[str, list[Row]] = {}
+    for name in (row["configuration"] for row in rows if row["verdict"] == SLOWER):
+        tables = []
+        for side in (0, 1):
+            with tempfile.TemporaryDirectory(prefix="gpu-report-trace-") as folder:
+                task = {**tasks[name], "folder": _own_folder(sides, side), "index": 0, "trace_folder": folder}
+                sides[side].measure(Task(**task))
+                tables += [analyse_all(Path(folder))[0].rows] if any(Path(folder).iterdir()) else []
+        if len(tables) == len(sides):
+            found[name] = [*change_rows(*tables)]
+    return found

@@ -1,0 +1,179 @@
+"""The process that measures one side, in that side's folder and Python: `python -m gpu_report.guard.agent`.
+
+a task per line of standard input -> a fresh process -> an answer per line of standard output; it ends with its input
+"""
+
+import math
+import os
+import queue
+import sys
+import tempfile
+import threading
+import traceback
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+
+from gpu_report.errors import GpuReportError, ProfileError
+from gpu_report.guard.messages import VERSION, Answer, Task
+from gpu_report.measure.environment import host_environment
+from gpu_report.measure.processes import MeasurementInterruptedError, carry_out_in_fresh_process
+from gpu_report.measure.run import PATIENCE_S, ProfiledRun, Run, Stopped, trace_name
+from gpu_report.measure.threads import training_threads
+from gpu_report.measure.variant_run import ignore_progress
+from gpu_report.records.provenance import find_provenance
+from gpu_report.records.record import SCHEMA_VERSION, Record
+from gpu_report.study.config import read_config
+from gpu_report.study.machine import find_machine
+from gpu_report.study.modules import OUR_WORKLOADS, find_module
+from gpu_report.study.study import load_study
+from gpu_report.tables.before_after import side_of
+from gpu_report.tables.marks import load_marks
+
+_PROFILED: Final = 10_000
+"""The index of a profiled run, which a study's run takes for the number of its repetitions."""
+_STDOUT: Final = 1
+_STDERR: Final = 2
+
+
+def main() -> None:
+    """Answer until standard input ends; what a model prints goes to standard error."""
+    answers = os.fdopen(os.dup(_STDOUT), "wb")
+    os.dup2(_STDERR, _STDOUT)
+    tasks: queue.Queue[bytes] = queue.Queue()
+    threading.Thread(target=_read_lines, args=(sys.stdin.buffer, tasks), daemon=True).start()
+    try:
+        while line := tasks.get():
+            answers.write(msgspec.json.encode(_answer(line)) + b"\n")
+            answers.flush()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)  # as the thread still reads, Python could not end by itself
+
+
+def _read_lines(source: IO[bytes], tasks: "queue.Queue[bytes]") -> None:
+    """An input that has ended ends this process at once: nobody waits for an answer, and a training may take long."""
+    for line in source:
+        tasks.put(line)
+    os._exit(0)
+
+
+def _answer(line: bytes) -> Answer:
+    try:
+        task = msgspec.json.decode(line, type=Task)
+        if task.version != VERSION:
+            raise ProfileError(f"this side's gpu-report measures by version {VERSION}, asked is {task.version}")
+        return _of_study(task) if task.configfile else _of_function(task)
+    except msgspec.ValidationError as error:
+        return Answer(status="failed", reason=f"this side has another version of gpu-report: {error}")
+    except GpuReportError as error:
+        return Answer(status="failed", reason=str(error))
+
+
+def _of_function(task: Task) -> Answer:
+    """A training of the user's own, for as long as the task says."""
+    from gpu_report.own.process import OwnResult, OwnTraining, train_in_fresh_process
+
+    _require_from_folder(task, task.training["build"])
+    training = OwnTraining(
+        **task.training, seed=task.index, least_blocks_s=PATIENCE_S / 2, is_profiled=bool(task.trace_folder)
+    )
+    found = train_in_fresh_process(training)
+    if not isinstance(found, OwnResult):
+        return Answer(status=found.status, reason=found.reason)
+    measured = found.measured
+    if not measured.block_times_ms:
+        return Answer(
+            status="failed", reason=f"a step takes {measured.step_ms:.0f} ms, too long to time; give more --seconds"
+        )
+    if task.trace_folder and measured.trace:
+        Path(task.trace_folder, trace_name()).write_bytes(measured.trace)
+    return Answer(
+        step_time_ms=measured.step_ms,
+        memory_mib=measured.memory_peak_mib,
+        memory_kind=measured.memory_kind,
+        quality=None if training.metric is None else found.metric,
+        quality_name="metric",
+        diverged=training.metric is not None and not math.isfinite(found.metric),
+        doubts=(*load_marks([found.load]), *(() if measured.has_settled else ("unsettled",))),
+        environment={**host_environment(), "torch": str(measured.torch_version), "device": measured.device},
+    )
+
+
+def _of_study(task: Task) -> Answer:
+    """A repetition of one of the study's configurations, as the study measures it."""
+    machine = find_machine()
+    study = load_study(read_config(Path(task.configfile)), devices=machine.devices)
+    measurement = study.measurement(task.configuration)
+    if not measurement.workload.class_path.startswith(OUR_WORKLOADS):
+        _require_from_folder(task, measurement.workload.class_path)
+    protocol = replace(measurement.protocol, repetitions=_PROFILED)
+    with tempfile.TemporaryDirectory(prefix="gpu-report-guard-") as temporary:
+        run = Run(
+            measurement=replace(measurement, protocol=protocol),
+            machine=machine.id,
+            index=_PROFILED if task.trace_folder else task.index,
+            threads=training_threads(measurement.variant.device_type, sharing=measurement.variant.devices),
+            trace_folder=Path(task.trace_folder or temporary),
+            cache_folder=Path(temporary),
+        )
+        try:
+            outcome = carry_out_in_fresh_process(run, ignore_progress)
+        except MeasurementInterruptedError as error:
+            return Answer(status="failed", reason=str(error))
+    if isinstance(outcome.end, Stopped):
+        return Answer(status=outcome.end.status, reason=outcome.end.reason)
+    environment = {**host_environment(), **outcome.environment}
+    if isinstance(outcome.end, ProfiledRun):
+        return Answer(environment=environment)
+    side = side_of(
+        Record(
+            schema_version=SCHEMA_VERSION,
+            variant=task.configuration,
+            machine=machine.id,
+            status="ok",
+            reason="",
+            measurement=measurement.as_dict(),
+            workload=outcome.facts,
+            repetitions=[outcome.end.repetition],
+            profile=None,
+            out_of_memory=None,
+            environment=environment,
+            provenance=find_provenance(measurement.workload.class_path),
+        )
+    )
+    return Answer(
+        step_time_ms=next(iter(side.step_times_ms.values())),
+        memory_mib=next(iter(side.memory_mib.values())),
+        memory_kind=side.memory_kind,
+        quality=next(iter(side.quality.values()), None),
+        quality_name=side.quality_name,
+        better=side.better,
+        diverged=bool(side.diverged),
+        doubts=tuple(side.doubts),
+        environment=environment,
+    )
+
+
+def _require_from_folder(task: Task, name: str) -> None:
+    """The code that is imported must be this side's, and none that is installed from elsewhere.
+
+    Raises:
+        ProfileError: it is not.
+    """
+    module = name.partition(":")[0]
+    spec = find_module(module)
+    if not task.folder or spec is None or spec.origin is None:  # what is not there at all says so when it is imported
+        return
+    origin = Path(spec.origin).resolve()
+    if not origin.is_relative_to(Path(task.folder).resolve()):
+        raise ProfileError(
+            f"{name}: {module} is imported from {origin}, which is not in this side's folder; install nothing of the "
+            "repository, or give --before-python and --after-python with an environment for each side"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""What the guard asks a side to measure, and what it answers: lines of JSON, since a side may have another Python."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+VERSION: Final = 1
+"""Raised whenever a task or an answer means something else, so that two versions of gpu-report do not misunderstand."""
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """One fresh process: `configuration` of the study in `configfile`, or a function, whose `training` is given.
+
+    `training` has fields of OwnTraining. `folder` must hold what is imported, or is empty. With `trace_folder` the
+    process is profiled, and leaves its traces there.
+    """
+
+    version: int = VERSION
+    configuration: str
+    configfile: str = ""
+    training: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    folder: str = ""
+    index: int
+    trace_folder: str = ""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What one process measured; without numbers where the status is not ok. Fields are those of a `Side`."""
+
+    version: int = VERSION
+    status: Literal["ok", "oom", "failed", "skipped"] = "ok"
+    reason: str = ""
+    step_time_ms: float | None = None
+    memory_mib: float | None = None
+    memory_kind: Literal["allocator", "resident set"] = "allocator"
+    quality: float | None = None
+    quality_name: str = ""
+    better: Literal["higher", "lower"] = "higher"
+    diverged: bool = False
+    doubts: tuple[str, ...] = ()
+    environment: Mapping[str, str | int | float | None] = msgspec.field(default_factory=dict)
+    whole_command: bool = False
+    """Whether the time is that of a whole command, which marks no steps."""

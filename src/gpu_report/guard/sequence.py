@@ -1,0 +1,148 @@
+"""In which order both sides are measured, when that is enough, and what follows: rows of BEFORE_AFTER.
+
+pairs in turns (ABBA) -> first look -> where it shows nothing more pairs, second look -> what is worse, measured again
+
+Two looks at growing data find something by chance more often than one. Each has Pocock's level (Biometrika 1977), so
+that both together hold 95 %, and its intervals are repeated confidence intervals (Jennison and Turnbull, JRSS B 1989):
+whenever one stops, they hold. Processes of a pair ran one after the other and began alike, so that what drifts on a
+machine is in both.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from gpu_report.glossary import Row
+from gpu_report.guard.messages import Answer
+from gpu_report.printing.number_format import share
+from gpu_report.tables.before_after import (
+    NO_VERDICT,
+    REGRESSIONS,
+    STATUS,
+    TIME,
+    Side,
+    tabulate_before_after,
+)
+
+FIRST_LOOK: Final = 6
+"""Pairs; an even number has each side first as often."""
+SECOND_LOOK: Final = 10
+CONFIRMING: Final = 6
+MOST_REPEATED: Final = 3
+"""Pairs that are measured once more because others used the machine meanwhile."""
+LOOK_CONFIDENCE: Final = 1 - 0.0294
+"""Of each of two looks; the level is Pocock's for two of equal steps, a little strict for 6 and 10."""
+
+Measure = Callable[[int, str, int], Answer]
+"""Takes the side, 0 before and 1 after, the configuration and the index of the pair."""
+Pair = tuple[Answer, Answer]
+
+
+class Guarded:
+    """The pairs of each configuration, and what follows from them."""
+
+    def __init__(
+        self, configurations: Sequence[str], measure: Measure, *, tolerance: float, on_pair: Callable[[str, Pair], None]
+    ) -> None:
+        self._measure, self._tolerance, self._on_pair = measure, tolerance, on_pair
+        self._indices = dict.fromkeys(configurations, 0)
+        self.pairs: dict[str, list[Pair]] = {name: [] for name in configurations}
+        self.confirming: dict[str, list[Pair]] = {}
+
+    def run(self) -> list[Row]:
+        """Measure until every row has a verdict or the second look is over, then what is worse once more."""
+        self._measure_up_to(FIRST_LOOK, self.pairs)
+        rows = self._look()
+        unclear = {row["configuration"] for row in rows if row["compared"] == TIME and row["verdict"] == NO_VERDICT}
+        further = {
+            name: pairs
+            for name, pairs in self.pairs.items()
+            if name in unclear and len(_undoubted(pairs)) >= FIRST_LOOK  # else the machine has other work to do
+        }
+        if further:
+            self._measure_up_to(SECOND_LOOK, further)
+            rows = self._look()
+        worse = {row["configuration"] for row in rows if row["verdict"] in REGRESSIONS and row["compared"] != STATUS}
+        self.confirming = {name: [] for name in self.pairs if name in worse}
+        self._measure_up_to(CONFIRMING, self.confirming)
+        again = {
+            (row["configuration"], row["compared"]): row
+            for row in tabulate_before_after(_sides(self.confirming, CONFIRMING), in_turns=True, tolerance=0.0)
+        }
+        return [_confirmed(row, again) for row in rows]
+
+    def _look(self) -> list[Row]:
+        return tabulate_before_after(
+            _sides(self.pairs, FIRST_LOOK), in_turns=True, tolerance=self._tolerance, confidence=LOOK_CONFIDENCE
+        )
+
+    def _measure_up_to(self, pairs: int, of_each: Mapping[str, list[Pair]]) -> None:
+        """Configurations take turns, too, so that all are spread over the same time."""
+        while waiting := [name for name, found in of_each.items() if _needs_more(found, pairs)]:
+            for name in waiting:
+                of_each[name].append(self._pair(name))
+                self._on_pair(name, of_each[name][-1])
+
+    def _pair(self, name: str) -> Pair:
+        """Each side is first in every other pair; what failed is tried once more."""
+        index = self._indices[name]
+        self._indices[name] += 1
+        answers: dict[int, Answer] = {}
+        for side in (0, 1) if index % 2 == 0 else (1, 0):
+            answers[side] = self._measure(side, name, index)
+            if answers[side].status != "ok":
+                answers[side] = self._measure(side, name, index)
+        return answers[0], answers[1]
+
+
+def _needs_more(pairs: Sequence[Pair], wanted: int) -> bool:
+    if any(answer.status != "ok" for pair in pairs for answer in pair):
+        return False
+    return len(_undoubted(pairs)) < wanted and len(pairs) < wanted + MOST_REPEATED
+
+
+def _undoubted(pairs: Iterable[Pair]) -> list[Pair]:
+    return [pair for pair in pairs if not (pair[0].doubts or pair[1].doubts)]
+
+
+def _sides(pairs: Mapping[str, Sequence[Pair]], wanted: int) -> dict[str, tuple[Side, Side]]:
+    """Of the pairs without doubts, if they are as many as wanted; else of all, with the doubts."""
+    found = {}
+    for name, each in pairs.items():
+        undoubted = _undoubted(each)
+        used = undoubted if len(undoubted) >= wanted else each
+        found[name] = _side([before for before, _ in used]), _side([after for _, after in used])
+    return found
+
+
+def _side(answers: Sequence[Answer]) -> Side:
+    failed = next((answer for answer in answers if answer.status != "ok"), None)
+    if failed is not None:
+        return Side(status=failed.status, reason=failed.reason)
+    last = answers[-1]
+    return Side(
+        step_times_ms=_by_index(answers, "step_time_ms"),
+        memory_mib=_by_index(answers, "memory_mib"),
+        memory_kind=last.memory_kind,
+        quality=_by_index(answers, "quality"),
+        quality_name=last.quality_name,
+        better=last.better,
+        diverged=sum(answer.diverged for answer in answers),
+        doubts=list(dict.fromkeys(doubt for answer in answers for doubt in answer.doubts)),
+    )
+
+
+def _by_index(answers: Sequence[Answer], field: str) -> dict[int, float]:
+    values = {index: getattr(answer, field) for index, answer in enumerate(answers)}
+    return {index: value for index, value in values.items() if value is not None}
+
+
+def _confirmed(row: Row, again: Mapping[tuple[str, str], Row]) -> Row:
+    """The row with what the second measurement says of it; without one it stays as it is."""
+    second = again.get((row["configuration"], row["compared"]))
+    if row["verdict"] not in REGRESSIONS or second is None:
+        return row
+    seen = share(second["change"], low=second["change_low"], high=second["change_high"]).plain()
+    if second["verdict"] == row["verdict"]:
+        return {**row, "why": f"measured again with {CONFIRMING} pairs: {seen}"}
+    why = "; ".join(filter(None, (f"{row['verdict']} at first, but measured again {seen}", second["why"])))
+    return {**row, "verdict": NO_VERDICT, "why": why}

@@ -1,0 +1,146 @@
+"""A side at work: each call is a fresh process of its version, of a study, a function or a command."""
+
+import os
+import resource
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Final, Protocol
+
+import msgspec
+
+from gpu_report.guard.messages import Answer, Task
+from gpu_report.guard.versions import Version
+from gpu_report.measure.progress import load_between, read_cpu_times
+from gpu_report.measure.run import trace_name
+from gpu_report.own.step_counts import LINE_TO_ADD, RESULT_FILE, read_result, trace_beside
+from gpu_report.printing.terminal import clean
+from gpu_report.tables.marks import load_marks
+
+_AGENT: Final = ("-m", "gpu_report.guard.agent")
+_KIB_PER_MIB: Final = 1024
+_MS_PER_S: Final = 1e3
+_FEWEST_BLOCKS: Final = 4
+
+
+class Side(Protocol):
+    """Measures one version."""
+
+    version: Version
+
+    def measure(self, task: Task) -> Answer:
+        """In a fresh process, which has ended when this returns; its failure is an answer, too."""
+
+
+class FunctionSide:
+    """Of a study's configurations and of functions; its process hears tasks and starts a fresh one for each."""
+
+    def __init__(self, version: Version, agent: "subprocess.Popen[bytes]", log: IO[bytes]) -> None:
+        self.version, self._agent, self._log = version, agent, log
+
+    def measure(self, task: Task) -> Answer:
+        assert self._agent.stdin  # as both are pipes
+        assert self._agent.stdout
+        line = b""
+        with suppress(BrokenPipeError):
+            self._agent.stdin.write(msgspec.json.encode(task) + b"\n")
+            self._agent.stdin.flush()
+            line = self._agent.stdout.readline()
+        if line:
+            return msgspec.json.decode(line, type=Answer)
+        status = self._agent.wait()
+        return Answer(
+            status="failed", reason=f"{self.version.python} ended with status {status}: {_last_line(self._log)}"
+        )
+
+
+@contextmanager
+def function_side(version: Version) -> Iterator[Side]:
+    """A side with its process, which has ended afterwards."""
+    with tempfile.TemporaryFile() as log:
+        agent = subprocess.Popen(
+            [version.python, *_AGENT],
+            cwd=version.folder,
+            env=version.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+        )
+        try:
+            yield FunctionSide(version, agent, log)
+        finally:
+            agent.kill()
+            agent.communicate()
+
+
+class CommandSide:
+    """Of a command: the steps that its script marks, or where it marks none the time of the whole command."""
+
+    def __init__(self, version: Version) -> None:
+        self.version = version
+
+    def measure(self, task: Task) -> Answer:
+        with tempfile.TemporaryDirectory(prefix="gpu-report-guard-") as temporary, tempfile.TemporaryFile() as log:
+            result_file = Path(temporary, "steps.json")
+            environment = {**self.version.environment, RESULT_FILE: str(result_file)}
+            before, began_s = read_cpu_times(), time.perf_counter()
+            process = subprocess.Popen(
+                self.version.command,
+                shell=True,
+                cwd=self.version.folder,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+            try:
+                _, status, usage = os.wait4(process.pid, 0)
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                raise
+            took_ms, load = (time.perf_counter() - began_s) * _MS_PER_S, load_between(before, read_cpu_times())
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode:
+                return Answer(
+                    status="failed", reason=f"the command ended with status {process.returncode}: {_last_line(log)}"
+                )
+            found = read_result(result_file)
+            if found is None:
+                return _of_whole(took_ms, usage, doubts=tuple(load_marks([load])))
+            if found.blocks < _FEWEST_BLOCKS:
+                return Answer(status="failed", reason=f"{found.blocks} blocks of steps were timed; train for longer")
+            if task.trace_folder and (trace := trace_beside(result_file).read_bytes()):
+                Path(task.trace_folder, trace_name()).write_bytes(trace)
+            return Answer(
+                step_time_ms=found.step_ms,
+                memory_mib=found.memory_peak_mib,
+                memory_kind="allocator" if found.memory_kind == "allocator" else "resident set",
+                doubts=(*load_marks([load]), *(() if found.has_settled else ("unsettled",))),
+                environment={"torch": found.torch_version},
+            )
+
+
+def _last_line(log: IO[bytes]) -> str:
+    log.seek(0)
+    lines = log.read().decode(errors="replace").strip().splitlines()
+    return clean(lines[-1], keep="") if lines else "it printed nothing"
+
+
+def _of_whole(took_ms: float, usage: resource.struct_rusage, *, doubts: tuple[str, ...]) -> Answer:
+    return Answer(
+        step_time_ms=took_ms,
+        memory_mib=usage.ru_maxrss / _KIB_PER_MIB,
+        memory_kind="resident set",
+        doubts=doubts,
+        whole_command=True,
+    )
+
+
+MARK_STEPS: Final = (
+    f"the command marks no steps, so its whole time is compared, start included; put `{LINE_TO_ADD}` around each step"
+)

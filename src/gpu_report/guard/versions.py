@@ -1,0 +1,124 @@
+"""The two versions that are compared: states of the user's repository, or commands, or Pythons, each in its folder.
+
+a reference -> a worktree of git in the temporary folder -> Version; a worktree that a killed guard left is removed
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from gpu_report.errors import ConfigError
+
+WORKTREE: Final = "worktree"
+"""The folder as it is, with what is not committed."""
+_PREFIX: Final = "gpu-report-guard-"
+_MADE_BY: Final = re.compile(rf"^worktree (?P<path>.*/{_PREFIX}(?P<pid>\d+)-[^/]*/[^/]+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Version:
+    """One side: `folder` is where its code is imported and its command is run; `name` is before or after."""
+
+    name: str
+    folder: Path
+    words: str
+    python: str = sys.executable
+    command: str = ""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of its processes, in which its own code comes before what is installed."""
+        paths = [self.folder, self.folder / "src", *filter(None, [os.environ.get("PYTHONPATH")])]
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+
+
+@contextmanager
+def checked_out(reference: str, *, links: Sequence[str] = ()) -> Iterator[tuple[Path, str]]:
+    """This folder as it is in that version of its repository, and the version in words.
+
+    Args:
+        reference: What git knows as a commit, or `worktree`.
+        links: Files or folders that git ignores, such as data, to which the version gets a link.
+
+    Raises:
+        ConfigError: this is no repository of git, it has no such version, or that lacks this folder.
+    """
+    here = Path.cwd()
+    if reference == WORKTREE:
+        yield here, _worktree_in_words(here)
+        return
+    top = Path(_git("rev-parse", "--show-toplevel", problem=f"{reference}: this folder is in no repository of git"))
+    unknown = f"{reference}: the repository has no such version; name a branch, a tag or a commit, or {WORKTREE}"
+    commit = _git("rev-parse", "--verify", "--end-of-options", f"{reference}^{{commit}}", problem=unknown)
+    _remove_left_over()
+    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+    checkout = folder / top.name
+    try:
+        _git("worktree", "add", "--detach", str(checkout), commit, problem=f"{reference}: cannot be checked out")
+        inside = checkout / here.resolve().relative_to(top)
+        if not inside.is_dir():
+            raise ConfigError(f"{reference}: it has no folder {inside.relative_to(checkout)}; use another version")
+        for link in links:
+            _link(here / link, inside / link)
+        subject = _git("log", "-1", "--format=%h %s", commit, problem=unknown)
+        yield inside, f"{reference} ({subject})"
+    finally:
+        _remove(checkout)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _worktree_in_words(here: Path) -> str:
+    try:
+        changed = _git("status", "--porcelain", problem="").splitlines()
+        commit = _git("rev-parse", "--short", "HEAD", problem="")
+    except ConfigError:
+        return f"the folder {here}"
+    dirty = f" with {len(changed)} uncommitted files" if changed else ""
+    return f"worktree at {commit}{dirty}"
+
+
+def _link(source: Path, target: Path) -> None:
+    if not source.exists():
+        raise ConfigError(f"--link: {source} does not exist")
+    if target.exists():
+        raise ConfigError(f"--link: {target.name} is in the version itself; link what git ignores")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.symlink_to(source.resolve(), target_is_directory=source.is_dir())
+
+
+def _remove_left_over() -> None:
+    """The worktrees of guards that were killed."""
+    for match in _MADE_BY.finditer(_git("worktree", "list", "--porcelain", problem="git lists no worktrees")):
+        if not psutil.pid_exists(int(match["pid"])):
+            _remove(Path(match["path"]))
+            shutil.rmtree(Path(match["path"]).parent, ignore_errors=True)
+
+
+def _remove(checkout: Path) -> None:
+    subprocess.run(["git", "worktree", "remove", "--force", str(checkout)], capture_output=True, check=False)
+
+
+def _git(*arguments: str, problem: str) -> str:
+    """What git prints, without the blank at its end.
+
+    Raises:
+        ConfigError: git is not there, or fails; the message begins with the problem.
+    """
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{problem}: git is not installed") from error
+    if done.returncode:
+        said = done.stderr.strip().partition("\n")[0]
+        raise ConfigError(f"{problem} ({said})" if said else problem)
+    return done.stdout.strip()
