@@ -1,0 +1,215 @@
+"""How often `gpu-report guard` finds a planted slowdown of known size, and how often it finds one that is not there.
+
+`python -m benchmarks.guard_power --device cuda --minutes 25 --results FILE` guards a small training against itself with
+a slowdown planted on one side, by the guard's own order, looks and confirming run: 0, 1, 2, 3, 5 or 10 % of the step in
+the step (a kernel that spins on a GPU, a loop on the CPU), of the step in the loader, or of the peak as memory. The
+length of the plant is timed by itself first. Guards without a plant are as many as all others together, since false
+alarms must be rare. Each guard is a line of FILE, to which several runs add up; `--minutes 0` prints the table alone.
+
+`--load N` keeps N processes busy beside it: then no verdict is the right answer.
+"""
+
+import argparse
+import json
+import random
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from scipy.stats import binomtest
+
+from benchmarks.spinning import time_spins
+from gpu_report.guard.messages import Answer, Task
+from gpu_report.guard.sequence import Guarded
+from gpu_report.guard.sides import CommandSide, Side, function_side
+from gpu_report.guard.versions import Version
+from gpu_report.study.machine import find_machine
+from gpu_report.tables.before_after import MEMORY, REGRESSIONS, TIME
+
+SHARES: Final = (0.01, 0.02, 0.03, 0.05, 0.10)
+KINDS: Final = ("step", "loader", "memory")
+CALIBRATING: Final = 5
+NAME: Final = "benchmarks.guarded"
+BETTER: Final = ("faster", "less memory")
+
+
+class Plant:
+    """What side 1 has more than side 0, and how to measure both."""
+
+    def __init__(self, kind: str, share: float, *, plain: Answer, options: argparse.Namespace) -> None:
+        self.kind, self.share, self._options = kind, share, options
+        self.amount = 0
+        if kind == "memory":
+            self.amount = round(share * (plain.memory_mib or 0.0))
+        else:
+            self.amount = round(share * (plain.step_time_ms or 0.0) * 1e3)
+
+    def tasks(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The fields of each side's task."""
+        planted = f"{'larger' if self.kind == 'memory' else 'slowed'}_by_{self.amount}_" + (
+            "mib" if self.kind == "memory" else "us"
+        )
+        names = ("plain", planted if self.amount else "plain")
+        return tuple(
+            {
+                "configuration": f"{NAME}:{name}",
+                "training": {
+                    "build": f"{NAME}:{name}",
+                    "make_batch": f"{NAME}:make_batch",
+                    "loss": f"{NAME}:loss",
+                    "device": self._options.device,
+                    "seconds": self._options.seconds,
+                },
+            }
+            for name in names
+        )  # type: ignore[return-value]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--minutes", type=float, default=25.0)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of timing in each process")
+    parser.add_argument("--tolerance", type=float, default=1.0, help="in percent")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["step", "memory"])
+    parser.add_argument("--shares", nargs="+", type=float, default=list(SHARES))
+    parser.add_argument("--only-plain", action="store_true", help="no plant at all")
+    parser.add_argument("--load", type=int, default=0, help="processes that keep a core busy beside it")
+    parser.add_argument("--results", type=Path, default=Path("build/guard_power.jsonl"))
+    options = parser.parse_args()
+    end_s = time.monotonic() + 60 * options.minutes
+    if options.minutes > 0:
+        options.results.parent.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            sides = [stack.enter_context(function_side(_version(name))) for name in ("before", "after")]
+            stack.enter_context(_busy(options.load))
+            _measure(options, sides, end_s)
+    _print_table([json.loads(line) for line in options.results.read_text("utf-8").splitlines()])
+
+
+def _version(name: str, command: str = "") -> Version:
+    return Version(name=name, folder=Path.cwd(), words=name, command=command)
+
+
+def _measure(options: argparse.Namespace, sides: list[Side], end_s: float) -> None:
+    generator = random.Random(time.time_ns())
+    plain = _calibrated(options, sides[0])
+    device = torch.device(options.device)
+    for share in options.shares:
+        wanted_us = share * (plain.step_time_ms or 0.0) * 1e3
+        print(f"a plant of {share:.0%} is to take {wanted_us:.0f} us, and takes {time_spins(device, wanted_us):.0f} us")
+    plants = [(kind, share) for kind in options.kinds for share in options.shares]
+    while time.monotonic() < end_s:
+        # Half of all guards have no plant.
+        kind, share = generator.choice(plants) if not options.only_plain and generator.random() < 0.5 else ("step", 0.0)
+        started_s = time.monotonic()
+        plant = Plant(kind, share, plain=plain, options=options)
+        guarded, rows = _guard(plant, options, sides)
+        row = next(row for row in rows if row["compared"] == (MEMORY if kind == "memory" else TIME))
+        line = {
+            "machine": find_machine().id,
+            "device": options.device,
+            "seconds": options.seconds,
+            "tolerance": options.tolerance,
+            "load": options.load,
+            "kind": kind,
+            "share": share,
+            "achieved": plant.amount / (row["before"] if kind == "memory" else 1e3 * row["before"]),
+            "verdict": row["verdict"],
+            "why": row["why"],
+            "alarms": sorted({each["verdict"] for each in rows if each["verdict"] in (*REGRESSIONS, *BETTER)}),
+            "change": row["change"],
+            "detectable": row["detectable"],
+            "pairs": len(guarded.pairs["guarded"]),
+            "took_s": round(time.monotonic() - started_s, 1),
+        }
+        with options.results.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        print(
+            f"{kind} {share:.0%}: {row['verdict']}, {row['change']:+.2%} ({row['change_low']:+.2%} to "
+            f"{row['change_high']:+.2%}), {line['pairs']} pairs, {line['took_s']:.0f} s  {row['why']}",
+            flush=True,
+        )
+
+
+def _calibrated(options: argparse.Namespace, side: Side) -> Answer:
+    """The plain training as it is here: median step time and peak memory."""
+    task = Plant("step", 0.0, plain=Answer(), options=options).tasks()[0]
+    answers = [side.measure(Task(**task, index=index)) for index in range(CALIBRATING)]
+    failed = [answer.reason for answer in answers if answer.status != "ok"]
+    if failed:
+        raise SystemExit(failed[0])
+    print(
+        f"plain: {', '.join(f'{answer.step_time_ms:.2f}' for answer in answers)} ms a step, {answers[0].memory_mib} MiB"
+    )
+    return Answer(
+        step_time_ms=statistics.median(answer.step_time_ms or 0.0 for answer in answers),
+        memory_mib=statistics.median(answer.memory_mib or 0.0 for answer in answers),
+    )
+
+
+def _guard(plant: Plant, options: argparse.Namespace, sides: list[Side]) -> tuple[Guarded, Any]:
+    if plant.kind == "loader":
+        waits = (0, plant.amount)
+        command = f"{sys.executable} -m {NAME} --device {options.device} --seconds {3 * options.seconds} --wait-us"
+        sides = [CommandSide(_version("a side", f"{command} {wait}")) for wait in waits]
+    tasks = plant.tasks()
+
+    def measure(side: int, _: str, index: int) -> Answer:
+        return sides[side].measure(Task(**tasks[side], index=index))
+
+    guarded = Guarded(["guarded"], measure, tolerance=options.tolerance / 100, on_pair=lambda *_: None)
+    return guarded, guarded.run()
+
+
+@contextmanager
+def _busy(processes: int) -> Iterator[None]:
+    started = [get_context("spawn").Process(target=_spin_for_ever, daemon=True) for _ in range(processes)]
+    for each in started:
+        each.start()
+    try:
+        yield
+    finally:
+        for each in started:
+            each.kill()
+
+
+def _spin_for_ever() -> None:
+    while True:
+        pass
+
+
+def _print_table(lines: list[dict[str, Any]]) -> None:
+    """Of each kind and size of plant: how many guards said what, with the Clopper-Pearson interval."""
+    keys = sorted({(each["device"], each["load"], each["tolerance"], each["kind"], each["share"]) for each in lines})
+    print(f"{shutil.get_terminal_size().columns * '-'}\ndevice load tolerance plant      size  guards  found (95 %)")
+    for device, load, tolerance, kind, share in keys:
+        of_it = [
+            each
+            for each in lines
+            if (each["device"], each["load"], each["tolerance"], each["kind"], each["share"])
+            == (device, load, tolerance, kind, share)
+        ]
+        words = ("slower", "more memory") if share else (*REGRESSIONS, *BETTER)
+        found = sum(bool({*each["alarms"]} & {*words}) for each in of_it)
+        ends = binomtest(found, len(of_it)).proportion_ci(method="exact")
+        undecided = sum(each["verdict"] == "no verdict" for each in of_it)
+        achieved = statistics.fmean(each["achieved"] for each in of_it)
+        detectable = statistics.median(each["detectable"] for each in of_it)
+        print(
+            f"{device:<7}{load:>4}{tolerance:>9.1f} % {kind:<7}{share:>7.0%}{len(of_it):>8}  {found / len(of_it):.0%} "
+            f"({ends.low:.1%} to {ends.high:.1%})  no verdict {undecided}, plant {achieved:.2%}, detectable "
+            f"{detectable:.1%}, {statistics.median(each['pairs'] for each in of_it):.0f} pairs, "
+            f"{statistics.median(each['took_s'] for each in of_it):.0f} s"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Trainings for `benchmarks/guard_power.py`: one plain, others with a slowdown or memory planted as named.
+
+`plain` -> a model; `slowed_by_250_us`, `larger_by_3_mib` -> the same with that planted; as a script a loader is slow
+"""
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+import gpu_report
+from benchmarks.spinning import spin
+
+CLASSES: Final = 10
+BATCH: Final = 32
+PX: Final = 32
+MIB: Final = 2**20
+BYTES: Final = 4
+PLANTED: Final = re.compile(r"(?P<kind>slowed|larger)_by_(?P<amount>\d+)_(?:us|mib)")
+
+
+class Model(nn.Module):
+    """A small convolutional network; what is planted is done before it, or held beside it."""
+
+    def __init__(self, width: int = 64) -> None:
+        super().__init__()
+        layers = [nn.Conv2d(3, width, 3, padding=1), nn.ReLU()]
+        for _ in range(4):
+            layers += [nn.Conv2d(width, width, 3, padding=1), nn.ReLU()]
+        self.layers = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, CLASSES))
+        self.plant: Callable[[torch.device], None] = lambda _: None
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.plant(inputs.device)
+        found: Tensor = self.layers(inputs)
+        return found
+
+
+def plain() -> nn.Module:
+    return Model()
+
+
+def __getattr__(name: str) -> Any:
+    """A function that builds the model with what the name says."""
+    found = PLANTED.fullmatch(name)
+    if found is None:
+        raise AttributeError(name)
+
+    def build() -> nn.Module:
+        model, amount = Model(), int(found["amount"])
+        if found["kind"] == "slowed":
+            model.plant = lambda device: spin(device, amount)
+        else:
+            model.register_buffer("planted", torch.ones(amount * MIB // BYTES))
+        return model
+
+    return build
+
+
+def make_batch() -> tuple[Tensor, Tensor]:
+    return torch.randn(BATCH, 3, PX, PX), torch.randint(CLASSES, (BATCH,))
+
+
+def loss(output: Tensor, target: Tensor) -> Tensor:
+    return cross_entropy(output, target)
+
+
+def main() -> None:
+    """Train for some seconds, with a loader that is busy for `--wait-us` before it gives a batch."""
+    parser = argparse.ArgumentParser(description=sys.modules[__name__].__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--wait-us", type=float, default=0.0)
+    options = parser.parse_args()
+    device = torch.device(options.device)
+    model = plain().to(device)
+    optimizer = torch.optim.AdamW(model.parameters())
+    inputs, target = (each.to(device) for each in make_batch())
+    end_s = time.monotonic() + options.seconds
+    while time.monotonic() < end_s:
+        if device.type != "cpu":
+            torch.accelerator.synchronize()  # else the loader works while the device does, and slows nothing down
+        spin(torch.device("cpu"), options.wait_us)
+        with gpu_report.step():
+            optimizer.zero_grad()
+            loss(model(inputs), target).backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
