@@ -136,9 +136,16 @@ def marks_of(record: Record, throughput: Summary, today: Today, *, reference: Re
         found.add("other software")
     if reference is not None and not same_protocol(reference, record):
         found.add("other protocol")
-    if record.status == "ok":
-        found |= {*_spread_marks(throughput), *_epoch_marks(record), *_load_marks(record)}
-        found |= {*_device_marks(record), *_training_marks(record)}
+    found.update(marks_of_numbers(record, throughput))
+    return [mark for mark in MEANINGS if mark in found]
+
+
+def marks_of_numbers(record: Record, throughput: Summary) -> list[str]:
+    """Those of the numbers alone, whatever they are compared with; none where there are no numbers."""
+    if record.status != "ok":
+        return []
+    found = {*_spread_marks(throughput), *_epoch_marks(record), *_load_marks(record)}
+    found |= {*_device_marks(record), *_training_marks(record)}
     return [mark for mark in MEANINGS if mark in found]
 
 
