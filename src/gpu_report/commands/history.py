@@ -31,7 +31,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def show_history(arguments: Namespace) -> None:
-    """Print a table per machine, with a line and the change points of each configuration; write all as table and figure.
+    """Print a table per machine: a line and the change points of each configuration; write all as table and figure.
 
     A bundle that cannot be read is named; the others are shown all the same, and then the command fails.
 

@@ -57,13 +57,13 @@ def history_figure(history: pd.DataFrame) -> FigureSpec:
 
 
 def _draw(rows: pd.DataFrame) -> Figure:
-    panels = list(rows.groupby("panel", sort=False))
+    panels = [panel for _, panel in rows.groupby(_PANEL, sort=False)]
     height = math.ceil(len(panels) / _COLUMNS)
     figure = style.new_figure(height_in=height * _PANEL_HEIGHT_IN + _LEGEND_HEIGHT_IN)
     grid = figure.add_gridspec(height, _COLUMNS)
-    for position, (title, panel) in enumerate(panels):
+    for position, panel in enumerate(panels):
         axes = figure.add_subplot(grid[divmod(position, _COLUMNS)])
-        style.set_panel_title(axes, str(title), columns=_COLUMNS)
+        style.set_panel_title(axes, panel["panel"].iloc[0], columns=_COLUMNS)
         _draw_panel(axes, panel)
         axes.set_xlim(_with_room(rows["date"]))
         if position % _COLUMNS == 0:

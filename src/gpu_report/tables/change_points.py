@@ -31,6 +31,8 @@ Verdict = Literal["too few sessions", "no change", "changed", "changed, at no si
 _SHAPES: Final = 2
 _SHORTEST: Final = 2
 """Sessions of a segment: a single one is an outlier and no level."""
+_MARGIN: Final = 1.25
+"""Twice the relative error of a small p-value, which is estimated from random permutations."""
 _STRONG_EVIDENCE: Final = 6.0
 _PERMUTATIONS: Final = 100_000
 _FOR_EACH_TEST: Final = 2_000
@@ -55,12 +57,12 @@ class Changes:
 
 
 def fewest_sessions(histories: int) -> int:
-    """How long each of so many histories has to be to show a change: the p-value of an ideal step is small enough.
+    """The length from which each of several histories can show a change: an ideal step is clearly significant.
 
     Of all orders of the sessions, those with the same sessions at one end are as extreme as such a step.
     """
     sessions = 2 * _SHORTEST
-    while _SHAPES * 2 / math.comb(sessions, sessions // 2) > SIGNIFICANCE / histories:
+    while _SHAPES * 2 / math.comb(sessions, sessions // 2) > SIGNIFICANCE / histories / _MARGIN:
         sessions += 1
     return sessions
 
