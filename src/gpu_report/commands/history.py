@@ -18,6 +18,7 @@ from gpu_report.glossary import STATUS_WORDS, THROUGHPUT, machine_words
 from gpu_report.printing.number_format import Quantity, change, counted
 from gpu_report.printing.terminal import new_console, say
 from gpu_report.storage.files import write_bytes_atomically, write_text_atomically
+from gpu_report.tables.change_points import AT_NO_SESSION, TOO_FEW
 from gpu_report.tables.history import HISTORY, Session, session_of, tabulate_history
 from gpu_report.tables.marks import INVALIDATES_TIMES, SEPARATOR, marks_in
 
@@ -50,7 +51,10 @@ def show_history(arguments: Namespace) -> None:
     console.width = min(console.width, _WIDEST) if console.is_terminal else _WIDEST
     for machine, of_machine in groupby(rows, key=lambda row: row["machine"]):
         console.print(Text(f"{machine_words(machine)} ({machine})", style="bold"))
-        console.print(_lines(list(of_machine)))
+        shown = list(of_machine)
+        console.print(_lines(shown, name_width=console.width // 3))
+        if any(row["verdict"] == TOO_FEW for row in shown):
+            console.print(f"too few: a change point needs at least {shown[0]['sessions_needed']} sessions")
         console.print()
     if rows and arguments.out is not None:
         _write(rows, arguments.out)
@@ -75,23 +79,25 @@ def _read(folder: Path) -> tuple[list[Session], int]:
     return sessions, unread
 
 
-def _lines(rows: Rows) -> Table:
+def _lines(rows: Rows, *, name_width: int) -> Table:
     """A line for each series of a configuration, and below its name what happened when."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("configuration", overflow="fold")
-    for header in ("sessions", "first", "last, samples/s"):
-        table.add_column(header, justify="right", no_wrap=True)
-    table.add_column(f"last {_MOST_BARS} sessions", no_wrap=True)
+    table.add_column("configuration", overflow="fold", min_width=name_width)
+    table.add_column("sessions", justify="right", no_wrap=True)
+    for header in ("first", "last, samples/s"):
+        table.add_column(header, justify="right")
+    table.add_column("recent sessions", no_wrap=True)
     for (variant, _), group in groupby(rows, key=lambda row: (row["variant"], row["series"])):
         series = list(group)
         used = [row for row in series if row["is_used"]]
         ends = (_short(THROUGHPUT.quantity(used[position])) if used else "" for position in (0, -1))
-        name = Group(Text(variant), *(Padding(Text(event), (0, 0, 0, 2)) for event in _events(series, len(used))))
-        table.add_row(name, str(len(used)), *ends, _sparkline(series[-_MOST_BARS:]))
+        name = Group(Text(variant), *(Padding(Text(event), (0, 0, 0, 2)) for event in _events(series)))
+        sessions = f"{len(used)}, too few" if series[0]["verdict"] == TOO_FEW else str(len(used))
+        table.add_row(name, sessions, *ends, _sparkline(series[-_MOST_BARS:]))
     return table
 
 
-def _events(series: Rows, used: int) -> Iterator[str]:
+def _events(series: Rows) -> Iterator[str]:
     for position, row in enumerate(series):
         date, differences = row["measured_at"][:10], row["differences"].replace(SEPARATOR, ", ")
         if position == 0 and differences:
@@ -103,11 +109,8 @@ def _events(series: Rows, used: int) -> Iterator[str]:
         elif not row["is_used"]:
             reasons = [mark for mark in marks_in(row["marks"]) if mark in INVALIDATES_TIMES]
             yield f"{date}: not used, {STATUS_WORDS.get(row['status']) or ', '.join(reasons)}"
-    verdict = series[0]["verdict"]
-    if verdict == "too few sessions":
-        yield f"{verdict} for change points: {used} of {series[0]['sessions_needed']}"
-    elif verdict == "changed, at no single session":
-        yield verdict
+    if series[0]["verdict"] == AT_NO_SESSION:
+        yield AT_NO_SESSION
 
 
 def _short(number: Quantity) -> str:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 SIGNIFICANCE: Final = 0.01
 """Probability that chance alone shows a change in any of the histories of one call."""
+TOO_FEW: Final = "too few sessions"
+AT_NO_SESSION: Final = "changed, at no single session"
 Verdict = Literal["too few sessions", "no change", "changed", "changed, at no single session"]
 _SHAPES: Final = 2
 _SHORTEST: Final = 2
@@ -91,9 +93,9 @@ def find_changes(histories: Sequence[Sequence[float]]) -> list[Changes]:
 
 def _changes(values: "Floats", places: Mapping[int, float], needed: int) -> Changes:
     if len(values) < needed:
-        return Changes(places={}, verdict="too few sessions", sessions_needed=needed)
+        return Changes(places={}, verdict=TOO_FEW, sessions_needed=needed)
     kept = _without_slow_changes(values, sorted(places))
-    verdict: Verdict = "changed" if kept else "changed, at no single session" if places else "no change"
+    verdict: Verdict = "changed" if kept else AT_NO_SESSION if places else "no change"
     return Changes(places={place: places[place] for place in kept}, verdict=verdict, sessions_needed=needed)
 
 

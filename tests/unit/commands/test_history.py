@@ -92,7 +92,8 @@ def test_each_machine_has_a_table_of_its_own(bundles: Path, capsys: pytest.Captu
     first, second = capsys.readouterr().out.strip().split("\n\n")
     assert "xeon-2c" in first
     assert "xeon-4c" in second
-    assert "too few sessions" in second
+    assert "too few" in second
+    assert "too few" not in first
 
 
 def test_a_damaged_bundle_is_named_and_the_others_are_shown(bundles: Path, capsys: pytest.CaptureFixture[str]) -> None:
