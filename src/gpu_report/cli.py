@@ -249,6 +249,20 @@ COMMANDS: Final = {
         ],
         error_status=3,
     ),
+    "history": _Command(
+        "history:show_history",
+        "show how fast each configuration trained from session to session, and at which sessions that changed",
+        [
+            _optional("folder", "folder of the bundles that gpu-report pack --out wrote, one per session", type=Path),
+            _optional(
+                "configurations",
+                "only these, as gpu-report list names them (default: all)",
+                nargs="*",
+                metavar="CONFIGURATION",
+            ),
+            _optional("--out", "folder for history.csv and history.pdf", type=Path, metavar="DIR"),
+        ],
+    ),
     "profile": _Command(
         "profiling:profile_model",
         "say what limits the training of your own model or a built-in workload, and what to try; records nothing",

@@ -137,13 +137,17 @@ def with_labels_across_machines(comparison: "pd.DataFrame") -> "pd.DataFrame":
     """COMPARISON with `heading` and `label`, the rows of two machines, and of these of one model, together."""
     if comparison.empty:
         return comparison.assign(heading="", label="")
-    variants = [Variant.from_slug(slug) for slug in comparison["variant"]]
+    return sorted_by(with_labels(with_fields(comparison)), "machine", "reference_machine", "heading")
+
+
+def with_fields(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """The table with the fields of its variants that it lacks, from their names."""
+    variants = [Variant.from_slug(slug) for slug in frame["variant"]]
     fields = [
         {**asdict(variant), "optimization": variant.optimization, "parallelism": variant.parallelism}
         for variant in variants
     ]
-    unsaid = {name: [each[name] for each in fields] for name in fields[0] if name not in comparison.columns}
-    return sorted_by(with_labels(comparison.assign(**unsaid)), "machine", "reference_machine", "heading")
+    return frame.assign(**{name: [each[name] for each in fields] for name in fields[0] if name not in frame.columns})
 
 
 def with_row_labels(frame: "pd.DataFrame", *, axis: str) -> "pd.DataFrame":

@@ -12,7 +12,7 @@ uncertainty: ours is a 95 % interval. Of three processes there is a range instea
 import math
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Real
 from typing import Final
@@ -211,6 +211,13 @@ def percent(value: float, *, low: float = math.nan, high: float = math.nan) -> Q
 def ratio(value: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
     """A factor, for instance a speedup, to a hundredth at the finest without an interval: `12.3×`."""
     return quantity(value, "×", low=low, high=high, most_decimals=2)
+
+
+def change(ratio: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
+    """A ratio as a change in per cent with its sign: `+4.1 %` of 1.041."""
+    bounds = {"low": 100 * (low - 1), "high": 100 * (high - 1)}
+    found = percent(100 * (ratio - 1), **bounds)
+    return replace(found, value=f"+{found.value}") if ratio > 1 else found
 
 
 def throughput(per_s: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:

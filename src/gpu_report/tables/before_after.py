@@ -18,7 +18,7 @@ from gpu_report.records.provenance import measures_alike
 from gpu_report.records.record import MemoryKind, Record, Status, timed_step_ms
 from gpu_report.storage.columns import Table, number, text
 from gpu_report.tables.column_kinds import summary
-from gpu_report.tables.marks import CLOCK_DRIFT, INVALIDATES_TIMES, marks_of_itself
+from gpu_report.tables.marks import CLOCK_DRIFT, INVALIDATES_TIMES, marks_of_numbers
 from gpu_report.tables.processes import values_of
 from gpu_report.tables.statistics import (
     CONFIDENCE,
@@ -117,7 +117,7 @@ def side_of(record: Record) -> Side:
     if record.status != "ok" or record.workload is None:
         return Side(status=record.status, reason=record.reason)
     each = record.repetitions
-    marks = marks_of_itself(record, summarise(values_of(record, "throughput_per_s")))
+    marks = marks_of_numbers(record, summarise(values_of(record, "throughput_per_s")))
     begins = [(repetition.index, repetition.seed) for repetition in each]
     qualities = [repetition.epochs[-1].quality for repetition in each]
     return Side(

@@ -136,20 +136,17 @@ def marks_of(record: Record, throughput: Summary, today: Today, *, reference: Re
         found.add("other software")
     if reference is not None and not same_protocol(reference, record):
         found.add("other protocol")
-    return [mark for mark in MEANINGS if mark in found | marks_of_itself(record, throughput)]
+    found.update(marks_of_numbers(record, throughput))
+    return [mark for mark in MEANINGS if mark in found]
 
 
-def marks_of_itself(record: Record, throughput: Summary) -> set[str]:
-    """Those that follow from its numbers alone, whatever is asked for today; none where there are no numbers."""
+def marks_of_numbers(record: Record, throughput: Summary) -> list[str]:
+    """Those of the numbers alone, whatever they are compared with; none where there are no numbers."""
     if record.status != "ok":
-        return set()
-    return {
-        *_spread_marks(throughput),
-        *_epoch_marks(record),
-        *load_marks([repetition.load for repetition in record.repetitions]),
-        *_device_marks(record),
-        *_training_marks(record),
-    }
+        return []
+    found = {*_spread_marks(throughput), *_epoch_marks(record), *_device_marks(record), *_training_marks(record)}
+    found.update(load_marks([repetition.load for repetition in record.repetitions]))
+    return [mark for mark in MEANINGS if mark in found]
 
 
 def marks_in(text: str) -> list[str]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gpu_report.printing.number_format import (
     Quantity,
+    change,
     count,
     duration,
     memory,
@@ -209,3 +210,10 @@ def test_a_bound_that_is_hardly_a_number_at_all_is_written_too() -> None:
 @given(NUMBERS.filter(lambda value: abs(value) >= 1e-4))
 def test_three_digits_are_within_half_a_per_cent(value: float) -> None:
     assert float(quantity(value).value.replace(",", "")) == pytest.approx(value, rel=0.0051)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1.041, "+4.1 %"), (0.959, "\N{MINUS SIGN}4.1 %"), (math.nan, "not measured")]
+)
+def test_a_change_has_its_sign(value: float, text: str) -> None:
+    assert change(value).plain() == text
