@@ -40,12 +40,13 @@ from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import weigh
 from gpu_report.traces.analysis import device_model
+from gpu_report.traces.grouping import Row
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import Gate
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import EMPTY_TABLES, TraceTables, lost_device, slowness_of_profiled_steps, tabulate_trace
-from gpu_report.traces.trace import HOST
+from gpu_report.traces.trace import HOST, Trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -199,9 +200,9 @@ class Profile:
 
     Attributes:
         measured: The device, how many samples a step has, the times of each block, memory, and the trace.
-        parts: Share of the profiled steps by part: kernels, transfer, communication, loader, and launch (of a GPU) or
-            host (of the CPU). Without a trace that can be trusted, on the CPU the timed wait for the loader alone
-            where that is more than half of a step, else none.
+        parts: Share of a step by part: kernels, transfer, communication, loader, and launch (of a GPU) or host (of the
+            CPU), as in the profiled steps; on the CPU the loader's is that of the timed ones. Without a trace that can
+            be trusted, on the CPU the loader's alone where that is more than half of a step, else none.
         suggestions: What to try, the most severe first.
         problem: Why there is no limit, in a clause; empty where there is one.
         remedy: What to do about the problem.
@@ -380,14 +381,15 @@ def _first_that_fit(paragraphs: Sequence[list[str]], most: int) -> list[str]:
 
 def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
     """What was measured, with its trace read; `too_few` says what is missing, and what to do, where steps are."""
-    rows, suggestions, device, model = _read(measured)
+    rows, trace, device, model = _read(measured)
     measured = replace(measured, device=device)
-    parts = _parts(rows, measured.device)
-    suggestions = [*_growing_memory(measured), *_short_operations(rows, parts), *suggestions]
     is_enough = len(measured.block_times_ms) >= FEWEST_FOR_INTERVAL
-    waited = statistics.median(measured.data_wait_shares or [0.0])
-    if is_enough and not parts and waited > HALF and device == CPU:
-        parts = {"loader": waited}  # timed steps show it, too; an accelerator may still work meanwhile
+    waited = summarise(measured.data_wait_shares, scale="share").value if is_enough and device == CPU else math.nan
+    as_timed = _with_wait(rows, waited)
+    parts = _parts(as_timed, device)
+    suggestions = [*_growing_memory(measured), *_short_operations(rows, parts), *_advice(as_timed, trace)]
+    if not parts and waited > HALF:
+        parts = {"loader": waited}
     problem, remedy = _problem(measured, parts, Gate(rows), too_few, is_enough=is_enough)
     return Profile(
         measured=measured,
@@ -400,13 +402,13 @@ def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
     )
 
 
-def _read(measured: Measured) -> tuple[TraceTables, list[Suggestion], str, str]:
-    """The trace's tables and advice, none without a trace, the device and its model.
+def _read(measured: Measured) -> tuple[TraceTables, Trace | None, str, str]:
+    """The trace with its tables, none without a trace, the device and its model.
 
     Of a callable only the trace shows which device it is.
     """
     if not measured.trace:
-        return EMPTY_TABLES, [], measured.device, ""
+        return EMPTY_TABLES, None, measured.device, ""
     with TemporaryDirectory() as folder:
         # Unzipped, since isal's thread reads nothing when the process ends, which is when a card may be made.
         path = Path(folder, trace_name()).with_suffix("")
@@ -414,14 +416,30 @@ def _read(measured: Measured) -> tuple[TraceTables, list[Suggestion], str, str]:
         trace = read_trace(path)
     device = CPU if measured.samples is None and not trace.device else measured.device
     checks = [slowness_of_profiled_steps(measured.profile_overhead), *lost_device(device.partition(":")[0], trace)]
-    rows = tabulate_trace(trace, checks=checks)
-    weighed, _ = weigh(rows, trace)
-    suggestions = [
+    return tabulate_trace(trace, checks=checks), trace, device, device_model(trace)
+
+
+def _with_wait(rows: TraceTables, waited: float) -> TraceTables:
+    """The tables, with profiled steps that waited for the loader in this share of their time; NaN leaves them.
+
+    The profiler slows all of a step but the wait. On an accelerator no timed wait says how long nothing else went on.
+    """
+    if math.isnan(waited):
+        return rows
+    return {**rows, STEPS: [_step_with_wait(row, waited) for row in rows[STEPS]]}
+
+
+def _step_with_wait(row: Row, waited: float) -> Row:
+    wall_ms = (row["wall_ms"] - row["loader_ms"]) / (1 - waited)
+    return {**row, "wall_ms": wall_ms, "loader_ms": wall_ms * waited}
+
+
+def _advice(rows: TraceTables, trace: Trace | None) -> list[Suggestion]:
+    return [
         Suggestion(rule=row["rule"], finding=row["finding"], remedy=row["advice"], at_stake=at_stake)
-        for at_stake, row in weighed
+        for at_stake, row in (weigh(rows, trace)[0] if trace is not None else [])
         if at_stake or row["rule"] in _NOT_ABOUT_TIME
     ]
-    return rows, suggestions, device, device_model(trace)
 
 
 def _growing_memory(measured: Measured) -> Iterator[Suggestion]:

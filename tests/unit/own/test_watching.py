@@ -82,6 +82,31 @@ def test_a_slow_loader_is_the_limit_and_is_marked_in_the_tree(capsys: pytest.Cap
     assert "data wait" in next(line for line in tree if "<-" in line)
 
 
+def test_card_advice_and_tree_have_one_wait_that_of_the_timed_steps(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Profiled steps, which the profiler slows in all but the wait, wait for a smaller share of their time."""
+    loop = Loop()
+
+    def slow_when_profiled() -> None:
+        time.sleep(0.02 if torch.autograd._profiler_enabled() else 0.002)  # type: ignore[attr-defined]
+
+    with gpu_report.watch() as watched:
+        for batch in loaded_batches(60):
+            with gpu_report.step():
+                slow_when_profiled()
+                loop.once(batch)
+
+    found = watched.profile
+    assert found is not None
+    assert found.parts["loader"] == pytest.approx(found.data_wait.value)
+    assert sum(found.parts.values()) == pytest.approx(1)
+    assert found.suggestions[0].at_stake == pytest.approx(found.data_wait.value)
+    assert found.limit == "waiting for data"
+    tree = capsys.readouterr().err.splitlines()
+    assert f"{100 * found.data_wait.value:.1f} %" in next(line for line in tree if "data wait" in line)
+
+
 def test_forward_backward_and_optimizer_come_from_what_pytorch_writes_and_with_the_wait_make_up_the_step(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
