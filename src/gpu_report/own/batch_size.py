@@ -91,8 +91,8 @@ def find_batch_size(
     if is_built_in(build):
         if accumulate != 1 or any(each is not None for each in (make_batch, loss, optimizer, checkpoint)):
             raise ProfileError(
-                f"{build}: a built-in workload brings all of its training; leave out make_batch, loss, optimizer, "
-                "checkpoint and accumulate"
+                f"{build}: a built-in workload brings all of its training; leave out make_batch=, loss=, optimizer=, "
+                "checkpoint= and accumulate="
             )
     else:
         _require_functions(build=build, make_batch=make_batch)

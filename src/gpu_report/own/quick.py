@@ -63,7 +63,7 @@ _NOT_ABOUT_TIME: Final = frozenset({"peak memory"})
 """Any other rule without time at stake, such as short kernels while the GPU is never idle, is not worth a line."""
 _NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 _BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=\S)")
-_LOOK: Final = '.tables["operations"] shows where the time goes'
+_LOOK: Final = "the page that to_html or --html writes shows where the time goes"
 _ELSE_TRY: Final = {
     PARTS_IN_WORDS["kernels"]: f"try torch.compile or bfloat16 (torch.autocast) and profile again; {_LOOK}",
     PARTS_IN_WORDS["loader"]: "give the DataLoader worker processes (num_workers), or decode less per sample",
@@ -159,15 +159,15 @@ def profile(
         given = f"beside the name {model!r}" if is_name else "without the name of a built-in workload"
         raise ProfileError(
             f"{', '.join(unused)}: given {given}; expected "
-            + ("a torch.nn.Module as model" if is_name else 'a name, as in profile("resnet18", batch_size=64)')
+            + ("a model of your own" if is_name else "its name, such as resnet18, as the model")
         )
     if isinstance(model, str):
         measured = measure_built_in(model, of_name, device=device, began_s=began_s, seconds=seconds)
     else:
         measured = measure_own_step(model, **of_model, device_name=device, began_s=began_s, seconds=seconds)
-    within = f"{seconds:g} s" if epochs is None else f"{seconds:g} s and epochs={epochs}"
+    within = f"{seconds:g} s" if epochs is None else f"{seconds:g} s and {counted(epochs, 'epoch')}"
     needed_s = math.ceil(_NEEDED_STEPS * measured.step_ms / 1e3 + _READING_S)
-    longer = f"seconds={max(needed_s, math.ceil(2 * seconds))}" + ("" if epochs is None else " and without epochs")
+    longer = f"{max(needed_s, math.ceil(2 * seconds))} seconds" + ("" if epochs is None else " and no limit of epochs")
     found = analysed(
         measured,
         too_few=(
