@@ -165,13 +165,14 @@ def profile(
         measured = measure_built_in(model, of_name, device=device, began_s=began_s, seconds=seconds)
     else:
         measured = measure_own_step(model, **of_model, device_name=device, began_s=began_s, seconds=seconds)
+    took = duration(time.monotonic() - began_s).plain()
     within = f"{seconds:g} s" if epochs is None else f"{seconds:g} s and {counted(epochs, 'epoch')}"
     needed_s = math.ceil(_NEEDED_STEPS * measured.step_ms / 1e3 + _READING_S)
     longer = f"{max(needed_s, math.ceil(2 * seconds))} seconds" + ("" if epochs is None else " and no limit of epochs")
     found = analysed(
         measured,
         too_few=(
-            f"{counted(measured.steps, 'step')} fitted into {within}, too few to time and profile",
+            f"{counted(measured.steps, 'step')} in {took}, and the steps still needed do not fit into {within}",
             f"call again with {longer}, or with a smaller batch or model",
         ),
     )
