@@ -80,4 +80,5 @@ def _outcome(record: SearchRecord) -> str:
         return f"{record.status}: {record.reason}"
     found = (answers.largest, answers.fastest, answers.smallest_near_fastest)
     largest, fastest, near = (count(samples).plain() for samples in found)
-    return f"largest {largest}, fastest {fastest}, smallest that is nearly as fast {near}"
+    unresolved = "" if answers.is_resolved else " (not resolved)"
+    return f"largest {largest}{unresolved}, fastest {fastest}, smallest that is nearly as fast {near}"
