@@ -11,13 +11,12 @@ import json
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from gpu_report.records.record import read_record
+from benchmarks.same_measuring import compared_in_turns, recorded_throughput
 from gpu_report.study.machine import find_machine
-from gpu_report.tables.processes import process_values
-from gpu_report.tables.statistics import ratio, summarise
 
 WORKLOADS: Final = {
     "cuda": ("unet:128px:16", "lstm::64", "resnet50:224px:64"),
@@ -45,20 +44,20 @@ def command(verb: str, workload: str, *options: str, device: str) -> list[str]:
     ]
 
 
-def by_study(workload: str, device: str, folder: Path) -> float:
+def by_study(workload: str, device: str) -> float:
     """Samples per second, the mean over processes."""
-    subprocess.run(command("run", workload, *STUDY, device=device), check=True, stdout=subprocess.DEVNULL, cwd=folder)
-    (record,) = folder.glob("results/machines/*/runs/*/record.json")
-    return summarise(process_values(read_record(record))["throughput_per_s"]).value
+    with tempfile.TemporaryDirectory() as folder:
+        asked = command("run", workload, *STUDY, device=device)
+        subprocess.run(asked, check=True, stdout=subprocess.DEVNULL, cwd=folder)
+        return recorded_throughput(Path(folder))
 
 
-def by_profile(workload: str, device: str, folder: Path) -> float:
+def by_profile(workload: str, device: str) -> float:
     """Samples per second, of one process."""
-    written = ("--json", "profile.json")
-    subprocess.run(
-        command("profile", workload, *written, device=device), check=True, stdout=subprocess.DEVNULL, cwd=folder
-    )
-    return float(json.loads((folder / "profile.json").read_bytes())["throughput_per_s"]["value"])
+    with tempfile.TemporaryDirectory() as folder:
+        asked = command("profile", workload, "--json", "profile.json", device=device)
+        subprocess.run(asked, check=True, stdout=subprocess.DEVNULL, cwd=folder)
+        return float(json.loads(Path(folder, "profile.json").read_bytes())["throughput_per_s"]["value"])
 
 
 def main() -> None:
@@ -68,21 +67,10 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
-    print(f"{find_machine().id}, {given.rounds} rounds")
+    print(f"{find_machine().id}, {given.rounds} rounds by the study and by the profile")
     for workload in given.workloads or WORKLOADS[given.device]:
-        study: dict[int, float] = {}
-        profile: dict[int, float] = {}
-        for number in range(given.rounds):
-            for by, measure in [(study, by_study), (profile, by_profile)][:: -1 if number % 2 else 1]:
-                with tempfile.TemporaryDirectory() as folder:
-                    by[number] = measure(workload, given.device, Path(folder))
-        found = ratio(profile, study)
-        print(
-            f"{workload:20} study {summarise([*study.values()]).value:10.1f}, "
-            f"profile {summarise([*profile.values()]).value:10.1f} samples/s, "
-            f"ratio {found.value:.4f} ({found.low:.4f} to {found.high:.4f})",
-            flush=True,
-        )
+        study, profile = (partial(measure, workload, given.device) for measure in (by_study, by_profile))
+        print(f"{workload:20} {compared_in_turns(study, profile, rounds=given.rounds)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -31,16 +32,25 @@ def measured(sources: Path, slug: str, configfile: Path) -> float:
         paths = os.pathsep.join([str(sources), *filter(None, [os.environ.get("PYTHONPATH")])])
         environment = {**os.environ, "PYTHONPATH": paths}
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, env=environment)
-        (record,) = Path(folder).glob("results/machines/*/runs/*/record.json")
-        return summarise(process_values(read_record(record))["throughput_per_s"]).value
+        return recorded_throughput(Path(folder))
 
 
-def measured_in_turns(other: Path, slug: str, configfile: Path, *, rounds: int) -> Iterator[tuple[float, float]]:
-    """The other's and this one's throughput in each round; who is first alternates."""
+def compared_in_turns(first: Callable[[], float], second: Callable[[], float], *, rounds: int) -> str:
+    """Both throughputs and their ratio, in words; who is first alternates."""
+    of_first: dict[int, float] = {}
+    of_second: dict[int, float] = {}
     for number in range(rounds):
-        order = (other, HERE) if number % 2 else (HERE, other)
-        by = {sources: measured(sources, slug, configfile) for sources in order}
-        yield by[other], by[HERE]
+        for found, measure in [(of_first, first), (of_second, second)][:: -1 if number % 2 else 1]:
+            found[number] = measure()
+    one, other = (summarise([*found.values()]).value for found in (of_first, of_second))
+    gain = ratio(of_second, of_first)
+    return f"{one:10.1f} {other:10.1f} samples/s  ratio {gain.value:.4f} ({gain.low:.4f} to {gain.high:.4f})"
+
+
+def recorded_throughput(folder: Path) -> float:
+    """Samples per second of the one record in this folder of a project, the mean over its processes."""
+    (record,) = folder.glob("results/machines/*/runs/*/record.json")
+    return summarise(process_values(read_record(record))["throughput_per_s"]).value
 
 
 def main() -> None:
@@ -52,16 +62,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
     print(f"{find_machine().id}, {given.rounds} rounds by each version")
+    versions = (given.other.resolve(), HERE)
     for slug in given.variants:
-        pairs = list(measured_in_turns(given.other.resolve(), slug, given.configfile, rounds=given.rounds))
-        other, this = (dict(enumerate(speeds)) for speeds in zip(*pairs, strict=True))
-        found = ratio(this, other)
-        speeds = [summarise([*side.values()]).value for side in (other, this)]
-        print(
-            f"{slug:50} {speeds[0]:10.1f} {speeds[1]:10.1f} samples/s  "
-            f"ratio {found.value:.4f} ({found.low:.4f} to {found.high:.4f})",
-            flush=True,
-        )
+        by_other, by_this = (partial(measured, sources, slug, given.configfile) for sources in versions)
+        print(f"{slug:50} {compared_in_turns(by_other, by_this, rounds=given.rounds)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,27 @@ def test_a_mistake_in_the_configuration_stops_before_any_job(tiny: Project) -> N
     assert error_line(tiny.gpu_report("list", "--configfile", tiny.configfile), message)
 
 
+def test_the_pdf_of_a_search_alone_is_refused_before_anything_is_measured(unbuilt_tiny: Project) -> None:
+    unbuilt_tiny.change_config(
+        lambda config: config.update(
+            workloads={**config["workloads"], "cnn": {"data": "synthetic"}},
+            experiments={
+                **config["experiments"],
+                "sizes": {
+                    "question": "Which batch size?",
+                    "search": "batch_size",
+                    "grid": [{"workload": "cnn", "size": "small", "device": "cpu"}],
+                },
+            },
+        )
+    )
+
+    refused = unbuilt_tiny.snakemake("--dry-run", "--", "report/sizes.pdf")
+
+    assert "build report/gpu_report.pdf" in error_line(refused, "experiments.sizes: it searches batch sizes")
+    assert unbuilt_tiny.planned("sizes")["search_batch_size"] == 1
+
+
 def test_a_record_of_a_newer_schema_is_refused_and_kept(tiny: Project) -> None:
     path = tiny.records()[0]
     values = {**json.loads(path.read_text("utf-8")), "schema_version": 99}

@@ -105,7 +105,8 @@ rule write_sections_alone:
     input:
         tables=tables,
         findings=f"{ABOUT}/experiments/{{experiment}}/findings.json",
-        records=lambda wildcards: records(ABOUT, study_of(wildcards)),
+        # An experiment without a report of its own is refused here, before anything is measured for it.
+        records=lambda wildcards: records(ABOUT, MACHINES[ABOUT].study.reported_alone(wildcards.experiment)),
         templates=TEMPLATES,
         code=rules.write_sections.input.code,
     output:

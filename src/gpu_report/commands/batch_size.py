@@ -4,6 +4,7 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
+from gpu_report.commands.option_names import named_as_options
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import ProfileError
 from gpu_report.measure.probe import require_pytorch
@@ -34,19 +35,20 @@ def find_own_batch_size(arguments: Namespace) -> None:
             "for instance train:make_batch"
         )
     sys.path.insert(0, str(Path.cwd()))
-    find_batch_size(
-        arguments.model,
-        arguments.batch,
-        loss=arguments.loss,
-        size=arguments.size,
-        optimizer=arguments.optimizer,
-        checkpoint=arguments.checkpoint,
-        device=arguments.device,
-        precision=arguments.precision,
-        accumulate=arguments.accumulate,
-        memory_limit=arguments.memory_limit,
-        seconds=arguments.seconds,
-    )
+    with named_as_options(find_batch_size, arguments, build="MODEL", model="MODEL", make_batch="--batch"):
+        find_batch_size(
+            arguments.model,
+            arguments.batch,
+            loss=arguments.loss,
+            size=arguments.size,
+            optimizer=arguments.optimizer,
+            checkpoint=arguments.checkpoint,
+            device=arguments.device,
+            precision=arguments.precision,
+            accumulate=arguments.accumulate,
+            memory_limit=arguments.memory_limit,
+            seconds=arguments.seconds,
+        )
 
 
 def search_batch_size(arguments: Namespace) -> None:
@@ -78,4 +80,5 @@ def _outcome(record: SearchRecord) -> str:
         return f"{record.status}: {record.reason}"
     found = (answers.largest, answers.fastest, answers.smallest_near_fastest)
     largest, fastest, near = (count(samples).plain() for samples in found)
-    return f"largest {largest}, fastest {fastest}, smallest that is nearly as fast {near}"
+    unresolved = "" if answers.is_resolved else " (not resolved)"
+    return f"largest {largest}{unresolved}, fastest {fastest}, smallest that is nearly as fast {near}"

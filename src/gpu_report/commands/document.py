@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpu_report.commands.results_folder import ResultsFolder
-from gpu_report.errors import ConfigError, GpuReportError
+from gpu_report.errors import GpuReportError
 from gpu_report.printing.terminal import say
 from gpu_report.storage.files import replaced_folder, write_bytes_atomically, write_text_atomically
 
@@ -95,11 +95,8 @@ def write_sections(arguments: Namespace) -> None:
     from gpu_report.writing.report import render_report
 
     results, alone = ResultsFolder.of(arguments.study, experiment=arguments.experiment), arguments.experiment
-    if alone and not results.study.variants:
-        raise ConfigError(
-            f"experiments.{alone}: it searches batch sizes and trains no configuration, so it has no report of its "
-            "own; build report/gpu_report.pdf"
-        )
+    if alone:
+        results.study.reported_alone(alone)
     comparison, comparison_findings = _read_comparison(arguments.comparison)
     machine = results_of(results)
     files = render_report(

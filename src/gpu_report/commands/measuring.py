@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gpu_report.commands.batch_size import search_one
 from gpu_report.commands.measuring_now import ToWatchers, in_words, shown_to_watchers
-from gpu_report.commands.overview import results_here, results_of, waiting_searches, waiting_variants
+from gpu_report.commands.overview import results_here, results_of, waiting
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import ConfigError, MachineError
 from gpu_report.measure import run as messages
@@ -85,7 +85,8 @@ def run(arguments: Namespace) -> None:
             if not (given is None or given is False):  # 0 workers are given
                 raise ConfigError(f"{_as_option(name)}: given without --workload, which it belongs to; name a workload")
         results = results_here(arguments.configfile)
-        missing = [*waiting_variants(results), *waiting_searches(results)] if arguments.missing else []
+        study = results.study
+        missing = waiting(results, (*study.variants, *study.searches)) if arguments.missing else []
         slugs = list(dict.fromkeys([*arguments.variants, *missing]))
     if not slugs and not arguments.missing:
         raise ConfigError("no variant is named; name some, as gpu-report list shows them, or give --missing")

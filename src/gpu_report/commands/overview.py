@@ -13,17 +13,21 @@ from gpu_report.bundles.shown_machines import MACHINES, ShownMachine, choose_mac
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.errors import RecordError
 from gpu_report.printing.terminal import new_console, say
-from gpu_report.records.batch_sizes import SEARCH_FILE
+from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
 from gpu_report.records.record import differences, read_record
 from gpu_report.study.config import read_config
 from gpu_report.study.machine import find_machine
+from gpu_report.study.search import BatchSearch
 from gpu_report.study.study import Study, load_study
+from gpu_report.study.variant import Variant
 from gpu_report.tables.marks import is_same_code
+
+Asked = Variant | BatchSearch
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """The state of a variant: `measured`, `missing`, `out of date`, `oom`, `failed` or `skipped`, and why."""
+    """Of a variant or a search: `measured`, `missing`, `out of date`, `oom`, `failed` or `skipped`, and why."""
 
     name: str
     reason: str
@@ -49,10 +53,10 @@ def list_variants(arguments: Namespace) -> None:
     """Print every variant, and every batch-size search, with its state."""
     results = results_here(arguments.configfile)
     table = Table("variant", "state", "why", box=None, pad_edge=False, expand=False)
-    states = {variant.slug: state_of(results, variant.slug) for variant in results.study.variants}
-    states |= {search.slug: state_of_search(results, search.slug) for search in results.study.searches}
-    for slug, state in states.items():
-        table.add_row(slug, state.name, state.reason)
+    asked: tuple[Asked, ...] = (*results.study.variants, *results.study.searches)
+    for each in asked:
+        state = state_of(results, each)
+        table.add_row(each.slug, state.name, state.reason)
     console = new_console(unwrapped_when_piped=True)
     console.print(f"{results.study.name} on {results.resolved.machine}")
     console.print(table)
@@ -66,19 +70,18 @@ def show_plan(arguments: Namespace) -> None:
         return
     here, study = shown.here, shown.here.study
     results = results_of(here.id, study)
-    waiting = waiting_variants(results)
+    measuring, searching = waiting(results, study.variants), waiting(results, study.searches)
     say(f"{study.title}: {len(study.variants)} variants on {here.id} ({', '.join(find_machine().devices)})")
     if len(shown.machines) > 1:
         say(f"compared with, as published: {_ids(shown.machines[1:])}")
-    if waiting:
+    if measuring:
         processes = study.protocol.repetitions + 1
-        say(f"{len(waiting)} to measure, each in {processes} fresh processes, one at a time:")
-        say("\n".join(f"  {slug}" for slug in waiting))
-    searching = waiting_searches(results)
+        say(f"{len(measuring)} to measure, each in {processes} fresh processes, one at a time:")
+        say("\n".join(f"  {slug}" for slug in measuring))
     if searching:
         say(f"{len(searching)} to search for a batch size, each in a fresh process per number of samples:")
         say("\n".join(f"  {slug}" for slug in searching))
-    if not (waiting or searching):
+    if not (measuring or searching):
         say("all measured")
 
 
@@ -97,51 +100,33 @@ def results_of(machine: str, study: Study) -> ResultsFolder:
     return ResultsFolder(resolved=ResolvedStudy.of(machine, study), machine_folder=MACHINES / machine)
 
 
-def waiting_variants(results: ResultsFolder) -> list[str]:
-    """The variants that are not measured, or not as the study asks for them today, in its order."""
-    states = {variant.slug: state_of(results, variant.slug) for variant in results.study.variants}
-    return [slug for slug, state in states.items() if state.name in _WAITING]
+def waiting(results: ResultsFolder, asked: Iterable[Asked]) -> list[str]:
+    """Those of these variants or searches that are not measured, or not as the study asks for them today."""
+    return [each.slug for each in asked if state_of(results, each).name in _WAITING]
 
 
-def waiting_searches(results: ResultsFolder) -> list[str]:
-    """The same of the batch-size searches."""
-    states = {search.slug: state_of_search(results, search.slug) for search in results.study.searches}
-    return [slug for slug, state in states.items() if state.name in _WAITING]
-
-
-def state_of_search(results: ResultsFolder, slug: str) -> State:
-    """Compare what a batch-size search found, if it was made, with what the study asks for today."""
-    path = results.search_file(slug)
+def state_of(results: ResultsFolder, asked: Asked) -> State:
+    """Compare the record of a variant or a batch-size search, if there is one, with what the study asks for today."""
+    is_search = isinstance(asked, BatchSearch)
+    path = results.search_file(asked.slug) if is_search else results.record_file(asked.slug)
     if not path.exists():
         return _MISSING
     try:
-        record = SEARCH_FILE.read(path)
+        record = SEARCH_FILE.read(path) if is_search else read_record(path)
     except RecordError as error:
         return State(name="out of date", reason=str(error))
-    then, now = asdict(record.search), asdict(results.study.search(slug))
-    changed = [f"{key}: searched with {then[key]}, now {now[key]}" for key in now if then[key] != now[key]]
+    if isinstance(record, SearchRecord):
+        changed = differences(asdict(record.search), asdict(asked))
+    else:
+        changed = differences(record.measurement, results.study.measurement(asked.slug).as_dict())
     if changed:
         return State(name="out of date", reason="; ".join(changed))
     if record.status != "ok":
         return State(name=record.status, reason=record.reason)
-    return State(name="measured", reason=record.provenance.measured_at)
-
-
-def state_of(results: ResultsFolder, slug: str) -> State:
-    """Compare the record of a variant, if there is one, with what the study asks for today."""
-    path = results.record_file(slug)
-    if not path.exists():
-        return _MISSING
-    try:
-        record = read_record(path)
-    except RecordError as error:
-        return State(name="out of date", reason=str(error))
-    changed = differences(record, results.study.measurement(slug))
-    if changed:
-        return State(name="out of date", reason="; ".join(changed))
-    if record.status != "ok":
-        return State(name=record.status, reason=record.reason)
+    measured_at = record.provenance.measured_at
+    if isinstance(record, SearchRecord):
+        return State(name="measured", reason=measured_at)
     if not all((path.parent / trace).exists() for trace in trace_paths(record)):
-        return State(name="out of date", reason=f"its trace is gone; measure it again with gpu-report run {slug}")
+        return State(name="out of date", reason=f"its trace is gone; measure it again with gpu-report run {asked.slug}")
     by_other_code = "" if is_same_code(record, results.resolved.today) else ", by another version of the measuring code"
-    return State(name="measured", reason=record.provenance.measured_at + by_other_code)
+    return State(name="measured", reason=measured_at + by_other_code)

@@ -5,6 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+from gpu_report.commands.option_names import named_as_options
 from gpu_report.errors import ProfileError
 from gpu_report.measure.probe import require_pytorch
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, WITH_PLAIN_STEPS
@@ -34,14 +35,15 @@ def profile_model(arguments: Namespace) -> None:
         )
     if not is_own and arguments.batch_size is None:
         raise ProfileError(f"--batch-size: missing; {arguments.model} needs it, for instance --batch-size 16")
-    found = profile(
-        _built(arguments.model) if is_own else arguments.model,
-        _built(arguments.batch) if arguments.batch else None,
-        loss=named_function(arguments.loss) if arguments.loss else None,
-        **{name: getattr(arguments, name) for name in vars(BuiltInOptions())},
-        device=arguments.device,
-        seconds=arguments.seconds,
-    )
+    with named_as_options(profile, arguments, model="MODEL"):
+        found = profile(
+            _built(arguments.model) if is_own else arguments.model,
+            _built(arguments.batch) if arguments.batch else None,
+            loss=named_function(arguments.loss) if arguments.loss else None,
+            **{name: getattr(arguments, name) for name in vars(BuiltInOptions())},
+            device=arguments.device,
+            seconds=arguments.seconds,
+        )
     if arguments.json is not None:
         found.to_json(arguments.json)
     if arguments.html is not None:

@@ -91,8 +91,8 @@ def find_batch_size(
     if is_built_in(build):
         if accumulate != 1 or any(each is not None for each in (make_batch, loss, optimizer, checkpoint)):
             raise ProfileError(
-                f"{build}: a built-in workload brings all of its training; leave out make_batch, loss, optimizer, "
-                "checkpoint and accumulate"
+                f"{build}: a built-in workload brings all of its training; leave out make_batch=, loss=, optimizer=, "
+                "checkpoint= and accumulate="
             )
     else:
         _require_functions(build=build, make_batch=make_batch)
@@ -277,7 +277,12 @@ class BatchSizes:
                 else clean(f"failed: {over.stopped.reason}", keep="")
             )
             why = f"{count(over.samples).plain()} {outcome}"
-        unresolved = "" if self.is_resolved else f"; the true largest is not resolved after {MOST_PROBES} tries"
+        fits = count(largest.samples).plain()
+        upto = f"{fits} or more" if over is None else f"from {fits} to {count(over.samples - 1).plain()}"
+        unresolved = (
+            f"{'':10}not resolved after {len(self.probes)} tries: the true largest is {upto}; take {fits}, or "
+            "search again with a lower memory limit"
+        )
         slower = max((each for each in _timed(self.probes) if each.samples < near.samples), key=_samples, default=None)
         gap = ""
         if slower is not None:
@@ -288,8 +293,8 @@ class BatchSizes:
         rate = throughput(self.fastest.throughput_per_s.value).plain()
         return "\n".join(
             [
-                f"largest   {count(largest.samples).plain()}, {share(self.headroom).plain()} of "
-                f"{memory(limit_mib).plain()} left; {why}{unresolved}",
+                f"largest   {fits}, {share(self.headroom).plain()} of {memory(limit_mib).plain()} left; {why}",
+                *([] if self.is_resolved else [unresolved]),
                 f"fastest   {count(self.fastest.samples).plain()}, {rate} (intervals over blocks of one process)"
                 f"{without}",
                 f"smallest  {count(near.samples).plain()}, within {share(1 - NEAR).plain()} of the fastest{gap}",

@@ -94,7 +94,7 @@ def _measurement(
             if name in BUILT_IN_WORKLOADS
             else "is unknown"
         )
-        raise ConfigError(f"model: {name!r} {why}; use one of {', '.join(WITH_PLAIN_STEPS)}, or give a torch.nn.Module")
+        raise ConfigError(f"model: {name!r} {why}; use one of {', '.join(WITH_PLAIN_STEPS)}, or a model of your own")
     if options.batch_size is None:
         raise ProfileError(f"batch_size: none was given; expected the samples of a step of {name}, for instance 64")
     given = {**vars(options), "device": None if device == "auto" else device, **row}

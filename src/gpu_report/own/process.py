@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from multiprocessing import active_children, forkserver
+from multiprocessing import active_children, current_process, forkserver
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, TypeGuard
 
@@ -55,6 +55,9 @@ Factory = Callable[..., Any] | str
 """A function of a module, or its name as `package.module:function`."""
 
 _PRELOADED: Final = ("gpu_report.own.process", "torch._dynamo")
+_NAME: Final = "gpu-report probe"
+_CALLED_ANEW: Final = 97
+"""The exit status of a fresh process whose import of the user's script makes the call that started it."""
 _MIB: Final = 2**20
 _FAR_OVER: Final = 2
 _POLL_S: Final = 0.01
@@ -143,8 +146,11 @@ def own_server() -> Iterator[None]:
     """Fresh processes come from a server of their own, so that what an earlier one imported takes no memory in them.
 
     Afterwards this process has no server, which would hold some 400 MiB of imported PyTorch. One that still serves a
-    process, such as a DataLoader worker, stays.
+    process, such as a DataLoader worker, stays. A fresh process that comes here as it imports the user's script ends.
     """
+    process = current_process()
+    if process.name == _NAME and getattr(process, "_inheriting", False):
+        os._exit(_CALLED_ANEW)  # no traceback of multiprocessing's: the one that started it says why
     _end_server()
     try:
         yield
@@ -165,7 +171,7 @@ def train_in_fresh_process(training: OwnTraining, *, patience_s: float = PATIENC
     """Train in a process of its own, which has ended when this returns; any failure of it is a result, too.
 
     Raises:
-        ProfileError: a function cannot be sent to another process.
+        ProfileError: a function cannot be sent to another process, or importing the script calls this again.
     """
     try:
         pickled = pickle.dumps(training)
@@ -177,7 +183,7 @@ def train_in_fresh_process(training: OwnTraining, *, patience_s: float = PATIENC
     kills_before = read_oom_kills()
     context = fresh_processes(_PRELOADED)
     receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_carry_out, args=(pickled, sending), name="gpu-report probe")
+    process = context.Process(target=_carry_out, args=(pickled, sending), name=_NAME)
     process.start()
     sending.close()
     result: OwnResult | Stopped | None = None
@@ -199,6 +205,11 @@ def train_in_fresh_process(training: OwnTraining, *, patience_s: float = PATIENC
         return result
     if is_late:
         return Stopped(status="failed", reason=f"no answer within {patience_s:g} s")
+    if ended_by_itself == _CALLED_ANEW:
+        raise ProfileError(
+            "each fresh process imports the script, which makes this call again; put the call under "
+            '`if __name__ == "__main__":`'
+        )
     return _without_result(ended_by_itself, memory_ran_out=read_oom_kills() > kills_before)
 
 

@@ -40,12 +40,13 @@ from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import weigh
 from gpu_report.traces.analysis import device_model
+from gpu_report.traces.grouping import Row
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import Gate
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import EMPTY_TABLES, TraceTables, lost_device, slowness_of_profiled_steps, tabulate_trace
-from gpu_report.traces.trace import HOST
+from gpu_report.traces.trace import HOST, Trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +63,7 @@ _NOT_ABOUT_TIME: Final = frozenset({"peak memory"})
 """Any other rule without time at stake, such as short kernels while the GPU is never idle, is not worth a line."""
 _NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 _BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=\S)")
-_LOOK: Final = '.tables["operations"] shows where the time goes'
+_LOOK: Final = "the page that to_html or --html writes shows where the time goes"
 _ELSE_TRY: Final = {
     PARTS_IN_WORDS["kernels"]: f"try torch.compile or bfloat16 (torch.autocast) and profile again; {_LOOK}",
     PARTS_IN_WORDS["loader"]: "give the DataLoader worker processes (num_workers), or decode less per sample",
@@ -158,19 +159,20 @@ def profile(
         given = f"beside the name {model!r}" if is_name else "without the name of a built-in workload"
         raise ProfileError(
             f"{', '.join(unused)}: given {given}; expected "
-            + ("a torch.nn.Module as model" if is_name else 'a name, as in profile("resnet18", batch_size=64)')
+            + ("a model of your own" if is_name else "its name, such as resnet18, as the model")
         )
     if isinstance(model, str):
         measured = measure_built_in(model, of_name, device=device, began_s=began_s, seconds=seconds)
     else:
         measured = measure_own_step(model, **of_model, device_name=device, began_s=began_s, seconds=seconds)
-    within = f"{seconds:g} s" if epochs is None else f"{seconds:g} s and epochs={epochs}"
+    took = duration(time.monotonic() - began_s).plain()
+    within = f"{seconds:g} s" if epochs is None else f"{seconds:g} s and {counted(epochs, 'epoch')}"
     needed_s = math.ceil(_NEEDED_STEPS * measured.step_ms / 1e3 + _READING_S)
-    longer = f"seconds={max(needed_s, math.ceil(2 * seconds))}" + ("" if epochs is None else " and without epochs")
+    longer = f"{max(needed_s, math.ceil(2 * seconds))} seconds" + ("" if epochs is None else " and no limit of epochs")
     found = analysed(
         measured,
         too_few=(
-            f"{counted(measured.steps, 'step')} fitted into {within}, too few to time and profile",
+            f"{counted(measured.steps, 'step')} in {took}, and the steps still needed do not fit into {within}",
             f"call again with {longer}, or with a smaller batch or model",
         ),
     )
@@ -199,9 +201,9 @@ class Profile:
 
     Attributes:
         measured: The device, how many samples a step has, the times of each block, memory, and the trace.
-        parts: Share of the profiled steps by part: kernels, transfer, communication, loader, and launch (of a GPU) or
-            host (of the CPU). Without a trace that can be trusted, on the CPU the timed wait for the loader alone
-            where that is more than half of a step, else none.
+        parts: Share of a step by part: kernels, transfer, communication, loader, and launch (of a GPU) or host (of the
+            CPU), as in the profiled steps; on the CPU the loader's is that of the timed ones. Without a trace that can
+            be trusted, on the CPU the loader's alone where that is more than half of a step, else none.
         suggestions: What to try, the most severe first.
         problem: Why there is no limit, in a clause; empty where there is one.
         remedy: What to do about the problem.
@@ -380,14 +382,15 @@ def _first_that_fit(paragraphs: Sequence[list[str]], most: int) -> list[str]:
 
 def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
     """What was measured, with its trace read; `too_few` says what is missing, and what to do, where steps are."""
-    rows, suggestions, device, model = _read(measured)
+    rows, trace, device, model = _read(measured)
     measured = replace(measured, device=device)
-    parts = _parts(rows, measured.device)
-    suggestions = [*_growing_memory(measured), *_short_operations(rows, parts), *suggestions]
     is_enough = len(measured.block_times_ms) >= FEWEST_FOR_INTERVAL
-    waited = statistics.median(measured.data_wait_shares or [0.0])
-    if is_enough and not parts and waited > HALF and device == CPU:
-        parts = {"loader": waited}  # timed steps show it, too; an accelerator may still work meanwhile
+    waited = summarise(measured.data_wait_shares, scale="share").value if is_enough and device == CPU else math.nan
+    as_timed = _with_wait(rows, waited)
+    parts = _parts(as_timed, device)
+    suggestions = [*_growing_memory(measured), *_short_operations(rows, parts), *_advice(as_timed, trace)]
+    if not parts and waited > HALF:
+        parts = {"loader": waited}
     problem, remedy = _problem(measured, parts, Gate(rows), too_few, is_enough=is_enough)
     return Profile(
         measured=measured,
@@ -400,13 +403,13 @@ def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
     )
 
 
-def _read(measured: Measured) -> tuple[TraceTables, list[Suggestion], str, str]:
-    """The trace's tables and advice, none without a trace, the device and its model.
+def _read(measured: Measured) -> tuple[TraceTables, Trace | None, str, str]:
+    """The trace with its tables, none without a trace, the device and its model.
 
     Of a callable only the trace shows which device it is.
     """
     if not measured.trace:
-        return EMPTY_TABLES, [], measured.device, ""
+        return EMPTY_TABLES, None, measured.device, ""
     with TemporaryDirectory() as folder:
         # Unzipped, since isal's thread reads nothing when the process ends, which is when a card may be made.
         path = Path(folder, trace_name()).with_suffix("")
@@ -414,14 +417,30 @@ def _read(measured: Measured) -> tuple[TraceTables, list[Suggestion], str, str]:
         trace = read_trace(path)
     device = CPU if measured.samples is None and not trace.device else measured.device
     checks = [slowness_of_profiled_steps(measured.profile_overhead), *lost_device(device.partition(":")[0], trace)]
-    rows = tabulate_trace(trace, checks=checks)
-    weighed, _ = weigh(rows, trace)
-    suggestions = [
+    return tabulate_trace(trace, checks=checks), trace, device, device_model(trace)
+
+
+def _with_wait(rows: TraceTables, waited: float) -> TraceTables:
+    """The tables, with profiled steps that waited for the loader in this share of their time; NaN leaves them.
+
+    The profiler slows all of a step but the wait. On an accelerator no timed wait says how long nothing else went on.
+    """
+    if math.isnan(waited):
+        return rows
+    return {**rows, STEPS: [_step_with_wait(row, waited) for row in rows[STEPS]]}
+
+
+def _step_with_wait(row: Row, waited: float) -> Row:
+    wall_ms = (row["wall_ms"] - row["loader_ms"]) / (1 - waited)
+    return {**row, "wall_ms": wall_ms, "loader_ms": wall_ms * waited}
+
+
+def _advice(rows: TraceTables, trace: Trace | None) -> list[Suggestion]:
+    return [
         Suggestion(rule=row["rule"], finding=row["finding"], remedy=row["advice"], at_stake=at_stake)
-        for at_stake, row in weighed
+        for at_stake, row in (weigh(rows, trace)[0] if trace is not None else [])
         if at_stake or row["rule"] in _NOT_ABOUT_TIME
     ]
-    return rows, suggestions, device, device_model(trace)
 
 
 def _growing_memory(measured: Measured) -> Iterator[Suggestion]:

@@ -211,8 +211,8 @@ class OwnStep:
         elsewhere = next((each.device for each in tensors if each.device != self._device), None)
         if elsewhere is not None and not self._copies_batch:
             raise ProfileError(
-                f"batch: it is on {elsewhere} and the model on {self._device}, where device={str(self._device)!r} "
-                "expects both; leave device out to have each batch copied"
+                f"batch: it is on {elsewhere} and the model on {self._device}, where device= expects both; leave out "
+                "device= to have each batch copied"
             )
         self._samples += next((len(each) for each in tensors if each.dim()), 1)
 
@@ -239,7 +239,7 @@ class OwnStep:
         else:
             shown = f"{len(batch)} parts" if isinstance(batch, (tuple, list)) else f"a {type(batch).__name__}"
             raise ProfileError(f"batch: it is {shown}; with loss= it must be a pair (inputs, target) or a mapping")
-        return _checked(found)
+        return _checked(found, or_else=", or give loss=" if loss is None else "")
 
 
 def _takes(model: nn.Module, parts: Sequence[Any]) -> bool:
@@ -268,16 +268,17 @@ def _own_loss(output: Any) -> Any:
     return output
 
 
-def _checked(loss: Any) -> Tensor:
+def _checked(loss: Any, *, or_else: str) -> Tensor:
     """The loss, which can be followed back.
 
     Raises:
         ProfileError: it is no scalar, or depends on no parameter.
     """
     if not isinstance(loss, Tensor):
-        raise ProfileError(f"loss: it is a {type(loss).__name__}; expected a tensor with one number")
+        raise ProfileError(f"loss: it is a {type(loss).__name__}; expected a tensor with one number{or_else}")
     if loss.numel() != 1:
-        raise ProfileError(f"loss: its shape is {tuple(loss.shape)}; expected one number, for instance its mean()")
+        shape = tuple(loss.shape)
+        raise ProfileError(f"loss: its shape is {shape}; expected one number, for instance its mean(){or_else}")
     if not loss.requires_grad:
         raise ProfileError(
             "loss: it needs no gradients; expected one that depends on the model's parameters, without detach(), "

@@ -259,7 +259,7 @@ def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
 
 
 def _tree(found: "Profile") -> list[str]:
-    """What a step goes into: the wait, and the rest as the profiled steps divide it; the largest is marked.
+    """What a step goes into: the wait, and the rest as the profiled steps divide it; the limit is marked.
 
     The wait is the timed one on the CPU. An accelerator may still work meanwhile, so there it is that of the profiled
     steps, which wait for the device, and without them there is no tree.
@@ -275,24 +275,29 @@ def _tree(found: "Profile") -> list[str]:
         return []
     parts = {_WAIT: waited}
     parts |= {name: (1 - waited) * part for name, part in inside.items()} or {"the step itself": 1 - waited}
-    marked = _cause(found, parts)
+    marks = _marks(found, parts)
     shown = [name for name in parts if parts[name] >= _SHOWN_FROM]
     step_s = found.step_time_ms.value / 1e3
     lines = [f"step     {duration(step_s).plain()}"]
     for name in shown:
         branch = "└─" if name == shown[-1] else "├─"
         time_and_share = f"{duration(parts[name] * step_s).plain():>9} {share(parts[name]).plain():>7}"
-        lines.append(f"         {branch} {name:31}{time_and_share}{'  <- limit' if name == marked else ''}")
+        lines.append(f"         {branch} {name:31}{time_and_share}{marks.get(name, '')}")
     return lines
 
 
-def _cause(found: "Profile", parts: Mapping[str, float]) -> str:
-    """The part of the tree that has most of what limits the step; none where no limit is named."""
-    limit = max(found.parts, key=found.parts.__getitem__) if not found.problem else ""
+def _marks(found: "Profile", parts: Mapping[str, float]) -> dict[str, str]:
+    """What follows a part of the tree: at the limit, or of several that are the limit at the largest; else nothing."""
+    from gpu_report.findings.rule import HALF
+
+    limit = max(found.parts, key=found.parts.__getitem__, default="")
+    if found.problem or found.parts[limit] <= HALF:
+        return {}
     inside = [name for name in parts if name not in (_WAIT, _RESIDUAL)]
-    of_limit = {"": [], "loader": [_WAIT], "kernels": inside, "communication": inside, "transfer": [_PHASES["data"]]}
+    of_limit = {"loader": [_WAIT], "kernels": inside, "communication": inside, "transfer": [_PHASES["data"]]}
     among = of_limit.get(limit, [_RESIDUAL])
-    return max(among, key=lambda name: parts.get(name, 0.0), default="")
+    largest = max(among, key=lambda name: parts.get(name, 0.0), default="")
+    return {largest: f"  <- {'largest part of the ' if len(among) > 1 else ''}limit"}
 
 
 def _parts_of_profiled_step(found: "Profile") -> dict[str, float]:

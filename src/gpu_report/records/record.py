@@ -28,7 +28,6 @@ from gpu_report.storage.json_files import (
     Text,
     Values,
 )
-from gpu_report.study.study import Measurement
 from gpu_report.study.variant import Variant
 
 SCHEMA_VERSION: Final = 2
@@ -541,9 +540,9 @@ def with_distinct_titles(records: Sequence[Record]) -> list[Record]:
     ]
 
 
-def differences(record: Record, measurement: Measurement) -> list[str]:
-    """What was asked for when the record was made and is asked for otherwise today, one line per key."""
-    then, now = _flatten(record.measurement), _flatten(measurement.as_dict())
+def differences(asked_then: Mapping[str, Any], asked_now: Mapping[str, Any]) -> list[str]:
+    """What was asked for when a record was made and is asked for otherwise today, one line per key."""
+    then, now = _flatten(asked_then), _flatten(asked_now)
     keys = [key for key in {**then, **now} if then.get(key) != now.get(key)]
     return [f"{key}: measured with {then.get(key)}, now {now.get(key)}" for key in keys]
 

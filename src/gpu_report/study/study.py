@@ -196,6 +196,20 @@ class Study:
             raise ConfigError(f"experiments.{experiment}: the machine shown has no configuration of it")
         return replace(self, experiments=(chosen,))
 
+    def reported_alone(self, experiment: str) -> "Study":
+        """The same, of an experiment that a report can be about.
+
+        Raises:
+            ConfigError: it searches, or the machine has no variant of it.
+        """
+        study = self.alone(experiment)
+        if study.experiments[0].is_search:
+            raise ConfigError(
+                f"experiments.{experiment}: it searches batch sizes and trains no configuration, so it has no report "
+                "of its own; build report/gpu_report.pdf"
+            )
+        return study
+
     @property
     def foreign_code(self) -> list[str]:
         """A line for each class of the user's own, whose module runs with the user's rights when it is measured."""

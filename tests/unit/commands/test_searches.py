@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.commands.overview import state_of_search, waiting_searches
+from gpu_report.commands.overview import state_of, waiting
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
 from gpu_report.study.search import BatchSearch
@@ -28,7 +28,7 @@ def results(tmp_path: Path) -> ResultsFolder:
         (
             make_search(BatchSearch(workload="unet", size="128px", device="cuda", seconds=9)),
             "out of date",
-            "seconds: searched with 9.0, now 5.0",
+            "seconds: measured with 9.0, now 5.0",
         ),
     ],
     ids=["found", "does not fit", "asked otherwise"],
@@ -36,21 +36,21 @@ def results(tmp_path: Path) -> ResultsFolder:
 def test_the_state_of_a_search_follows_from_its_record(
     results: ResultsFolder, record: SearchRecord, state: str, reason: str
 ) -> None:
-    assert state_of_search(results, SEARCH.slug).name == "missing"
+    assert state_of(results, SEARCH).name == "missing"
     SEARCH_FILE.write(record, results.search_file(SEARCH.slug))
 
-    found = state_of_search(results, SEARCH.slug)
+    found = state_of(results, SEARCH)
 
     assert found.name == state
     assert reason in found.reason
-    assert (SEARCH.slug in waiting_searches(results)) == (state == "out of date")
+    assert (SEARCH.slug in waiting(results, STUDY.searches)) == (state == "out of date")
 
 
 def test_a_damaged_search_is_to_be_made_again(results: ResultsFolder) -> None:
     results.search_file(SEARCH.slug).parent.mkdir()
     results.search_file(SEARCH.slug).write_text("{", "utf-8")
 
-    assert waiting_searches(results) == [search.slug for search in STUDY.searches]
+    assert waiting(results, STUDY.searches) == [search.slug for search in STUDY.searches]
 
 
 def test_searches_are_read_in_the_order_of_the_study(results: ResultsFolder) -> None:

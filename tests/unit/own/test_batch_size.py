@@ -118,6 +118,17 @@ def test_the_headroom_is_of_what_the_limit_is_on() -> None:
     assert "20.0 % of 1000 MiB left" in found.answers()
 
 
+def test_a_largest_that_is_not_resolved_is_said_with_what_is_left_open_and_what_to_do() -> None:
+    fits = Probe(1000, measured(1000, peak_mib=600, limit_mib=1000, per_s=1))
+    over = Probe(1100, Stopped(status="oom", reason="out of memory"))
+
+    found = BatchSizes(probes=[fits, over])
+
+    assert "not resolved after 2 tries: the true largest is from 1000 to 1099; take 1000, or" in found.answers()
+    assert "the true largest is 1000 or more" in BatchSizes(probes=[fits]).answers()
+    assert "not resolved" not in BatchSizes(probes=[fits, replace(over, samples=1020)]).answers()
+
+
 def test_a_size_that_is_too_slow_for_blocks_decides_nothing_about_speed() -> None:
     def result_of(samples: int) -> OwnResult | Stopped:
         if samples > 4900:

@@ -56,8 +56,8 @@ def test_too_few_steps_in_an_epoch_are_insufficient_data_and_say_what_to_do() ->
     found = profile("cnn", size="small", batch_size=1024, epochs=1)
 
     assert found.measured.steps <= 2
-    assert "and epochs=1, too few" in found.problem
-    assert "without epochs" in found.remedy
+    assert "do not fit into 60 s and 1 epoch" in found.problem
+    assert "no limit of epochs" in found.remedy
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 """A training of the user's own in a fresh process: whatever happens there is a result with its reason."""
 
 import os
+import subprocess
+import sys
 import threading
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -197,6 +200,30 @@ def test_a_server_that_still_serves_a_process_stays() -> None:
     finally:
         child.kill()
         child.join()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "find_batch_size(build_images, make_images, loss=image_loss)",
+        "compare_options(build_images, make_images, loss=image_loss)",
+    ],
+)
+def test_a_script_that_calls_without_the_guard_gets_one_error_that_says_so(call: str, tmp_path: Path) -> None:
+    script = tmp_path / "unguarded.py"
+    script.write_text(
+        "from gpu_report import compare_options, find_batch_size\n"
+        f"from {MODULE} import build_images, image_loss, make_images\n"
+        f"{call}\n",
+        "utf-8",
+    )
+
+    ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 1
+    assert ended.stderr.count("Traceback") == 1
+    assert ended.stderr.splitlines()[-1].startswith("gpu_report.errors.ProfileError: each fresh process imports the")
+    assert "bootstrapping" not in ended.stderr
 
 
 @pytest.mark.parametrize("options", [("pinned",), ("channelslast",), ("graphs",)])

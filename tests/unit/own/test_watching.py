@@ -82,6 +82,57 @@ def test_a_slow_loader_is_the_limit_and_is_marked_in_the_tree(capsys: pytest.Cap
     assert "data wait" in next(line for line in tree if "<-" in line)
 
 
+def test_card_advice_and_tree_have_one_wait_that_of_the_timed_steps(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Profiled steps, which the profiler slows in all but the wait, wait for a smaller share of their time."""
+    loop = Loop()
+
+    def slow_when_profiled() -> None:
+        time.sleep(0.02 if torch.autograd._profiler_enabled() else 0.002)  # type: ignore[attr-defined]
+
+    with gpu_report.watch() as watched:
+        for batch in loaded_batches(60):
+            with gpu_report.step():
+                slow_when_profiled()
+                loop.once(batch)
+
+    found = watched.profile
+    assert found is not None
+    assert found.parts["loader"] == pytest.approx(found.data_wait.value)
+    assert sum(found.parts.values()) == pytest.approx(1)
+    assert found.suggestions[0].at_stake == pytest.approx(found.data_wait.value)
+    assert found.limit == "waiting for data"
+    tree = capsys.readouterr().err.splitlines()
+    assert f"{100 * found.data_wait.value:.1f} %" in next(line for line in tree if "data wait" in line)
+
+
+@pytest.mark.parametrize(
+    ("parts", "marked"),
+    [
+        ({"kernels": 0.45, "loader": 0.4, "host": 0.15}, []),
+        ({"kernels": 0.55, "loader": 0.4, "host": 0.05}, [("forward", "largest part of the limit")]),
+        ({"kernels": 0.35, "loader": 0.6, "host": 0.05}, [("data wait", "limit")]),
+        ({"kernels": 0.35, "loader": 0.1, "host": 0.55}, [("residual", "limit")]),
+    ],
+)
+def test_the_tree_marks_what_the_verdict_names_and_nothing_where_it_names_nothing(
+    parts: dict[str, float], marked: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = watched_with_slow_data(40, profile=False).profile
+    assert found is not None
+    inside = {"forward": 0.5, "backward": 0.4, "residual": 0.1}
+    monkeypatch.setattr(watching, "_parts_of_profiled_step", lambda _: inside)
+
+    measured = replace(found.measured, data_wait_shares=[0.4] * len(found.measured.block_times_ms))
+
+    tree = watching._tree(replace(found, parts=parts, measured=measured))
+
+    lines = [line.partition("  <- ") for line in tree if "<-" in line]
+    assert [(" ".join(line.split()[1:-4]), mark) for line, _, mark in lines] == marked
+    assert all(len(line) <= 100 for line in tree)
+
+
 def test_forward_backward_and_optimizer_come_from_what_pytorch_writes_and_with_the_wait_make_up_the_step(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -13,6 +13,7 @@ from gpu_report.study.config import read_config
 from gpu_report.study.options import ladder
 from gpu_report.study.study import Prices, load_study
 from gpu_report.study.variant import Variant
+from tests import searches
 
 CONFIGS = Path(__file__).parents[3] / "config"
 CONFIG = read_config(CONFIGS / "study.yaml")
@@ -356,3 +357,12 @@ def test_an_experiment_alone_keeps_its_own_variants_and_one_that_has_none_is_ref
     assert alone.variants == next(each for each in study.experiments if each.name == "batch_size").variants
     with pytest.raises(ConfigError, match=r"experiments\.crossover: the machine shown has no configuration of it"):
         study.alone("crossover")
+
+
+def test_a_report_can_be_about_an_experiment_that_trains_and_about_no_search() -> None:
+    study, searching = load_study(CONFIG, devices=["cpu"]), load_study(searches.CONFIG, devices=["cpu"])
+
+    assert study.reported_alone("batch_size") == study.alone("batch_size")
+    assert searching.alone("batch_search").searches
+    with pytest.raises(ConfigError, match=r"^experiments\.batch_search: it searches .*; build report/gpu_report\.pdf"):
+        searching.reported_alone("batch_search")
