@@ -178,7 +178,7 @@ def side_files():
     """Where the two compared sets of results are read from; this machine's are measured first."""
     return [
         file
-        for side in SIDES or ()
+        for side in (SIDES.by_name.values() if SIDES else [])
         for file in (records(HERE, STUDY) if MACHINE and side == MACHINE.results else map(str, files_at(side)))
     ]
 

@@ -1,6 +1,6 @@
 """The two sets of results that config's `before_after` names, for a section of the report."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,9 +20,10 @@ class Sides:
     before: Path
     after: Path
 
-    def __iter__(self) -> Iterator[Path]:
-        """The one before, then the one after."""
-        return iter((self.before, self.after))
+    @property
+    def by_name(self) -> dict[str, Path]:
+        """`before`, then `after`."""
+        return {"before": self.before, "after": self.after}
 
 
 def choose_sides(config: Mapping[str, Any], shown: Shown) -> Sides | None:

@@ -12,12 +12,12 @@ from gpu_report.bundles.results import records_in, results_at
 from gpu_report.bundles.shown_machines import ShownMachine
 from gpu_report.bundles.sides import KEY, Sides
 from gpu_report.commands.comparison import Comparison, as_json, as_markdown, show
-from gpu_report.errors import ConfigError, TableError
+from gpu_report.errors import BundleError, ConfigError, RecordError, TableError
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import counted
 from gpu_report.printing.terminal import new_console
 from gpu_report.records.provenance import code_digest
-from gpu_report.records.record import Record
+from gpu_report.records.record import Record, differences
 from gpu_report.storage.files import write_text_atomically
 from gpu_report.tables.before_after import (
     BEFORE_AFTER,
@@ -61,14 +61,13 @@ def compare_sides(arguments: Namespace) -> None:
     """Write the table of the report's two sides, and beside it what follows from it.
 
     Raises:
-        ConfigError: they are not of the same machine, protocol and configurations.
-        BundleError: one of them cannot be read.
+        ConfigError: they are not of the same machine, protocol and configurations, or one of them cannot be read.
     """
     from gpu_report.findings.before_after import derive_before_after
     from gpu_report.findings.finding import write_findings, write_findings_table
 
     sides = Sides(before=arguments.before, after=arguments.after)
-    before, after = map(_records_at, sides)
+    before, after = (_records_of(sides, name) for name in sides.by_name)
     _refuse_what_differs(before, after)
     found = _compared(sides, before, after)
     alone = {"before": found.missing, "after": found.new}
@@ -93,33 +92,34 @@ def check_sides(sides: Sides, here: ShownMachine | None) -> None:
     What is about to be measured is known but for its numbers: the machine, what is asked for and the code.
 
     Raises:
-        ConfigError: they are not of the same machine, protocol and configurations.
-        BundleError: one of them cannot be read.
+        ConfigError: they are not of the same machine, protocol and configurations, or one of them cannot be read.
     """
-    measured = here.results if here else None
-    read = {path: _records_at(path) for path in sides if path != measured}
-    if here and read and len(read) < len({*sides}):
-        (known,) = read.values()
-        read[here.results] = {**records_in(here.results), **_planned(known, here)}
-        if not read[here.results]:
-            raise ConfigError(f"{KEY}: the study measures no configuration of {next(iter(read))}")
+    read = {name: _records_of(sides, name) for name, path in sides.by_name.items() if not here or path != here.results}
+    if here and len(read) == 1:
+        (like,) = read.values()
+        read = {name: read.get(name) or _planned(here, like=like) for name in sides.by_name}
     if read:
-        _refuse_what_differs(*(read[path] for path in sides))
+        _refuse_what_differs(read["before"], read["after"])
 
 
-def _planned(known: Mapping[str, Record], here: ShownMachine) -> dict[str, Record]:
-    """The records that this machine will have of the study, with the numbers of those known."""
-    return {
-        name: record.model_copy(
+def _planned(here: ShownMachine, *, like: Mapping[str, Record]) -> dict[str, Record]:
+    """The records that this machine will have; those that are to be measured have the numbers of others."""
+    stored, slugs = records_in(here.results), [variant.slug for variant in here.study.variants]
+    asked = {slug: here.study.measurement(slug) for slug in slugs if slug in like}
+    measured = {
+        slug: like[slug].model_copy(
             update={
                 "machine": here.id,
-                "measurement": here.study.measurement(name).as_dict(),
-                "provenance": record.provenance.model_copy(update={"code_digest": code_digest()}),
+                "measurement": measurement.as_dict(),
+                "provenance": like[slug].provenance.model_copy(update={"code_digest": code_digest()}),
             }
         )
-        for name, record in known.items()
-        if name in {variant.slug for variant in here.study.variants}
+        for slug, measurement in asked.items()
+        if slug not in stored or differences(stored[slug], measurement)
     }
+    if not {**stored, **measured}:
+        raise ConfigError(f"{KEY}: the study measures no configuration of the other side, such as {next(iter(like))}")
+    return {**stored, **measured}
 
 
 def _refuse_what_differs(before: Mapping[str, Record], after: Mapping[str, Record]) -> None:
@@ -127,9 +127,12 @@ def _refuse_what_differs(before: Mapping[str, Record], after: Mapping[str, Recor
         raise ConfigError(f"{KEY}: not the same: {'; '.join(differing)}")
 
 
-def _records_at(path: Path) -> dict[str, Record]:
-    with results_at(path) as folder:
-        return records_in(folder)
+def _records_of(sides: Sides, name: str) -> dict[str, Record]:
+    try:
+        with results_at(sides.by_name[name]) as folder:
+            return records_in(folder)
+    except (BundleError, RecordError) as error:
+        raise ConfigError(f"{KEY}.{name}: {error}") from error
 
 
 def _compared(
