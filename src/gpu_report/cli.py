@@ -414,6 +414,15 @@ COMMANDS: Final = {
         "compare the machines on the variants that several of them measured",
         [_required("--studies", "the study.json of each machine, in their order", nargs="+", type=Path), _COMPARISON],
     ),
+    "compare-sides": _Command(
+        "comparing:compare_sides",
+        "compare the two sets of results that the configuration names, for the report",
+        [
+            _path("--before", "a bundle, or a folder of results"),
+            _path("--after", "the same of the other side"),
+            _path("--table", "the before_after.csv; its findings go beside it"),
+        ],
+    ),
     "derive-comparison": _Command(
         "results:derive_comparison", "decide what follows from comparing the machines", [_COMPARISON]
     ),
@@ -434,6 +443,12 @@ COMMANDS: Final = {
             _STUDY,
             _EXPERIMENT,
             _COMPARED_WITH,
+            _optional(
+                "--before-after",
+                "the before_after.csv, its findings beside it (default: none)",
+                type=Path,
+                nargs="?",
+            ),
             _FOLDER,
         ],
     ),

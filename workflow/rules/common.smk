@@ -17,7 +17,9 @@ except GpuReportError as error:
     raise WorkflowError(str(error))
 
 from gpu_report.commands.results_folder import ResolvedStudy
+from gpu_report.bundles.results import files_at
 from gpu_report.bundles.shown_machines import choose_machines
+from gpu_report.bundles.sides import choose_sides
 from gpu_report.tables import STUDY_TABLES as TABLES_OF_STUDY
 from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
 from gpu_report.printing.terminal import clean, say
@@ -25,6 +27,7 @@ from gpu_report.traces import tables as of_traces
 
 try:
     SHOWN = choose_machines(config)
+    SIDES = choose_sides(config, SHOWN)
 except GpuReportError as error:
     where = f"{', '.join(map(str, workflow.configfiles))}: " if isinstance(error, ConfigError) else ""
     raise WorkflowError(clean(f"{where}{error}"))
@@ -66,6 +69,10 @@ onstart:
     try:
         for results in MACHINES:
             resolved_study(results).write(Path(results))
+        if SIDES:
+            from gpu_report.commands.comparing import check_sides
+
+            check_sides(SIDES, MACHINE)
     except GpuReportError as error:
         raise WorkflowError(clean(str(error)))
 
@@ -165,6 +172,15 @@ def tables(wildcards):
 
 def every_record():
     return [file for results, machine in MACHINES.items() for file in records(results, machine.study)]
+
+
+def side_files():
+    """Where the two compared sets of results are read from; this machine's are measured first."""
+    return [
+        file
+        for side in (SIDES.by_name.values() if SIDES else [])
+        for file in (records(HERE, STUDY) if MACHINE and side == MACHINE.results else map(str, files_at(side)))
+    ]
 
 
 def image_manifest(wildcards):

@@ -28,12 +28,25 @@ def results_at(path: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="gpu-report-bundle-") as folder:
             yield unpack(path, Path(folder)).folder
         return
+    yield _folder_in(path)
+
+
+def files_at(path: Path) -> list[Path]:
+    """The files that these results are read from: the bundle, or the records in the folder.
+
+    Raises:
+        BundleError: as for `results_at`, of a folder.
+    """
+    return sorted(_folder_in(path).glob(_RUNS)) if path.is_dir() else [path]
+
+
+def _folder_in(path: Path) -> Path:
     found = sorted({record.parents[2] for start in ("", "*/", "*/*/") for record in path.glob(f"{start}{_RUNS}")})
     if not found:
         raise BundleError(f"{path} holds no results; name a bundle, or a folder of results/machines")
     if len(found) > 1:
         raise BundleError(f"{path} holds the results of {len(found)} machines; name one of them, such as {found[0]}")
-    yield found[0]
+    return found[0]
 
 
 def records_in(folder: Path) -> dict[str, Record]:

@@ -5,7 +5,7 @@ rows of BEFORE_AFTER, what else differs, where the time went -> Comparison -> sh
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,17 +15,17 @@ from rich.text import Text
 
 from gpu_report.commands.trace_summary import fitted, text_table
 from gpu_report.glossary import Row
-from gpu_report.printing.number_format import Quantity, counted, duration, memory, quantity, share
+from gpu_report.printing.number_format import counted, share, signed
 from gpu_report.tables.before_after import (
-    MEMORY,
     NO_CHANGE,
     NO_VERDICT,
     POWER,
     REGRESSIONS,
-    STATUS,
     TIME,
     exit_status,
+    in_words,
     mean_time_ratio,
+    milliseconds,
 )
 from gpu_report.traces.analysis import CATEGORY, KERNEL, OPERATION, STEP
 
@@ -88,7 +88,8 @@ class Comparison:
             for row in shown:
                 if row["why"]:
                     reasons.setdefault(f"{row['verdict']}: {row['why']}", []).append(row["configuration"])
-            yield title, [_cells(row) for row in shown], [f"{why}: {', '.join(each)}" for why, each in reasons.items()]
+            cells = [[row["configuration"], *in_words(row).values(), row["verdict"]] for row in shown]
+            yield title, cells, [f"{why}: {', '.join(each)}" for why, each in reasons.items()]
 
     @property
     def mean(self) -> str:
@@ -117,12 +118,6 @@ class Comparison:
             *(f"after alone: {name}" for name in self.new),
             *self.notes,
         ]
-
-
-def signed(found: Quantity, *, interval: bool = True) -> str:
-    """A change, which has a sign in either direction."""
-    text = found.plain(interval=interval)
-    return text if not found.is_measured or found.value.startswith("-") or found.value == "0" else f"+{text}"
 
 
 def show(comparison: Comparison, console: Console) -> None:
@@ -210,21 +205,6 @@ def _names(rows: Sequence[Row], verdicts: Collection[str], *, say: str) -> list[
     return [f"{name} ({', '.join(words)})" for name, words in found.items()]
 
 
-def _cells(row: Row) -> list[str]:
-    if row["compared"] == STATUS:
-        return [row["configuration"], "", "", "", row["verdict"]]
-    formatters: dict[str, Callable[..., Quantity]] = {TIME: _milliseconds, MEMORY: memory}
-    shown = formatters.get(row["compared"], quantity)
-    numbers = [shown(row[side], low=row[f"{side}_low"], high=row[f"{side}_high"]) for side in ("before", "after")]
-    change = share(row["change"], low=row["change_low"], high=row["change_high"])
-    shown_numbers = [found.plain(interval=False) for found in numbers]
-    return [row["configuration"], *shown_numbers, signed(change), row["verdict"]]
-
-
-def _milliseconds(time_ms: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
-    return duration(time_ms / 1e3, low=low / 1e3, high=high / 1e3, unit="ms")
-
-
 def _where(comparison: Comparison) -> Iterator[tuple[str, str, list[list[str]]]]:
     """Of each configuration that is slower: what grew most in each level of its traces."""
     for name, rows in comparison.changes.items():
@@ -236,8 +216,8 @@ def _where(comparison: Comparison) -> Iterator[tuple[str, str, list[list[str]]]]
                 [
                     f"{_LEVELS[level]} {row['name']}",
                     row["device"],
-                    *(_milliseconds(row[side]).plain() for side in ("a_ms", "b_ms")),
-                    signed(_milliseconds(row["change_ms"])),
+                    *(milliseconds(row[side]).plain() for side in ("a_ms", "b_ms")),
+                    signed(milliseconds(row["change_ms"])),
                     *(f"{row[side]:.4g}" for side in ("a_calls", "b_calls")),
                 ]
                 for row in changed[:most]

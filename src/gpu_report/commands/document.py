@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from gpu_report.figures.declaration import FigureSpec
     from gpu_report.findings.finding import Finding
+    from gpu_report.storage.columns import Table
     from gpu_report.writing.listing import SourceFile
     from gpu_report.writing.machine import MachineResults
 
@@ -91,25 +92,33 @@ def write_sections(arguments: Namespace) -> None:
     """
     from gpu_report.figures.machines import comparison_figures
     from gpu_report.figures.networks import network_figures
+    from gpu_report.tables.before_after import BEFORE_AFTER
+    from gpu_report.tables.bundle import rows_of
+    from gpu_report.tables.comparison import COMPARISON
     from gpu_report.writing.layout import experiment_layout, report_layout
     from gpu_report.writing.report import render_report
 
     results, alone = ResultsFolder.of(arguments.study, experiment=arguments.experiment), arguments.experiment
     if alone:
         results.study.reported_alone(alone)
-    comparison, comparison_findings = _read_comparison(arguments.comparison)
+    comparison, comparison_findings = _read_with_findings(COMPARISON, arguments.comparison)
+    before_after, before_after_findings = _read_with_findings(BEFORE_AFTER, arguments.before_after)
     machine = results_of(results)
     files = render_report(
         title=f"{results.study.title}: {alone.replace('_', ' ')}" if alone else results.study.title,
         layout=experiment_layout(alone)
         if alone
-        else report_layout([experiment.name for experiment in results.study.experiments]),
+        else report_layout(
+            [experiment.name for experiment in results.study.experiments], has_sides=arguments.before_after is not None
+        ),
         experiments=results.study.experiments,  # also those without a variant on the machine
         machine=machine,
         comparison=comparison,
         comparison_findings=comparison_findings,
         comparison_figures=comparison_figures(comparison),
         study_figures=() if alone else network_figures(machine.records),
+        before_after=rows_of(before_after),
+        before_after_findings=before_after_findings,
         templates=REPORT,
         source=_listed_source(),
     )
@@ -117,14 +126,13 @@ def write_sections(arguments: Namespace) -> None:
     _write_text({**files, **by_hand}, arguments.folder)
 
 
-def _read_comparison(path: Path | None) -> "tuple[pd.DataFrame, Sequence[Finding]]":
-    """The table COMPARISON, and the findings beside it; without a path, no rows and none."""
+def _read_with_findings(table: "Table", path: Path | None) -> "tuple[pd.DataFrame, Sequence[Finding]]":
+    """A table, and the findings beside it; without a path, no rows and none."""
     from gpu_report.findings.finding import read_findings
-    from gpu_report.tables.comparison import COMPARISON
 
     if path is None:
-        return COMPARISON.from_rows([]), ()
-    return COMPARISON.read_csv(path), read_findings(path.with_name("findings.json"))
+        return table.from_rows([]), ()
+    return table.read_csv(path), read_findings(path.with_name("findings.json"))
 
 
 def _listed_source() -> "SourceFile":
@@ -182,12 +190,13 @@ def compile_report(arguments: Namespace) -> None:
 def write_page(arguments: Namespace) -> None:
     """Write the HTML file that shows one machine's results in a browser."""
     from gpu_report.page.page import render_page
+    from gpu_report.tables.comparison import COMPARISON
     from gpu_report.tables.profiled import profiled
     from gpu_report.traces.memory import MEMORY
 
     results = ResultsFolder.of(arguments.study)
     memory = {each.variant.slug: each.rows(MEMORY) for each in profiled(results.read_trace_tables())}
-    comparison, comparison_findings = _read_comparison(arguments.comparison)
+    comparison, comparison_findings = _read_with_findings(COMPARISON, arguments.comparison)
     text = render_page(
         title=results.study.title,
         machine=results_of(results),

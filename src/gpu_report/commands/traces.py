@@ -128,6 +128,7 @@ def _tables() -> dict[str, Table]:
     """By name, a trace's first; a table of the study that shares its name with one of a trace is `study.<name>`."""
     from gpu_report.findings.finding import FINDINGS
     from gpu_report.tables import STUDY_TABLES
+    from gpu_report.tables.before_after import BEFORE_AFTER
     from gpu_report.tables.comparison import COMPARISON
     from gpu_report.tables.experiments import EXPERIMENT
     from gpu_report.tables.history import HISTORY
@@ -135,7 +136,7 @@ def _tables() -> dict[str, Table]:
     of_traces = {table.name: table for table in (*TRACE_TABLES, TRACE_CHANGES)}
     of_study = {
         f"study.{table.name}" if table.name in of_traces else table.name: table
-        for table in (*STUDY_TABLES, EXPERIMENT, COMPARISON, HISTORY, FINDINGS)
+        for table in (*STUDY_TABLES, EXPERIMENT, COMPARISON, BEFORE_AFTER, HISTORY, FINDINGS)
     }
     return {**of_traces, **of_study}
 

@@ -178,6 +178,12 @@ def share(fraction: float, *, low: float = math.nan, high: float = math.nan) -> 
     return percent(100 * fraction, low=100 * low, high=100 * high)
 
 
+def signed(found: Quantity, *, interval: bool = True) -> str:
+    """A change, which has a sign in either direction."""
+    text = found.plain(interval=interval)
+    return text if not found.is_measured or found.value.startswith("-") or found.value == "0" else f"+{text}"
+
+
 def scaled(
     value: float,
     unit: str,

@@ -8,12 +8,12 @@ shown, and the width of the interval decides how much that is.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 from gpu_report.glossary import QUALITY_TOLERANCE, STATUS_WORDS, Row, Scale
-from gpu_report.printing.number_format import count, share
+from gpu_report.printing.number_format import Quantity, count, duration, memory, quantity, share, signed
 from gpu_report.records.provenance import measures_alike
 from gpu_report.records.record import MemoryKind, Record, Status, timed_step_ms
 from gpu_report.storage.columns import Table, number, text
@@ -161,6 +161,36 @@ def tabulate_before_after(
     rows += [_status_row(name, before, after) for name, (before, after) in sides.items() if _lacks(before, after)]
     order = list(sides)
     return sorted(rows, key=lambda row: order.index(row["configuration"]))
+
+
+UNREMARKABLE: Final = 3
+"""The rank of what did not get worse, nor better."""
+
+
+def rank(row: Row) -> int:
+    """In which order a reader wants to see rows: 0 is a regression, 1 an improvement, 2 no verdict, then the rest."""
+    better = {words[1] for words in _WORDS.values()}
+    decisive = (REGRESSIONS, better, {NO_VERDICT})
+    return next((place for place, verdicts in enumerate(decisive) if row["verdict"] in verdicts), UNREMARKABLE)
+
+
+def in_words(row: Row) -> dict[str, str]:
+    """`before`, `after` and `change` of a row as a person reads them, the change with its interval."""
+    if row["compared"] == STATUS:
+        return dict.fromkeys(("before", "after", "change"), "")
+    formatters: dict[str, Callable[..., Quantity]] = {TIME: milliseconds, MEMORY: memory}
+    shown = formatters.get(row["compared"], quantity)
+    change = share(row["change"], low=row["change_low"], high=row["change_high"])
+    sides = {
+        side: shown(row[side], low=row[f"{side}_low"], high=row[f"{side}_high"]).plain(interval=False)
+        for side in ("before", "after")
+    }
+    return {**sides, "change": signed(change)}
+
+
+def milliseconds(time_ms: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
+    """A time in ms, also where another unit suits it better: both sides have the same."""
+    return duration(time_ms / 1e3, low=low / 1e3, high=high / 1e3, unit="ms")
 
 
 def exit_status(rows: Sequence[Row]) -> int:

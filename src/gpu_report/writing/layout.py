@@ -14,6 +14,8 @@ LISTED_SOURCE: Final = "measure/training.py"
 _OPENING: Final = ("summary", "machine", "workloads")
 _CLOSING: Final = ("transfer", "efficiency", "trace", "energy", "recommendations")
 """Sections before and after those of the experiments."""
+_SIDES: Final = "before_after"
+"""The section on two sets of results."""
 _EXPERIMENTS_IN_APPENDIX: Final = ("complexity", "models", "linear_regression", "linear_regression_size")
 """Experiments of the default study that a reader can do without at first."""
 _APPENDIX: Final = ("machines", "networks", "convergence", "trace_details", "implementation")
@@ -42,11 +44,16 @@ class Layout:
         return ["gpu_report.tex", "numbers.tex", NUMBERS_CSV, *sections, *self.others]
 
 
-def report_layout(experiments: Sequence[str]) -> Layout:
-    """The report on a machine."""
+def report_layout(experiments: Sequence[str], *, has_sides: bool = False) -> Layout:
+    """The report on a machine; `has_sides` says whether it compares two sets of results, too."""
     return Layout(
         template="gpu_report",
-        body=(*_OPENING, *(name for name in experiments if name not in _EXPERIMENTS_IN_APPENDIX), *_CLOSING),
+        body=(
+            *_OPENING,
+            *([_SIDES] if has_sides else []),
+            *(name for name in experiments if name not in _EXPERIMENTS_IN_APPENDIX),
+            *_CLOSING,
+        ),
         appendix=(*_APPENDIX, *(name for name in experiments if name in _EXPERIMENTS_IN_APPENDIX), _LAST),
         others=("gpu_analysis_sections.tex", HEADLINE_FILE),
     )

@@ -12,9 +12,11 @@ from gpu_report.errors import ReportError
 from gpu_report.figures.labels import with_labels_across_machines
 from gpu_report.findings.discussion import rank_effects
 from gpu_report.findings.finding import Finding
-from gpu_report.glossary import machine_words
+from gpu_report.glossary import Row, machine_words
+from gpu_report.printing.number_format import share
 from gpu_report.printing.terminal import clean
 from gpu_report.study.study import Experiment
+from gpu_report.tables.before_after import TIME_TOLERANCE
 from gpu_report.tables.bundle import rows_of
 from gpu_report.writing import rows, words
 from gpu_report.writing.answers import answer_word, answered, discussed
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from gpu_report.figures.declaration import FigureSpec
 
+BEFORE_AFTER_CSV: Final = "results/before_after/before_after.csv"
 DEFAULT_SECTION: Final = f"default_section{TEMPLATE_SUFFIX}"
 """Of an experiment that has no template of its own."""
 SEARCH_SECTION: Final = f"search_section{TEMPLATE_SUFFIX}"
@@ -50,6 +53,8 @@ def render_report(
     comparison_findings: Sequence[Finding],
     comparison_figures: "Sequence[FigureSpec]",
     study_figures: "Sequence[FigureSpec]" = (),
+    before_after: Sequence[Row] = (),
+    before_after_findings: Sequence[Finding] = (),
     templates: Path,
     source: SourceFile,
 ) -> dict[str, str]:
@@ -65,6 +70,8 @@ def render_report(
         comparison_findings: What follows from it.
         comparison_figures: The figures drawn from it, each as `figures/machines/<name>.pdf` in the report's folder.
         study_figures: The figures of networks, each as `figures/study/<name>.pdf`.
+        before_after: The table BEFORE_AFTER, for a layout with that section.
+        before_after_findings: What follows from it.
         templates: The folder that has the templates.
         source: The file of the training loop, which the implementation section lists.
 
@@ -95,6 +102,10 @@ def render_report(
         "comparison_csv": COMPARISON_CSV,
         "comparison_pictures": compared,
         "comparison_findings": comparison_findings,
+        "before_after": before_after,
+        "before_after_csv": BEFORE_AFTER_CSV,
+        "before_after_findings": before_after_findings,
+        "time_tolerance": share(TIME_TOLERANCE).plain(),
         "short_kernel": SHORT_KERNEL.plain(),
         "source_file": source.name,
         "listed": partial(excerpt, source),

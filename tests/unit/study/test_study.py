@@ -241,6 +241,8 @@ BAD = {
     "prices.per_kwh: 0 is not allowed; use more than 0": lambda config: config["prices"].update(per_kwh=0),
     "prices.currency: 'euro' is not allowed": lambda config: config["prices"].update(currency="euro"),
     r"machines\[0\]: 'My Machine' is not allowed": lambda config: config.update(machines=["My Machine"]),
+    "before_after.after: missing": lambda config: config.update(before_after={"before": "a.tar.xz"}),
+    "before_after.before: 3 is not allowed": lambda config: config.update(before_after={"before": 3, "after": "b"}),
     "experiments.variants: the name is taken": lambda config: config["experiments"].update(
         variants=config["experiments"].pop("device")
     ),
