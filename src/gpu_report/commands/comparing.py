@@ -115,7 +115,7 @@ def _planned(here: ShownMachine, *, like: Mapping[str, Record]) -> dict[str, Rec
             }
         )
         for slug, measurement in asked.items()
-        if slug not in stored or differences(stored[slug], measurement)
+        if slug not in stored or differences(stored[slug].measurement, measurement.as_dict())
     }
     if not {**stored, **measured}:
         raise ConfigError(f"{KEY}: the study measures no configuration of the other side, such as {next(iter(like))}")

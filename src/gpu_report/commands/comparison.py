@@ -15,7 +15,7 @@ from rich.text import Text
 
 from gpu_report.commands.trace_summary import fitted, text_table
 from gpu_report.glossary import Row
-from gpu_report.printing.number_format import counted, share, signed
+from gpu_report.printing.number_format import change, counted, share, signed
 from gpu_report.tables.before_after import (
     NO_CHANGE,
     NO_VERDICT,
@@ -97,7 +97,7 @@ class Comparison:
         times = [row for row in self.rows if row["compared"] == TIME and not math.isnan(row["change"])]
         if len(times) < 2:
             return ""
-        return f"geometric mean of {len(times)}: {signed(share(mean_time_ratio(self.rows) - 1))}"
+        return f"geometric mean of {len(times)}: {change(mean_time_ratio(self.rows)).plain()}"
 
     @property
     def resolution(self) -> str:
@@ -210,17 +210,16 @@ def _where(comparison: Comparison) -> Iterator[tuple[str, str, list[list[str]]]]
     for name, rows in comparison.changes.items():
         cells = []
         for level, most in _SHOWN.items():
-            of_level = [row for row in rows if row["level"] == level and row["change_ms"] is not None]
-            changed = [row for row in of_level if row["change_ms"]]
+            grown = [row for row in rows if row["level"] == level and (row["change_ms"] or 0.0) > 0]
             cells += [
                 [
                     f"{_LEVELS[level]} {row['name']}",
                     row["device"],
                     *(milliseconds(row[side]).plain() for side in ("a_ms", "b_ms")),
-                    signed(milliseconds(row["change_ms"])),
+                    signed(milliseconds(row["change_ms"])).plain(),
                     *(f"{row[side]:.4g}" for side in ("a_calls", "b_calls")),
                 ]
-                for row in changed[:most]
+                for row in grown[:most]
             ]
         if cells:
             yield name, "per step, from one profiled run of each side", cells

@@ -178,10 +178,10 @@ def share(fraction: float, *, low: float = math.nan, high: float = math.nan) -> 
     return percent(100 * fraction, low=100 * low, high=100 * high)
 
 
-def signed(found: Quantity, *, interval: bool = True) -> str:
+def signed(found: Quantity) -> Quantity:
     """A change, which has a sign in either direction."""
-    text = found.plain(interval=interval)
-    return text if not found.is_measured or found.value.startswith("-") or found.value == "0" else f"+{text}"
+    is_more = found.is_measured and float(_bare(found.value)) > 0
+    return replace(found, value=f"+{found.value}") if is_more else found
 
 
 def scaled(
@@ -221,9 +221,7 @@ def ratio(value: float, *, low: float = math.nan, high: float = math.nan) -> Qua
 
 def change(ratio: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
     """A ratio as a change in per cent with its sign: `+4.1 %` of 1.041."""
-    bounds = {"low": 100 * (low - 1), "high": 100 * (high - 1)}
-    found = percent(100 * (ratio - 1), **bounds)
-    return replace(found, value=f"+{found.value}") if ratio > 1 else found
+    return signed(share(ratio - 1, low=low - 1, high=high - 1))
 
 
 def throughput(per_s: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:

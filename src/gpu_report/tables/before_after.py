@@ -185,7 +185,7 @@ def in_words(row: Row) -> dict[str, str]:
         side: shown(row[side], low=row[f"{side}_low"], high=row[f"{side}_high"]).plain(interval=False)
         for side in ("before", "after")
     }
-    return {**sides, "change": signed(change)}
+    return {**sides, "change": signed(change).plain()}
 
 
 def milliseconds(time_ms: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
