@@ -27,7 +27,7 @@ X = torch.randn(8, 64)
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record, "MOST_SLOWED", 100.0)
-    monkeypatch.setattr(run, "_BLOCK_S", 0.01)
+    monkeypatch.setattr(run, "_BLOCK_S", 0.004)
 
 
 class Slow(Dataset[Tensor]):
@@ -40,13 +40,14 @@ class Slow(Dataset[Tensor]):
 
 
 class Loop:
-    """A training as a user writes it."""
+    """A training as a user writes it, whose steps take so long anywhere that 400 of them are enough to be timed."""
 
     def __init__(self) -> None:
         self.model = nn.Linear(64, 1)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
 
     def once(self, batch: Tensor = X) -> None:
+        time.sleep(0.0005)
         self.model(batch).square().mean().backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
