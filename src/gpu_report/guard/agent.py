@@ -48,7 +48,7 @@ def main() -> None:
         while line := tasks.get():
             answers.write(msgspec.json.encode(_answer(line)) + b"\n")
             answers.flush()
-    except BaseException:
+    except BaseException:  # noqa: BLE001 -- whatever it is, this process has to end
         traceback.print_exc()
         os._exit(1)  # as the thread still reads, Python could not end by itself
 
