@@ -109,12 +109,13 @@ def _of_study(task: Task) -> Answer:
     measurement = study.measurement(task.configuration)
     if not measurement.workload.class_path.startswith(OUR_WORKLOADS):
         _require_from_folder(task, measurement.workload.class_path)
+    variant = replace(measurement.variant, seed=measurement.variant.seed + task.index)
     protocol = replace(measurement.protocol, repetitions=_PROFILED)
     with tempfile.TemporaryDirectory(prefix="gpu-report-guard-") as temporary:
         run = Run(
-            measurement=replace(measurement, protocol=protocol),
+            measurement=replace(measurement, variant=variant, protocol=protocol),
             machine=machine.id,
-            index=_PROFILED if task.trace_folder else task.index,
+            index=_PROFILED if task.trace_folder else 0,  # each is a first run: it describes itself, its cache is empty
             threads=training_threads(measurement.variant.device_type, sharing=measurement.variant.devices),
             trace_folder=Path(task.trace_folder or temporary),
             cache_folder=Path(temporary),
