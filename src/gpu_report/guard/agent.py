@@ -66,7 +66,7 @@ def _answer(line: bytes) -> Answer:
         if task.version != VERSION:
             raise ProfileError(f"this side's gpu-report measures by version {VERSION}, asked is {task.version}")
         return _of_study(task) if task.configfile else _of_function(task)
-    except msgspec.ValidationError as error:
+    except msgspec.DecodeError as error:
         return Answer(status="failed", reason=f"this side has another version of gpu-report: {error}")
     except GpuReportError as error:
         return Answer(status="failed", reason=str(error))

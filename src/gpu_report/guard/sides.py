@@ -51,7 +51,10 @@ class FunctionSide:
             self._agent.stdin.flush()
             line = self._agent.stdout.readline()
         if line:
-            return msgspec.json.decode(line, type=Answer)
+            try:
+                return msgspec.json.decode(line, type=Answer)
+            except msgspec.DecodeError as error:
+                return Answer(status="failed", reason=f"this side has another version of gpu-report: {error}")
         status = self._agent.wait()
         return Answer(
             status="failed", reason=f"{self.version.python} ended with status {status}: {_last_line(self._log)}"
