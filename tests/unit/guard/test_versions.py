@@ -66,8 +66,8 @@ def test_a_commit_is_checked_out_beside_the_folder_and_gone_afterwards(repositor
     assert git("branch", "--show-current") == "main\n"
 
 
-def test_an_error_of_the_guard_removes_the_checkout_as_well(repository: Path) -> None:
-    assert repository
+@pytest.mark.usefixtures("repository")
+def test_an_error_of_the_guard_removes_the_checkout_as_well() -> None:
     with pytest.raises(LookupError), checked_out("v1") as (folder, _):
         raise LookupError
 
@@ -85,8 +85,8 @@ def test_a_folder_inside_the_repository_stays_the_same_folder_in_the_version(
         assert (folder / "model.py").read_text() == "STEP = 2\n"
 
 
-def test_two_versions_are_checked_out_at_the_same_time(repository: Path) -> None:
-    assert repository
+@pytest.mark.usefixtures("repository")
+def test_two_versions_are_checked_out_at_the_same_time() -> None:
     with checked_out("v1") as (before, _), checked_out("HEAD") as (after, _):
         assert [(folder / "model.py").read_text() for folder in (before, after)] == ["STEP = 1\n", "STEP = 2\n"]
 
@@ -138,10 +138,10 @@ def check_out(reference: str, *links: str) -> None:
         raise AssertionError
 
 
+@pytest.mark.usefixtures("repository")
 @pytest.mark.parametrize("reference", ["no-such-branch", "", "-q", "--all", "HEAD:model.py", "v1..HEAD", "f" * 40])
-def test_what_git_knows_as_no_commit_is_refused_in_one_line(repository: Path, reference: str) -> None:
+def test_what_git_knows_as_no_commit_is_refused_in_one_line(reference: str) -> None:
     assert reference in refused(lambda: check_out(reference))
-    assert repository.exists()
     assert len(worktrees()) == 1
 
 
@@ -165,10 +165,10 @@ def test_a_folder_that_the_version_lacks_is_named(repository: Path, monkeypatch:
     assert len(worktrees()) == 1
 
 
+@pytest.mark.usefixtures("repository")
 @pytest.mark.parametrize("link", ["data", "model.py"])
-def test_a_link_to_what_is_missing_or_in_the_version_itself_is_refused(repository: Path, link: str) -> None:
+def test_a_link_to_what_is_missing_or_in_the_version_itself_is_refused(link: str) -> None:
     assert link in refused(lambda: check_out("v1", link))
-    assert repository.exists()
     assert len(worktrees()) == 1
 
 
