@@ -8,6 +8,7 @@ from gpu_report.bundles.results import records_in, results_at
 from gpu_report.commands.comparison import Comparison, as_json, as_markdown, show
 from gpu_report.errors import ConfigError, TableError
 from gpu_report.glossary import Row
+from gpu_report.printing.number_format import counted
 from gpu_report.printing.terminal import new_console
 from gpu_report.records.record import Record
 from gpu_report.storage.files import write_text_atomically
@@ -28,9 +29,11 @@ def compare(arguments: Namespace) -> int:
     """Compare two bundles, or folders of results, and return the exit status of `Comparison`.
 
     Raises:
-        ConfigError: they are not of the same machine, protocol and configurations, and `--across` is not given.
+        ConfigError: they are not of the same machine, protocol and configurations, and `--across` is not given; or the
+            tolerance is no share.
         BundleError: one of them cannot be read.
     """
+    tolerance = tolerance_of(arguments)
     with results_at(arguments.before) as before_folder, results_at(arguments.after) as after_folder:
         before, after = records_in(before_folder), records_in(after_folder)
         differing = mismatches(before, after)
@@ -40,7 +43,7 @@ def compare(arguments: Namespace) -> int:
         rows = tabulate_before_after(
             {name: (side_of(before[name]), side_of(after[name])) for name in common},
             in_turns=False,
-            tolerance=arguments.tolerance / 100,
+            tolerance=tolerance,
         )
         comparison = Comparison(
             before=_in_words(arguments.before, before),
@@ -62,6 +65,17 @@ def compare(arguments: Namespace) -> int:
     return comparison.status
 
 
+def tolerance_of(arguments: Namespace) -> float:
+    """That of times, as a share.
+
+    Raises:
+        ConfigError: it is none between 0 and 1.
+    """
+    if not 0 < arguments.tolerance < 100:
+        raise ConfigError(f"--tolerance: it is {arguments.tolerance:g}; expected percent, for instance 3")
+    return float(arguments.tolerance) / 100
+
+
 def write_comparison(comparison: Comparison, arguments: Namespace) -> None:
     """Print it, and write the files that are asked for."""
     show(comparison, new_console(unwrapped_when_piped=True))
@@ -73,7 +87,7 @@ def write_comparison(comparison: Comparison, arguments: Namespace) -> None:
 def _in_words(path: Path, records: Mapping[str, Record]) -> str:
     dates = sorted({record.provenance.measured_at[:10] for record in records.values()})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    return f"{path}, measured {when}, {len(records)} configurations"
+    return f"{path}, measured {when}, {counted(len(records), 'configuration')}"
 
 
 def _changes(rows: Sequence[Row], before: Path, after: Path) -> dict[str, list[Row]]:

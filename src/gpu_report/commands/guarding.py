@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from gpu_report.commands.comparing import write_comparison
+from gpu_report.commands.comparing import tolerance_of, write_comparison
 from gpu_report.commands.comparison import Comparison
 from gpu_report.errors import ConfigError
 from gpu_report.glossary import Row
@@ -39,6 +39,7 @@ def guard(arguments: Namespace) -> int:
         MachineError: PyTorch is not installed.
     """
     require_pytorch()
+    tolerance = tolerance_of(arguments)
     _check(arguments)
     with ExitStack() as stack:
         sides: list[Side] = []
@@ -55,7 +56,7 @@ def guard(arguments: Namespace) -> int:
             return sides[side].measure(Task(**task))
 
         stack.enter_context(machine_to_itself())
-        guarded = Guarded(names, measure, tolerance=arguments.tolerance / 100, on_pair=_say_pair)
+        guarded = Guarded(names, measure, tolerance=tolerance, on_pair=_say_pair)
         rows = guarded.run()
         comparison = Comparison(
             before=sides[0].version.words,
@@ -84,8 +85,6 @@ def _check(arguments: Namespace) -> None:
             raise ConfigError(f"--{option}: it belongs to a function; name one as module:function")
     if functions and arguments.batch is None:
         raise ConfigError(f"--batch: {functions[0]} needs a function that makes a batch, for instance train:make_batch")
-    if not 0 < arguments.tolerance < 100:
-        raise ConfigError(f"--tolerance: it is {arguments.tolerance:g}; expected percent, for instance 3")
 
 
 def _version(arguments: Namespace, name: str, folder: Path, words: str) -> Version:
