@@ -52,7 +52,7 @@ def checked_out(reference: str, *, links: Sequence[str] = ()) -> Iterator[tuple[
         links: Files or folders that git ignores, such as data, to which the version gets a link.
 
     Raises:
-        ConfigError: this is no repository of git, it has no such version, or that lacks this folder.
+        ConfigError: git has no repository for this folder, or no such version, or the version lacks this folder.
     """
     here = Path.cwd()
     if reference == WORKTREE:
