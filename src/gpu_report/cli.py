@@ -21,8 +21,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status, 0 unless the command has others; one run by hand may also raise KeyboardInterrupt.
     """
-    parsed = _parser().parse_args(arguments)
+    parser = _parser()
+    parsed, unknown = parser.parse_known_args(arguments)
     command = COMMANDS[parsed.command]
+    if unknown:
+        parser.error_status = command.error_status
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         module, function = command.target.split(":")
         return int(getattr(import_module(f"gpu_report.commands.{module}"), function)(parsed) or 0)
@@ -46,7 +50,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(self.error_status, f"{self.prog}: error: {message}\n")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> _Parser:
     parser = _Parser(
         prog="gpu-report",
         description="Measure PyTorch training and report it. Snakemake calls the commands from write-image-files on.",

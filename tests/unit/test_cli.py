@@ -45,3 +45,11 @@ def test_any_other_error_of_the_system_keeps_its_traceback(monkeypatch: pytest.M
 
     with pytest.raises(FileNotFoundError):
         main(["columns"])
+
+
+@pytest.mark.parametrize(("command", "status"), [(["columns"], 2), (["compare", "a", "b"], 3), (["guard", "unet"], 3)])
+def test_an_unknown_option_has_the_status_that_the_command_has_for_errors(command: list[str], status: int) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--no-such-option"])
+
+    assert ended.value.code == status

@@ -30,7 +30,9 @@ def test_the_table_in_the_report_is_what_the_recorded_processes_show(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # SciPy's quantiles are the same ones at a hundredth of the time; test_statistics.py compares the two.
-    monkeypatch.setattr(statistics, "students_t", lambda freedom: float(stdtrit(freedom, 0.975)))
+    monkeypatch.setattr(
+        statistics, "students_t", lambda freedom, confidence=0.95: float(stdtrit(freedom, (1 + confidence) / 2))
+    )
     monkeypatch.setattr(statistics, "students_p", lambda t, freedom: 2 * float(stdtr(freedom, -abs(t))))
     row, shown = in_report(name), show(recorded(name), draws=2000).as_row()
 

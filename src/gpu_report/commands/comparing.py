@@ -38,16 +38,18 @@ def compare(arguments: Namespace) -> int:
     """Compare two bundles, or folders of results, and return the exit status of `Comparison`.
 
     Raises:
-        ConfigError: they are not of the same machine, protocol and configurations, and `--across` is not given.
+        ConfigError: they are not of the same machine, protocol and configurations, and `--across` is not given; or the
+            tolerance is no share.
         BundleError: one of them cannot be read.
     """
+    tolerance = tolerance_of(arguments)
     sides = Sides(before=arguments.before, after=arguments.after)
     with results_at(sides.before) as before_folder, results_at(sides.after) as after_folder:
         before, after = records_in(before_folder), records_in(after_folder)
         differing = mismatches(before, after)
         if differing and not arguments.across:
             raise ConfigError(f"not the same: {'; '.join(differing)}; --across compares them all the same")
-        found = _compared(sides, before, after, tolerance=arguments.tolerance / 100)
+        found = _compared(sides, before, after, tolerance=tolerance)
         comparison = replace(
             found,
             notes=[*(f"compared across: {text}" for text in differing), *found.notes],
@@ -158,6 +160,17 @@ def _compared(
     )
 
 
+def tolerance_of(arguments: Namespace) -> float:
+    """That of times, as a share.
+
+    Raises:
+        ConfigError: it is none between 0 and 1.
+    """
+    if not 0 < arguments.tolerance < 100:
+        raise ConfigError(f"--tolerance: it is {arguments.tolerance:g}; expected percent, for instance 3")
+    return float(arguments.tolerance) / 100
+
+
 def write_comparison(comparison: Comparison, arguments: Namespace) -> None:
     """Print it, and write the files that are asked for."""
     show(comparison, new_console(unwrapped_when_piped=True))
@@ -169,7 +182,7 @@ def write_comparison(comparison: Comparison, arguments: Namespace) -> None:
 def _in_words(path: Path, records: Mapping[str, Record]) -> str:
     dates = sorted({record.provenance.measured_at[:10] for record in records.values()})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    return f"{path}, measured {when}, {len(records)} configurations"
+    return f"{path}, measured {when}, {counted(len(records), 'configuration')}"
 
 
 def _changes(rows: Sequence[Row], before: Path, after: Path) -> dict[str, list[Row]]:

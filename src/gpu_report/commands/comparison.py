@@ -32,6 +32,7 @@ from gpu_report.traces.analysis import CATEGORY, KERNEL, OPERATION, STEP
 SCHEMA_VERSION: Final = 1
 MOST_CHARACTERS: Final = 65_000
 """A comment on a pull request holds 65,536."""
+_NAMED_IN_HEADLINE: Final = 5
 _SHOWN: Final = {STEP: 1, CATEGORY: 5, OPERATION: 5, KERNEL: 5}
 _LEVELS: Final = {STEP: "step", CATEGORY: "category", OPERATION: "operation", KERNEL: "kernel"}
 _ESCAPED: Final = str.maketrans(
@@ -68,10 +69,10 @@ class Comparison:
         """The verdict on all rows in a line."""
         worse = _names(self.rows, REGRESSIONS, say="verdict")
         if worse:
-            return f"regression in {counted(len(worse), 'configuration')}: {', '.join(worse)}"
+            return f"regression in {counted(len(worse), 'configuration')}: {_the_first(worse)}"
         unclear = _names(self.rows, {NO_VERDICT}, say="compared")
         if unclear or not self.rows:
-            return f"no verdict on {', '.join(unclear) or 'anything: nothing was compared'}"
+            return f"no verdict on {_the_first(unclear) or 'anything: nothing was compared'}"
         return "no regression"
 
     def sections(self) -> Iterator[tuple[str, list[list[str]], list[str]]]:
@@ -153,7 +154,7 @@ def show(comparison: Comparison, console: Console) -> None:
 def as_markdown(comparison: Comparison) -> str:
     """For a comment on a pull request, cut at a line where it would be too long for one."""
     lines = [
-        f"### {comparison.headline}",
+        f"### {_plain(comparison.headline)}",
         "",
         f"before: {_plain(comparison.before)}  ",
         f"after: {_plain(comparison.after)}  ",
@@ -203,6 +204,12 @@ def _names(rows: Sequence[Row], verdicts: Collection[str], *, say: str) -> list[
         if row["verdict"] in verdicts:
             found.setdefault(row["configuration"], []).append(row[say])
     return [f"{name} ({', '.join(words)})" for name, words in found.items()]
+
+
+def _the_first(names: Sequence[str]) -> str:
+    """In a line; the tables have them all."""
+    further = len(names) - _NAMED_IN_HEADLINE
+    return ", ".join(names[:_NAMED_IN_HEADLINE]) + (f" and {further} more" if further > 0 else "")
 
 
 def _where(comparison: Comparison) -> Iterator[tuple[str, str, list[list[str]]]]:

@@ -1,6 +1,8 @@
 """The command that measures two versions of a training in turns and says whether it got slower: `gpu-report guard`."""
 
+import math
 import shlex
+import shutil
 import sys
 import tempfile
 from argparse import Namespace
@@ -9,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from gpu_report.commands.comparing import write_comparison
+from gpu_report.commands.comparing import tolerance_of, write_comparison
 from gpu_report.commands.comparison import Comparison
 from gpu_report.errors import ConfigError
 from gpu_report.glossary import Row
@@ -39,6 +41,7 @@ def guard(arguments: Namespace) -> int:
         MachineError: PyTorch is not installed.
     """
     require_pytorch()
+    tolerance = tolerance_of(arguments)
     _check(arguments)
     with ExitStack() as stack:
         sides: list[Side] = []
@@ -55,7 +58,7 @@ def guard(arguments: Namespace) -> int:
             return sides[side].measure(Task(**task))
 
         stack.enter_context(machine_to_itself())
-        guarded = Guarded(names, measure, tolerance=arguments.tolerance / 100, on_pair=_say_pair)
+        guarded = Guarded(names, measure, tolerance=tolerance, on_pair=_say_pair)
         rows = guarded.run()
         comparison = Comparison(
             before=sides[0].version.words,
@@ -82,14 +85,20 @@ def _check(arguments: Namespace) -> None:
     for option in (*_OF_FUNCTION, *_SETTINGS):
         if getattr(arguments, option) is not None and not functions:
             raise ConfigError(f"--{option}: it belongs to a function; name one as module:function")
+    if arguments.seconds is not None and not 0 < arguments.seconds < math.inf:
+        raise ConfigError(f"--seconds: it is {arguments.seconds:g}; expected a positive number")
+    for name in _NAMES:
+        python = getattr(arguments, f"{name}_python")
+        if python and arguments.before_command:
+            raise ConfigError(f"--{name}-python: a command has its own Python; name it in --{name}-command")
+        if python and shutil.which(python) is None:
+            raise ConfigError(f"--{name}-python: {python} cannot be run; name the Python of an environment")
     if functions and arguments.batch is None:
         raise ConfigError(f"--batch: {functions[0]} needs a function that makes a batch, for instance train:make_batch")
-    if not 0 < arguments.tolerance < 100:
-        raise ConfigError(f"--tolerance: it is {arguments.tolerance:g}; expected percent, for instance 3")
 
 
 def _version(arguments: Namespace, name: str, folder: Path, words: str) -> Version:
-    python = getattr(arguments, f"{name}_python") or sys.executable
+    python = shutil.which(getattr(arguments, f"{name}_python") or "") or sys.executable
     command = getattr(arguments, f"{name}_command") or arguments.before_command or ""
     words += f", {python}" * (python != sys.executable) + f", {command}" * bool(command)
     return Version(name=name, folder=folder, words=words, python=str(Path(python).absolute()), command=command)

@@ -48,7 +48,7 @@ def main() -> None:
         while line := tasks.get():
             answers.write(msgspec.json.encode(_answer(line)) + b"\n")
             answers.flush()
-    except BaseException:
+    except BaseException:  # noqa: BLE001 -- whatever it is, this process has to end
         traceback.print_exc()
         os._exit(1)  # as the thread still reads, Python could not end by itself
 
@@ -66,7 +66,7 @@ def _answer(line: bytes) -> Answer:
         if task.version != VERSION:
             raise ProfileError(f"this side's gpu-report measures by version {VERSION}, asked is {task.version}")
         return _of_study(task) if task.configfile else _of_function(task)
-    except msgspec.ValidationError as error:
+    except msgspec.DecodeError as error:
         return Answer(status="failed", reason=f"this side has another version of gpu-report: {error}")
     except GpuReportError as error:
         return Answer(status="failed", reason=str(error))
@@ -109,12 +109,13 @@ def _of_study(task: Task) -> Answer:
     measurement = study.measurement(task.configuration)
     if not measurement.workload.class_path.startswith(OUR_WORKLOADS):
         _require_from_folder(task, measurement.workload.class_path)
+    variant = replace(measurement.variant, seed=measurement.variant.seed + task.index)
     protocol = replace(measurement.protocol, repetitions=_PROFILED)
     with tempfile.TemporaryDirectory(prefix="gpu-report-guard-") as temporary:
         run = Run(
-            measurement=replace(measurement, protocol=protocol),
+            measurement=replace(measurement, variant=variant, protocol=protocol),
             machine=machine.id,
-            index=_PROFILED if task.trace_folder else task.index,
+            index=_PROFILED if task.trace_folder else 0,  # each is a first run: it describes itself, its cache is empty
             threads=training_threads(measurement.variant.device_type, sharing=measurement.variant.devices),
             trace_folder=Path(task.trace_folder or temporary),
             cache_folder=Path(temporary),

@@ -137,8 +137,9 @@ def _by_index(answers: Sequence[Answer], field: str) -> dict[int, float]:
 
 
 def _confirmed(row: Row, again: Mapping[tuple[str, str], Row]) -> Row:
-    """The row with what the second measurement says of it; without one it stays as it is."""
-    second = again.get((row["configuration"], row["compared"]))
+    """The row with what the second measurement says of it; what was not measured again stays as it is."""
+    name, what = row["configuration"], row["compared"]
+    second = again.get((name, what)) or again.get((name, STATUS))  # that of a side which fails by now
     if row["verdict"] not in REGRESSIONS or second is None:
         return row
     seen = share(second["change"], low=second["change_low"], high=second["change_high"]).plain()

@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -22,7 +23,9 @@ from gpu_report.printing.terminal import clean
 from gpu_report.tables.marks import load_marks
 
 _AGENT: Final = ("-m", "gpu_report.guard.agent")
-_KIB_PER_MIB: Final = 1024
+_MIB: Final = 2**20
+_UNIT_BYTES: Final = 1 if sys.platform == "darwin" else 1024
+"""In which a system counts the peak of a process."""
 _MS_PER_S: Final = 1e3
 _FEWEST_BLOCKS: Final = 4
 
@@ -51,7 +54,10 @@ class FunctionSide:
             self._agent.stdin.flush()
             line = self._agent.stdout.readline()
         if line:
-            return msgspec.json.decode(line, type=Answer)
+            try:
+                return msgspec.json.decode(line, type=Answer)
+            except msgspec.DecodeError as error:
+                return Answer(status="failed", reason=f"this side has another version of gpu-report: {error}")
         status = self._agent.wait()
         return Answer(
             status="failed", reason=f"{self.version.python} ended with status {status}: {_last_line(self._log)}"
@@ -132,9 +138,11 @@ def _last_line(log: IO[bytes]) -> str:
 
 
 def _of_whole(took_ms: float, usage: resource.struct_rusage, *, doubts: tuple[str, ...]) -> Answer:
+    # On Linux a process begins with the peak of the one that started it, so that a smaller one is not known.
+    is_its_own = usage.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return Answer(
         step_time_ms=took_ms,
-        memory_mib=usage.ru_maxrss / _KIB_PER_MIB,
+        memory_mib=usage.ru_maxrss * _UNIT_BYTES / _MIB if is_its_own else None,
         memory_kind="resident set",
         doubts=doubts,
         whole_command=True,

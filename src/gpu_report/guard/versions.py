@@ -18,11 +18,12 @@ from typing import Final
 import psutil
 
 from gpu_report.errors import ConfigError
+from gpu_report.printing.number_format import counted
 
 WORKTREE: Final = "worktree"
 """The folder as it is, with what is not committed."""
 _PREFIX: Final = "gpu-report-guard-"
-_MADE_BY: Final = re.compile(rf"^worktree (?P<path>.*/{_PREFIX}(?P<pid>\d+)-[^/]*/[^/]+)$", re.MULTILINE)
+_MADE_BY: Final = re.compile(rf"^worktree (?P<path>.*/{_PREFIX}(?P<pid>\d+)-[^/\n]*/[^/\n]+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,7 @@ def checked_out(reference: str, *, links: Sequence[str] = ()) -> Iterator[tuple[
         links: Files or folders that git ignores, such as data, to which the version gets a link.
 
     Raises:
-        ConfigError: this is no repository of git, it has no such version, or that lacks this folder.
+        ConfigError: git has no repository for this folder, or no such version, or the version lacks this folder.
     """
     here = Path.cwd()
     if reference == WORKTREE:
@@ -83,7 +84,7 @@ def _worktree_in_words(here: Path) -> str:
         commit = _git("rev-parse", "--short", "HEAD", problem="")
     except ConfigError:
         return f"the folder {here}"
-    dirty = f" with {len(changed)} uncommitted files" if changed else ""
+    dirty = f" with {counted(len(changed), 'uncommitted file')}" if changed else ""
     return f"worktree at {commit}{dirty}"
 
 

@@ -66,7 +66,7 @@ BEFORE_AFTER: Final = Table(
         *summary("after", "as named", "The same after"),
         *summary("change", "1", "Share by which it is worse after; below 0 it is better"),
         number("p", "1", "Probability of so large a change where there is none, adjusted for its kind (Holm)."),
-        number("detectable", "1", "The smallest change that so many processes show in 4 of 5 comparisons."),
+        number("detectable", "1", "The smallest change that 4 of 5 such comparisons find."),
         text(
             "verdict",
             "slower, not slower, faster, no change, no verdict; of memory more memory, and so on.",
@@ -80,7 +80,7 @@ BEFORE_AFTER: Final = Table(
 class Side:
     """What one side measured of a configuration: a value per process by what it has in common with one of the other.
 
-    `doubts` are quality flags with which its times decide nothing. `better` is where the metric is better.
+    `doubts` are quality flags with which its times support no verdict. `better` is where the metric is better.
     """
 
     status: Status = "ok"
@@ -320,7 +320,7 @@ def _verdict(what: str, pair: tuple[Side, Side], change: Change, p: float) -> tu
         return NO_VERDICT, (f"{amount.count} processes give no interval" if amount.count else "not measured")
     is_significant = p < 1 - confidence
     if amount.low > tolerance:
-        return (worse, "") if is_significant else (NO_VERDICT, "not significant among so many configurations (Holm)")
+        return (worse, "") if is_significant else (NO_VERDICT, "not significant among all configurations (Holm)")
     if amount.high > tolerance:
         return NO_VERDICT, f"the interval includes the tolerance of {share(tolerance).plain()}"
     if amount.low >= -tolerance:

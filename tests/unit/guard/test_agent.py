@@ -1,0 +1,194 @@
+"""The process of a side answers each task, whatever happens to the training, and ends with its input."""
+
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+import pytest
+
+from gpu_report.guard.messages import VERSION, Answer, Task
+from gpu_report.guard.versions import Version
+from tests.unit.guard.sides import MODEL, VARIANT, agent_of, ask, make_side, make_task
+
+
+@pytest.fixture(scope="module")
+def version(tmp_path_factory: pytest.TempPathFactory) -> Version:
+    return make_side(tmp_path_factory.mktemp("side"))
+
+
+@pytest.fixture(scope="module")
+def agent(version: Version) -> Iterator["subprocess.Popen[bytes]"]:
+    with agent_of(version) as found:
+        yield found
+
+
+def of_study(version: Version, configuration: str = VARIANT, *, trace_folder: str = "") -> Task:
+    return Task(
+        configuration=configuration,
+        configfile="tiny.yaml",
+        folder=str(version.folder),
+        index=1,
+        trace_folder=trace_folder,
+    )
+
+
+def test_a_training_of_a_function_answers_with_numbers(agent: "subprocess.Popen[bytes]", version: Version) -> None:
+    answer = ask(agent, make_task(version))
+
+    assert (answer.status, answer.reason, answer.memory_kind) == ("ok", "", "resident set")
+    assert answer.step_time_ms is not None
+    assert answer.memory_mib is not None
+    assert answer.step_time_ms > 0 < answer.memory_mib
+    assert answer.quality is None
+    assert {"torch", "device", "cpu_model"} <= answer.environment.keys()
+
+
+def test_pairs_begin_alike_and_the_metric_is_that_of_the_trained_model(
+    agent: "subprocess.Popen[bytes]", version: Version
+) -> None:
+    found = [
+        ask(agent, make_task(version, index=index, metric=f"{MODEL}:weight", loss_steps=2)).quality
+        for index in (1, 1, 2)
+    ]
+
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_metric_that_is_no_number_is_said_of_an_answer_with_times(
+    agent: "subprocess.Popen[bytes]", version: Version
+) -> None:
+    answer = ask(agent, make_task(version, metric=f"{MODEL}:no_number", loss_steps=2))
+
+    assert (answer.status, answer.diverged) == ("ok", True)
+    assert answer.step_time_ms
+
+
+def test_a_profiled_run_leaves_its_trace(agent: "subprocess.Popen[bytes]", version: Version, tmp_path: Path) -> None:
+    answer = ask(agent, make_task(version, trace_folder=str(tmp_path), seconds=2))
+
+    assert answer.status == "ok"
+    assert len([*tmp_path.glob("*.pt.trace.json.gz")]) == 1
+
+
+def test_a_configuration_of_a_study_answers_with_numbers_and_metric(
+    agent: "subprocess.Popen[bytes]", version: Version
+) -> None:
+    answer = ask(agent, of_study(version))
+
+    assert (answer.status, answer.reason) == ("ok", "")
+    assert answer.step_time_ms is not None
+    assert answer.step_time_ms > 0
+    assert answer.quality is not None
+    assert 0 <= answer.quality <= 1
+    assert (answer.quality_name, answer.better) == ("accuracy", "higher")
+
+
+def test_a_profiled_run_of_a_study_leaves_its_trace(
+    agent: "subprocess.Popen[bytes]", version: Version, tmp_path: Path
+) -> None:
+    assert ask(agent, of_study(version, trace_folder=str(tmp_path))).status == "ok"
+    assert len([*tmp_path.glob("*.pt.trace.json.gz")]) == 1
+
+
+@pytest.mark.parametrize(
+    ("training", "named"),
+    [
+        ({"build": "no_such_module:build"}, "no_such_module"),
+        ({"build": f"{MODEL}:no_such_function"}, "no_such_function"),
+        ({"make_batch": "no_such_module:make_batch"}, "no_such_module"),
+        ({"build": f"{MODEL}:build_with_two_lines"}, "the first line"),
+        ({"loss": f"{MODEL}:loss_without_a_number"}, "nan"),
+        ({"device": "no-such-device"}, "no-such-device"),
+        ({"precision": "fp7"}, "fp7"),
+    ],
+)
+def test_what_cannot_be_trained_is_an_answer_with_the_reason_in_a_line(
+    agent: "subprocess.Popen[bytes]", version: Version, training: dict[str, Any], named: str
+) -> None:
+    answer = ask(agent, make_task(version, **training))
+
+    assert answer.status == "failed"
+    assert named in answer.reason
+    assert len(answer.reason.splitlines()) == 1
+    assert answer.step_time_ms is None
+
+
+@pytest.mark.parametrize(
+    ("configuration", "configfile"),
+    [("tiny-cpu-b8-w0-fp32-e99", "tiny.yaml"), ("no-such-name", "tiny.yaml"), (VARIANT, "absent.yaml")],
+)
+def test_what_the_study_does_not_have_is_an_answer_with_the_reason_in_a_line(
+    agent: "subprocess.Popen[bytes]", version: Version, configuration: str, configfile: str
+) -> None:
+    answer = ask(agent, msgspec.structs.replace(of_study(version, configuration), configfile=configfile))
+
+    assert answer.status == "failed"
+    assert (configuration if configfile == "tiny.yaml" else configfile) in answer.reason
+    assert len(answer.reason.splitlines()) == 1
+
+
+def test_code_that_is_imported_from_elsewhere_is_refused(
+    agent: "subprocess.Popen[bytes]", version: Version, tmp_path: Path
+) -> None:
+    elsewhere = replace(version, folder=tmp_path)
+
+    for task in (make_task(elsewhere), of_study(elsewhere)):
+        answer = ask(agent, task)
+
+        assert answer.status == "failed"
+        assert str(version.folder) in answer.reason
+
+
+def test_another_version_of_the_messages_is_refused(agent: "subprocess.Popen[bytes]", version: Version) -> None:
+    task = make_task(version)
+    tasks = [
+        msgspec.json.encode(msgspec.structs.replace(task, version=VERSION + 1)),
+        b'{"configuration": 1}',
+        b"no JSON",
+        b'{"configuration": "a", "index": "first"}',
+    ]
+
+    answers = [ask(agent, each) for each in tasks]
+
+    assert [answer.status for answer in answers] == ["failed"] * len(tasks)
+    assert ask(agent, task).status == "ok"
+
+
+def wait_for(condition: "psutil.Process | Path") -> None:
+    deadline = time.monotonic() + 60
+    while condition.is_running() if isinstance(condition, psutil.Process) else not condition.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_closed_input_ends_the_process_and_its_training(tmp_path: Path) -> None:
+    version = make_side(tmp_path / "side")
+    with agent_of(version) as agent:
+        assert agent.stdin
+        agent.stdin.write(msgspec.json.encode(make_task(version, build=f"{MODEL}:build_for_long")) + b"\n")
+        agent.stdin.flush()
+        wait_for(version.folder / "process")
+        below = psutil.Process(agent.pid).children(recursive=True)
+        training = int((version.folder / "process").read_text())
+
+        agent.stdin.close()
+        status = agent.wait(60)
+        for each in below:
+            wait_for(each)
+
+    assert status == 0
+    assert training in {each.pid for each in below}
+
+
+def test_an_answer_survives_the_line_it_is_sent_in() -> None:
+    answer = Answer(step_time_ms=1.5, doubts=("unsettled",), environment={"torch": "2.15.0", "cores": 2, "none": None})
+
+    line = msgspec.json.encode(answer)
+
+    assert b"\n" not in line
+    assert msgspec.json.decode(line, type=Answer) == answer

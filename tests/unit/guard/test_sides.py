@@ -1,0 +1,169 @@
+"""A side of functions talks to a process of its own; a side of commands starts each command and reads its steps."""
+
+import os
+import resource
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gpu_report.guard.messages import Answer, Task
+from gpu_report.guard.sides import CommandSide, function_side
+from gpu_report.guard.versions import Version
+from tests.unit.guard.sides import make_side, make_task
+
+TASK = Task(configuration="train.py", index=0)
+STEPS = """
+import time, gpu_report
+for _ in range({steps}):
+    with gpu_report.step():
+        time.sleep(0.005)
+time.sleep(0.3)
+"""
+
+
+@pytest.fixture
+def version(tmp_path: Path) -> Version:
+    return make_side(tmp_path / "side")
+
+
+def run(version: Version, script: str, *, task: Task = TASK) -> Answer:
+    (version.folder / "train.py").write_text(script)
+    return CommandSide(replace(version, command=f"'{sys.executable}' train.py")).measure(task)
+
+
+def test_a_side_of_functions_measures_and_its_process_has_ended_afterwards(version: Version) -> None:
+    with function_side(version) as side:
+        (agent,) = psutil.Process().children()
+        answer = side.measure(make_task(version))
+
+    assert answer.status == "ok"
+    assert not agent.is_running()
+
+
+@pytest.fixture
+def broken(version: Version) -> Version:
+    """In whose folder Python finds another gpu_report, as where an environment has an older one."""
+    package = version.folder / "gpu_report"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    return version
+
+
+def test_a_side_without_this_gpu_report_fails_each_time_with_its_last_line(broken: Version) -> None:
+    with function_side(broken) as side:
+        answers = [side.measure(make_task(broken)) for _ in range(2)]
+
+    for answer in answers:
+        assert answer.status == "failed"
+        assert "gpu_report.guard" in answer.reason
+        assert len(answer.reason.splitlines()) == 1
+
+
+def test_a_side_that_does_not_speak_the_language_fails_in_one_line(version: Version) -> None:
+    package = version.folder / "gpu_report" / "guard"
+    package.mkdir(parents=True)
+    for folder in (package.parent, package):
+        (folder / "__init__.py").write_text("")
+    (package / "agent.py").write_text("input()\nprint('hello', flush=True)\ninput()\n")
+
+    with function_side(version) as side:
+        answer = side.measure(make_task(version))
+
+    assert answer.status == "failed"
+    assert len(answer.reason.splitlines()) == 1
+
+
+def test_a_command_with_marked_steps_gives_the_time_of_a_step(version: Version) -> None:
+    answer = run(version, STEPS.format(steps=400))
+
+    assert (answer.status, answer.whole_command) == ("ok", False)
+    assert answer.step_time_ms is not None
+    assert 5 <= answer.step_time_ms < 300
+    assert answer.memory_mib is not None
+    assert answer.environment.keys() == {"torch"}
+
+
+def test_a_profiled_run_of_a_command_leaves_its_trace(version: Version, tmp_path: Path) -> None:
+    task = Task(configuration="train.py", index=0, trace_folder=str(tmp_path))
+
+    assert run(version, STEPS.format(steps=600), task=task).status == "ok"
+    assert len([*tmp_path.glob("*.pt.trace.json.gz")]) == 1
+
+
+def test_a_command_without_marked_steps_gives_its_whole_time(version: Version) -> None:
+    answer = run(version, "import time; time.sleep(0.3)")
+
+    assert (answer.status, answer.whole_command) == ("ok", True)
+    assert answer.step_time_ms is not None
+    assert answer.step_time_ms >= 300
+
+
+def test_the_memory_of_a_whole_command_is_its_own_or_not_measured(version: Version) -> None:
+    own_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+    small, large = (run(version, f"kept = b'1' * ({mib} << 20)") for mib in (1, own_mib + 50))
+
+    assert small.memory_mib is None
+    assert large.memory_mib is not None
+    assert own_mib + 50 < large.memory_mib < own_mib + 150
+    assert large.memory_kind == "resident set"
+
+
+def test_a_command_with_too_few_steps_fails_and_says_so(version: Version) -> None:
+    answer = run(version, STEPS.format(steps=3))
+
+    assert answer.status == "failed"
+    assert len(answer.reason.splitlines()) == 1
+    assert answer.step_time_ms is None
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("import no_such_module", "no_such_module"),
+        ("print('out'); raise SystemExit('no data\\x1b[2J')", r"no data\x1b[2J"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "status"),
+    ],
+)
+def test_a_command_that_fails_gives_its_last_line(version: Version, script: str, said: str) -> None:
+    answer = run(version, script)
+
+    assert answer.status == "failed"
+    assert said in answer.reason
+    assert len(answer.reason.splitlines()) == 1
+
+
+def test_a_command_runs_in_its_folder_with_its_code_first(version: Version) -> None:
+    answer = run(
+        version,
+        f"import os, guarded_model\nassert os.getcwd() == {str(version.folder)!r}\n"
+        f"assert guarded_model.__file__ == {str(version.folder / 'guarded_model.py')!r}",
+    )
+
+    assert (answer.status, answer.reason) == ("ok", "")
+
+
+def test_an_interrupted_guard_ends_the_command_and_what_it_started(
+    version: Version, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(pid: int, _: int) -> None:
+        started.append(psutil.Process(pid))
+        while not (version.folder / "runs").exists():
+            pass
+        started.extend(started[0].children(recursive=True))
+        raise KeyboardInterrupt
+
+    started: list[psutil.Process] = []
+    monkeypatch.setattr(os, "wait4", interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(version, "import time; open('runs', 'w').close(); time.sleep(600)")
+
+    with suppress(psutil.NoSuchProcess):
+        psutil.wait_procs(started, timeout=30)
+    assert started
+    assert not any(each.is_running() for each in started)

@@ -1,0 +1,360 @@
+"""What a verdict on two sides may say: rules that hold for any values, then the cases that have no numbers."""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_report.glossary import Row
+from gpu_report.records.record import Record, Status
+from gpu_report.tables.before_after import (
+    BEFORE_AFTER,
+    MEMORY,
+    NO_CHANGE,
+    NO_VERDICT,
+    QUALITY,
+    REGRESSIONS,
+    SLOWER,
+    STATUS,
+    TIME,
+    Side,
+    environment_differences,
+    exit_status,
+    mean_time_ratio,
+    mismatches,
+    side_of,
+    tabulate_before_after,
+)
+from gpu_report.tables.marks import INVALIDATES_TIMES
+from tests.factories import make_record
+
+SLUG = "cnn-small-cpu-b16-w0-fp32-e3"
+ON_GPU = "cnn-small-cuda-b16-w0-fp32-e3"
+WORSE_AND_BETTER = {"slower": "faster", "more memory": "less memory", "worse": "better"}
+
+times = st.lists(st.floats(min_value=0.1, max_value=1e4), min_size=4, max_size=12)
+two_sides = st.integers(min_value=4, max_value=12).flatmap(
+    lambda count: st.tuples(*[st.lists(st.floats(min_value=50, max_value=200), min_size=count, max_size=count)] * 2)
+)
+
+
+def timed(values: Sequence[float], **other: Any) -> Side:
+    return Side(step_times_ms=dict(enumerate(values)), **other)
+
+
+def around(middle: float, *, spread: float = 0.002, processes: int = 6, seed: int = 0) -> list[float]:
+    chance = random.Random(seed)
+    return [middle * math.exp(chance.gauss(0, spread)) for _ in range(processes)]
+
+
+def row_of(before: Side, after: Side, *, what: str = TIME, in_turns: bool = True, **options: Any) -> Row:
+    rows = tabulate_before_after({"a": (before, after)}, in_turns=in_turns, **options)
+    (row,) = (row for row in rows if row["compared"] == what)
+    return row
+
+
+def verdict(before: Side, after: Side, **options: Any) -> str:
+    return str(row_of(before, after, **options)["verdict"])
+
+
+@given(values=times, in_turns=st.booleans())
+def test_a_side_compared_with_itself_has_not_changed(values: list[float], *, in_turns: bool) -> None:
+    side = timed(values, memory_mib=dict(enumerate(values)), quality=dict.fromkeys(range(len(values)), 0.8))
+
+    rows = tabulate_before_after({"a": (side, side)}, in_turns=in_turns)
+
+    assert {row["compared"]: row["change"] for row in rows} == pytest.approx({TIME: 0, MEMORY: 0, QUALITY: 0})
+    assert not REGRESSIONS & {row["verdict"] for row in rows}
+    if in_turns:
+        assert {row["verdict"] for row in rows} == {NO_CHANGE}
+
+
+@given(values=two_sides, in_turns=st.booleans())
+def test_exchanging_the_sides_turns_slower_into_faster(
+    values: tuple[list[float], list[float]], *, in_turns: bool
+) -> None:
+    one, other = map(timed, values)
+
+    there, back = row_of(one, other, in_turns=in_turns), row_of(other, one, in_turns=in_turns)
+
+    assert 1 + there["change"] == pytest.approx(1 / (1 + back["change"]))
+    assert there["p"] == pytest.approx(back["p"])
+    assert (there["verdict"] == "slower") == (back["verdict"] == "faster")
+
+
+@pytest.mark.parametrize("better", ["higher", "lower"])
+def test_exchanging_the_sides_turns_everything_worse_into_better(better: Literal["higher", "lower"]) -> None:
+    low, high = around(0.4), around(0.8)
+    metrics = (high, low) if better == "higher" else (low, high)
+    before, after = (
+        timed(step, memory_mib=dict(enumerate(step)), quality=dict(enumerate(metric)), better=better)
+        for step, metric in zip((low, high), metrics, strict=True)
+    )
+
+    there, back = (
+        [row["verdict"] for row in tabulate_before_after({"a": pair}, in_turns=True)]
+        for pair in ((before, after), (after, before))
+    )
+
+    assert there == [*WORSE_AND_BETTER]
+    assert back == [*WORSE_AND_BETTER.values()]
+
+
+@given(
+    slowdown=st.floats(min_value=1.06, max_value=3),
+    time_ms=st.floats(min_value=0.01, max_value=1e4),
+    in_turns=st.booleans(),
+)
+def test_a_slowdown_with_a_small_spread_is_slower(slowdown: float, time_ms: float, *, in_turns: bool) -> None:
+    before, after = timed(around(time_ms)), timed(around(time_ms * slowdown, seed=1))
+
+    row = row_of(before, after, in_turns=in_turns)
+
+    assert row["verdict"] == SLOWER
+    assert row["change_low"] <= row["change"] <= row["change_high"]
+
+
+@given(st.floats(min_value=1 / 1.02, max_value=1.02))
+def test_a_change_within_the_tolerance_is_no_change(ratio: float) -> None:
+    assert verdict(timed(around(10)), timed(around(10 * ratio, seed=1))) == NO_CHANGE
+
+
+def test_the_tolerance_decides_which_slowdown_matters() -> None:
+    before, after = timed(around(10)), timed(around(10.5, seed=1))
+
+    assert [verdict(before, after, tolerance=share) for share in (0.01, 0.1)] == [SLOWER, NO_CHANGE]
+
+
+def test_a_wide_interval_gives_no_verdict() -> None:
+    before, after = timed(around(10, spread=0.2)), timed(around(10.5, spread=0.2, seed=1))
+
+    assert verdict(before, after) == NO_VERDICT
+
+
+def test_what_drifts_under_both_sides_cancels_only_in_turns() -> None:
+    drift = [10 * 1.1**pair for pair in range(6)]
+    before, after = timed(drift), timed([each * later for each, later in zip(drift, around(1.06), strict=True)])
+
+    assert verdict(before, after, in_turns=True) == SLOWER
+    assert verdict(before, after, in_turns=False) == NO_VERDICT
+
+
+@pytest.mark.parametrize("doubt", INVALIDATES_TIMES)
+def test_a_doubt_on_either_side_takes_the_verdict_of_times_alone(doubt: str) -> None:
+    before = timed(around(10), memory_mib=dict(enumerate(around(100))))
+    after = timed(around(20), memory_mib=dict(enumerate(around(200))))
+    doubted = [(replace(before, doubts=[doubt]), after), (before, replace(after, doubts=[doubt]))]
+
+    for one, other in doubted:
+        assert verdict(one, other) == NO_VERDICT
+        assert doubt in row_of(one, other)["why"]
+        assert verdict(one, other, what=MEMORY) == "more memory"
+
+
+def test_the_allocators_memory_is_compared_more_closely_than_a_resident_set() -> None:
+    before, after = (timed(around(10), memory_mib=dict.fromkeys(range(6), mib)) for mib in (100.0, 102.0))
+
+    verdicts = [
+        verdict(replace(before, memory_kind=kind), replace(after, memory_kind=kind), what=MEMORY)
+        for kind in ("allocator", "resident set")
+    ]
+
+    assert verdicts == ["more memory", NO_CHANGE]
+
+
+def test_losses_that_are_not_finite_after_alone_are_worse() -> None:
+    finite = timed(around(10), quality=dict.fromkeys(range(6), 0.8))
+    diverged = replace(finite, quality={}, diverged=1)
+
+    assert verdict(finite, diverged, what=QUALITY) == "worse"
+    assert verdict(diverged, finite, what=QUALITY) == NO_VERDICT
+    assert verdict(diverged, diverged, what=QUALITY) == NO_VERDICT
+    assert verdict(finite, diverged) == NO_CHANGE
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("ok", "oom", "fails"),
+        ("ok", "failed", "fails"),
+        ("ok", "skipped", "fails"),
+        ("oom", "ok", "runs"),
+        ("oom", "oom", NO_CHANGE),
+        ("oom", "failed", NO_VERDICT),
+        ("skipped", "skipped", NO_CHANGE),
+        ("failed", "ok", NO_VERDICT),
+        ("failed", "failed", NO_VERDICT),
+    ],
+)
+def test_a_side_without_numbers_has_a_verdict_on_its_status_alone(before: Status, after: Status, expected: str) -> None:
+    one, other = (Side() if status == "ok" else Side(status=status, reason=f"{status}!") for status in (before, after))
+
+    (row,) = tabulate_before_after({"a": (one, other)}, in_turns=True)
+
+    assert (row["compared"], row["verdict"]) == (STATUS, expected)
+    assert all(f"{status}!" in row["why"] for status in (before, after) if status != "ok")
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_too_few_processes_give_no_verdict_and_nothing_detectable(processes: int) -> None:
+    row = row_of(timed(around(10, processes=processes)), timed(around(20, processes=processes)))
+
+    assert row["verdict"] == NO_VERDICT
+    assert math.isnan(row["detectable"])
+
+
+def test_one_slowdown_among_many_configurations_needs_more_evidence_than_alone() -> None:
+    before, after = timed([10.0] * 6), timed([10.4, 10.6, 10.8, 10.8, 11.0, 11.2])
+    others = {f"other {number}": (before, before) for number in range(200)}
+
+    alone = tabulate_before_after({"a": (before, after)}, in_turns=True)
+    among = tabulate_before_after({"a": (before, after), **others}, in_turns=True)
+
+    assert [row["verdict"] for row in (alone[0], among[0])] == [SLOWER, NO_VERDICT]
+    assert alone[0]["p"] < among[0]["p"] <= 1
+    assert alone[0]["change_low"] == among[0]["change_low"]
+
+
+@given(st.floats(min_value=0.001, max_value=0.1), st.floats(min_value=1.5, max_value=5), st.floats(0.001, 0.2))
+def test_what_could_be_found_is_above_the_tolerance_and_grows_with_the_spread(
+    spread: float, wider: float, tolerance: float
+) -> None:
+    narrow, wide = (
+        row_of(timed(around(10, spread=each)), timed(around(10, spread=each, seed=1)), tolerance=tolerance)
+        for each in (spread, wider * spread)
+    )
+
+    assert tolerance < narrow["detectable"] < wide["detectable"]
+
+
+def test_what_is_called_detectable_is_found_as_often_as_the_table_says() -> None:
+    tolerance, sigma, found, trials = 0.01, 0.01, 0, 400
+    for trial in range(trials):
+        before = around(10, spread=sigma, seed=3 * trial)
+        detectable = row_of(timed(before), timed(around(10, spread=sigma, seed=3 * trial + 1)), tolerance=tolerance)
+        after = around(10 * (1 + detectable["detectable"]), spread=sigma, seed=3 * trial + 2)
+        found += verdict(timed(before), timed(after), tolerance=tolerance) == SLOWER
+
+    assert 0.65 < found / trials < 0.95
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ([], 2),
+        ([NO_CHANGE, "faster", "not slower", "less memory", "better", "runs"], 0),
+        ([NO_CHANGE, NO_VERDICT], 2),
+        *[([NO_CHANGE, NO_VERDICT, regression], 1) for regression in sorted(REGRESSIONS)],
+    ],
+)
+def test_a_regression_decides_the_exit_status_before_what_has_no_verdict(verdicts: list[str], expected: int) -> None:
+    assert exit_status([{"verdict": each} for each in verdicts]) == expected
+
+
+def test_the_mean_of_a_doubling_and_a_halving_is_no_change() -> None:
+    sides = {"a": (timed([1.0] * 4), timed([2.0] * 4)), "b": (timed([2.0] * 4), timed([1.0] * 4))}
+
+    assert mean_time_ratio(tabulate_before_after(sides, in_turns=True)) == pytest.approx(1)
+    assert math.isnan(mean_time_ratio([]))
+
+
+def test_rows_have_the_columns_of_the_table_in_the_order_of_the_configurations() -> None:
+    sides = {"b": (timed(around(1)), Side(status="oom")), "a": (timed(around(1)), timed(around(2)))}
+
+    rows = tabulate_before_after(sides, in_turns=True)
+
+    assert [row["configuration"] for row in rows] == ["b", "a"]
+    assert all([*row] == [column.name for column in BEFORE_AFTER.columns] for row in rows)
+
+
+def test_a_record_as_a_side_has_a_value_per_process_and_its_doubts() -> None:
+    side = side_of(make_record(SLUG, processes=5, quality=0.8, memory_peak_mib=300, foreign_cpu_share=0.5))
+
+    assert len(side.step_times_ms) == len(side.memory_mib) == len(side.quality) == 5
+    assert side.memory_kind == "resident set"
+    assert side.doubts == ["background load"]
+    assert side_of(make_record(SLUG, status="oom", reason="too large")) == Side(status="oom", reason="too large")
+
+
+def test_a_record_counts_its_processes_with_losses_that_are_not_finite() -> None:
+    record = make_record(SLUG, processes=3)
+    first, *others = record.repetitions
+    broken = [epoch.model_copy(update={"train_losses": [math.nan]}) for epoch in first.epochs]
+
+    side = side_of(record.model_copy(update={"repetitions": [first.model_copy(update={"epochs": broken}), *others]}))
+
+    assert side.diverged == 1
+
+
+def test_a_slower_record_is_slower_than_the_other() -> None:
+    before, after = (
+        make_record(SLUG, throughput_per_s=speed, noise=0.002, memory_peak_mib=300) for speed in (1000, 800)
+    )
+
+    rows = tabulate_before_after({SLUG: (side_of(before), side_of(after))}, in_turns=False)
+
+    assert {row["compared"]: row["verdict"] for row in rows} == {TIME: SLOWER, MEMORY: NO_CHANGE, QUALITY: NO_CHANGE}
+    assert rows[0]["change"] == pytest.approx(0.25, rel=0.01)
+
+
+def changed(record: Record, part: str, **values: Any) -> Record:
+    measurement: dict[str, Any] = {**record.measurement}
+    return record.model_copy(update={"measurement": measurement | {part: measurement[part] | values}})
+
+
+RECORD = make_record(SLUG)
+
+
+@pytest.mark.parametrize(
+    ("after", "named"),
+    [
+        (make_record(SLUG, machine="h100-x1"), ["machine", "xeon-2c", "h100-x1"]),
+        (changed(RECORD, "protocol", version=99), ["protocol.version", "99"]),
+        (changed(RECORD, "protocol", timed_seconds=123), ["protocol.timed_seconds", "123"]),
+        (changed(RECORD, "workload", settings={"samples": 7}), [SLUG, "samples", "7"]),
+        (changed(RECORD, "workload", class_path="mine:Other"), [SLUG, "mine:Other"]),
+        (make_record(SLUG, code_digest="0" * 64), ["measuring code"]),
+    ],
+)
+def test_what_two_records_do_not_share_is_named(after: Record, named: list[str]) -> None:
+    (found,) = mismatches({SLUG: RECORD}, {SLUG: after})
+
+    assert all(word in found for word in named)
+
+
+def test_records_of_the_same_thing_do_not_mismatch() -> None:
+    faster = make_record(SLUG, throughput_per_s=5000, measured_at="2027-01-01T10:00:00Z")
+
+    assert mismatches({SLUG: RECORD}, {SLUG: faster}) == []
+
+
+def test_two_sides_without_a_common_configuration_mismatch() -> None:
+    assert len(mismatches({SLUG: RECORD}, {ON_GPU: make_record(ON_GPU)})) == 1
+
+
+def test_what_many_configurations_differ_in_is_named_once() -> None:
+    slugs = [f"cnn-small-cpu-b{batch}-w0-fp32-e3" for batch in (8, 16, 32)]
+    before = {slug: make_record(slug) for slug in slugs}
+    after = {slug: changed(make_record(slug, machine="h100-x1"), "protocol", version=99) for slug in slugs}
+
+    assert len(mismatches(before, after)) == 2
+
+
+def test_other_software_and_clocks_do_not_refuse_a_comparison_but_are_named() -> None:
+    before = make_record(ON_GPU, telemetry={"sm_clock_mhz": [1980.0] * 20})
+    after = make_record(ON_GPU, telemetry={"sm_clock_mhz": [1400.0] * 20}).model_copy(
+        update={"environment": {**before.environment, "torch": "2.16.0"}}
+    )
+
+    found = environment_differences({ON_GPU: before}, {ON_GPU: after})
+
+    assert mismatches({ON_GPU: before}, {ON_GPU: after}) == []
+    assert len(found) == 2
+    assert "2.16.0" in found[0]
+    assert "1400" in found[1]
+    assert environment_differences({ON_GPU: before}, {ON_GPU: before}) == []

@@ -1,0 +1,145 @@
+"""What docs/guard.md shows runs in a repository, and its two workflows keep a fork's code from what can write."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_report.bundles.packing import pack
+from tests.factories import make_study
+from tests.machine_results import write_results
+from tests.workflow.pages import DOCS, blocks_of, commands, run, write_files
+
+BLOCKS = blocks_of("guard.md")
+MACHINE = "xeon-2c"
+VERDICTS = (0, 1, 2)
+"""Statuses with a verdict; which one depends on what else the machine does."""
+OF_A_FUNCTION = "--loss model:loss"
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The files of the page in a commit, two bundles, and two Pythons that are this one."""
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        monkeypatch.setenv(name, os.devnull)
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "A")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "a@localhost")
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    write_files(BLOCKS, folder)
+    for side in ("old", "new"):
+        python = folder / side / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+        python.chmod(0o755)
+    study = make_study()
+    for side in ("before", "after"):
+        results = write_results(tmp_path / side, study, machine=MACHINE, variants=[study.variants[0].slug])
+        pack(results, folder / f"{side}.tar.xz", machine=MACHINE, study="default", with_traces=False)
+    for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "A training"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("section", dict.fromkeys(block.section for block in BLOCKS))
+def test_what_a_section_shows_runs_in_a_repository_and_ends_with_a_verdict(section: str, repository: Path) -> None:
+    for block in BLOCKS:
+        if block.section != section or block.file_name:
+            continue
+        for *shell, line in commands(block, repository):
+            is_compared = line.startswith(("gpu-report guard", "gpu-report compare"))
+            short = line.replace(OF_A_FUNCTION, f"{OF_A_FUNCTION} --seconds 0.3")
+
+            printed = run([*shell, short], repository, statuses=VERDICTS if is_compared else (0,))
+
+            assert not is_compared or re.search(r"^(no regression|regression in|no verdict on)", printed, re.MULTILINE)
+            assert not re.search("^status", printed, re.MULTILINE), printed  # of a side without numbers
+
+
+def test_every_block_is_a_file_or_run() -> None:
+    assert {block.language for block in BLOCKS} == {"python", "sh"}
+    assert [block.file_name for block in BLOCKS if block.language == "python"] == ["model.py", "train.py"]
+
+
+def workflow(name: str) -> dict[Any, Any]:
+    """Its trigger is at `True`, which is what YAML 1.1 reads `on` as."""
+    found: dict[Any, Any] = yaml.safe_load((DOCS / name).read_text("utf-8"))
+    return found
+
+
+def steps_of(name: str) -> list[dict[str, Any]]:
+    (job,) = workflow(name)["jobs"].values()
+    return list(job["steps"])
+
+
+def test_the_workflow_that_runs_the_forks_code_has_no_secret_and_cannot_write() -> None:
+    text = (DOCS / "guard.yml").read_text("utf-8")
+
+    assert workflow("guard.yml")[True] == "pull_request"
+    assert workflow("guard.yml")["permissions"] == {"contents": "read"}
+    assert "${{" not in text
+    assert steps_of("guard.yml")[0]["with"]["persist-credentials"] is False
+
+
+def test_the_workflow_with_the_token_checks_nothing_out_and_takes_no_word_of_the_fork_into_its_script() -> None:
+    found = workflow("guard-comment.yml")
+    steps = steps_of("guard-comment.yml")
+
+    assert found[True] == {"workflow_run": {"workflows": [workflow("guard.yml")["name"]], "types": ["completed"]}}
+    assert found["permissions"] == {"actions": "read", "pull-requests": "write"}
+    assert not any("checkout" in step.get("uses", "") for step in steps)
+    assert not any("${{" in step.get("run", "") for step in steps)
+
+
+GH = """#!{python}
+import json, os, sys
+with open("calls", "a") as calls:
+    calls.write(json.dumps(sys.argv[1:]) + "\\n")
+if "--jq" in sys.argv:
+    print(os.environ["COMMENT"] if "comments" in sys.argv[3] else os.environ["NUMBER"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "comment", "expected"),
+    [
+        ("7", "", ["POST", "repos/o/r/issues/7/comments"]),
+        ("7", "3", ["PATCH", "repos/o/r/issues/comments/3"]),
+        ("", "", None),
+    ],
+)
+def test_one_comment_is_posted_or_updated_on_the_pull_request_of_the_event(
+    number: str, comment: str, expected: list[str] | None, tmp_path: Path
+) -> None:
+    gh = tmp_path / "gh"
+    gh.write_text(GH.format(python=sys.executable))
+    gh.chmod(0o755)
+    (tmp_path / "guard.md").write_text("### no regression\n" + "x" * 100_000)
+    given = {
+        "NUMBER": number,
+        "COMMENT": comment,
+        "REPO": "o/r",
+        "HEAD": "fork:main",
+        "SHA": "f" * 40,
+        "RUNNER_TEMP": str(tmp_path),
+    }
+    environment = {**os.environ, **given, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+
+    script = steps_of("guard-comment.yml")[-1]["run"]
+    subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, env=environment, check=True)
+
+    calls = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
+    assert f"head={given['HEAD']}" in calls[0]
+    written = [call[2:4] for call in calls if "-F" in call]
+    assert written == ([expected] if expected else [])
+    if expected:
+        assert len((tmp_path / "body.md").read_text()) < 65_536
