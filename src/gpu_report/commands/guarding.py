@@ -18,10 +18,11 @@ from gpu_report.glossary import Row
 from gpu_report.guard.messages import Answer, Task
 from gpu_report.guard.sequence import FIRST_LOOK, SECOND_LOOK, Guarded, Pair
 from gpu_report.guard.sides import MARK_STEPS, CommandSide, Side, function_side
-from gpu_report.guard.versions import Version, checked_out
+from gpu_report.guard.versions import WORKTREE, Version, checked_out
 from gpu_report.measure.probe import require_pytorch
 from gpu_report.printing.number_format import counted, duration
 from gpu_report.printing.terminal import say
+from gpu_report.storage.files import write_errors
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.tables.before_after import SLOWER, differing
 from gpu_report.traces.analysis import analyse_all, change_rows
@@ -46,8 +47,7 @@ def guard(arguments: Namespace) -> int:
     with ExitStack() as stack:
         sides: list[Side] = []
         for name in _NAMES:
-            reference = getattr(arguments, name)
-            folder, words = stack.enter_context(checked_out(reference, links=arguments.link))
+            folder, words = stack.enter_context(checked_out(getattr(arguments, name) or WORKTREE, links=arguments.link))
             version = _version(arguments, name, folder, words)
             sides.append(CommandSide(version) if version.command else stack.enter_context(function_side(version)))
         names = arguments.configurations or [_short_command(arguments)]
@@ -60,6 +60,7 @@ def guard(arguments: Namespace) -> int:
         stack.enter_context(machine_to_itself())
         guarded = Guarded(names, measure, tolerance=tolerance, on_pair=_say_pair)
         rows = guarded.run()
+        _require_one_side(guarded)
         comparison = Comparison(
             before=sides[0].version.words,
             after=sides[1].version.words,
@@ -95,6 +96,25 @@ def _check(arguments: Namespace) -> None:
             raise ConfigError(f"--{name}-python: {python} cannot be run; name the Python of an environment")
     if functions and arguments.batch is None:
         raise ConfigError(f"--batch: {functions[0]} needs a function that makes a batch, for instance train:make_batch")
+    given = ("before", "after", "before_python", "after_python", "after_command")
+    if all(getattr(arguments, name) is None for name in given):
+        raise ConfigError("--before: name the version to compare with, for instance --before main")
+    for file in filter(None, (arguments.json, arguments.markdown)):
+        with write_errors(file):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch()  # measuring takes minutes
+
+
+def _require_one_side(guarded: Guarded) -> None:
+    """What neither side can train for the same reason, such as an unknown name, is a mistake and no comparison.
+
+    Raises:
+        ConfigError: so it is.
+    """
+    for name, pairs in guarded.pairs.items():
+        before, after = pairs[-1]
+        if before.status == after.status == "failed" and before.reason == after.reason:
+            raise ConfigError(f"{name}: neither side can be measured: {before.reason}")
 
 
 def _version(arguments: Namespace, name: str, folder: Path, words: str) -> Version:

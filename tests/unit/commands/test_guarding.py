@@ -90,6 +90,9 @@ def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guard:
         ([*FUNCTION, "--seconds", "0"], "--seconds"),
         ([*FUNCTION, "--seconds=-1"], "--seconds"),
         ([*FUNCTION, "--seconds", "nan"], "--seconds"),
+        (FUNCTION, "--before"),
+        (["--before-command", "true"], "--before"),
+        ([*FUNCTION, "--before", "HEAD", "--json", "guarded_model.py/file.json"], "guarded_model.py"),
         ([*FUNCTION, "--before", "no-such-branch"], "no-such-branch"),
         ([*FUNCTION, "--after", "no-such-branch"], "no-such-branch"),
         ([*FUNCTION, "--before", "HEAD", "--link", "absent"], "absent"),
@@ -194,7 +197,7 @@ def test_a_command_is_run_in_each_version(repository: Path, guard: Guard) -> Non
 def test_a_command_without_marked_steps_is_compared_as_a_whole_with_a_note(repository: Path, guard: Guard) -> None:
     (repository / "train.py").write_text("import time; time.sleep(0.05)")
 
-    status, document = guard("--before-command", f"{PYTHON} train.py")
+    status, document = guard("--before", "worktree", "--before-command", f"{PYTHON} train.py")
 
     assert status == 0
     assert any("gpu_report.step()" in note for note in document["notes"])
