@@ -138,7 +138,7 @@ _OF_COMPARISON: Final = (
         metavar="PERCENT",
     ),
     _optional("--json", "file for the numbers", type=Path, metavar="FILE"),
-    _optional("--markdown", "file for a comment on a pull request", type=Path, metavar="FILE"),
+    _optional("--markdown", "file for the comment on a pull request", type=Path, metavar="FILE"),
 )
 _FOLDER: Final = _path("--folder", "folder of the document: its text and figures")
 _TABLES: Final = _path("--tables", "folder for the tables")
@@ -215,39 +215,44 @@ COMMANDS: Final = {
     ),
     "compare": _Command(
         "comparing:compare",
-        "say what got slower, or needs more memory, from one set of results to another; status 1 where something did",
+        "report what got slower, needs more memory or has a worse metric between two stored sets of results; "
+        "exit status 1 if anything did",
         [
-            _optional("before", "a bundle, or a folder of results", type=Path, metavar="BEFORE"),
-            _optional("after", "the same of the other side", type=Path, metavar="AFTER"),
-            _flag("--across", "also results of other machines, protocols or settings, labeled as such"),
+            _optional("before", "results before the change: a bundle or a folder", type=Path, metavar="BEFORE"),
+            _optional("after", "results after the change: a bundle or a folder", type=Path, metavar="AFTER"),
+            _flag("--across", "compare even if machine, protocol or settings differ, and list what differs"),
             *_OF_COMPARISON,
         ],
         error_status=3,
     ),
     "guard": _Command(
         "guarding:guard",
-        "measure two versions of your training in turns and say whether it got slower; status 1 where it did",
+        "measure two versions of your training alternately and report whether it got slower; exit status 1 if it did",
         [
             _optional(
                 "configurations",
-                "a name as gpu-report list shows it, or the function that builds your model, as module:function",
+                "a name that gpu-report list prints, or the function that builds your model, as module:function",
                 nargs="*",
                 metavar="CONFIGURATION",
             ),
-            _optional("--before", "commit, branch or tag to compare with, or worktree for the folder as it is"),
-            _optional("--after", "the same of the other side (default: worktree)"),
-            _optional("--before-command", "a command in place of CONFIGURATION, such as 'python train.py'"),
-            _optional("--after-command", "the same of the other side (default: that before)"),
-            _optional("--before-python", "Python to measure with, in an environment of its own (default: this one)"),
-            _optional("--after-python", "the same of the other side (default: this one)"),
-            _optional("--link", "what git ignores and the versions need, such as data", nargs="+", default=[]),
+            _optional(
+                "--before", "version to compare with: a commit, branch or tag, or worktree for the folder as it is"
+            ),
+            _optional("--after", "version to check, named in the same way (default: worktree)"),
+            _optional("--before-command", "command to measure instead of CONFIGURATION, such as 'python train.py'"),
+            _optional("--after-command", "command of the version after (default: that of --before-command)"),
+            _optional("--before-python", "Python of the version before, in its own environment (default: this one)"),
+            _optional("--after-python", "Python of the version after (default: this one)"),
+            _optional(
+                "--link", "files or folders that git ignores and the versions need, such as data", nargs="+", default=[]
+            ),
             _optional("--batch", "for a function: the function that makes a batch, as module:function"),
-            _optional("--loss", "for a function: of output and target (default: the model returns the loss)"),
-            _optional("--optimizer", "for a function: makes one from the parameters (default: AdamW)"),
-            _optional("--metric", "for a function: takes the trained model, returns a number that is better higher"),
+            _optional("--loss", "for a function: takes output and target (default: the model returns the loss)"),
+            _optional("--optimizer", "for a function: makes the optimizer from the parameters (default: AdamW)"),
+            _optional("--metric", "for a function: takes the trained model, returns a number; higher is better"),
             _optional("--device", "for a function: PyTorch's name (default: the accelerator, if there is one)"),
             _optional("--precision", "for a function: fp32 (default), tf32, fp16 or bf16", choices=PRECISIONS),
-            _optional("--seconds", "for a function: time to measure one process (default: 5)", type=float),
+            _optional("--seconds", "for a function: measuring time per process (default: 5)", type=float),
             *_OF_COMPARISON,
             _CONFIGFILE,
         ],
@@ -255,12 +260,12 @@ COMMANDS: Final = {
     ),
     "history": _Command(
         "history:show_history",
-        "show how fast each configuration trained from session to session, and at which sessions that changed",
+        "show the throughput of each configuration over the sessions, and the sessions at which it changed",
         [
-            _optional("folder", "folder of the bundles that gpu-report pack --out wrote, one per session", type=Path),
+            _optional("folder", "folder with one bundle per session, written by gpu-report pack --out", type=Path),
             _optional(
                 "configurations",
-                "only these, as gpu-report list names them (default: all)",
+                "only these names from gpu-report list (default: all)",
                 nargs="*",
                 metavar="CONFIGURATION",
             ),
@@ -422,8 +427,8 @@ COMMANDS: Final = {
         "comparing:compare_sides",
         "compare the two sets of results that the configuration names, for the report",
         [
-            _path("--before", "a bundle, or a folder of results"),
-            _path("--after", "the same of the other side"),
+            _path("--before", "results before the change: a bundle or a folder"),
+            _path("--after", "results after the change: a bundle or a folder"),
             _path("--table", "the before_after.csv; its findings go beside it"),
         ],
     ),

@@ -48,11 +48,11 @@ def compare(arguments: Namespace) -> int:
         before, after = records_in(before_folder), records_in(after_folder)
         differing = mismatches(before, after)
         if differing and not arguments.across:
-            raise ConfigError(f"not the same: {'; '.join(differing)}; --across compares them all the same")
+            raise ConfigError(f"the sides differ: {'; '.join(differing)}; use --across to compare them anyway")
         found = _compared(sides, before, after, tolerance=tolerance)
         comparison = replace(
             found,
-            notes=[*(f"compared across: {text}" for text in differing), *found.notes],
+            notes=[*(f"compared despite a difference: {text}" for text in differing), *found.notes],
             changes=_changes(found.rows, before_folder, after_folder),
         )
     write_comparison(comparison, arguments)
@@ -120,13 +120,15 @@ def _planned(here: ShownMachine, *, like: Mapping[str, Record]) -> dict[str, Rec
         if slug not in stored or differences(stored[slug].measurement, measurement.as_dict())
     }
     if not {**stored, **measured}:
-        raise ConfigError(f"{KEY}: the study measures no configuration of the other side, such as {next(iter(like))}")
+        raise ConfigError(
+            f"{KEY}: the study measures none of the configurations of the other side, such as {next(iter(like))}"
+        )
     return {**stored, **measured}
 
 
 def _refuse_what_differs(before: Mapping[str, Record], after: Mapping[str, Record]) -> None:
     if differing := mismatches(before, after):
-        raise ConfigError(f"{KEY}: not the same: {'; '.join(differing)}")
+        raise ConfigError(f"{KEY}: the sides differ: {'; '.join(differing)}")
 
 
 def _records_of(sides: Sides, name: str) -> dict[str, Record]:
@@ -146,8 +148,8 @@ def _compared(
         before=_in_words(sides.before, before),
         after=_in_words(sides.after, after),
         how=(
-            "two sessions: what differs from session to session is not in the intervals; "
-            "gpu-report guard measures both sides in turns"
+            "measured in two sessions; the intervals do not include differences between sessions; "
+            "gpu-report guard measures both sides alternately"
         ),
         rows=tabulate_before_after(
             {name: (side_of(before[name]), side_of(after[name])) for name in common},
@@ -167,7 +169,9 @@ def tolerance_of(arguments: Namespace) -> float:
         ConfigError: it is none between 0 and 1.
     """
     if not 0 < arguments.tolerance < 100:
-        raise ConfigError(f"--tolerance: it is {arguments.tolerance:g}; expected percent, for instance 3")
+        raise ConfigError(
+            f"--tolerance: it is {arguments.tolerance:g}; expected percent between 0 and 100, for instance 3"
+        )
     return float(arguments.tolerance) / 100
 
 

@@ -98,7 +98,7 @@ class Comparison:
         times = [row for row in self.rows if row["compared"] == TIME and not math.isnan(row["change"])]
         if len(times) < 2:
             return ""
-        return f"geometric mean of {len(times)}: {change(mean_time_ratio(self.rows)).plain()}"
+        return f"geometric mean of {len(times)} changes in time per step: {change(mean_time_ratio(self.rows)).plain()}"
 
     @property
     def resolution(self) -> str:
@@ -107,7 +107,7 @@ class Comparison:
         if not found:
             return ""
         least, most = (share(each).plain() for each in (min(found), max(found)))
-        range_of = least if least == most else f"{least} to {most}, by configuration,"
+        range_of = least if least == most else f"{least} to {most}, depending on the configuration,"
         return f"a slowdown of {range_of} is found with a probability of {share(POWER).plain()}"
 
     @property
@@ -115,8 +115,8 @@ class Comparison:
         """Sentences behind the tables."""
         return [
             *filter(None, (self.mean, self.resolution)),
-            *(f"before alone: {name}" for name in self.missing),
-            *(f"after alone: {name}" for name in self.new),
+            *(f"only before: {name}" for name in self.missing),
+            *(f"only after: {name}" for name in self.new),
             *self.notes,
         ]
 
@@ -140,7 +140,7 @@ def show(comparison: Comparison, console: Console) -> None:
             console.print(reason, soft_wrap=True)
     for name, title, rows in _where(comparison):
         console.print()
-        console.print(Text(f"where {name} spends more: {title}", style="bold"))
+        console.print(Text(f"where {name} spends more time: {title}", style="bold"))
         table = text_table("", "on", "before", "after", "change", "calls before", "calls after")
         for row in rows:
             table.add_row(fitted(row[0]), *row[1:])
@@ -164,13 +164,13 @@ def as_markdown(comparison: Comparison) -> str:
         lines += ["", f"**{title}**", *_markdown_table(_HEADER, rows)]
         lines += ["", *(f"- {_plain(reason)}" for reason in reasons)] if reasons else []
     for name, title, rows in _where(comparison):
-        lines += ["", f"**where {_plain(name)} spends more: {title}**"]
+        lines += ["", f"**where {_plain(name)} spends more time: {title}**"]
         lines += _markdown_table(["", "on", "before", "after", "change", "calls before", "calls after"], rows)
     lines += ["", *(f"- {_plain(line)}" for line in comparison.endings)]
     if comparison.repeat:
         lines += ["", "To repeat:", "```", comparison.repeat.replace("`", "'"), "```"]
     kept: list[str] = []
-    length, ending = 0, f"\n\n(cut at {MOST_CHARACTERS:,} characters; --json has everything)\n"
+    length, ending = 0, f"\n\n(cut at {MOST_CHARACTERS:,} characters; --json writes everything)\n"
     for line in lines:
         length += len(line) + 1
         if length > MOST_CHARACTERS - len(ending):
@@ -229,7 +229,7 @@ def _where(comparison: Comparison) -> Iterator[tuple[str, str, list[list[str]]]]
                 for row in grown[:most]
             ]
         if cells:
-            yield name, "per step, from one profiled run of each side", cells
+            yield name, "per step, in one profiled run of each side", cells
 
 
 def _markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The command that measures two versions of a training in turns and says whether it got slower: `gpu-report guard`."""
+"""`gpu-report guard`: measure two versions of a training alternately and report whether it got slower."""
 
 import math
 import shlex
@@ -35,7 +35,7 @@ _NAMES: Final = ("before", "after")
 
 
 def guard(arguments: Namespace) -> int:
-    """Measure both versions in turns, print what changed, and return the exit status of `Comparison`.
+    """Measure both versions alternately, print what changed, and return the exit status of `Comparison`.
 
     Raises:
         ConfigError: an option does not fit the others, or git has no such version.
@@ -77,15 +77,15 @@ def guard(arguments: Namespace) -> int:
 def _check(arguments: Namespace) -> None:
     functions = [name for name in arguments.configurations if ":" in name]
     if arguments.after_command and not arguments.before_command:
-        raise ConfigError("--after-command: given without --before-command; give both, or configurations")
+        raise ConfigError("--after-command: it needs --before-command; give both, or a CONFIGURATION")
     if bool(arguments.configurations) == bool(arguments.before_command):
         raise ConfigError(
-            "CONFIGURATION: name what to measure, as gpu-report list shows it or as module:function; or give "
-            "--before-command"
+            "give either CONFIGURATION, a name that gpu-report list prints or module:function, or --before-command, "
+            "not both"
         )
     for option in (*_OF_FUNCTION, *_SETTINGS):
         if getattr(arguments, option) is not None and not functions:
-            raise ConfigError(f"--{option}: it belongs to a function; name one as module:function")
+            raise ConfigError(f"--{option}: it applies only to a function; name one as module:function")
     if arguments.seconds is not None and not 0 < arguments.seconds < math.inf:
         raise ConfigError(f"--seconds: it is {arguments.seconds:g}; expected a positive number")
     for name in _NAMES:
@@ -158,8 +158,8 @@ def _say_pair(name: str, pair: Pair) -> None:
 
 def _how(guarded: Guarded) -> str:
     most = max(len(pairs) for pairs in guarded.pairs.values())
-    looks = f"at most two looks, at {FIRST_LOOK} and {SECOND_LOOK} pairs, for which the intervals hold together"
-    return f"measured in turns, {counted(most, 'pair')} of fresh processes; {looks}"
+    looks = f"the intervals account for two looks, at {FIRST_LOOK} and {SECOND_LOOK} pairs"
+    return f"measured alternately, {counted(most, 'pair')} of fresh processes; {looks}"
 
 
 def _notes(guarded: Guarded, sides: Sequence[Side]) -> list[str]:
@@ -168,7 +168,7 @@ def _notes(guarded: Guarded, sides: Sequence[Side]) -> list[str]:
     if any(answer.whole_command for pair in answers for answer in pair):
         found.append(MARK_STEPS)
     if sides[0].version.words == sides[1].version.words:
-        found.append("both sides are the same, so that a change is a false alarm")
+        found.append("both sides are the same, so any change is a false alarm")
     return list(dict.fromkeys(found))
 
 

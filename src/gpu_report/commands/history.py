@@ -44,7 +44,7 @@ def show_history(arguments: Namespace) -> None:
     unknown = [name for name in asked if name not in known]
     if unknown and known:
         raise BundleError(
-            f"{arguments.folder}: no bundle has configuration {unknown[0]!r}; they have {', '.join(sorted(known))}"
+            f"{arguments.folder}: no bundle has configuration {unknown[0]!r}; the names are {', '.join(sorted(known))}"
         )
     rows = tabulate_history(each for each in sessions if not asked or each.variant in asked)
     console = new_console()
@@ -59,14 +59,16 @@ def show_history(arguments: Namespace) -> None:
     if rows and arguments.out is not None:
         _write(rows, arguments.out)
     if unread:
-        raise BundleError(f"the history lacks {counted(unread, 'bundle')} that could not be read, named above")
+        raise BundleError(
+            f"the history does not include {counted(unread, 'bundle')} that could not be read, named above"
+        )
 
 
 def _read(folder: Path) -> tuple[list[Session], int]:
     """The sessions in all bundles that can be read, and how many cannot."""
     bundles = sorted(path for path in folder.rglob(f"*{BUNDLE_SUFFIX}") if path.is_file())
     if not bundles:
-        raise BundleError(f"{folder} holds no bundles; expected files named *{BUNDLE_SUFFIX}, by gpu-report pack --out")
+        raise BundleError(f"{folder} contains no bundles; expected files *{BUNDLE_SUFFIX} from gpu-report pack --out")
     sessions: list[Session] = []
     unread = 0
     for bundle in bundles:

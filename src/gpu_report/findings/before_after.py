@@ -30,7 +30,7 @@ _MOST_DIFFERENCES: Final = 6
 _ALLOCATED, _RESIDENT = (share(tolerance).plain() for tolerance in MEMORY_TOLERANCES.values())
 _TOLERANCES: Final = {
     TIME: share(TIME_TOLERANCE).plain(),
-    MEMORY: f"{_ALLOCATED}, or {_RESIDENT} of a resident set",
+    MEMORY: f"{_ALLOCATED}, or {_RESIDENT} for a resident set",
     QUALITY: exact(QUALITY_TOLERANCE).plain(),
 }
 
@@ -40,11 +40,11 @@ def _claim(name: str, question: str, *, threshold: str) -> Claim:
 
 
 def _claim_about(what: str, name: str, question: str) -> Claim:
-    threshold = "Yes if any configuration is worse, not resolved if none is and one has no verdict."
+    threshold = "Yes if any configuration is worse; not resolved if none is worse and at least one has no verdict."
     if what in _TOLERANCES:
         threshold += (
-            f" Worse is a change whose whole interval is above {_TOLERANCES[what]} and that is significant among those"
-            " of all configurations (Holm)."
+            f" A configuration is worse if the whole interval of its change is above {_TOLERANCES[what]}, and the"
+            " change is significant after correction for all configurations (Holm)."
         )
     return _claim(name, question, threshold=threshold)
 
@@ -53,12 +53,12 @@ _CLAIMS: Final = {
     TIME: _claim_about(TIME, "slower", "Did any configuration get slower?"),
     MEMORY: _claim_about(MEMORY, "memory", "Does any configuration need more memory?"),
     QUALITY: _claim_about(QUALITY, "quality", "Did any held-out metric get worse?"),
-    STATUS: _claim_about(STATUS, "status", "Does any configuration fail that ran before?"),
+    STATUS: _claim_about(STATUS, "status", "Does any configuration that ran before fail now?"),
 }
 _DIFFERENCES: Final = _claim(
     "differences",
     "What is compared, and what else differs?",
-    threshold="Software, hardware and clocks as the records of both sides have them.",
+    threshold="Software, hardware and clocks in the records of both sides.",
 )
 
 

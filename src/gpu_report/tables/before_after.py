@@ -215,7 +215,7 @@ def mismatches(before: Mapping[str, Record], after: Mapping[str, Record]) -> lis
         found.append(f"machine: {_listed(machines[0])} before, {_listed(machines[1])} after")
     common = [(before[name], after[name]) for name in before if name in after]
     if before and after and not common:
-        found.append(f"configuration: none is on both sides; before has {next(iter(before))}")
+        found.append(f"configuration: the sides have none in common; before has {next(iter(before))}")
     for name, (one, other) in {one.variant: (one, other) for one, other in common}.items():
         asked = [dict(side.measurement["protocol"]) for side in (one, other)]
         found += [f"protocol.{text}" for text in differing(*asked)]
@@ -224,7 +224,7 @@ def mismatches(before: Mapping[str, Record], after: Mapping[str, Record]) -> lis
             found.append(f"class of {name}: {workloads[0]['class_path']} before, {workloads[1]['class_path']} after")
         found += [f"{name}: {text}" for text in differing(*(each["settings"] for each in workloads))]
         if not measures_alike(one.provenance.code_digest, other.provenance.code_digest):
-            found.append("measuring code: another version of gpu-report measured each side")
+            found.append("measuring code: two versions of gpu-report measured the two sides")
     return list(dict.fromkeys(found))
 
 
@@ -234,7 +234,7 @@ def environment_differences(before: Mapping[str, Record], after: Mapping[str, Re
     found = [text for one, other in common for text in differing(one.environment, other.environment)]
     for one, other in common:
         if one.provenance.workload_digest != other.provenance.workload_digest:
-            found.append(f"code of workload {one.as_variant().workload}")
+            found.append(f"code of workload {one.as_variant().workload}: changed")
         clocks = [summarise(values_of(each, "sm_clock_mhz")).value for each in (one, other)]
         if abs(clocks[0] - clocks[1]) > CLOCK_DRIFT * max(clocks):
             mhz = [count(clock, "MHz").plain() for clock in clocks]
@@ -311,13 +311,13 @@ def _verdict(what: str, pair: tuple[Side, Side], change: Change, p: float) -> tu
     (worse, better), (amount, tolerance, confidence) = _WORDS[what], change
     before, after = pair
     if what == QUALITY and (before.diverged or after.diverged):
-        said = f"a loss or the metric is not finite in {before.diverged} processes before and {after.diverged} after"
+        said = f"processes with a loss or metric that is not finite: {before.diverged} before, {after.diverged} after"
         return (worse if after.diverged > before.diverged else NO_VERDICT), said
     if what == TIME and (before.doubts or after.doubts):
         sides = zip(pair, ("before", "after"), strict=True)
         return NO_VERDICT, "; ".join(f"{mark} {when}" for side, when in sides for mark in side.doubts)
     if amount.count < FEWEST_FOR_INTERVAL:
-        return NO_VERDICT, (f"{amount.count} processes give no interval" if amount.count else "not measured")
+        return NO_VERDICT, (f"too few processes for an interval: {amount.count}" if amount.count else "not measured")
     is_significant = p < 1 - confidence
     if amount.low > tolerance:
         return (worse, "") if is_significant else (NO_VERDICT, "not significant among all configurations (Holm)")
