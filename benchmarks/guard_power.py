@@ -28,7 +28,7 @@ from scipy.stats import binomtest
 from benchmarks.spinning import time_spins
 from gpu_report.guard.messages import Answer, Task
 from gpu_report.guard.sequence import Guarded
-from gpu_report.guard.sides import CommandSide, Side, function_side
+from gpu_report.guard.sides import CommandSide, FunctionSide, Side
 from gpu_report.guard.versions import Version
 from gpu_report.study.machine import find_machine
 from gpu_report.tables.before_after import MEMORY, REGRESSIONS, TIME
@@ -88,7 +88,7 @@ def main() -> None:
     if options.minutes > 0:
         options.results.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            sides = [stack.enter_context(function_side(_version(name))) for name in ("before", "after")]
+            sides: list[Side] = [FunctionSide(_version(name)) for name in ("before", "after")]
             stack.enter_context(_busy(options.load))
             _measure(options, sides, end_s)
     _print_table([json.loads(line) for line in options.results.read_text("utf-8").splitlines()])

@@ -17,7 +17,7 @@ from gpu_report.errors import ConfigError
 from gpu_report.glossary import Row
 from gpu_report.guard.messages import Answer, Task
 from gpu_report.guard.sequence import FIRST_LOOK, SECOND_LOOK, Guarded, Pair
-from gpu_report.guard.sides import MARK_STEPS, CommandSide, Side, function_side
+from gpu_report.guard.sides import MARK_STEPS, CommandSide, FunctionSide, Side
 from gpu_report.guard.versions import WORKTREE, Version, checked_out
 from gpu_report.measure.probe import require_pytorch
 from gpu_report.printing.number_format import counted, duration
@@ -49,7 +49,7 @@ def guard(arguments: Namespace) -> int:
         for name in _NAMES:
             folder, words = stack.enter_context(checked_out(getattr(arguments, name) or WORKTREE, links=arguments.link))
             version = _version(arguments, name, folder, words)
-            sides.append(CommandSide(version) if version.command else stack.enter_context(function_side(version)))
+            sides.append(CommandSide(version) if version.command else FunctionSide(version))
         names = arguments.configurations or [_short_command(arguments)]
         tasks = {name: _task(name, arguments) for name in names}
 

@@ -1,18 +1,16 @@
 """The process that measures one side, in that side's folder and Python: `python -m gpu_report.guard.agent`.
 
-a task per line of standard input -> a fresh process -> an answer per line of standard output; it ends with its input
+a task as a line of standard input -> a fresh process -> its answer as a line of standard output; it ends with its input
 """
 
 import math
 import os
-import queue
 import sys
 import tempfile
 import threading
-import traceback
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import msgspec
 
@@ -34,29 +32,25 @@ from gpu_report.tables.marks import load_marks
 
 _PROFILED: Final = 10_000
 """The index of a profiled run, which a study's run takes for the number of its repetitions."""
+_STDIN: Final = 0
 _STDOUT: Final = 1
 _STDERR: Final = 2
 
 
 def main() -> None:
-    """Answer until standard input ends; what a model prints goes to standard error."""
+    """Answer one task; what a model prints goes to standard error."""
     answers = os.fdopen(os.dup(_STDOUT), "wb")
     os.dup2(_STDERR, _STDOUT)
-    tasks: queue.Queue[bytes] = queue.Queue()
-    threading.Thread(target=_read_lines, args=(sys.stdin.buffer, tasks), daemon=True).start()
-    try:
-        while line := tasks.get():
-            answers.write(msgspec.json.encode(_answer(line)) + b"\n")
-            answers.flush()
-    except BaseException:  # noqa: BLE001 -- whatever it is, this process has to end
-        traceback.print_exc()
-        os._exit(1)  # as the thread still reads, Python could not end by itself
+    line = sys.stdin.buffer.readline()
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    answers.write(msgspec.json.encode(_answer(line)) + b"\n")
+    answers.flush()
 
 
-def _read_lines(source: IO[bytes], tasks: "queue.Queue[bytes]") -> None:
+def _end_with_input() -> None:
     """An input that has ended ends this process at once: nobody waits for an answer, and a training may take long."""
-    for line in source:
-        tasks.put(line)
+    while os.read(_STDIN, 1):
+        continue
     os._exit(0)
 
 

@@ -7,8 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final, Protocol
 
@@ -40,47 +39,49 @@ class Side(Protocol):
 
 
 class FunctionSide:
-    """Of a study's configurations and of functions; its process hears tasks and starts a fresh one for each."""
+    """Of a study's configurations and of functions.
 
-    def __init__(self, version: Version, agent: "subprocess.Popen[bytes]", log: IO[bytes]) -> None:
-        self.version, self._agent, self._log = version, agent, log
+    Each process is forked by a server of its own. Processes of one server share the places of its memory and its seed
+    of hashes, which decide a few per cent of a training on the CPU: on 2 cores, two servers of one version were 7 %
+    apart in each of several guards.
+    """
+
+    def __init__(self, version: Version) -> None:
+        self.version = version
 
     def measure(self, task: Task) -> Answer:
-        assert self._agent.stdin  # as both are pipes
-        assert self._agent.stdout
-        line = b""
-        with suppress(BrokenPipeError):
-            self._agent.stdin.write(msgspec.json.encode(task) + b"\n")
-            self._agent.stdin.flush()
-            line = self._agent.stdout.readline()
-        if line:
+        with tempfile.TemporaryFile() as log:
+            agent = subprocess.Popen(
+                [self.version.python, *_AGENT],
+                cwd=self.version.folder,
+                env=self.version.environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
             try:
-                return msgspec.json.decode(line, type=Answer)
+                line = _asked(agent, task)
+                if line:
+                    return msgspec.json.decode(line, type=Answer)
+                status = agent.wait()
+                said = _last_line(log)
             except msgspec.DecodeError as error:
                 return Answer(status="failed", reason=f"this side has another version of gpu-report: {error}")
-        status = self._agent.wait()
-        return Answer(
-            status="failed", reason=f"{self.version.python} ended with status {status}: {_last_line(self._log)}"
-        )
+            finally:
+                agent.kill()
+                agent.communicate()
+        return Answer(status="failed", reason=f"{self.version.python} ended with status {status}: {said}")
 
 
-@contextmanager
-def function_side(version: Version) -> Iterator[Side]:
-    """A side with its process, which has ended afterwards."""
-    with tempfile.TemporaryFile() as log:
-        agent = subprocess.Popen(
-            [version.python, *_AGENT],
-            cwd=version.folder,
-            env=version.environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-        )
-        try:
-            yield FunctionSide(version, agent, log)
-        finally:
-            agent.kill()
-            agent.communicate()
+def _asked(agent: "subprocess.Popen[bytes]", task: Task) -> bytes:
+    """Its answer; its input stays open meanwhile, since it ends with that."""
+    assert agent.stdin  # as both are pipes
+    assert agent.stdout
+    with suppress(BrokenPipeError):
+        agent.stdin.write(msgspec.json.encode(task) + b"\n")
+        agent.stdin.flush()
+        return agent.stdout.readline()
+    return b""
 
 
 class CommandSide:

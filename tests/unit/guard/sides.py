@@ -64,9 +64,10 @@ def agent_of(version: Version) -> Iterator["subprocess.Popen[bytes]"]:
         agent.wait()
 
 
-def ask(agent: "subprocess.Popen[bytes]", task: Task | bytes) -> Answer:
-    assert agent.stdin
-    assert agent.stdout
-    agent.stdin.write((task if isinstance(task, bytes) else msgspec.json.encode(task)) + b"\n")
-    agent.stdin.flush()
-    return msgspec.json.decode(agent.stdout.readline(), type=Answer)
+def ask(version: Version, task: Task | bytes) -> Answer:
+    with agent_of(version) as agent:
+        assert agent.stdin
+        assert agent.stdout
+        agent.stdin.write((task if isinstance(task, bytes) else msgspec.json.encode(task)) + b"\n")
+        agent.stdin.flush()
+        return msgspec.json.decode(agent.stdout.readline(), type=Answer)

@@ -1,8 +1,6 @@
 """The process of a side answers each task, whatever happens to the training, and ends with its input."""
 
-import subprocess
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,12 +19,6 @@ def version(tmp_path_factory: pytest.TempPathFactory) -> Version:
     return make_side(tmp_path_factory.mktemp("side"))
 
 
-@pytest.fixture(scope="module")
-def agent(version: Version) -> Iterator["subprocess.Popen[bytes]"]:
-    with agent_of(version) as found:
-        yield found
-
-
 def of_study(version: Version, configuration: str = VARIANT, *, trace_folder: str = "") -> Task:
     return Task(
         configuration=configuration,
@@ -37,8 +29,8 @@ def of_study(version: Version, configuration: str = VARIANT, *, trace_folder: st
     )
 
 
-def test_a_training_of_a_function_answers_with_numbers(agent: "subprocess.Popen[bytes]", version: Version) -> None:
-    answer = ask(agent, make_task(version))
+def test_a_training_of_a_function_answers_with_numbers(version: Version) -> None:
+    answer = ask(version, make_task(version))
 
     assert (answer.status, answer.reason, answer.memory_kind) == ("ok", "", "resident set")
     assert answer.step_time_ms is not None
@@ -48,37 +40,31 @@ def test_a_training_of_a_function_answers_with_numbers(agent: "subprocess.Popen[
     assert {"torch", "device", "cpu_model"} <= answer.environment.keys()
 
 
-def test_pairs_begin_alike_and_the_metric_is_that_of_the_trained_model(
-    agent: "subprocess.Popen[bytes]", version: Version
-) -> None:
+def test_pairs_begin_alike_and_the_metric_is_that_of_the_trained_model(version: Version) -> None:
     found = [
-        ask(agent, make_task(version, index=index, metric=f"{MODEL}:weight", loss_steps=2)).quality
+        ask(version, make_task(version, index=index, metric=f"{MODEL}:weight", loss_steps=2)).quality
         for index in (1, 1, 2)
     ]
 
     assert found[0] == found[1] != found[2]
 
 
-def test_a_metric_that_is_no_number_is_said_of_an_answer_with_times(
-    agent: "subprocess.Popen[bytes]", version: Version
-) -> None:
-    answer = ask(agent, make_task(version, metric=f"{MODEL}:no_number", loss_steps=2))
+def test_a_metric_that_is_no_number_is_said_of_an_answer_with_times(version: Version) -> None:
+    answer = ask(version, make_task(version, metric=f"{MODEL}:no_number", loss_steps=2))
 
     assert (answer.status, answer.diverged) == ("ok", True)
     assert answer.step_time_ms
 
 
-def test_a_profiled_run_leaves_its_trace(agent: "subprocess.Popen[bytes]", version: Version, tmp_path: Path) -> None:
-    answer = ask(agent, make_task(version, trace_folder=str(tmp_path), seconds=2))
+def test_a_profiled_run_leaves_its_trace(version: Version, tmp_path: Path) -> None:
+    answer = ask(version, make_task(version, trace_folder=str(tmp_path), seconds=2))
 
     assert answer.status == "ok"
     assert len([*tmp_path.glob("*.pt.trace.json.gz")]) == 1
 
 
-def test_a_configuration_of_a_study_answers_with_numbers_and_metric(
-    agent: "subprocess.Popen[bytes]", version: Version
-) -> None:
-    answer = ask(agent, of_study(version))
+def test_a_configuration_of_a_study_answers_with_numbers_and_metric(version: Version) -> None:
+    answer = ask(version, of_study(version))
 
     assert (answer.status, answer.reason) == ("ok", "")
     assert answer.step_time_ms is not None
@@ -88,10 +74,8 @@ def test_a_configuration_of_a_study_answers_with_numbers_and_metric(
     assert (answer.quality_name, answer.better) == ("accuracy", "higher")
 
 
-def test_a_profiled_run_of_a_study_leaves_its_trace(
-    agent: "subprocess.Popen[bytes]", version: Version, tmp_path: Path
-) -> None:
-    assert ask(agent, of_study(version, trace_folder=str(tmp_path))).status == "ok"
+def test_a_profiled_run_of_a_study_leaves_its_trace(version: Version, tmp_path: Path) -> None:
+    assert ask(version, of_study(version, trace_folder=str(tmp_path))).status == "ok"
     assert len([*tmp_path.glob("*.pt.trace.json.gz")]) == 1
 
 
@@ -108,9 +92,9 @@ def test_a_profiled_run_of_a_study_leaves_its_trace(
     ],
 )
 def test_what_cannot_be_trained_is_an_answer_with_the_reason_in_a_line(
-    agent: "subprocess.Popen[bytes]", version: Version, training: dict[str, Any], named: str
+    version: Version, training: dict[str, Any], named: str
 ) -> None:
-    answer = ask(agent, make_task(version, **training))
+    answer = ask(version, make_task(version, **training))
 
     assert answer.status == "failed"
     assert named in answer.reason
@@ -123,28 +107,26 @@ def test_what_cannot_be_trained_is_an_answer_with_the_reason_in_a_line(
     [("tiny-cpu-b8-w0-fp32-e99", "tiny.yaml"), ("no-such-name", "tiny.yaml"), (VARIANT, "absent.yaml")],
 )
 def test_what_the_study_does_not_have_is_an_answer_with_the_reason_in_a_line(
-    agent: "subprocess.Popen[bytes]", version: Version, configuration: str, configfile: str
+    version: Version, configuration: str, configfile: str
 ) -> None:
-    answer = ask(agent, msgspec.structs.replace(of_study(version, configuration), configfile=configfile))
+    answer = ask(version, msgspec.structs.replace(of_study(version, configuration), configfile=configfile))
 
     assert answer.status == "failed"
     assert (configuration if configfile == "tiny.yaml" else configfile) in answer.reason
     assert len(answer.reason.splitlines()) == 1
 
 
-def test_code_that_is_imported_from_elsewhere_is_refused(
-    agent: "subprocess.Popen[bytes]", version: Version, tmp_path: Path
-) -> None:
+def test_code_that_is_imported_from_elsewhere_is_refused(version: Version, tmp_path: Path) -> None:
     elsewhere = replace(version, folder=tmp_path)
 
     for task in (make_task(elsewhere), of_study(elsewhere)):
-        answer = ask(agent, task)
+        answer = ask(version, task)
 
         assert answer.status == "failed"
         assert str(version.folder) in answer.reason
 
 
-def test_another_version_of_the_messages_is_refused(agent: "subprocess.Popen[bytes]", version: Version) -> None:
+def test_another_version_of_the_messages_is_refused(version: Version) -> None:
     task = make_task(version)
     tasks = [
         msgspec.json.encode(msgspec.structs.replace(task, version=VERSION + 1)),
@@ -153,10 +135,10 @@ def test_another_version_of_the_messages_is_refused(agent: "subprocess.Popen[byt
         b'{"configuration": "a", "index": "first"}',
     ]
 
-    answers = [ask(agent, each) for each in tasks]
+    answers = [ask(version, each) for each in tasks]
 
     assert [answer.status for answer in answers] == ["failed"] * len(tasks)
-    assert ask(agent, task).status == "ok"
+    assert ask(version, task).status == "ok"
 
 
 def wait_for(condition: "psutil.Process | Path") -> None:

@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from gpu_report.guard.messages import Answer, Task
-from gpu_report.guard.sides import CommandSide, function_side
+from gpu_report.guard.sides import CommandSide, FunctionSide
 from gpu_report.guard.versions import Version
-from tests.unit.guard.sides import make_side, make_task
+from tests.unit.guard.sides import MODEL, make_side, make_task
 
 TASK = Task(configuration="train.py", index=0)
 STEPS = """
@@ -35,13 +35,19 @@ def run(version: Version, script: str, *, task: Task = TASK) -> Answer:
     return CommandSide(replace(version, command=f"'{sys.executable}' train.py")).measure(task)
 
 
-def test_a_side_of_functions_measures_and_its_process_has_ended_afterwards(version: Version) -> None:
-    with function_side(version) as side:
-        (agent,) = psutil.Process().children()
-        answer = side.measure(make_task(version))
+def test_a_side_of_functions_measures_and_its_processes_have_ended_afterwards(version: Version) -> None:
+    before = psutil.Process().children(recursive=True)
+
+    answer = FunctionSide(version).measure(make_task(version))
 
     assert answer.status == "ok"
-    assert not agent.is_running()
+    assert {*psutil.Process().children(recursive=True)} <= {*before}
+
+
+def test_each_process_has_a_server_of_its_own_and_so_a_seed_of_hashes_of_its_own(version: Version) -> None:
+    side, task = FunctionSide(version), make_task(version, metric=f"{MODEL}:hash_of_a_text", loss_steps=1)
+
+    assert len({side.measure(task).quality for _ in range(2)}) == 2
 
 
 @pytest.fixture
@@ -54,8 +60,7 @@ def broken(version: Version) -> Version:
 
 
 def test_a_side_without_this_gpu_report_fails_each_time_with_its_last_line(broken: Version) -> None:
-    with function_side(broken) as side:
-        answers = [side.measure(make_task(broken)) for _ in range(2)]
+    answers = [FunctionSide(broken).measure(make_task(broken)) for _ in range(2)]
 
     for answer in answers:
         assert answer.status == "failed"
@@ -70,8 +75,7 @@ def test_a_side_that_does_not_speak_the_language_fails_in_one_line(version: Vers
         (folder / "__init__.py").write_text("")
     (package / "agent.py").write_text("input()\nprint('hello', flush=True)\ninput()\n")
 
-    with function_side(version) as side:
-        answer = side.measure(make_task(version))
+    answer = FunctionSide(version).measure(make_task(version))
 
     assert answer.status == "failed"
     assert len(answer.reason.splitlines()) == 1
