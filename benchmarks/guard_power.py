@@ -30,12 +30,14 @@ from gpu_report.guard.messages import Answer, Task
 from gpu_report.guard.sequence import Guarded
 from gpu_report.guard.sides import CommandSide, FunctionSide, Side
 from gpu_report.guard.versions import Version
+from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.machine import find_machine
 from gpu_report.tables.before_after import MEMORY, REGRESSIONS, TIME
 
 SHARES: Final = (0.01, 0.02, 0.03, 0.05, 0.10)
 KINDS: Final = ("step", "loader", "memory")
 CALIBRATING: Final = 5
+GROUPED_BY: Final = ("machine", "device", "seconds", "load", "tolerance", "kind", "share")
 NAME: Final = "benchmarks.guarded"
 BETTER: Final = ("faster", "less memory")
 
@@ -89,6 +91,7 @@ def main() -> None:
         options.results.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             sides: list[Side] = [FunctionSide(_version(name)) for name in ("before", "after")]
+            stack.enter_context(machine_to_itself())
             stack.enter_context(_busy(options.load))
             _measure(options, sides, end_s)
     _print_table([json.loads(line) for line in options.results.read_text("utf-8").splitlines()])
@@ -112,7 +115,11 @@ def _measure(options: argparse.Namespace, sides: list[Side], end_s: float) -> No
         started_s = time.monotonic()
         plant = Plant(kind, share, plain=plain, options=options)
         guarded, rows = _guard(plant, options, sides)
-        row = next(row for row in rows if row["compared"] == (MEMORY if kind == "memory" else TIME))
+        wanted = MEMORY if kind == "memory" else TIME
+        row = next((row for row in rows if row["compared"] == wanted), None)
+        if row is None:
+            print(f"{kind} {share:.0%}: {rows[0]['why']}", flush=True)
+            continue
         line = {
             "machine": find_machine().id,
             "device": options.device,
@@ -121,7 +128,7 @@ def _measure(options: argparse.Namespace, sides: list[Side], end_s: float) -> No
             "load": options.load,
             "kind": kind,
             "share": share,
-            "achieved": plant.amount / (row["before"] if kind == "memory" else 1e3 * row["before"]),
+            "planted": plant.amount / (row["before"] if kind == "memory" else 1e3 * row["before"]),
             "verdict": row["verdict"],
             "why": row["why"],
             "alarms": sorted({each["verdict"] for each in rows if each["verdict"] in (*REGRESSIONS, *BETTER)}),
@@ -188,25 +195,25 @@ def _spin_for_ever() -> None:
 
 def _print_table(lines: list[dict[str, Any]]) -> None:
     """Of each kind and size of plant: how many guards said what, with the Clopper-Pearson interval."""
-    keys = sorted({(each["device"], each["load"], each["tolerance"], each["kind"], each["share"]) for each in lines})
-    print(f"{shutil.get_terminal_size().columns * '-'}\ndevice load tolerance plant      size  guards  found (95 %)")
-    for device, load, tolerance, kind, share in keys:
-        of_it = [
-            each
-            for each in lines
-            if (each["device"], each["load"], each["tolerance"], each["kind"], each["share"])
-            == (device, load, tolerance, kind, share)
-        ]
-        words = ("slower", "more memory") if share else (*REGRESSIONS, *BETTER)
-        found = sum(bool({*each["alarms"]} & {*words}) for each in of_it)
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for each in lines:
+        groups.setdefault(tuple(each[name] for name in GROUPED_BY), []).append(each)
+    print("-" * shutil.get_terminal_size().columns)
+    for key, of_it in sorted(groups.items()):
+        machine, device, seconds, load, tolerance, kind, share = key
+        if share:
+            found = sum(each["verdict"] in REGRESSIONS for each in of_it)
+        else:
+            found = sum(bool(each["alarms"]) for each in of_it)
         ends = binomtest(found, len(of_it)).proportion_ci(method="exact")
         undecided = sum(each["verdict"] == "no verdict" for each in of_it)
-        achieved = statistics.fmean(each["achieved"] for each in of_it)
+        measured = statistics.median(each["change"] for each in of_it)
         detectable = statistics.median(each["detectable"] for each in of_it)
         print(
-            f"{device:<7}{load:>4}{tolerance:>9.1f} % {kind:<7}{share:>7.0%}{len(of_it):>8}  {found / len(of_it):.0%} "
-            f"({ends.low:.1%} to {ends.high:.1%})  no verdict {undecided}, plant {achieved:.2%}, detectable "
-            f"{detectable:.1%}, {statistics.median(each['pairs'] for each in of_it):.0f} pairs, "
+            f"{machine} {device}, {seconds:g} s a process, load {load}, tolerance {tolerance:g} %, {kind} {share:.0%}: "
+            f"found {found} of {len(of_it)} ({ends.low:.1%} to {ends.high:.1%}), no verdict {undecided}, "
+            f"measured {measured:+.2%}, detectable {detectable:.1%}, "
+            f"{statistics.median(each['pairs'] for each in of_it):.0f} pairs, "
             f"{statistics.median(each['took_s'] for each in of_it):.0f} s"
         )
 

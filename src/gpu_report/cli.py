@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +14,9 @@ from gpu_report.glossary import PRECISIONS
 from gpu_report.printing.terminal import clean, say
 from gpu_report.storage.files import DISK_TROUBLE
 from gpu_report.study.config import DEFAULT_CONFIGFILE
+
+_MISTAKE: Final = 2
+"""The exit status where a person has something to correct."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,6 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.errno not in DISK_TROUBLE:
             raise
         problem = f"{error}; free some space or check the disk, then run the same again"
+    except Exception:
+        if command.error_status == _MISTAKE:
+            raise
+        traceback.print_exc()  # whose status of 1 would be a verdict
+        return command.error_status
     say(f"gpu-report: error: {clean(problem, keep='')}", to_stderr=True)
     return command.error_status
 
@@ -43,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 class _Parser(argparse.ArgumentParser):
     """Ends with the command's own status where its arguments are wrong."""
 
-    error_status = 2
+    error_status = _MISTAKE
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -81,7 +90,7 @@ class _Command(NamedTuple):
     target: str
     help: str
     arguments: Sequence[_Argument] = ()
-    error_status: int = 2
+    error_status: int = _MISTAKE
     """That of a mistake; 3 where the command's verdict has 2."""
 
 
@@ -243,9 +252,7 @@ COMMANDS: Final = {
             _optional("--after-command", "command of the version after (default: that of --before-command)"),
             _optional("--before-python", "Python of the version before, in its own environment (default: this one)"),
             _optional("--after-python", "Python of the version after (default: this one)"),
-            _optional(
-                "--link", "files or folders that git ignores and the versions need, such as data", nargs="+", default=[]
-            ),
+            _optional("--link", "file or folder that git ignores, such as data", action="append", default=[]),
             _optional("--batch", "for a function: the function that makes a batch, as module:function"),
             _optional("--loss", "for a function: takes output and target (default: the model returns the loss)"),
             _optional("--optimizer", "for a function: makes the optimizer from the parameters (default: AdamW)"),

@@ -61,8 +61,8 @@ class Comparison:
 
     @property
     def status(self) -> int:
-        """The exit status: 0 without a regression, 1 with one, 2 where a change has no verdict."""
-        return exit_status(self.rows)
+        """The exit status: 0 without a regression, 1 with one, 2 where a change has no verdict or a side is missing."""
+        return exit_status(self.rows) or (2 if self.missing else 0)
 
     @property
     def headline(self) -> str:
@@ -71,9 +71,9 @@ class Comparison:
         if worse:
             return f"regression in {counted(len(worse), 'configuration')}: {_the_first(worse)}"
         unclear = _names(self.rows, {NO_VERDICT}, say="compared")
-        if unclear or not self.rows:
-            return f"no verdict on {_the_first(unclear) or 'anything: nothing was compared'}"
-        return "no regression"
+        if unclear or self.missing:
+            return f"no verdict on {_the_first([*unclear, *(f'{name} (only before)' for name in self.missing)])}"
+        return "no verdict: nothing was measured" if self.status else "no regression"
 
     def sections(self) -> Iterator[tuple[str, list[list[str]], list[str]]]:
         """For each thing compared its title, its rows and the reasons of their verdicts.

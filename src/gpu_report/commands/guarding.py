@@ -13,19 +13,22 @@ from typing import Any, Final
 
 from gpu_report.commands.comparing import tolerance_of, write_comparison
 from gpu_report.commands.comparison import Comparison
-from gpu_report.errors import ConfigError
+from gpu_report.errors import ConfigError, GpuReportError
 from gpu_report.glossary import Row
 from gpu_report.guard.messages import Answer, Task
 from gpu_report.guard.sequence import FIRST_LOOK, SECOND_LOOK, Guarded, Pair
 from gpu_report.guard.sides import MARK_STEPS, CommandSide, FunctionSide, Side
-from gpu_report.guard.versions import WORKTREE, Version, checked_out
+from gpu_report.guard.versions import WORKTREE, Version, checked_out, content_of_worktree
 from gpu_report.measure.probe import require_pytorch
 from gpu_report.printing.number_format import counted, duration
 from gpu_report.printing.terminal import say
+from gpu_report.records.provenance import measures_alike
 from gpu_report.storage.files import write_errors
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.tables.before_after import SLOWER, differing
 from gpu_report.traces.analysis import analyse_all, change_rows
+from gpu_report.traces.steps import STEPS
+from gpu_report.traces.tables import TraceTables
 
 _OF_FUNCTION: Final = {"batch": "make_batch", "loss": "loss", "optimizer": "optimizer", "metric": "metric"}
 _SETTINGS: Final = ("device", "precision", "seconds")
@@ -44,7 +47,9 @@ def guard(arguments: Namespace) -> int:
     require_pytorch()
     tolerance = tolerance_of(arguments)
     _check(arguments)
+    content = content_of_worktree()
     with ExitStack() as stack:
+        stack.enter_context(machine_to_itself())
         sides: list[Side] = []
         for name in _NAMES:
             folder, words = stack.enter_context(checked_out(getattr(arguments, name) or WORKTREE, links=arguments.link))
@@ -57,18 +62,19 @@ def guard(arguments: Namespace) -> int:
             task = {**tasks[name], "folder": _own_folder(sides, side), "index": index}
             return sides[side].measure(Task(**task))
 
-        stack.enter_context(machine_to_itself())
-        guarded = Guarded(names, measure, tolerance=tolerance, on_pair=_say_pair)
+        guarded = Guarded(names, measure, tolerance=tolerance, on_pair=_look_at)
         rows = guarded.run()
-        _require_one_side(guarded)
+        if content_of_worktree() != content:
+            raise ConfigError("the folder was changed while it was measured; leave it as it is, and guard again")
+        changes, notes = _changes(rows, tasks, sides)
         comparison = Comparison(
             before=sides[0].version.words,
             after=sides[1].version.words,
             how=_how(guarded),
             rows=rows,
             repeat=shlex.join(["gpu-report", *sys.argv[1:]]),
-            notes=_notes(guarded, sides),
-            changes=_changes(rows, tasks, sides),
+            notes=[*_notes(guarded, sides), *notes],
+            changes=changes,
         )
     write_comparison(comparison, arguments)
     return comparison.status
@@ -102,19 +108,7 @@ def _check(arguments: Namespace) -> None:
     for file in filter(None, (arguments.json, arguments.markdown)):
         with write_errors(file):
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.touch()  # measuring takes minutes
-
-
-def _require_one_side(guarded: Guarded) -> None:
-    """What neither side can train for the same reason, such as an unknown name, is a mistake and no comparison.
-
-    Raises:
-        ConfigError: so it is.
-    """
-    for name, pairs in guarded.pairs.items():
-        before, after = pairs[-1]
-        if before.status == after.status == "failed" and before.reason == after.reason:
-            raise ConfigError(f"{name}: neither side can be measured: {before.reason}")
+            file.write_bytes(b"")  # so that a failure is found now, and no older verdict stays
 
 
 def _version(arguments: Namespace, name: str, folder: Path, words: str) -> Version:
@@ -147,7 +141,18 @@ def _task(name: str, arguments: Namespace) -> dict[str, Any]:
     return {"configuration": name, "training": {"build": name, **training}}
 
 
-def _say_pair(name: str, pair: Pair) -> None:
+def _look_at(name: str, pair: Pair) -> None:
+    """Print what a pair took.
+
+    Raises:
+        ConfigError: neither side can be measured, or two versions of gpu-report measure them.
+    """
+    before, after = pair
+    if before.status == after.status == "failed":
+        raise ConfigError(f"{name}: neither side can be measured: {before.reason}")
+    codes = [answer.code_digest for answer in pair if answer.code_digest]
+    if len(codes) == len(pair) and not measures_alike(*codes):
+        raise ConfigError("two versions of gpu-report measure the two sides; install the same one in both")
     shown = [
         duration((answer.step_time_ms or 0.0) / 1e3).plain() if answer.status == "ok" else answer.status
         for answer in pair
@@ -172,16 +177,27 @@ def _notes(guarded: Guarded, sides: Sequence[Side]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _changes(rows: Sequence[Row], tasks: Mapping[str, Any], sides: Sequence[Side]) -> dict[str, list[Row]]:
-    """What changed in a profiled run of each side, of the configurations that are slower."""
+def _changes(
+    rows: Sequence[Row], tasks: Mapping[str, Any], sides: Sequence[Side]
+) -> tuple[dict[str, list[Row]], list[str]]:
+    """What changed in a profiled run of each side, of the configurations that are slower; and what has no trace."""
     found: dict[str, list[Row]] = {}
+    notes = []
     for name in (row["configuration"] for row in rows if row["verdict"] == SLOWER):
-        tables = []
-        for side in (0, 1):
-            with tempfile.TemporaryDirectory(prefix="gpu-report-trace-") as folder:
-                task = {**tasks[name], "folder": _own_folder(sides, side), "index": 0, "trace_folder": folder}
-                sides[side].measure(Task(**task))
-                tables += [analyse_all(Path(folder))[0].rows] if any(Path(folder).iterdir()) else []
-        if len(tables) == len(sides):
+        try:
+            tables = [
+                _profiled(side, {**tasks[name], "folder": _own_folder(sides, at)}) for at, side in enumerate(sides)
+            ]
+        except (GpuReportError, OSError) as error:
+            notes.append(f"{name}: its traces show nothing: {error}")
+            continue
+        if all(each.get(STEPS) for each in tables):
             found[name] = [*change_rows(*tables)]
-    return found
+    return found, notes
+
+
+def _profiled(side: Side, task: Mapping[str, Any]) -> TraceTables:
+    """The tables of the first rank's trace; none where the side has none, as a command that marks no steps."""
+    with tempfile.TemporaryDirectory(prefix="gpu-report-trace-") as folder:
+        side.measure(Task(**task, index=0, trace_folder=folder))
+        return analyse_all(Path(folder))[0].rows if any(Path(folder).iterdir()) else {}

@@ -21,7 +21,7 @@ from gpu_report.measure.processes import MeasurementInterruptedError, carry_out_
 from gpu_report.measure.run import PATIENCE_S, ProfiledRun, Run, Stopped, trace_name
 from gpu_report.measure.threads import training_threads
 from gpu_report.measure.variant_run import ignore_progress
-from gpu_report.records.provenance import find_provenance
+from gpu_report.records.provenance import code_digest, find_provenance
 from gpu_report.records.record import SCHEMA_VERSION, Record
 from gpu_report.study.config import read_config
 from gpu_report.study.machine import find_machine
@@ -59,7 +59,8 @@ def _answer(line: bytes) -> Answer:
         task = msgspec.json.decode(line, type=Task)
         if task.version != VERSION:
             raise ProfileError(f"this side's gpu-report measures by version {VERSION}, asked is {task.version}")
-        return _of_study(task) if task.configfile else _of_function(task)
+        answer = _of_study(task) if task.configfile else _of_function(task)
+        return msgspec.structs.replace(answer, code_digest=code_digest())
     except msgspec.DecodeError as error:
         return Answer(status="failed", reason=f"this side has another version of gpu-report: {error}")
     except GpuReportError as error:

@@ -39,6 +39,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     better: Literal["higher", "lower"] = "higher"
     diverged: bool = False
     doubts: tuple[str, ...] = ()
+    code_digest: str = ""
+    """Of the code of gpu-report that measured."""
     environment: Mapping[str, str | int | float | None] = msgspec.field(default_factory=dict)
     whole_command: bool = False
     """Whether the time is that of a whole command, which marks no steps."""

@@ -18,7 +18,6 @@ from gpu_report.tables.before_after import (
     NO_VERDICT,
     REGRESSIONS,
     STATUS,
-    TIME,
     Side,
     tabulate_before_after,
 )
@@ -52,7 +51,7 @@ class Guarded:
         """Measure until every row has a verdict or the second look is over, then what is worse once more."""
         self._measure_up_to(FIRST_LOOK, self.pairs)
         rows = self._look()
-        unclear = {row["configuration"] for row in rows if row["compared"] == TIME and row["verdict"] == NO_VERDICT}
+        unclear = {row["configuration"] for row in rows if row["verdict"] == NO_VERDICT and row["compared"] != STATUS}
         further = {
             name: pairs
             for name, pairs in self.pairs.items()
@@ -83,7 +82,10 @@ class Guarded:
                 self._on_pair(name, of_each[name][-1])
 
     def _pair(self, name: str) -> Pair:
-        """Each side is first in every other pair; what failed is tried once more."""
+        """Each side is first in every other pair.
+
+        What failed is tried once more, and then the other side as well: a GPU that is taken fails both.
+        """
         index = self._indices[name]
         self._indices[name] += 1
         answers: dict[int, Answer] = {}
@@ -91,6 +93,9 @@ class Guarded:
             answers[side] = self._measure(side, name, index)
             if answers[side].status != "ok":
                 answers[side] = self._measure(side, name, index)
+        failed = [side for side, answer in answers.items() if answer.status != "ok"]
+        if len(failed) == 1:
+            answers[1 - failed[0]] = self._measure(1 - failed[0], name, index)
         return answers[0], answers[1]
 
 
@@ -120,6 +125,7 @@ def _side(answers: Sequence[Answer]) -> Side:
         return Side(status=failed.status, reason=failed.reason)
     last = answers[-1]
     return Side(
+        measures="the whole command" if last.whole_command else "marked steps",
         step_times_ms=_by_index(answers, "step_time_ms"),
         memory_mib=_by_index(answers, "memory_mib"),
         memory_kind=last.memory_kind,
@@ -132,8 +138,9 @@ def _side(answers: Sequence[Answer]) -> Side:
 
 
 def _by_index(answers: Sequence[Answer], field: str) -> dict[int, float]:
+    """Nothing where a process has none: the others are no sample of all."""
     values = {index: getattr(answer, field) for index, answer in enumerate(answers)}
-    return {index: value for index, value in values.items() if value is not None}
+    return {} if None in values.values() else values
 
 
 def _confirmed(row: Row, again: Mapping[tuple[str, str], Row]) -> Row:

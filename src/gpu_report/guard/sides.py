@@ -27,6 +27,8 @@ _UNIT_BYTES: Final = 1 if sys.platform == "darwin" else 1024
 """In which a system counts the peak of a process."""
 _MS_PER_S: Final = 1e3
 _FEWEST_BLOCKS: Final = 4
+_TAIL_BYTES: Final = 2**16
+"""Of a log, which may be of any length."""
 
 
 class Side(Protocol):
@@ -80,7 +82,9 @@ def _asked(agent: "subprocess.Popen[bytes]", task: Task) -> bytes:
     with suppress(BrokenPipeError):
         agent.stdin.write(msgspec.json.encode(task) + b"\n")
         agent.stdin.flush()
-        return agent.stdout.readline()
+        for line in agent.stdout:
+            if line.startswith(b"{"):  # and no greeting of the environment
+                return line
     return b""
 
 
@@ -106,12 +110,12 @@ class CommandSide:
             )
             try:
                 _, status, usage = os.wait4(process.pid, 0)
-            except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
+                process.returncode = os.waitstatus_to_exitcode(status)
+            finally:
+                with suppress(ProcessLookupError):  # what it has started goes with it, and disturbs no other process
+                    os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-                raise
             took_ms, load = (time.perf_counter() - began_s) * _MS_PER_S, load_between(before, read_cpu_times())
-            process.returncode = os.waitstatus_to_exitcode(status)
             if process.returncode:
                 return Answer(
                     status="failed", reason=f"the command ended with status {process.returncode}: {_last_line(log)}"
@@ -133,7 +137,7 @@ class CommandSide:
 
 
 def _last_line(log: IO[bytes]) -> str:
-    log.seek(0)
+    log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
     lines = log.read().decode(errors="replace").strip().splitlines()
     return clean(lines[-1], keep="") if lines else "it printed nothing"
 

@@ -19,6 +19,7 @@ import psutil
 
 from gpu_report.errors import ConfigError
 from gpu_report.printing.number_format import counted
+from gpu_report.storage.files import write_errors
 
 WORKTREE: Final = "worktree"
 """The folder as it is, with what is not committed."""
@@ -66,6 +67,9 @@ def checked_out(reference: str, *, links: Sequence[str] = ()) -> Iterator[tuple[
     checkout = folder / top.name
     try:
         _git("worktree", "add", "--detach", str(checkout), commit, problem=f"{reference}: cannot be checked out")
+        if (checkout / ".gitmodules").exists():
+            update = ("submodule", "update", "--init", "--recursive")
+            _git("-C", str(checkout), *update, problem=f"{reference}: its submodules cannot be checked out")
         inside = checkout / here.resolve().relative_to(top)
         if not inside.is_dir():
             raise ConfigError(f"{reference}: it has no folder {inside.relative_to(checkout)}; use another version")
@@ -76,6 +80,14 @@ def checked_out(reference: str, *, links: Sequence[str] = ()) -> Iterator[tuple[
     finally:
         _remove(checkout)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def content_of_worktree() -> str:
+    """What is changed in files that git knows; empty where it knows none."""
+    try:
+        return _git("diff", "HEAD", problem="")
+    except ConfigError:
+        return ""
 
 
 def _worktree_in_words(here: Path) -> str:
@@ -93,8 +105,9 @@ def _link(source: Path, target: Path) -> None:
         raise ConfigError(f"--link: {source} does not exist")
     if target.exists():
         raise ConfigError(f"--link: {target.name} is in the version itself; link what git ignores")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.symlink_to(source.resolve(), target_is_directory=source.is_dir())
+    with write_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(source.resolve(), target_is_directory=source.is_dir())
 
 
 def _remove_left_over() -> None:
@@ -116,10 +129,10 @@ def _git(*arguments: str, problem: str) -> str:
         ConfigError: git is not there, or fails; the message begins with the problem.
     """
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, errors="replace", check=False)
     except FileNotFoundError as error:
         raise ConfigError(f"{problem}: git is not installed") from error
     if done.returncode:
-        said = done.stderr.strip().partition("\n")[0]
+        said = done.stderr.strip().rpartition("\n")[-1]
         raise ConfigError(f"{problem} ({said})" if said else problem)
     return done.stdout.strip()

@@ -65,7 +65,9 @@ BEFORE_AFTER: Final = Table(
         *summary("before", "as named", "Before: wall time per step of the median timed epoch, peak, or metric"),
         *summary("after", "as named", "The same after"),
         *summary("change", "1", "Share by which it is worse after; below 0 it is better"),
-        number("p", "1", "Probability of so large a change where there is none, adjusted for its kind (Holm)."),
+        number(
+            "p", "1", "Probability of such a change where the truth is the tolerance, adjusted for its kind (Holm)."
+        ),
         number("detectable", "1", "The smallest change that 4 of 5 such comparisons find."),
         text(
             "verdict",
@@ -86,6 +88,7 @@ class Side:
     status: Status = "ok"
     reason: str = ""
     step_times_ms: BySeed = field(default_factory=dict)
+    measures: Literal["marked steps", "the whole command"] = "marked steps"
     memory_mib: BySeed = field(default_factory=dict)
     memory_kind: MemoryKind = "allocator"
     quality: BySeed = field(default_factory=dict)
@@ -194,11 +197,11 @@ def milliseconds(time_ms: float, *, low: float = math.nan, high: float = math.na
 
 
 def exit_status(rows: Sequence[Row]) -> int:
-    """0 without a regression, 1 with one, 2 where a change has no verdict."""
+    """0 without a regression, 1 with one, 2 where a change has no verdict or nothing was measured."""
     verdicts = {row["verdict"] for row in rows}
     if verdicts & REGRESSIONS:
         return 1
-    return 2 if NO_VERDICT in verdicts or not rows else 0
+    return 2 if NO_VERDICT in verdicts or all(row["compared"] == STATUS for row in rows) else 0
 
 
 def mean_time_ratio(rows: Sequence[Row]) -> float:
@@ -212,7 +215,7 @@ def mismatches(before: Mapping[str, Record], after: Mapping[str, Record]) -> lis
     found = []
     machines = [{record.machine for record in side.values()} for side in (before, after)]
     if machines[0] != machines[1]:
-        found.append(f"machine: {_listed(machines[0])} before, {_listed(machines[1])} after")
+        found.append(f"machine: {', '.join(sorted(machines[0]))} before, {', '.join(sorted(machines[1]))} after")
     common = [(before[name], after[name]) for name in before if name in after]
     if before and after and not common:
         found.append(f"configuration: the sides have none in common; before has {next(iter(before))}")
@@ -254,7 +257,7 @@ def _changes(before: Side, after: Side, *, in_turns: bool, tolerance: float, con
     if _lacks(before, after):
         return {}
     found = {
-        what: Change(_worse_by(ratio(values, reference, paired=in_turns, confidence=confidence)), least, confidence)
+        what: Change(_worse_by(values, reference, least, in_turns=in_turns, confidence=confidence), least, confidence)
         for what, values, reference, least in (
             (TIME, after.step_times_ms, before.step_times_ms, tolerance),
             (MEMORY, after.memory_mib, before.memory_mib, MEMORY_TOLERANCES[before.memory_kind]),
@@ -266,22 +269,28 @@ def _changes(before: Side, after: Side, *, in_turns: bool, tolerance: float, con
     return found
 
 
-def _worse_by(found: Summary) -> Summary:
-    """A ratio as the share by which the one is more than the other."""
-    return Summary(value=found.value - 1, low=found.low - 1, high=found.high - 1, count=found.count, p=found.p)
+def _worse_by(values: BySeed, reference: BySeed, tolerance: float, *, in_turns: bool, confidence: float) -> Summary:
+    """By which share the one is more than the other; p is that of a change no larger than the tolerance."""
+    found = ratio(values, reference, paired=in_turns, confidence=confidence)
+    edge = 1 + tolerance if found.value > 1 else 1 / (1 + tolerance)
+    beyond = ratio(values, {key: edge * value for key, value in reference.items()}, paired=in_turns)
+    p = beyond.p if abs(math.log(found.value)) > math.log1p(tolerance) else 1.0
+    return Summary(value=found.value - 1, low=found.low - 1, high=found.high - 1, count=found.count, p=p)
 
 
 def _quality_lost(before: Side, after: Side, confidence: float) -> Summary:
     """How much worse the metric is: of one from 0 to 1 the difference, of another as a share of its mean before."""
     better, worse = (before.quality, after.quality) if before.better == "higher" else (after.quality, before.quality)
-    found, mean = difference(better, worse, confidence=confidence), abs(summarise([*before.quality.values()]).value)
+    found = difference(better, worse, confidence=confidence)
     is_share = before.better == "higher" and all(0 <= value <= 1 for value in (*better.values(), *worse.values()))
-    if is_share or found is NOT_MEASURED:
-        return found
-    scale = mean or math.nan
-    return Summary(
-        value=found.value / scale, low=found.low / scale, high=found.high / scale, count=found.count, p=found.p
-    )
+    scale = 1.0 if is_share else abs(summarise([*before.quality.values()], scale="linear").value)
+    if not scale > 0:
+        return NOT_MEASURED
+    edge = math.copysign(QUALITY_TOLERANCE * scale, found.value)
+    beyond = difference({key: value - edge for key, value in better.items()}, worse)
+    value, low, high = (end / scale for end in (found.value, found.low, found.high))
+    p = beyond.p if abs(value) > QUALITY_TOLERANCE else 1.0
+    return Summary(value=value, low=low, high=high, count=found.count, p=p)
 
 
 def _row(name: str, what: str, pair: tuple[Side, Side], change: Change, p: float) -> Row:
@@ -301,7 +310,7 @@ def _row(name: str, what: str, pair: tuple[Side, Side], change: Change, p: float
         **after.as_columns("after"),
         **change.amount.as_columns("change"),
         "p": p,
-        "detectable": change.detectable,
+        "detectable": math.nan if what == TIME and (pair[0].doubts or pair[1].doubts) else change.detectable,
         "verdict": verdict,
         "why": why,
     }
@@ -312,11 +321,15 @@ def _verdict(what: str, pair: tuple[Side, Side], change: Change, p: float) -> tu
     before, after = pair
     if what == QUALITY and (before.diverged or after.diverged):
         said = f"processes with a loss or metric that is not finite: {before.diverged} before, {after.diverged} after"
-        return (worse if after.diverged > before.diverged else NO_VERDICT), said
+        return (worse if not before.diverged and after.diverged > 1 else NO_VERDICT), said
     if what == TIME and (before.doubts or after.doubts):
         sides = zip(pair, ("before", "after"), strict=True)
         return NO_VERDICT, "; ".join(f"{mark} {when}" for side, when in sides for mark in side.doubts)
-    if amount.count < FEWEST_FOR_INTERVAL:
+    if what == TIME and before.measures != after.measures:
+        return NO_VERDICT, f"{before.measures} before, {after.measures} after"
+    if what == MEMORY and before.memory_kind != after.memory_kind:
+        return NO_VERDICT, f"{before.memory_kind} before, {after.memory_kind} after"
+    if math.isnan(amount.low) or amount.count < FEWEST_FOR_INTERVAL:
         return NO_VERDICT, (f"too few processes for an interval: {amount.count}" if amount.count else "not measured")
     is_significant = p < 1 - confidence
     if amount.low > tolerance:
@@ -357,7 +370,3 @@ def _status_row(name: str, before: Side, after: Side) -> Row:
         "verdict": verdict,
         "why": "; ".join(said),
     }
-
-
-def _listed(names: set[str]) -> str:
-    return ", ".join(sorted(names))

@@ -73,7 +73,7 @@ def test_a_side_that_does_not_speak_the_language_fails_in_one_line(version: Vers
     package.mkdir(parents=True)
     for folder in (package.parent, package):
         (folder / "__init__.py").write_text("")
-    (package / "agent.py").write_text("input()\nprint('hello', flush=True)\ninput()\n")
+    (package / "agent.py").write_text("input()\nprint('hello')\n")
 
     answer = FunctionSide(version).measure(make_task(version))
 

@@ -218,7 +218,8 @@ def test_a_script_that_calls_without_the_guard_gets_one_error_that_says_so(call:
         "utf-8",
     )
 
-    ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, env=environment)
 
     assert ended.returncode == 1
     assert ended.stderr.count("Traceback") == 1

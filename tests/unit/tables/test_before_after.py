@@ -169,12 +169,28 @@ def test_the_allocators_memory_is_compared_more_closely_than_a_resident_set() ->
 
 def test_losses_that_are_not_finite_after_alone_are_worse() -> None:
     finite = timed(around(10), quality=dict.fromkeys(range(6), 0.8))
-    diverged = replace(finite, quality={}, diverged=1)
+    diverged = replace(finite, quality={}, diverged=2)
 
     assert verdict(finite, diverged, what=QUALITY) == "worse"
+    assert verdict(finite, replace(diverged, diverged=1), what=QUALITY) == NO_VERDICT
     assert verdict(diverged, finite, what=QUALITY) == NO_VERDICT
     assert verdict(diverged, diverged, what=QUALITY) == NO_VERDICT
     assert verdict(finite, diverged) == NO_CHANGE
+
+
+@pytest.mark.parametrize("before", [-1.0, 3.0])
+def test_a_metric_below_zero_can_get_worse_too(before: float) -> None:
+    sides = [timed(around(10), quality={index: level + 0.01 * index for index in range(6)}) for level in (before, -9.0)]
+
+    assert verdict(*sides, what=QUALITY) == "worse"
+    assert verdict(sides[1], sides[0], what=QUALITY) == "better"
+
+
+def test_a_whole_command_is_not_compared_with_marked_steps_nor_one_kind_of_memory_with_another() -> None:
+    side = replace(timed(around(10)), memory_mib=dict(enumerate(around(100))))
+
+    assert verdict(side, replace(side, measures="the whole command")) == NO_VERDICT
+    assert verdict(side, replace(side, memory_kind="resident set"), what=MEMORY) == NO_VERDICT
 
 
 @pytest.mark.parametrize(
@@ -209,7 +225,7 @@ def test_too_few_processes_give_no_verdict_and_nothing_detectable(processes: int
 
 
 def test_one_slowdown_among_many_configurations_needs_more_evidence_than_alone() -> None:
-    before, after = timed([10.0] * 6), timed([10.4, 10.6, 10.8, 10.8, 11.0, 11.2])
+    before, after = timed([10.0] * 6), timed([10.6, 10.7, 10.8, 10.8, 10.9, 11.0])
     others = {f"other {number}": (before, before) for number in range(200)}
 
     alone = tabulate_before_after({"a": (before, after)}, in_turns=True)
@@ -253,7 +269,7 @@ def test_what_is_called_detectable_is_found_as_often_as_the_table_says() -> None
     ],
 )
 def test_a_regression_decides_the_exit_status_before_what_has_no_verdict(verdicts: list[str], expected: int) -> None:
-    assert exit_status([{"verdict": each} for each in verdicts]) == expected
+    assert exit_status([{"verdict": each, "compared": TIME} for each in verdicts]) == expected
 
 
 def test_the_mean_of_a_doubling_and_a_halving_is_no_change() -> None:
