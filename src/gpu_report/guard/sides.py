@@ -27,6 +27,7 @@ _UNIT_BYTES: Final = 1 if sys.platform == "darwin" else 1024
 """In which a system counts the peak of a process."""
 _MS_PER_S: Final = 1e3
 _FEWEST_BLOCKS: Final = 4
+_PATIENCE_S: Final = 10.0
 _TAIL_BYTES: Final = 2**16
 """Of a log, which may be of any length."""
 
@@ -64,6 +65,8 @@ class FunctionSide:
             try:
                 line = _asked(agent, task)
                 if line:
+                    with suppress(subprocess.TimeoutExpired):
+                        agent.wait(_PATIENCE_S)  # so that it removes its temporary folder
                     return msgspec.json.decode(line, type=Answer)
                 status = agent.wait()
                 said = _last_line(log)
@@ -76,7 +79,7 @@ class FunctionSide:
 
 
 def _asked(agent: "subprocess.Popen[bytes]", task: Task) -> bytes:
-    """Its answer; its input stays open meanwhile, since it ends with that."""
+    """Its answer, before which its input is not closed: it ends with that."""
     assert agent.stdin  # as both are pipes
     assert agent.stdout
     with suppress(BrokenPipeError):
