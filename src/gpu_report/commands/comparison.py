@@ -34,10 +34,11 @@ MOST_CHARACTERS: Final = 65_000
 """A comment on a pull request holds 65,536."""
 _NAMED_IN_HEADLINE: Final = 5
 _SHOWN: Final = {STEP: 1, CATEGORY: 5, OPERATION: 5, KERNEL: 5}
-_LEVELS: Final = {STEP: "step", CATEGORY: "category", OPERATION: "operation", KERNEL: "kernel"}
 _ESCAPED: Final = str.maketrans(
     {**{each: f"\\{each}" for each in "\\`*_|[]#"}, "<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;"}
 )
+_OF_TRACES: Final = "per step, in one profiled run of each side"
+_HEADER_OF_TRACES: Final = ("", "on", "before", "after", "change", "calls before", "calls after")
 _HEADER: Final = ("configuration", "before", "after", "change", "verdict")
 _STYLES: Final = {NO_CHANGE: "", NO_VERDICT: "yellow"}
 
@@ -138,10 +139,10 @@ def show(comparison: Comparison, console: Console) -> None:
             console.print(table)
         for reason in reasons:
             console.print(reason, soft_wrap=True)
-    for name, title, rows in _where(comparison):
+    for name, rows in _where(comparison):
         console.print()
-        console.print(Text(f"where {name} spends more time: {title}", style="bold"))
-        table = text_table("", "on", "before", "after", "change", "calls before", "calls after")
+        console.print(Text(f"where {name} spends more time, {_OF_TRACES}", style="bold"))
+        table = text_table(*_HEADER_OF_TRACES)
         for row in rows:
             table.add_row(fitted(row[0]), *row[1:])
         console.print(table)
@@ -163,9 +164,9 @@ def as_markdown(comparison: Comparison) -> str:
     for title, rows, reasons in comparison.sections():
         lines += ["", f"**{title}**", *_markdown_table(_HEADER, rows)]
         lines += ["", *(f"- {_plain(reason)}" for reason in reasons)] if reasons else []
-    for name, title, rows in _where(comparison):
-        lines += ["", f"**where {_plain(name)} spends more time: {title}**"]
-        lines += _markdown_table(["", "on", "before", "after", "change", "calls before", "calls after"], rows)
+    for name, rows in _where(comparison):
+        lines += ["", f"**where {_plain(name)} spends more time, {_OF_TRACES}**"]
+        lines += _markdown_table(_HEADER_OF_TRACES, rows)
     lines += ["", *(f"- {_plain(line)}" for line in comparison.endings)]
     if comparison.repeat:
         lines += ["", "To repeat:", "```", comparison.repeat.replace("`", "'"), "```"]
@@ -212,7 +213,7 @@ def _the_first(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED_IN_HEADLINE]) + (f" and {further} more" if further > 0 else "")
 
 
-def _where(comparison: Comparison) -> Iterator[tuple[str, str, list[list[str]]]]:
+def _where(comparison: Comparison) -> Iterator[tuple[str, list[list[str]]]]:
     """Of each configuration that is slower: what grew most in each level of its traces."""
     for name, rows in comparison.changes.items():
         cells = []
@@ -220,7 +221,7 @@ def _where(comparison: Comparison) -> Iterator[tuple[str, str, list[list[str]]]]
             grown = [row for row in rows if row["level"] == level and (row["change_ms"] or 0.0) > 0]
             cells += [
                 [
-                    f"{_LEVELS[level]} {row['name']}",
+                    f"{level} {row['name']}",
                     row["device"],
                     *(milliseconds(row[side]).plain() for side in ("a_ms", "b_ms")),
                     signed(milliseconds(row["change_ms"])).plain(),
@@ -229,7 +230,7 @@ def _where(comparison: Comparison) -> Iterator[tuple[str, str, list[list[str]]]]
                 for row in grown[:most]
             ]
         if cells:
-            yield name, "per step, in one profiled run of each side", cells
+            yield name, cells
 
 
 def _markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
