@@ -30,7 +30,6 @@ from gpu_report.tables.before_after import (
 )
 from gpu_report.tables.variants import in_reading_order
 from gpu_report.traces.analysis import change_rows
-from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import read_trace_tables
 
 
@@ -189,15 +188,15 @@ def _in_words(path: Path, records: Mapping[str, Record]) -> str:
     return f"{path}, measured {when}, {counted(len(records), 'configuration')}"
 
 
-def _changes(rows: Sequence[Row], before: Path, after: Path) -> dict[str, list[Row]]:
+def _changes(rows: Sequence[Row], before: Path, after: Path) -> dict[str, Sequence[Row]]:
     """What changed in the traces of the configurations that are slower, as far as both sides have their tables."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, Sequence[Row]] = {}
     for name in (row["configuration"] for row in rows if row["verdict"] == SLOWER):
         folders = [folder / "runs" / name / "trace_tables" for folder in (before, after)]
         try:
             tables = [read_trace_tables(folder) for folder in folders]
         except TableError:  # a folder of results whose traces were not tabulated, or by another version
             continue
-        if all(each[STEPS] for each in tables):
-            found[name] = [*change_rows(*tables)]
+        if changed := change_rows(*tables):
+            found[name] = changed
     return found

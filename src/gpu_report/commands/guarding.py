@@ -27,7 +27,6 @@ from gpu_report.storage.files import write_errors
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.tables.before_after import SLOWER, differing
 from gpu_report.traces.analysis import analyse_all, change_rows
-from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables
 
 _OF_FUNCTION: Final = {"batch": "make_batch", "loss": "loss", "optimizer": "optimizer", "metric": "metric"}
@@ -179,9 +178,9 @@ def _notes(guarded: Guarded, sides: Sequence[Side]) -> list[str]:
 
 def _changes(
     rows: Sequence[Row], tasks: Mapping[str, Any], sides: Sequence[Side]
-) -> tuple[dict[str, list[Row]], list[str]]:
+) -> tuple[dict[str, Sequence[Row]], list[str]]:
     """What changed in a profiled run of each side, of the configurations that are slower; and what has no trace."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, Sequence[Row]] = {}
     notes = []
     for name in (row["configuration"] for row in rows if row["verdict"] == SLOWER):
         try:
@@ -191,8 +190,8 @@ def _changes(
         except (GpuReportError, OSError) as error:
             notes.append(f"{name}: its traces show nothing: {error}")
             continue
-        if all(each.get(STEPS) for each in tables):
-            found[name] = [*change_rows(*tables)]
+        if changed := change_rows(*tables):
+            found[name] = changed
     return found, notes
 
 

@@ -274,7 +274,12 @@ def _path_of(side: Sequence[AnalysedTrace]) -> Path:
 
 
 def change_rows(a: TraceTables, b: TraceTables) -> list[Row]:
-    """The rows of TRACE_CHANGES from the tables of two traces; steps first, then categories, operations and kernels."""
+    """The rows of TRACE_CHANGES from the tables of two traces; steps first, then categories, operations and kernels.
+
+    None where one of them has no steps, as the tables of a configuration without a trace.
+    """
+    if not (a.get(STEPS) and b.get(STEPS)):
+        return []
     in_a, in_b = _amounts(a), _amounts(b)
     rows = [_row(key, _amount(a, in_a, key), _amount(b, in_b, key)) for key in {**in_a, **in_b}]
     levels = (STEP, CATEGORY, OPERATION, KERNEL)

@@ -112,6 +112,11 @@ def test_a_number_that_the_gate_invalidates_is_missing_even_where_the_trace_has_
     assert of(rows, "aten::mm")["change_ms"] == 0.5
 
 
+def test_tables_without_a_step_are_compared_with_nothing() -> None:
+    assert changes(analysed(steps=0), analysed(operation_row("aten::mm", 8.0))) == []
+    assert change_rows({}, analysed().rows) == []
+
+
 def test_a_cut_step_does_not_count_for_the_time_of_a_step() -> None:
     failed = row_of("cut", 0, 0, passed=False, text="", invalidates=["steps"], step=1)
     cut = analysed(quality=(failed,))
