@@ -190,7 +190,9 @@ def _changes(
         except (GpuReportError, OSError) as error:
             notes.append(f"{name}: its traces show nothing: {error}")
             continue
-        if changed := change_rows(*tables):
+        if not all(tables):
+            notes.append(f"{name}: a profiled run has no trace, as no step is marked in it or all took too long")
+        elif changed := change_rows(*tables):
             found[name] = changed
     return found, notes
 

@@ -73,7 +73,7 @@ def _of_function(task: Task) -> Answer:
 
     _require_from_folder(task, task.training["build"])
     training = OwnTraining(
-        **task.training, seed=task.index, least_blocks_s=PATIENCE_S / 2, is_profiled=bool(task.trace_folder)
+        **task.training, seed=task.index, least_s=PATIENCE_S / 2, is_profiled=bool(task.trace_folder)
     )
     found = train_in_fresh_process(training)
     if not isinstance(found, OwnResult):

@@ -111,7 +111,7 @@ def find_batch_size(
         accumulate=accumulate,
         memory_limit_mib=None if memory_limit is None else memory_limit * _MIB_PER_GIB,
         seconds=seconds,
-        least_blocks_s=patience / 2,
+        least_s=patience / 2,
     )
     probes: list[Probe] = []
     for probe in tries(training, patience_s=patience):

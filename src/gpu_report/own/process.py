@@ -95,8 +95,8 @@ class OwnTraining:
     `checkpoint` the model, whose blocks it names, `metric` the model after the `loss_steps`, in evaluation mode.
     `memory_limit_mib` is None for all that the device has; of the CPU that is `host_available_mib`, which is measured
     once for several processes. Before the timed steps come `loss_steps`, the last of which gives the loss that is
-    reported; `seed` decides the weights. Where `seconds` are too few for four timed blocks, these may take
-    `least_blocks_s`. `is_profiled` asks for a trace of a few steps behind them.
+    reported; `seed` decides the weights. `is_profiled` asks for a trace of a few steps behind them.
+    Where `seconds` are too few for four timed blocks, or for the trace, these may take `least_s`.
     """
 
     build: Factory
@@ -116,7 +116,7 @@ class OwnTraining:
     seed: int = 0
     loss_steps: int = 0
     seconds: float = 5.0
-    least_blocks_s: float = 0.0
+    least_s: float = 0.0
     is_profiled: bool = False
 
     def __post_init__(self) -> None:
@@ -323,9 +323,7 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
                 quality = float(_function(training.metric)(model))
             model.train()
     now_s, before = time.monotonic(), read_cpu_times()
-    measured = run(
-        step, deadline_s=now_s + training.seconds, least_blocks_until_s=now_s + training.least_blocks_s
-    ).measure()
+    measured = run(step, deadline_s=now_s + training.seconds, least_until_s=now_s + training.least_s).measure()
     load = load_between(before, read_cpu_times())
     if training.samples is not None:
         measured = replace(measured, samples=training.samples * training.accumulate)

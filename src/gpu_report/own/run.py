@@ -151,7 +151,7 @@ class OwnRun:
 
     Of a step that may be on the host the memory is that of the host, unless its first call takes some on the device.
     Without a profile there is always a second step, at whose backward pass the optimizer already has its state. The
-    blocks of warm-up and the first four timed ones may take until `least_blocks_until_s`, if that is later.
+    blocks of warm-up, the first four timed ones and a first profile may take until `least_until_s`, if that is later.
     """
 
     def __init__(
@@ -164,13 +164,13 @@ class OwnRun:
         deadline_s: float,
         most_steps: float = math.inf,
         is_profiled: bool = True,
-        least_blocks_until_s: float = -math.inf,
+        least_until_s: float = -math.inf,
     ) -> None:
         self._is_profiled = is_profiled
         self._step, self._device, self._may_be_on_host = step, device, may_be_on_host
         self._profiler_warm_up_steps = profiler_warm_up_steps(loader_workers)
         self._deadline_s, self._most_steps = deadline_s, most_steps
-        self._least_blocks_until_s = max(deadline_s, least_blocks_until_s)
+        self._least_until_s = max(deadline_s, least_until_s)
         self._memory = MemoryMeter(device)
         self._steps = 0
 
@@ -193,7 +193,7 @@ class OwnRun:
         if block_steps > 1 and self._fits(block_steps * step_ms, block_steps):
             step_ms = self._block(block_steps)[0] * 1e3 / block_steps
             block_steps = self._steps_of_block(step_ms)
-        elif self._least_blocks_until_s > self._deadline_s:
+        elif self._least_until_s > self._deadline_s:
             block_steps = 1
         times_s, waits_s, in_use_mib = self._blocks(block_steps, step_ms)
         first, has_settled = first_timed(times_s)
@@ -262,7 +262,7 @@ class OwnRun:
             if not self._fits(
                 block_ms + kept_ms,
                 steps + self._profiler_warm_up_steps + _LEAST_PROFILED_STEPS,
-                until_s=self._least_blocks_until_s if are_few else self._deadline_s,
+                until_s=self._least_until_s if are_few else self._deadline_s,
             ):
                 break
             time_s, wait_s = self._block(steps)
@@ -314,7 +314,11 @@ class OwnRun:
             fitting = (
                 steps
                 for steps in range(_BLOCKS.profile_steps, 0, -1)
-                if self._fits(self._profile_ms(step_ms, steps), self._profiler_warm_up_steps + steps)
+                if self._fits(
+                    self._profile_ms(step_ms, steps),
+                    self._profiler_warm_up_steps + steps,
+                    until_s=self._deadline_s if trace else self._least_until_s,
+                )
             )
             steps = next(fitting, 0)
             if steps < _LEAST_PROFILED_STEPS or (times_ms and is_as_timed(statistics.median(times_ms) / step_ms)):

@@ -30,7 +30,7 @@ def search_batch_size(search: BatchSearch, *, machine: str, on_try: Callable[[Pr
         accumulate=plain.accumulation,
         memory_limit_mib=search.memory_limit_mib,
         seconds=search.seconds,
-        least_blocks_s=PATIENCE_S / 2,
+        least_s=PATIENCE_S / 2,
     )
     probes: list[Probe] = []
     for probe in tries(training, patience_s=PATIENCE_S):

@@ -72,12 +72,13 @@ def test_samples_may_be_any_axis_and_the_rate_is_of_those_asked_for() -> None:
     assert result.measured.samples == 5
 
 
-def test_a_step_that_takes_longer_than_the_seconds_is_timed_in_four_blocks() -> None:
-    result = train_in_fresh_process(replace(TRAINING, seconds=0.001, least_blocks_s=60))
+def test_a_step_that_takes_longer_than_the_seconds_is_timed_in_four_blocks_and_profiled() -> None:
+    result = train_in_fresh_process(replace(TRAINING, seconds=0.001, least_s=60, is_profiled=True))
 
     assert isinstance(result, OwnResult)
     assert len(result.measured.block_times_ms) == 4
     assert result.measured.block_steps == 1
+    assert result.measured.trace
 
 
 @pytest.mark.parametrize("is_made", [True, False])
