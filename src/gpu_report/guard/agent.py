@@ -1,6 +1,8 @@
 """The process that measures one side, in that side's folder and Python: `python -m gpu_report.guard.agent`.
 
 a task as a line of standard input -> a fresh process -> its answer as a line of standard output; it ends with its input
+
+It is itself the fresh process of a function. A study's configuration gets one as the study has it, from a server.
 """
 
 import math
@@ -8,9 +10,10 @@ import os
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -30,6 +33,9 @@ from gpu_report.study.study import load_study
 from gpu_report.tables.before_after import side_of
 from gpu_report.tables.marks import load_marks
 
+if TYPE_CHECKING:
+    from gpu_report.own.process import OwnResult, OwnTraining
+
 _PROFILED: Final = 10_000
 """The index of a profiled run, which a study's run takes for the number of its repetitions."""
 _STDIN: Final = 0
@@ -43,8 +49,24 @@ def main() -> None:
     os.dup2(_STDERR, _STDOUT)
     line = sys.stdin.buffer.readline()
     threading.Thread(target=_end_with_input, daemon=True).start()
-    answers.write(msgspec.json.encode(_answer(line)) + b"\n")
-    answers.flush()
+
+    def send(answer: Answer) -> None:
+        answer = msgspec.structs.replace(answer, code_digest=code_digest())
+        answers.write(msgspec.json.encode(answer) + b"\n")
+        answers.flush()
+
+    try:
+        task = msgspec.json.decode(line, type=Task)
+        if task.version != VERSION:
+            raise ProfileError(f"this side's gpu-report measures by version {VERSION}, asked is {task.version}")
+        if task.configfile:
+            send(_of_study(task))
+        else:
+            _train_function(task, send)
+    except msgspec.DecodeError as error:
+        send(Answer(status="failed", reason=f"this side has another version of gpu-report: {error}"))
+    except GpuReportError as error:
+        send(Answer(status="failed", reason=str(error)))
 
 
 def _end_with_input() -> None:
@@ -54,29 +76,20 @@ def _end_with_input() -> None:
     os._exit(0)
 
 
-def _answer(line: bytes) -> Answer:
-    try:
-        task = msgspec.json.decode(line, type=Task)
-        if task.version != VERSION:
-            raise ProfileError(f"this side's gpu-report measures by version {VERSION}, asked is {task.version}")
-        answer = _of_study(task) if task.configfile else _of_function(task)
-        return msgspec.structs.replace(answer, code_digest=code_digest())
-    except msgspec.DecodeError as error:
-        return Answer(status="failed", reason=f"this side has another version of gpu-report: {error}")
-    except GpuReportError as error:
-        return Answer(status="failed", reason=str(error))
-
-
-def _of_function(task: Task) -> Answer:
+def _train_function(task: Task, send: Callable[[Answer], None]) -> None:
     """A training of the user's own, for as long as the task says."""
-    from gpu_report.own.process import OwnResult, OwnTraining, train_in_fresh_process
+    from gpu_report.own.process import OwnTraining, train_and_send
 
     _require_from_folder(task, task.training["build"])
     training = OwnTraining(
         **task.training, seed=task.index, least_s=PATIENCE_S / 2, is_profiled=bool(task.trace_folder)
     )
-    found = train_in_fresh_process(training)
-    if not isinstance(found, OwnResult):
+    train_and_send(lambda: training, lambda found: send(_of_function(task, training, found)))
+    os._exit(0)  # PyTorch would need a second to tidy up what nobody uses
+
+
+def _of_function(task: Task, training: "OwnTraining", found: "OwnResult | Stopped") -> Answer:
+    if isinstance(found, Stopped):
         return Answer(status=found.status, reason=found.reason)
     measured = found.measured
     if not measured.block_times_ms:

@@ -15,6 +15,7 @@ import msgspec
 
 from gpu_report.guard.messages import Answer, Task
 from gpu_report.guard.versions import Version
+from gpu_report.measure.failures import read_oom_kills
 from gpu_report.measure.progress import load_between, read_cpu_times
 from gpu_report.measure.run import trace_name
 from gpu_report.own.step_counts import LINE_TO_ADD, RESULT_FILE, read_result, trace_beside
@@ -44,7 +45,7 @@ class Side(Protocol):
 class FunctionSide:
     """Of a study's configurations and of functions.
 
-    Each process is forked by a server of its own. Processes of one server share the places of its memory and its seed
+    No two processes are forked by one server. Processes of one server share the places of its memory and its seed
     of hashes, which decide a few per cent of a training on the CPU: on 2 cores, two servers of one version were 7 %
     apart in each of several guards.
     """
@@ -53,6 +54,7 @@ class FunctionSide:
         self.version = version
 
     def measure(self, task: Task) -> Answer:
+        oom_kills_before = read_oom_kills()
         with tempfile.TemporaryFile() as log:
             agent = subprocess.Popen(
                 [self.version.python, *_AGENT],
@@ -69,6 +71,8 @@ class FunctionSide:
                         agent.wait(_PATIENCE_S)  # so that it removes its temporary folder
                     return msgspec.json.decode(line, type=Answer)
                 status = agent.wait()
+                if status == -signal.SIGKILL and read_oom_kills() > oom_kills_before:
+                    return Answer(status="oom", reason="the kernel's OOM killer ended the process")
                 said = _last_line(log)
             except msgspec.DecodeError as error:
                 return Answer(status="failed", reason=f"this side has another version of gpu-report: {error}")

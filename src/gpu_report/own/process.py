@@ -227,31 +227,37 @@ def _without_result(exit_status: int | None, *, memory_ran_out: bool) -> Stopped
 
 def _carry_out(pickled: bytes, pipe: Connection) -> None:
     end_with_parent()
+    train_and_send(partial(_unpickled, pickled), pipe.send)
+
+
+def train_and_send(training_of: Callable[[], OwnTraining], send: Callable[[OwnResult | Stopped], None]) -> None:
+    """Train in this process, which was started for nothing else and has done nothing yet; the result is sent once.
+
+    A process whose resident set exceeds the limit sends that and ends at once.
+    """
     take_interruptions()
     be_killed_before_others()
     has_ended = threading.Event()
+    result: OwnResult | Stopped
     try:
-        training = _unpickled(pickled)
+        training = training_of()
         if chosen_device(training.device, None)[0].type == "cpu":
-            watching = threading.Thread(target=_watch, args=(_host_limit_mib(training), pipe, has_ended), daemon=True)
+            watching = threading.Thread(target=_watch, args=(_host_limit_mib(training), send, has_ended), daemon=True)
             watching.start()
-        result: OwnResult | Stopped = _train(training)
-        has_ended.set()
-    except BaseException as error:
-        has_ended.set()
-        _allow_memory(None)
-        pipe.send(_stopped(error))
-        raise SystemExit(1) from error  # quietly: the reason is sent
+        result = _train(training)
+    except BaseException as error:  # noqa: BLE001 -- whatever the user's functions raise: the reason is sent
+        result = _stopped(error)
+    has_ended.set()
     _allow_memory(None)
-    pipe.send(result)
+    send(result)
 
 
-def _watch(limit_mib: float, pipe: Connection, has_ended: threading.Event) -> None:
+def _watch(limit_mib: float, send: Callable[[Stopped], None], has_ended: threading.Event) -> None:
     """End this process as soon as its resident set is over the limit, before it takes the machine's memory."""
     process = psutil.Process()
     while not has_ended.wait(_POLL_S):
         if process.memory_info().rss > limit_mib * _MIB:
-            pipe.send(Stopped(status="oom", reason=f"the resident set exceeded the limit of {limit_mib:.0f} MiB"))
+            send(Stopped(status="oom", reason=f"the resident set exceeded the limit of {limit_mib:.0f} MiB"))
             os._exit(1)
 
 
