@@ -22,10 +22,10 @@ CHECKS := check-ruff check-format check-types check-layers check-snakefmt check-
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what is missing is found before anything is installed
-.PHONY: help report html test quick check fix bench readme lock clean $(CHECKS) tex test-system another-python
+.PHONY: help report html test test-cluster quick check fix bench readme lock clean $(CHECKS) tex test-system another-python
 
 help: ## list what can be asked for
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "CONFIG=config/ci.yaml   another study      (now: $(CONFIG))"
 	@echo "CORES=2                 cores to use       (now: $(CORES))"
@@ -43,6 +43,10 @@ html: $(ENVIRONMENT) ## measure what is missing and make report/gpu_report.html,
 
 test: test-system $(TOOLS) ## run every test, with a report built on the CPU (10 minutes or more)
 	@$(BIN)/pytest --numprocesses auto --dist worksteal $(TESTS)
+
+test-cluster: $(TOOLS) ## run the tests of a cluster on a Slurm of two nodes, which this starts here (root on Debian or Ubuntu)
+	@tests/cluster/slurm.sh up
+	@$(BIN)/pytest --numprocesses 2 tests/cluster; status=$$?; tests/cluster/slurm.sh down; exit $$status
 
 quick: $(TOOLS) ## run the unit tests that together take less than a minute
 	@$(BIN)/pytest --numprocesses auto --dist worksteal --quiet $(QUICK)

@@ -12,19 +12,31 @@ if not workflow.overwrite_configfiles:
 include: "workflow/rules/common.smk"
 
 
-if MACHINE:
+if SHOWN.unknown:
 
-    include: "workflow/rules/measure.smk"
-    include: "workflow/rules/tensorboard.smk"
+    include: "workflow/rules/find_machines.smk"
+
+    rule find_machines:
+        default_target: True
+        input:
+            [str(description_file(name)) for name in SHOWN.unknown],
+
+else:
+    if SHOWN.measured:
+
+        include: "workflow/rules/measure.smk"
+        include: "workflow/rules/tensorboard.smk"
+    include: "workflow/rules/bundles.smk"
+    include: "workflow/rules/tables.smk"
+    include: "workflow/rules/report.smk"
+
+    rule all:
+        default_target: True
+        input:
+            "report/gpu_report.pdf",
+            "results/tensorboard" if SHOWN.measured else [],
 
 
-include: "workflow/rules/bundles.smk"
-include: "workflow/rules/tables.smk"
-include: "workflow/rules/report.smk"
-
-
-rule all:
-    default_target: True
-    input:
-        "report/gpu_report.pdf",
-        "results/tensorboard" if MACHINE else [],
+# On a cluster, what needs a machine is a job there; all else runs where snakemake does.
+ON_MACHINES = {"describe_machine", "calibrate_machine", "measure_variant", "search_batch_size"}
+workflow.localrules(*({rule.name for rule in workflow.rules} - ON_MACHINES))

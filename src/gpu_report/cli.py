@@ -189,7 +189,12 @@ COMMANDS: Final = {
     ),
     "machine": _Command("overview:show_machine", "show this machine's id and the devices PyTorch finds"),
     "plan": _Command(
-        "overview:show_plan", "say what `snakemake report/gpu_report.pdf` is about to measure", [_CONFIGFILE]
+        "overview:show_plan",
+        "say what `snakemake report/gpu_report.pdf` is about to measure, and what jobs of a cluster ask for",
+        [
+            _CONFIGFILE,
+            _optional("--machines", "instead of those in the configuration", nargs="+", metavar="MACHINE"),
+        ],
     ),
     "machines": _Command("bundles:list_machines", "list the machines that a report can show"),
     "pack": _Command(
@@ -382,6 +387,11 @@ COMMANDS: Final = {
             _required("--image-px", "width and height in pixels", type=int),
             _path("--manifest", "the manifest.json, written last, in the folder of the images"),
         ],
+    ),
+    "describe-machine": _Command(
+        "overview:describe_machine",
+        "write down which machine a job of a cluster got",
+        [_required("--name", "the machine's name in config/machines.yaml")],
     ),
     "calibrate": _Command(
         "calibrating:calibrate",

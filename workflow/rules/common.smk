@@ -10,16 +10,18 @@ from snakemake.exceptions import WorkflowError
 from gpu_report.errors import ConfigError, GpuReportError
 from gpu_report.storage.locks import release_stale_lock
 
-try:
-    # Before anything else is imported: a run that is killed earlier leaves its temporary folder for good.
-    release_stale_lock(temporary_folder=str(workflow.snakemake_tmp_dir))
-except GpuReportError as error:
-    raise WorkflowError(str(error))
+if workflow.is_main_process:  # and not a job of it, which reads this too
+    try:
+        # Before anything else is imported: a run that is killed earlier leaves its temporary folder for good.
+        release_stale_lock(temporary_folder=str(workflow.snakemake_tmp_dir))
+    except GpuReportError as error:
+        raise WorkflowError(str(error))
 
 from gpu_report.commands.results_folder import ResolvedStudy
 from gpu_report.bundles.results import files_at
 from gpu_report.bundles.shown_machines import choose_machines
 from gpu_report.bundles.sides import choose_sides
+from gpu_report.study.cluster import description_file
 from gpu_report.tables import STUDY_TABLES as TABLES_OF_STUDY
 from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
 from gpu_report.printing.terminal import clean, say
@@ -36,14 +38,9 @@ if workflow.is_main_process:
     for note in SHOWN.notes:
         say(note, to_stderr=True)
 
-# This machine, if the report shows it; nothing else is measured.
-MACHINE = SHOWN.here
-HERE = str(MACHINE.results) if MACHINE else ""
-STUDY = MACHINE.study if MACHINE else None
-
 # Every machine by the folder of its results: the report is about the first, the others are compared with it.
 MACHINES = {str(machine.results): machine for machine in SHOWN.machines}
-ABOUT = next(iter(MACHINES))
+ABOUT = next(iter(MACHINES), "")
 BUNDLES = {machine.id: str(machine.bundle) for machine in SHOWN.machines if machine.bundle}
 EXPERIMENTS = list(config["experiments"])
 TEMPLATES = sorted(["report/gpu_report.sty", "report/references.bib", *map(str, Path("report").rglob("*.j2"))])
@@ -53,12 +50,36 @@ TABLES_OF_RECORDS = [table for table in STUDY_TABLES if table not in CALIBRATION
 TRACE_TABLES = [table.name for table in of_traces.TRACE_TABLES]
 
 
+def requests_of_measured():
+    """What to ask the cluster for, by the machine's id, or by its name where that is all that is known."""
+    return {**{machine.id: machine.request for machine in SHOWN.measured}, **SHOWN.unknown}
+
+
+def cores_of(wildcards):
+    request = requests_of_measured()[wildcards.measured]
+    return request.cpus if request else workflow.cores
+
+
+def asked_for(resource):
+    return lambda wildcards: requests_of_measured()[wildcards.measured].resources[resource]
+
+
+# Of a job on a cluster's machine; none where this machine is measured.
+OF_CLUSTER = {
+    resource: asked_for(resource)
+    for request in requests_of_measured().values()
+    if request
+    for resource in request.resources
+}
+
+
 wildcard_constraints:
     variant=r"[a-z0-9_+-]+",
     search=r"[a-z0-9_+-]+",
     experiment="|".join(EXPERIMENTS),
     results="|".join(map(re.escape, MACHINES)),
     machine="|".join(machine.id for machine in SHOWN.machines),
+    measured="|".join(requests_of_measured()),
 
 
 # Stages read `study.json` in the folder of a machine's results. It is written as soon as this run holds Snakemake's lock,
@@ -72,7 +93,7 @@ onstart:
         if SIDES:
             from gpu_report.commands.comparing import check_sides
 
-            check_sides(SIDES, MACHINE)
+            check_sides(SIDES, SHOWN.measured)
     except GpuReportError as error:
         raise WorkflowError(clean(str(error)))
 
@@ -121,7 +142,8 @@ def slugs(study):
 def results_of(wildcards):
     """The folder of the machine that a job is about; where its files do not name one, it is the report's."""
     named = {machine.id: results for results, machine in MACHINES.items()}
-    return wildcards.get("results") or named[wildcards.get("machine", MACHINES[ABOUT].id)]
+    of_job = wildcards.get("measured") or wildcards.get("machine") or MACHINES[ABOUT].id
+    return wildcards.get("results") or named[of_job]
 
 
 def asked_of(wildcards):
@@ -175,14 +197,15 @@ def every_record():
 
 
 def side_files():
-    """Where the two compared sets of results are read from; this machine's are measured first."""
+    """Where the two compared sets of results are read from; those of a machine that is measured are measured first."""
+    measured = {machine.results: machine.study for machine in SHOWN.measured}
     return [
         file
         for side in (SIDES.by_name.values() if SIDES else [])
-        for file in (records(HERE, STUDY) if MACHINE and side == MACHINE.results else map(str, files_at(side)))
+        for file in (records(str(side), measured[side]) if side in measured else map(str, files_at(side)))
     ]
 
 
 def image_manifest(wildcards):
-    workload = STUDY.measurement(wildcards.variant).workload
+    workload = study_of(wildcards).measurement(wildcards.variant).workload
     return f"{workload.settings['folder']}/manifest.json" if workload.reads_image_files else []

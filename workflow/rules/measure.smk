@@ -1,4 +1,4 @@
-# Measuring: only the variants of this machine, each alone on it.
+# Measuring: the variants of this machine, or of a cluster's machines by jobs on them, each alone on its machine.
 
 
 rule write_image_files:
@@ -23,20 +23,22 @@ rule write_image_files:
 # those that share a training.
 rule calibrate_machine:
     output:
-        f"{HERE}/calibration.json",
+        "results/machines/{measured}/calibration.json",
     log:
-        f"{HERE}/logs/calibrate_machine.log",
+        "results/machines/{measured}/logs/calibrate_machine.log",
     priority: 20
     conda:
         "../../environment.yml"
-    threads: workflow.cores
+    threads: cores_of
+    resources:
+        **OF_CLUSTER,
     params:
-        machine=MACHINE.id,
-        devices=list(dict.fromkeys(each.device for each in [*STUDY.variants, *STUDY.searches])),
-        linked=STUDY.linked_devices,
-        protocol=STUDY.protocol.version,
+        machine="{measured}",
+        devices=lambda wildcards: study_of(wildcards).trained_devices,
+        linked=lambda wildcards: study_of(wildcards).linked_devices,
+        protocol=lambda wildcards: study_of(wildcards).protocol.version,
     message:
-        "calibrating the devices of this machine"
+        "calibrating the devices of {wildcards.measured}"
     shell:
         "gpu-report calibrate --machine {params.machine:q} --devices {params.devices:q}"
         " --linked {params.linked:q} --calibration {output:q}"
@@ -48,19 +50,21 @@ rule measure_variant:
     input:
         image_files=lambda wildcards: ancient(image_manifest(wildcards)),
     output:
-        record=f"{HERE}/runs/{{variant}}/record.json",
-        trace=directory(f"{HERE}/runs/{{variant}}/trace"),
-        rich_trace=directory(f"{HERE}/runs/{{variant}}/rich_trace"),
-        memory=directory(f"{HERE}/runs/{{variant}}/memory"),
+        record="results/machines/{measured}/runs/{variant}/record.json",
+        trace=directory("results/machines/{measured}/runs/{variant}/trace"),
+        rich_trace=directory("results/machines/{measured}/runs/{variant}/rich_trace"),
+        memory=directory("results/machines/{measured}/runs/{variant}/memory"),
     log:
-        f"{HERE}/logs/measure_variant/{{variant}}.log",
+        "results/machines/{measured}/logs/measure_variant/{variant}.log",
     priority: 10
     conda:
         "../../environment.yml"
-    threads: workflow.cores
+    threads: cores_of
+    resources:
+        **OF_CLUSTER,
     params:
-        measurement=lambda wildcards: STUDY.measurement(wildcards.variant).as_dict(),
-        study=f"{HERE}/study.json",
+        measurement=lambda wildcards: study_of(wildcards).measurement(wildcards.variant).as_dict(),
+        study="results/machines/{measured}/study.json",
     message:
         "measuring {wildcards.variant}"
     shell:
@@ -70,16 +74,18 @@ rule measure_variant:
 # As for measure_variant, an edit to the command searches anew.
 rule search_batch_size:
     output:
-        f"{HERE}/batch_sizes/{{search}}.json",
+        "results/machines/{measured}/batch_sizes/{search}.json",
     log:
-        f"{HERE}/logs/search_batch_size/{{search}}.log",
+        "results/machines/{measured}/logs/search_batch_size/{search}.log",
     priority: 5
     conda:
         "../../environment.yml"
-    threads: workflow.cores
+    threads: cores_of
+    resources:
+        **OF_CLUSTER,
     params:
-        search=lambda wildcards: asdict(STUDY.search(wildcards.search)),
-        study=f"{HERE}/study.json",
+        search=lambda wildcards: asdict(study_of(wildcards).search(wildcards.search)),
+        study="results/machines/{measured}/study.json",
     message:
         "searching the batch size of {wildcards.search}"
     shell:
@@ -88,14 +94,14 @@ rule search_batch_size:
 
 rule tabulate_trace:
     input:
-        record=f"{HERE}/runs/{{variant}}/record.json",
-        trace=f"{HERE}/runs/{{variant}}/trace",
-        rich_trace=f"{HERE}/runs/{{variant}}/rich_trace",
+        record="results/machines/{measured}/runs/{variant}/record.json",
+        trace="results/machines/{measured}/runs/{variant}/trace",
+        rich_trace="results/machines/{measured}/runs/{variant}/rich_trace",
         code=sources("traces"),
     output:
-        **{table: f"{HERE}/runs/{{variant}}/trace_tables/{table}.csv" for table in TRACE_TABLES},
+        **{table: f"results/machines/{{measured}}/runs/{{variant}}/trace_tables/{table}.csv" for table in TRACE_TABLES},
     log:
-        f"{HERE}/logs/tabulate_trace/{{variant}}.log",
+        "results/machines/{measured}/logs/tabulate_trace/{variant}.log",
     conda:
         "../../environment.yml"
     message:

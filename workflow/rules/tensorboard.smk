@@ -1,9 +1,9 @@
-# The TensorBoard logs of this machine; published machines have no traces to show there.
+# The TensorBoard logs of the machine that is measured; published machines have no traces to show there.
 
 
 rule write_tensorboard_logs:
     input:
-        records=records(HERE, STUDY),
+        records=records(ABOUT, MACHINES[ABOUT].study),
         code=sources("tables", "traces"),
     output:
         directory("results/tensorboard"),
@@ -12,8 +12,8 @@ rule write_tensorboard_logs:
     conda:
         "../../environment.yml"
     params:
-        study=f"{HERE}/study.json",
-        variants=slugs(STUDY),
+        study=f"{ABOUT}/study.json",
+        variants=slugs(MACHINES[ABOUT].study),
     message:
         "writing the TensorBoard logs"
     shell:

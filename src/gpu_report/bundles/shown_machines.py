@@ -3,14 +3,15 @@
 config's `machines` -> ShownMachine (id, folder of results, study, bundle); results are never mixed between machines
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from gpu_report.bundles.archive import read_manifest
 from gpu_report.bundles.manifest import Manifest
 from gpu_report.errors import ConfigError
+from gpu_report.study.cluster import REQUESTS, Request, known_machine, read_requests
 from gpu_report.study.config import check_config
 from gpu_report.study.machine import Machine, find_machine
 from gpu_report.study.study import Study, load_study
@@ -29,11 +30,12 @@ _DEFAULT: Final = (_HERE, _PUBLISHED)
 
 @dataclass(frozen=True, kw_only=True)
 class ShownMachine:
-    """One machine of the report; `bundle` is None for this one, which is measured where something is missing."""
+    """One machine of the report; `bundle` is None where it is measured, here or by jobs that ask for it so."""
 
     id: str
     study: Study
     bundle: Path | None
+    request: Request | None = None
 
     @property
     def results(self) -> Path:
@@ -45,47 +47,65 @@ class ShownMachine:
 class Shown:
     """The report is about the first machine and compares it with the others.
 
-    `notes` say in a line each what a person should know before it begins.
+    `notes` say in a line each what a person should know before it begins. Where there are `unknown` ones, of which no
+    job has found out what they are, these come first and there are no others.
     """
 
     machines: tuple[ShownMachine, ...]
     notes: tuple[str, ...]
+    unknown: Mapping[str, Request] = field(default_factory=dict)
 
     @property
-    def here(self) -> ShownMachine | None:
-        """This machine, if the report shows it."""
-        return next((machine for machine in self.machines if machine.bundle is None), None)
+    def measured(self) -> tuple[ShownMachine, ...]:
+        """Those that are measured where something is missing: this one, or those of a cluster."""
+        return tuple(machine for machine in self.machines if machine.bundle is None)
 
 
 def choose_machines(
-    config: Mapping[str, Any], *, published: Path = PUBLISHED, find_here: Callable[[], Machine] = find_machine
+    config: Mapping[str, Any],
+    *,
+    published: Path = PUBLISHED,
+    requests: Mapping[str, Request] | None = None,
+    find_here: Callable[[], Machine] = find_machine,
 ) -> Shown:
     """The machines that the configuration asks for, each with the study expanded for its devices.
 
-    PyTorch is asked for devices only where this machine is shown. A bundle of this machine is left out
-    beside it, and so is a bundle without a variant of the study.
+    PyTorch is asked for devices only where this machine is shown. A bundle of a machine that is measured is left out
+    beside it, and so is a bundle without a variant of the study. `requests` are those of REQUESTS unless given.
 
     Raises:
-        ConfigError: the configuration is wrong, a machine is not known, or none is left to show.
+        ConfigError: the configuration is wrong, a machine is not known, or none is left to show; or two names are of
+            one machine, or this one is to be measured beside those of a cluster.
         BundleError: a bundle's manifest cannot be trusted.
         MachineError: PyTorch could not be asked.
     """
     check_config(config)
     configured = config.get("machines", _DEFAULT)
-    # A damaged bundle must not keep this machine from being measured when nothing else is to be shown.
-    bundles = {} if set(configured) == {_HERE} else find_bundles(published)
-    chosen = _names(configured, bundles, find_here)
-    notes = []
-    machines = []
-    if _HERE in chosen:
-        here = find_here()
-        study = load_study(config, devices=here.devices)
-        machines.append(ShownMachine(id=here.id, study=study, bundle=None))
-        notes += study.foreign_code
-        if here.id in chosen:
-            notes.append(f"{here.id} is this machine: shown as measured here, without {bundles[here.id].path}")
+    requests = read_requests() if requests is None else requests
+    # A damaged bundle must not keep a machine from being measured when nothing else is to be shown.
+    bundles = {} if {*configured} <= {_HERE, *requests} else find_bundles(published)
+    chosen = _names(configured, bundles, requests, find_here)
+    of_cluster = {name: requests[name] for name in chosen if name in requests}
+    if of_cluster and _HERE in chosen:
+        raise ConfigError(
+            f"machines: here is not measured beside machines of a cluster; remove here, or {[*of_cluster]}"
+        )
+    known = {name: known_machine(name, request) for name, request in of_cluster.items()}
+    if unknown := {name: requests[name] for name, machine in known.items() if machine is None}:
+        return Shown(machines=(), notes=(), unknown=unknown)
+    notes: list[str] = []
+    machines: list[ShownMachine] = []
+    for name in (each for each in chosen if each not in bundles):
+        machine = known.get(name) or find_here()
+        if machine.id in [other.id for other in machines]:
+            raise ConfigError(f"machines: {name} is {machine.id} as another one is; name one of them")
+        study = load_study(config, devices=machine.devices)
+        machines.append(ShownMachine(id=machine.id, study=study, bundle=None, request=requests.get(name)))
+        notes += [note for note in study.foreign_code if note not in notes]
+        if machine.id in chosen:
+            notes.append(f"{machine.id} is measured: shown without {bundles[machine.id].path}")
     for name in chosen:
-        if name == _HERE or name in [machine.id for machine in machines]:
+        if name not in bundles or name in [machine.id for machine in machines]:
             continue
         study = study_of(config, bundles[name].manifest)
         if study.variants:
@@ -131,22 +151,25 @@ def study_of(config: Mapping[str, Any], manifest: Manifest) -> Study:
 
 
 def _names(
-    configured: Sequence[str], bundles: Mapping[str, PublishedBundle], find_here: Callable[[], Machine]
+    configured: Sequence[str],
+    bundles: Mapping[str, PublishedBundle],
+    requests: Mapping[str, Request],
+    find_here: Callable[[], Machine],
 ) -> list[str]:
-    """`here` and ids of bundles, each once, in the order of the configuration."""
+    """`here`, names of a cluster's machines and ids of bundles, each once, in the order of the configuration."""
     names: list[str] = []
     for name in configured:
         if name == _PUBLISHED:
             names += bundles
-        elif name == _HERE or name in bundles:
+        elif name == _HERE or name in requests or name in bundles:
             names.append(name)
         elif name == find_here().id:
             names.append(_HERE)
         else:
-            raise ConfigError(f"machines: {name!r} is not known; {_known(bundles)}")
+            raise ConfigError(f"machines: {name!r} is not known; {_known({**requests, **bundles})}")
     return list(dict.fromkeys(names))
 
 
-def _known(bundles: Mapping[str, PublishedBundle]) -> str:
-    ids = ", ".join(bundles) or f"none yet; bundles are in {PUBLISHED}"
-    return f"use here, published, or the id of a bundle: {ids}"
+def _known(names: Iterable[str]) -> str:
+    ids = ", ".join(names) or f"none yet; bundles are in {PUBLISHED}"
+    return f"use here, published, a name in {REQUESTS}, or the id of a bundle: {ids}"

@@ -39,7 +39,7 @@ def choose_sides(config: Mapping[str, Any], shown: Shown) -> Sides | None:
     known = {machine.results.resolve(): machine.bundle or machine.results for machine in shown.machines}
     sides = {name: known.get(Path(text).resolve(), Path(text)) for name, text in config[KEY].items()}
     for name, path in sides.items():
-        if shown.here and path == shown.here.results:
+        if path in [machine.results for machine in shown.measured]:
             continue
         if not path.exists():
             raise ConfigError(f"{KEY}.{name}: there is no {path}; name a bundle, or a folder of results/machines")

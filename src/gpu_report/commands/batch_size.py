@@ -13,6 +13,7 @@ from gpu_report.printing.terminal import say
 from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
 from gpu_report.storage.files import take_own_temporary_folder
 from gpu_report.storage.locks import machine_to_itself
+from gpu_report.study.machine import require_machine
 
 
 def find_own_batch_size(arguments: Namespace) -> None:
@@ -53,9 +54,11 @@ def find_own_batch_size(arguments: Namespace) -> None:
 
 def search_batch_size(arguments: Namespace) -> None:
     """Search the batch size of one of the study's searches; a line on stdout for each number of samples."""
+    results = ResultsFolder.of(arguments.study)
+    require_machine(results.resolved.machine)
     with machine_to_itself():
         take_own_temporary_folder()
-        search_one(ResultsFolder.of(arguments.study), arguments.search)
+        search_one(results, arguments.search)
 
 
 def search_one(results: ResultsFolder, slug: str) -> None:

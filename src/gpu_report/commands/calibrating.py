@@ -7,11 +7,12 @@ from gpu_report.printing.terminal import say
 from gpu_report.records.calibration import CALIBRATION_FILE, Ceilings, Link
 from gpu_report.storage.files import take_own_temporary_folder
 from gpu_report.storage.locks import machine_to_itself
-from gpu_report.study.machine import find_machine
+from gpu_report.study.machine import find_machine, require_machine
 
 
 def calibrate(arguments: Namespace) -> None:
     """Calibrate the devices and write what was found; a line on stdout for each of them, and for their link."""
+    require_machine(arguments.machine)
     present = find_machine().devices if arguments.linked else ()
     # A study may ask for more devices than the machine has; its trainings on them are skipped.
     linked = [device for device in arguments.linked if device in present]

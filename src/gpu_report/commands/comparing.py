@@ -87,7 +87,7 @@ def compare_sides(arguments: Namespace) -> None:
     write_findings_table(findings, arguments.table.with_name("findings.csv"))
 
 
-def check_sides(sides: Sides, here: ShownMachine | None) -> None:
+def check_sides(sides: Sides, measured: Sequence[ShownMachine]) -> None:
     """Refuse sides that cannot be compared, before anything is measured.
 
     What is about to be measured is known but for its numbers: the machine, what is asked for and the code.
@@ -95,22 +95,23 @@ def check_sides(sides: Sides, here: ShownMachine | None) -> None:
     Raises:
         ConfigError: they are not of the same machine, protocol and configurations, or one of them cannot be read.
     """
-    read = {name: _records_of(sides, name) for name, path in sides.by_name.items() if not here or path != here.results}
-    if here and len(read) == 1:
+    by_folder = {machine.results: machine for machine in measured}
+    read = {name: _records_of(sides, name) for name, path in sides.by_name.items() if path not in by_folder}
+    if len(read) == 1:
         (like,) = read.values()
-        read = {name: read.get(name) or _planned(here, like=like) for name in sides.by_name}
+        read = {name: read.get(name) or _planned(by_folder[path], like=like) for name, path in sides.by_name.items()}
     if read:
         _refuse_what_differs(read["before"], read["after"])
 
 
-def _planned(here: ShownMachine, *, like: Mapping[str, Record]) -> dict[str, Record]:
-    """The records that this machine will have; those that are to be measured have the numbers of others."""
-    stored, slugs = records_in(here.results), [variant.slug for variant in here.study.variants]
-    asked = {slug: here.study.measurement(slug) for slug in slugs if slug in like}
+def _planned(machine: ShownMachine, *, like: Mapping[str, Record]) -> dict[str, Record]:
+    """The records that the machine will have; those that are to be measured have the numbers of others."""
+    stored, slugs = records_in(machine.results), [variant.slug for variant in machine.study.variants]
+    asked = {slug: machine.study.measurement(slug) for slug in slugs if slug in like}
     measured = {
         slug: like[slug].model_copy(
             update={
-                "machine": here.id,
+                "machine": machine.id,
                 "measurement": measurement.as_dict(),
                 "provenance": like[slug].provenance.model_copy(update={"code_digest": code_digest()}),
             }

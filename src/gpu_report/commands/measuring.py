@@ -26,7 +26,7 @@ from gpu_report.records.record import RICH_TRACE_FOLDER, Record, write_record
 from gpu_report.storage.files import require_space, take_own_temporary_folder, unfinished_folder
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.config import DEFAULT_CONFIGFILE, read_config
-from gpu_report.study.machine import find_machine
+from gpu_report.study.machine import find_machine, require_machine
 from gpu_report.study.single import single_study
 from gpu_report.study.study import Measurement
 from gpu_report.tables.processes import values_of
@@ -53,6 +53,7 @@ def write_image_files(arguments: Namespace) -> None:
 def measure_variant(arguments: Namespace) -> None:
     """Measure a variant of the study; a line on stdout for each process that has trained to its end."""
     results, hosts = ResultsFolder.of(arguments.study), hosts_of_environment()
+    require_machine(results.resolved.machine)
     slug = arguments.variant
     with machine_to_itself(), shown_to_watchers(results.machine_folder, host=hosts.index) as shown:
         take_own_temporary_folder()

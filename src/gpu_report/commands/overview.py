@@ -12,9 +12,12 @@ from gpu_report.bundles.manifest import trace_paths
 from gpu_report.bundles.shown_machines import MACHINES, ShownMachine, choose_machines
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.errors import RecordError
+from gpu_report.printing.number_format import counted
 from gpu_report.printing.terminal import new_console, say
 from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
 from gpu_report.records.record import differences, read_record
+from gpu_report.study.cluster import describe_machine as describe_machine_as
+from gpu_report.study.cluster import read_requests
 from gpu_report.study.config import read_config
 from gpu_report.study.machine import find_machine
 from gpu_report.study.search import BatchSearch
@@ -49,6 +52,12 @@ def show_machine(_: Namespace) -> None:
         console.print(f"no accelerator: {machine.accelerator_reason}")
 
 
+def describe_machine(arguments: Namespace) -> None:
+    """Write down which machine this is, for a name of the cluster's."""
+    machine = describe_machine_as(arguments.name, requests=read_requests())
+    say(f"{arguments.name} is {machine.id}")
+
+
 def list_variants(arguments: Namespace) -> None:
     """Print every variant, and every batch-size search, with its state."""
     results = results_here(arguments.configfile)
@@ -63,17 +72,27 @@ def list_variants(arguments: Namespace) -> None:
 
 
 def show_plan(arguments: Namespace) -> None:
-    """Print which variants are measured first and what follows."""
-    shown = choose_machines(read_config(arguments.configfile))
-    if shown.here is None:
-        say(f"nothing is measured: the report is about {shown.machines[0].id}")
-        return
-    here, study = shown.here, shown.here.study
-    results = results_of(here.id, study)
+    """Print what is measured first and, of a cluster's machines, what its jobs ask for."""
+    config = read_config(arguments.configfile)
+    if arguments.machines:
+        config["machines"] = arguments.machines
+    shown = choose_machines(config)
+    for name, request in shown.unknown.items():
+        say(f"{name}: no job has found out yet which machine it is; the first asks for {request.in_words}")
+    for machine in shown.measured:
+        _show_plan_of(machine)
+    published = [machine.id for machine in shown.machines if machine.bundle]
+    if published:
+        say(f"{'compared with' if shown.measured else 'nothing is measured'}, as published: {', '.join(published)}")
+
+
+def _show_plan_of(machine: ShownMachine) -> None:
+    study, request = machine.study, machine.request
+    results = results_of(machine.id, study)
     measuring, searching = waiting(results, study.variants), waiting(results, study.searches)
-    say(f"{study.title}: {len(study.variants)} variants on {here.id} ({', '.join(find_machine().devices)})")
-    if len(shown.machines) > 1:
-        say(f"compared with, as published: {_ids(shown.machines[1:])}")
+    say(f"{study.title}: {len(study.variants)} variants on {machine.id} ({', '.join(study.trained_devices)})")
+    if request and (jobs := len(measuring) + len(searching) + (not results.calibration_file.exists())):
+        say(f"{counted(jobs, 'job')}, which ask for {request.in_words}")
     if measuring:
         processes = study.protocol.repetitions + 1
         say(f"{len(measuring)} to measure, each in {processes} fresh processes, one at a time:")
@@ -83,10 +102,6 @@ def show_plan(arguments: Namespace) -> None:
         say("\n".join(f"  {slug}" for slug in searching))
     if not (measuring or searching):
         say("all measured")
-
-
-def _ids(machines: Iterable[ShownMachine]) -> str:
-    return ", ".join(machine.id for machine in machines)
 
 
 def results_here(config_file: Path) -> ResultsFolder:

@@ -15,8 +15,10 @@ from gpu_report import __version__
 from gpu_report.errors import MachineError
 from gpu_report.storage.files import write_text_atomically
 
-HERE: Final = Path("results/machines/here.json")
-"""Where the description of this machine is kept, so that PyTorch is asked once and not at every command."""
+DESCRIPTIONS: Final = Path("results/machines")
+"""Where descriptions of machines are kept, beside the folders of their results."""
+HERE: Final = DESCRIPTIONS / "here.json"
+"""That of this machine, so that PyTorch is asked once and not at every command."""
 
 _DEVICE_FILES: Final = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/kfd", "/dev/dri", "/dev/accel", "/dev/dxg")
 _VISIBILITY: Final = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
@@ -95,14 +97,46 @@ def find_machine(cache: Path = HERE) -> Machine:
         MachineError: the process that asks PyTorch failed.
     """
     key = _cache_key()
-    known = _read_cache(cache, key)
+    known = read_description(cache, key)
     if known is not None:
         return known
     found = probe_accelerators()
     machine = _describe(found)
     if not _may_pass(found):
-        write_text_atomically(cache, json.dumps({"key": key, "machine": asdict(machine)}, indent=1) + "\n")
+        write_description(cache, key, machine)
     return machine
+
+
+def describe_here() -> Machine:
+    """This machine, as PyTorch finds it now.
+
+    Raises:
+        MachineError: the process that asks PyTorch failed.
+    """
+    return _describe(probe_accelerators())
+
+
+def require_machine(machine: str) -> None:
+    """Refuse to measure for another machine than this one.
+
+    Raises:
+        MachineError: this machine has another id.
+    """
+    here = find_machine().id
+    if here != machine:
+        raise MachineError(
+            f"this machine is {here}, and measured is {machine}; measure a cluster's machine with --profile "
+            "profiles/slurm, and name nodes that differ as two machines in config/machines.yaml"
+        )
+
+
+def write_description(file: Path, key: Mapping[str, Any], machine: Machine) -> None:
+    """Keep what a machine is; it is read again for the same key alone.
+
+    Raises:
+        FileWriteError: the file cannot be written.
+    """
+    write_text_atomically(file, json.dumps({"key": key, "machine": asdict(machine)}, indent=1) + "\n")
 
 
 def probe_accelerators() -> dict[str, Any]:
@@ -143,10 +177,10 @@ def _describe(found: Mapping[str, Any]) -> Machine:
     )
 
 
-def _read_cache(cache: Path, key: Mapping[str, Any]) -> Machine | None:
-    """None where the cache is missing, damaged, of another key or of another shape."""
+def read_description(file: Path, key: Mapping[str, Any]) -> Machine | None:
+    """None where the file is missing, damaged, of another key or of another shape."""
     try:
-        values = json.loads(cache.read_text("utf-8"))
+        values = json.loads(file.read_text("utf-8"))
         if values["key"] != key:
             return None
         accelerators = tuple(Accelerator(**each) for each in values["machine"]["accelerators"])

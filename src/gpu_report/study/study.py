@@ -165,6 +165,12 @@ class Study:
         return Measurement(variant=variant, workload=self.workloads[variant.workload], protocol=self.protocol)
 
     @property
+    def trained_devices(self) -> list[str]:
+        """Those of the variants and searches, each once."""
+        devices = [*(variant.device for variant in self.variants), *(search.device for search in self.searches)]
+        return list(dict.fromkeys(devices))
+
+    @property
     def linked_devices(self) -> list[str]:
         """The accelerators that are to share a training, present or not; none where each trains alone."""
         shared = [(variant.devices, variant.device) for variant in self.variants if variant.device != "cpu"]

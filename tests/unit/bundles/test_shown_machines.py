@@ -1,5 +1,6 @@
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,9 @@ import pytest
 from gpu_report.bundles.packing import pack
 from gpu_report.bundles.shown_machines import IMPORTED, MACHINES, Shown, choose_machines, find_bundles
 from gpu_report.errors import BundleError, ConfigError
+from gpu_report.study.cluster import Request, description_file
 from gpu_report.study.config import read_config
-from gpu_report.study.machine import Accelerator, Machine
+from gpu_report.study.machine import Accelerator, Machine, write_description
 from tests.factories import CONFIG, make_study
 from tests.machine_results import write_results
 
@@ -49,7 +51,7 @@ def test_this_machine_is_shown_before_those_that_are_published(published: Path) 
     shown = choose(["here", "published"], published)
 
     assert [machine.id for machine in shown.machines] == [IN_HAND.id, H100, LAPTOP]
-    assert shown.here == shown.machines[0]
+    assert shown.measured == shown.machines[:1]
     assert [machine.results for machine in shown.machines] == [
         MACHINES / IN_HAND.id,
         IMPORTED / H100,
@@ -71,7 +73,7 @@ def test_without_a_key_it_is_this_machine_beside_the_published_ones(published: P
 def test_bundles_alone_are_shown_without_asking_pytorch(published: Path, machines: list[str]) -> None:
     shown = choose(machines, published, never)
 
-    assert shown.here is None
+    assert shown.measured == ()
     assert {machine.id for machine in shown.machines} <= {H100, LAPTOP}
 
 
@@ -97,14 +99,14 @@ def test_results_of_this_machine_win_over_its_own_bundle_and_that_is_reported(pu
     shown = choose(["here", "published"], published, lambda: h100)
 
     assert [(machine.id, machine.bundle is None) for machine in shown.machines] == [(H100, True), (LAPTOP, False)]
-    assert shown.notes == (f"{H100} is this machine: shown as measured here, without {published / H100}.tar.xz",)
+    assert shown.notes == (f"{H100} is measured: shown without {published / H100}.tar.xz",)
 
 
 def test_this_machine_can_be_named_by_its_id(published: Path) -> None:
     shown = choose([IN_HAND.id, LAPTOP], published)
 
     assert [machine.id for machine in shown.machines] == [IN_HAND.id, LAPTOP]
-    assert shown.here is not None
+    assert [machine.id for machine in shown.measured] == [IN_HAND.id]
 
 
 def test_an_unknown_machine_is_answered_with_those_that_are_known(published: Path) -> None:
@@ -170,3 +172,51 @@ def test_code_that_a_configuration_names_is_announced_where_it_will_run(publishe
 
     assert [note for note in here.notes if "workloads.lstm runs the code of json.decoder:JSONDecoder" in note]
     assert not elsewhere.notes
+
+
+REQUEST = Request(cpus=2, memory_gib=4, minutes=5)
+
+
+def with_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch, **found: Machine) -> None:
+    """A folder in which jobs have found these machines."""
+    monkeypatch.chdir(folder)
+    for name, machine in found.items():
+        write_description(description_file(name), REQUEST.decides, machine)
+
+
+def on_cluster(machines: list[str], published: Path) -> Shown:
+    requests = dict.fromkeys(("node", "other"), REQUEST)
+    return choose_machines(asked(machines), published=published, requests=requests, find_here=lambda: IN_HAND)
+
+
+def test_machines_of_a_cluster_are_measured_by_name_and_compared_with_the_published_ones(
+    published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_cluster(tmp_path, monkeypatch, node=replace(IN_HAND, cores=99), other=IN_HAND)
+
+    shown = on_cluster(["published", "node", "other"], published)
+
+    assert [machine.id for machine in shown.machines] == [replace(IN_HAND, cores=99).id, IN_HAND.id, H100, LAPTOP]
+    assert [machine.request for machine in shown.machines] == [REQUEST, REQUEST, None, None]
+    assert shown.measured == shown.machines[:2]
+
+
+def test_machines_that_no_job_has_found_yet_come_first_and_alone(
+    published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_cluster(tmp_path, monkeypatch, node=IN_HAND)
+
+    shown = on_cluster(["node", "other", "published"], published)
+
+    assert shown.unknown == {"other": REQUEST}
+    assert not shown.machines
+
+
+@pytest.mark.parametrize("machines", [["node", "other"], ["here", "node"]])
+def test_one_machine_under_two_names_and_this_one_beside_a_cluster_are_refused(
+    published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machines: list[str]
+) -> None:
+    with_cluster(tmp_path, monkeypatch, node=IN_HAND, other=IN_HAND)
+
+    with pytest.raises(ConfigError, match=r"^machines: "):
+        on_cluster(machines, published)

@@ -77,7 +77,7 @@ def test_results_of_two_machines_are_refused_by_the_key(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^before_after: .*xeon-2c before, ryzen-8c after"):
         compared(tmp_path, before, after)
     with pytest.raises(ConfigError, match=r"^before_after: .*xeon-2c before, ryzen-8c after"):
-        check_sides(Sides(before=before, after=after), None)
+        check_sides(Sides(before=before, after=after), [])
 
 
 def test_a_damaged_side_is_refused_by_its_key(tmp_path: Path) -> None:
@@ -85,12 +85,12 @@ def test_a_damaged_side_is_refused_by_its_key(tmp_path: Path) -> None:
     after.write_bytes(b"no bundle")
 
     with pytest.raises(ConfigError, match=r"^before_after\.after: "):
-        check_sides(Sides(before=before, after=after), None)
+        check_sides(Sides(before=before, after=after), [])
 
 
 @pytest.mark.usefixtures("_in_folder")
 def test_what_is_to_be_measured_alike_is_not_refused(tmp_path: Path) -> None:
-    check_sides(Sides(before=write_side(tmp_path / "before"), after=here().results), here())
+    check_sides(Sides(before=write_side(tmp_path / "before"), after=here().results), [here()])
 
 
 @pytest.mark.usefixtures("_in_folder")
@@ -108,7 +108,7 @@ def test_what_is_to_be_measured_otherwise_is_refused_before_it_is(
     before = write_side(tmp_path / "before", **measured_before)
 
     with pytest.raises(ConfigError, match=rf"^before_after: .*{names}"):
-        check_sides(Sides(before=before, after=here().results), here())
+        check_sides(Sides(before=before, after=here().results), [here()])
 
 
 @pytest.mark.usefixtures("_in_folder")
@@ -116,7 +116,7 @@ def test_a_record_that_is_not_measured_again_keeps_the_code_that_measured_it(tmp
     before = write_side(tmp_path / "before", code_digest="0" * 64)
     write_side(here().results, code_digest="0" * 64)
 
-    check_sides(Sides(before=before, after=here().results), here())
+    check_sides(Sides(before=before, after=here().results), [here()])
 
 
 @pytest.mark.usefixtures("_in_folder")
@@ -125,4 +125,4 @@ def test_a_study_without_any_of_the_configurations_is_refused(tmp_path: Path) ->
     others = STUDY.restricted_to({variant.slug for variant in STUDY.variants} - {*SLUGS})
 
     with pytest.raises(ConfigError, match=r"^before_after: "):
-        check_sides(Sides(before=before, after=here().results), here(others))
+        check_sides(Sides(before=before, after=here().results), [here(others)])

@@ -1,0 +1,122 @@
+"""The machines of a cluster: what a job has to ask for to get one, and what a job that got it found it to be.
+
+config/machines.yaml -> Request of each name -> a job there writes results/machines/<name>.json -> Machine
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from gpu_report.errors import ConfigError, MachineError
+from gpu_report.printing.number_format import counted
+from gpu_report.study.config import read_config
+from gpu_report.study.machine import DESCRIPTIONS, Machine, describe_here, read_description, write_description
+
+REQUESTS: Final = Path("config/machines.yaml")
+"""A cluster's machines by the name that a study's `machines` uses; there is no such file without a cluster."""
+_NAME: Final = re.compile("[a-z0-9-]+")
+"""As study.schema.yaml allows it."""
+_TAKEN: Final = ("here", "published")
+_MIB_PER_GIB: Final = 1024
+
+AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a job on the machine asks for; `minutes` are those of a configuration, the longest that one may take.
+
+    `exclusive` keeps other jobs off its node. `constraint` is a feature of the nodes. Texts that are left out are left
+    to the cluster.
+    """
+
+    cpus: AtLeastOne
+    memory_gib: Annotated[float, msgspec.Meta(gt=0)]
+    minutes: AtLeastOne
+    gpus: Annotated[int, msgspec.Meta(ge=0)] = 0
+    gpu_model: str = ""
+    partition: str = ""
+    account: str = ""
+    constraint: str = ""
+    exclusive: bool = True
+
+    @property
+    def resources(self) -> dict[str, str | int | None]:
+        """The resources of a Snakemake job, as its executor for Slurm names them; None is not asked for."""
+        return {
+            "slurm_partition": self.partition or None,
+            "slurm_account": self.account or None,
+            "constraint": self.constraint or None,
+            "gpu": self.gpus or None,
+            "gpu_model": self.gpu_model or None,
+            "mem_mb": round(self.memory_gib * _MIB_PER_GIB),
+            "runtime": self.minutes,
+            "slurm_extra": "--exclusive" if self.exclusive else None,
+        }
+
+    @property
+    def decides(self) -> dict[str, str | int]:
+        """What decides which machine a job gets."""
+        names = ("partition", "constraint", "gpus", "gpu_model", "cpus")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def in_words(self) -> str:
+        """As in `2 GPUs (h100) and 16 cores in the partition gpu, the node to itself, 60 minutes for each`."""
+        gpus = counted(self.gpus, "GPU") + (f" ({self.gpu_model})" if self.gpu_model else "") + " and "
+        return ", ".join(
+            (
+                f"{gpus if self.gpus else ''}{counted(self.cpus, 'core')}"
+                + (f" in the partition {self.partition}" if self.partition else ""),
+                *(["the node to itself"] if self.exclusive else []),
+                f"{counted(self.minutes, 'minute')} for each",
+            )
+        )
+
+
+def read_requests(path: Path = REQUESTS) -> dict[str, Request]:
+    """The cluster's machines by name; none where there is no file.
+
+    Raises:
+        ConfigError: the file cannot be read, or has a key or a value that is not allowed.
+    """
+    return {name: _request(path, name, asked) for name, asked in read_config(path).items()} if path.exists() else {}
+
+
+def _request(path: Path, name: Any, asked: Any) -> Request:
+    if not (isinstance(name, str) and _NAME.fullmatch(name)) or name in _TAKEN:
+        raise ConfigError(
+            f"{path}: {name!r} cannot be a machine's name; use lower-case letters, digits and -, but not "
+            f"{' or '.join(_TAKEN)}"
+        )
+    try:
+        return msgspec.convert(asked, Request)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {name}: {error}; allowed are {', '.join(Request.__struct_fields__)}") from error
+
+
+def description_file(name: str) -> Path:
+    """Where a job writes what the machine of this name is."""
+    return DESCRIPTIONS / f"{name}.json"
+
+
+def known_machine(name: str, request: Request) -> Machine | None:
+    """The machine as a job with this request found it; None where none did."""
+    return read_description(description_file(name), request.decides)
+
+
+def describe_machine(name: str, *, requests: Mapping[str, Request]) -> Machine:
+    """Find out which machine this is, and write that down for the name.
+
+    Raises:
+        MachineError: PyTorch could not be asked, or finds another number of accelerators than the job asked for.
+    """
+    machine, request = describe_here(), requests[name]
+    found = len(machine.accelerators)
+    if found != request.gpus:
+        said = machine.accelerator_reason or ", ".join(each.name for each in machine.accelerators)
+        raise MachineError(f"{name}: gpus is {request.gpus} in {REQUESTS}, and PyTorch finds {found} there: {said}")
+    write_description(description_file(name), request.decides, machine)
+    return machine

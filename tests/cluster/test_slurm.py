@@ -1,0 +1,154 @@
+"""The tiny study through a real Slurm: its jobs, its records, and what is left when a job or a node goes away.
+
+`make test-cluster` starts such a Slurm, of two nodes on this host, and runs these.
+"""
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.workflow.conftest import Project, built_tiny, copy_of_the_project, unbuilt_tiny
+
+__all__ = ["built_tiny", "unbuilt_tiny"]
+
+
+def runs() -> bool:
+    """Whether the Slurm of slurm.sh does, and not one that people use."""
+    if shutil.which("scontrol") is None:
+        return False
+    said = subprocess.run(["scontrol", "show", "config"], capture_output=True, text=True, check=False).stdout
+    return "gpu-report-test" in said
+
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not runs(), reason="make test-cluster starts the Slurm for these")]
+
+NODE = "{partition: gpu, cpus: 2, memory_gib: 2, minutes: 5, exclusive: false}"
+TABLES = "report/gpu_report.html"
+
+
+def command(project: Project, *targets: str, jobs: int = 50, requeues: bool = True) -> list[str]:
+    options = ["--profile", "profiles/slurm", "--slurm-init-seconds-before-status-checks", "3", "--jobs", str(jobs)]
+    options += ["--slurm-keep-successful-logs", *([] if requeues else ["--slurm-no-requeue"])]
+    return ["snakemake", *options, "--config", "machines=[node]", "--configfile", project.configfile, "--", *targets]
+
+
+def on_slurm(project: Project, *targets: str) -> subprocess.CompletedProcess[str]:
+    return project.run(*command(project, *targets))
+
+
+def slurm(*arguments: str) -> str:
+    return subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+
+
+def with_cluster(project: Project) -> Project:
+    """The project after a job has found out which machine a node is."""
+    (project.folder / "config/machines.yaml").write_text(f"node: {NODE}\n", "utf-8")
+    found = on_slurm(project)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert (project.folder / "results/machines/node.json").exists()
+    return project
+
+
+@pytest.fixture
+def project(unbuilt_tiny: Project) -> Project:
+    return with_cluster(unbuilt_tiny)
+
+
+@pytest.fixture(scope="session")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Measured through Slurm up to the page, which needs no TeX."""
+    project = with_cluster(copy_of_the_project(tmp_path_factory.mktemp("cluster") / "project", "config/tiny.yaml"))
+    built = on_slurm(project, TABLES)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return project
+
+
+def records(project: Project) -> dict[str, float]:
+    """When the record of each configuration was written."""
+    return {path.parent.name: path.stat().st_mtime for path in project.records()}
+
+
+def wait_until(condition: Callable[[], object], *, seconds: float = 90) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def running_jobs(folder: Path) -> list[str]:
+    """Ids of the jobs that run in the folder."""
+    lines = slurm("squeue", "--noheader", "--states=RUNNING", "--format=%i %Z").splitlines()
+    return [line.split()[0] for line in lines if line.split()[1] == str(folder)]
+
+
+def test_tables_are_those_of_a_local_run_but_for_what_was_measured(measured: Project, built_tiny: Project) -> None:
+    folders = [next(each.folder.glob("results/machines/*/tables")) for each in (measured, built_tiny)]
+
+    assert records(measured).keys() == records(built_tiny).keys()
+    assert [path.name for path in sorted(folders[0].iterdir())] == [path.name for path in sorted(folders[1].iterdir())]
+    for name in ("device.csv", "batch_size.csv", "variants.csv"):
+        ours, local = (pd.read_csv(folder / name) for folder in folders)
+        assert list(ours) == list(local)
+        assert list(ours["variant"]) == list(local["variant"])
+
+
+def test_each_configuration_is_measured_by_a_job_and_the_rest_by_none(measured: Project) -> None:
+    logs = {path.name: len([*path.rglob("*.log")]) for path in (measured.folder / ".snakemake/slurm_logs").iterdir()}
+
+    assert logs == {
+        "rule_describe_machine": 1,
+        "rule_calibrate_machine": 1,
+        "rule_measure_variant": len(measured.records()),
+    }
+
+
+def test_another_machine_than_the_one_asked_for_leaves_no_record(project: Project) -> None:
+    path = project.folder / "results/machines/node.json"
+    found = json.loads(path.read_text("utf-8"))
+    found["machine"]["cores"] = 999
+    path.write_text(json.dumps(found), "utf-8")
+
+    refused = on_slurm(project, TABLES)
+
+    assert refused.returncode != 0
+    assert "-999c" in refused.stdout + refused.stderr
+    assert not project.records()
+
+
+@pytest.mark.parametrize("disturbance", ["cancelled", "node"])
+def test_a_job_that_goes_away_loses_its_own_configuration_alone(project: Project, disturbance: str) -> None:
+    output = project.folder / "output"
+    with output.open("w") as file:
+        run = subprocess.Popen(
+            # Else Slurm waits two minutes before it gives the job of a node that went away to another.
+            command(project, TABLES, jobs=1, requeues=False),
+            cwd=project.folder,
+            env=project.environment(),
+            stdout=file,
+            stderr=file,
+        )
+        wait_until(lambda: "Rule: measure_variant" in output.read_text())
+        before = records(project)
+        wait_until(lambda: running_jobs(project.folder))
+        job = running_jobs(project.folder)[0]
+        if disturbance == "cancelled":
+            slurm("scancel", job)
+        else:
+            node = slurm("squeue", "--noheader", "--job", job, "--format=%N").strip()
+            slurm("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+            wait_until(lambda: job not in running_jobs(project.folder))
+            resume = ["scontrol", "update", f"nodename={node}", "state=resume"]
+            subprocess.run(resume, check=False)  # which fails where the node is back by itself
+        run.wait(180)
+
+    again = on_slurm(project, TABLES)
+
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert len(before) == 1
+    assert {name: written for name, written in records(project).items() if name in before} == before
