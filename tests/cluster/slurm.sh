@@ -37,7 +37,7 @@ down() {
 # The database that accounting needs: Snakemake's executor asks for finished jobs there.
 start_database() {
     install --directory --owner=mysql /run/mysqld
-    runs mariadbd || setsid mariadbd-safe --bind-address=127.0.0.1 >/dev/null 2>&1 &
+    runs mariadbd || setsid --fork mariadbd-safe --bind-address=127.0.0.1 >/dev/null 2>&1 </dev/null
     until_it_works 30 mariadb-admin ping
     mariadb --execute "create database if not exists slurm_acct_db;
         create or replace user slurm@localhost identified by 'slurm';
@@ -113,6 +113,7 @@ up() {
     runs munged || runuser --user munge -- munged
     start_database
     write_settings
+    getent hosts n1 >/dev/null || echo "127.0.0.1 n1 n2" >>/etc/hosts
     setsid slurmdbd
     until_it_works 20 sacctmgr --noheader list cluster
     sacctmgr --immediate add cluster $cluster >/dev/null || true # it is there already

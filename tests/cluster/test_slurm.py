@@ -6,6 +6,7 @@
 import json
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from gpu_report.records.record import read_record
 from tests.workflow.conftest import Project, built_tiny, copy_of_the_project, unbuilt_tiny
 
 __all__ = ["built_tiny", "unbuilt_tiny"]
@@ -152,3 +154,19 @@ def test_a_job_that_goes_away_loses_its_own_configuration_alone(project: Project
     assert again.returncode == 0, again.stdout + again.stderr
     assert len(before) == 1
     assert {name: written for name, written in records(project).items() if name in before} == before
+
+
+def test_the_script_for_several_hosts_starts_one_training_over_both_nodes(unbuilt_tiny: Project) -> None:
+    folder, variant = unbuilt_tiny.folder, "cnn-small-cpu-b32-w0-fp32-e2x4-ddp2"
+    (folder / ".venv").symlink_to(sys.prefix)
+    options = ["--wait", "--gpus-per-node=0", f"--output={folder}/output"]
+
+    started = unbuilt_tiny.run(
+        "sbatch", *options, "docs/several_hosts.sbatch", variant, "--configfile", "config/ci.yaml"
+    )
+
+    said = (folder / "output").read_text("utf-8")
+    assert started.returncode == 0, started.stderr + said
+    (record,) = [read_record(path) for path in unbuilt_tiny.records()]
+    assert (record.variant, record.status) == (variant, "ok")
+    assert [len(repetition.ranks) for repetition in record.repetitions] == [2] * len(record.repetitions)

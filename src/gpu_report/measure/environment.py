@@ -3,6 +3,7 @@
 The host's part is known without PyTorch; the device's part is asked by the process that trains on it.
 """
 
+import os
 import platform
 import re
 import subprocess
@@ -23,8 +24,12 @@ _NVIDIA_DRIVER: Final = Path("/proc/driver/nvidia/version")
 
 
 def host_environment() -> dict[str, EnvironmentValue]:
-    """Python, packages, operating system, memory, and the cores that this process may run on."""
+    """Python, packages, operating system, memory, and the cores that this process may run on.
+
+    In a job of Slurm the name of the host as well: nodes that are one machine by their hardware may still differ.
+    """
     return {
+        **({"host": platform.node()} if "SLURM_JOB_ID" in os.environ else {}),
         "python": platform.python_version(),
         "torch": _version("torch"),
         "torchvision": _version("torchvision"),

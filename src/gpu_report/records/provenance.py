@@ -27,6 +27,7 @@ MEASURES_ALIKE: Final = frozenset(
         "5c5d4c6d925673b375d79ddf8ad69352e3070581166d02e1f9da3c034b347763",
         "90e660429e65ae552f2c053c0c3793c7d581f028afad971f42fa413cdfa34129",
         "6d772bea71e6180eb0534e53a2730097b4b98acedab690ad11ae491fb0643aa1",
+        "e97ab8125843677793abb9cc9b38f41d773c74df5c333aa1d1648e0ba52ad6b0",
     }
 )
 """Digests of measuring code whose numbers may stand side by side, all of the present study.PROTOCOL_VERSION.

@@ -3,6 +3,7 @@
 import platform
 
 import psutil
+import pytest
 import torch
 
 from gpu_report.measure.environment import device_environment, host_environment
@@ -15,6 +16,14 @@ def test_the_host_is_known_without_a_device() -> None:
     assert found["cpu_cores"] == len(usable_cores())
     assert found["memory_gib"] == round(psutil.virtual_memory().total / 2**30, 1)
     assert found["cpu_model"]
+
+
+def test_a_job_of_a_cluster_names_its_host_which_a_person_s_machine_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    assert "host" not in host_environment()
+
+    monkeypatch.setenv("SLURM_JOB_ID", "1")
+    assert host_environment()["host"] == platform.node()
 
 
 def test_values_about_pytorch_are_plain() -> None:
