@@ -45,8 +45,7 @@ test: test-system $(TOOLS) ## run every test, with a report built on the CPU (10
 	@$(BIN)/pytest --numprocesses auto --dist worksteal $(TESTS)
 
 test-cluster: $(TOOLS) ## run the tests of a cluster on a Slurm of two nodes, which this starts here (root on Debian or Ubuntu)
-	@tests/cluster/slurm.sh up
-	@$(BIN)/pytest --numprocesses 2 tests/cluster; status=$$?; tests/cluster/slurm.sh down; exit $$status
+	@tests/cluster/slurm.sh up && $(BIN)/pytest --numprocesses 2 tests/cluster; status=$$?; tests/cluster/slurm.sh down; exit $$status
 
 quick: $(TOOLS) ## run the unit tests that together take less than a minute
 	@$(BIN)/pytest --numprocesses auto --dist worksteal --quiet $(QUICK)

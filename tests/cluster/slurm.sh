@@ -22,8 +22,13 @@ until_it_works() {
     exit 1
 }
 
+is_ours() {
+    grep --quiet --no-messages "ClusterName=$cluster" /etc/slurm/slurm.conf
+}
+
 down() {
     local name
+    is_ours || return 0
     for name in slurmd slurmctld slurmdbd; do
         pkill --exact "$name" || true
         for _ in $(seq 20); do
@@ -37,7 +42,7 @@ down() {
 # The database that accounting needs: Snakemake's executor asks for finished jobs there.
 start_database() {
     install --directory --owner=mysql /run/mysqld
-    runs mariadbd || setsid --fork mariadbd-safe --bind-address=127.0.0.1 >/dev/null 2>&1 </dev/null
+    setsid --fork mariadbd-safe --bind-address=127.0.0.1 >/dev/null 2>&1 </dev/null
     until_it_works 30 mariadb-admin ping
     mariadb --execute "create database if not exists slurm_acct_db;
         create or replace user slurm@localhost identified by 'slurm';
@@ -96,13 +101,17 @@ SETTINGS
 }
 
 up() {
-    if [ -e /etc/slurm/slurm.conf ] && ! grep --quiet "ClusterName=$cluster" /etc/slurm/slurm.conf; then
+    if [ -e /etc/slurm/slurm.conf ] && ! is_ours; then
         echo "slurm.sh: this host has a Slurm of its own, /etc/slurm/slurm.conf; run the tests elsewhere" >&2
         exit 1
     fi
     if sinfo >/dev/null 2>&1; then
         echo "Slurm: runs already"
         return
+    fi
+    if runs mariadbd; then
+        echo "slurm.sh: this host has a MariaDB of its own; run the tests elsewhere" >&2
+        exit 1
     fi
     if ! command -v slurmdbd >/dev/null; then
         echo "Slurm: installing slurm-wlm slurmdbd mariadb-server munge (about 40 s)"
@@ -111,8 +120,9 @@ up() {
     fi
     install --directory --owner=munge /run/munge
     runs munged || runuser --user munge -- munged
-    start_database
     write_settings
+    runs mariadbd && mariadb-admin shutdown # which the package starts
+    start_database
     getent hosts n1 >/dev/null || echo "127.0.0.1 n1 n2" >>/etc/hosts
     setsid slurmdbd
     until_it_works 20 sacctmgr --noheader list cluster

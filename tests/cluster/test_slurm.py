@@ -30,7 +30,7 @@ def runs() -> bool:
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not runs(), reason="make test-cluster starts the Slurm for these")]
 
-NODE = "{partition: gpu, cpus: 2, memory_gib: 2, minutes: 5, exclusive: false}"
+NODE = "{partition: gpu, cpus: 2, memory_gib: 2, minutes: 5}"
 TABLES = "report/gpu_report.html"
 
 

@@ -2,8 +2,10 @@
 # and where its results are, follows from that, so this comes first and alone.
 
 if workflow.is_main_process:
-    for name in SHOWN.unknown:
-        description_file(name).unlink(missing_ok=True)  # of another request
+    say(
+        f"{', '.join(SHOWN.unknown)}: no job has found out yet which machine this is; a run without a target does that alone",
+        to_stderr=True,
+    )
 
 
 onsuccess:
@@ -20,6 +22,8 @@ rule describe_machine:
     threads: cores_of
     resources:
         **OF_CLUSTER,
+    params:
+        selection=lambda wildcards: SHOWN.unknown[wildcards.measured].selection,
     message:
         "finding out which machine {wildcards.measured} is"
     shell:

@@ -12,7 +12,7 @@ from gpu_report.bundles.manifest import trace_paths
 from gpu_report.bundles.shown_machines import MACHINES, ShownMachine, choose_machines
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.errors import RecordError
-from gpu_report.printing.number_format import counted
+from gpu_report.printing.number_format import count, counted
 from gpu_report.printing.terminal import new_console, say
 from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
 from gpu_report.records.record import differences, read_record
@@ -82,8 +82,10 @@ def show_plan(arguments: Namespace) -> None:
     for machine in shown.measured:
         _show_plan_of(machine)
     published = [machine.id for machine in shown.machines if machine.bundle]
-    if published:
-        say(f"{'compared with' if shown.measured else 'nothing is measured'}, as published: {', '.join(published)}")
+    if published and shown.measured:
+        say(f"compared with, as published: {', '.join(published)}")
+    elif published:
+        say(f"nothing is measured: the report is about {published[0]}")
 
 
 def _show_plan_of(machine: ShownMachine) -> None:
@@ -92,10 +94,12 @@ def _show_plan_of(machine: ShownMachine) -> None:
     measuring, searching = waiting(results, study.variants), waiting(results, study.searches)
     say(f"{study.title}: {len(study.variants)} variants on {machine.id} ({', '.join(study.trained_devices)})")
     if request and (jobs := len(measuring) + len(searching) + (not results.calibration_file.exists())):
-        say(f"{counted(jobs, 'job')}, which ask for {request.in_words}")
+        hours = [jobs * request.minutes * request.gpus / 60] if request.gpus else []
+        at_most = "".join(f"; at most {count(each, 'GPU hours').plain()}" for each in hours)
+        say(f"{counted(jobs, 'job')}, each asking for {request.in_words}{at_most}")
     if measuring:
         processes = study.protocol.repetitions + 1
-        say(f"{len(measuring)} to measure, each in {processes} fresh processes, one at a time:")
+        say(f"{len(measuring)} to measure, each in {processes} fresh processes{'' if request else ', one at a time'}:")
         say("\n".join(f"  {slug}" for slug in measuring))
     if searching:
         say(f"{len(searching)} to search for a batch size, each in a fresh process per number of samples:")

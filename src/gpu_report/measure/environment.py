@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import psutil
 
 from gpu_report.measure.run import EnvironmentValue
+from gpu_report.study.cluster import JOB
 from gpu_report.study.machine import cpu_model, usable_cores
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def host_environment() -> dict[str, EnvironmentValue]:
     In a job of Slurm the name of the host as well: nodes that are one machine by their hardware may still differ.
     """
     return {
-        **({"host": platform.node()} if "SLURM_JOB_ID" in os.environ else {}),
+        **({"host": platform.node()} if JOB in os.environ else {}),
         "python": platform.python_version(),
         "torch": _version("torch"),
         "torchvision": _version("torchvision"),

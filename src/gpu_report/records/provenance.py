@@ -27,7 +27,7 @@ MEASURES_ALIKE: Final = frozenset(
         "5c5d4c6d925673b375d79ddf8ad69352e3070581166d02e1f9da3c034b347763",
         "90e660429e65ae552f2c053c0c3793c7d581f028afad971f42fa413cdfa34129",
         "6d772bea71e6180eb0534e53a2730097b4b98acedab690ad11ae491fb0643aa1",
-        "e97ab8125843677793abb9cc9b38f41d773c74df5c333aa1d1648e0ba52ad6b0",
+        "67201654c1bd4bb711be06e67079f640ea4bd3805495699bffc9027510517eb5",
     }
 )
 """Digests of measuring code whose numbers may stand side by side, all of the present study.PROTOCOL_VERSION.
@@ -35,7 +35,7 @@ MEASURES_ALIKE: Final = frozenset(
 A change of the measuring code raises the version and restarts this list, unless `python -m benchmarks.same_measuring`
 shows that the new code measures alike: then its digest is added. These differ in the profiled run, how long it warms
 up and when it takes a trace anew, in how the code is divided into modules, in how several processes can train, in
-what a workload's batches may be, and in how a Ctrl-C is answered.
+what a workload's batches may be, in how a Ctrl-C is answered, and in whether a record names its host.
 """
 _MOST_CHANGES: Final = 100
 _SOURCES: Final = frozenset({".py", ".cu", ".cuh", ".cpp", ".h"})

@@ -3,6 +3,7 @@
 config/machines.yaml -> Request of each name -> a job there writes results/machines/<name>.json -> Machine
 """
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,12 +22,14 @@ _NAME: Final = re.compile("[a-z0-9-]+")
 """As study.schema.yaml allows it."""
 _TAKEN: Final = ("here", "published")
 _MIB_PER_GIB: Final = 1024
+JOB: Final = "SLURM_JOB_ID"
+"""Environment variable that every job of Slurm has."""
 
 AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a job on the machine asks for; `minutes` are those of a configuration, the longest that one may take.
+    """What each job on the machine asks for; `minutes` is its time limit: a configuration, search or calibration.
 
     `exclusive` keeps other jobs off its node. `constraint` is a feature of the nodes. Texts that are left out are left
     to the cluster.
@@ -36,7 +39,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     memory_gib: Annotated[float, msgspec.Meta(gt=0)]
     minutes: AtLeastOne
     gpus: Annotated[int, msgspec.Meta(ge=0)] = 0
-    gpu_model: str = ""
+    gpu_model: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_.]*$")] = ""
     partition: str = ""
     account: str = ""
     constraint: str = ""
@@ -51,27 +54,29 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "constraint": self.constraint or None,
             "gpu": self.gpus or None,
             "gpu_model": self.gpu_model or None,
+            "nodes": 1,  # else Slurm may take GPUs of several
+            "cpus_per_task": self.cpus,  # as `threads` is at most the head node's number of cores
             "mem_mb": round(self.memory_gib * _MIB_PER_GIB),
             "runtime": self.minutes,
             "slurm_extra": "--exclusive" if self.exclusive else None,
         }
 
     @property
-    def decides(self) -> dict[str, str | int]:
-        """What decides which machine a job gets."""
-        names = ("partition", "constraint", "gpus", "gpu_model", "cpus")
+    def selection(self) -> dict[str, str | int | bool]:
+        """What decides which machine a job gets, and what it sees of it."""
+        names = ("partition", "constraint", "gpus", "gpu_model", "cpus", "exclusive")
         return {name: getattr(self, name) for name in names}
 
     @property
     def in_words(self) -> str:
-        """As in `2 GPUs (h100) and 16 cores in the partition gpu, the node to itself, 60 minutes for each`."""
+        """As in `2 GPUs (h100) and 16 cores in the partition gpu, the node to itself, at most 60 minutes each`."""
         gpus = counted(self.gpus, "GPU") + (f" ({self.gpu_model})" if self.gpu_model else "") + " and "
         return ", ".join(
             (
                 f"{gpus if self.gpus else ''}{counted(self.cpus, 'core')}"
                 + (f" in the partition {self.partition}" if self.partition else ""),
                 *(["the node to itself"] if self.exclusive else []),
-                f"{counted(self.minutes, 'minute')} for each",
+                f"at most {counted(self.minutes, 'minute')} each",
             )
         )
 
@@ -92,9 +97,12 @@ def _request(path: Path, name: Any, asked: Any) -> Request:
             f"{' or '.join(_TAKEN)}"
         )
     try:
-        return msgspec.convert(asked, Request)
+        request = msgspec.convert(asked, Request)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {name}: {error}; allowed are {', '.join(Request.__struct_fields__)}") from error
+    if request.gpu_model and not request.gpus:
+        raise ConfigError(f"{path}: {name}: gpu_model is {request.gpu_model}, but gpus is 0; say how many")
+    return request
 
 
 def description_file(name: str) -> Path:
@@ -104,19 +112,22 @@ def description_file(name: str) -> Path:
 
 def known_machine(name: str, request: Request) -> Machine | None:
     """The machine as a job with this request found it; None where none did."""
-    return read_description(description_file(name), request.decides)
+    return read_description(description_file(name), request.selection)
 
 
 def describe_machine(name: str, *, requests: Mapping[str, Request]) -> Machine:
-    """Find out which machine this is, and write that down for the name.
+    """Find out which machine this job has got, and write that down for the name.
 
     Raises:
-        MachineError: PyTorch could not be asked, or finds another number of accelerators than the job asked for.
+        MachineError: this is no job of Slurm, PyTorch could not be asked, or it finds another number of accelerators
+            than the job asked for.
     """
+    if JOB not in os.environ:
+        raise MachineError(f"{name} is a cluster's machine, and this is no job of Slurm; use --profile profiles/slurm")
     machine, request = describe_here(), requests[name]
     found = len(machine.accelerators)
     if found != request.gpus:
         said = machine.accelerator_reason or ", ".join(each.name for each in machine.accelerators)
         raise MachineError(f"{name}: gpus is {request.gpus} in {REQUESTS}, and PyTorch finds {found} there: {said}")
-    write_description(description_file(name), request.decides, machine)
+    write_description(description_file(name), request.selection, machine)
     return machine

@@ -125,8 +125,9 @@ def require_machine(machine: str) -> None:
     here = find_machine().id
     if here != machine:
         raise MachineError(
-            f"this machine is {here}, and measured is {machine}; measure a cluster's machine with --profile "
-            "profiles/slurm, and name nodes that differ as two machines in config/machines.yaml"
+            f"this machine is {here}, but what is to be measured is {machine}; for a cluster's machine use --profile "
+            "profiles/slurm, name nodes that differ as two machines in config/machines.yaml, and if a node has changed "
+            f"delete its {DESCRIPTIONS}/NAME.json"
         )
 
 

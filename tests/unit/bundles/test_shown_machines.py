@@ -181,7 +181,7 @@ def with_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch, **found: Machine
     """A folder in which jobs have found these machines."""
     monkeypatch.chdir(folder)
     for name, machine in found.items():
-        write_description(description_file(name), REQUEST.decides, machine)
+        write_description(description_file(name), REQUEST.selection, machine)
 
 
 def on_cluster(machines: list[str], published: Path) -> Shown:

@@ -40,7 +40,7 @@ def test_of_an_unknown_machine_the_plan_says_what_the_first_job_asks_for(capsys:
 @pytest.mark.usefixtures("cluster")
 def test_of_a_known_machine_it_counts_the_jobs(capsys: pytest.CaptureFixture[str]) -> None:
     machine = Machine(cpu_model="Xeon", cores=16, memory_gib=64.0)
-    write_description(description_file("h100"), read_requests()["h100"].decides, machine)
+    write_description(description_file("h100"), read_requests()["h100"].selection, machine)
 
     said = planned(capsys)
     configurations, searches = (

@@ -10,7 +10,7 @@ from snakemake_executor_plugin_slurm.utils import set_gres_string
 
 from gpu_report.errors import ConfigError, MachineError
 from gpu_report.study import cluster
-from gpu_report.study.cluster import Request, describe_machine, known_machine, read_requests
+from gpu_report.study.cluster import JOB, Request, describe_machine, known_machine, read_requests
 from gpu_report.study.machine import Accelerator, Machine, require_machine
 
 CPU = Request(cpus=8, memory_gib=16, minutes=30)
@@ -25,7 +25,7 @@ class Resources(dict[str, Any]):
 def sbatch_options(request: Request) -> str:
     """What the executor adds for the machine to a job's sbatch; partition and account come as texts of its own."""
     found = {name: value for name, value in request.resources.items() if value is not None}
-    job: Any = SimpleNamespace(resources=Resources(found), threads=request.cpus, is_group=lambda: False)
+    job: Any = SimpleNamespace(resources=Resources(found), threads=1, is_group=lambda: False)
     texts = dict.fromkeys(("run_uuid", "slurm_logfile", "comment_str", "account", "partition", "workdir"), "")
     call: str = get_submit_command(job, texts) + set_gres_string(job)
     return " ".join(call.partition("--comment ''")[2].split())
@@ -34,22 +34,22 @@ def sbatch_options(request: Request) -> str:
 @pytest.mark.parametrize(
     ("request_", "options"),
     [
-        (CPU, "-t 30 --mem 16384 --ntasks=1 --cpus-per-task=8 --exclusive"),
+        (CPU, "-t 30 --mem 16384 --nodes=1 --ntasks=1 --cpus-per-task=8 --exclusive"),
         (
             Request(cpus=8, memory_gib=16, minutes=30, exclusive=False),
-            "-t 30 --mem 16384 --ntasks=1 --cpus-per-task=8",
+            "-t 30 --mem 16384 --nodes=1 --ntasks=1 --cpus-per-task=8",
         ),
         (
             Request(cpus=16, memory_gib=64, minutes=30, gpus=1),
-            "-t 30 --mem 65536 --cpus-per-task=16 --exclusive --gpus=1",
+            "-t 30 --mem 65536 --nodes=1 --cpus-per-task=16 --exclusive --gpus=1",
         ),
         (
             Request(cpus=16, memory_gib=0.5, minutes=90, gpus=1, gpu_model="h100", constraint="ib"),
-            "-t 90 -C ib --mem 512 --cpus-per-task=16 --exclusive --gpus=h100:1",
+            "-t 90 -C ib --mem 512 --nodes=1 --cpus-per-task=16 --exclusive --gpus=h100:1",
         ),
         (
             Request(cpus=64, memory_gib=512, minutes=30, gpus=4),
-            "-t 30 --mem 524288 --cpus-per-task=64 --exclusive --gpus=4",
+            "-t 30 --mem 524288 --nodes=1 --cpus-per-task=64 --exclusive --gpus=4",
         ),
     ],
 )
@@ -77,6 +77,8 @@ def test_machines_are_read_by_name_and_without_the_file_there_are_none(tmp_path:
         ("h100: {cpus: 0, memory_gib: 16, minutes: 30}", "cpus"),
         ("h100: {cpus: 8, minutes: 30}", "memory_gib"),
         ("h100: 8", "h100"),
+        ("h100: {cpus: 8, memory_gib: 16, minutes: 30, gpu_model: h100}", "gpus is 0"),
+        ("h100: {cpus: 8, memory_gib: 16, minutes: 30, gpus: 1, gpu_model: a100-sxm}", "gpu_model"),
         ("here: {cpus: 8, memory_gib: 16, minutes: 30}", "here"),
         ("H 100: {cpus: 8, memory_gib: 16, minutes: 30}", "H 100"),
     ],
@@ -103,6 +105,7 @@ def test_what_a_job_found_is_known_until_another_machine_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(JOB, "1")
     monkeypatch.setattr(cluster, "describe_here", lambda: machine_with(0))
 
     assert known_machine("node", CPU) is None
@@ -119,6 +122,7 @@ def test_a_job_with_other_gpus_than_it_asked_for_finds_no_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: int, present: int
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(JOB, "1")
     monkeypatch.setattr(cluster, "describe_here", lambda: machine_with(present))
     request = Request(cpus=8, memory_gib=16, minutes=30, gpus=asked)
 
@@ -126,6 +130,14 @@ def test_a_job_with_other_gpus_than_it_asked_for_finds_no_machine(
         describe_machine("node", requests={"node": request})
 
     assert known_machine("node", request) is None
+
+
+def test_outside_of_a_job_no_machine_of_a_cluster_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(JOB, raising=False)
+
+    with pytest.raises(MachineError, match="--profile profiles/slurm"):
+        describe_machine("node", requests={"node": CPU})
 
 
 def test_nothing_is_measured_for_a_machine_that_this_is_not() -> None:
