@@ -17,7 +17,7 @@ RULE_FILES = sorted((PROJECT / "workflow/rules").glob("*.smk"))
 # They check and carry what passes through them; no table, figure or sentence depends on how.
 CARRIERS = {"__init__.py", "errors.py"}
 
-MEASURING = {"measure_variant", "search_batch_size", "calibrate_machine", "write_image_files"}
+MEASURING = {"describe_machine", "measure_variant", "search_batch_size", "calibrate_machine", "write_image_files"}
 STARTS = {
     "import_bundle": ["bundles.unpacking"],
     "tabulate_trace": ["traces.tables"],

@@ -12,6 +12,7 @@ import pytest
 
 from gpu_report.commands.results_folder import ResolvedStudy
 from gpu_report.study.config import read_config
+from gpu_report.study.machine import find_machine
 from gpu_report.study.study import load_study
 
 from .conftest import PDF, TINY, Project
@@ -91,8 +92,9 @@ def test_a_full_disk_leaves_no_record(unbuilt_tiny: Project, monkeypatch: pytest
     monkeypatch.syspath_prepend(str(TINY))
     limited = ["bash", "-c", 'trap "" XFSZ; ulimit -f 1; exec "$@"', "limited"]
     study = load_study(read_config(unbuilt_tiny.folder / unbuilt_tiny.configfile), devices=["cpu"])
-    results = unbuilt_tiny.folder / "results/machines/any"
-    ResolvedStudy.of("any", study).write(results)
+    here = find_machine().id
+    results = unbuilt_tiny.folder / "results/machines" / here
+    ResolvedStudy.of(here, study).write(results)
 
     run = unbuilt_tiny.run(
         *limited, "gpu-report", "measure-variant", "--study", f"{results}/study.json",

@@ -197,7 +197,7 @@ def test_results_of_this_machine_win_over_its_own_bundle(tiny: Project) -> None:
 
     run = tiny.snakemake("--dry-run", "--", PDF)
 
-    assert "is this machine: shown as measured here" in run.stderr
+    assert "is measured: shown without" in run.stderr
     assert "import_bundle" not in run.stdout + run.stderr
 
 

@@ -24,7 +24,7 @@ from gpu_report.measure.calibration_process import (
 )
 from gpu_report.measure.timing import HostClock
 from gpu_report.records.calibration import CALIBRATION_FILE, Calibration, Ceilings
-from gpu_report.study.machine import Accelerator, Machine
+from gpu_report.study.machine import Accelerator, Machine, find_machine
 from tests.factories import make_calibration
 
 CPU = torch.device("cpu")
@@ -214,7 +214,8 @@ def test_the_command_writes_the_calibration_and_says_what_it_holds(
     monkeypatch.setattr("gpu_report.commands.calibrating.take_own_temporary_folder", lambda: None)  # for good
     path = tmp_path / "calibration.json"
 
-    status = main(["calibrate", "--machine", "here", "--devices", "cpu", "cuda", "--calibration", str(path)])
+    here = find_machine().id
+    status = main(["calibrate", "--machine", here, "--devices", "cpu", "cuda", "--calibration", str(path)])
 
     assert status == 0
     assert CALIBRATION_FILE.read(path) == made
@@ -233,11 +234,22 @@ def test_only_devices_that_are_present_are_linked(tmp_path: Path, monkeypatch: p
         cpu_model="", cores=1, memory_gib=1, accelerators=(Accelerator(backend="cuda", name="", memory_gib=1),) * 2
     )
     monkeypatch.setattr("gpu_report.commands.calibrating.measure", measure)
-    monkeypatch.setattr("gpu_report.commands.calibrating.find_machine", lambda: two)
+    for module in ("commands.calibrating", "study.machine"):
+        monkeypatch.setattr(f"gpu_report.{module}.find_machine", lambda: two)
     monkeypatch.setattr("gpu_report.commands.calibrating.take_own_temporary_folder", lambda: None)  # for good
     names = ["cuda", "cuda:1", "cuda:2"]
 
-    main(["calibrate", "--machine=a", "--devices", "cpu", "--linked", *names, f"--calibration={tmp_path / 'c.json'}"])
+    main(
+        [
+            "calibrate",
+            f"--machine={two.id}",
+            "--devices",
+            "cpu",
+            "--linked",
+            *names,
+            f"--calibration={tmp_path / 'c.json'}",
+        ]
+    )
 
     assert asked == [["cuda", "cuda:1"]]
 
