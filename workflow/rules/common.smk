@@ -50,26 +50,22 @@ TABLES_OF_RECORDS = [table for table in STUDY_TABLES if table not in CALIBRATION
 TRACE_TABLES = [table.name for table in of_traces.TRACE_TABLES]
 
 
-def requests_of_measured():
-    """What to ask the cluster for, by the machine's id, or by its name where that is all that is known."""
-    return {**{machine.id: machine.request for machine in SHOWN.measured}, **SHOWN.unknown}
+# What to ask the cluster for, by the machine's id, or by its name where that is all that is known.
+REQUESTED = {**{machine.id: machine.request for machine in SHOWN.measured}, **SHOWN.unknown}
 
 
 def cores_of(wildcards):
-    request = requests_of_measured()[wildcards.measured]
+    request = REQUESTED[wildcards.measured]
     return request.cpus if request else workflow.cores
 
 
 def asked_for(resource):
-    return lambda wildcards: requests_of_measured()[wildcards.measured].resources[resource]
+    return lambda wildcards: REQUESTED[wildcards.measured].resources[resource]
 
 
 # Of a job on a cluster's machine; none where this machine is measured.
 OF_CLUSTER = {
-    resource: asked_for(resource)
-    for request in requests_of_measured().values()
-    if request
-    for resource in request.resources
+    resource: asked_for(resource) for request in REQUESTED.values() if request for resource in request.resources
 }
 
 
@@ -79,7 +75,7 @@ wildcard_constraints:
     experiment="|".join(EXPERIMENTS),
     results="|".join(map(re.escape, MACHINES)),
     machine="|".join(machine.id for machine in SHOWN.machines),
-    measured="|".join(requests_of_measured()),
+    measured="|".join(REQUESTED),
 
 
 # Stages read `study.json` in the folder of a machine's results. It is written as soon as this run holds Snakemake's lock,

@@ -13,10 +13,10 @@ from gpu_report.bundles.manifest import Manifest
 from gpu_report.errors import ConfigError
 from gpu_report.study.cluster import REQUESTS, Request, known_machine, read_requests
 from gpu_report.study.config import check_config
-from gpu_report.study.machine import Machine, find_machine
+from gpu_report.study.machine import DESCRIPTIONS, Machine, find_machine
 from gpu_report.study.study import Study, load_study
 
-MACHINES: Final = Path("results/machines")
+MACHINES: Final = DESCRIPTIONS
 """Results that were measured, in a folder for each machine."""
 IMPORTED: Final = Path("results/imported")
 """Results out of bundles; apart from what was measured, so that importing can never take its place."""

@@ -119,11 +119,13 @@ def describe_machine(name: str, *, requests: Mapping[str, Request]) -> Machine:
     """Find out which machine this job has got, and write that down for the name.
 
     Raises:
-        MachineError: this is no job of Slurm, PyTorch could not be asked, or it finds another number of accelerators
+        MachineError: this is not in a Slurm job, PyTorch could not be asked, or it finds another number of accelerators
             than the job asked for.
     """
     if JOB not in os.environ:
-        raise MachineError(f"{name} is a cluster's machine, and this is no job of Slurm; use --profile profiles/slurm")
+        raise MachineError(
+            f"{name} is a cluster's machine, and this is not in a Slurm job; use --profile profiles/slurm"
+        )
     machine, request = describe_here(), requests[name]
     found = len(machine.accelerators)
     if found != request.gpus:
