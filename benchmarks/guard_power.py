@@ -6,6 +6,10 @@ the step (a kernel that spins on a GPU, a loop on the CPU), of the step in the l
 length of the plant is timed by itself first. Guards without a plant are as many as all others together, since false
 alarms must be rare. Each guard is a line of FILE, to which several runs add up; `--minutes 0` prints the table alone.
 
+`--record` measures single processes instead, drawn at random from the plain training and all plants, and the table then
+has `--draws` guards whose processes are drawn from those, without replacement within a guard. That shows more of a
+machine in the same time, but nothing of its drift, and guards drawn from the same processes are not independent.
+
 `--load N` keeps N processes busy beside it: then no verdict is the right answer.
 """
 
@@ -22,12 +26,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import torch
 from scipy.stats import binomtest
 
 from benchmarks.spinning import time_spins
 from gpu_report.guard.messages import Answer, Task
-from gpu_report.guard.sequence import Guarded
+from gpu_report.guard.sequence import CONFIRMING, MOST_REPEATED, SECOND_LOOK, Guarded, Measure
 from gpu_report.guard.sides import CommandSide, FunctionSide, Side
 from gpu_report.guard.versions import Version
 from gpu_report.storage.locks import machine_to_itself
@@ -37,7 +42,9 @@ from gpu_report.tables.before_after import MEMORY, REGRESSIONS, TIME
 SHARES: Final = (0.01, 0.02, 0.03, 0.05, 0.10)
 KINDS: Final = ("step", "loader", "memory")
 CALIBRATING: Final = 5
-GROUPED_BY: Final = ("machine", "device", "seconds", "load", "tolerance", "kind", "share")
+SET_UP: Final = ("machine", "device", "seconds", "load")
+GROUPED_BY: Final = (*SET_UP, "tolerance", "kind", "share")
+ARM: Final = (*SET_UP, "started", "kind", "share")
 NAME: Final = "benchmarks.guarded"
 BETTER: Final = ("faster", "less memory")
 
@@ -64,7 +71,7 @@ class Plant:
                 "configuration": f"{NAME}:{name}",
                 "training": {
                     "build": f"{NAME}:{name}",
-                    "make_batch": f"{NAME}:make_batch",
+                    "make_batch": f"{NAME}:{'make_batch' if self._options.device == 'cpu' else 'make_large_batch'}",
                     "loss": f"{NAME}:loss",
                     "device": self._options.device,
                     "seconds": self._options.seconds,
@@ -72,6 +79,15 @@ class Plant:
             }
             for name in names
         )  # type: ignore[return-value]
+
+    def measure(self, sides: list[Side]) -> Measure:
+        if self.kind == "loader":
+            command = (
+                f"{sys.executable} -m {NAME} --device {self._options.device} --seconds {3 * self._options.seconds}"
+            )
+            sides = [CommandSide(_version("a side", f"{command} --wait-us {wait}")) for wait in (0, self.amount)]
+        tasks = self.tasks()
+        return lambda side, _, index: sides[side].measure(Task(**tasks[side], index=index))
 
 
 def main() -> None:
@@ -83,9 +99,13 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["step", "memory"])
     parser.add_argument("--shares", nargs="+", type=float, default=list(SHARES))
     parser.add_argument("--only-plain", action="store_true", help="no plant at all")
+    parser.add_argument("--record", action="store_true", help="single processes, to draw guards from")
+    parser.add_argument("--draws", type=int, default=1000, help="guards of each plant, from recorded processes")
     parser.add_argument("--load", type=int, default=0, help="processes that keep a core busy beside it")
     parser.add_argument("--results", type=Path, default=Path("build/guard_power.jsonl"))
     options = parser.parse_args()
+    if options.record and "loader" in options.kinds:
+        parser.error("--record draws from one plain training, and a slow loader is compared with another one")
     end_s = time.monotonic() + 60 * options.minutes
     if options.minutes > 0:
         options.results.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +114,9 @@ def main() -> None:
             stack.enter_context(machine_to_itself())
             stack.enter_context(_busy(options.load))
             _measure(options, sides, end_s)
-    _print_table([json.loads(line) for line in options.results.read_text("utf-8").splitlines()])
+    lines = [json.loads(line) for line in options.results.read_text("utf-8").splitlines()]
+    _print_table([line for line in lines if "answer" not in line])
+    _print_table(list(_drawn([line for line in lines if "answer" in line], options)))
 
 
 def _version(name: str, command: str = "") -> Version:
@@ -109,41 +131,99 @@ def _measure(options: argparse.Namespace, sides: list[Side], end_s: float) -> No
         wanted_us = share * (plain.step_time_ms or 0.0) * 1e3
         print(f"a plant of {share:.0%} is to take {wanted_us:.0f} us, and takes {time_spins(device, wanted_us):.0f} us")
     plants = [(kind, share) for kind in options.kinds for share in options.shares]
+    if options.record:
+        _record([("step", 0.0), *plants], plain, options, sides[0], end_s)
     while time.monotonic() < end_s:
         # Half of all guards have no plant.
         kind, share = generator.choice(plants) if not options.only_plain and generator.random() < 0.5 else ("step", 0.0)
         started_s = time.monotonic()
         plant = Plant(kind, share, plain=plain, options=options)
-        guarded, rows = _guard(plant, options, sides)
-        wanted = MEMORY if kind == "memory" else TIME
-        row = next((row for row in rows if row["compared"] == wanted), None)
-        if row is None:
-            print(f"{kind} {share:.0%}: {rows[0]['why']}", flush=True)
+        found = _guarded(
+            {**_set_up(options), "kind": kind, "share": share}, plant.amount, plant.measure(sides), options
+        )
+        if found is None:
             continue
-        line = {
-            "machine": find_machine().id,
-            "device": options.device,
-            "seconds": options.seconds,
-            "tolerance": options.tolerance,
-            "load": options.load,
-            "kind": kind,
-            "share": share,
-            "planted": plant.amount / (row["before"] if kind == "memory" else 1e3 * row["before"]),
-            "verdict": row["verdict"],
-            "why": row["why"],
-            "alarms": sorted({each["verdict"] for each in rows if each["verdict"] in (*REGRESSIONS, *BETTER)}),
-            "change": row["change"],
-            "detectable": row["detectable"],
-            "pairs": len(guarded.pairs["guarded"]),
-            "took_s": round(time.monotonic() - started_s, 1),
-        }
+        line = {**found, "took_s": round(time.monotonic() - started_s, 1)}
         with options.results.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         print(
-            f"{kind} {share:.0%}: {row['verdict']}, {row['change']:+.2%} ({row['change_low']:+.2%} to "
-            f"{row['change_high']:+.2%}), {line['pairs']} pairs, {line['took_s']:.0f} s  {row['why']}",
+            f"{kind} {share:.0%}: {line['verdict']}, {line['change']:+.2%}, {line['pairs']} pairs, "
+            f"{line['took_s']:.0f} s  {line['why']}",
             flush=True,
         )
+
+
+def _guarded(of: dict[str, Any], amount: int, measure: Measure, options: argparse.Namespace) -> dict[str, Any] | None:
+    """What a guard says of these processes; None where one of them failed."""
+    guarded = Guarded(["guarded"], measure, tolerance=options.tolerance / 100, on_pair=lambda *_: None)
+    rows = guarded.run()
+    compared = MEMORY if of["kind"] == "memory" else TIME
+    row = next((row for row in rows if row["compared"] == compared), None)
+    if row is None:
+        print(f"{of['kind']} {of['share']:.0%}: {rows[0]['why']}", flush=True)
+        return None
+    return {
+        **of,
+        "tolerance": options.tolerance,
+        "planted": amount / (row["before"] if of["kind"] == "memory" else 1e3 * row["before"]),
+        "verdict": row["verdict"],
+        "why": row["why"],
+        "alarms": sorted({each["verdict"] for each in rows if each["verdict"] in (*REGRESSIONS, *BETTER)}),
+        "change": row["change"],
+        "detectable": row["detectable"],
+        "pairs": len(guarded.pairs["guarded"]),
+    }
+
+
+def _set_up(options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "machine": find_machine().id,
+        "device": options.device,
+        "seconds": options.seconds,
+        "load": options.load,
+    }
+
+
+def _record(
+    arms: list[tuple[str, float]], plain: Answer, options: argparse.Namespace, side: Side, end_s: float
+) -> None:
+    """Processes in random order; the plain training is twice as frequent, as its guards need both sides."""
+    generator, started, index = random.Random(time.time_ns()), round(time.time()), 0
+    while time.monotonic() < end_s:
+        kind, share = generator.choice([arms[0], *arms])
+        plant = Plant(kind, share, plain=plain, options=options)
+        answer = plant.measure([side, side])(1, "", index)
+        index += 1
+        line = {**_set_up(options), "started": started, "kind": kind, "share": share, "planted": plant.amount}
+        with options.results.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**line, "answer": msgspec.to_builtins(answer)}) + "\n")
+        print(f"{kind} {share:.0%}: {answer.step_time_ms} ms, {answer.memory_mib} MiB  {answer.reason}", flush=True)
+
+
+def _drawn(lines: list[dict[str, Any]], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Lines of guards whose processes are drawn from recorded ones."""
+    arms: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for line in lines:
+        arms.setdefault(tuple(line[name] for name in ARM), []).append(line)
+    generator = random.Random(0)
+    most = SECOND_LOOK + CONFIRMING + 2 * MOST_REPEATED
+    for key, planted in sorted(arms.items()):
+        *set_up, kind, share = key
+        plain = arms.get((*set_up, "step", 0.0), [])
+        if len(planted) < most or len(plain) < most * (1 if share else 2):
+            print(f"{kind} {share:.0%}: {len(planted)} processes, too few to draw from")
+            continue
+        for _ in range(options.draws):
+            before = iter(generator.sample(plain, len(plain)))
+            sides = before, iter(generator.sample(planted, len(planted))) if share else before
+            found = _guarded(
+                {name: planted[0][name] for name in ARM},
+                planted[0]["planted"],
+                lambda side, *_: msgspec.convert(next(sides[side])["answer"], Answer),  # noqa: B023 - called at once
+                options,
+            )
+            if found is not None:
+                yield found
 
 
 def _calibrated(options: argparse.Namespace, side: Side) -> Answer:
@@ -160,20 +240,6 @@ def _calibrated(options: argparse.Namespace, side: Side) -> Answer:
         step_time_ms=statistics.median(answer.step_time_ms or 0.0 for answer in answers),
         memory_mib=statistics.median(answer.memory_mib or 0.0 for answer in answers),
     )
-
-
-def _guard(plant: Plant, options: argparse.Namespace, sides: list[Side]) -> tuple[Guarded, Any]:
-    if plant.kind == "loader":
-        waits = (0, plant.amount)
-        command = f"{sys.executable} -m {NAME} --device {options.device} --seconds {3 * options.seconds} --wait-us"
-        sides = [CommandSide(_version("a side", f"{command} {wait}")) for wait in waits]
-    tasks = plant.tasks()
-
-    def measure(side: int, _: str, index: int) -> Answer:
-        return sides[side].measure(Task(**tasks[side], index=index))
-
-    guarded = Guarded(["guarded"], measure, tolerance=options.tolerance / 100, on_pair=lambda *_: None)
-    return guarded, guarded.run()
 
 
 @contextmanager
@@ -213,8 +279,8 @@ def _print_table(lines: list[dict[str, Any]]) -> None:
             f"{machine} {device}, {seconds:g} s a process, load {load}, tolerance {tolerance:g} %, {kind} {share:.0%}: "
             f"found {found} of {len(of_it)} ({ends.low:.1%} to {ends.high:.1%}), no verdict {undecided}, "
             f"measured {measured:+.2%}, detectable {detectable:.1%}, "
-            f"{statistics.median(each['pairs'] for each in of_it):.0f} pairs, "
-            f"{statistics.median(each['took_s'] for each in of_it):.0f} s"
+            f"{statistics.median(each['pairs'] for each in of_it):.0f} pairs"
+            + (f", {statistics.median(each['took_s'] for each in of_it):.0f} s" if "took_s" in of_it[0] else ", drawn")
         )
 
 
