@@ -22,7 +22,7 @@ WORKLOADS: Final = {
     "cuda": ("unet:128px:16", "lstm::64", "resnet50:224px:64"),
     "cpu": ("cnn:small:64",),
 }
-STUDY: Final = ("--epochs", "3", "--steps-per-epoch", "16", "--repetitions", "3", "--record")
+STUDY: Final = ("--epochs", "3", "--repetitions", "3", "--record")
 
 
 def command(verb: str, workload: str, *options: str, device: str) -> list[str]:

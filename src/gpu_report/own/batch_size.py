@@ -198,8 +198,7 @@ class Probe:
     def throughputs_per_s(self) -> list[float]:
         """That of each block; of a step that is too slow for blocks, its own."""
         measured = self.fitting.measured
-        times_ms = measured.block_times_ms or [measured.step_ms]
-        return [(measured.samples or self.samples) * 1e3 / time_ms for time_ms in times_ms]
+        return measured.throughputs_per_s or [(measured.samples or self.samples) * 1e3 / measured.step_ms]
 
     @property
     def throughput_per_s(self) -> Summary:

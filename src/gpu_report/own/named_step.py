@@ -35,18 +35,12 @@ class StudyStep:
     def __init__(self, training: Training) -> None:
         self._training = training
         self.loading = Loading(training.train_loader)
-        self._steps = self._samples = 0
-
-    @property
-    def samples(self) -> float:
-        """Of a step, the mean so far: an epoch's last batch may be smaller."""
-        return self._samples / self._steps
+        self.samples = 0
 
     def once(self, *, phase: Phase) -> torch.Tensor:
         """Train one step and return its loss, which stays on the device."""
         batch = self.loading.take(phase=phase)
-        self._steps += 1
-        self._samples += len(batch[0])
+        self.samples += len(batch[0])
         return train_step(self._training, batch, phase=phase)
 
 

@@ -332,7 +332,7 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
     measured = run(step, deadline_s=now_s + training.seconds, least_until_s=now_s + training.least_s).measure()
     load = load_between(before, read_cpu_times())
     if training.samples is not None:
-        measured = replace(measured, samples=training.samples * training.accumulate)
+        measured = replace(measured, samples=training.samples * training.accumulate, block_samples=())
     if measured.memory_kind == "resident set" and measured.memory_peak_mib > limit_mib:
         raise MemoryError(f"the peak of {measured.memory_peak_mib:.0f} MiB is over the limit of {limit_mib:.0f} MiB")
     taken_mib = measured.memory_peak_mib

@@ -234,7 +234,7 @@ class Profile:
     @property
     def throughput_per_s(self) -> Summary:
         """Samples per second likewise, or steps where the number of samples is not known."""
-        return summarise([(self.measured.samples or 1) * 1e3 / time_ms for time_ms in self.measured.block_times_ms])
+        return summarise(self.measured.throughputs_per_s)
 
     @property
     def data_wait(self) -> Summary:

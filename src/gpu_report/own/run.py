@@ -62,6 +62,7 @@ class Measured:
 
     `samples` is the mean number in a step, None where only the step knows. `step_ms` is the median timed block's, or
     else that of the last step. `block_times_ms` is the mean time of a step in each timed block of `block_steps`,
+    `block_samples` the mean number of samples in it if blocks differ, as a loader's last batch may be smaller, and
     `data_wait_shares` the part of it that the loop waited for a loader. `has_settled` is False where the blocks show
     that steps were still getting faster, which few blocks cannot. `trace` is the light profile of torch.profiler as
     gzipped JSON. `memory_in_use_mib` is at the end of each timed block, `memory_free_mib` at the end of the last.
@@ -82,6 +83,13 @@ class Measured:
     memory_in_use_mib: Sequence[float]
     memory_free_mib: float
     memory_kind: MemoryKind
+    block_samples: Sequence[float] = ()
+
+    @property
+    def throughputs_per_s(self) -> list[float]:
+        """Samples per second in each timed block, or steps where the number of samples is not known."""
+        samples = self.block_samples or [self.samples or 1.0] * len(self.block_times_ms)
+        return [number * 1e3 / time_ms for number, time_ms in zip(samples, self.block_times_ms, strict=True)]
 
     @property
     def profile_overhead(self) -> float:
@@ -180,6 +188,7 @@ class OwnRun:
         Raises:
             ProfileError: a step raises, or its loss is not finite; the step's own exception is the cause.
         """
+        trained_on = self._step.samples
         self._state = ambient_state(self._device)
         self._memory.reset()
         held_mib = self._memory.in_use_mib()
@@ -195,7 +204,7 @@ class OwnRun:
             block_steps = self._steps_of_block(step_ms)
         elif self._least_until_s > self._deadline_s:
             block_steps = 1
-        times_s, waits_s, in_use_mib = self._blocks(block_steps, step_ms)
+        times_s, waits_s, in_use_mib, block_samples = self._blocks(block_steps, step_ms)
         first, has_settled = first_timed(times_s)
         timed_s = times_s[first:]
         if timed_s:
@@ -205,7 +214,7 @@ class OwnRun:
         return Measured(
             torch_version=torch.__version__,
             device=str(self._device),
-            samples=self._step.samples,
+            samples=None if self._step.samples is None else (self._step.samples - (trained_on or 0)) / self._steps,
             step_ms=step_ms,
             steps=self._steps,
             block_steps=block_steps,
@@ -222,6 +231,7 @@ class OwnRun:
             memory_in_use_mib=in_use_mib[first:],
             memory_free_mib=free_mib,
             memory_kind=self._memory.kind,
+            block_samples=[each / block_steps for each in block_samples[first:]],
         )
 
     def loss_after(self, steps: int) -> float:
@@ -247,14 +257,15 @@ class OwnRun:
     def _profile_ms(self, step_ms: float, steps: int) -> float:
         return step_ms * _SLOWED * (self._profiler_warm_up_steps + steps) * self._is_profiled
 
-    def _blocks(self, steps: int, step_ms: float) -> tuple[list[float], list[float], list[float]]:
-        """Of each block the seconds, those of waiting for a loader in it, and the memory in use after it, in MiB.
+    def _blocks(self, steps: int, step_ms: float) -> tuple[list[float], list[float], list[float], list[int]]:
+        """Of each block the seconds, those of waiting for a loader, the memory in use after it in MiB, and its samples.
 
         Time for the least profile is left.
         """
         times_s: list[float] = []
         waits_s: list[float] = []
         in_use_mib: list[float] = []
+        samples: list[int] = []
         kept_ms = self._profile_ms(step_ms, _LEAST_PROFILED_STEPS)
         while not is_enough(times_s, _BLOCKS):
             block_ms = max(times_s[-1:] or [steps * step_ms / 1e3]) * 1e3
@@ -265,11 +276,14 @@ class OwnRun:
                 until_s=self._least_until_s if are_few else self._deadline_s,
             ):
                 break
+            trained_on = self._step.samples
             time_s, wait_s = self._block(steps)
+            if self._step.samples is not None:
+                samples.append(self._step.samples - (trained_on or 0))
             times_s.append(time_s)
             waits_s.append(wait_s)
             in_use_mib.append(self._memory.in_use_mib())
-        return times_s, waits_s, in_use_mib
+        return times_s, waits_s, in_use_mib, samples
 
     def _block(self, steps: int) -> tuple[float, float]:
         """Steps between two waits for the device: seconds in all, and seconds of waiting for the loader."""

@@ -116,8 +116,8 @@ class Step(Protocol):
     """One step of training after another."""
 
     @property
-    def samples(self) -> float | None:
-        """Of a step, the mean so far; None where only the step knows."""
+    def samples(self) -> int | None:
+        """Trained on so far; None where only the step knows."""
 
     @property
     def loading(self) -> Loading | None:
@@ -130,7 +130,7 @@ class Step(Protocol):
 class OwnCall:
     """A callable of the user's own that trains one step; how many samples are in one, only it knows."""
 
-    samples: float | None = None
+    samples: int | None = None
     loading: Loading | None = None
 
     def __init__(self, step: Callable[[], object]) -> None:
@@ -177,7 +177,7 @@ class OwnStep:
             raise ProfileError(f"model: {type(model).__name__} has no parameter that requires gradients to train")
         self._optimizer = optimizer if optimizer is not None else AdamW(trained)
         self.loading = Loading(loader) if loader is not None else None
-        self._steps = self._samples = 0
+        self.samples = 0
 
     def once(self, *, phase: Phase) -> Tensor:
         """Train one step and return its loss, which stays on the device; nothing here waits for the device."""
@@ -189,7 +189,6 @@ class OwnStep:
                 self._arithmetic.scaler.step(self._optimizer)
                 self._arithmetic.scaler.update()
             self._optimizer.zero_grad(set_to_none=True)
-        self._steps += 1
         return sum(losses[1:], losses[0])
 
     def _add_gradients(self, phase: Phase) -> Tensor:
@@ -214,12 +213,7 @@ class OwnStep:
                 f"batch: it is on {elsewhere} and the model on {self._device}, where device= expects both; leave out "
                 "device= to have each batch copied"
             )
-        self._samples += next((len(each) for each in tensors if each.dim()), 1)
-
-    @property
-    def samples(self) -> float:
-        """Of a step, the mean so far: a loader's last batch may be smaller."""
-        return self._samples / max(self._steps, 1)
+        self.samples += next((len(each) for each in tensors if each.dim()), 1)
 
     def _loss_of(self, batch: Any) -> Tensor:
         name, loss = type(self._model).__name__, self._loss

@@ -1,5 +1,6 @@
 """What a step does with every kind of model, batch, loss and loader, and how it names the part that does not fit."""
 
+import math
 from collections import UserDict, namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -15,6 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from gpu_report.errors import MachineError, ProfileError
 from gpu_report.measure.nested import tensors_of
+from gpu_report.own.run import OwnRun
 from gpu_report.own.step import Loading, OwnStep, chosen_device, on_device, require_parts
 
 CPU = torch.device("cpu")
@@ -144,22 +146,36 @@ def test_a_loader_that_ends_is_iterated_anew(loader: Any) -> None:
     assert loading.waited_s > 0
 
 
-def test_a_step_has_as_many_samples_as_its_batches_on_average() -> None:
-    model = nn.Linear(2, 1)
+def test_blocks_have_the_samples_of_their_batches() -> None:
+    """A loader's last batch may be smaller: a block with it has trained on fewer samples in its time."""
     step = OwnStep(
-        model,
+        nn.Linear(2, 1),
         None,
         loss=lambda output, _: output.mean(),
         optimizer=None,
         loader=[(torch.ones(samples, 2), torch.ones(samples)) for samples in (4, 2)],
-        device=torch.device("cpu"),
+        device=CPU,
         copies_batch=False,
     )
+    step.once(phase=nullcontext)
 
-    for _ in range(4):
-        step.once(phase=nullcontext)
+    # A step in each block, after three of the first 20.
+    found = OwnRun(
+        step,
+        device=CPU,
+        may_be_on_host=False,
+        loader_workers=0,
+        deadline_s=math.inf,
+        most_steps=20,
+        is_profiled=False,
+    ).measure()
 
-    assert step.samples == 3
+    assert found.block_steps == 1
+    assert found.samples == pytest.approx(3, rel=0.05)
+    assert {*found.block_samples} == {2, 4}
+    assert found.throughputs_per_s == [
+        samples * 1e3 / time_ms for samples, time_ms in zip(found.block_samples, found.block_times_ms, strict=True)
+    ]
 
 
 def test_an_iterator_that_ends_is_named() -> None:
