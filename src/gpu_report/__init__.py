@@ -1,18 +1,27 @@
 """Measure PyTorch training on this machine and turn what was measured into a report."""
 
 from importlib import import_module
+from typing import Final
 
 __version__ = "0.1.0"
+
+_MODULES: Final = {
+    "Profile": "quick",
+    "profile": "quick",
+    "BatchSizes": "batch_size",
+    "find_batch_size": "batch_size",
+    "OptionGains": "option_gains",
+    "compare_options": "option_gains",
+    "step": "watching",
+    "watch": "watching",
+}
+"""Of `gpu_report.own`, for what is called from Python."""
 
 
 def __getattr__(name: str) -> object:
     """What is called from Python needs PyTorch, and is imported with its first use; __init__.pyi declares it."""
-    if name in ("Profile", "profile"):
-        return getattr(import_module("gpu_report.own.quick"), name)
-    if name in ("BatchSizes", "find_batch_size"):
-        return getattr(import_module("gpu_report.own.batch_size"), name)
-    if name in ("OptionGains", "compare_options"):
-        return getattr(import_module("gpu_report.own.option_gains"), name)
-    if name in ("step", "watch"):
-        return getattr(import_module("gpu_report.own.watching"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Kept: a loop asks for `gpu_report.step` in every step.
+    found = globals()[name] = getattr(import_module(f"gpu_report.own.{_MODULES[name]}"), name)
+    return found
