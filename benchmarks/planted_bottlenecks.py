@@ -29,8 +29,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from gpu_report import Profile, profile
+from gpu_report.measure.memory import MemoryMeter
 
 CLASSES: Final = 10
+MIB: Final = 2**20
 PACED_BY_HOST: Final = frozenset(
     {"launching", "Python between two operations", "accelerator busy", "launch-bound", "short operations"}
 )
@@ -166,11 +168,13 @@ def unpinned_copies(case: Case, draw: random.Random) -> None:
 
 
 def growing_memory(case: Case, draw: random.Random) -> None:
-    """A list that keeps features of every step."""
-    samples = draw.randint(4, 8)
+    """A list that keeps features of every step, and fills the memory within a training's steps."""
+    bytes_of_step = MemoryMeter(case.device).free_mib() * MIB / draw.randint(10_000, 50_000)
 
     def keep(output: Tensor) -> Tensor:
-        case.kept.append(output[:samples].detach().clone())
+        numbers = round(bytes_of_step / case.model.shape.depth / output.element_size())
+        features = output.detach().flatten()
+        case.kept.append(features.repeat(math.ceil(numbers / len(features)))[:numbers].clone())
         return output
 
     case.model.after_block = keep
