@@ -4,11 +4,13 @@
 """
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -35,9 +37,19 @@ TABLES = "report/gpu_report.html"
 
 
 def command(project: Project, *targets: str, jobs: int = 50, requeues: bool = True) -> list[str]:
-    options = ["--profile", "profiles/slurm", "--slurm-init-seconds-before-status-checks", "3", "--jobs", str(jobs)]
+    options = ["--profile", "profiles/slurm", "--jobs", str(jobs)]
+    options += ["--slurm-init-seconds-before-status-checks", "1", "--seconds-between-status-checks", "1"]
     options += ["--slurm-keep-successful-logs", *([] if requeues else ["--slurm-no-requeue"])]
-    return ["snakemake", *options, "--config", "machines=[node]", "--configfile", project.configfile, "--", *targets]
+    return [
+        "snakemake",
+        *options,
+        "--config",
+        "machines=[node]",
+        "--configfile",
+        project.configfile,
+        "--",
+        *targets,
+    ]
 
 
 def on_slurm(project: Project, *targets: str) -> subprocess.CompletedProcess[str]:
@@ -48,27 +60,30 @@ def slurm(*arguments: str) -> str:
     return subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
 
 
-def with_cluster(project: Project) -> Project:
-    """The project after a job has found out which machine a node is."""
+@pytest.fixture(scope="session")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Measured through Slurm up to the page, which needs no TeX."""
+    project = copy_of_the_project(tmp_path_factory.mktemp("cluster") / "project", "config/tiny.yaml")
     (project.folder / "config/machines.yaml").write_text(f"node: {NODE}\n", "utf-8")
-    found = on_slurm(project)
+    found = on_slurm(project)  # out which machine a node is
     assert found.returncode == 0, found.stdout + found.stderr
-    assert (project.folder / "results/machines/node.json").exists()
+    built = on_slurm(project, TABLES)
+    assert built.returncode == 0, built.stdout + built.stderr
     return project
 
 
 @pytest.fixture
-def project(unbuilt_tiny: Project) -> Project:
-    return with_cluster(unbuilt_tiny)
+def project(measured: Project, unbuilt_tiny: Project) -> Project:
+    """Nothing is measured, but what a node is, is known."""
+    for name in ("config/machines.yaml", "results/machines/node.json"):
+        (unbuilt_tiny.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(measured.folder / name, unbuilt_tiny.folder / name)
+    return unbuilt_tiny
 
 
-@pytest.fixture(scope="session")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Measured through Slurm up to the page, which needs no TeX."""
-    project = with_cluster(copy_of_the_project(tmp_path_factory.mktemp("cluster") / "project", "config/tiny.yaml"))
-    built = on_slurm(project, TABLES)
-    assert built.returncode == 0, built.stdout + built.stderr
-    return project
+def two_records(measured: Project) -> list[str]:
+    """As targets."""
+    return [str(path.relative_to(measured.folder)) for path in sorted(measured.records())[:2]]
 
 
 def records(project: Project) -> dict[str, float]:
@@ -110,13 +125,14 @@ def test_each_configuration_is_measured_by_a_job_and_the_rest_by_none(measured: 
     }
 
 
-def test_another_machine_than_the_one_asked_for_leaves_no_record(project: Project) -> None:
+def test_another_machine_than_the_one_asked_for_leaves_no_record(measured: Project, project: Project) -> None:
     path = project.folder / "results/machines/node.json"
     found = json.loads(path.read_text("utf-8"))
     found["machine"]["cores"] = 999
     path.write_text(json.dumps(found), "utf-8")
 
-    refused = on_slurm(project, TABLES)
+    (target, _) = two_records(measured)
+    refused = on_slurm(project, re.sub(r"-\d+c/", "-999c/", target))
 
     assert refused.returncode != 0
     assert "-999c" in refused.stdout + refused.stderr
@@ -124,18 +140,20 @@ def test_another_machine_than_the_one_asked_for_leaves_no_record(project: Projec
 
 
 @pytest.mark.parametrize("disturbance", ["cancelled", "node"])
-def test_a_job_that_goes_away_loses_its_own_configuration_alone(project: Project, disturbance: str) -> None:
+def test_a_job_that_goes_away_loses_its_own_configuration_alone(
+    measured: Project, project: Project, disturbance: str
+) -> None:
     output = project.folder / "output"
     with output.open("w") as file:
         run = subprocess.Popen(
             # Else Slurm waits two minutes before it gives the job of a node that went away to another.
-            command(project, TABLES, jobs=1, requeues=False),
+            command(project, *two_records(measured), jobs=1, requeues=False),
             cwd=project.folder,
             env=project.environment(),
             stdout=file,
             stderr=file,
         )
-        wait_until(lambda: "Rule: measure_variant" in output.read_text())
+        wait_until(lambda: "1 of 2 steps" in output.read_text("utf-8"))
         before = records(project)
         wait_until(lambda: running_jobs(project.folder))
         job = running_jobs(project.folder)[0]
@@ -149,11 +167,12 @@ def test_a_job_that_goes_away_loses_its_own_configuration_alone(project: Project
             subprocess.run(resume, check=False)  # which fails where the node is back by itself
         run.wait(180)
 
-    again = on_slurm(project, TABLES)
+    again = on_slurm(project, *two_records(measured))
 
     assert again.returncode == 0, again.stdout + again.stderr
-    assert len(before) == 1
-    assert {name: written for name, written in records(project).items() if name in before} == before
+    after = records(project)
+    assert (len(before), len(after)) == (1, 2)
+    assert {name: written for name, written in after.items() if name in before} == before
 
 
 def test_the_script_for_several_hosts_starts_one_training_over_both_nodes(unbuilt_tiny: Project) -> None:
@@ -167,6 +186,22 @@ def test_the_script_for_several_hosts_starts_one_training_over_both_nodes(unbuil
 
     said = (folder / "output").read_text("utf-8")
     assert started.returncode == 0, started.stderr + said
-    (record,) = [read_record(path) for path in unbuilt_tiny.records()]
-    assert (record.variant, record.status) == (variant, "ok")
-    assert [len(repetition.ranks) for repetition in record.repetitions] == [2] * len(record.repetitions)
+    assert_trained_by_two_nodes(unbuilt_tiny, variant)
+
+
+def assert_trained_by_two_nodes(project: Project, variant: str) -> None:
+    (record,) = [read_record(path) for path in project.records()]
+    assert (record.variant, record.status, record.reason) == (variant, "ok", "")
+    for repetition in record.repetitions:
+        assert sorted(rank.agent for rank in repetition.ranks) == [0, 1]
+
+
+def test_a_training_that_two_nodes_share_is_one_job_of_the_study(measured: Project, project: Project) -> None:
+    variant = "cnn-small-cpu-b32-w0-fp32-e2x4-ddp2"
+    (project.folder / "config/machines.yaml").write_text(f"node: {NODE.replace('{', '{nodes: 2, ')}\n", "utf-8")
+    results = measured.records()[0].relative_to(measured.folder).parents[2]
+
+    trained = on_slurm(replace(project, configfile="config/ci.yaml"), f"{results}/runs/{variant}/record.json")
+
+    assert trained.returncode == 0, trained.stdout + trained.stderr
+    assert_trained_by_two_nodes(project, variant)

@@ -205,7 +205,7 @@ def test_the_readme_lists_the_experiments_of_the_study_with_their_questions() ->
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/guide.md", "config/README.md", "config/ci.yaml", "config/study.yaml"]
+    "name", ["README.md", "docs/guide.md", "docs/cluster.md", "config/README.md", "config/ci.yaml", "config/study.yaml"]
 )
 def test_snakemake_reads_a_command_of_the_documents_as_it_is_meant(name: str) -> None:
     """`--configfile` takes every word that follows it, also one that was meant as the target."""
@@ -224,7 +224,12 @@ def anchors(markdown: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "config/README.md", "docs/architecture.md", "docs/guide.md"]
+DOCUMENTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "config/README.md",
+    *(f"docs/{path.name}" for path in PROJECT.glob("docs/*.md")),
+]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -243,3 +248,19 @@ def test_every_link_within_the_project_leads_somewhere(document: str) -> None:
 
 def test_the_readme_says_where_options_are_explained() -> None:
     assert "(config/README.md#optimizations)" in read("README.md")
+
+
+def test_the_kubernetes_job_has_one_pod_with_whole_gpus_cores_and_shared_memory() -> None:
+    pod = yaml.safe_load(read("docs/kubernetes.yaml"))["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    resources, (command,) = container["resources"], container["args"]
+    asked = resources["limits"]
+
+    assert "requests" not in resources  # which then are the limits, as extended resources and whole cores need
+    assert asked["nvidia.com/gpu"].isdigit()
+    assert f"--cores {asked['cpu']} " in command
+    mounted = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    assert volumes[mounted["/dev/shm"]]["emptyDir"]["medium"] == "Memory"
+    assert "persistentVolumeClaim" in volumes[mounted[container["workingDir"]]]
+    assert pod["restartPolicy"] == "Never"

@@ -60,12 +60,17 @@ def cores_of(wildcards):
 
 
 def asked_for(resource):
-    return lambda wildcards: REQUESTED[wildcards.measured].resources[resource]
+    def of_job(wildcards):
+        request, variant = REQUESTED[wildcards.measured], wildcards.get("variant")
+        nodes = request.nodes_for(study_of(wildcards).variant(variant)) if variant else 1
+        return request.resources(nodes=nodes)[resource]
+
+    return of_job
 
 
 # Of a job on a cluster's machine; none where this machine is measured.
 OF_CLUSTER = {
-    resource: asked_for(resource) for request in REQUESTED.values() if request for resource in request.resources
+    resource: asked_for(resource) for request in REQUESTED.values() if request for resource in request.resources()
 }
 
 

@@ -99,8 +99,9 @@ def choose_machines(
         machine = known.get(name) or find_here()
         if machine.id in [other.id for other in machines]:
             raise ConfigError(f"machines: {name} is {machine.id} as another one is; name one of them")
-        study = load_study(config, devices=machine.devices)
-        machines.append(ShownMachine(id=machine.id, study=study, bundle=None, request=requests.get(name)))
+        request = requests.get(name)
+        study = load_study(config, devices=machine.devices_of(request.nodes if request else 1))
+        machines.append(ShownMachine(id=machine.id, study=study, bundle=None, request=request))
         notes += [note for note in study.foreign_code if note not in notes]
         if machine.id in chosen:
             notes.append(f"{machine.id} is measured: shown without {bundles[machine.id].path}")

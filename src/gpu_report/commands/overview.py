@@ -94,7 +94,8 @@ def _show_plan_of(machine: ShownMachine) -> None:
     measuring, searching = waiting(results, study.variants), waiting(results, study.searches)
     say(f"{study.title}: {len(study.variants)} variants on {machine.id} ({', '.join(study.trained_devices)})")
     if request and (jobs := len(measuring) + len(searching) + (not results.calibration_file.exists())):
-        hours = [jobs * request.minutes * request.gpus / 60] if request.gpus else []
+        nodes = sum(request.nodes_for(study.variant(slug)) for slug in measuring) + jobs - len(measuring)
+        hours = [nodes * request.minutes * request.gpus / 60] if request.gpus else []
         at_most = "".join(f"; at most {count(each, 'GPU hours').plain()}" for each in hours)
         say(f"{counted(jobs, 'job')}, each asking for {request.in_words}{at_most}")
     if measuring:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 import psutil
 
 from gpu_report.measure.run import EnvironmentValue
-from gpu_report.study.cluster import JOB
+from gpu_report.records.record import NODE_IS_SHARED
+from gpu_report.study.cluster import JOB, node_is_shared
 from gpu_report.study.machine import cpu_model, usable_cores
 
 if TYPE_CHECKING:
@@ -27,10 +28,13 @@ _NVIDIA_DRIVER: Final = Path("/proc/driver/nvidia/version")
 def host_environment() -> dict[str, EnvironmentValue]:
     """Python, packages, operating system, memory, and the cores that this process may run on.
 
-    In a job of Slurm the name of the host as well: nodes that are one machine by their hardware may still differ.
+    In a job of Slurm the name of the host as well, as nodes that are one machine by their hardware may still differ,
+    and whether other jobs may run on the node.
     """
+    shared = node_is_shared()
     return {
         **({"host": platform.node()} if JOB in os.environ else {}),
+        **({"node": NODE_IS_SHARED if shared else "exclusive"} if shared is not None else {}),
         "python": platform.python_version(),
         "torch": _version("torch"),
         "torchvision": _version("torchvision"),

@@ -5,16 +5,21 @@ On every host torchrun's agent starts the ranks of that host's devices; the agen
 
 import os
 import re
+import subprocess
 from dataclasses import dataclass
 from typing import Final
 
 from gpu_report.errors import MachineError
+from gpu_report.study.cluster import JOB
 from gpu_report.study.variant import Variant
 
 COUNT: Final = "GPU_REPORT_HOSTS"
 INDEX: Final = "GPU_REPORT_HOST_INDEX"
 RENDEZVOUS: Final = "GPU_REPORT_RENDEZVOUS"
 """Environment variables, since Snakemake and srun pass them on and the measuring rule's command stays as it is."""
+_STEP_NODES: Final = "SLURM_STEP_NUM_NODES"
+_FIRST_PORT: Final = 20_000
+_PORTS: Final = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,22 +58,45 @@ class Hosts:
             )
 
 
-ONE_HOST: Final = Hosts()
+ONE_HOST: Final[Hosts] = Hosts()
+
+
+def _hosts_of_step() -> Hosts:
+    """The nodes of this step of a Slurm job, which meet at the first of them.
+
+    Raises:
+        MachineError: a node has not exactly one task, or the first node is not known.
+    """
+    count, tasks = os.environ[_STEP_NODES], os.environ.get("SLURM_STEP_NUM_TASKS", "")
+    if tasks != count:
+        raise MachineError(
+            f"srun started {tasks or 'several'} tasks on {count} nodes; start one on each, with --ntasks-per-node=1: "
+            "it starts a process for each device itself"
+        )
+    nodes = os.environ.get("SLURM_STEP_NODELIST", "")
+    try:
+        named = subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, check=True)
+        address = named.stdout.split()[0]
+    except (OSError, subprocess.CalledProcessError, IndexError) as error:
+        raise MachineError(
+            f"scontrol does not say which is the first of the nodes {nodes!r}; set {COUNT}, {INDEX} and {RENDEZVOUS}"
+        ) from error
+    # Jobs that share the first node need different ports.
+    port = _FIRST_PORT + int(os.environ[JOB]) % _PORTS
+    return Hosts(count=int(count), index=int(os.environ["SLURM_PROCID"]), address=address, port=port)
 
 
 def hosts_of_environment() -> Hosts:
     """The hosts that the environment asks for; one where it asks for none.
 
+    Where srun has started this on several nodes, these are the hosts, unless the environment says otherwise.
+
     Raises:
-        MachineError: a variable is missing or has an impossible value, or none is set where srun has started several.
+        MachineError: a variable is missing or has an impossible value, or srun has not started one task on each node.
     """
     given = {name: os.environ[name] for name in (COUNT, INDEX, RENDEZVOUS) if os.environ.get(name)}
-    nodes = os.environ.get("SLURM_STEP_NUM_NODES", "1")
-    if not given and nodes != "1":
-        raise MachineError(
-            f"srun started this on {nodes} nodes, and each would measure alone; set {COUNT}, {INDEX} and "
-            f"{RENDEZVOUS}, as docs/several_hosts.sbatch does, or {COUNT}=1 if that is intended"
-        )
+    if not given and os.environ.get(_STEP_NODES, "1") != "1":
+        return _hosts_of_step()
     if not given or given.get(COUNT) == "1":
         return ONE_HOST
     missing = [name for name in (COUNT, INDEX, RENDEZVOUS) if name not in given]

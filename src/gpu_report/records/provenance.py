@@ -28,6 +28,7 @@ MEASURES_ALIKE: Final = frozenset(
         "90e660429e65ae552f2c053c0c3793c7d581f028afad971f42fa413cdfa34129",
         "6d772bea71e6180eb0534e53a2730097b4b98acedab690ad11ae491fb0643aa1",
         "67201654c1bd4bb711be06e67079f640ea4bd3805495699bffc9027510517eb5",
+        "1ddf5cc6fdf3dfe574f577fda4e7051b811875fb094113d0f7ae69511bfa6741",
     }
 )
 """Digests of measuring code whose numbers may stand side by side, all of the present study.PROTOCOL_VERSION.
@@ -35,7 +36,8 @@ MEASURES_ALIKE: Final = frozenset(
 A change of the measuring code raises the version and restarts this list, unless `python -m benchmarks.same_measuring`
 shows that the new code measures alike: then its digest is added. These differ in the profiled run, how long it warms
 up and when it takes a trace anew, in how the code is divided into modules, in how several processes can train, in
-what a workload's batches may be, in how a Ctrl-C is answered, and in whether a record names its host.
+what a workload's batches may be, in how a Ctrl-C is answered, and in whether a record names its host and how several
+meet.
 """
 _MOST_CHANGES: Final = 100
 _SOURCES: Final = frozenset({".py", ".cu", ".cuh", ".cpp", ".h"})

@@ -3,9 +3,12 @@
 config/machines.yaml -> Request of each name -> a job there writes results/machines/<name>.json -> Machine
 """
 
+import math
 import os
 import re
+import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -15,6 +18,7 @@ from gpu_report.errors import ConfigError, MachineError
 from gpu_report.printing.number_format import counted
 from gpu_report.study.config import read_config
 from gpu_report.study.machine import DESCRIPTIONS, Machine, describe_here, read_description, write_description
+from gpu_report.study.variant import Variant
 
 REQUESTS: Final = Path("config/machines.yaml")
 """A cluster's machines by the name that a study's `machines` uses; there is no such file without a cluster."""
@@ -31,10 +35,12 @@ AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What each job on the machine asks for; `minutes` is its time limit: a configuration, search or calibration.
 
-    `exclusive` keeps other jobs off its node. `constraint` is a feature of the nodes. Texts that are left out are left
-    to the cluster.
+    `nodes` may share a training whose devices are more than a node has, each with these CPUs, memory and GPUs; every
+    other job takes one. `exclusive` keeps other jobs off its nodes. `constraint` is a feature of the nodes. Texts that
+    are left out are left to the cluster.
     """
 
+    nodes: AtLeastOne = 1
     cpus: AtLeastOne
     memory_gib: Annotated[float, msgspec.Meta(gt=0)]
     minutes: AtLeastOne
@@ -45,16 +51,27 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     constraint: str = ""
     exclusive: bool = True
 
-    @property
-    def resources(self) -> dict[str, str | int | None]:
-        """The resources of a Snakemake job, as its executor for Slurm names them; None is not asked for."""
+    def nodes_for(self, variant: Variant) -> int:
+        """How many nodes share a training: as few as have its devices. On CPUs each node has one of them."""
+        if not variant.has_ranks:
+            return 1
+        return min(self.nodes, math.ceil(variant.devices / max(self.gpus, 1)))
+
+    def resources(self, *, nodes: int = 1) -> dict[str, str | int | None]:
+        """The resources of a Snakemake job on so many nodes, as its executor for Slurm names them.
+
+        None is not asked for. On several nodes the job's command starts its own processes there.
+        """
+        are_several = nodes > 1
         return {
             "slurm_partition": self.partition or None,
             "slurm_account": self.account or None,
             "constraint": self.constraint or None,
-            "gpu": self.gpus or None,
-            "gpu_model": self.gpu_model or None,
-            "nodes": 1,  # else Slurm may take GPUs of several
+            "gres": ":".join(("gpu", *filter(None, [self.gpu_model]), str(self.gpus))) if self.gpus else None,
+            "nodes": nodes,
+            "tasks": nodes if are_several else None,
+            "tasks_per_gpu": 0 if are_several else None,  # else as many as `tasks` says
+            "mpi": "srun" if are_several else None,
             "cpus_per_task": self.cpus,  # as `threads` is at most the head node's number of cores
             "mem_mb": round(self.memory_gib * _MIB_PER_GIB),
             "runtime": self.minutes,
@@ -64,7 +81,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @property
     def selection(self) -> dict[str, str | int | bool]:
         """What decides which machine a job gets, and what it sees of it."""
-        names = ("partition", "constraint", "gpus", "gpu_model", "cpus", "exclusive")
+        names = ("partition", "constraint", "gpus", "gpu_model", "cpus", "exclusive")  # a node's
         return {name: getattr(self, name) for name in names}
 
     @property
@@ -76,6 +93,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 f"{gpus if self.gpus else ''}{counted(self.cpus, 'core')}"
                 + (f" in the partition {self.partition}" if self.partition else ""),
                 *(["the node to itself"] if self.exclusive else []),
+                *([f"a shared training on up to {self.nodes} such nodes"] if self.nodes > 1 else []),
                 f"at most {counted(self.minutes, 'minute')} each",
             )
         )
@@ -115,6 +133,39 @@ def known_machine(name: str, request: Request) -> Machine | None:
     return read_description(description_file(name), request.selection)
 
 
+def node_is_shared() -> bool | None:
+    """Whether Slurm may give other jobs a part of this job's nodes; None outside of a job, or where it does not say."""
+    if JOB not in os.environ:
+        return None
+    command = ["scontrol", "show", "job", "--oneliner", os.environ[JOB]]
+    with suppress(OSError):
+        said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        if found := re.search(r"\bOverSubscribe=(\w+)", said):
+            return found[1] != "NO"  # which --exclusive makes it
+    return None
+
+
+def request_of(machine: str) -> Request | None:
+    """What a job on the machine with this id asks for; None where it is none of a cluster."""
+    for name, request in read_requests().items():
+        known = known_machine(name, request)
+        if known is not None and known.id == machine:
+            return request
+    return None
+
+
+def require_job(name: str) -> None:
+    """Refuse to go on outside of a Slurm job.
+
+    Raises:
+        MachineError: this is none.
+    """
+    if JOB not in os.environ:
+        raise MachineError(
+            f"{name} is a cluster's machine, and this is not in a Slurm job; use --profile profiles/slurm"
+        )
+
+
 def describe_machine(name: str, *, requests: Mapping[str, Request]) -> Machine:
     """Find out which machine this job has got, and write that down for the name.
 
@@ -122,10 +173,7 @@ def describe_machine(name: str, *, requests: Mapping[str, Request]) -> Machine:
         MachineError: this is not in a Slurm job, PyTorch could not be asked, or it finds another number of accelerators
             than the job asked for.
     """
-    if JOB not in os.environ:
-        raise MachineError(
-            f"{name} is a cluster's machine, and this is not in a Slurm job; use --profile profiles/slurm"
-        )
+    require_job(name)
     machine, request = describe_here(), requests[name]
     found = len(machine.accelerators)
     if found != request.gpus:

@@ -23,7 +23,7 @@ MACHINE: Final = Table(
 )
 
 NONE: Final = "none"
-_HARDWARE: Final = ("host", "accelerator", "cpu", "memory")
+_HARDWARE: Final = ("host", "node", "accelerator", "cpu", "memory")
 _MEASUREMENT: Final = ("torch_threads",)
 _NAMES: Final = {
     "cpu_model": "CPU",

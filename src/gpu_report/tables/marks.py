@@ -11,7 +11,7 @@ from typing import Final
 
 from gpu_report.printing.number_format import count
 from gpu_report.records.provenance import code_digest, measures_alike, workload_digest
-from gpu_report.records.record import Load, Record, Repetition
+from gpu_report.records.record import NODE_IS_SHARED, Load, Record, Repetition
 from gpu_report.study.study import Protocol, Study, Workload
 from gpu_report.tables.pairs import same_protocol
 from gpu_report.tables.processes import is_projected, torch_version, values_of
@@ -65,6 +65,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     f"{_percent(POWER_CAPPED_SHARE)} of the samples, as is usual under full load",
     "clock drift": f"the GPU's median clocks in the processes are more than {_percent(CLOCK_DRIFT)} apart",
     "shared device": "in a process, other programs used the GPU too",
+    "shared node": "Slurm may have run other jobs on the node",
     "diverged": "a loss was not finite",
     "projected": "epochs were not the whole training set; the time of a whole epoch is projected from them",
     "earlier code": "measured by an earlier version of the measuring code",
@@ -212,6 +213,8 @@ def _device_marks(record: Record) -> Iterator[str]:
         yield "clock drift"
     if any(each.other_processes > 0 for each in telemetry):
         yield "shared device"
+    if record.environment.get("node") == NODE_IS_SHARED:
+        yield "shared node"
 
 
 def _training_marks(record: Record) -> Iterator[str]:

@@ -123,6 +123,7 @@ _MARK_CLAUSES: Final = {
     "power capped": "the power limit lowered the clocks, as is usual under full load",
     "clock drift": "the clocks differ between processes",
     "shared device": "other programs used the GPU, and the times support no conclusion",
+    "shared node": "Slurm may have run other jobs on the node, whose load is marked where it was seen",
     "diverged": "a loss was not finite: the training failed, whatever its speed",
     "earlier code": "an earlier version of the measuring code was used",
     "other protocol": "another version of the protocol was used, and nothing is compared with it",

@@ -1,6 +1,8 @@
 """The software and hardware that a record names."""
 
+import os
 import platform
+from pathlib import Path
 
 import psutil
 import pytest
@@ -24,6 +26,21 @@ def test_a_job_of_a_cluster_names_its_host_which_a_person_s_machine_does_not(mon
 
     monkeypatch.setenv("SLURM_JOB_ID", "1")
     assert host_environment()["host"] == platform.node()
+
+
+@pytest.mark.parametrize(
+    ("said", "node"), [("OverSubscribe=OK", "shared"), ("OverSubscribe=NO", "exclusive"), ("", None)]
+)
+def test_a_job_that_has_not_the_whole_node_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, node: str | None
+) -> None:
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text(f"#!/bin/sh\necho JobId=7 {said} Contiguous=0\n", "utf-8")
+    scontrol.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+
+    assert host_environment().get("node") == node
 
 
 def test_values_about_pytorch_are_plain() -> None:

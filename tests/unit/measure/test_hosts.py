@@ -2,7 +2,6 @@
 
 import os
 import socket
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,6 @@ from gpu_report.measure.hosts import COUNT, INDEX, RENDEZVOUS, Hosts, hosts_of_e
 from gpu_report.records.record import Record
 from gpu_report.study.variant import Variant
 from tests.unit.measure.test_ranks import measured
-
-SLURM_SCRIPT = Path(__file__).parents[3] / "docs" / "several_hosts.sbatch"
-_SRUN = """
-while [ "$1" != bash ]; do shift; done
-for SLURM_PROCID in 0 1; do
-    case $LEFT in all) export SLURM_PROCID SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST="node[7-8]";; esac
-    "$@" || exit
-done
-"""
 
 
 def free_port() -> int:
@@ -118,9 +108,6 @@ def test_the_environment_says_which_host_this_is(monkeypatch: pytest.MonkeyPatch
     for name in (COUNT, INDEX, RENDEZVOUS, "SLURM_STEP_NUM_NODES"):
         monkeypatch.delenv(name, raising=False)
     assert hosts_of_environment() == Hosts()
-    monkeypatch.setenv("SLURM_STEP_NUM_NODES", "2")
-    with pytest.raises(MachineError, match="on 2 nodes, and each would measure alone"):
-        hosts_of_environment()
     monkeypatch.setenv(COUNT, "2")
     with pytest.raises(MachineError, match=f"{COUNT} set, but not {INDEX} and {RENDEZVOUS}"):
         hosts_of_environment()
@@ -139,30 +126,44 @@ def test_an_impossible_value_is_named(name: str, value: str, monkeypatch: pytest
         hosts_of_environment()
 
 
-@pytest.mark.parametrize("left", ["all", "none"])
-def test_the_slurm_script_tells_every_node_which_host_it_is_or_stops(left: str, tmp_path: Path) -> None:
-    commands = {
-        ".venv/bin/activate": "",
-        "srun": _SRUN,
-        "scontrol": "printf 'node7\\nnode8\\n'",
-        "gpu-report": 'echo "$GPU_REPORT_HOST_INDEX/$GPU_REPORT_HOSTS $GPU_REPORT_RENDEZVOUS $*"',
+def in_step(monkeypatch: pytest.MonkeyPatch, folder: Path, **variables: str) -> None:
+    """The environment of a task that srun has started on two nodes."""
+    for name in (COUNT, INDEX, RENDEZVOUS):
+        monkeypatch.delenv(name, raising=False)
+    found = {
+        "JOB_ID": "20005",
+        "PROCID": "1",
+        "STEP_NUM_NODES": "2",
+        "STEP_NUM_TASKS": "2",
+        "STEP_NODELIST": "node[7-8]",
     }
-    for name, text in commands.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
-        (tmp_path / name).chmod(0o755)
+    for name, value in {**found, **variables}.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    scontrol = folder / "scontrol"
+    scontrol.write_text('#!/bin/sh\n[ "$*" = "show hostnames node[7-8]" ] && printf "node7\\nnode8\\n"\n', "utf-8")
+    scontrol.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
-    ran = subprocess.run(
-        ["bash", SLURM_SCRIPT, "lstm-ddp8"],
-        cwd=tmp_path,
-        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "5", "SLURM_JOB_NUM_NODES": "2", "LEFT": left},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
-    if left == "all":
-        assert ran.stdout.splitlines() == [f"{index}/2 node7:20005 run lstm-ddp8" for index in range(2)]
-    else:
-        assert ran.returncode != 0
-        assert ran.stdout == ""
+def test_tasks_of_srun_meet_at_the_first_of_their_nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    in_step(monkeypatch, tmp_path)
+
+    assert hosts_of_environment() == Hosts(count=2, index=1, address="node7", port=20005)
+
+    monkeypatch.setenv(COUNT, "1")
+    assert hosts_of_environment() == Hosts()
+
+
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [
+        ({"STEP_NUM_TASKS": "8"}, "srun started 8 tasks on 2 nodes; .*--ntasks-per-node=1"),
+        ({"STEP_NODELIST": ""}, f"the first of the nodes ''; set {COUNT}"),
+    ],
+)
+def test_a_step_that_is_no_task_on_each_node_is_refused(
+    variables: dict[str, str], says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    in_step(monkeypatch, tmp_path, **variables)
+    with pytest.raises(MachineError, match=says):
+        hosts_of_environment()

@@ -12,6 +12,7 @@ from gpu_report.errors import ConfigError, MachineError
 from gpu_report.study import cluster
 from gpu_report.study.cluster import JOB, Request, describe_machine, known_machine, read_requests
 from gpu_report.study.machine import Accelerator, Machine, require_machine
+from gpu_report.study.variant import Variant
 
 CPU = Request(cpus=8, memory_gib=16, minutes=30)
 
@@ -22,9 +23,9 @@ class Resources(dict[str, Any]):
     __getattr__ = dict.__getitem__
 
 
-def sbatch_options(request: Request) -> str:
+def sbatch_options(request: Request, *, nodes: int = 1) -> str:
     """What the executor adds for the machine to a job's sbatch; partition and account come as texts of its own."""
-    found = {name: value for name, value in request.resources.items() if value is not None}
+    found = {name: value for name, value in request.resources(nodes=nodes).items() if value is not None}
     job: Any = SimpleNamespace(resources=Resources(found), threads=1, is_group=lambda: False)
     texts = dict.fromkeys(("run_uuid", "slurm_logfile", "comment_str", "account", "partition", "workdir"), "")
     call: str = get_submit_command(job, texts) + set_gres_string(job)
@@ -41,20 +42,55 @@ def sbatch_options(request: Request) -> str:
         ),
         (
             Request(cpus=16, memory_gib=64, minutes=30, gpus=1),
-            "-t 30 --mem 65536 --nodes=1 --cpus-per-task=16 --exclusive --gpus=1",
+            "-t 30 --mem 65536 --nodes=1 --cpus-per-task=16 --exclusive --gres=gpu:1",
         ),
         (
             Request(cpus=16, memory_gib=0.5, minutes=90, gpus=1, gpu_model="h100", constraint="ib"),
-            "-t 90 -C ib --mem 512 --nodes=1 --cpus-per-task=16 --exclusive --gpus=h100:1",
+            "-t 90 -C ib --mem 512 --nodes=1 --cpus-per-task=16 --exclusive --gres=gpu:h100:1",
         ),
         (
             Request(cpus=64, memory_gib=512, minutes=30, gpus=4),
-            "-t 30 --mem 524288 --nodes=1 --cpus-per-task=64 --exclusive --gpus=4",
+            "-t 30 --mem 524288 --nodes=1 --cpus-per-task=64 --exclusive --gres=gpu:4",
         ),
     ],
 )
 def test_a_job_asks_slurm_for_what_the_machine_needs(request_: Request, options: str) -> None:
     assert sbatch_options(request_) == options
+
+
+@pytest.mark.parametrize(
+    ("request_", "options"),
+    [
+        (
+            Request(nodes=2, cpus=64, memory_gib=512, minutes=30, gpus=4, gpu_model="h100"),
+            "-t 30 --mem 524288 --nodes=2 --ntasks=2 --cpus-per-task=64 --exclusive --gres=gpu:h100:4",
+        ),
+        (
+            Request(nodes=2, cpus=8, memory_gib=16, minutes=30),
+            "-t 30 --mem 16384 --nodes=2 --ntasks=2 --cpus-per-task=8 --exclusive",
+        ),
+    ],
+)
+def test_a_job_on_two_nodes_asks_for_as_much_of_each_and_a_task_there(request_: Request, options: str) -> None:
+    assert sbatch_options(request_, nodes=2) == options
+
+
+@pytest.mark.parametrize(
+    ("shared", "gpus", "nodes"),
+    [
+        ({"strategy": "ddp", "devices": 4}, 4, 1),
+        ({"strategy": "ddp", "devices": 6}, 4, 2),
+        ({"strategy": "fsdp", "devices": 8}, 4, 2),
+        ({"strategy": "ddp", "devices": 2}, 0, 2),
+        ({"strategy": "dp", "devices": 8}, 4, 1),
+        ({}, 0, 1),
+    ],
+)
+def test_as_few_nodes_share_a_training_as_have_its_devices(shared: dict[str, Any], gpus: int, nodes: int) -> None:
+    variant = Variant(workload="cnn", device="cuda" if gpus else "cpu", batch_size=24, epochs=1, **shared)
+
+    assert Request(nodes=2, cpus=8, memory_gib=16, minutes=30, gpus=gpus).nodes_for(variant) == nodes
+    assert Request(cpus=8, memory_gib=16, minutes=30, gpus=gpus).nodes_for(variant) == 1
 
 
 def written(folder: Path, text: str) -> Path:

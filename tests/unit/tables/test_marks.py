@@ -140,6 +140,12 @@ def reasons(**shares: float) -> dict[str, Any]:
     return {"telemetry": {"throttle_reasons": shares}}
 
 
+def test_a_node_that_others_may_use_is_marked() -> None:
+    shared, alone = (make_record(ON_GPU, environment={"node": node}) for node in ("shared", "exclusive"))
+    assert "shared node" in marks(shared)
+    assert "shared node" not in marks(alone)
+
+
 @pytest.mark.parametrize(
     ("mark", "quiet", "doubtful"),
     [
