@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -81,9 +80,11 @@ def project(measured: Project, unbuilt_tiny: Project) -> Project:
     return unbuilt_tiny
 
 
-def two_records(measured: Project) -> list[str]:
+def some_records(measured: Project, number: int) -> list[str]:
     """As targets."""
-    return [str(path.relative_to(measured.folder)) for path in sorted(measured.records())[:2]]
+    found = [str(path.relative_to(measured.folder)) for path in sorted(measured.records())[:number]]
+    assert len(found) == number
+    return found
 
 
 def records(project: Project) -> dict[str, float]:
@@ -102,6 +103,13 @@ def running_jobs(folder: Path) -> list[str]:
     """Ids of the jobs that run in the folder."""
     lines = slurm("squeue", "--noheader", "--states=RUNNING", "--format=%i %Z").splitlines()
     return [line.split()[0] for line in lines if line.split()[1] == str(folder)]
+
+
+def running_job(folder: Path, *, after: str = "") -> str:
+    """The one that runs in the folder, as soon as it is another than the one before."""
+    wait_until(lambda: {*running_jobs(folder)} - {after})
+    (job,) = {*running_jobs(folder)} - {after}
+    return job
 
 
 def test_tables_are_those_of_a_local_run_but_for_what_was_measured(measured: Project, built_tiny: Project) -> None:
@@ -131,7 +139,7 @@ def test_another_machine_than_the_one_asked_for_leaves_no_record(measured: Proje
     found["machine"]["cores"] = 999
     path.write_text(json.dumps(found), "utf-8")
 
-    (target, _) = two_records(measured)
+    (target,) = some_records(measured, 1)
     refused = on_slurm(project, re.sub(r"-\d+c/", "-999c/", target))
 
     assert refused.returncode != 0
@@ -139,54 +147,38 @@ def test_another_machine_than_the_one_asked_for_leaves_no_record(measured: Proje
     assert not project.records()
 
 
-@pytest.mark.parametrize("disturbance", ["cancelled", "node"])
-def test_a_job_that_goes_away_loses_its_own_configuration_alone(
-    measured: Project, project: Project, disturbance: str
-) -> None:
-    output = project.folder / "output"
+def test_a_job_that_goes_away_loses_its_own_configuration_alone(measured: Project, project: Project) -> None:
+    output, config = project.folder / "output", project.folder / project.configfile
+    config.write_text(config.read_text("utf-8").replace("[8, 16]", "[8, 16, 32]"), "utf-8")
+    targets = some_records(measured, 2)
+    targets.append(targets[-1].replace("-b8-", "-b32-"))
     with output.open("w") as file:
         run = subprocess.Popen(
             # Else Slurm waits two minutes before it gives the job of a node that went away to another.
-            command(project, *two_records(measured), jobs=1, requeues=False),
+            command(project, *targets, jobs=1, requeues=False),
             cwd=project.folder,
             env=project.environment(),
             stdout=file,
             stderr=file,
         )
-        wait_until(lambda: "1 of 2 steps" in output.read_text("utf-8"))
+        wait_until(lambda: "1 of 3 steps" in output.read_text("utf-8"))
         before = records(project)
-        wait_until(lambda: running_jobs(project.folder))
-        job = running_jobs(project.folder)[0]
-        if disturbance == "cancelled":
-            slurm("scancel", job)
-        else:
-            node = slurm("squeue", "--noheader", "--job", job, "--format=%N").strip()
-            slurm("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
-            wait_until(lambda: job not in running_jobs(project.folder))
-            resume = ["scontrol", "update", f"nodename={node}", "state=resume"]
-            subprocess.run(resume, check=False)  # which fails where the node is back by itself
+        cancelled = running_job(project.folder)
+        slurm("scancel", cancelled)
+        job = running_job(project.folder, after=cancelled)
+        node = slurm("squeue", "--noheader", "--job", job, "--format=%N").strip()
+        slurm("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+        wait_until(lambda: job not in running_jobs(project.folder))
+        resume = ["scontrol", "update", f"nodename={node}", "state=resume"]
+        subprocess.run(resume, check=False)  # which fails where the node is back by itself
         run.wait(180)
 
-    again = on_slurm(project, *two_records(measured))
+    again = on_slurm(project, *targets)
 
     assert again.returncode == 0, again.stdout + again.stderr
     after = records(project)
-    assert (len(before), len(after)) == (1, 2)
+    assert (len(before), len(after)) == (1, 3)
     assert {name: written for name, written in after.items() if name in before} == before
-
-
-def test_the_script_for_several_hosts_starts_one_training_over_both_nodes(unbuilt_tiny: Project) -> None:
-    folder, variant = unbuilt_tiny.folder, "cnn-small-cpu-b32-w0-fp32-e2x4-ddp2"
-    (folder / ".venv").symlink_to(sys.prefix)
-    options = ["--wait", "--gpus-per-node=0", f"--output={folder}/output"]
-
-    started = unbuilt_tiny.run(
-        "sbatch", *options, "docs/several_hosts.sbatch", variant, "--configfile", "config/ci.yaml"
-    )
-
-    said = (folder / "output").read_text("utf-8")
-    assert started.returncode == 0, started.stderr + said
-    assert_trained_by_two_nodes(unbuilt_tiny, variant)
 
 
 def assert_trained_by_two_nodes(project: Project, variant: str) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from gpu_report.measure.hosts import COUNT, INDEX, RENDEZVOUS, Hosts, hosts_of_e
 from gpu_report.records.record import Record
 from gpu_report.study.variant import Variant
 from tests.unit.measure.test_ranks import measured
+
+SLURM_SCRIPT = Path(__file__).parents[3] / "docs" / "several_hosts.sbatch"
 
 
 def free_port() -> int:
@@ -167,3 +170,16 @@ def test_a_step_that_is_no_task_on_each_node_is_refused(
     in_step(monkeypatch, tmp_path, **variables)
     with pytest.raises(MachineError, match=says):
         hosts_of_environment()
+
+
+def test_the_slurm_script_starts_one_task_on_each_node(tmp_path: Path) -> None:
+    for name, text in {".venv/bin/activate": "", "srun": 'echo "$*"'}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n", "utf-8")
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_NUM_NODES": "2"}
+
+    script = ["bash", str(SLURM_SCRIPT), "lstm-ddp8"]
+    ran = subprocess.run(script, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+
+    assert ran.stdout == "--nodes=2 --ntasks-per-node=1 gpu-report run lstm-ddp8\n"
