@@ -44,6 +44,8 @@ KINDS: Final = ("step", "loader", "memory")
 CALIBRATING: Final = 5
 SET_UP: Final = ("machine", "device", "seconds", "load")
 GROUPED_BY: Final = (*SET_UP, "tolerance", "kind", "share")
+PLAIN: Final = 0.3
+"""Of the recorded processes."""
 ARM: Final = (*SET_UP, "started", "kind", "share")
 NAME: Final = "benchmarks.guarded"
 BETTER: Final = ("faster", "less memory")
@@ -104,6 +106,8 @@ def main() -> None:
     parser.add_argument("--load", type=int, default=0, help="processes that keep a core busy beside it")
     parser.add_argument("--results", type=Path, default=Path("build/guard_power.jsonl"))
     options = parser.parse_args()
+    if options.record and options.only_plain:
+        parser.error("--record draws from the plants, too; leave out --only-plain")
     if options.record and "loader" in options.kinds:
         parser.error("--record draws from one plain training, and a slow loader is compared with another one")
     end_s = time.monotonic() + 60 * options.minutes
@@ -187,10 +191,10 @@ def _set_up(options: argparse.Namespace) -> dict[str, Any]:
 def _record(
     arms: list[tuple[str, float]], plain: Answer, options: argparse.Namespace, side: Side, end_s: float
 ) -> None:
-    """Processes in random order; the plain training is twice as frequent, as its guards need both sides."""
+    """Processes in random order; the plain training is the more frequent, as guards of it alone need both sides."""
     generator, started, index = random.Random(time.time_ns()), round(time.time()), 0
     while time.monotonic() < end_s:
-        kind, share = generator.choice([arms[0], *arms])
+        kind, share = arms[0] if generator.random() < PLAIN else generator.choice(arms[1:])
         plant = Plant(kind, share, plain=plain, options=options)
         answer = plant.measure([side, side])(1, "", index)
         index += 1
@@ -271,16 +275,18 @@ def _print_table(lines: list[dict[str, Any]]) -> None:
             found = sum(each["verdict"] in REGRESSIONS for each in of_it)
         else:
             found = sum(bool(each["alarms"]) for each in of_it)
+        is_drawn = "took_s" not in of_it[0]  # and not independent of each other
         ends = binomtest(found, len(of_it)).proportion_ci(method="exact")
         undecided = sum(each["verdict"] == "no verdict" for each in of_it)
         measured = statistics.median(each["change"] for each in of_it)
         detectable = statistics.median(each["detectable"] for each in of_it)
         print(
             f"{machine} {device}, {seconds:g} s a process, load {load}, tolerance {tolerance:g} %, {kind} {share:.0%}: "
-            f"found {found} of {len(of_it)} ({ends.low:.1%} to {ends.high:.1%}), no verdict {undecided}, "
+            f"found {found} of {len(of_it)}{'' if is_drawn else f' ({ends.low:.1%} to {ends.high:.1%})'}, "
+            f"no verdict {undecided}, "
             f"measured {measured:+.2%}, detectable {detectable:.1%}, "
             f"{statistics.median(each['pairs'] for each in of_it):.0f} pairs"
-            + (f", {statistics.median(each['took_s'] for each in of_it):.0f} s" if "took_s" in of_it[0] else ", drawn")
+            + (", drawn" if is_drawn else f", {statistics.median(each['took_s'] for each in of_it):.0f} s")
         )
 
 

@@ -197,3 +197,5 @@ def test_a_training_that_two_nodes_share_is_one_job_of_the_study(measured: Proje
 
     assert trained.returncode == 0, trained.stdout + trained.stderr
     assert_trained_by_two_nodes(project, variant)
+    logs = project.folder / ".snakemake/slurm_logs"
+    assert [len([*path.rglob("*.log")]) for path in logs.iterdir()] == [1]

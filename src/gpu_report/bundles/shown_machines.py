@@ -3,6 +3,7 @@
 config's `machines` -> ShownMachine (id, folder of results, study, bundle); results are never mixed between machines
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from gpu_report.study.cluster import REQUESTS, Request, known_machine, read_requ
 from gpu_report.study.config import check_config
 from gpu_report.study.machine import DESCRIPTIONS, Machine, find_machine
 from gpu_report.study.study import Study, load_study
+from gpu_report.study.variant import Variant
 
 MACHINES: Final = DESCRIPTIONS
 """Results that were measured, in a folder for each machine."""
@@ -100,7 +102,7 @@ def choose_machines(
         if machine.id in [other.id for other in machines]:
             raise ConfigError(f"machines: {name} is {machine.id} as another one is; name one of them")
         request = requests.get(name)
-        study = load_study(config, devices=machine.devices_of(request.nodes if request else 1))
+        study = load_study(config, devices=machine.devices, nodes=request.nodes if request else 1)
         machines.append(ShownMachine(id=machine.id, study=study, bundle=None, request=request))
         notes += [note for note in study.foreign_code if note not in notes]
         if machine.id in chosen:
@@ -148,7 +150,9 @@ def find_bundles(published: Path = PUBLISHED) -> dict[str, PublishedBundle]:
 def study_of(config: Mapping[str, Any], manifest: Manifest) -> Study:
     """The study as the machine of a bundle measured it: the variants and searches that are in both."""
     held = {*manifest.variants, *manifest.searches}
-    return load_study(config, devices=manifest.devices, elsewhere=True).restricted_to(held)
+    most = max((Variant.from_slug(slug).devices for slug in manifest.variants), default=1)
+    nodes = math.ceil(most / max(len(manifest.devices) - 1, 1))  # its devices are those of one
+    return load_study(config, devices=manifest.devices, nodes=nodes, elsewhere=True).restricted_to(held)
 
 
 def _names(

@@ -1,6 +1,5 @@
 """Commands that measure, and the one that writes the image files they need."""
 
-import os
 import shutil
 import sys
 import tempfile
@@ -19,14 +18,13 @@ from gpu_report.commands.overview import results_here, results_of, waiting
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import ConfigError, MachineError
 from gpu_report.measure import run as messages
-from gpu_report.measure.hosts import COUNT, Hosts, hosts_of_environment
+from gpu_report.measure.hosts import COUNT, Hosts, hosts_of_environment, nodes_to_share, start_on
 from gpu_report.measure.variant_run import measure_variant as measure
 from gpu_report.printing.number_format import throughput
 from gpu_report.printing.terminal import say, stderr_to
 from gpu_report.records.record import RICH_TRACE_FOLDER, Record, write_record
 from gpu_report.storage.files import require_space, take_own_temporary_folder, unfinished_folder
 from gpu_report.storage.locks import machine_to_itself
-from gpu_report.study.cluster import request_of, require_job
 from gpu_report.study.config import DEFAULT_CONFIGFILE, read_config
 from gpu_report.study.machine import find_machine, require_machine
 from gpu_report.study.single import single_study
@@ -55,31 +53,14 @@ def write_image_files(arguments: Namespace) -> None:
 def measure_variant(arguments: Namespace) -> None:
     """Measure a variant of the study; a line on stdout for each process that has trained to its end."""
     results, hosts = ResultsFolder.of(arguments.study), hosts_of_environment()
-    require_machine(results.resolved.machine)
     slug = arguments.variant
-    if hosts.count == 1:
-        _share_among_nodes(results, slug)
+    if (nodes := nodes_to_share(results.study.variant(slug))) > 1:
+        start_on(nodes, [sys.executable, "-m", "gpu_report", *sys.argv[1:]])
+    require_machine(results.resolved.machine)
     with machine_to_itself(), shown_to_watchers(results.machine_folder, host=hosts.index) as shown:
         take_own_temporary_folder()
         record = _measure_whole(results, slug, on_progress=shown(slug, _LineForEachRun(slug)), hosts=hosts)
     say(f"{record.variant}: {_outcome(record)}{_part_in_it(hosts)}")
-
-
-def _share_among_nodes(results: ResultsFolder, slug: str) -> None:
-    """Start this command on each of the job's nodes instead, where it asked for several.
-
-    Raises:
-        MachineError: this is not in a Slurm job.
-    """
-    machine = results.resolved.machine
-    request = request_of(machine)
-    nodes = request.nodes_for(results.study.variant(slug)) if request is not None else 1
-    if request is None or nodes == 1:
-        return
-    require_job(machine)
-    # Slurm's variables are not passed on to here, so all is said again.
-    step = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", f"--cpus-per-task={request.cpus}"]
-    os.execvp("srun", ["srun", *step, sys.executable, "-m", "gpu_report", *sys.argv[1:]])
 
 
 def run(arguments: Namespace) -> None:

@@ -94,10 +94,11 @@ def _show_plan_of(machine: ShownMachine) -> None:
     measuring, searching = waiting(results, study.variants), waiting(results, study.searches)
     say(f"{study.title}: {len(study.variants)} variants on {machine.id} ({', '.join(study.trained_devices)})")
     if request and (jobs := len(measuring) + len(searching) + (not results.calibration_file.exists())):
-        nodes = sum(request.nodes_for(study.variant(slug)) for slug in measuring) + jobs - len(measuring)
-        hours = [nodes * request.minutes * request.gpus / 60] if request.gpus else []
-        at_most = "".join(f"; at most {count(each, 'GPU hours').plain()}" for each in hours)
-        say(f"{counted(jobs, 'job')}, each asking for {request.in_words}{at_most}")
+        several = [nodes for slug in measuring if (nodes := request.nodes_for(study.variant(slug))) > 1]
+        hours = (jobs - len(several) + sum(several)) * request.minutes * request.gpus / 60
+        at_most = f"; at most {count(hours, 'hours').plain()} of the GPUs asked for" if hours else ""
+        on_several = "".join(f"; {several.count(nodes)} of them on {nodes} such nodes" for nodes in sorted({*several}))
+        say(f"{counted(jobs, 'job')}, each asking for {request.in_words}{on_several}{at_most}")
     if measuring:
         processes = study.protocol.repetitions + 1
         say(f"{len(measuring)} to measure, each in {processes} fresh processes{'' if request else ', one at a time'}:")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import psutil
 
 from gpu_report.measure.run import EnvironmentValue
-from gpu_report.records.record import NODE_IS_SHARED
-from gpu_report.study.cluster import JOB, node_is_shared
+from gpu_report.records.record import OTHER_JOBS, OTHER_JOBS_ALLOWED
+from gpu_report.study.cluster import JOB, job_facts
 from gpu_report.study.machine import cpu_model, usable_cores
 
 if TYPE_CHECKING:
@@ -31,10 +31,11 @@ def host_environment() -> dict[str, EnvironmentValue]:
     In a job of Slurm the name of the host as well, as nodes that are one machine by their hardware may still differ,
     and whether other jobs may run on the node.
     """
-    shared = node_is_shared()
+    sharing = job_facts().get("OverSubscribe")
     return {
         **({"host": platform.node()} if JOB in os.environ else {}),
-        **({"node": NODE_IS_SHARED if shared else "exclusive"} if shared is not None else {}),
+        # NO is what --exclusive makes of it.
+        **({OTHER_JOBS: "none" if sharing == "NO" else OTHER_JOBS_ALLOWED} if sharing else {}),
         "python": platform.python_version(),
         "torch": _version("torch"),
         "torchvision": _version("torchvision"),

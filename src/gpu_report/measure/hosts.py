@@ -6,11 +6,12 @@ On every host torchrun's agent starts the ranks of that host's devices; the agen
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn
 
 from gpu_report.errors import MachineError
-from gpu_report.study.cluster import JOB
+from gpu_report.study.cluster import ANSWER_S, JOB, job_facts
 from gpu_report.study.variant import Variant
 
 COUNT: Final = "GPU_REPORT_HOSTS"
@@ -61,6 +62,33 @@ class Hosts:
 ONE_HOST: Final[Hosts] = Hosts()
 
 
+def nodes_to_share(variant: Variant) -> int:
+    """The nodes of this job on which the variant is to be started, which srun has not done yet; 1 where there are none.
+
+    A job of Snakemake's on several nodes runs its command on the first of them.
+    """
+    if not variant.has_ranks or os.environ.get(_STEP_NODES, "1") != "1":
+        return 1
+    return int(job_facts().get("NumNodes", "1").partition("-")[0])
+
+
+def start_on(nodes: int, command: Sequence[str]) -> NoReturn:
+    """Become srun, which starts the command once on each node of this job.
+
+    Raises:
+        MachineError: there is no srun.
+    """
+    step = ["srun", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", "--kill-on-bad-exit=1"]
+    # Slurm's variables are not passed on to here, so all is said again.
+    if cpus := job_facts().get("CPUs/Task"):
+        step.append(f"--cpus-per-task={cpus}")
+    environment = {name: value for name, value in os.environ.items() if name not in (COUNT, INDEX, RENDEZVOUS)}
+    try:
+        os.execvpe("srun", [*step, *command], environment)
+    except OSError as error:
+        raise MachineError(f"srun cannot be started on the {nodes} nodes of this job: {error.strerror}") from error
+
+
 def _hosts_of_step() -> Hosts:
     """The nodes of this step of a Slurm job, which meet at the first of them.
 
@@ -75,9 +103,11 @@ def _hosts_of_step() -> Hosts:
         )
     nodes = os.environ.get("SLURM_STEP_NODELIST", "")
     try:
-        named = subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, check=True)
+        named = subprocess.run(
+            ["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, check=True, timeout=ANSWER_S
+        )
         address = named.stdout.split()[0]
-    except (OSError, subprocess.CalledProcessError, IndexError) as error:
+    except (OSError, subprocess.SubprocessError, IndexError) as error:
         raise MachineError(
             f"scontrol does not say which is the first of the nodes {nodes!r}; set {COUNT}, {INDEX} and {RENDEZVOUS}"
         ) from error

@@ -62,10 +62,11 @@ class Measured:
 
     `samples` is the mean number in a step, None where only the step knows. `step_ms` is the median timed block's, or
     else that of the last step. `block_times_ms` is the mean time of a step in each timed block of `block_steps`,
-    `block_samples` the mean number of samples in it if blocks differ, as a loader's last batch may be smaller, and
-    `data_wait_shares` the part of it that the loop waited for a loader. `has_settled` is False where the blocks show
-    that steps were still getting faster, which few blocks cannot. `trace` is the light profile of torch.profiler as
-    gzipped JSON. `memory_in_use_mib` is at the end of each timed block, `memory_free_mib` at the end of the last.
+    `block_samples` the mean number of samples in it, as a loader's last batch may be smaller (empty where they are not
+    counted), and `data_wait_shares` the part of it that the loop waited for a loader. `has_settled` is False where the
+    blocks show that steps were still getting faster, which few blocks cannot. `trace` is the light profile of
+    torch.profiler as gzipped JSON. `memory_in_use_mib` is at the end of each timed block, `memory_free_mib` at the end
+    of the last.
     """
 
     torch_version: str
@@ -214,7 +215,7 @@ class OwnRun:
         return Measured(
             torch_version=torch.__version__,
             device=str(self._device),
-            samples=None if self._step.samples is None else (self._step.samples - (trained_on or 0)) / self._steps,
+            samples=None if trained_on is None else (self._counted() - trained_on) / self._steps,
             step_ms=step_ms,
             steps=self._steps,
             block_steps=block_steps,
@@ -276,10 +277,10 @@ class OwnRun:
                 until_s=self._least_until_s if are_few else self._deadline_s,
             ):
                 break
-            trained_on = self._step.samples
+            trained_on = self._counted()
             time_s, wait_s = self._block(steps)
             if self._step.samples is not None:
-                samples.append(self._step.samples - (trained_on or 0))
+                samples.append(self._counted() - trained_on)
             times_s.append(time_s)
             waits_s.append(wait_s)
             in_use_mib.append(self._memory.in_use_mib())
@@ -299,6 +300,9 @@ class OwnRun:
             require_same_state(self._state, self._device)
             _require_finite(losses, self._steps - steps)
         return took_s, self._waited_s() - waited_s
+
+    def _counted(self) -> int:
+        return self._step.samples or 0
 
     def _waited_s(self) -> float:
         return self._step.loading.waited_s if self._step.loading is not None else 0.0

@@ -34,8 +34,9 @@ SCHEMA_VERSION: Final = 2
 TRACE_FOLDER: Final = "trace"
 RICH_TRACE_FOLDER: Final = "rich_trace"
 """Beside the record: the trace that decides times, and the one with shapes, stacks and memory."""
-NODE_IS_SHARED: Final = "shared"
-"""The value of `node` in the environment of a cluster's job that has not the whole node."""
+OTHER_JOBS: Final = "other_jobs"
+OTHER_JOBS_ALLOWED: Final = "allowed"
+"""A key of the environment of a cluster's job, and its value where the job has not the whole node."""
 MOST_SLOWED: Final = 1.5
 """By what a profiled step may differ from a timed one, upwards and downwards."""
 

@@ -3,7 +3,6 @@
 config/machines.yaml -> Request of each name -> a job there writes results/machines/<name>.json -> Machine
 """
 
-import math
 import os
 import re
 import subprocess
@@ -28,6 +27,8 @@ _TAKEN: Final = ("here", "published")
 _MIB_PER_GIB: Final = 1024
 JOB: Final = "SLURM_JOB_ID"
 """Environment variable that every job of Slurm has."""
+ANSWER_S: Final = 10
+"""How long Slurm may take to answer."""
 
 AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -52,13 +53,19 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     exclusive: bool = True
 
     def nodes_for(self, variant: Variant) -> int:
-        """How many nodes share a training: as few as have its devices. On CPUs each node has one of them."""
-        if not variant.has_ranks:
+        """The fewest nodes that share a training equally and have its devices; 1 where none do.
+
+        Without GPUs each node has one of its ranks; beside GPUs, what trains on the CPU takes one node.
+        """
+        on_cpus = variant.device_type == "cpu"
+        if not variant.has_ranks or (on_cpus and self.gpus):
             return 1
-        return min(self.nodes, math.ceil(variant.devices / max(self.gpus, 1)))
+        of_node = 1 if on_cpus else self.gpus
+        numbers = range(1, self.nodes + 1)
+        return next((n for n in numbers if variant.devices % n == 0 and variant.devices <= n * of_node), 1)
 
     def resources(self, *, nodes: int = 1) -> dict[str, str | int | None]:
-        """The resources of a Snakemake job on so many nodes, as its executor for Slurm names them.
+        """The resources of a Snakemake job on this many nodes, as its executor for Slurm names them.
 
         None is not asked for. On several nodes the job's command starts its own processes there.
         """
@@ -93,7 +100,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 f"{gpus if self.gpus else ''}{counted(self.cpus, 'core')}"
                 + (f" in the partition {self.partition}" if self.partition else ""),
                 *(["the node to itself"] if self.exclusive else []),
-                *([f"a shared training on up to {self.nodes} such nodes"] if self.nodes > 1 else []),
                 f"at most {counted(self.minutes, 'minute')} each",
             )
         )
@@ -133,37 +139,18 @@ def known_machine(name: str, request: Request) -> Machine | None:
     return read_description(description_file(name), request.selection)
 
 
-def node_is_shared() -> bool | None:
-    """Whether Slurm may give other jobs a part of this job's nodes; None outside of a job, or where it does not say."""
-    if JOB not in os.environ:
-        return None
-    command = ["scontrol", "show", "job", "--oneliner", os.environ[JOB]]
-    with suppress(OSError):
-        said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-        if found := re.search(r"\bOverSubscribe=(\w+)", said):
-            return found[1] != "NO"  # which --exclusive makes it
-    return None
+def job_facts() -> dict[str, str]:
+    """What Slurm says of the job that this is in, as NumNodes and OverSubscribe; nothing outside of one.
 
-
-def request_of(machine: str) -> Request | None:
-    """What a job on the machine with this id asks for; None where it is none of a cluster."""
-    for name, request in read_requests().items():
-        known = known_machine(name, request)
-        if known is not None and known.id == machine:
-            return request
-    return None
-
-
-def require_job(name: str) -> None:
-    """Refuse to go on outside of a Slurm job.
-
-    Raises:
-        MachineError: this is none.
+    Snakemake's executor passes few of Slurm's variables on, so Slurm is asked.
     """
     if JOB not in os.environ:
-        raise MachineError(
-            f"{name} is a cluster's machine, and this is not in a Slurm job; use --profile profiles/slurm"
-        )
+        return {}
+    command = ["scontrol", "show", "job", "--oneliner", os.environ[JOB]]
+    with suppress(OSError, subprocess.TimeoutExpired):
+        said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWER_S).stdout
+        return dict(re.findall(r"(\S+?)=(\S*)", said))
+    return {}
 
 
 def describe_machine(name: str, *, requests: Mapping[str, Request]) -> Machine:
@@ -173,7 +160,10 @@ def describe_machine(name: str, *, requests: Mapping[str, Request]) -> Machine:
         MachineError: this is not in a Slurm job, PyTorch could not be asked, or it finds another number of accelerators
             than the job asked for.
     """
-    require_job(name)
+    if JOB not in os.environ:
+        raise MachineError(
+            f"{name} is a cluster's machine, and this is not in a Slurm job; use --profile profiles/slurm"
+        )
     machine, request = describe_here(), requests[name]
     found = len(machine.accelerators)
     if found != request.gpus:

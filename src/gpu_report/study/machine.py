@@ -71,11 +71,7 @@ class Machine:
     @property
     def devices(self) -> tuple[str, ...]:
         """PyTorch device names, the CPU first."""
-        return self.devices_of(1)
-
-    def devices_of(self, nodes: int) -> tuple[str, ...]:
-        """Those of as many such machines, numbered through; a training finds its own on each of them."""
-        return ("cpu", *(device_name(each.backend, index) for index, each in enumerate(self.accelerators * nodes)))
+        return ("cpu", *(device_name(each.backend, index) for index, each in enumerate(self.accelerators)))
 
 
 def device_name(backend: str, index: int) -> str:

@@ -81,10 +81,11 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
 _NAMED: Final = re.compile(rf"({'|'.join(STRATEGIES)})(\d+)?")
 
 
-def devices_and_strategy(name: str, *, present: int) -> list[tuple[str, int]]:
+def devices_and_strategy(name: str, *, present: int, nodes: int = 1) -> list[tuple[str, int]]:
     """A strategy with its numbers of devices, from a name such as `ddp2`; `single` has one.
 
-    Without a number it takes every power of two up to the devices present, and all of them, if it can use as many.
+    Without a number it takes every power of two up to the devices present, and all of them, if it can use as many; with
+    a process for each device those of all nodes, of which each has as many. Fewer than two count as two.
 
     Raises:
         ConfigError: there is no such strategy, or its number is missing or useless.
@@ -97,6 +98,7 @@ def devices_and_strategy(name: str, *, present: int) -> list[tuple[str, int]]:
         return [(SINGLE, 1)]
     if match[2]:
         return [(match[1], int(match[2]))]
+    present = max(2, present * nodes if STRATEGIES[match[1]].has_ranks else present)
     powers = {2**exponent for exponent in range(1, present.bit_length()) if 2**exponent <= present}
     most = STRATEGIES[match[1]].most or present
     return [(match[1], count) for count in sorted(powers | {present}) if 1 < count <= most]

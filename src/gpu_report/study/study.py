@@ -239,17 +239,18 @@ def _named(slug: str, asked: Sequence[_Asked], kind: str) -> _Asked:
     raise ConfigError(f"{kind} {slug!r} is not in the study; use one of: {known}")
 
 
-def load_study(config: Mapping[str, Any], *, devices: Sequence[str], elsewhere: bool = False) -> Study:
+def load_study(config: Mapping[str, Any], *, devices: Sequence[str], nodes: int = 1, elsewhere: bool = False) -> Study:
     """Check a configuration and expand it for a machine with these devices, the CPU first.
 
-    With `devices: auto` the study takes one accelerator of a kind: `cuda` and not `cuda:1`, which can still be named.
-    For a machine `elsewhere`, which has measured already, what is named and not there is passed over.
+    As many nodes as `nodes` says, each with these devices, may share a training. With `devices: auto` the study takes
+    one accelerator of a kind: `cuda` and not `cuda:1`, which can still be named. For a machine `elsewhere`, which has
+    measured already, what is named and not there is passed over.
 
     Raises:
         ConfigError: an unknown key, an impossible value or variant, an unknown workload, or a device that is not there.
     """
     check_config(config)
-    usable = _choose_devices(config["devices"], tuple(devices), refuse_absent=not elsewhere)
+    usable = _choose_devices(config["devices"], tuple(devices), nodes=nodes, refuse_absent=not elsewhere)
     workloads = {name: _workload(name, entry or {}) for name, entry in config["workloads"].items()}
     experiments: list[Experiment] = []
     for name, entry in config["experiments"].items():
@@ -272,18 +273,19 @@ def load_study(config: Mapping[str, Any], *, devices: Sequence[str], elsewhere: 
 class _Devices:
     """PyTorch device names of a machine, the CPU first; `chosen` are those that a row takes where it names none.
 
-    `sharing` are those that may share a training. One that is named and not there is refused, or passed over where
-    `refuse_absent` is false.
+    `sharing` are those that may share a training, on each of as many nodes as `nodes` says. One that is named and not
+    there is refused, or passed over where `refuse_absent` is false.
     """
 
     present: tuple[str, ...]
     chosen: tuple[str, ...]
     sharing: tuple[str, ...]
+    nodes: int
     refuse_absent: bool
 
     @property
     def accelerators(self) -> int:
-        """How many of one kind may share a training."""
+        """How many of one kind may share a training on one node."""
         return sum(1 for name in self.sharing if name != "cpu")
 
     @property
@@ -304,14 +306,18 @@ class _Devices:
         return [name for name in names if name not in absent]
 
 
-def _choose_devices(configured: str | Sequence[str], present: tuple[str, ...], *, refuse_absent: bool) -> _Devices:
+def _choose_devices(
+    configured: str | Sequence[str], present: tuple[str, ...], *, nodes: int, refuse_absent: bool
+) -> _Devices:
     """The devices of a study: `auto` is one of each kind that is there, of which all may share a training.
 
     Raises:
         ConfigError: one that the configuration names is not there, and that is refused.
     """
     first_of_a_kind = tuple(device for device in present if ":" not in device)
-    devices = _Devices(present=present, chosen=first_of_a_kind, sharing=present, refuse_absent=refuse_absent)
+    devices = _Devices(
+        present=present, chosen=first_of_a_kind, sharing=present, nodes=nodes, refuse_absent=refuse_absent
+    )
     if configured == "auto":
         return devices
     named = tuple(devices.named("devices", configured))
@@ -393,7 +399,8 @@ def _expand_row(
     is_left_out = _is_left_out(fields, devices)
     on_cpu = fields.pop("on_cpu", {})
     optimizations = _optimizations_of_row(path, fields)
-    shared = _shared_by(path, _as_list(fields.pop("parallelism", SINGLE)), devices)
+    strategies = _as_list(fields.pop("parallelism", SINGLE))
+    shared = _shared_by(path, strategies, devices)
     per_process = fields.pop("batch_per_process", None)
     if (per_process is None) == ("batch_size" not in fields):
         raise ConfigError(f"{path}: give batch_size, the samples of a step of all devices, or batch_per_process")
@@ -416,6 +423,8 @@ def _expand_row(
             sharing = {"strategy": strategy, "devices": count}
             if per_process is not None:
                 sharing["batch_size"] = chosen["batch_size"] * count
+            elif strategy in strategies and count > 2 and chosen["batch_size"] % count:
+                continue  # a number that the machine suggests and the row does not name
             elsewhere = on_cpu if chosen["device"] == "cpu" else {}
             try:
                 variant = Variant(**{**chosen, **asdict(optimization), **sharing, **elsewhere})
@@ -455,14 +464,18 @@ def _is_left_out(fields: dict[str, Any], devices: _Devices) -> bool:
     """Takes the keys that say on which machines a row is measured out of it."""
     needed, unwanted = int(fields.pop("needs_accelerator", 0)), fields.pop("without_accelerator", False)
     has_accelerator = not set(devices.chosen) <= {"cpu"}
-    return needed > (devices.accelerators if has_accelerator else 0) or (unwanted and has_accelerator)
+    present = devices.accelerators * devices.nodes if has_accelerator else 0
+    return needed > present or (unwanted and has_accelerator)
 
 
 def _shared_by(path: str, names: Sequence[str], devices: _Devices) -> list[tuple[str, int]]:
-    """Strategies with their numbers of devices; on a machine with fewer than two accelerators as if there were two."""
+    """Strategies with their numbers of devices."""
     try:
-        present = max(2, devices.accelerators)
-        return [found for name in names for found in devices_and_strategy(name, present=present)]
+        return [
+            found
+            for name in names
+            for found in devices_and_strategy(name, present=devices.accelerators, nodes=devices.nodes)
+        ]
     except ConfigError as error:
         raise ConfigError(f"{path}.parallelism: {error}") from error
 

@@ -23,9 +23,10 @@ MACHINE: Final = Table(
 )
 
 NONE: Final = "none"
-_HARDWARE: Final = ("host", "node", "accelerator", "cpu", "memory")
+_HARDWARE: Final = ("host", "other_jobs", "accelerator", "cpu", "memory")
 _MEASUREMENT: Final = ("torch_threads",)
 _NAMES: Final = {
+    "other_jobs": "other jobs on the node",
     "cpu_model": "CPU",
     "cpu_cores": "CPU cores",
     "cpu_instructions": "CPU instructions",

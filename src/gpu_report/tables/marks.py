@@ -11,7 +11,7 @@ from typing import Final
 
 from gpu_report.printing.number_format import count
 from gpu_report.records.provenance import code_digest, measures_alike, workload_digest
-from gpu_report.records.record import NODE_IS_SHARED, Load, Record, Repetition
+from gpu_report.records.record import OTHER_JOBS, OTHER_JOBS_ALLOWED, Load, Record, Repetition
 from gpu_report.study.study import Protocol, Study, Workload
 from gpu_report.tables.pairs import same_protocol
 from gpu_report.tables.processes import is_projected, torch_version, values_of
@@ -213,7 +213,7 @@ def _device_marks(record: Record) -> Iterator[str]:
         yield "clock drift"
     if any(each.other_processes > 0 for each in telemetry):
         yield "shared device"
-    if record.environment.get("node") == NODE_IS_SHARED:
+    if record.environment.get(OTHER_JOBS) == OTHER_JOBS_ALLOWED:
         yield "shared node"
 
 

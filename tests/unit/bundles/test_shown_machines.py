@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from gpu_report.bundles.packing import pack
-from gpu_report.bundles.shown_machines import IMPORTED, MACHINES, Shown, choose_machines, find_bundles
+from gpu_report.bundles.shown_machines import IMPORTED, MACHINES, Shown, choose_machines, find_bundles, study_of
 from gpu_report.errors import BundleError, ConfigError
 from gpu_report.study.cluster import Request, description_file
 from gpu_report.study.config import read_config
 from gpu_report.study.machine import Accelerator, Machine, write_description
+from gpu_report.study.study import load_study
 from tests.factories import CONFIG, make_study
 from tests.machine_results import write_results
 
@@ -135,6 +136,20 @@ def test_a_device_that_a_published_machine_lacks_is_passed_over(published: Path)
     shown = choose([LAPTOP], published, never, devices=["cpu", "cuda"])
 
     assert {variant.device for variant in shown.machines[0].study.variants} == {"cpu"}
+
+
+def test_a_training_that_several_nodes_shared_is_shown_from_a_bundle(published: Path) -> None:
+    row = {"workload": "cnn", "size": "small", "device": "cuda", "batch_size": 8, "epochs": 2, "parallelism": "ddp"}
+    experiment = {"question": "?", "axis": "parallelism", "baseline": "ddp2", "grid": [row]}
+    config = {**DEFAULT, "experiments": {"mine": experiment}}
+    of_node = ["cpu", "cuda", "cuda:1"]
+    *_, shared = load_study(config, devices=of_node, nodes=2).variants
+    manifest = find_bundles(published)[H100].manifest
+    record = manifest.files[0].model_copy(update={"path": f"runs/{shared.slug}/record.json"})
+
+    found = study_of(config, manifest.model_copy(update={"devices": of_node, "files": [record]}))
+
+    assert [variant.devices for variant in found.variants] == [4]
 
 
 def test_a_cut_bundle_keeps_nobody_from_showing_this_machine_alone(tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gpu_report.cli import main
 from gpu_report.study.cluster import description_file, read_requests
-from gpu_report.study.machine import Machine, write_description
+from gpu_report.study.machine import Accelerator, Machine, write_description
 from tests.factories import CONFIG
 
 CI = str((CONFIG.parent / "ci.yaml").resolve())
@@ -49,3 +50,33 @@ def test_of_a_known_machine_it_counts_the_jobs(capsys: pytest.CaptureFixture[str
 
     assert f"{configurations + searches + 1} jobs" in said  # and the calibration
     assert machine.id in said
+
+
+@pytest.mark.usefixtures("cluster")
+def test_jobs_on_several_nodes_are_told_apart_and_their_hours_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config/machines.yaml"
+    path.write_text("h100: {nodes: 2, cpus: 16, memory_gib: 64, minutes: 60, gpus: 1}\n", "utf-8")
+    gpu = Accelerator(backend="cuda", name="H100", memory_gib=80.0)
+    machine = Machine(cpu_model="Xeon", cores=16, memory_gib=64.0, accelerators=(gpu,))
+    write_description(description_file("h100"), read_requests()["h100"].selection, machine)
+    config = yaml.safe_load(Path(CI).read_text("utf-8"))
+    row = {
+        "workload": "cnn",
+        "size": "small",
+        "device": "cuda",
+        "batch_size": 32,
+        "epochs": 1,
+        "parallelism": ["single", "ddp"],
+    }
+    device = {"question": "?", "axis": "parallelism", "baseline": "single", "grid": [row]}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump({**config, "experiments": {"scaling": device}}), "utf-8")
+
+    assert main(["plan", "--configfile", "study.yaml", "--machines", "h100"]) == 0
+    said = capsys.readouterr().out
+
+    assert "-ddp2" in said
+    assert "3 jobs" in said
+    assert "1 of them on 2 such nodes" in said
+    assert "4 hours" in said

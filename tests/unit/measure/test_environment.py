@@ -29,10 +29,10 @@ def test_a_job_of_a_cluster_names_its_host_which_a_person_s_machine_does_not(mon
 
 
 @pytest.mark.parametrize(
-    ("said", "node"), [("OverSubscribe=OK", "shared"), ("OverSubscribe=NO", "exclusive"), ("", None)]
+    ("said", "others"), [("OverSubscribe=OK", "allowed"), ("OverSubscribe=NO", "none"), ("", None)]
 )
 def test_a_job_that_has_not_the_whole_node_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, node: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, others: str | None
 ) -> None:
     scontrol = tmp_path / "scontrol"
     scontrol.write_text(f"#!/bin/sh\necho JobId=7 {said} Contiguous=0\n", "utf-8")
@@ -40,7 +40,7 @@ def test_a_job_that_has_not_the_whole_node_says_so(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
 
-    assert host_environment().get("node") == node
+    assert host_environment().get("other_jobs") == others
 
 
 def test_values_about_pytorch_are_plain() -> None:

@@ -4,13 +4,22 @@ import os
 import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpu_report.errors import MachineError
-from gpu_report.measure.hosts import COUNT, INDEX, RENDEZVOUS, Hosts, hosts_of_environment
+from gpu_report.measure.hosts import (
+    COUNT,
+    INDEX,
+    RENDEZVOUS,
+    Hosts,
+    hosts_of_environment,
+    nodes_to_share,
+    start_on,
+)
 from gpu_report.records.record import Record
 from gpu_report.study.variant import Variant
 from tests.unit.measure.test_ranks import measured
@@ -129,23 +138,68 @@ def test_an_impossible_value_is_named(name: str, value: str, monkeypatch: pytest
         hosts_of_environment()
 
 
+def in_job(monkeypatch: pytest.MonkeyPatch, folder: Path, **variables: str) -> None:
+    """The environment of a job on two nodes, and Slurm's commands as it answers them."""
+    for name in (COUNT, INDEX, RENDEZVOUS, "SLURM_STEP_NUM_NODES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"JOB_ID": "20005", **variables}.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    answers = """case "$*" in
+        "show hostnames node[7-8]") printf "node7\\nnode8\\n";;
+        "show job --oneliner 20005") echo JobId=20005 NumNodes=2 NumCPUs=16 CPUs/Task=8 OverSubscribe=NO;;
+    esac"""
+    for command, text in {"scontrol": answers, "srun": 'echo "$* hosts=$GPU_REPORT_HOSTS"'}.items():
+        (folder / command).write_text(f"#!/bin/sh\n{text}\n", "utf-8")
+        (folder / command).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
 def in_step(monkeypatch: pytest.MonkeyPatch, folder: Path, **variables: str) -> None:
     """The environment of a task that srun has started on two nodes."""
-    for name in (COUNT, INDEX, RENDEZVOUS):
-        monkeypatch.delenv(name, raising=False)
-    found = {
-        "JOB_ID": "20005",
-        "PROCID": "1",
-        "STEP_NUM_NODES": "2",
-        "STEP_NUM_TASKS": "2",
-        "STEP_NODELIST": "node[7-8]",
-    }
-    for name, value in {**found, **variables}.items():
-        monkeypatch.setenv(f"SLURM_{name}", value)
-    scontrol = folder / "scontrol"
-    scontrol.write_text('#!/bin/sh\n[ "$*" = "show hostnames node[7-8]" ] && printf "node7\\nnode8\\n"\n', "utf-8")
-    scontrol.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    step = {"PROCID": "1", "STEP_NUM_NODES": "2", "STEP_NUM_TASKS": "2", "STEP_NODELIST": "node[7-8]"}
+    in_job(monkeypatch, folder, **{**step, **variables})
+
+
+DDP = Variant(workload="tiny", device="cpu", batch_size=6, epochs=1, strategy="ddp", devices=2)
+
+
+def test_a_job_on_two_nodes_starts_a_shared_training_on_both_and_only_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    in_job(monkeypatch, tmp_path)
+    assert nodes_to_share(DDP) == 2
+    assert nodes_to_share(replace(DDP, strategy="single", devices=1)) == 1
+
+    in_step(monkeypatch, tmp_path)
+    assert nodes_to_share(DDP) == 1
+
+    monkeypatch.delenv("SLURM_JOB_ID")
+    monkeypatch.delenv("SLURM_STEP_NUM_NODES")
+    assert nodes_to_share(DDP) == 1
+
+
+def test_each_node_gets_the_cores_that_the_job_asked_for_and_no_hosts_of_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    in_job(monkeypatch, tmp_path)
+    monkeypatch.setenv(COUNT, "1")
+
+    if os.fork() == 0:
+        start_on(2, ["train"])  # which becomes srun
+    os.wait()
+
+    assert capfd.readouterr().out == (
+        "--nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --cpus-per-task=8 train hosts=\n"
+    )
+
+
+def test_a_job_without_srun_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    in_job(monkeypatch, tmp_path)
+    (tmp_path / "srun").unlink()
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(MachineError, match="srun cannot be started on the 2 nodes"):
+        start_on(2, ["train"])
 
 
 def test_tasks_of_srun_meet_at_the_first_of_their_nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -76,21 +76,27 @@ def test_a_job_on_two_nodes_asks_for_as_much_of_each_and_a_task_there(request_: 
 
 
 @pytest.mark.parametrize(
-    ("shared", "gpus", "nodes"),
+    ("shared", "gpus", "most", "nodes"),
     [
-        ({"strategy": "ddp", "devices": 4}, 4, 1),
-        ({"strategy": "ddp", "devices": 6}, 4, 2),
-        ({"strategy": "fsdp", "devices": 8}, 4, 2),
-        ({"strategy": "ddp", "devices": 2}, 0, 2),
-        ({"strategy": "dp", "devices": 8}, 4, 1),
-        ({}, 0, 1),
+        ({"strategy": "ddp", "devices": 4}, 4, 2, 1),
+        ({"strategy": "ddp", "devices": 6}, 4, 2, 2),
+        ({"strategy": "fsdp", "devices": 8}, 4, 2, 2),
+        ({"strategy": "fsdp", "devices": 8}, 4, 1, 1),
+        ({"strategy": "ddp", "devices": 12}, 4, 2, 1),
+        ({"strategy": "ddp", "devices": 10}, 4, 3, 1),
+        ({"strategy": "ddp", "devices": 10}, 4, 5, 5),
+        ({"strategy": "dp", "devices": 8}, 4, 2, 1),
+        ({"strategy": "ddp", "devices": 2, "device": "cpu"}, 1, 2, 1),
+        ({"strategy": "ddp", "devices": 2, "device": "cpu"}, 0, 2, 2),
+        ({"device": "cpu"}, 0, 2, 1),
     ],
 )
-def test_as_few_nodes_share_a_training_as_have_its_devices(shared: dict[str, Any], gpus: int, nodes: int) -> None:
-    variant = Variant(workload="cnn", device="cuda" if gpus else "cpu", batch_size=24, epochs=1, **shared)
+def test_the_fewest_nodes_share_a_training_that_have_its_devices(
+    shared: dict[str, Any], gpus: int, most: int, nodes: int
+) -> None:
+    variant = Variant(**{"workload": "cnn", "device": "cuda", "batch_size": 120, "epochs": 1, **shared})
 
-    assert Request(nodes=2, cpus=8, memory_gib=16, minutes=30, gpus=gpus).nodes_for(variant) == nodes
-    assert Request(cpus=8, memory_gib=16, minutes=30, gpus=gpus).nodes_for(variant) == 1
+    assert Request(nodes=most, cpus=8, memory_gib=16, minutes=30, gpus=gpus).nodes_for(variant) == nodes
 
 
 def written(folder: Path, text: str) -> Path:

@@ -56,6 +56,30 @@ def test_accelerators_that_share_a_training_are_linked(accelerators: list[str], 
     assert load_study(config, devices=["cpu", *accelerators]).linked_devices == linked
 
 
+@pytest.mark.parametrize("nodes", [1, 2, 3])
+@pytest.mark.parametrize("gpus", [1, 2, 3, 4, 6, 8])
+def test_the_default_study_suits_any_number_of_gpus_and_nodes(gpus: int, nodes: int) -> None:
+    devices = ["cpu", *(f"cuda:{index}" if index else "cuda" for index in range(gpus))]
+
+    study = load_study(CONFIG, devices=devices, nodes=nodes)
+
+    by_ranks = {variant.devices for variant in study.variants if variant.has_ranks}
+    by_one_process = {variant.devices for variant in study.variants if not variant.has_ranks}
+    assert max(by_one_process) <= max(gpus, 2)
+    assert max(by_ranks, default=1) == gpus * nodes
+
+
+def test_devices_that_a_batch_cannot_be_shared_by_are_left_out_unless_they_are_named() -> None:
+    row = {"workload": "cnn", "device": "cuda", "batch_size": 16, "epochs": 1}
+    three = ("cpu", "cuda", "cuda:1", "cuda:2")
+
+    found = expanded({**row, "parallelism": "ddp"}, *three, axis="parallelism", baseline="ddp2")
+
+    assert [variant.devices for variant in found] == [2]
+    with pytest.raises(ConfigError, match="16 samples cannot be shared equally by 3 devices"):
+        expanded({**row, "parallelism": ["ddp2", "ddp3"]}, *three, axis="parallelism", baseline="ddp2")
+
+
 def test_a_variant_in_two_experiments_is_measured_once() -> None:
     study = load_study(CONFIG, devices=["cpu"])
     in_experiments = [variant for experiment in study.experiments for variant in experiment.variants]

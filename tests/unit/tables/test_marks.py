@@ -141,7 +141,7 @@ def reasons(**shares: float) -> dict[str, Any]:
 
 
 def test_a_node_that_others_may_use_is_marked() -> None:
-    shared, alone = (make_record(ON_GPU, environment={"node": node}) for node in ("shared", "exclusive"))
+    shared, alone = (make_record(ON_GPU, environment={"other_jobs": others}) for others in ("allowed", "none"))
     assert "shared node" in marks(shared)
     assert "shared node" not in marks(alone)
 
