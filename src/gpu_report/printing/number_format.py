@@ -258,12 +258,12 @@ def _duration_unit(seconds: float) -> str:
     return next((unit for unit, per_second in _PER_SECOND.items() if abs(seconds) * per_second >= 1), "µs")
 
 
-def _exponent(*values: float) -> int:
-    """The power of ten to write apart: 0 but for numbers too small or too large to write out."""
-    largest = max(abs(value) for value in values)
+def _exponent(value: float, *bounds: float) -> int:
+    """The power of ten to write apart, the value's: 0 but for numbers too small or too large to write out."""
+    largest = max(abs(number) for number in (value, *bounds))
     if largest == 0 or _SMALLEST_WRITTEN_OUT <= largest < _LEAST_NOT_WRITTEN_OUT:
         return 0
-    return max(math.floor(math.log10(largest)), _LEAST_EXPONENT)
+    return max(math.floor(math.log10(abs(value) or largest)), _LEAST_EXPONENT)
 
 
 def _decimals(value: float, low: float | None = None, high: float | None = None) -> int:

@@ -131,6 +131,7 @@ def test_a_number_too_small_to_write_out_has_a_power_of_ten() -> None:
 def test_a_number_too_large_to_read_has_a_power_of_ten_and_a_count_never() -> None:
     huge = throughput(8.9e11, low=8.79e11, high=9.15e11)
     assert huge.plain() == "8.90e11 samples/s (8.79e11 to 9.15e11)"
+    assert throughput(7.4e9, low=4e9, high=1.2e10).plain() == "7.4e9 samples/s (4.0e9 to 12.0e9)"
     assert huge.tex() == r"$8.90\times10^{11}$\,samples/s ($8.79\times10^{11}$ to $9.15\times10^{11}$)"
     assert throughput(999_000_000).plain() == "999,000,000 samples/s"
     assert count(40_000_000_000).plain() == "40,000,000,000"
