@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -155,6 +155,14 @@ def deadline(began_s: float, seconds: Any) -> float:
     return began_s + float(seconds) - min(_READING_S + _READING_SHARE * seconds, seconds / 2)
 
 
+class _Block(NamedTuple):
+    """Steps between two waits for the device: seconds in all, those of waiting for the loader, and samples counted."""
+
+    time_s: float
+    wait_s: float
+    samples: int
+
+
 class OwnRun:
     """Steps one after the other, numbered from 1, until `deadline_s` on time.monotonic, and no more than `most_steps`.
 
@@ -193,25 +201,25 @@ class OwnRun:
         self._state = ambient_state(self._device)
         self._memory.reset()
         held_mib = self._memory.in_use_mib()
-        step_ms = self._block(1)[0] * 1e3
+        step_ms = self._block(1).time_s * 1e3
         if self._may_be_on_host and self._memory.peak_mib() == held_mib:
             self._memory = MemoryMeter(torch.device("cpu"))
             self._memory.reset()
         if not self._is_profiled or self._fits(step_ms):
-            step_ms = self._block(1)[0] * 1e3
+            step_ms = self._block(1).time_s * 1e3
         block_steps = self._steps_of_block(step_ms)
         if block_steps > 1 and self._fits(block_steps * step_ms, block_steps):
-            step_ms = self._block(block_steps)[0] * 1e3 / block_steps
+            step_ms = self._block(block_steps).time_s * 1e3 / block_steps
             block_steps = self._steps_of_block(step_ms)
         elif self._least_until_s > self._deadline_s:
             block_steps = 1
-        times_s, waits_s, in_use_mib, block_samples = self._blocks(block_steps, step_ms)
-        first, has_settled = first_timed(times_s)
-        timed_s = times_s[first:]
-        if timed_s:
-            step_ms = statistics.median(timed_s) / block_steps * 1e3
+        blocks, in_use_mib = self._blocks(block_steps, step_ms)
+        first, has_settled = first_timed([block.time_s for block in blocks])
+        timed = blocks[first:]
+        if timed:
+            step_ms = statistics.median(block.time_s for block in timed) / block_steps * 1e3
         peak_mib, free_mib = self._memory.peak_mib(), self._memory.free_mib()
-        profiled_ms, trace = self._profile(step_ms) if timed_s and self._is_profiled else ([], b"")
+        profiled_ms, trace = self._profile(step_ms) if timed and self._is_profiled else ([], b"")
         return Measured(
             torch_version=torch.__version__,
             device=str(self._device),
@@ -219,12 +227,8 @@ class OwnRun:
             step_ms=step_ms,
             steps=self._steps,
             block_steps=block_steps,
-            block_times_ms=[time_s / block_steps * 1e3 for time_s in timed_s],
-            data_wait_shares=(
-                [wait / whole for wait, whole in zip(waits_s[first:], timed_s, strict=True)]
-                if self._step.loading
-                else []
-            ),
+            block_times_ms=[block.time_s / block_steps * 1e3 for block in timed],
+            data_wait_shares=[block.wait_s / block.time_s for block in timed] if self._step.loading else [],
             has_settled=has_settled,
             profiled_times_ms=profiled_ms,
             trace=trace,
@@ -232,7 +236,7 @@ class OwnRun:
             memory_in_use_mib=in_use_mib[first:],
             memory_free_mib=free_mib,
             memory_kind=self._memory.kind,
-            block_samples=[each / block_steps for each in block_samples[first:]],
+            block_samples=[] if trained_on is None else [block.samples / block_steps for block in timed],
         )
 
     def loss_after(self, steps: int) -> float:
@@ -258,17 +262,12 @@ class OwnRun:
     def _profile_ms(self, step_ms: float, steps: int) -> float:
         return step_ms * _SLOWED * (self._profiler_warm_up_steps + steps) * self._is_profiled
 
-    def _blocks(self, steps: int, step_ms: float) -> tuple[list[float], list[float], list[float], list[int]]:
-        """Of each block the seconds, those of waiting for a loader, the memory in use after it in MiB, and its samples.
-
-        Time for the least profile is left.
-        """
-        times_s: list[float] = []
-        waits_s: list[float] = []
+    def _blocks(self, steps: int, step_ms: float) -> tuple[list[_Block], list[float]]:
+        """Blocks, and the memory in use after each of them, in MiB; time for the least profile is left."""
+        blocks: list[_Block] = []
         in_use_mib: list[float] = []
-        samples: list[int] = []
         kept_ms = self._profile_ms(step_ms, _LEAST_PROFILED_STEPS)
-        while not is_enough(times_s, _BLOCKS):
+        while not is_enough(times_s := [block.time_s for block in blocks], _BLOCKS):
             block_ms = max(times_s[-1:] or [steps * step_ms / 1e3]) * 1e3
             are_few = len(times_s) - first_timed(times_s)[0] < _LEAST_BLOCKS
             if not self._fits(
@@ -277,19 +276,13 @@ class OwnRun:
                 until_s=self._least_until_s if are_few else self._deadline_s,
             ):
                 break
-            trained_on = self._counted()
-            time_s, wait_s = self._block(steps)
-            if self._step.samples is not None:
-                samples.append(self._counted() - trained_on)
-            times_s.append(time_s)
-            waits_s.append(wait_s)
+            blocks.append(self._block(steps))
             in_use_mib.append(self._memory.in_use_mib())
-        return times_s, waits_s, in_use_mib, samples
+        return blocks, in_use_mib
 
-    def _block(self, steps: int) -> tuple[float, float]:
-        """Steps between two waits for the device: seconds in all, and seconds of waiting for the loader."""
+    def _block(self, steps: int) -> _Block:
         losses = []
-        waited_s = self._waited_s()
+        waited_s, trained_on = self._waited_s(), self._counted()
         synchronize(self._device)
         started = time.perf_counter()
         for _ in range(steps):
@@ -299,7 +292,7 @@ class OwnRun:
             took_s = time.perf_counter() - started
             require_same_state(self._state, self._device)
             _require_finite(losses, self._steps - steps)
-        return took_s, self._waited_s() - waited_s
+        return _Block(time_s=took_s, wait_s=self._waited_s() - waited_s, samples=self._counted() - trained_on)
 
     def _counted(self) -> int:
         return self._step.samples or 0
