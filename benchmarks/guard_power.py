@@ -6,9 +6,10 @@ the step (a kernel that spins on a GPU, a loop on the CPU), of the step in the l
 length of the plant is timed by itself first. Guards without a plant are as many as all others together, since false
 alarms must be rare. Each guard is a line of FILE, to which several runs add up; `--minutes 0` prints the table alone.
 
-`--record` measures single processes instead, drawn at random from the plain training and all plants, and the table then
-has `--draws` guards whose processes are drawn from those, without replacement within a guard. That shows more of a
-machine in the same time, but nothing of its drift, and guards drawn from the same processes are not independent.
+`--record` measures single processes instead, in rounds that hold the plain training twice and each plant once, in
+random order, and the table then has `--draws` guards whose processes are drawn from those, without replacement within a
+guard. That shows more of a machine in the same time, but nothing of its drift, and guards drawn from the same processes
+are not independent.
 
 `--load N` keeps N processes busy beside it: then no verdict is the right answer.
 """
@@ -40,12 +41,10 @@ from gpu_report.study.machine import find_machine
 from gpu_report.tables.before_after import MEMORY, REGRESSIONS, TIME
 
 SHARES: Final = (0.01, 0.02, 0.03, 0.05, 0.10)
-KINDS: Final = ("step", "loader", "memory")
+PLANTS: Final = [(kind, share) for kind in ("step", "memory") for share in SHARES]
 CALIBRATING: Final = 5
 SET_UP: Final = ("machine", "device", "seconds", "load")
 GROUPED_BY: Final = (*SET_UP, "tolerance", "kind", "share")
-PLAIN: Final = 0.3
-"""Of the recorded processes."""
 ARM: Final = (*SET_UP, "started", "kind", "share")
 NAME: Final = "benchmarks.guarded"
 BETTER: Final = ("faster", "less memory")
@@ -56,11 +55,8 @@ class Plant:
 
     def __init__(self, kind: str, share: float, *, plain: Answer, options: argparse.Namespace) -> None:
         self.kind, self.share, self._options = kind, share, options
-        self.amount = 0
-        if kind == "memory":
-            self.amount = round(share * (plain.memory_mib or 0.0))
-        else:
-            self.amount = round(share * (plain.step_time_ms or 0.0) * 1e3)
+        of = plain.memory_mib if kind == "memory" else 1e3 * (plain.step_time_ms or 0.0)
+        self.amount = round(share * (of or 0.0))
 
     def tasks(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The fields of each side's task."""
@@ -98,8 +94,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=25.0)
     parser.add_argument("--seconds", type=float, default=1.0, help="of timing in each process")
     parser.add_argument("--tolerance", type=float, default=1.0, help="in percent")
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["step", "memory"])
-    parser.add_argument("--shares", nargs="+", type=float, default=list(SHARES))
+    parser.add_argument("--plants", nargs="+", type=_plant, default=PLANTS, metavar="step|loader|memory:SHARE")
     parser.add_argument("--only-plain", action="store_true", help="no plant at all")
     parser.add_argument("--record", action="store_true", help="single processes, to draw guards from")
     parser.add_argument("--draws", type=int, default=1000, help="guards of each plant, from recorded processes")
@@ -108,8 +103,6 @@ def main() -> None:
     options = parser.parse_args()
     if options.record and options.only_plain:
         parser.error("--record draws from the plants, too; leave out --only-plain")
-    if options.record and "loader" in options.kinds:
-        parser.error("--record draws from one plain training, and a slow loader is compared with another one")
     end_s = time.monotonic() + 60 * options.minutes
     if options.minutes > 0:
         options.results.parent.mkdir(parents=True, exist_ok=True)
@@ -123,6 +116,14 @@ def main() -> None:
     _print_table(list(_drawn([line for line in lines if "answer" in line], options)))
 
 
+def _plant(text: str) -> tuple[str, float]:
+    """`step:0.03` -> its kind and its share."""
+    kind, _, share = text.partition(":")
+    if kind not in ("step", "loader", "memory"):
+        raise argparse.ArgumentTypeError(f"{text}: expected step, loader or memory with a share, such as step:0.03")
+    return kind, float(share)
+
+
 def _version(name: str, command: str = "") -> Version:
     return Version(name=name, folder=Path.cwd(), words=name, command=command)
 
@@ -131,15 +132,16 @@ def _measure(options: argparse.Namespace, sides: list[Side], end_s: float) -> No
     generator = random.Random(time.time_ns())
     plain = _calibrated(options, sides[0])
     device = torch.device(options.device)
-    for share in options.shares:
+    for share in sorted({share for kind, share in options.plants if kind != "memory"}):
         wanted_us = share * (plain.step_time_ms or 0.0) * 1e3
         print(f"a plant of {share:.0%} is to take {wanted_us:.0f} us, and takes {time_spins(device, wanted_us):.0f} us")
-    plants = [(kind, share) for kind in options.kinds for share in options.shares]
     if options.record:
-        _record([("step", 0.0), *plants], plain, options, sides[0], end_s)
+        _record(plain, options, sides, end_s)
     while time.monotonic() < end_s:
         # Half of all guards have no plant.
-        kind, share = generator.choice(plants) if not options.only_plain and generator.random() < 0.5 else ("step", 0.0)
+        kind, share = (
+            generator.choice(options.plants) if not options.only_plain and generator.random() < 0.5 else ("step", 0.0)
+        )
         started_s = time.monotonic()
         plant = Plant(kind, share, plain=plain, options=options)
         found = _guarded(
@@ -188,15 +190,16 @@ def _set_up(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _record(
-    arms: list[tuple[str, float]], plain: Answer, options: argparse.Namespace, side: Side, end_s: float
-) -> None:
-    """Processes in random order; the plain training is the more frequent, as guards of it alone need both sides."""
+def _record(plain: Answer, options: argparse.Namespace, sides: list[Side], end_s: float) -> None:
+    """A round holds the plain training twice, as guards of it alone need both sides, and each plant once."""
+    without = [(kind, 0.0) for kind in {"loader" if kind == "loader" else "step" for kind, _ in options.plants}]
     generator, started, index = random.Random(time.time_ns()), round(time.time()), 0
+    arms, left = [*without, *without, *options.plants], list[tuple[str, float]]()
     while time.monotonic() < end_s:
-        kind, share = arms[0] if generator.random() < PLAIN else generator.choice(arms[1:])
+        left = left or generator.sample(arms, len(arms))
+        kind, share = left.pop()
         plant = Plant(kind, share, plain=plain, options=options)
-        answer = plant.measure([side, side])(1, "", index)
+        answer = plant.measure(sides)(1, "", index)
         index += 1
         line = {**_set_up(options), "started": started, "kind": kind, "share": share, "planted": plant.amount}
         with options.results.open("a", encoding="utf-8") as file:
@@ -213,7 +216,7 @@ def _drawn(lines: list[dict[str, Any]], options: argparse.Namespace) -> Iterator
     most = SECOND_LOOK + CONFIRMING + 2 * MOST_REPEATED
     for key, planted in sorted(arms.items()):
         *set_up, kind, share = key
-        plain = arms.get((*set_up, "step", 0.0), [])
+        plain = arms.get((*set_up, "loader" if kind == "loader" else "step", 0.0), [])
         if len(planted) < most or len(plain) < most * (1 if share else 2):
             print(f"{kind} {share:.0%}: {len(planted)} processes, too few to draw from")
             continue

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 _PRECISIONS: Final[Mapping[str, str]] = {"tf32": "TF32", "bf16": "bf16 (torch.autocast)"}
-_OPTIONS: Final = ("pinned", "channelslast", "fused", "compile")
+_OPTIONS: Final = ("pinned", "channelslast", "fused", "graphs", "compile")
 TRIED: Final = (*_PRECISIONS, *_OPTIONS)
 """In this order unless others are named; names and titles are those of a study."""
 _BASELINE: Final = "eager fp32 baseline"
@@ -71,7 +71,8 @@ def compare_options(
         batch: A batch, or a function that makes it, likewise.
         loss: Called as `loss(output, target)`; without it the model returns the loss.
         optimizer: Takes the parameters and returns the optimizer; unless given, AdamW with its defaults.
-        options: Some of tf32, bf16, pinned, channelslast, fused and compile, in the order in which they are added up.
+        options: Some of tf32, bf16, pinned, channelslast, fused, graphs and compile, in the order in which they are
+            added up.
         metric: Takes the model after `steps` steps and returns a number to print beside the loss.
         device: As PyTorch names it; `auto` is the first accelerator, else the CPU.
         processes: Of each combination; four give an interval, three a range.

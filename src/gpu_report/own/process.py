@@ -325,7 +325,7 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
         reported = run(step, deadline_s=math.inf).loss_after(training.loss_steps)
         if training.metric is not None:
             model.eval()
-            with torch.no_grad():
+            with torch.no_grad(), _named("metric"):
                 quality = float(_function(training.metric)(model))
             model.train()
     now_s, before = time.monotonic(), read_cpu_times()
@@ -357,12 +357,15 @@ def _own_step(training: OwnTraining, device: torch.device) -> tuple[OwnStep, nn.
     functions = (training.build, training.loss, training.optimizer, training.checkpoint)
     build, loss, optimizer_of, blocks_of = map(_function, functions)
     arithmetic = set_up_arithmetic(training.precision, device)
-    model = build()
-    batch = _batch(training)
+    with _named("build"):
+        model = build()
+    with _named("make_batch"):
+        batch = _batch(training)
     require_parts(model, batch, loss=loss, optimizer=None, loader=None)
     model = model.to(device).train()
     if blocks_of is not None:
-        checkpoint_blocks(_blocks(blocks_of(model)))
+        with _named("checkpoint"):
+            checkpoint_blocks(_blocks(blocks_of(model)))
     if isinstance(loss, nn.Module):
         loss = loss.to(device)
     step = OwnStep(
@@ -375,8 +378,20 @@ def _own_step(training: OwnTraining, device: torch.device) -> tuple[OwnStep, nn.
         copies_batch=True,
         arithmetic=arithmetic,
         accumulate=training.accumulate,
+        is_captured="graphs" in training.options,
     )
     return step, model
+
+
+@contextmanager
+def _named(part: str) -> Iterator[None]:
+    """What the user's function for this part raises, as a ProfileError in one line."""
+    try:
+        yield
+    except GpuReportError:
+        raise
+    except Exception as error:
+        raise ProfileError(f"{part}: it raised {classify(error).reason}") from error
 
 
 def _batch(training: OwnTraining) -> Any:
@@ -487,7 +502,8 @@ def _optimizer(model: nn.Module, factory: Any, options: Sequence[str]) -> Optimi
     trained = [each for each in model.parameters() if each.requires_grad]
     if not trained:
         raise ProfileError(f"model: {type(model).__name__} has no parameter that requires gradients to train")
-    optimizer = factory(trained) if factory is not None else AdamW(trained)
+    with _named("optimizer"):
+        optimizer = factory(trained) if factory is not None else AdamW(trained)
     if not isinstance(optimizer, Optimizer):
         raise ProfileError(
             f"optimizer: it returned a {type(optimizer).__name__}; expected a function that takes the parameters and "

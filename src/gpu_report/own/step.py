@@ -21,7 +21,8 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from gpu_report.errors import MachineError, ProfileError
 from gpu_report.measure.arithmetic import Arithmetic
-from gpu_report.measure.nested import mapped, tensors_of
+from gpu_report.measure.cuda_graphs import CapturedSteps, restored
+from gpu_report.measure.nested import Nested, mapped, tensors_of
 from gpu_report.measure.probe import why_not_present
 from gpu_report.measure.profiling import unrecorded
 from gpu_report.workloads.protocol import Phase
@@ -154,6 +155,7 @@ class OwnStep:
         copies_batch: Whether each step copies its batch there; else it must be there already.
         arithmetic: Of model and loss; None for what this process is set to.
         accumulate: Batches whose gradients are added up before the optimizer steps.
+        is_captured: Whether the first step captures a CUDA graph, which all steps launch; without a loader only.
     """
 
     def __init__(
@@ -168,6 +170,7 @@ class OwnStep:
         copies_batch: bool,
         arithmetic: Arithmetic | None = None,
         accumulate: int = 1,
+        is_captured: bool = False,
     ) -> None:
         self._arithmetic, self._accumulate = arithmetic, accumulate
         self._model, self._batch, self._loss = model, batch, loss
@@ -177,11 +180,25 @@ class OwnStep:
             raise ProfileError(f"model: {type(model).__name__} has no parameter that requires gradients to train")
         self._optimizer = optimizer if optimizer is not None else AdamW(trained)
         self.loading = Loading(loader) if loader is not None else None
+        self._is_captured = is_captured
+        self._graph: CapturedSteps | None = None
         self.samples = 0
 
     def once(self, *, phase: Phase) -> Tensor:
         """Train one step and return its loss, which stays on the device; nothing here waits for the device."""
-        losses = [self._add_gradients(phase) for _ in range(self._accumulate)]
+        if not self._is_captured:
+            return self._train((self._next_batch(phase) for _ in range(self._accumulate)), phase)
+        batch = Nested(self._next_batch(phase))
+        if self._graph is None:
+            self._graph = CapturedSteps(self._device)
+            with restored(self._model, self._optimizer, self._device):
+                self._graph.capture(
+                    lambda same, _: self._train([same.parts] * self._accumulate, nullcontext), batch, Nested(())
+                )
+        return self._graph.replay(batch, Nested(()))
+
+    def _train(self, batches: Iterable[Any], phase: Phase) -> Tensor:
+        losses = [self._add_gradients(batch, phase) for batch in batches]
         with phase("optimizer"):
             if self._arithmetic is None:
                 self._optimizer.step()
@@ -191,12 +208,15 @@ class OwnStep:
             self._optimizer.zero_grad(set_to_none=True)
         return sum(losses[1:], losses[0])
 
-    def _add_gradients(self, phase: Phase) -> Tensor:
+    def _next_batch(self, phase: Phase) -> Any:
         with phase("data"):
             batch = self.loading.take(phase=phase) if self.loading is not None else self._batch
             if self._copies_batch:
                 batch = on_device(batch, self._device)
         self._look_at(batch)
+        return batch
+
+    def _add_gradients(self, batch: Any, phase: Phase) -> Tensor:
         with phase("forward"), self._arithmetic.autocast() if self._arithmetic is not None else nullcontext():
             loss = self._loss_of(batch)
             if self._accumulate > 1:
