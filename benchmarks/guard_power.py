@@ -7,9 +7,9 @@ length of the plant is timed by itself first. Guards without a plant are as many
 alarms must be rare. Each guard is a line of FILE, to which several runs add up; `--minutes 0` prints the table alone.
 
 `--record` measures single processes instead, in rounds that hold the plain training twice and each plant once, in
-random order, and the table then has `--draws` guards whose processes are drawn from those, without replacement within a
-guard. That shows more of a machine in the same time, but nothing of its drift, and guards drawn from the same processes
-are not independent.
+random order, and the table then has `--draws` guards whose processes are drawn from those, with replacement. That shows
+more of a machine in the same time, but nothing of its drift, and guards drawn from the same processes are not
+independent.
 
 `--load N` keeps N processes busy beside it: then no verdict is the right answer.
 """
@@ -33,21 +33,22 @@ from scipy.stats import binomtest
 
 from benchmarks.spinning import time_spins
 from gpu_report.guard.messages import Answer, Task
-from gpu_report.guard.sequence import CONFIRMING, MOST_REPEATED, SECOND_LOOK, Guarded, Measure
+from gpu_report.guard.sequence import Guarded, Measure
 from gpu_report.guard.sides import CommandSide, FunctionSide, Side
 from gpu_report.guard.versions import Version
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.machine import find_machine
-from gpu_report.tables.before_after import MEMORY, REGRESSIONS, TIME
+from gpu_report.tables.before_after import IMPROVEMENTS, MEMORY, REGRESSIONS, TIME
 
 SHARES: Final = (0.01, 0.02, 0.03, 0.05, 0.10)
 PLANTS: Final = [(kind, share) for kind in ("step", "memory") for share in SHARES]
 CALIBRATING: Final = 5
 SET_UP: Final = ("machine", "device", "seconds", "load")
 GROUPED_BY: Final = (*SET_UP, "tolerance", "kind", "share")
+FEWEST: Final = 10
+"""Processes to draw from: fewer vary too little."""
 ARM: Final = (*SET_UP, "started", "kind", "share")
 NAME: Final = "benchmarks.guarded"
-BETTER: Final = ("faster", "less memory")
 
 
 class Plant:
@@ -174,7 +175,7 @@ def _guarded(of: dict[str, Any], amount: int, measure: Measure, options: argpars
         "planted": amount / (row["before"] if of["kind"] == "memory" else 1e3 * row["before"]),
         "verdict": row["verdict"],
         "why": row["why"],
-        "alarms": sorted({each["verdict"] for each in rows if each["verdict"] in (*REGRESSIONS, *BETTER)}),
+        "alarms": sorted({each["verdict"] for each in rows if each["verdict"] in REGRESSIONS | IMPROVEMENTS}),
         "change": row["change"],
         "detectable": row["detectable"],
         "pairs": len(guarded.pairs["guarded"]),
@@ -213,20 +214,18 @@ def _drawn(lines: list[dict[str, Any]], options: argparse.Namespace) -> Iterator
     for line in lines:
         arms.setdefault(tuple(line[name] for name in ARM), []).append(line)
     generator = random.Random(0)
-    most = SECOND_LOOK + CONFIRMING + 2 * MOST_REPEATED
     for key, planted in sorted(arms.items()):
         *set_up, kind, share = key
         plain = arms.get((*set_up, "loader" if kind == "loader" else "step", 0.0), [])
-        if len(planted) < most or len(plain) < most * (1 if share else 2):
+        if min(len(planted), len(plain)) < FEWEST:
             print(f"{kind} {share:.0%}: {len(planted)} processes, too few to draw from")
             continue
         for _ in range(options.draws):
-            before = iter(generator.sample(plain, len(plain)))
-            sides = before, iter(generator.sample(planted, len(planted))) if share else before
+            sides = plain, planted
             found = _guarded(
                 {name: planted[0][name] for name in ARM},
                 planted[0]["planted"],
-                lambda side, *_: msgspec.convert(next(sides[side])["answer"], Answer),  # noqa: B023 - called at once
+                lambda side, *_: msgspec.convert(generator.choice(sides[side])["answer"], Answer),  # noqa: B023
                 options,
             )
             if found is not None:

@@ -34,6 +34,8 @@ MOST_CHARACTERS: Final = 65_000
 """A comment on a pull request holds 65,536."""
 _NAMED_IN_HEADLINE: Final = 5
 _SHOWN: Final = {STEP: 1, CATEGORY: 5, OPERATION: 5, KERNEL: 5}
+_LEAST_SHOWN: Final = 0.01
+"""Of the growth of the step: less is noise."""
 _ESCAPED: Final = str.maketrans(
     {**{each: f"\\{each}" for each in "\\`*_|[]#"}, "<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;"}
 )
@@ -217,8 +219,10 @@ def _where(comparison: Comparison) -> Iterator[tuple[str, list[list[str]]]]:
     """Of each configuration that is slower: what grew most in each level of its traces."""
     for name, rows in comparison.changes.items():
         cells = []
+        of_step_ms = max((row["change_ms"] or 0.0 for row in rows if row["level"] == STEP), default=0.0)
+        least_ms = max(_LEAST_SHOWN * of_step_ms, 0.0)
         for level, most in _SHOWN.items():
-            grown = [row for row in rows if row["level"] == level and (row["change_ms"] or 0.0) > 0]
+            grown = [row for row in rows if row["level"] == level and (row["change_ms"] or 0.0) > least_ms]
             cells += [
                 [
                     f"{level} {row['name']}",

@@ -1,6 +1,6 @@
 """In which order both sides are measured, when that is enough, and what follows: rows of BEFORE_AFTER.
 
-pairs in turns (ABBA) -> first look -> where it shows nothing more pairs, second look -> what is worse, measured again
+pairs in turns (ABBA) -> first look -> where it shows nothing more pairs, second look -> what changed, measured again
 
 Two looks at growing data find something by chance more often than one. Each has Pocock's level (Biometrika 1977), so
 that both together hold 95 %, and its intervals are repeated confidence intervals (Jennison and Turnbull, JRSS B 1989):
@@ -15,7 +15,9 @@ from gpu_report.glossary import Row
 from gpu_report.guard.messages import Answer
 from gpu_report.printing.number_format import share
 from gpu_report.tables.before_after import (
+    IMPROVEMENTS,
     NO_VERDICT,
+    NOT_WORSE,
     REGRESSIONS,
     STATUS,
     Side,
@@ -30,6 +32,8 @@ MOST_REPEATED: Final = 3
 """Pairs that are measured once more because others used the machine meanwhile."""
 LOOK_CONFIDENCE: Final = 1 - 0.0294
 """Of each of two looks; the level is Pocock's for two of equal steps, a little strict for 6 and 10."""
+
+_CHANGES: Final = REGRESSIONS | IMPROVEMENTS
 
 Measure = Callable[[int, str, int], Answer]
 """Takes the side, 0 before and 1 after, the configuration and the index of the pair."""
@@ -48,7 +52,7 @@ class Guarded:
         self.confirming: dict[str, list[Pair]] = {}
 
     def run(self) -> list[Row]:
-        """Measure until every row has a verdict or the second look is over, then what is worse once more."""
+        """Measure until every row has a verdict or the second look is over, then what changed once more."""
         self._measure_up_to(FIRST_LOOK, self.pairs)
         rows = self._look()
         unclear = {row["configuration"] for row in rows if row["verdict"] == NO_VERDICT and row["compared"] != STATUS}
@@ -60,8 +64,8 @@ class Guarded:
         if further:
             self._measure_up_to(SECOND_LOOK, further)
             rows = self._look()
-        worse = {row["configuration"] for row in rows if row["verdict"] in REGRESSIONS and row["compared"] != STATUS}
-        self.confirming = {name: [] for name in self.pairs if name in worse}
+        changed = {row["configuration"] for row in rows if row["verdict"] in _CHANGES and row["compared"] != STATUS}
+        self.confirming = {name: [] for name in self.pairs if name in changed}
         self._measure_up_to(CONFIRMING, self.confirming)
         again = {
             (row["configuration"], row["compared"]): row
@@ -147,10 +151,11 @@ def _confirmed(row: Row, again: Mapping[tuple[str, str], Row]) -> Row:
     """The row with what the second measurement says of it; what was not measured again stays as it is."""
     name, what = row["configuration"], row["compared"]
     second = again.get((name, what)) or again.get((name, STATUS))  # that of a side which fails by now
-    if row["verdict"] not in REGRESSIONS or second is None:
+    if row["verdict"] not in _CHANGES or second is None:
         return row
     seen = share(second["change"], low=second["change_low"], high=second["change_high"]).plain()
     if second["verdict"] == row["verdict"]:
         return {**row, "why": f"measured again with {CONFIRMING} pairs: {seen}"}
     why = "; ".join(filter(None, (f"{row['verdict']} at first, but measured again {seen}", second["why"])))
-    return {**row, "verdict": NO_VERDICT, "why": why}
+    is_worse = REGRESSIONS & {row["verdict"], second["verdict"]}
+    return {**row, "verdict": NO_VERDICT if is_worse else NOT_WORSE[what], "why": why}

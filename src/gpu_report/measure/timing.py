@@ -16,7 +16,7 @@ class StepClock(Protocol):
         """Note a boundary: once before the first step and once after each."""
 
     def step_times_ms(self) -> list[float]:
-        """The times between boundaries; the device must have been synchronized since the last of them."""
+        """The times between boundaries; waits until the device has reached the last of them."""
 
 
 class HostClock:
@@ -45,6 +45,7 @@ class DeviceClock:
         self._events.append(event)
 
     def step_times_ms(self) -> list[float]:
+        self._events[-1].synchronize()
         return [start.elapsed_time(end) for start, end in pairwise(self._events)]
 
 

@@ -6,6 +6,7 @@ name -> a study of one configuration, checked as any other -> build_training -> 
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from gpu_report.errors import ConfigError, MachineError, ProfileError
 from gpu_report.measure.arithmetic import why_not_computed
 from gpu_report.measure.building import load_seeded
 from gpu_report.measure.threads import training_threads
+from gpu_report.measure.timing import synchronize
 from gpu_report.measure.training import Training, build_training, train_step
 from gpu_report.own.restoring import left_as_found
 from gpu_report.own.run import Measured, OwnRun, deadline
@@ -30,11 +32,14 @@ _STEPS_PER_EPOCH: Final = 8
 
 
 class StudyStep:
-    """The step that a study times: the next batch of its loader, copied as the study copies it, and trained on."""
+    """The step that a study times: the next batch of its loader, copied as the study copies it, and trained on.
+
+    As in a study, the device is waited for where an epoch ends.
+    """
 
     def __init__(self, training: Training) -> None:
         self._training = training
-        self.loading = Loading(training.train_loader)
+        self.loading = Loading(training.train_loader, at_end=partial(synchronize, *training.devices))
         self.samples = 0
 
     def once(self, *, phase: Phase) -> torch.Tensor:

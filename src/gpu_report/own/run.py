@@ -23,7 +23,7 @@ from gpu_report.errors import GpuReportError, ProfileError
 from gpu_report.measure.memory import MemoryMeter
 from gpu_report.measure.profiling import LIGHT, record_trace
 from gpu_report.measure.run import MOST_LIGHT_PROFILES, profiler_warm_up_steps, trace_name
-from gpu_report.measure.timing import synchronize
+from gpu_report.measure.timing import step_clock, synchronize
 from gpu_report.measure.training import is_enough, warm_up
 from gpu_report.measure.world import ALONE
 from gpu_report.own.restoring import ambient_state, left_as_found, require_same_state
@@ -190,6 +190,7 @@ class OwnRun:
         self._least_until_s = max(deadline_s, least_until_s)
         self._memory = MemoryMeter(device)
         self._steps = 0
+        self._steps_before = 0 if device.type == "cpu" else 1
 
     def measure(self) -> Measured:
         """Time blocks of steps and profile a few, as far as the time allows.
@@ -205,10 +206,10 @@ class OwnRun:
         if self._may_be_on_host and self._memory.peak_mib() == held_mib:
             self._memory = MemoryMeter(torch.device("cpu"))
             self._memory.reset()
-        if not self._is_profiled or self._fits(step_ms):
+        if not self._is_profiled or self._block_fits(1, step_ms):
             step_ms = self._block(1).time_s * 1e3
         block_steps = self._steps_of_block(step_ms)
-        if block_steps > 1 and self._fits(block_steps * step_ms, block_steps):
+        if self._block_fits(block_steps, block_steps * step_ms):
             step_ms = self._block(block_steps).time_s * 1e3 / block_steps
             block_steps = self._steps_of_block(step_ms)
         elif self._least_until_s > self._deadline_s:
@@ -254,10 +255,18 @@ class OwnRun:
         until_s = self._deadline_s if until_s is None else until_s
         return self._steps + steps <= self._most_steps and time.monotonic() + time_ms / 1e3 <= until_s
 
+    def _block_fits(
+        self, steps: int, block_ms: float, *, kept_ms: float = 0.0, kept_steps: int = 0, until_s: float | None = None
+    ) -> bool:
+        """Whether there is time for a block with the step before it, and for what is kept."""
+        all_steps = steps + self._steps_before
+        return self._fits(block_ms * all_steps / steps + kept_ms, all_steps + kept_steps, until_s=until_s)
+
     def _steps_of_block(self, step_ms: float) -> int:
         """As many as take long enough, or fewer where all blocks and a profile have to fit into `most_steps`."""
         kept = self._profiler_warm_up_steps + _BLOCKS.profile_steps
-        return max(1, int(min(steps_of_block(step_ms), (self._most_steps - kept) // _BLOCKS_IN_ALL)))
+        most = (self._most_steps - kept) // _BLOCKS_IN_ALL - self._steps_before
+        return max(1, int(min(steps_of_block(step_ms), most)))
 
     def _profile_ms(self, step_ms: float, steps: int) -> float:
         return step_ms * _SLOWED * (self._profiler_warm_up_steps + steps) * self._is_profiled
@@ -270,9 +279,11 @@ class OwnRun:
         while not is_enough(times_s := [block.time_s for block in blocks], _BLOCKS):
             block_ms = max(times_s[-1:] or [steps * step_ms / 1e3]) * 1e3
             are_few = len(times_s) - first_timed(times_s)[0] < _LEAST_BLOCKS
-            if not self._fits(
-                block_ms + kept_ms,
-                steps + self._profiler_warm_up_steps + _LEAST_PROFILED_STEPS,
+            if not self._block_fits(
+                steps,
+                block_ms,
+                kept_ms=kept_ms,
+                kept_steps=self._profiler_warm_up_steps + _LEAST_PROFILED_STEPS,
                 until_s=self._least_until_s if are_few else self._deadline_s,
             ):
                 break
@@ -281,18 +292,27 @@ class OwnRun:
         return blocks, in_use_mib
 
     def _block(self, steps: int) -> _Block:
-        losses = []
-        waited_s, trained_on = self._waited_s(), self._counted()
+        """Time these steps, on an accelerator after one that is not timed: so it has work when they begin.
+
+        Else no work would hide the first wait for the loader, which counts the more the fewer steps a block has.
+        """
+        clock, losses = step_clock(self._device), []
         synchronize(self._device)
         started = time.perf_counter()
+        clock.mark()
+        for _ in range(self._steps_before if self._steps else 0):
+            losses.append(self._once(nullcontext))
+        clock.mark()
+        waited_s, trained_on = self._waited_s(), self._counted()
         for _ in range(steps):
             losses.append(self._once(nullcontext))
+        waited_s, trained_on = self._waited_s() - waited_s, self._counted() - trained_on
         with self._translated():
             synchronize(self._device)
-            took_s = time.perf_counter() - started
+            took_s = time.perf_counter() - started - sum(clock.step_times_ms()) / 1e3
             require_same_state(self._state, self._device)
-            _require_finite(losses, self._steps - steps)
-        return _Block(time_s=took_s, wait_s=self._waited_s() - waited_s, samples=self._counted() - trained_on)
+            _require_finite(losses, self._steps - len(losses))
+        return _Block(time_s=took_s, wait_s=waited_s, samples=trained_on)
 
     def _counted(self) -> int:
         return self._step.samples or 0

@@ -36,11 +36,11 @@ _LOSSES: Final = "a scalar, an output with .loss or ['loss'], or a tuple that ho
 class Loading:
     """Batches of a loader without an end: it is asked for another iterator where one has ended.
 
-    `waited_s` is how long `take` has taken in all.
+    Before that, `at_end` is called. `waited_s` is how long `take` has taken in all.
     """
 
-    def __init__(self, loader: Iterable[Any]) -> None:
-        self._loader = loader
+    def __init__(self, loader: Iterable[Any], *, at_end: Callable[[], None] = lambda: None) -> None:
+        self._loader, self._at_end = loader, at_end
         self._batches: Iterator[Any] | None = None
         self._taken = 0
         self.waited_s = 0.0
@@ -55,6 +55,7 @@ class Loading:
         with phase(f"enumerate(DataLoader)#{type(self._loader).__name__}.__next__"):
             batch = self._next(self._begin() if self._batches is None else self._batches, phase)
             if batch is _ENDED:
+                self._at_end()
                 batch = self._next(self._begin(), phase)
             if batch is _ENDED and not self._taken:
                 raise ProfileError(f"loader: {type(self._loader).__name__} has no batch; expected at least one")

@@ -4,9 +4,9 @@ begin, end of each step -> the first steps say how many a block has -> blocks, b
 profile of a few steps -> blocks to the end -> Measured
 
 The time between the end of a step and the beginning of the next is the wait for data. The device is waited for in the
-first steps, where a block begins and ends, and in the profiled steps. A pause, such as an evaluation, drops the block
-that it is in; one that a trainer announces is left out of it. What torch needs beside itself is imported where the
-first block begins, outside of what is timed.
+first steps and in the profiled ones; blocks are timed by events, which are read a block later. A pause, such as an
+evaluation, drops the block that it is in; one that a trainer announces is left out of it. What torch needs beside
+itself is imported where the first block begins, outside of what is timed.
 """
 
 import gc
@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 
@@ -28,6 +28,7 @@ from gpu_report.own.step_counts import StepCounts
 
 if TYPE_CHECKING:
     from gpu_report.measure.memory import MemoryMeter
+    from gpu_report.measure.timing import StepClock
     from gpu_report.own.run import Measured
 
 FIRST_STEPS: Final = 4
@@ -48,6 +49,17 @@ RUN_ID: Final = "gpu_report.step"
 
 Listener = Callable[[StepCounts], None]
 
+_forks = 0
+"""In how many forks of the process this is one; in every step this is asked for faster than the process's number."""
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
 
 class StepWatch:
     """The steps of one thread of one process; those of other threads, and those inside of a step, are not measured.
@@ -65,7 +77,7 @@ class StepWatch:
         self.steps = self.ignored = self.pauses = 0
         self.trace_problem = ""
         self._listeners = listeners
-        self._pid = os.getpid()
+        self._made_in = _forks
         self._thread: int | None = None
         self._is_inside = False
         self._samples = self._waited_s = 0.0
@@ -84,7 +96,7 @@ class StepWatch:
     @property
     def is_ours(self) -> bool:
         """Whether this is the process that made it, and no fork, and of several ranks the first."""
-        return os.getpid() == self._pid and self._is_first_rank
+        return self._made_in == _forks and self._is_first_rank
 
     @cached_property
     def _is_first_rank(self) -> bool:
@@ -96,24 +108,25 @@ class StepWatch:
         if self._thread is None and self.is_ours:
             self._thread = threading.get_ident()
         if self._is_inside or not self._is_in_thread:
-            self.ignored += self._thread is not None and os.getpid() == self._pid
+            self.ignored += self._thread is not None and self._made_in == _forks
             return False
         self._is_inside = True
-        self.resume()
+        if self._paused_s is not None:
+            self.resume()
         if self._profiling is not None:
             self._profiling.end_wait()
         now_s = time.perf_counter()
         if self._ended_s is None:
             self._ended_s = now_s
-        else:
-            waited_s = now_s - self._ended_s
-            if waited_s > self._pause_s:
-                self.pauses += 1
-                self._drop_measuring()
-            else:
-                self._waited_s += waited_s
-                if self._blocks is not None:
-                    self._blocks.waited_s += waited_s
+            return True
+        waited_s = now_s - self._ended_s
+        if waited_s > self._pause_s:
+            self.pauses += 1
+            self._drop_measuring()
+            return True
+        self._waited_s += waited_s
+        if self._blocks is not None:
+            self._blocks.waited_s += waited_s
         return True
 
     def end(self, samples: int | None) -> None:
@@ -126,17 +139,18 @@ class StepWatch:
         if self._profiling is not None:
             self._go_on_profiling()
         elif self._blocks is not None:
-            if self._blocks.end_step() and self._is_profile_due(self._blocks):
-                self._begin_profile(self._blocks)
+            if self._blocks.end_step():
+                self._pause_s = self._blocks.pause_s
+                if self._is_profile_due(self._blocks):
+                    self._begin_profile(self._blocks)
         else:
             assert self._ended_s is not None  # since the step has begun
             _synchronize(_device_and_memory()[0])
             self._first_s.append(time.perf_counter() - self._ended_s)
             if len(self._first_s) == FIRST_STEPS:
                 self._blocks = _Blocks(min(self._first_s[1:]))
+                self._pause_s = self._blocks.pause_s
                 self._blocks.begin()
-        if self._blocks is not None:
-            self._pause_s = max(_PAUSE_S, _PAUSE_STEPS * self._blocks.step_s)
         self._ended_s = time.perf_counter()
         if self._ended_s >= self._tick_s:
             self._tick()
@@ -173,7 +187,7 @@ class StepWatch:
 
     @property
     def _is_in_thread(self) -> bool:
-        return self._thread == threading.get_ident() and os.getpid() == self._pid
+        return self._thread == threading.get_ident() and self._made_in == _forks
 
     def finish(self) -> "Measured | None":
         """What was measured until now; None without a step. A profile that is not complete is dropped."""
@@ -184,6 +198,7 @@ class StepWatch:
         from gpu_report.own.run import Measured, first_timed
 
         blocks = self._blocks or _Blocks(min(self._first_s[1:] or self._first_s, default=0.0))
+        blocks.settle()
         first, has_settled = first_timed(blocks.times_s)
         timed_s, waits_s = blocks.times_s[first:], blocks.waits_s[first:]
         return Measured(
@@ -264,8 +279,20 @@ class StepWatch:
             listener(counts)
 
 
+class _Ended(NamedTuple):
+    """A block whose last step has been launched, and which the device may still work on."""
+
+    clock: "StepClock"
+    left_out_s: float
+    waited_s: float
+    in_use_mib: float
+
+
 class _Blocks:
-    """Steps between two waits for the device, one block after the other: each with its time, wait and memory."""
+    """Steps in blocks, one after the other: each with its time, wait and memory.
+
+    Where a block ends, the time of the one before is read, so that the device never has to wait for the host.
+    """
 
     def __init__(self, step_s: float) -> None:
         from gpu_report.own.run import steps_of_block
@@ -280,7 +307,9 @@ class _Blocks:
         self.in_use_mib: list[float] = []
         self.waited_s = 0.0
         self.since_profile = 0
-        self._began_s: float | None = None
+        self._clock: StepClock | None = None
+        self._left_out_s = 0.0
+        self._ended: _Ended | None = None
         self._done = 0
         self._before_profile_mib: float | None = None
         self._of_profile_mib = 0.0
@@ -289,6 +318,11 @@ class _Blocks:
     def step_ms(self) -> float:
         return statistics.median(self.times_s) / self.steps * 1e3
 
+    @property
+    def pause_s(self) -> float:
+        """A wait that is longer is none for data."""
+        return max(_PAUSE_S, _PAUSE_STEPS * self.step_s)
+
     def begin_profile(self) -> None:
         """Time no more until it is over; what it leaves in memory does not count."""
         self.drop()
@@ -296,41 +330,54 @@ class _Blocks:
         self._before_profile_mib = self.memory.in_use_mib()
 
     def begin(self) -> None:
+        from gpu_report.measure.timing import step_clock
+
         if self._before_profile_mib is not None:
             self._of_profile_mib += self.memory.in_use_mib() - self._before_profile_mib
             self._before_profile_mib = None
-        _synchronize(self.device)
-        self._began_s, self._done, self.waited_s = time.perf_counter(), 0, 0.0
+        self._clock = step_clock(self.device)
+        self._clock.mark()
+        self._done, self.waited_s, self._left_out_s = 0, 0.0, 0.0
 
     def drop(self) -> None:
         """Time no more until a step has ended."""
-        self._began_s = None
+        self._clock = None
 
     def leave_out(self, seconds: float) -> None:
         """So long nothing was trained."""
-        if self._began_s is not None:
-            self._began_s += seconds
+        self._left_out_s += seconds
 
     def end_step(self) -> bool:
         """Whether a block ends with it; the next begins at once."""
-        if self._began_s is None:
+        if self._clock is None:
             self.begin()
             return False
         self._done += 1
         if self._done < self.steps:
             return False
-        _synchronize(self.device)
-        self.times_s.append(time.perf_counter() - self._began_s)
-        self.waits_s.append(self.waited_s)
-        self.in_use_mib.append(self.memory.in_use_mib() - self._of_profile_mib)
+        self._clock.mark()
+        ended = _Ended(self._clock, self._left_out_s, self.waited_s, self.memory.in_use_mib() - self._of_profile_mib)
+        self.settle()
+        self._ended = ended
         self.since_profile += 1
-        self.step_s = self.times_s[-1] / self.steps
-        if len(self.times_s) == MOST_BLOCKS:
+        if len(self.times_s) == MOST_BLOCKS - 1:
+            self.settle()
             self.times_s, self.waits_s = _in_pairs(self.times_s), _in_pairs(self.waits_s)
             self.in_use_mib = self.in_use_mib[1::2]
             self.steps *= 2
         self.begin()
         return True
+
+    def settle(self) -> None:
+        """Wait for the block that ended last and read its time."""
+        if self._ended is None:
+            return
+        clock, left_out_s, waited_s, in_use_mib = self._ended
+        self._ended = None
+        self.times_s.append(sum(clock.step_times_ms()) / 1e3 - left_out_s)
+        self.waits_s.append(waited_s)
+        self.in_use_mib.append(in_use_mib)
+        self.step_s = self.times_s[-1] / self.steps
 
 
 class _Profiling:

@@ -54,6 +54,9 @@ _WORDS: Final = {
 SLOWER: Final = _WORDS[TIME][0]
 REGRESSIONS: Final = frozenset(worse for worse, _ in _WORDS.values())
 """Verdicts with which a gate fails."""
+IMPROVEMENTS: Final = frozenset(better for _, better in _WORDS.values())
+NOT_WORSE: Final = {what: f"not {worse}" for what, (worse, _) in _WORDS.items()}
+"""The verdict where a change is none for the worse, and may be one for the better."""
 
 BEFORE_AFTER: Final = Table(
     name="before_after",
@@ -172,8 +175,7 @@ UNREMARKABLE: Final = 3
 
 def rank(row: Row) -> int:
     """In which order a reader wants to see rows: 0 is a regression, 1 an improvement, 2 no verdict, then the rest."""
-    better = {words[1] for words in _WORDS.values()}
-    decisive = (REGRESSIONS, better, {NO_VERDICT})
+    decisive = (REGRESSIONS, IMPROVEMENTS, {NO_VERDICT})
     return next((place for place, verdicts in enumerate(decisive) if row["verdict"] in verdicts), UNREMARKABLE)
 
 
@@ -338,7 +340,7 @@ def _verdict(what: str, pair: tuple[Side, Side], change: Change, p: float) -> tu
         return NO_VERDICT, f"the interval includes the tolerance of {share(tolerance).plain()}"
     if amount.low >= -tolerance:
         return NO_CHANGE, ""
-    return (better if amount.high < 1 / (1 + tolerance) - 1 and is_significant else f"not {worse}"), ""
+    return (better if amount.high < 1 / (1 + tolerance) - 1 and is_significant else NOT_WORSE[what]), ""
 
 
 def _lacks(before: Side, after: Side) -> bool:

@@ -10,7 +10,16 @@ import pytest
 from gpu_report.glossary import Row
 from gpu_report.guard.messages import Answer
 from gpu_report.guard.sequence import CONFIRMING, FIRST_LOOK, MOST_REPEATED, SECOND_LOOK, Guarded, Pair
-from gpu_report.tables.before_after import MEMORY, NO_CHANGE, NO_VERDICT, REGRESSIONS, SLOWER, STATUS, TIME
+from gpu_report.tables.before_after import (
+    IMPROVEMENTS,
+    MEMORY,
+    NO_CHANGE,
+    NO_VERDICT,
+    REGRESSIONS,
+    SLOWER,
+    STATUS,
+    TIME,
+)
 
 Times = Callable[[int, int], float]
 """The time of a step by side and number of the pair."""
@@ -153,7 +162,18 @@ def test_more_memory_is_confirmed_as_well() -> None:
     assert len(guarded.confirming["a"]) == CONFIRMING
 
 
-def test_only_what_is_worse_is_measured_again() -> None:
+def test_what_is_faster_is_measured_again_and_else_only_not_slower() -> None:
+    confirmed, rows = guard(timed(lambda side, _: 8 if side else 10))
+    _, gone = guard(timed(lambda side, index: 8 if side and index < FIRST_LOOK else 10))
+    _, turned = guard(timed(lambda side, index: (8 if index < FIRST_LOOK else 12) if side else 10))
+
+    assert len(confirmed.confirming["a"]) == CONFIRMING
+    assert verdict(rows) == "faster"
+    assert verdict(gone) == "not slower"
+    assert verdict(turned) == NO_VERDICT
+
+
+def test_only_what_changed_is_measured_again() -> None:
     def slower_b(side: int, name: str, _: int) -> Answer:
         return Answer(step_time_ms=12 if side and name == "b" else 10)
 
@@ -203,11 +223,11 @@ def test_a_clear_change_is_found_in_either_direction(slowdown: float) -> None:
     assert found.count("faster" if slowdown > 1 else SLOWER) == 0
 
 
-def test_two_equal_sides_are_called_worse_in_one_guard_of_a_hundred_at_most_and_their_interval_is_right() -> None:
+def test_two_equal_sides_are_called_different_in_one_guard_of_a_hundred_at_most_and_their_interval_is_right() -> None:
     alarms = covered = 0
     for seed in range(A_A_GUARDS):
         (row,) = guard(timed(random_times(seed)), tolerance=0.01)[1]
-        alarms += row["verdict"] in REGRESSIONS
+        alarms += row["verdict"] in REGRESSIONS | IMPROVEMENTS
         covered += row["change_low"] <= 0 <= row["change_high"]
 
     chance = math.sqrt(0.95 * 0.05 / A_A_GUARDS)
