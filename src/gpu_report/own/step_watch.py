@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import torch
 
@@ -49,17 +49,6 @@ RUN_ID: Final = "gpu_report.step"
 
 Listener = Callable[[StepCounts], None]
 
-_forks = 0
-"""In how many forks of the process this is one; in every step this is asked for faster than the process's number."""
-
-
-def _count_fork() -> None:
-    global _forks
-    _forks += 1
-
-
-os.register_at_fork(after_in_child=_count_fork)
-
 
 class StepWatch:
     """The steps of one thread of one process; those of other threads, and those inside of a step, are not measured.
@@ -73,11 +62,14 @@ class StepWatch:
         trace_problem: Why no step could be profiled, in a clause; else empty.
     """
 
+    _forks: ClassVar[int] = 0
+    """Between the first process and this one; asked for in each step, and faster than the process's number."""
+
     def __init__(self, *listeners: Listener) -> None:
         self.steps = self.ignored = self.pauses = 0
         self.trace_problem = ""
         self._listeners = listeners
-        self._made_in = _forks
+        self._made_in = self._forks
         self._thread: int | None = None
         self._is_inside = False
         self._samples = self._waited_s = 0.0
@@ -93,10 +85,15 @@ class StepWatch:
         self._profiles = 0
         self._tick_s = 0.0
 
+    @classmethod
+    def count_fork(cls) -> None:
+        """This process has just been forked."""
+        cls._forks += 1
+
     @property
     def is_ours(self) -> bool:
         """Whether this is the process that made it, and no fork, and of several ranks the first."""
-        return self._made_in == _forks and self._is_first_rank
+        return self._made_in == self._forks and self._is_first_rank
 
     @cached_property
     def _is_first_rank(self) -> bool:
@@ -108,7 +105,7 @@ class StepWatch:
         if self._thread is None and self.is_ours:
             self._thread = threading.get_ident()
         if self._is_inside or not self._is_in_thread:
-            self.ignored += self._thread is not None and self._made_in == _forks
+            self.ignored += self._thread is not None and self._made_in == self._forks
             return False
         self._is_inside = True
         if self._paused_s is not None:
@@ -187,7 +184,7 @@ class StepWatch:
 
     @property
     def _is_in_thread(self) -> bool:
-        return self._thread == threading.get_ident() and self._made_in == _forks
+        return self._thread == threading.get_ident() and self._made_in == self._forks
 
     def finish(self) -> "Measured | None":
         """What was measured until now; None without a step. A profile that is not complete is dropped."""
@@ -277,6 +274,9 @@ class StepWatch:
         )
         for listener in self._listeners:
             listener(counts)
+
+
+os.register_at_fork(after_in_child=StepWatch.count_fork)
 
 
 class _Ended(NamedTuple):
