@@ -33,8 +33,8 @@ from scipy.stats import binomtest
 
 from benchmarks.spinning import time_spins
 from gpu_report.guard.messages import Answer, Task
+from gpu_report.guard.runners import CommandRunner, FunctionRunner, Runner
 from gpu_report.guard.sequence import Guarded, Measure
-from gpu_report.guard.sides import CommandSide, FunctionSide, Side
 from gpu_report.guard.versions import Version
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.machine import find_machine
@@ -79,12 +79,12 @@ class Plant:
             for name in names
         )  # type: ignore[return-value]
 
-    def measure(self, sides: list[Side]) -> Measure:
+    def measure(self, sides: list[Runner]) -> Measure:
         if self.kind == "loader":
             command = (
                 f"{sys.executable} -m {NAME} --device {self._options.device} --seconds {3 * self._options.seconds}"
             )
-            sides = [CommandSide(_version("a side", f"{command} --wait-us {wait}")) for wait in (0, self.amount)]
+            sides = [CommandRunner(_version("a side", f"{command} --wait-us {wait}")) for wait in (0, self.amount)]
         tasks = self.tasks()
         return lambda side, _, index: sides[side].measure(Task(**tasks[side], index=index))
 
@@ -108,7 +108,7 @@ def main() -> None:
     if options.minutes > 0:
         options.results.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            sides: list[Side] = [FunctionSide(_version(name)) for name in ("before", "after")]
+            sides: list[Runner] = [FunctionRunner(_version(name)) for name in ("before", "after")]
             stack.enter_context(machine_to_itself())
             stack.enter_context(_busy(options.load))
             _measure(options, sides, end_s)
@@ -129,7 +129,7 @@ def _version(name: str, command: str = "") -> Version:
     return Version(name=name, folder=Path.cwd(), words=name, command=command)
 
 
-def _measure(options: argparse.Namespace, sides: list[Side], end_s: float) -> None:
+def _measure(options: argparse.Namespace, sides: list[Runner], end_s: float) -> None:
     generator = random.Random(time.time_ns())
     plain = _calibrated(options, sides[0])
     device = torch.device(options.device)
@@ -191,7 +191,7 @@ def _set_up(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _record(plain: Answer, options: argparse.Namespace, sides: list[Side], end_s: float) -> None:
+def _record(plain: Answer, options: argparse.Namespace, sides: list[Runner], end_s: float) -> None:
     """A round holds the plain training twice, as guards of it alone need both sides, and each plant once."""
     without = [(kind, 0.0) for kind in {"loader" if kind == "loader" else "step" for kind, _ in options.plants}]
     generator, started, index = random.Random(time.time_ns()), round(time.time()), 0
@@ -232,7 +232,7 @@ def _drawn(lines: list[dict[str, Any]], options: argparse.Namespace) -> Iterator
                 yield found
 
 
-def _calibrated(options: argparse.Namespace, side: Side) -> Answer:
+def _calibrated(options: argparse.Namespace, side: Runner) -> Answer:
     """The plain training as it is here: median step time and peak memory."""
     task = Plant("step", 0.0, plain=Answer(), options=options).tasks()[0]
     answers = [side.measure(Task(**task, index=index)) for index in range(CALIBRATING)]

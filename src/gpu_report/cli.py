@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from gpu_report import __version__
 from gpu_report.errors import GpuReportError
-from gpu_report.glossary import PRECISIONS
+from gpu_report.glossary import PRECISIONS, TIME_TOLERANCE
 from gpu_report.printing.terminal import clean, say
 from gpu_report.storage.files import DISK_TROUBLE
 from gpu_report.study.config import DEFAULT_CONFIGFILE
@@ -143,7 +143,7 @@ _OF_COMPARISON: Final = (
         "--tolerance",
         "slowdown that does not matter, in percent (default: %(default)g)",
         type=float,
-        default=3.0,
+        default=100 * TIME_TOLERANCE,
         metavar="PERCENT",
     ),
     _optional("--json", "file for the numbers", type=Path, metavar="FILE"),

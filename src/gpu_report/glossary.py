@@ -41,6 +41,8 @@ PRECISIONS: Final = ("fp32", "tf32", "fp16", "bf16")
 STATUS_WORDS: Final = {"oom": "out of memory", "failed": "failed", "skipped": "skipped"}
 """Why a variant has no numbers, by its status."""
 
+TIME_TOLERANCE: Final = 0.03
+"""The slowdown that does not matter, unless a comparison is given another."""
 QUALITY_TOLERANCE: Final = 0.02
 """The smallest difference of a held-out metric that matters, of one from 0 to 1; of others as a share of its value."""
 

@@ -13,7 +13,7 @@ from gpu_report.bundles.shown_machines import ShownMachine
 from gpu_report.bundles.sides import KEY, Sides
 from gpu_report.commands.comparison import Comparison, as_json, as_markdown, show
 from gpu_report.errors import BundleError, ConfigError, RecordError, TableError
-from gpu_report.glossary import Row
+from gpu_report.glossary import TIME_TOLERANCE, Row
 from gpu_report.printing.number_format import counted
 from gpu_report.printing.terminal import new_console
 from gpu_report.records.provenance import code_digest
@@ -22,7 +22,6 @@ from gpu_report.storage.files import write_text_atomically
 from gpu_report.tables.before_after import (
     BEFORE_AFTER,
     SLOWER,
-    TIME_TOLERANCE,
     environment_differences,
     mismatches,
     side_of,

@@ -16,8 +16,8 @@ from gpu_report.commands.comparison import Comparison
 from gpu_report.errors import ConfigError, GpuReportError
 from gpu_report.glossary import Row
 from gpu_report.guard.messages import Answer, Task
+from gpu_report.guard.runners import MARK_STEPS, CommandRunner, FunctionRunner, Runner
 from gpu_report.guard.sequence import FIRST_LOOK, SECOND_LOOK, Guarded, Pair
-from gpu_report.guard.sides import MARK_STEPS, CommandSide, FunctionSide, Side
 from gpu_report.guard.versions import WORKTREE, Version, checked_out, content_of_worktree
 from gpu_report.measure.probe import require_pytorch
 from gpu_report.printing.number_format import counted, duration
@@ -49,11 +49,11 @@ def guard(arguments: Namespace) -> int:
     content = content_of_worktree()
     with ExitStack() as stack:
         stack.enter_context(machine_to_itself())
-        sides: list[Side] = []
+        sides: list[Runner] = []
         for name in _NAMES:
             folder, words = stack.enter_context(checked_out(getattr(arguments, name) or WORKTREE, links=arguments.link))
             version = _version(arguments, name, folder, words)
-            sides.append(CommandSide(version) if version.command else FunctionSide(version))
+            sides.append(CommandRunner(version) if version.command else FunctionRunner(version))
         names = arguments.configurations or [_short_command(arguments)]
         tasks = {name: _task(name, arguments) for name in names}
 
@@ -117,7 +117,7 @@ def _version(arguments: Namespace, name: str, folder: Path, words: str) -> Versi
     return Version(name=name, folder=folder, words=words, python=str(Path(python).absolute()), command=command)
 
 
-def _own_folder(sides: Sequence[Side], side: int) -> str:
+def _own_folder(sides: Sequence[Runner], side: int) -> str:
     """Where a side's code must be imported from; two Pythons in one folder may have it installed."""
     folders = [each.version.folder for each in sides]
     return "" if folders[0] == folders[1] else str(folders[side])
@@ -166,7 +166,7 @@ def _how(guarded: Guarded) -> str:
     return f"measured alternately, {counted(most, 'pair')} of fresh processes; {looks}"
 
 
-def _notes(guarded: Guarded, sides: Sequence[Side]) -> list[str]:
+def _notes(guarded: Guarded, sides: Sequence[Runner]) -> list[str]:
     answers = [pair for pairs in guarded.pairs.values() for pair in pairs]
     found = [text for before, after in answers for text in differing(before.environment, after.environment)]
     if any(answer.whole_command for pair in answers for answer in pair):
@@ -177,7 +177,7 @@ def _notes(guarded: Guarded, sides: Sequence[Side]) -> list[str]:
 
 
 def _changes(
-    rows: Sequence[Row], tasks: Mapping[str, Any], sides: Sequence[Side]
+    rows: Sequence[Row], tasks: Mapping[str, Any], sides: Sequence[Runner]
 ) -> tuple[dict[str, Sequence[Row]], list[str]]:
     """What changed in a profiled run of each side, of the configurations that are slower; and what has no trace."""
     found: dict[str, Sequence[Row]] = {}
@@ -197,7 +197,7 @@ def _changes(
     return found, notes
 
 
-def _profiled(side: Side, task: Mapping[str, Any]) -> TraceTables:
+def _profiled(side: Runner, task: Mapping[str, Any]) -> TraceTables:
     """The tables of the first rank's trace; none where the side has none, as a command that marks no steps."""
     with tempfile.TemporaryDirectory(prefix="gpu-report-trace-") as folder:
         side.measure(Task(**task, index=0, trace_folder=folder))

@@ -9,7 +9,7 @@ from gpu_report.findings.estimate import listed
 from gpu_report.findings.finding import Evidence, Finding
 from gpu_report.findings.phrases import how_many
 from gpu_report.findings.rule import Claim, Outcome
-from gpu_report.glossary import QUALITY_TOLERANCE, Row, machine_words
+from gpu_report.glossary import QUALITY_TOLERANCE, TIME_TOLERANCE, Row, machine_words
 from gpu_report.printing.number_format import counted, exact, share
 from gpu_report.tables.before_after import (
     BEFORE_AFTER,
@@ -20,7 +20,6 @@ from gpu_report.tables.before_after import (
     REGRESSIONS,
     STATUS,
     TIME,
-    TIME_TOLERANCE,
     UNREMARKABLE,
     in_words,
     rank,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from gpu_report.glossary import QUALITY_TOLERANCE, STATUS_WORDS, Row, Scale
+from gpu_report.glossary import QUALITY_TOLERANCE, STATUS_WORDS, TIME_TOLERANCE, Row, Scale
 from gpu_report.printing.number_format import Quantity, count, duration, memory, quantity, share, signed
 from gpu_report.records.provenance import measures_alike
 from gpu_report.records.record import MemoryKind, Record, Status, timed_step_ms
@@ -33,7 +33,6 @@ from gpu_report.tables.statistics import (
     summarise,
 )
 
-TIME_TOLERANCE: Final = 0.03
 MEMORY_TOLERANCES: Final[Mapping[MemoryKind, float]] = {"allocator": 0.01, "resident set": 0.05}
 """PyTorch's allocator peaks at the same byte in every process that does the same; a resident set holds much else."""
 POWER: Final = 0.8

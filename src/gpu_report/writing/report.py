@@ -12,11 +12,10 @@ from gpu_report.errors import ReportError
 from gpu_report.figures.labels import with_labels_across_machines
 from gpu_report.findings.discussion import rank_effects
 from gpu_report.findings.finding import Finding
-from gpu_report.glossary import Row, machine_words
+from gpu_report.glossary import TIME_TOLERANCE, Row, machine_words
 from gpu_report.printing.number_format import share
 from gpu_report.printing.terminal import clean
 from gpu_report.study.study import Experiment
-from gpu_report.tables.before_after import TIME_TOLERANCE
 from gpu_report.tables.bundle import rows_of
 from gpu_report.writing import rows, words
 from gpu_report.writing.answers import answer_word, answered, discussed

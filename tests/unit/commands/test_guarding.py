@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from gpu_report.cli import main
-from gpu_report.guard import sides
+from gpu_report.guard import runners
 from gpu_report.guard.messages import Answer, Task
 from gpu_report.guard.sequence import FIRST_LOOK
 from tests.unit.guard.sides import MODEL, VARIANT, make_side
@@ -64,7 +64,7 @@ def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guard:
 
             return answer
 
-        for each in (sides.FunctionSide, sides.CommandSide):
+        for each in (runners.FunctionRunner, runners.CommandRunner):
             monkeypatch.setattr(each, "measure", undisturbed(each.measure))
         numbers = tmp_path / "numbers.json"
         status = main(["guard", "--json", str(numbers), *arguments])

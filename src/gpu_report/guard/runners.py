@@ -1,4 +1,4 @@
-"""A side at work: each call is a fresh process of its version, of a study, a function or a command."""
+"""What measures a side: each call is a fresh process of its version, of a study, a function or a command."""
 
 import os
 import resource
@@ -29,11 +29,13 @@ _UNIT_BYTES: Final = 1 if sys.platform == "darwin" else 1024
 _MS_PER_S: Final = 1e3
 _FEWEST_BLOCKS: Final = 4
 _PATIENCE_S: Final = 10.0
+_KILL_AFTER_INPUT: Final = ("/bin/sh", "-c", 'read _; kill -s KILL -- "-$0"')
+"""With the number of a process group. Its input ends with the guard, also with one that is killed itself."""
 _TAIL_BYTES: Final = 2**16
 """Of a log, which may be of any length."""
 
 
-class Side(Protocol):
+class Runner(Protocol):
     """Measures one version."""
 
     version: Version
@@ -42,7 +44,7 @@ class Side(Protocol):
         """In a fresh process, which has ended when this returns; its failure is an answer, too."""
 
 
-class FunctionSide:
+class FunctionRunner:
     """Of a study's configurations and of functions.
 
     No two processes are forked by one server. Processes of one server share the places of its memory and its seed
@@ -95,7 +97,7 @@ def _asked(agent: "subprocess.Popen[bytes]", task: Task) -> bytes:
     return b""
 
 
-class CommandSide:
+class CommandRunner:
     """Of a command: the steps that its script marks, or where it marks none the time of the whole command."""
 
     def __init__(self, version: Version) -> None:
@@ -115,10 +117,15 @@ class CommandSide:
                 stderr=log,
                 start_new_session=True,
             )
+            killer = subprocess.Popen(
+                [*_KILL_AFTER_INPUT, str(process.pid)], stdin=subprocess.PIPE, start_new_session=True
+            )
             try:
                 _, status, usage = os.wait4(process.pid, 0)
                 process.returncode = os.waitstatus_to_exitcode(status)
             finally:
+                killer.kill()
+                killer.communicate()
                 with suppress(ProcessLookupError):  # what it has started goes with it, and disturbs no other process
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()

@@ -5,13 +5,14 @@ import resource
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import psutil
 import pytest
 
 from gpu_report.guard.messages import Answer, Task
-from gpu_report.guard.sides import CommandSide, FunctionSide
+from gpu_report.guard.runners import CommandRunner, FunctionRunner
 from gpu_report.guard.versions import Version
 from tests.unit.guard.sides import MODEL, make_side, make_task
 
@@ -32,20 +33,20 @@ def version(tmp_path: Path) -> Version:
 
 def run(version: Version, script: str, *, task: Task = TASK) -> Answer:
     (version.folder / "train.py").write_text(script)
-    return CommandSide(replace(version, command=f"'{sys.executable}' train.py")).measure(task)
+    return CommandRunner(replace(version, command=f"'{sys.executable}' train.py")).measure(task)
 
 
 def test_a_side_of_functions_measures_and_its_processes_have_ended_afterwards(version: Version) -> None:
     before = psutil.Process().children(recursive=True)
 
-    answer = FunctionSide(version).measure(make_task(version))
+    answer = FunctionRunner(version).measure(make_task(version))
 
     assert answer.status == "ok"
     assert {*psutil.Process().children(recursive=True)} <= {*before}
 
 
 def test_each_process_has_a_server_of_its_own_and_so_a_seed_of_hashes_of_its_own(version: Version) -> None:
-    side, task = FunctionSide(version), make_task(version, metric=f"{MODEL}:hash_of_a_text", loss_steps=1)
+    side, task = FunctionRunner(version), make_task(version, metric=f"{MODEL}:hash_of_a_text", loss_steps=1)
 
     assert len({side.measure(task).quality for _ in range(2)}) == 2
 
@@ -60,7 +61,7 @@ def broken(version: Version) -> Version:
 
 
 def test_a_side_without_this_gpu_report_fails_each_time_with_its_last_line(broken: Version) -> None:
-    answers = [FunctionSide(broken).measure(make_task(broken)) for _ in range(2)]
+    answers = [FunctionRunner(broken).measure(make_task(broken)) for _ in range(2)]
 
     for answer in answers:
         assert answer.status == "failed"
@@ -75,7 +76,7 @@ def test_a_side_that_does_not_speak_the_language_fails_in_one_line(version: Vers
         (folder / "__init__.py").write_text("")
     (package / "agent.py").write_text("input()\nprint('hello')\n")
 
-    answer = FunctionSide(version).measure(make_task(version))
+    answer = FunctionRunner(version).measure(make_task(version))
 
     assert answer.status == "failed"
     assert len(answer.reason.splitlines()) == 1
@@ -171,3 +172,19 @@ def test_an_interrupted_guard_ends_the_command_and_what_it_started(
         psutil.wait_procs(started, timeout=30)
     assert started
     assert not any(each.is_running() for each in started)
+
+
+def test_a_command_ends_when_its_guard_is_killed(version: Version) -> None:
+    (version.folder / "train.py").write_text(
+        "import os, time\nopen('runs', 'w').write(str(os.getpid()))\ntime.sleep(600)"
+    )
+    command = replace(version, command=f"'{sys.executable}' train.py")
+    guard = get_context("fork").Process(target=CommandRunner(command).measure, args=(TASK,))
+
+    guard.start()
+    while not (runs := version.folder / "runs").exists() or not runs.read_text():
+        assert guard.is_alive()
+    trained = psutil.Process(int(runs.read_text()))
+    guard.kill()
+
+    assert not psutil.wait_procs([trained], timeout=30)[1]
