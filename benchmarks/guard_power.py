@@ -6,7 +6,7 @@ the step (a kernel that spins on a GPU, a loop on the CPU), of the step in the l
 length of the plant is timed by itself first. Guards without a plant are as many as all others together, since false
 alarms must be rare. Each guard is a line of FILE, to which several runs add up; `--minutes 0` prints the table alone.
 
-`--record` measures single processes instead, in rounds that hold the plain training twice and each plant once, in
+`--record` measures single processes instead, in rounds that contain the plain training twice and each plant once, in
 random order, and the table then has `--draws` guards whose processes are drawn from those, with replacement. That shows
 more of a machine in the same time, but nothing of its drift, and guards drawn from the same processes are not
 independent.
@@ -192,7 +192,7 @@ def _set_up(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _record(plain: Answer, options: argparse.Namespace, sides: list[Runner], end_s: float) -> None:
-    """A round holds the plain training twice, as guards of it alone need both sides, and each plant once."""
+    """A round contains the plain training twice, as guards of it alone need both sides, and each plant once."""
     without = [(kind, 0.0) for kind in {"loader" if kind == "loader" else "step" for kind, _ in options.plants}]
     generator, started, index = random.Random(time.time_ns()), round(time.time()), 0
     arms, left = [*without, *without, *options.plants], list[tuple[str, float]]()

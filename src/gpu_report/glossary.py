@@ -42,7 +42,7 @@ STATUS_WORDS: Final = {"oom": "out of memory", "failed": "failed", "skipped": "s
 """Why a variant has no numbers, by its status."""
 
 TIME_TOLERANCE: Final = 0.03
-"""The slowdown that does not matter, unless a comparison is given another."""
+"""The slowdown that does not matter, unless a comparison sets its own."""
 QUALITY_TOLERANCE: Final = 0.02
 """The smallest difference of a held-out metric that matters, of one from 0 to 1; of others as a share of its value."""
 

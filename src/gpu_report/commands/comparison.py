@@ -35,7 +35,7 @@ MOST_CHARACTERS: Final = 65_000
 _NAMED_IN_HEADLINE: Final = 5
 _SHOWN: Final = {STEP: 1, CATEGORY: 5, OPERATION: 5, KERNEL: 5}
 _LEAST_SHOWN: Final = 0.01
-"""Of the growth of the step: less is noise."""
+"""Share of the step's growth below which a change is left out."""
 _ESCAPED: Final = str.maketrans(
     {**{each: f"\\{each}" for each in "\\`*_|[]#"}, "<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;"}
 )

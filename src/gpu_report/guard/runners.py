@@ -30,7 +30,7 @@ _MS_PER_S: Final = 1e3
 _FEWEST_BLOCKS: Final = 4
 _PATIENCE_S: Final = 10.0
 _KILL_AFTER_INPUT: Final = ("/bin/sh", "-c", 'read _; kill -s KILL -- "-$0"')
-"""With the number of a process group. Its input ends with the guard, also with one that is killed itself."""
+"""Takes the number of a process group. Its input closes when the guard ends, even if the guard is killed."""
 _TAIL_BYTES: Final = 2**16
 """Of a log, which may be of any length."""
 
@@ -117,19 +117,21 @@ class CommandRunner:
                 stderr=log,
                 start_new_session=True,
             )
-            killer = subprocess.Popen(
-                [*_KILL_AFTER_INPUT, str(process.pid)], stdin=subprocess.PIPE, start_new_session=True
-            )
+            killer = None
             try:
+                killer = subprocess.Popen(
+                    [*_KILL_AFTER_INPUT, str(process.pid)], stdin=subprocess.PIPE, start_new_session=True
+                )
                 _, status, usage = os.wait4(process.pid, 0)
+                took_ms, load = (time.perf_counter() - began_s) * _MS_PER_S, load_between(before, read_cpu_times())
                 process.returncode = os.waitstatus_to_exitcode(status)
             finally:
-                killer.kill()
-                killer.communicate()
                 with suppress(ProcessLookupError):  # what it has started goes with it, and disturbs no other process
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-            took_ms, load = (time.perf_counter() - began_s) * _MS_PER_S, load_between(before, read_cpu_times())
+                if killer is not None:
+                    killer.kill()
+                    killer.communicate()
             if process.returncode:
                 return Answer(
                     status="failed", reason=f"the command ended with status {process.returncode}: {_last_line(log)}"

@@ -157,5 +157,5 @@ def _confirmed(row: Row, again: Mapping[tuple[str, str], Row]) -> Row:
     if second["verdict"] == row["verdict"]:
         return {**row, "why": f"measured again with {CONFIRMING} pairs: {seen}"}
     why = "; ".join(filter(None, (f"{row['verdict']} at first, but measured again {seen}", second["why"])))
-    is_worse = REGRESSIONS & {row["verdict"], second["verdict"]}
-    return {**row, "verdict": NO_VERDICT if is_worse else NOT_WORSE[what], "why": why}
+    is_no_worse = second["compared"] == what and not REGRESSIONS & {row["verdict"], second["verdict"]}
+    return {**row, "verdict": NOT_WORSE[what] if is_no_worse else NO_VERDICT, "why": why}

@@ -16,7 +16,7 @@ class StepClock(Protocol):
         """Note a boundary: once before the first step and once after each."""
 
     def step_times_ms(self) -> list[float]:
-        """The times between boundaries; waits until the device has reached the last of them."""
+        """The times between boundaries; waits until the device has reached them."""
 
 
 class HostClock:
@@ -41,11 +41,12 @@ class DeviceClock:
 
     def mark(self) -> None:
         event = torch.Event(self._device, enable_timing=True)
-        event.record()
+        event.record(torch.accelerator.current_stream(self._device))
         self._events.append(event)
 
     def step_times_ms(self) -> list[float]:
-        self._events[-1].synchronize()
+        for event in self._events:
+            event.synchronize()
         return [start.elapsed_time(end) for start, end in pairwise(self._events)]
 
 

@@ -6,7 +6,6 @@ name -> a study of one configuration, checked as any other -> build_training -> 
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -39,11 +38,15 @@ class StudyStep:
 
     def __init__(self, training: Training) -> None:
         self._training = training
-        self.loading = Loading(training.train_loader, at_end=partial(synchronize, *training.devices))
+        self._batches = 0
+        self.loading = Loading(training.train_loader)
         self.samples = 0
 
     def once(self, *, phase: Phase) -> torch.Tensor:
         """Train one step and return its loss, which stays on the device."""
+        if self._batches and self._batches % len(self._training.train_loader) == 0:
+            synchronize(*self._training.devices)
+        self._batches += 1
         batch = self.loading.take(phase=phase)
         self.samples += len(batch[0])
         return train_step(self._training, batch, phase=phase)

@@ -293,6 +293,10 @@ def train_in_this_process(training: OwnTraining) -> OwnResult | Stopped:
     Raises:
         MachineError: there is no such device.
     """
+    if "graphs" in training.options:
+        # PyTorch's allocator may keep believing in a capture that failed, and abort the process later.
+        reason = "a capture that fails can end this process later; pass a function that builds the model"
+        return Stopped(status="skipped", reason=reason)
     device, _ = chosen_device(training.device, None)
     try:
         with left_as_found((), optimizer=None, loader=None, device=device):
@@ -325,7 +329,7 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
         reported = run(step, deadline_s=math.inf).loss_after(training.loss_steps)
         if training.metric is not None:
             model.eval()
-            with torch.no_grad(), _named("metric"):
+            with torch.no_grad(), _named("computing the metric"):
                 quality = float(_function(training.metric)(model))
             model.train()
     now_s, before = time.monotonic(), read_cpu_times()
@@ -357,14 +361,14 @@ def _own_step(training: OwnTraining, device: torch.device) -> tuple[OwnStep, nn.
     functions = (training.build, training.loss, training.optimizer, training.checkpoint)
     build, loss, optimizer_of, blocks_of = map(_function, functions)
     arithmetic = set_up_arithmetic(training.precision, device)
-    with _named("build"):
+    with _named("building the model"):
         model = build()
-    with _named("make_batch"):
+    with _named("making a batch"):
         batch = _batch(training)
     require_parts(model, batch, loss=loss, optimizer=None, loader=None)
     model = model.to(device).train()
     if blocks_of is not None:
-        with _named("checkpoint"):
+        with _named("naming the blocks to checkpoint"):
             checkpoint_blocks(_blocks(blocks_of(model)))
     if isinstance(loss, nn.Module):
         loss = loss.to(device)
@@ -384,14 +388,14 @@ def _own_step(training: OwnTraining, device: torch.device) -> tuple[OwnStep, nn.
 
 
 @contextmanager
-def _named(part: str) -> Iterator[None]:
-    """What the user's function for this part raises, as a ProfileError in one line."""
+def _named(doing: str) -> Iterator[None]:
+    """What a function of the user's raises, as a ProfileError in one line that says what it was called for."""
     try:
         yield
     except GpuReportError:
         raise
     except Exception as error:
-        raise ProfileError(f"{part}: it raised {classify(error).reason}") from error
+        raise ProfileError(f"{doing} raised {classify(error).reason}") from error
 
 
 def _batch(training: OwnTraining) -> Any:
@@ -502,7 +506,7 @@ def _optimizer(model: nn.Module, factory: Any, options: Sequence[str]) -> Optimi
     trained = [each for each in model.parameters() if each.requires_grad]
     if not trained:
         raise ProfileError(f"model: {type(model).__name__} has no parameter that requires gradients to train")
-    with _named("optimizer"):
+    with _named("making the optimizer"):
         optimizer = factory(trained) if factory is not None else AdamW(trained)
     if not isinstance(optimizer, Optimizer):
         raise ProfileError(

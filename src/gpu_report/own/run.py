@@ -63,10 +63,10 @@ class Measured:
     `samples` is the mean number in a step, None where only the step knows. `step_ms` is the median timed block's, or
     else that of the last step. `block_times_ms` is the mean time of a step in each timed block of `block_steps`,
     `block_samples` the mean number of samples in it, as a loader's last batch may be smaller (empty where they are not
-    counted), and `data_wait_shares` the part of it that the loop waited for a loader. `has_settled` is False where the
-    blocks show that steps were still getting faster, which few blocks cannot. `trace` is the light profile of
-    torch.profiler as gzipped JSON. `memory_in_use_mib` is at the end of each timed block, `memory_free_mib` at the end
-    of the last.
+    counted), and `data_wait_shares` the part of it that the loop waited for a loader, while a device may have worked.
+    `has_settled` is False where the blocks show that steps were still getting faster, which few blocks cannot. `trace`
+    is the light profile of torch.profiler as gzipped JSON. `memory_in_use_mib` is at the end of each timed block,
+    `memory_free_mib` at the end of the last.
     """
 
     torch_version: str
@@ -190,7 +190,7 @@ class OwnRun:
         self._least_until_s = max(deadline_s, least_until_s)
         self._memory = MemoryMeter(device)
         self._steps = 0
-        self._steps_before = 0 if device.type == "cpu" else 1
+        self._steps_before = int(device.type != "cpu" and step.loading is not None)
 
     def measure(self) -> Measured:
         """Time blocks of steps and profile a few, as far as the time allows.
@@ -206,10 +206,11 @@ class OwnRun:
         if self._may_be_on_host and self._memory.peak_mib() == held_mib:
             self._memory = MemoryMeter(torch.device("cpu"))
             self._memory.reset()
-        if not self._is_profiled or self._block_fits(1, step_ms):
+        if not self._is_profiled or self._fits(step_ms, 1 + self._steps_before):
             step_ms = self._block(1).time_s * 1e3
         block_steps = self._steps_of_block(step_ms)
-        if self._block_fits(block_steps, block_steps * step_ms):
+        all_steps = block_steps + self._steps_before
+        if block_steps > 1 and self._fits(all_steps * step_ms, all_steps):
             step_ms = self._block(block_steps).time_s * 1e3 / block_steps
             block_steps = self._steps_of_block(step_ms)
         elif self._least_until_s > self._deadline_s:
@@ -229,7 +230,7 @@ class OwnRun:
             steps=self._steps,
             block_steps=block_steps,
             block_times_ms=[block.time_s / block_steps * 1e3 for block in timed],
-            data_wait_shares=[block.wait_s / block.time_s for block in timed] if self._step.loading else [],
+            data_wait_shares=[min(block.wait_s / block.time_s, 1.0) for block in timed] if self._step.loading else [],
             has_settled=has_settled,
             profiled_times_ms=profiled_ms,
             trace=trace,
@@ -255,13 +256,6 @@ class OwnRun:
         until_s = self._deadline_s if until_s is None else until_s
         return self._steps + steps <= self._most_steps and time.monotonic() + time_ms / 1e3 <= until_s
 
-    def _block_fits(
-        self, steps: int, block_ms: float, *, kept_ms: float = 0.0, kept_steps: int = 0, until_s: float | None = None
-    ) -> bool:
-        """Whether there is time for a block with the step before it, and for what is kept."""
-        all_steps = steps + self._steps_before
-        return self._fits(block_ms * all_steps / steps + kept_ms, all_steps + kept_steps, until_s=until_s)
-
     def _steps_of_block(self, step_ms: float) -> int:
         """As many as take long enough, or fewer where all blocks and a profile have to fit into `most_steps`."""
         kept = self._profiler_warm_up_steps + _BLOCKS.profile_steps
@@ -276,14 +270,13 @@ class OwnRun:
         blocks: list[_Block] = []
         in_use_mib: list[float] = []
         kept_ms = self._profile_ms(step_ms, _LEAST_PROFILED_STEPS)
+        all_steps = steps + self._steps_before
         while not is_enough(times_s := [block.time_s for block in blocks], _BLOCKS):
             block_ms = max(times_s[-1:] or [steps * step_ms / 1e3]) * 1e3
             are_few = len(times_s) - first_timed(times_s)[0] < _LEAST_BLOCKS
-            if not self._block_fits(
-                steps,
-                block_ms,
-                kept_ms=kept_ms,
-                kept_steps=self._profiler_warm_up_steps + _LEAST_PROFILED_STEPS,
+            if not self._fits(
+                block_ms * all_steps / steps + kept_ms,
+                all_steps + self._profiler_warm_up_steps + _LEAST_PROFILED_STEPS,
                 until_s=self._least_until_s if are_few else self._deadline_s,
             ):
                 break
@@ -292,9 +285,9 @@ class OwnRun:
         return blocks, in_use_mib
 
     def _block(self, steps: int) -> _Block:
-        """Time these steps, on an accelerator after one that is not timed: so it has work when they begin.
+        """Time these steps; with a loader and an accelerator an untimed one goes first, so the device is busy by then.
 
-        Else no work would hide the first wait for the loader, which counts the more the fewer steps a block has.
+        Without it nothing would hide the first wait for the loader, which weighs more in a shorter block.
         """
         clock, losses = step_clock(self._device), []
         synchronize(self._device)

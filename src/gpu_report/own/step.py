@@ -7,7 +7,7 @@ import copy
 import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
 from operator import attrgetter
 from typing import Any, Final, Protocol
@@ -36,11 +36,11 @@ _LOSSES: Final = "a scalar, an output with .loss or ['loss'], or a tuple that ho
 class Loading:
     """Batches of a loader without an end: it is asked for another iterator where one has ended.
 
-    Before that, `at_end` is called. `waited_s` is how long `take` has taken in all.
+    `waited_s` is how long `take` has taken in all.
     """
 
-    def __init__(self, loader: Iterable[Any], *, at_end: Callable[[], None] = lambda: None) -> None:
-        self._loader, self._at_end = loader, at_end
+    def __init__(self, loader: Iterable[Any]) -> None:
+        self._loader = loader
         self._batches: Iterator[Any] | None = None
         self._taken = 0
         self.waited_s = 0.0
@@ -55,7 +55,6 @@ class Loading:
         with phase(f"enumerate(DataLoader)#{type(self._loader).__name__}.__next__"):
             batch = self._next(self._begin() if self._batches is None else self._batches, phase)
             if batch is _ENDED:
-                self._at_end()
                 batch = self._next(self._begin(), phase)
             if batch is _ENDED and not self._taken:
                 raise ProfileError(f"loader: {type(self._loader).__name__} has no batch; expected at least one")
@@ -126,7 +125,7 @@ class Step(Protocol):
         """What the wait for batches is measured by; None where there is no loader."""
 
     def once(self, *, phase: Phase) -> object:
-        """Train one step and return its loss; nothing here waits for the device."""
+        """Train one step and return its loss; as a rule nothing here waits for the device."""
 
 
 class OwnCall:
@@ -156,7 +155,7 @@ class OwnStep:
         copies_batch: Whether each step copies its batch there; else it must be there already.
         arithmetic: Of model and loss; None for what this process is set to.
         accumulate: Batches whose gradients are added up before the optimizer steps.
-        is_captured: Whether the first step captures a CUDA graph, which all steps launch; without a loader only.
+        is_captured: Whether the first step captures a CUDA graph, which all steps launch; not with a loader.
     """
 
     def __init__(
@@ -186,16 +185,14 @@ class OwnStep:
         self.samples = 0
 
     def once(self, *, phase: Phase) -> Tensor:
-        """Train one step and return its loss, which stays on the device; nothing here waits for the device."""
+        """Train one step and return its loss, which stays on the device; only a capture waits for the device."""
         if not self._is_captured:
             return self._train((self._next_batch(phase) for _ in range(self._accumulate)), phase)
         batch = Nested(self._next_batch(phase))
         if self._graph is None:
             self._graph = CapturedSteps(self._device)
-            with restored(self._model, self._optimizer, self._device):
-                self._graph.capture(
-                    lambda same, _: self._train([same.parts] * self._accumulate, nullcontext), batch, Nested(())
-                )
+            with restored(self._model, self._optimizer, self._device), _named_capture():
+                self._graph.capture(lambda same, _: self._train([same.parts], nullcontext), batch, Nested(()))
         return self._graph.replay(batch, Nested(()))
 
     def _train(self, batches: Iterable[Any], phase: Phase) -> Tensor:
@@ -255,6 +252,18 @@ class OwnStep:
             shown = f"{len(batch)} parts" if isinstance(batch, (tuple, list)) else f"a {type(batch).__name__}"
             raise ProfileError(f"batch: it is {shown}; with loss= it must be a pair (inputs, target) or a mapping")
         return _checked(found, or_else=", or give loss=" if loss is None else "")
+
+
+@contextmanager
+def _named_capture() -> Iterator[None]:
+    """The first error of a capture, which ends with one that says little, as a ProfileError in one line."""
+    try:
+        yield
+    except Exception as error:
+        first: BaseException = error
+        while first.__context__ is not None:
+            first = first.__context__
+        raise ProfileError(f"graphs: the step cannot be captured: {in_one_line(first)}") from error
 
 
 def _takes(model: nn.Module, parts: Sequence[Any]) -> bool:

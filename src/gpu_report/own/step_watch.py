@@ -4,9 +4,9 @@ begin, end of each step -> the first steps say how many a block has -> blocks, b
 profile of a few steps -> blocks to the end -> Measured
 
 The time between the end of a step and the beginning of the next is the wait for data. The device is waited for in the
-first steps and in the profiled ones; blocks are timed by events, which are read a block later. A pause, such as an
-evaluation, drops the block that it is in; one that a trainer announces is left out of it. What torch needs beside
-itself is imported where the first block begins, outside of what is timed.
+first steps and in the profiled ones; on an accelerator blocks are timed by events, which are read a block later. A
+pause, such as an evaluation, drops the block that it is in; one that a trainer announces is left out of it. What torch
+needs beside itself is imported where the first block begins, outside of what is timed.
 """
 
 import gc
@@ -63,7 +63,7 @@ class StepWatch:
     """
 
     _forks: ClassVar[int] = 0
-    """Between the first process and this one; asked for in each step, and faster than the process's number."""
+    """How many forks separate this process from the first. Each step reads it, which is faster than os.getpid()."""
 
     def __init__(self, *listeners: Listener) -> None:
         self.steps = self.ignored = self.pauses = 0
@@ -206,7 +206,7 @@ class StepWatch:
             steps=self.steps,
             block_steps=blocks.steps,
             block_times_ms=[time_s / blocks.steps * 1e3 for time_s in timed_s],
-            data_wait_shares=[wait_s / time_s for wait_s, time_s in zip(waits_s, timed_s, strict=True)],
+            data_wait_shares=[min(wait_s / time_s, 1.0) for wait_s, time_s in zip(waits_s, timed_s, strict=True)],
             has_settled=has_settled,
             profiled_times_ms=self._profiled_ms,
             trace=self._trace,
@@ -291,7 +291,7 @@ class _Ended(NamedTuple):
 class _Blocks:
     """Steps in blocks, one after the other: each with its time, wait and memory.
 
-    Where a block ends, the time of the one before is read, so that the device never has to wait for the host.
+    Where a block ends, the time of the one before is read, so that the device goes on with the steps behind it.
     """
 
     def __init__(self, step_s: float) -> None:
@@ -320,7 +320,7 @@ class _Blocks:
 
     @property
     def pause_s(self) -> float:
-        """A wait that is longer is none for data."""
+        """A longer wait is a pause, not a wait for data."""
         return max(_PAUSE_S, _PAUSE_STEPS * self.step_s)
 
     def begin_profile(self) -> None:
@@ -355,16 +355,16 @@ class _Blocks:
         self._done += 1
         if self._done < self.steps:
             return False
-        self._clock.mark()
-        ended = _Ended(self._clock, self._left_out_s, self.waited_s, self.memory.in_use_mib() - self._of_profile_mib)
         self.settle()
-        self._ended = ended
-        self.since_profile += 1
-        if len(self.times_s) == MOST_BLOCKS - 1:
-            self.settle()
+        if len(self.times_s) == MOST_BLOCKS:
             self.times_s, self.waits_s = _in_pairs(self.times_s), _in_pairs(self.waits_s)
             self.in_use_mib = self.in_use_mib[1::2]
-            self.steps *= 2
+            self.steps *= 2  # also those of the block under way
+            return False
+        self._clock.mark()
+        in_use_mib = self.memory.in_use_mib() - self._of_profile_mib
+        self._ended = _Ended(self._clock, self._left_out_s, self.waited_s, in_use_mib)
+        self.since_profile += 1
         self.begin()
         return True
 

@@ -55,7 +55,7 @@ REGRESSIONS: Final = frozenset(worse for worse, _ in _WORDS.values())
 """Verdicts with which a gate fails."""
 IMPROVEMENTS: Final = frozenset(better for _, better in _WORDS.values())
 NOT_WORSE: Final = {what: f"not {worse}" for what, (worse, _) in _WORDS.items()}
-"""The verdict where a change is none for the worse, and may be one for the better."""
+"""The verdict if nothing got worse; it may have improved."""
 
 BEFORE_AFTER: Final = Table(
     name="before_after",

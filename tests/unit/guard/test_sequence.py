@@ -166,11 +166,13 @@ def test_what_is_faster_is_measured_again_and_else_only_not_slower() -> None:
     confirmed, rows = guard(timed(lambda side, _: 8 if side else 10))
     _, gone = guard(timed(lambda side, index: 8 if side and index < FIRST_LOOK else 10))
     _, turned = guard(timed(lambda side, index: (8 if index < FIRST_LOOK else 12) if side else 10))
+    failed = Answer(status="oom", reason="no memory")
+    _, lost = guard(Simulated(lambda side, _, i: failed if i >= FIRST_LOOK else Answer(step_time_ms=8 if side else 10)))
 
     assert len(confirmed.confirming["a"]) == CONFIRMING
     assert verdict(rows) == "faster"
     assert verdict(gone) == "not slower"
-    assert verdict(turned) == NO_VERDICT
+    assert verdict(turned) == verdict(lost) == NO_VERDICT
 
 
 def test_only_what_changed_is_measured_again() -> None:

@@ -100,6 +100,22 @@ def build_images() -> nn.Module:
     return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 6 * 6, 3))
 
 
+class AsksTheDevice(nn.Module):
+    """Its forward pass waits for the device, which no capture allows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(build_images(), nn.Dropout())
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs: Tensor = self.layers(inputs)
+        return outputs if outputs.sum().item() else -outputs
+
+
+def build_asking() -> nn.Module:
+    return AsksTheDevice()
+
+
 def make_images() -> tuple[Tensor, Tensor]:
     return torch.randn(4, 3, 8, 8), torch.randint(0, 3, (4,))
 

@@ -206,7 +206,7 @@ def test_a_layer_that_needs_two_samples_begins_with_two_and_an_error_at_a_size_i
     assert found.largest.samples == 100
     over = found.smallest_too_large
     assert over is not None
-    assert over.stopped.reason.startswith("make_batch: ")
+    assert over.stopped.reason.startswith("making a batch raised ")
     assert "no more than 32 bits" in over.stopped.reason
 
 

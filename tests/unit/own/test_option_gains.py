@@ -60,6 +60,21 @@ def _baseline(seed: int) -> OwnTraining:
     )
 
 
+def test_a_model_that_is_built_is_not_captured_in_the_users_process() -> None:
+    found = compare_options(
+        own_model.build_images(),
+        own_model.make_images(),
+        loss=own_model.image_loss,
+        options=["graphs"],
+        device="cpu",
+        steps=1,
+        seconds=0.1,
+    )
+
+    assert not found.individual["graphs"].speedup.count
+    assert "pass a function" in found.individual["graphs"].reason
+
+
 def test_a_model_that_is_built_is_copied_and_everything_is_as_it_was() -> None:
     model, batch = own_model.build_images().eval(), own_model.make_images()
     weights, numbers, of_python = copy.deepcopy(model.state_dict()), torch.random.get_rng_state(), random.getstate()

@@ -1,0 +1,129 @@
+"""Blocks of steps on a device that works while the host goes on; it is simulated, and so is the time."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from gpu_report.measure import timing
+from gpu_report.own import run, step, step_watch
+from gpu_report.own.run import OwnRun
+from gpu_report.own.step import Loading
+from gpu_report.own.step_watch import FIRST_STEPS, MOST_BLOCKS, StepWatch
+from gpu_report.workloads.protocol import Phase
+
+STEP_S = 0.0625
+CPU = torch.device("cpu")
+
+
+class Device:
+    """`now_s` is the host's time, `free_s` when the device will have done all that was launched."""
+
+    def __init__(self) -> None:
+        self.now_s = self.free_s = 0.0
+        self.waits = 0
+
+    def launch(self, seconds: float) -> None:
+        self.free_s = max(self.now_s, self.free_s) + seconds
+
+    def wait(self, *_: torch.device) -> None:
+        self.waits += 1
+        self.now_s = max(self.now_s, self.free_s)
+
+    def clock(self, _: torch.device) -> "Clock":
+        return Clock(self)
+
+
+class Clock:
+    def __init__(self, device: Device) -> None:
+        self._device, self._marks_s = device, list[float]()
+
+    def mark(self) -> None:
+        self._marks_s.append(max(self._device.now_s, self._device.free_s))
+
+    def step_times_ms(self) -> list[float]:
+        self._device.now_s = max(self._device.now_s, self._marks_s[-1])
+        return [(end - start) * 1e3 for start, end in pairwise(self._marks_s)]
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> Device:
+    device = Device()
+    host = SimpleNamespace(perf_counter=lambda: device.now_s, monotonic=lambda: device.now_s)
+    for module in (run, step, step_watch):
+        monkeypatch.setattr(module, "time", host)
+    monkeypatch.setattr(run, "synchronize", device.wait)
+    monkeypatch.setattr(step_watch, "_synchronize", device.wait)
+    monkeypatch.setattr(run, "step_clock", device.clock)
+    monkeypatch.setattr(timing, "step_clock", device.clock)
+    return device
+
+
+class Loader:
+    """Takes `wait_s` for each of eight batches."""
+
+    def __init__(self, device: Device, wait_s: float) -> None:
+        self._device, self._wait_s = device, wait_s
+
+    def __iter__(self) -> Iterator[int]:
+        for number in range(8):
+            self._device.now_s += self._wait_s
+            yield number
+
+
+class Step:
+    samples = 0
+
+    def __init__(self, device: Device, *, wait_s: float, step_s: float = STEP_S) -> None:
+        self._device, self._step_s = device, step_s
+        self.loading = Loading(Loader(device, wait_s))
+
+    def once(self, *, phase: Phase) -> None:
+        self.loading.take(phase=phase)
+        self.samples += 1
+        self._device.launch(self._step_s)
+
+
+def measured(step: Step, *, seconds: float = 60.0) -> run.Measured:
+    own = OwnRun(step, device=CPU, may_be_on_host=False, loader_workers=0, deadline_s=seconds, is_profiled=False)
+    own._steps_before = 1  # as on an accelerator
+    return own.measure()
+
+
+@pytest.mark.parametrize("step_s", [STEP_S, 6 * STEP_S])
+def test_a_load_that_the_device_hides_is_in_no_block_however_few_steps_it_has(device: Device, step_s: float) -> None:
+    found = measured(Step(device, wait_s=0.8 * step_s, step_s=step_s))
+
+    assert found.block_times_ms == pytest.approx([1e3 * step_s] * len(found.block_times_ms))
+    assert len(found.block_times_ms) >= 8
+    assert found.data_wait_shares == pytest.approx([0.8] * len(found.block_times_ms))
+
+
+def test_a_load_that_the_device_does_not_hide_is_in_every_block(device: Device) -> None:
+    found = measured(Step(device, wait_s=2 * STEP_S))
+
+    assert found.block_times_ms == pytest.approx([2e3 * STEP_S] * len(found.block_times_ms))
+    assert max(found.data_wait_shares) <= 1.0
+
+
+def test_a_watched_loop_is_timed_without_being_waited_for_after_its_first_steps(device: Device) -> None:
+    watch = StepWatch()
+    watch.trace_problem = "none is wanted"
+    steps = round(2.5 * MOST_BLOCKS * 0.25 / STEP_S)
+
+    for number in range(steps):
+        device.now_s += 6 * STEP_S if number % 40 == 39 else 0.0
+        watch.begin()
+        device.launch(STEP_S)
+        watch.end(1)
+        device.now_s = max(device.now_s, device.free_s - 8 * STEP_S)  # no more is launched in advance
+    found = watch.finish()
+
+    assert found is not None
+    assert device.waits == FIRST_STEPS
+    assert found.block_times_ms == pytest.approx([1e3 * STEP_S] * len(found.block_times_ms))
+    assert MOST_BLOCKS // 2 <= len(found.block_times_ms) <= MOST_BLOCKS
+    assert found.block_steps == 4 * round(0.25 / STEP_S)
+    assert max(found.data_wait_shares) <= 1.0
