@@ -202,7 +202,7 @@ def _whole(unit: str = "") -> Callable[..., Quantity]:
     return lambda value, **_: number_format.count(value, unit)
 
 
-def _preparing(seconds: float, **options: Any) -> Quantity:
+def _compiling(seconds: float, **options: Any) -> Quantity:
     """Zero is no time but that there was nothing to compile or to capture."""
     return number_format.duration(seconds or math.nan, **options)
 
@@ -318,7 +318,7 @@ METRICS: Final[Mapping[str, Metric]] = {
             detail="before the first step",
             scale="amount",
             is_of_process=True,
-            **{**_IN_SECONDS, "show": _preparing},
+            **{**_IN_SECONDS, "show": _compiling},
         ),
         Metric(
             column="utilisation_percent",
@@ -544,7 +544,7 @@ METRICS: Final[Mapping[str, Metric]] = {
             header="cold-cache compile",
             meaning="time of compiling and capturing with an empty cache",
             detail="in the first process",
-            **{**_IN_SECONDS, "show": _preparing},
+            **{**_IN_SECONDS, "show": _compiling},
         ),
         Metric(
             column="break_even_steps",

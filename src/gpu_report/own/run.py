@@ -209,8 +209,9 @@ class OwnRun:
         if not self._is_profiled or self._fits(step_ms, 1 + self._steps_before):
             step_ms = self._block(1).time_s * 1e3
         block_steps = self._steps_of_block(step_ms)
-        all_steps = block_steps + self._steps_before
-        if block_steps > 1 and self._fits(all_steps * step_ms, all_steps):
+        # The second step may have been slow, too; one alone is tried again only where there is time for many like it.
+        needed = block_steps + self._steps_before if block_steps > 1 else _BLOCKS_IN_ALL
+        if self._fits(needed * step_ms, needed):
             step_ms = self._block(block_steps).time_s * 1e3 / block_steps
             block_steps = self._steps_of_block(step_ms)
         elif self._least_until_s > self._deadline_s:

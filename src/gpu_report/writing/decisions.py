@@ -59,7 +59,7 @@ SYMPTOMS: Final = (
         rules=(("size", "overhead"),),
     ),
     Symptom(
-        words="Compiling takes longer than it saves", metric="break-even steps", rules=(("optimization", "preparing"),)
+        words="Compiling takes longer than it saves", metric="break-even steps", rules=(("optimization", "compiling"),)
     ),
     Symptom(
         words="Memory runs out",

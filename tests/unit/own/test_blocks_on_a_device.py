@@ -76,14 +76,14 @@ class Loader:
 class Step:
     samples = 0
 
-    def __init__(self, device: Device, *, wait_s: float, step_s: float = STEP_S) -> None:
-        self._device, self._step_s = device, step_s
+    def __init__(self, device: Device, *, wait_s: float, step_s: float = STEP_S, slow_steps: int = 0) -> None:
+        self._device, self._step_s, self._slow_steps = device, step_s, slow_steps
         self.loading = Loading(Loader(device, wait_s))
 
     def once(self, *, phase: Phase) -> None:
         self.loading.take(phase=phase)
         self.samples += 1
-        self._device.launch(self._step_s)
+        self._device.launch(self._step_s if self.samples > self._slow_steps else 20 * STEP_S)
 
 
 def measured(step: Step, *, seconds: float = 60.0) -> run.Measured:
@@ -99,6 +99,10 @@ def test_a_load_that_the_device_hides_is_in_no_block_however_few_steps_it_has(de
     assert found.block_times_ms == pytest.approx([1e3 * step_s] * len(found.block_times_ms))
     assert len(found.block_times_ms) >= 8
     assert found.data_wait_shares == pytest.approx([0.8] * len(found.block_times_ms))
+
+
+def test_a_slow_second_step_does_not_make_blocks_short(device: Device) -> None:
+    assert measured(Step(device, wait_s=0.0, slow_steps=3)).block_steps == round(0.25 / STEP_S)
 
 
 def test_a_load_that_the_device_does_not_hide_is_in_every_block(device: Device) -> None:

@@ -57,7 +57,7 @@ def _alone(scope: Scope) -> Iterable[Group]:
     return [replace(group, rows=tuple(row for row in group.rows if _is_alone(row))) for group in _for_speed(scope)]
 
 
-def _preparing(scope: Scope) -> Iterable[Outcome]:
+def _compiling(scope: Scope) -> Iterable[Outcome]:
     found = [
         _prepared_in(scope, group, group.baseline, max(prepared, key=lambda row: float(row["throughput_per_s"])))
         for group in scope.groups
@@ -168,13 +168,13 @@ RULES: Final = (
     ),
     replace(axes.MEMORY_COST, about="optimization", test=replace(axes.MORE_MEMORY, groups=_for_speed)),
     Rule(
-        name="preparing",
+        name="compiling",
         about="optimization",
         question="Does the fastest optimization break even within the measured training?",
         threshold="It does if the cold-cache compile time is less than what the measured training's steps save against"
         " the eager baseline, and the whole interval of the speedup is above 1. With a cache that an earlier training"
         " filled it breaks even sooner.",
-        test=_preparing,
+        test=_compiling,
         yes="{subject} with {after} broke even: it compiled and captured for {cold} with an empty cache, {warm} with a"
         " filled one, and {when}; the measured training had {steps} steps in {epochs} epochs.",
         no="{subject} with {after} did not break even: it compiled and captured for {cold} with an empty cache, {warm}"

@@ -72,7 +72,7 @@ def test_variants_that_save_memory_are_not_asked_for_speed() -> None:
 
 
 PREPARATION_GROUP = "unet_64px_cuda"
-FINDING = f"optimization_preparing/{PREPARATION_GROUP}"
+FINDING = f"optimization_compiling/{PREPARATION_GROUP}"
 
 
 def compiled(**cells: object) -> Edit:
@@ -94,7 +94,7 @@ PREPARATION_CASES = [
     Case(
         finding=FINDING, verdict="no", edits=[compiled(**figure("speedup", 0.9, 0.05), break_even_steps=float("nan"))]
     ),
-    Case(finding="optimization_preparing", verdict="not measured", edits=NOTHING_PREPARED),
+    Case(finding="optimization_compiling", verdict="not measured", edits=NOTHING_PREPARED),
 ]
 
 
