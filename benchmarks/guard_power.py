@@ -7,9 +7,9 @@ length of the plant is timed by itself first. Guards without a plant are as many
 alarms must be rare. Each guard is a line of FILE, to which several runs add up; `--minutes 0` prints the table alone.
 
 `--record` measures single processes instead, in rounds that contain the plain training twice and each plant once, in
-random order, and the table then has `--draws` guards whose processes are drawn from those, with replacement. That shows
-more of a machine in the same time, but nothing of its drift, and guards drawn from the same processes are not
-independent.
+random order, and the table then has `--draws` guards. Each of their pairs is drawn from one round, with replacement, so
+that drift of the machine is in both sides, as where they are measured in turns. That shows more of a machine in the
+same time, but guards drawn from the same processes are not independent.
 
 `--load N` keeps N processes busy beside it: then no verdict is the right answer.
 """
@@ -43,11 +43,12 @@ from gpu_report.tables.before_after import IMPROVEMENTS, MEMORY, REGRESSIONS, TI
 SHARES: Final = (0.01, 0.02, 0.03, 0.05, 0.10)
 PLANTS: Final = [(kind, share) for kind in ("step", "memory") for share in SHARES]
 CALIBRATING: Final = 5
+SIDES: Final = ("before", "after")
 SET_UP: Final = ("machine", "device", "seconds", "load")
 GROUPED_BY: Final = (*SET_UP, "tolerance", "kind", "share")
 FEWEST: Final = 10
-"""Processes to draw from: fewer vary too little."""
-ARM: Final = (*SET_UP, "started", "kind", "share")
+"""Rounds to draw from: fewer vary too little."""
+SESSION: Final = (*SET_UP, "started")
 NAME: Final = "benchmarks.guarded"
 
 
@@ -108,7 +109,7 @@ def main() -> None:
     if options.minutes > 0:
         options.results.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            sides: list[Runner] = [FunctionRunner(_version(name)) for name in ("before", "after")]
+            sides: list[Runner] = [FunctionRunner(_version(name)) for name in SIDES]
             stack.enter_context(machine_to_itself())
             stack.enter_context(_busy(options.load))
             _measure(options, sides, end_s)
@@ -201,35 +202,52 @@ def _record(plain: Answer, options: argparse.Namespace, sides: list[Runner], end
         kind, share = left.pop()
         plant = Plant(kind, share, plain=plain, options=options)
         answer = plant.measure(sides)(1, "", index)
-        index += 1
-        line = {**_set_up(options), "started": started, "kind": kind, "share": share, "planted": plant.amount}
+        line = {**_set_up(options), "started": started, "round": index // len(arms)}
+        line |= {"kind": kind, "share": share, "planted": plant.amount}
         with options.results.open("a", encoding="utf-8") as file:
             file.write(json.dumps({**line, "answer": msgspec.to_builtins(answer)}) + "\n")
         print(f"{kind} {share:.0%}: {answer.step_time_ms} ms, {answer.memory_mib} MiB  {answer.reason}", flush=True)
+        index += 1
 
 
 def _drawn(lines: list[dict[str, Any]], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Lines of guards whose processes are drawn from recorded ones."""
-    arms: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    """Lines of guards whose pairs are drawn from the rounds of recorded processes."""
+    sessions: dict[tuple[Any, ...], dict[int, dict[tuple[str, float], list[dict[str, Any]]]]] = {}
     for line in lines:
-        arms.setdefault(tuple(line[name] for name in ARM), []).append(line)
+        rounds = sessions.setdefault(tuple(line[name] for name in SESSION), {})
+        rounds.setdefault(line["round"], {}).setdefault((line["kind"], line["share"]), []).append(line)
     generator = random.Random(0)
-    for key, planted in sorted(arms.items()):
-        *set_up, kind, share = key
-        plain = arms.get((*set_up, "loader" if kind == "loader" else "step", 0.0), [])
-        if min(len(planted), len(plain)) < FEWEST:
-            print(f"{kind} {share:.0%}: {len(planted)} processes, too few to draw from")
-            continue
-        for _ in range(options.draws):
-            sides = plain, planted
-            found = _guarded(
-                {name: planted[0][name] for name in ARM},
-                planted[0]["planted"],
-                lambda side, *_: msgspec.convert(generator.choice(sides[side])["answer"], Answer),  # noqa: B023
-                options,
-            )
-            if found is not None:
-                yield found
+    for rounds in sessions.values():
+        for arm in sorted({arm for each in rounds.values() for arm in each}):
+            plain = ("loader" if arm[0] == "loader" else "step", 0.0)
+            whole = [each for each in rounds.values() if arm in each and len(each.get(plain, [])) == len(SIDES)]
+            if len(whole) < FEWEST:
+                print(f"{arm[0]} {arm[1]:.0%}: {len(whole)} rounds, too few to draw from")
+                continue
+            for _ in range(options.draws):
+                found = _guarded(
+                    whole[0][arm][0], whole[0][arm][0]["planted"], _drawn_pairs(whole, plain, arm, generator), options
+                )
+                if found is not None:
+                    yield found
+
+
+def _drawn_pairs(
+    rounds: list[dict[tuple[str, float], list[dict[str, Any]]]],
+    plain: tuple[str, float],
+    arm: tuple[str, float],
+    generator: random.Random,
+) -> Measure:
+    pairs: dict[int, list[dict[str, Any]]] = {}
+
+    def measure(side: int, _: str, index: int) -> Answer:
+        if index not in pairs:
+            drawn = generator.choice(rounds)
+            before, other = generator.sample(drawn[plain], len(SIDES))
+            pairs[index] = [before, other if arm == plain else drawn[arm][0]]
+        return msgspec.convert(pairs[index][side]["answer"], Answer)
+
+    return measure
 
 
 def _calibrated(options: argparse.Namespace, side: Runner) -> Answer:
