@@ -16,6 +16,7 @@ same time, but guards drawn from the same processes are not independent.
 
 import argparse
 import json
+import math
 import random
 import shutil
 import statistics
@@ -299,12 +300,13 @@ def _print_table(lines: list[dict[str, Any]]) -> None:
         ends = binomtest(found, len(of_it)).proportion_ci(method="exact")
         undecided = sum(each["verdict"] == "no verdict" for each in of_it)
         measured = statistics.median(each["change"] for each in of_it)
-        detectable = statistics.median(each["detectable"] for each in of_it)
+        known = [each["detectable"] for each in of_it if not math.isnan(each["detectable"])]
+        detectable = f"{statistics.median(known):.1%}" if known else "unknown"
         print(
             f"{machine} {device}, {seconds:g} s a process, load {load}, tolerance {tolerance:g} %, {kind} {share:.0%}: "
             f"found {found} of {len(of_it)}{'' if is_drawn else f' ({ends.low:.1%} to {ends.high:.1%})'}, "
             f"no verdict {undecided}, "
-            f"measured {measured:+.2%}, detectable {detectable:.1%}, "
+            f"measured {measured:+.2%}, detectable {detectable}, "
             f"{statistics.median(each['pairs'] for each in of_it):.0f} pairs"
             + (", drawn" if is_drawn else f", {statistics.median(each['took_s'] for each in of_it):.0f} s")
         )

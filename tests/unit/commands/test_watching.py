@@ -201,6 +201,7 @@ def test_counts_are_written_over_the_last_ones_and_nothing_without_a_watcher(tmp
     assert found is not None
     assert (found.step_ms, found.samples_per_s, found.data_wait) == (500.0, 16.0, 0.5)
     assert rates(after, after) is None
+    assert rates(replace(before, waited_s=after.waited_s + 1), after) is None  # counted by a watch before
 
 
 STUDY = """
