@@ -8,7 +8,7 @@ alarms must be rare. Each guard is a line of FILE, to which several runs add up;
 
 `--record` measures single processes instead, in rounds that contain the plain training twice and each plant once, in
 random order, and the table then has `--draws` guards. Each of their pairs is drawn from one round, with replacement, so
-that drift of the machine is in both sides, as where they are measured in turns. That shows more of a machine in the
+that drift of the machine affects both sides, as in a live guard. That shows more of a machine in the
 same time, but guards drawn from the same processes are not independent.
 
 `--load N` keeps N processes busy beside it: then no verdict is the right answer.

@@ -1,4 +1,4 @@
-"""On an NVIDIA GPU the captured step of one's own model trains as the eager one does, or is a row with the reason."""
+"""On an NVIDIA GPU the captured step of a user's model trains like the eager one, or its row gives the reason."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What measures a side: each call is a fresh process of its version, of a study, a function or a command."""
+"""Runners measure a side: each call runs a study, a function or a command in a fresh process of its version."""
 
 import os
 import resource
@@ -30,7 +30,7 @@ _MS_PER_S: Final = 1e3
 _FEWEST_BLOCKS: Final = 4
 _PATIENCE_S: Final = 10.0
 _KILL_AFTER_INPUT: Final = ("/bin/sh", "-c", 'read _; kill -s KILL -- "-$0"')
-"""Takes the number of a process group. Its input closes when the guard ends, even if the guard is killed."""
+"""Kills the process group of the given number when its input closes: when the guard ends, even if it is killed."""
 _TAIL_BYTES: Final = 2**16
 """Of a log, which may be of any length."""
 

@@ -294,8 +294,8 @@ def train_in_this_process(training: OwnTraining) -> OwnResult | Stopped:
         MachineError: there is no such device.
     """
     if "graphs" in training.options:
-        # PyTorch's allocator may keep believing in a capture that failed, and abort the process later.
-        reason = "a capture that fails can end this process later; pass a function that builds the model"
+        # After a failed capture, PyTorch's allocator may assume that one is still running, and abort the process later.
+        reason = "a failed graph capture can abort this process later; pass a function that builds the model"
         return Stopped(status="skipped", reason=reason)
     device, _ = chosen_device(training.device, None)
     try:
@@ -389,7 +389,7 @@ def _own_step(training: OwnTraining, device: torch.device) -> tuple[OwnStep, nn.
 
 @contextmanager
 def _named(doing: str) -> Iterator[None]:
-    """What a function of the user's raises, as a ProfileError in one line that says what it was called for."""
+    """Turn what the user's function raises into a one-line ProfileError that says what it was called for."""
     try:
         yield
     except GpuReportError:

@@ -63,7 +63,7 @@ class Measured:
     `samples` is the mean number in a step, None where only the step knows. `step_ms` is the median timed block's, or
     else that of the last step. `block_times_ms` is the mean time of a step in each timed block of `block_steps`,
     `block_samples` the mean number of samples in it, as a loader's last batch may be smaller (empty where they are not
-    counted), and `data_wait_shares` the part of it that the loop waited for a loader, while a device may have worked.
+    counted), and `data_wait_shares` the share of it spent waiting for a loader, while a device may have worked.
     `has_settled` is False where the blocks show that steps were still getting faster, which few blocks cannot. `trace`
     is the light profile of torch.profiler as gzipped JSON. `memory_in_use_mib` is at the end of each timed block,
     `memory_free_mib` at the end of the last.
@@ -209,7 +209,7 @@ class OwnRun:
         if not self._is_profiled or self._fits(step_ms, 1 + self._steps_before):
             step_ms = self._block(1).time_s * 1e3
         block_steps = self._steps_of_block(step_ms)
-        # The second step may have been slow, too; one alone is tried again only where there is time for many like it.
+        # The second step may have been slow, too; a single step is retried only if there is time for many like it.
         needed = block_steps + self._steps_before if block_steps > 1 else _BLOCKS_IN_ALL
         if self._fits(needed * step_ms, needed):
             step_ms = self._block(block_steps).time_s * 1e3 / block_steps

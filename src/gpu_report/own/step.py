@@ -256,7 +256,7 @@ class OwnStep:
 
 @contextmanager
 def _named_capture() -> Iterator[None]:
-    """The first error of a capture, which ends with one that says little, as a ProfileError in one line."""
+    """Raise the first error of a capture as a one-line ProfileError, because the last one says little."""
     try:
         yield
     except Exception as error:

@@ -62,7 +62,7 @@ class StepRates:
 
 
 def rates(before: StepCounts, after: StepCounts) -> StepRates | None:
-    """None where no step has ended in between, or another watch counts by now."""
+    """None if no step has ended in between, or if another watch has started counting."""
     steps, passed_s = after.steps - before.steps, after.moment_s - before.moment_s
     if steps <= 0 or passed_s <= 0 or after.waited_s < before.waited_s:
         return None

@@ -291,7 +291,7 @@ class _Ended(NamedTuple):
 class _Blocks:
     """Steps in blocks, one after the other: each with its time, wait and memory.
 
-    Where a block ends, the time of the one before is read, so that the device goes on with the steps behind it.
+    When a block ends, the time of the previous one is read, so the device keeps working on later steps.
     """
 
     def __init__(self, step_s: float) -> None:
