@@ -221,11 +221,10 @@ class _Relay:
         lost_s = min((end.moment_s for _, end in by_time if _has_lost_others(end)), default=math.inf)
         for rank, end in by_time:
             if end.message is None and _is_its_own_end(end, min(lost_s, self._lost_s)):
-                was_killed = end.exit_status == -signal.SIGKILL
+                was_killed, crashed = (end.exit_status == -each for each in (signal.SIGKILL, signal.SIGSEGV))
                 reason = f"rank {rank} {_how_it_ended(end.exit_status)}"
-                return Verdict(
-                    weight=Weight.CAUSE, message=Stopped(status="failed", reason=reason, was_killed=was_killed)
-                )
+                stopped = Stopped(status="failed", reason=reason, was_killed=was_killed, crashed=crashed)
+                return Verdict(weight=Weight.CAUSE, message=stopped)
         # One that was stopped ends only when it is killed, after those that waited for it; NCCL aborts them.
         killed_s = (self._failed_s or 0) + _GRACE_S / 2
         silent = [

@@ -233,4 +233,5 @@ def _ended_by(run: Run, signal_name: str, *, memory_ran_out: bool) -> Stopped:
             f"{run.measurement.variant.slug}: {run.title} was ended from outside ({signal_name}), nothing is recorded; "
             "run the same command again"
         )
-    return Stopped(status="failed", reason=f"the process was ended by {signal_name}")
+    crashed = signal_name == signal.SIGSEGV.name
+    return Stopped(status="failed", reason=f"the process was ended by {signal_name}", crashed=crashed)

@@ -204,6 +204,8 @@ class Stopped:
     lost_others: bool = False
     was_killed: bool = False
     """Whether one of several processes was, as the kernel does it where memory runs out."""
+    crashed: bool = False
+    """Whether a process was ended by SIGSEGV."""
     out_of_memory: OutOfMemory | None = None
 
 

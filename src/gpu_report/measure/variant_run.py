@@ -62,7 +62,8 @@ def measure_variant(
     the optional one for memory a snapshot where the device is CUDA; they are empty where the record has no profile. A
     missing device, memory that runs out and a workload that raises are results: the first run that did not finish
     decides the status, no further one is started, and what was finished before stays in the record. Memory that runs
-    out in the profiled run alone, which takes more of it, costs the profile and not the status.
+    out in the profiled run alone, which takes more of it, costs the profile and not the status. A profiled run that
+    crashes is tried once more.
 
     Raises:
         MeasurementInterruptedError: a training was killed from outside.
@@ -132,7 +133,12 @@ def _carry_out_runs(runs: Sequence[Run], on_progress: OnProgress) -> list[Outcom
             # In turns, each as often first, so that what changes from one process to the next is in neither alone.
             base_first = run.index % 2 == 1
             base = _base(run) if base_first else None
-            outcomes.append(carry_out_in_fresh_process(replace(run, timed_step_ms=step_ms), on_progress))
+            run = replace(run, timed_step_ms=step_ms)  # noqa: PLW2901
+            outcomes.append(carry_out_in_fresh_process(run, on_progress))
+            end = outcomes[-1].end
+            if run.is_profiled and isinstance(end, Stopped) and end.crashed:
+                # PyTorch's profiler can crash where it stops beside threads of several ranks; all else is measured.
+                outcomes[-1] = carry_out_in_fresh_process(run, on_progress)
             if isinstance(outcomes[-1].end, TimedRun):
                 repetition = outcomes[-1].end.repetition.model_copy(update={"base": base if base_first else _base(run)})
                 outcomes[-1].end = replace(outcomes[-1].end, repetition=repetition)

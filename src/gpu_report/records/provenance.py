@@ -29,7 +29,7 @@ MEASURES_ALIKE: Final = frozenset(
         "6d772bea71e6180eb0534e53a2730097b4b98acedab690ad11ae491fb0643aa1",
         "67201654c1bd4bb711be06e67079f640ea4bd3805495699bffc9027510517eb5",
         "a2e1ef95868139c2dd2791b85bdd127d73e472a8373b3c3916f26273027b6b7e",
-        "65fe090b45d877d572d7071358ce435eb6e824c4cf651be4ec729e747815ea38",
+        "8c0e56e228427fa06ba31f7530aa39c39843198e901c8a1c09d75e13327bf818",
     }
 )
 """Digests of measuring code whose numbers may stand side by side, all of the present study.PROTOCOL_VERSION.
@@ -38,7 +38,7 @@ A change of the measuring code raises the version and restarts this list, unless
 shows that the new code measures alike: then its digest is added. These differ in the profiled run, how long it warms
 up and when it takes a trace anew, in how the code is divided into modules, in how several processes can train, in
 what a workload's batches may be, in how a Ctrl-C is answered, in whether a record names its host and how several meet,
-and in where the device is waited for before step times are read.
+in where the device is waited for before step times are read, and in what follows a profiled run that crashes.
 """
 _MOST_CHANGES: Final = 100
 _SOURCES: Final = frozenset({".py", ".cu", ".cuh", ".cpp", ".h"})

@@ -256,6 +256,17 @@ def test_a_profiled_run_without_enough_memory_costs_the_profile_and_not_the_vari
     assert list((tmp_path / "trace").iterdir()) == []
 
 
+def test_a_profiled_run_that_crashes_is_tried_once_more(tmp_path: Path) -> None:
+    record = measure_variant(
+        measurement("CrashesWhenFirstProfiled", note=str(tmp_path / "crashed")),
+        machine="here",
+        trace_folder=tmp_path / "trace",
+    )
+    assert (record.status, record.reason) == ("ok", "")
+    assert record.profile is not None
+    assert (tmp_path / "crashed").exists()
+
+
 def test_a_device_that_is_not_there_is_skipped_with_the_reason(tmp_path: Path) -> None:
     record = measure_variant(measurement(device="xpu"), machine="here", trace_folder=tmp_path / "trace")
     assert record.status == "skipped"

@@ -134,6 +134,16 @@ class KillsItself(Tiny):
         return super().loss(output, target)
 
 
+class CrashesWhenFirstProfiled(Tiny):
+    """In later profiled runs the file `note` is there, and it trains."""
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        if torch._C._autograd._profiler_enabled() and not Path(self.note).exists():
+            Path(self.note).touch()
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return super().loss(output, target)
+
+
 class DiesInTheMiddleOfAMessage(Tiny):
     """Sends the head of a message of 1000 bytes and four of them, and is killed."""
 
