@@ -219,8 +219,7 @@ def _where(comparison: Comparison) -> Iterator[tuple[str, list[list[str]]]]:
     """Of each configuration that is slower: what grew most in each level of its traces."""
     for name, rows in comparison.changes.items():
         cells = []
-        of_step_ms = max((row["change_ms"] or 0.0 for row in rows if row["level"] == STEP), default=0.0)
-        least_ms = max(_LEAST_SHOWN * of_step_ms, 0.0)
+        least_ms = _LEAST_SHOWN * max([0.0, *(row["change_ms"] or 0.0 for row in rows if row["level"] == STEP)])
         for level, most in _SHOWN.items():
             grown = [row for row in rows if row["level"] == level and (row["change_ms"] or 0.0) > least_ms]
             cells += [

@@ -356,10 +356,7 @@ class _Blocks:
         if self._done < self.steps:
             return False
         self.settle()
-        if len(self.times_s) == MOST_BLOCKS:
-            self.times_s, self.waits_s = _in_pairs(self.times_s), _in_pairs(self.waits_s)
-            self.in_use_mib = self.in_use_mib[1::2]
-            self.steps *= 2  # also those of the block under way
+        if self._done < self.steps:
             return False
         self._clock.mark()
         in_use_mib = self.memory.in_use_mib() - self._of_profile_mib
@@ -369,7 +366,7 @@ class _Blocks:
         return True
 
     def settle(self) -> None:
-        """Wait for the block that ended last and read its time."""
+        """Wait for the block that ended last and read its time; blocks that are too many by then become longer."""
         if self._ended is None:
             return
         clock, left_out_s, waited_s, in_use_mib = self._ended
@@ -378,6 +375,10 @@ class _Blocks:
         self.waits_s.append(waited_s)
         self.in_use_mib.append(in_use_mib)
         self.step_s = self.times_s[-1] / self.steps
+        if len(self.times_s) == MOST_BLOCKS:
+            self.times_s, self.waits_s = _in_pairs(self.times_s), _in_pairs(self.waits_s)
+            self.in_use_mib = self.in_use_mib[1::2]
+            self.steps *= 2
 
 
 class _Profiling:

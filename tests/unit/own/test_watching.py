@@ -257,7 +257,7 @@ def test_a_long_training_keeps_few_blocks(monkeypatch: pytest.MonkeyPatch) -> No
                 time.sleep(2e-4)
 
     assert watched.profile is not None
-    assert len(watched.profile.measured.block_times_ms) <= step_watch.MOST_BLOCKS
+    assert len(watched.profile.measured.block_times_ms) < step_watch.MOST_BLOCKS
     assert watched.profile.measured.block_steps > 16
 
 
