@@ -190,6 +190,7 @@ class OwnRun:
         self._least_until_s = max(deadline_s, least_until_s)
         self._memory = MemoryMeter(device)
         self._steps = 0
+        self._sizes: set[int] = set()
         self._steps_before = int(device.type != "cpu" and step.loading is not None)
 
     def measure(self) -> Measured:
@@ -281,7 +282,12 @@ class OwnRun:
                 until_s=self._least_until_s if are_few else self._deadline_s,
             ):
                 break
-            blocks.append(self._block(steps))
+            sizes = len(self._sizes)
+            block = self._block(steps)
+            if sizes == 1 < len(self._sizes):
+                # Warm-up: at another size, such as an epoch's last, a step allocates, chooses kernels or compiles.
+                continue
+            blocks.append(block)
             in_use_mib.append(self._memory.in_use_mib())
         return blocks, in_use_mib
 
@@ -316,8 +322,11 @@ class OwnRun:
 
     def _once(self, phase: Phase) -> object:
         self._steps += 1
+        trained_on = self._counted()
         with self._translated():
-            return self._step.once(phase=phase)
+            loss = self._step.once(phase=phase)
+        self._sizes.add(self._counted() - trained_on)
+        return loss
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

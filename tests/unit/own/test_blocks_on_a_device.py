@@ -1,7 +1,7 @@
 """Blocks of steps on a device that works while the host goes on; it is simulated, and so is the time."""
 
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
+from itertools import count, cycle, pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -74,16 +74,31 @@ class Loader:
 
 
 class Step:
+    """Its first steps are slow, and the first with each number of samples, of which every step has `sizes` in turn."""
+
     samples = 0
 
-    def __init__(self, device: Device, *, wait_s: float, step_s: float = STEP_S, slow_steps: int = 0) -> None:
+    def __init__(
+        self,
+        device: Device,
+        *,
+        wait_s: float,
+        step_s: float = STEP_S,
+        slow_steps: int = 0,
+        sizes: Iterable[int] = (1,),
+    ) -> None:
         self._device, self._step_s, self._slow_steps = device, step_s, slow_steps
+        self._sizes, self._known_sizes, self._steps = cycle(sizes), set[int](), 0
         self.loading = Loading(Loader(device, wait_s))
 
     def once(self, *, phase: Phase) -> None:
         self.loading.take(phase=phase)
-        self.samples += 1
-        self._device.launch(self._step_s if self.samples > self._slow_steps else 20 * STEP_S)
+        size = next(self._sizes)
+        self.samples += size
+        self._steps += 1
+        is_slow = self._steps <= self._slow_steps or size not in self._known_sizes
+        self._known_sizes.add(size)
+        self._device.launch(20 * STEP_S if is_slow else self._step_s)
 
 
 def measured(step: Step, *, seconds: float = 60.0) -> run.Measured:
@@ -110,6 +125,34 @@ def test_a_load_that_the_device_does_not_hide_is_in_every_block(device: Device) 
 
     assert found.block_times_ms == pytest.approx([2e3 * STEP_S] * len(found.block_times_ms))
     assert max(found.data_wait_shares) <= 1.0
+
+
+def test_what_an_epochs_smaller_batch_costs_the_first_time_is_in_no_block(device: Device) -> None:
+    found = measured(Step(device, wait_s=0.0, sizes=[2] * 30 + [1]))
+
+    assert found.block_times_ms == pytest.approx([1e3 * STEP_S] * len(found.block_times_ms))
+    assert min(found.block_samples) < max(found.block_samples) == 2
+    assert found.has_settled
+
+
+def test_batches_that_are_always_of_another_size_are_timed(device: Device) -> None:
+    found = measured(Step(device, wait_s=0.0, sizes=count(1)))
+
+    assert len(found.block_times_ms) >= 8
+
+
+def test_what_a_watched_epochs_smaller_batch_costs_the_first_time_is_in_no_block(device: Device) -> None:
+    watch = StepWatch()
+    watch.trace_problem = "none is wanted"
+
+    for number in range(200):
+        watch.begin()
+        device.launch(20 * STEP_S if number == 90 else STEP_S)
+        watch.end(1 if number % 30 == 0 and number >= 90 else 2)
+    found = watch.finish()
+
+    assert found is not None
+    assert found.block_times_ms == pytest.approx([1e3 * STEP_S] * len(found.block_times_ms))
 
 
 def test_a_watched_loop_is_timed_without_being_waited_for_after_its_first_steps(device: Device) -> None:
