@@ -51,15 +51,15 @@ FEWEST: Final = 10
 """Rounds to draw from: fewer vary too little."""
 SESSION: Final = (*SET_UP, "started")
 NAME: Final = "benchmarks.guarded"
+PLAIN: Final = {"step": "step", "memory": "step", "loader": "loader"}
+"""Which training a plant is in: the functions' step, or the script with a loader."""
 
 
 class Plant:
-    """What side 1 has more than side 0, and how to measure both."""
+    """What side 1 has more than side 0, in microseconds or MiB, and how to measure both."""
 
-    def __init__(self, kind: str, share: float, *, plain: Answer, options: argparse.Namespace) -> None:
-        self.kind, self.share, self._options = kind, share, options
-        of = plain.memory_mib if kind == "memory" else 1e3 * (plain.step_time_ms or 0.0)
-        self.amount = round(share * (of or 0.0))
+    def __init__(self, kind: str, amount: int, options: argparse.Namespace) -> None:
+        self.kind, self.amount, self._options = kind, amount, options
 
     def tasks(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The fields of each side's task."""
@@ -133,20 +133,22 @@ def _version(name: str, command: str = "") -> Version:
 
 def _measure(options: argparse.Namespace, sides: list[Runner], end_s: float) -> None:
     generator = random.Random(time.time_ns())
-    plain = _calibrated(options, sides[0])
-    device = torch.device(options.device)
-    for share in sorted({share for kind, share in options.plants if kind != "memory"}):
-        wanted_us = share * (plain.step_time_ms or 0.0) * 1e3
-        print(f"a plant of {share:.0%} is to take {wanted_us:.0f} us, and takes {time_spins(device, wanted_us):.0f} us")
+    wholes = _calibrated(options, sides)
+    for kind, share in options.plants:
+        if kind != "memory":
+            device = torch.device("cpu" if kind == "loader" else options.device)
+            wanted_us = share * wholes[kind]
+            takes_us = time_spins(device, wanted_us)
+            print(f"{share:.0%} of the {kind} is to take {wanted_us:.0f} us, and takes {takes_us:.0f} us")
     if options.record:
-        _record(plain, options, sides, end_s)
+        _record(wholes, options, sides, end_s)
     while time.monotonic() < end_s:
         # Half of all guards have no plant.
         kind, share = (
             generator.choice(options.plants) if not options.only_plain and generator.random() < 0.5 else ("step", 0.0)
         )
         started_s = time.monotonic()
-        plant = Plant(kind, share, plain=plain, options=options)
+        plant = Plant(kind, round(share * wholes[kind]), options)
         found = _guarded(
             {**_set_up(options), "kind": kind, "share": share}, plant.amount, plant.measure(sides), options
         )
@@ -193,15 +195,15 @@ def _set_up(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _record(plain: Answer, options: argparse.Namespace, sides: list[Runner], end_s: float) -> None:
+def _record(wholes: dict[str, float], options: argparse.Namespace, sides: list[Runner], end_s: float) -> None:
     """A round contains the plain training twice, as guards of it alone need both sides, and each plant once."""
-    without = [(kind, 0.0) for kind in {"loader" if kind == "loader" else "step" for kind, _ in options.plants}]
+    without = [(kind, 0.0) for kind in {PLAIN[kind] for kind, _ in options.plants}]
     generator, started, index = random.Random(time.time_ns()), round(time.time()), 0
     arms, left = [*without, *without, *options.plants], list[tuple[str, float]]()
     while time.monotonic() < end_s:
         left = left or generator.sample(arms, len(arms))
         kind, share = left.pop()
-        plant = Plant(kind, share, plain=plain, options=options)
+        plant = Plant(kind, round(share * wholes[kind]), options)
         answer = plant.measure(sides)(1, "", index)
         line = {**_set_up(options), "started": started, "round": index // len(arms)}
         line |= {"kind": kind, "share": share, "planted": plant.amount}
@@ -220,7 +222,7 @@ def _drawn(lines: list[dict[str, Any]], options: argparse.Namespace) -> Iterator
     generator = random.Random(0)
     for rounds in sessions.values():
         for arm in sorted({arm for each in rounds.values() for arm in each}):
-            plain = ("loader" if arm[0] == "loader" else "step", 0.0)
+            plain = (PLAIN[arm[0]], 0.0)
             whole = [each for each in rounds.values() if arm in each and len(each.get(plain, [])) == len(SIDES)]
             if len(whole) < FEWEST:
                 print(f"{arm[0]} {arm[1]:.0%}: {len(whole)} rounds, too few to draw from")
@@ -251,20 +253,21 @@ def _drawn_pairs(
     return measure
 
 
-def _calibrated(options: argparse.Namespace, side: Runner) -> Answer:
-    """The plain training as it is here: median step time and peak memory."""
-    task = Plant("step", 0.0, plain=Answer(), options=options).tasks()[0]
-    answers = [side.measure(Task(**task, index=index)) for index in range(CALIBRATING)]
-    failed = [answer.reason for answer in answers if answer.status != "ok"]
-    if failed:
-        raise SystemExit(failed[0])
-    print(
-        f"plain: {', '.join(f'{answer.step_time_ms:.2f}' for answer in answers)} ms a step, {answers[0].memory_mib} MiB"
-    )
-    return Answer(
-        step_time_ms=statistics.median(answer.step_time_ms or 0.0 for answer in answers),
-        memory_mib=statistics.median(answer.memory_mib or 0.0 for answer in answers),
-    )
+def _calibrated(options: argparse.Namespace, sides: list[Runner]) -> dict[str, float]:
+    """What the shares of a plant of each kind are of: median microseconds of a step without it, or MiB of the peak."""
+    wholes: dict[str, float] = {"step": 0.0}  # of which a guard without a plant has none
+    for plain in sorted({PLAIN[kind] for kind, _ in options.plants}):
+        measure = Plant(plain, 0, options).measure(sides)
+        answers = [measure(0, "", index) for index in range(CALIBRATING)]
+        failed = [answer.reason for answer in answers if answer.status != "ok"]
+        if failed:
+            raise SystemExit(failed[0])
+        times_ms = [answer.step_time_ms or 0.0 for answer in answers]
+        wholes[plain] = 1e3 * statistics.median(times_ms)
+        if plain == "step":
+            wholes["memory"] = statistics.median(answer.memory_mib or 0.0 for answer in answers)
+        print(f"plain {plain}: {', '.join(f'{each:.2f}' for each in times_ms)} ms, {answers[0].memory_mib} MiB")
+    return wholes
 
 
 @contextmanager

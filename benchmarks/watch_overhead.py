@@ -1,6 +1,6 @@
 """How much longer a step takes in `with gpu_report.step():`, beside `gpu-report watch` at 1 Hz.
 
-`gpu-report watch --interval 1 -- python -m benchmarks.watch_overhead --rounds 40 --seconds 1` trains a small CNN in
+`gpu-report watch --interval 1 -- python -m benchmarks.watch_overhead --rounds 300 --seconds 0.3` trains a small CNN in
 stretches with and without step(), in the order ABBA; in those without, the watcher is stopped. It prints the ratio of
 the time of a step, by the wall clock and by this process's CPU time, with 95 % intervals over the pairs, and what
 step() takes around nothing. Timed steps carry no profiler, so none is started here.
