@@ -2,6 +2,9 @@
 
 first steps -> how many steps a block has, and what time is kept for the profile -> blocks until they have settled and
 enough is timed, by the rules of the study with a block for an epoch -> a light profile of a few steps
+
+A block is not timed if a batch size, such as that of an epoch's last batch, comes in it for the first time: a study
+has such steps in its warm-up epoch.
 """
 
 import math
@@ -36,6 +39,7 @@ from gpu_report.own.step import (
     in_one_line,
     require_parts,
 )
+from gpu_report.own.step_counts import BatchSizes
 from gpu_report.records.record import MemoryKind, is_as_timed
 from gpu_report.study.study import Protocol
 from gpu_report.workloads.protocol import Phase
@@ -156,11 +160,15 @@ def deadline(began_s: float, seconds: Any) -> float:
 
 
 class _Block(NamedTuple):
-    """Steps between two waits for the device: seconds in all, those of waiting for the loader, and samples counted."""
+    """Steps between two waits for the device: seconds in all, those of waiting for the loader, and samples counted.
+
+    It is warm-up if a batch size has come in it for the first time.
+    """
 
     time_s: float
     wait_s: float
     samples: int
+    is_warm_up: bool
 
 
 class OwnRun:
@@ -190,7 +198,8 @@ class OwnRun:
         self._least_until_s = max(deadline_s, least_until_s)
         self._memory = MemoryMeter(device)
         self._steps = 0
-        self._sizes: set[int] = set()
+        self._sizes = BatchSizes()
+        self._has_new_size = False
         self._steps_before = int(device.type != "cpu" and step.loading is not None)
 
     def measure(self) -> Measured:
@@ -213,7 +222,10 @@ class OwnRun:
         # The second step may have been slow, too; a single step is retried only if there is time for many like it.
         needed = block_steps + self._steps_before if block_steps > 1 else _BLOCKS_IN_ALL
         if self._fits(needed * step_ms, needed):
-            step_ms = self._block(block_steps).time_s * 1e3 / block_steps
+            trial = self._block(block_steps)
+            if trial.is_warm_up and self._fits(trial.time_s * 1e3, needed):
+                trial = self._block(block_steps)
+            step_ms = trial.time_s * 1e3 / block_steps
             block_steps = self._steps_of_block(step_ms)
         elif self._least_until_s > self._deadline_s:
             block_steps = 1
@@ -282,13 +294,10 @@ class OwnRun:
                 until_s=self._least_until_s if are_few else self._deadline_s,
             ):
                 break
-            sizes = len(self._sizes)
             block = self._block(steps)
-            if sizes == 1 < len(self._sizes):
-                # Warm-up: at another size, such as an epoch's last, a step allocates, chooses kernels or compiles.
-                continue
-            blocks.append(block)
-            in_use_mib.append(self._memory.in_use_mib())
+            if not block.is_warm_up:
+                blocks.append(block)
+                in_use_mib.append(self._memory.in_use_mib())
         return blocks, in_use_mib
 
     def _block(self, steps: int) -> _Block:
@@ -303,6 +312,7 @@ class OwnRun:
         for _ in range(self._steps_before if self._steps else 0):
             losses.append(self._once(nullcontext))
         clock.mark()
+        self._has_new_size = False
         waited_s, trained_on = self._waited_s(), self._counted()
         for _ in range(steps):
             losses.append(self._once(nullcontext))
@@ -312,7 +322,7 @@ class OwnRun:
             took_s = time.perf_counter() - started - sum(clock.step_times_ms()) / 1e3
             require_same_state(self._state, self._device)
             _require_finite(losses, self._steps - len(losses))
-        return _Block(time_s=took_s, wait_s=waited_s, samples=trained_on)
+        return _Block(time_s=took_s, wait_s=waited_s, samples=trained_on, is_warm_up=self._has_new_size)
 
     def _counted(self) -> int:
         return self._step.samples or 0
@@ -325,7 +335,7 @@ class OwnRun:
         trained_on = self._counted()
         with self._translated():
             loss = self._step.once(phase=phase)
-        self._sizes.add(self._counted() - trained_on)
+        self._has_new_size |= self._sizes.add(self._counted() - trained_on)
         return loss
 
     @contextmanager
@@ -341,7 +351,7 @@ class OwnRun:
             ) from error
 
     def _profile(self, step_ms: float) -> tuple[list[float], bytes]:
-        """Times of the profiled steps and their trace; taken anew, as in a study, where they are not as timed."""
+        """Times of the profiled steps and their trace; taken anew where they are not as timed or have a new size."""
         times_ms: list[float] = []
         trace = b""
         for _ in range(MOST_LIGHT_PROFILES):
@@ -355,8 +365,10 @@ class OwnRun:
                 )
             )
             steps = next(fitting, 0)
-            if steps < _LEAST_PROFILED_STEPS or (times_ms and is_as_timed(statistics.median(times_ms) / step_ms)):
+            is_good = times_ms and not self._has_new_size and is_as_timed(statistics.median(times_ms) / step_ms)
+            if steps < _LEAST_PROFILED_STEPS or is_good:
                 break
+            self._has_new_size = False
             with tempfile.TemporaryDirectory() as temporary:
                 folder = Path(temporary, "trace")
                 folder.mkdir()

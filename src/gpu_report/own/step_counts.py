@@ -19,6 +19,7 @@ RESULT_FILE: Final = "GPU_REPORT_STEP_RESULT"
 
 LINE_TO_ADD: Final = "with gpu_report.step():"
 
+_MOST_SIZES: Final = 4
 _LINE_BYTES: Final = 512
 """One write of this length replaces the line as a whole, so that the reader never sees half of it."""
 
@@ -37,6 +38,20 @@ class StepCounts:
     device_uuid: str = ""
     on_accelerator: bool = False
     """Which may still work while the script waits between two steps."""
+
+
+class BatchSizes:
+    """The numbers of samples that steps have had; only the first few, as a loader may give each step another."""
+
+    def __init__(self) -> None:
+        self._known: set[int] = set()
+
+    def add(self, samples: int) -> bool:
+        """Whether the step is warm-up: the first of its size after one of another allocates, or even compiles."""
+        if samples in self._known or len(self._known) == _MOST_SIZES:
+            return False
+        self._known.add(samples)
+        return len(self._known) > 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,9 @@ profile of a few steps -> blocks to the end -> Measured
 
 The time between the end of a step and the beginning of the next is the wait for data. The device is waited for in the
 first steps and in the profiled ones; on an accelerator blocks are timed by events, which are read a block later. A
-pause, such as an evaluation, drops the block that it is in; one that a trainer announces is left out of it. The first
-step of another size is warm-up and drops its block, too. What torch needs beside itself is imported where the first
-block begins, outside of what is timed.
+pause, such as an evaluation, drops the block or profile that it is in, as does a batch size that comes for the first
+time; a pause that a trainer announces is left out of its block. What torch needs beside itself is imported where the
+first block begins, outside of what is timed.
 """
 
 import gc
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 import torch
 
 from gpu_report.errors import GpuReportError
-from gpu_report.own.step_counts import StepCounts
+from gpu_report.own.step_counts import BatchSizes, StepCounts
 
 if TYPE_CHECKING:
     from gpu_report.measure.memory import MemoryMeter
@@ -75,7 +75,7 @@ class StepWatch:
         self._is_inside = False
         self._samples = self._waited_s = 0.0
         self._steps_with_samples = 0
-        self._sizes: set[int] = set()
+        self._sizes = BatchSizes()
         self._ended_s: float | None = None
         self._paused_s: float | None = None
         self._first_s: list[float] = []
@@ -135,10 +135,8 @@ class StepWatch:
         if samples is not None:
             self._samples += samples
             self._steps_with_samples += 1
-            if samples not in self._sizes:
-                if self._blocks is not None and len(self._sizes) == 1:
-                    self._blocks.drop()
-                self._sizes.add(samples)
+            if self._sizes.add(samples):
+                self._drop_measuring()
         if self._profiling is not None:
             self._go_on_profiling()
         elif self._blocks is not None:

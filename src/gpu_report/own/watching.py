@@ -81,7 +81,8 @@ def step(*, samples: int | None = None) -> Step:
     step and those of all ranks but the first are not measured.
 
     Args:
-        samples: How many the step trains on in this process, for samples per second.
+        samples: How many the step trains on in this process, for samples per second. If a number comes for the first
+            time, as that of an epoch's smaller last batch, the block of its step is not timed.
 
     Raises:
         ProfileError: `samples` is not a positive whole number.
@@ -93,6 +94,7 @@ def step(*, samples: int | None = None) -> Step:
             number = 0
         if number <= 0:
             raise ProfileError(f"samples: it is {samples!r}; expected how many samples the step has, a whole number")
+        samples = number
     if not _current:
         process_watch = StepWatch(CountsWriter())
         _current.append(process_watch)

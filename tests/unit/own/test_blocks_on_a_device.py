@@ -1,17 +1,21 @@
 """Blocks of steps on a device that works while the host goes on; it is simulated, and so is the time."""
 
+import time
 from collections.abc import Iterable, Iterator
-from itertools import count, cycle, pairwise
+from itertools import count, cycle, islice, pairwise
 from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.profiler import record_function
 
 from gpu_report.measure import timing
+from gpu_report.measure.run import profiler_warm_up_steps
 from gpu_report.own import run, step, step_watch
 from gpu_report.own.run import OwnRun
 from gpu_report.own.step import Loading
 from gpu_report.own.step_watch import FIRST_STEPS, MOST_BLOCKS, StepWatch
+from gpu_report.records import record
 from gpu_report.workloads.protocol import Phase
 
 STEP_S = 0.0625
@@ -74,7 +78,7 @@ class Loader:
 
 
 class Step:
-    """Its first steps are slow, and the first with each number of samples, of which every step has `sizes` in turn."""
+    """Steps of `sizes` in turn; the first `slow_steps` and the first of each size are slow."""
 
     samples = 0
 
@@ -127,32 +131,51 @@ def test_a_load_that_the_device_does_not_hide_is_in_every_block(device: Device) 
     assert max(found.data_wait_shares) <= 1.0
 
 
-def test_what_an_epochs_smaller_batch_costs_the_first_time_is_in_no_block(device: Device) -> None:
-    found = measured(Step(device, wait_s=0.0, sizes=[2] * 30 + [1]))
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [2] * 30 + [1],
+        pytest.param([2] * 27 + [1], id="beside a block"),
+        pytest.param([2] * 5 + [1], id="in the trial block"),
+        pytest.param([2, 1] + [2] * 30 + [3], id="a third"),
+    ],
+)
+def test_what_a_batch_of_another_size_costs_the_first_time_is_in_no_block(device: Device, sizes: list[int]) -> None:
+    found = measured(Step(device, wait_s=0.0, sizes=sizes))
 
     assert found.block_times_ms == pytest.approx([1e3 * STEP_S] * len(found.block_times_ms))
-    assert min(found.block_samples) < max(found.block_samples) == 2
+    assert found.block_steps == round(0.25 / STEP_S)
+    assert len(found.block_times_ms) >= 8
     assert found.has_settled
 
 
 def test_batches_that_are_always_of_another_size_are_timed(device: Device) -> None:
-    found = measured(Step(device, wait_s=0.0, sizes=count(1)))
-
-    assert len(found.block_times_ms) >= 8
+    assert len(measured(Step(device, wait_s=0.0, sizes=count(1))).block_times_ms) >= 8
 
 
-def test_what_a_watched_epochs_smaller_batch_costs_the_first_time_is_in_no_block(device: Device) -> None:
-    watch = StepWatch()
+def watched(device: Device, sizes: Iterable[int]) -> run.Measured:
+    """A loop of 300 steps, of which the first of each size is slow."""
+    watch, known = StepWatch(), set[int]()
     watch.trace_problem = "none is wanted"
-
-    for number in range(200):
+    for size in islice(cycle(sizes), 300):
         watch.begin()
-        device.launch(20 * STEP_S if number == 90 else STEP_S)
-        watch.end(1 if number % 30 == 0 and number >= 90 else 2)
+        device.launch(STEP_S if size in known else 20 * STEP_S)
+        watch.end(size)
+        known.add(size)
     found = watch.finish()
-
     assert found is not None
+    return found
+
+
+def test_what_a_watched_batch_of_another_size_costs_the_first_time_is_in_no_block(device: Device) -> None:
+    found = watched(device, [2] * 90 + [1])
+
     assert found.block_times_ms == pytest.approx([1e3 * STEP_S] * len(found.block_times_ms))
+    assert len(found.block_times_ms) > 30
+
+
+def test_watched_batches_that_are_always_of_another_size_are_timed(device: Device) -> None:
+    assert len(watched(device, range(300)).block_times_ms) > 10
 
 
 def test_a_watched_loop_is_timed_without_being_waited_for_after_its_first_steps(device: Device) -> None:
@@ -174,3 +197,36 @@ def test_a_watched_loop_is_timed_without_being_waited_for_after_its_first_steps(
     assert MOST_BLOCKS // 2 <= len(found.block_times_ms) < MOST_BLOCKS
     assert found.block_steps == 4 * round(0.25 / STEP_S)
     assert max(found.data_wait_shares) <= 1.0
+
+
+class StepOnTheHost:
+    """One step of another size, which is slow, is the first that a profile records."""
+
+    loading = None
+
+    def __init__(self) -> None:
+        self.samples = self._profiled = 0
+
+    def once(self, *, phase: Phase) -> None:
+        self._profiled += phase is record_function
+        is_other = self._profiled == profiler_warm_up_steps(0) + 1
+        time.sleep(0.2 if is_other else 0.001)
+        self.samples += 1 if is_other else 2
+
+
+def test_a_profile_in_which_a_batch_size_comes_for_the_first_time_is_taken_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(record, "MOST_SLOWED", 100.0)
+    monkeypatch.setattr(run, "_BLOCK_S", 0.004)
+
+    found = OwnRun(
+        StepOnTheHost(),
+        device=CPU,
+        may_be_on_host=False,
+        loader_workers=0,
+        deadline_s=time.monotonic() + 60,
+    ).measure()
+
+    assert found.trace
+    assert max(found.profiled_times_ms) < 200

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 import gpu_report
 from gpu_report.errors import ProfileError
 from gpu_report.own import quick, run, step_watch, watching
+from gpu_report.own.step_watch import StepWatch
 from gpu_report.own.watching import Watched
 from gpu_report.records import record
 
@@ -181,6 +182,25 @@ def test_an_error_of_the_step_goes_through_and_later_steps_are_measured() -> Non
     assert watched.profile is not None
     assert watched.profile.measured.steps == 396
     assert watched.profile.limit
+
+
+def test_a_profile_in_which_a_batch_size_comes_for_the_first_time_is_taken_anew() -> None:
+    loop, watch = Loop(), StepWatch()
+    is_planted = False
+
+    for _ in range(400):
+        watch.begin()
+        is_next = not is_planted and watch._profiling is not None and bool(watch._profiling.times_ms)
+        is_planted |= is_next
+        time.sleep(0.2 * is_next)
+        loop.once(X[: 4 if is_next else 8])
+        watch.end(4 if is_next else 8)
+    found = watch.finish()
+
+    assert is_planted
+    assert found is not None
+    assert found.trace
+    assert max(found.profiled_times_ms) < 200
 
 
 def test_an_error_between_steps_ends_the_watch_and_goes_through() -> None:
