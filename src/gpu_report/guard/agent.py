@@ -19,6 +19,7 @@ import msgspec
 
 from gpu_report.errors import GpuReportError, ProfileError
 from gpu_report.guard.messages import VERSION, Answer, Task
+from gpu_report.guard.versions import counterpart
 from gpu_report.measure.environment import host_environment
 from gpu_report.measure.processes import MeasurementInterruptedError, carry_out_in_fresh_process
 from gpu_report.measure.run import PATIENCE_S, ProfiledRun, Run, Stopped, trace_name
@@ -91,6 +92,7 @@ def _train_function(task: Task, send: Callable[[Answer], None]) -> None:
 def _of_function(task: Task, training: "OwnTraining", found: "OwnResult | Stopped") -> Answer:
     if isinstance(found, Stopped):
         return Answer(status=found.status, reason=found.reason)
+    _require_own_modules(task)
     measured = found.measured
     if not measured.block_times_ms:
         return Answer(
@@ -176,12 +178,27 @@ def _require_from_folder(task: Task, name: str) -> None:
     spec = find_module(module)
     if not task.folder or spec is None or spec.origin is None:  # what is not there at all says so when it is imported
         return
-    origin = Path(spec.origin).resolve()
-    if not origin.is_relative_to(Path(task.folder).resolve()):
-        raise ProfileError(
-            f"{name}: {module} is imported from {origin}, which is not in this side's folder; install nothing of the "
-            "repository, or give --before-python and --after-python with an environment for each side"
-        )
+    if not Path(spec.origin).resolve().is_relative_to(Path(task.folder).resolve()):
+        raise _not_own(f"{name}: {module}", spec.origin)
+
+
+def _require_own_modules(task: Task) -> None:
+    """What has been imported of the repository must be this side's.
+
+    Raises:
+        ProfileError: it is not.
+    """
+    for name, module in sys.modules.copy().items():
+        file = getattr(module, "__file__", None)
+        if task.folder and file and counterpart(file, here=Path(task.here), folder=Path(task.folder)):
+            raise _not_own(f"{task.configuration}: {name}", file)
+
+
+def _not_own(what: str, origin: str) -> ProfileError:
+    return ProfileError(
+        f"{what} is imported from {origin}, which is not in this side's folder; install nothing of the repository, or "
+        "give --before-python and --after-python with an environment for each side"
+    )
 
 
 if __name__ == "__main__":

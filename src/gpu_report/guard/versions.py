@@ -39,9 +39,25 @@ class Version:
 
     @property
     def environment(self) -> dict[str, str]:
-        """That of its processes, in which its own code comes before what is installed."""
-        paths = [self.folder, self.folder / "src", *filter(None, [os.environ.get("PYTHONPATH")])]
-        return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+        """That of its processes, in which its own code comes before what is installed.
+
+        What this Python imports from other folders of the repository, a side imports from its own.
+        """
+        own = [counterpart(path, here=Path.cwd(), folder=self.folder) for path in sys.path]
+        paths = [self.folder, self.folder / "src", *own, os.environ.get("PYTHONPATH")]
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(str(path) for path in paths if path))}
+
+
+def counterpart(path: str, *, here: Path, folder: Path) -> Path | None:
+    """The version's own of a file or folder of the repository, if that is another than the one given.
+
+    Args:
+        path: Anywhere; outside of the repository nothing has a counterpart.
+        here: Where guard runs.
+        folder: What `here` is in the version.
+    """
+    found = Path(os.path.normpath(folder / os.path.relpath(os.path.realpath(path), here.resolve())))
+    return found if found.exists() and not (Path(path).exists() and found.samefile(path)) else None
 
 
 @contextmanager

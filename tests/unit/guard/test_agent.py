@@ -126,6 +126,22 @@ def test_code_that_is_imported_from_elsewhere_is_refused(version: Version, tmp_p
         assert str(version.folder) in answer.reason
 
 
+def test_a_module_that_the_model_imports_from_the_other_side_is_refused(version: Version, tmp_path: Path) -> None:
+    for folder in (version.folder, tmp_path):
+        (folder / "parts").mkdir()
+        (folder / "parts" / "of_model.py").write_text("")
+    (version.folder / "model_of_parts.py").write_text(
+        f"import sys\nsys.path.insert(0, {str(tmp_path / 'parts')!r})\nimport of_model\nfrom {MODEL} import build\n"
+    )
+    task = msgspec.structs.replace(make_task(version, build="model_of_parts:build"), here=str(tmp_path))
+
+    answer = ask(version, task)
+
+    assert answer.status == "failed"
+    assert str(tmp_path / "parts" / "of_model.py") in answer.reason
+    assert ask(version, msgspec.structs.replace(task, here=str(version.folder))).status == "ok"
+
+
 def test_another_version_of_the_messages_is_refused(version: Version) -> None:
     task = make_task(version)
     tasks = [

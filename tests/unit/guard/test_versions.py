@@ -196,3 +196,19 @@ def test_a_sides_own_code_comes_before_what_is_installed(tmp_path: Path, monkeyp
 
     assert environment["PYTHONPATH"].split(os.pathsep) == [str(tmp_path), str(tmp_path / "src"), "/installed"]
     assert environment["MINE"] == "kept"
+
+
+def test_what_is_imported_from_another_folder_of_the_repository_is_the_sides_own(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("later")
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    (repository / "packages").mkdir()
+    (repository / "packages" / "part.py").write_text("")
+    git("add", "..")
+    git("commit", "-m", "Third step")
+    monkeypatch.syspath_prepend(repository / "packages")
+    with checked_out("HEAD") as (folder, words):
+        paths = Version(name="before", folder=folder, words=words).environment["PYTHONPATH"].split(os.pathsep)
+
+    assert paths == [str(folder), str(folder / "src"), str(folder.parent / "packages")]
