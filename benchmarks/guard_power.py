@@ -1,10 +1,11 @@
 """How often `gpu-report guard` finds a planted slowdown of known size, and how often it finds one that is not there.
 
 `python -m benchmarks.guard_power --device cuda --minutes 25 --results FILE` guards a small training against itself with
-a slowdown planted on one side, by the guard's own order, looks and confirming run: 0, 1, 2, 3, 5 or 10 % of the step in
-the step (a kernel that spins on a GPU, a loop on the CPU), of the step in the loader, or of the peak as memory. The
-length of the plant is timed by itself first. Guards without a plant are as many as all others together, since false
-alarms must be rare. Each guard is a line of FILE, to which several runs add up; `--minutes 0` prints the table alone.
+a slowdown planted on one side, by the guard's own order, looks and confirming run: 0, 1, 2, 3, 5 or 10 % of a
+function's step in that step (a kernel that spins on a GPU, a loop on the CPU), of a script's step in its loader, or of
+the function's peak as memory. The length of the plant is timed by itself first. Guards without a plant are as many as
+all others together, since false alarms must be rare. Each guard is a line of FILE, to which several runs add up;
+`--minutes 0` prints the table alone.
 
 `--record` measures single processes instead, in rounds that contain the plain training twice and each plant once, in
 random order, and the table then has `--draws` guards. Each of their pairs is drawn from one round, with replacement, so
@@ -139,14 +140,13 @@ def _measure(options: argparse.Namespace, sides: list[Runner], end_s: float) -> 
             device = torch.device("cpu" if kind == "loader" else options.device)
             wanted_us = share * wholes[kind]
             takes_us = time_spins(device, wanted_us)
-            print(f"{share:.0%} of the {kind} is to take {wanted_us:.0f} us, and takes {takes_us:.0f} us")
+            print(f"plant {kind}:{share:g} is to take {wanted_us:.0f} us, and takes {takes_us:.0f} us")
     if options.record:
         _record(wholes, options, sides, end_s)
     while time.monotonic() < end_s:
-        # Half of all guards have no plant.
-        kind, share = (
-            generator.choice(options.plants) if not options.only_plain and generator.random() < 0.5 else ("step", 0.0)
-        )
+        kind, share = generator.choice(options.plants)
+        if options.only_plain or generator.random() < 0.5:
+            kind, share = PLAIN[kind], 0.0
         started_s = time.monotonic()
         plant = Plant(kind, round(share * wholes[kind]), options)
         found = _guarded(
@@ -254,8 +254,8 @@ def _drawn_pairs(
 
 
 def _calibrated(options: argparse.Namespace, sides: list[Runner]) -> dict[str, float]:
-    """What the shares of a plant of each kind are of: median microseconds of a step without it, or MiB of the peak."""
-    wholes: dict[str, float] = {"step": 0.0}  # of which a guard without a plant has none
+    """What a plant's share refers to: the median time of a step without one in microseconds, or the peak in MiB."""
+    wholes = dict[str, float]()
     for plain in sorted({PLAIN[kind] for kind, _ in options.plants}):
         measure = Plant(plain, 0, options).measure(sides)
         answers = [measure(0, "", index) for index in range(CALIBRATING)]
@@ -266,7 +266,7 @@ def _calibrated(options: argparse.Namespace, sides: list[Runner]) -> dict[str, f
         wholes[plain] = 1e3 * statistics.median(times_ms)
         if plain == "step":
             wholes["memory"] = statistics.median(answer.memory_mib or 0.0 for answer in answers)
-        print(f"plain {plain}: {', '.join(f'{each:.2f}' for each in times_ms)} ms, {answers[0].memory_mib} MiB")
+        print(f"plain {plain}: {', '.join(f'{each:.2f}' for each in times_ms)} ms a step, {answers[0].memory_mib} MiB")
     return wholes
 
 

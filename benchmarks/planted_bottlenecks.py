@@ -7,8 +7,9 @@ and nothing is suggested. Where the card says that data are insufficient or that
 answer, right or wrong. Every run prints a line, and the end is a table. The plants take turns, so that `--minutes` may
 end it anywhere.
 
-On CUDA a clean model computes in bf16 on a batch that is on the GPU. On the CPU only those causes are planted that
-exist there.
+On CUDA a clean model computes in bf16 on a batch that is on the GPU, and the batch is doubled until launching a step
+takes at most half as long as the step: a model that the host paces is not clean. On the CPU only those causes are
+planted that exist there.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from multiprocessing import get_context
+from operator import truediv
 from typing import Any, Final
 
 import torch
@@ -37,6 +39,7 @@ PACED_BY_HOST: Final = frozenset(
     {"launching", "Python between two operations", "accelerator busy", "launch-bound", "short operations"}
 )
 NOTHING: Final = frozenset({"kernels"})
+MOST_LAUNCHING: Final = 0.5
 
 
 class Block(nn.Module):
@@ -109,20 +112,22 @@ class Case:
         with redirect_stdout(StringIO()):
             return profile(self.model, loss=cross_entropy, device="auto", seconds=seconds, **given)
 
-    def step_s(self) -> float:
-        """Of a clean step, roughly."""
+    def step_s(self) -> tuple[float, float]:
+        """Of a clean step, roughly: until all is launched, and until it is done."""
         for _ in range(3):
             started = time.perf_counter()
             cross_entropy(self.model(self.batch[0]), self.batch[1]).backward()  # type: ignore[no-untyped-call]
+            launched = time.perf_counter()
             if self.device.type == "cuda":
                 torch.cuda.synchronize()
+            done = time.perf_counter()
         self.model.zero_grad(set_to_none=True)
-        return time.perf_counter() - started
+        return launched - started, done - started
 
 
 def slow_loader(case: Case, draw: random.Random) -> None:
     """Each batch takes longer to make than the step on it."""
-    decode_s = draw.uniform(1.5, 4) * case.step_s()
+    decode_s = draw.uniform(1.5, 4) * case.step_s()[1]
 
     class Loader:
         def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
@@ -236,7 +241,11 @@ def drawn(draw: random.Random, device: torch.device, *, is_image: bool | None) -
         batch=draw.choice((8, 16)) if on_cpu else draw.choice((64, 128)),
     )
     dtype = None if on_cpu else torch.bfloat16
-    return Case(model=Model(shape, dtype=dtype).to(device), device=device, batch=shape.batch_of(device))
+    case = Case(model=Model(shape, dtype=dtype).to(device), device=device, batch=shape.batch_of(device))
+    while not on_cpu and truediv(*case.step_s()) > MOST_LAUNCHING:
+        case.model.shape = replace(case.model.shape, batch=2 * case.model.shape.batch)
+        case.batch = case.model.shape.batch_of(device)
+    return case
 
 
 def first_cause(found: Profile) -> str:
