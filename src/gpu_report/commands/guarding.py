@@ -130,7 +130,7 @@ def _short_command(arguments: Namespace) -> str:
 
 def _task(name: str, arguments: Namespace) -> dict[str, Any]:
     if ":" not in name:
-        return {"configuration": name, "here": str(Path.cwd()), "configfile": str(arguments.configfile)}
+        return {"configuration": name, "configfile": str(arguments.configfile)}
     given = {**_OF_FUNCTION, **{option: option for option in _SETTINGS}}
     training = {
         field: getattr(arguments, option) for option, field in given.items() if getattr(arguments, option) is not None

@@ -19,7 +19,7 @@ import msgspec
 
 from gpu_report.errors import GpuReportError, ProfileError
 from gpu_report.guard.messages import VERSION, Answer, Task
-from gpu_report.guard.versions import counterpart
+from gpu_report.guard.versions import root_of
 from gpu_report.measure.environment import host_environment
 from gpu_report.measure.processes import MeasurementInterruptedError, carry_out_in_fresh_process
 from gpu_report.measure.run import PATIENCE_S, ProfiledRun, Run, Stopped, trace_name
@@ -81,7 +81,7 @@ def _train_function(task: Task, send: Callable[[Answer], None]) -> None:
     """A training of the user's own, for as long as the task says."""
     from gpu_report.own.process import OwnTraining, train_and_send
 
-    _require_from_folder(task, task.training["build"])
+    _require_own(task, task.training["build"])
     training = OwnTraining(
         **task.training, seed=task.index, least_s=PATIENCE_S / 2, is_profiled=bool(task.trace_folder)
     )
@@ -118,7 +118,7 @@ def _of_study(task: Task) -> Answer:
     study = load_study(read_config(Path(task.configfile)), devices=machine.devices)
     measurement = study.measurement(task.configuration)
     if not measurement.workload.class_path.startswith(OUR_WORKLOADS):
-        _require_from_folder(task, measurement.workload.class_path)
+        _require_own(task, measurement.workload.class_path)
     variant = replace(measurement.variant, seed=measurement.variant.seed + task.index)
     protocol = replace(measurement.protocol, repetitions=_PROFILED)
     with tempfile.TemporaryDirectory(prefix="gpu-report-guard-") as temporary:
@@ -168,8 +168,8 @@ def _of_study(task: Task) -> Answer:
     )
 
 
-def _require_from_folder(task: Task, name: str) -> None:
-    """The code that is imported must be this side's, and none that is installed from elsewhere.
+def _require_own(task: Task, name: str) -> None:
+    """The code that is to be imported must be this side's, and none that is installed from elsewhere.
 
     Raises:
         ProfileError: it is not.
@@ -178,26 +178,38 @@ def _require_from_folder(task: Task, name: str) -> None:
     spec = find_module(module)
     if not task.folder or spec is None or spec.origin is None:  # what is not there at all says so when it is imported
         return
-    if not Path(spec.origin).resolve().is_relative_to(Path(task.folder).resolve()):
+    if not _is_below(spec.origin, root_of(Path(task.folder))):
         raise _not_own(f"{name}: {module}", spec.origin)
 
 
 def _require_own_modules(task: Task) -> None:
-    """What has been imported of the repository must be this side's.
+    """Nothing that was imported may come from the repository where guard was started, unless that is this side's.
 
     Raises:
-        ProfileError: it is not.
+        ProfileError: something does.
     """
+    root, other = root_of(Path(task.folder)), root_of(Path(task.here))
+    if not (task.folder and task.here) or root == other:
+        return
     for name, module in sys.modules.copy().items():
         file = getattr(module, "__file__", None)
-        if task.folder and file and counterpart(file, here=Path(task.here), folder=Path(task.folder)):
+        if isinstance(file, str) and _is_below(file, other) and not _is_below(file, root, Path(sys.prefix)):
             raise _not_own(f"{task.configuration}: {name}", file)
+
+
+def _is_below(file: str, *folders: Path) -> bool:
+    """Whether the file, or what it links to, is in one of the folders."""
+    paths = Path(file).absolute(), Path(file).resolve()
+    return any(
+        path.is_relative_to(folder.resolve()) or path.is_relative_to(folder) for path in paths for folder in folders
+    )
 
 
 def _not_own(what: str, origin: str) -> ProfileError:
     return ProfileError(
-        f"{what} is imported from {origin}, which is not in this side's folder; install nothing of the repository, or "
-        "give --before-python and --after-python with an environment for each side"
+        f"{what} is imported from {origin}, which is not in this side's checkout; install the repository with pip "
+        "install -e or not at all, name with --link what git ignores, or give each side its own environment with "
+        "--before-python and --after-python"
     )
 
 

@@ -12,8 +12,8 @@ VERSION: Final = 1
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """One fresh process: `configuration` of the study in `configfile`, or a function, whose `training` is given.
 
-    `training` has fields of OwnTraining. `folder` must hold what is imported, or is empty; guard runs `here`. With
-    `trace_folder` the process is profiled, and leaves its traces there.
+    `training` has fields of OwnTraining. What is imported must come from the repository of `folder`, unless that
+    is empty; guard was started in `here`. With `trace_folder` the process is profiled, and leaves its traces there.
     """
 
     version: int = VERSION

@@ -39,25 +39,31 @@ class Version:
 
     @property
     def environment(self) -> dict[str, str]:
-        """That of its processes, in which its own code comes before what is installed.
-
-        What this Python imports from other folders of the repository, a side imports from its own.
-        """
-        own = [counterpart(path, here=Path.cwd(), folder=self.folder) for path in sys.path]
+        """That of its processes: its own code comes before installed code, wherever in its repository it lies."""
+        own = [root_of(self.folder) / each for each in _imported_folders(root_of(Path.cwd()))]
         paths = [self.folder, self.folder / "src", *own, os.environ.get("PYTHONPATH")]
         return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(str(path) for path in paths if path))}
 
 
-def counterpart(path: str, *, here: Path, folder: Path) -> Path | None:
-    """The version's own of a file or folder of the repository, if that is another than the one given.
+def root_of(folder: Path) -> Path:
+    """The root of the working tree of git that the folder is in, or itself where it is in none."""
+    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder)
 
-    Args:
-        path: Anywhere; outside of the repository nothing has a counterpart.
-        here: Where guard runs.
-        folder: What `here` is in the version.
+
+def _imported_folders(root: Path) -> list[Path]:
+    """The folders below the root that this Python imports from, as seen from there, but for its own environment.
+
+    They are on its path, or are those of setuptools' import hooks for editable installations.
     """
-    found = Path(os.path.normpath(folder / os.path.relpath(os.path.realpath(path), here.resolve())))
-    return found if found.exists() and not (Path(path).exists() and found.samefile(path)) else None
+    hooks = [module for name, module in sys.modules.items() if name.startswith("__editable___")]
+    packages = [Path(package) for hook in hooks for package in hook.MAPPING.values()]
+    found = [each.resolve() for each in (*map(Path, sys.path), *(package.parent for package in packages))]
+    environment = Path(sys.prefix).resolve()
+    return [
+        each.relative_to(root)
+        for each in found
+        if each.is_relative_to(root.resolve()) and not each.is_relative_to(environment)
+    ]
 
 
 @contextmanager

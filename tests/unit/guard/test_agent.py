@@ -127,19 +127,33 @@ def test_code_that_is_imported_from_elsewhere_is_refused(version: Version, tmp_p
 
 
 def test_a_module_that_the_model_imports_from_the_other_side_is_refused(version: Version, tmp_path: Path) -> None:
-    for folder in (version.folder, tmp_path):
-        (folder / "parts").mkdir()
-        (folder / "parts" / "of_model.py").write_text("")
-    (version.folder / "model_of_parts.py").write_text(
-        f"import sys\nsys.path.insert(0, {str(tmp_path / 'parts')!r})\nimport of_model\nfrom {MODEL} import build\n"
+    (tmp_path / "of_model.py").write_text("")
+    (version.folder / "linked.py").symlink_to(tmp_path / "of_model.py")  # as --link does
+    for module in ("linked", "of_model"):
+        (version.folder / f"with_{module}.py").write_text(
+            f"import sys\nsys.path.append({str(tmp_path)!r})\nimport {module}\nfrom {MODEL} import build\n"
+        )
+
+    linked, of_other = (
+        ask(version, msgspec.structs.replace(make_task(version, build=f"with_{module}:build"), here=str(tmp_path)))
+        for module in ("linked", "of_model")
     )
-    task = msgspec.structs.replace(make_task(version, build="model_of_parts:build"), here=str(tmp_path))
 
-    answer = ask(version, task)
+    assert (linked.status, linked.reason) == ("ok", "")
+    assert of_other.status == "failed"
+    assert str(tmp_path / "of_model.py") in of_other.reason
 
-    assert answer.status == "failed"
-    assert str(tmp_path / "parts" / "of_model.py") in answer.reason
-    assert ask(version, msgspec.structs.replace(task, here=str(version.folder))).status == "ok"
+
+def test_a_model_beside_the_folder_is_its_own_in_a_repository(version: Version) -> None:
+    (version.folder / ".git").touch()
+    inside = replace(version, folder=version.folder / "inside")
+    inside.folder.mkdir()
+
+    task = make_task(inside)
+
+    assert ask(version, task).status == "ok"
+    (version.folder / ".git").unlink()
+    assert ask(version, task).status == "failed"
 
 
 def test_another_version_of_the_messages_is_refused(version: Version) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -198,17 +199,22 @@ def test_a_sides_own_code_comes_before_what_is_installed(tmp_path: Path, monkeyp
     assert environment["MINE"] == "kept"
 
 
-def test_what_is_imported_from_another_folder_of_the_repository_is_the_sides_own(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir("later")
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    (repository / "packages").mkdir()
-    (repository / "packages" / "part.py").write_text("")
-    git("add", "..")
-    git("commit", "-m", "Third step")
-    monkeypatch.syspath_prepend(repository / "packages")
-    with checked_out("HEAD") as (folder, words):
-        paths = Version(name="before", folder=folder, words=words).environment["PYTHONPATH"].split(os.pathsep)
+def imported_from(folder: Path) -> list[str]:
+    paths = Version(name="before", folder=folder, words="").environment["PYTHONPATH"].split(os.pathsep)
+    return [os.path.relpath(path, folder) for path in paths]
 
-    assert paths == [str(folder), str(folder / "src"), str(folder.parent / "packages")]
+
+def test_both_sides_import_the_same_folders_each_of_its_own_repository(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those on the path, and those of setuptools' import hooks, but for the environment and what is elsewhere."""
+    hook = ModuleType("__editable___part_1_finder")
+    hook.MAPPING = {"part": str(repository / "parts" / "part")}  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, hook.__name__, hook)
+    monkeypatch.setattr(sys, "prefix", str(repository / "environment"))
+    monkeypatch.setattr(sys, "path", [str(repository / "environment" / "lib"), str(tmp_path), str(repository / "lib")])
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.chdir("later")
+
+    with checked_out("HEAD") as (before, _), checked_out(WORKTREE) as (after, _):
+        assert imported_from(before) == imported_from(after) == [".", "src", "../lib", "../parts"]
