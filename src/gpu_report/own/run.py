@@ -3,8 +3,8 @@
 first steps -> how many steps a block has, and what time is kept for the profile -> blocks until they have settled and
 enough is timed, by the rules of the study with a block for an epoch -> a light profile of a few steps
 
-A block is not timed if a batch size, such as that of an epoch's last batch, comes in it for the first time: a study
-has such steps in its warm-up epoch.
+The first block with a new batch size, such as that of an epoch's smaller last batch, is not timed: a study has such
+steps in its warm-up epoch.
 """
 
 import math
@@ -162,7 +162,7 @@ def deadline(began_s: float, seconds: Any) -> float:
 class _Block(NamedTuple):
     """Steps between two waits for the device: seconds in all, those of waiting for the loader, and samples counted.
 
-    It is warm-up if a batch size has come in it for the first time.
+    It is warm-up if a step in it had a new batch size.
     """
 
     time_s: float
@@ -223,7 +223,7 @@ class OwnRun:
         needed = block_steps + self._steps_before if block_steps > 1 else _BLOCKS_IN_ALL
         if self._fits(needed * step_ms, needed):
             trial = self._block(block_steps)
-            if trial.is_warm_up and self._fits(trial.time_s * 1e3, needed):
+            if trial.is_warm_up and self._fits(needed * trial.time_s * 1e3 / block_steps, needed):
                 trial = self._block(block_steps)
             step_ms = trial.time_s * 1e3 / block_steps
             block_steps = self._steps_of_block(step_ms)
@@ -351,7 +351,7 @@ class OwnRun:
             ) from error
 
     def _profile(self, step_ms: float) -> tuple[list[float], bytes]:
-        """Times of the profiled steps and their trace; taken anew where they are not as timed or have a new size."""
+        """Times of the profiled steps and their trace; taken anew if they are not as timed or have a new batch size."""
         times_ms: list[float] = []
         trace = b""
         for _ in range(MOST_LIGHT_PROFILES):

@@ -20,6 +20,7 @@ RESULT_FILE: Final = "GPU_REPORT_STEP_RESULT"
 LINE_TO_ADD: Final = "with gpu_report.step():"
 
 _MOST_SIZES: Final = 4
+"""A loader may give every step another, and some have to be timed."""
 _LINE_BYTES: Final = 512
 """One write of this length replaces the line as a whole, so that the reader never sees half of it."""
 
@@ -41,13 +42,13 @@ class StepCounts:
 
 
 class BatchSizes:
-    """The numbers of samples that steps have had; only the first few, as a loader may give each step another."""
+    """The first few numbers of samples that steps have had."""
 
     def __init__(self) -> None:
         self._known: set[int] = set()
 
     def add(self, samples: int) -> bool:
-        """Whether the step is warm-up: the first of its size after one of another allocates, or even compiles."""
+        """Whether the step is warm-up: the first with a further size, which may allocate or compile."""
         if samples in self._known or len(self._known) == _MOST_SIZES:
             return False
         self._known.add(samples)

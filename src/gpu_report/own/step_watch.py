@@ -5,9 +5,9 @@ profile of a few steps -> blocks to the end -> Measured
 
 The time between the end of a step and the beginning of the next is the wait for data. The device is waited for in the
 first steps and in the profiled ones; on an accelerator blocks are timed by events, which are read a block later. A
-pause, such as an evaluation, drops the block or profile that it is in, as does a batch size that comes for the first
-time; a pause that a trainer announces is left out of its block. What torch needs beside itself is imported where the
-first block begins, outside of what is timed.
+pause, such as an evaluation, drops the block or profile that it is in, and so does a step with a new batch size; a
+pause that a trainer announces is left out of its block. What torch needs beside itself is imported where the first
+block begins, outside of what is timed.
 """
 
 import gc

@@ -81,8 +81,8 @@ def step(*, samples: int | None = None) -> Step:
     step and those of all ranks but the first are not measured.
 
     Args:
-        samples: How many the step trains on in this process, for samples per second. If a number comes for the first
-            time, as that of an epoch's smaller last batch, the block of its step is not timed.
+        samples: How many the step trains on in this process, for samples per second. The first block with a new batch
+            size, such as that of an epoch's smaller last batch, is not timed.
 
     Raises:
         ProfileError: `samples` is not a positive whole number.

@@ -1,21 +1,17 @@
 """Blocks of steps on a device that works while the host goes on; it is simulated, and so is the time."""
 
-import time
 from collections.abc import Iterable, Iterator
 from itertools import count, cycle, islice, pairwise
 from types import SimpleNamespace
 
 import pytest
 import torch
-from torch.profiler import record_function
 
 from gpu_report.measure import timing
-from gpu_report.measure.run import profiler_warm_up_steps
 from gpu_report.own import run, step, step_watch
 from gpu_report.own.run import OwnRun
 from gpu_report.own.step import Loading
 from gpu_report.own.step_watch import FIRST_STEPS, MOST_BLOCKS, StepWatch
-from gpu_report.records import record
 from gpu_report.workloads.protocol import Phase
 
 STEP_S = 0.0625
@@ -197,36 +193,3 @@ def test_a_watched_loop_is_timed_without_being_waited_for_after_its_first_steps(
     assert MOST_BLOCKS // 2 <= len(found.block_times_ms) < MOST_BLOCKS
     assert found.block_steps == 4 * round(0.25 / STEP_S)
     assert max(found.data_wait_shares) <= 1.0
-
-
-class StepOnTheHost:
-    """One step of another size, which is slow, is the first that a profile records."""
-
-    loading = None
-
-    def __init__(self) -> None:
-        self.samples = self._profiled = 0
-
-    def once(self, *, phase: Phase) -> None:
-        self._profiled += phase is record_function
-        is_other = self._profiled == profiler_warm_up_steps(0) + 1
-        time.sleep(0.2 if is_other else 0.001)
-        self.samples += 1 if is_other else 2
-
-
-def test_a_profile_in_which_a_batch_size_comes_for_the_first_time_is_taken_anew(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(record, "MOST_SLOWED", 100.0)
-    monkeypatch.setattr(run, "_BLOCK_S", 0.004)
-
-    found = OwnRun(
-        StepOnTheHost(),
-        device=CPU,
-        may_be_on_host=False,
-        loader_workers=0,
-        deadline_s=time.monotonic() + 60,
-    ).measure()
-
-    assert found.trace
-    assert max(found.profiled_times_ms) < 200

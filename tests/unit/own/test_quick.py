@@ -17,16 +17,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.profiler import record_function
 from torch.utils.data import DataLoader, Dataset
 
 import gpu_report
 from gpu_report import profile
 from gpu_report.cli import main
 from gpu_report.errors import FileWriteError, ProfileError
+from gpu_report.measure.run import profiler_warm_up_steps
 from gpu_report.own import run
 from gpu_report.printing.number_format import duration
 from gpu_report.records import record
 from gpu_report.traces.tables import TRACE_TABLES
+from gpu_report.workloads.protocol import Phase
 
 X, Y = torch.randn(8, 4), torch.randint(0, 3, (8,))
 
@@ -315,3 +318,31 @@ def test_on_the_cpu_many_short_operations_are_named_and_a_long_one_is_not() -> N
 
     assert [each.rule for each in short.suggestions] == ["short operations"]
     assert not long.suggestions
+
+
+class ProfiledStep:
+    """One step of another size, which is slow, is the first that a profile records."""
+
+    loading = None
+
+    def __init__(self) -> None:
+        self.samples = self._profiled = 0
+
+    def once(self, *, phase: Phase) -> None:
+        self._profiled += phase is record_function
+        is_other = self._profiled == profiler_warm_up_steps(0) + 1
+        time.sleep(0.2 if is_other else 0.001)
+        self.samples += 1 if is_other else 2
+
+
+def test_a_profile_with_a_new_batch_size_is_taken_anew() -> None:
+    found = run.OwnRun(
+        ProfiledStep(),
+        device=torch.device("cpu"),
+        may_be_on_host=False,
+        loader_workers=0,
+        deadline_s=time.monotonic() + 60,
+    ).measure()
+
+    assert found.trace
+    assert max(found.profiled_times_ms) < 200

@@ -184,7 +184,7 @@ def test_an_error_of_the_step_goes_through_and_later_steps_are_measured() -> Non
     assert watched.profile.limit
 
 
-def test_a_profile_in_which_a_batch_size_comes_for_the_first_time_is_taken_anew() -> None:
+def test_a_profile_with_a_new_batch_size_is_taken_anew() -> None:
     loop, watch = Loop(), StepWatch()
     is_planted = False
 
