@@ -23,7 +23,6 @@ from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from multiprocessing import get_context
-from operator import truediv
 from typing import Any, Final
 
 import torch
@@ -40,6 +39,7 @@ PACED_BY_HOST: Final = frozenset(
 )
 NOTHING: Final = frozenset({"kernels"})
 MOST_LAUNCHING: Final = 0.5
+LARGEST_BATCH: Final = 1024
 
 
 class Block(nn.Module):
@@ -113,16 +113,17 @@ class Case:
             return profile(self.model, loss=cross_entropy, device="auto", seconds=seconds, **given)
 
     def step_s(self) -> tuple[float, float]:
-        """Of a clean step, roughly: until all is launched, and until it is done."""
-        for _ in range(3):
-            started = time.perf_counter()
+        """Seconds of a clean step, roughly: until all its work is launched, and until it is done."""
+        launched_s, done_s = [], []
+        for _ in range(2 + 5):
+            started_s = time.perf_counter()
             cross_entropy(self.model(self.batch[0]), self.batch[1]).backward()  # type: ignore[no-untyped-call]
-            launched = time.perf_counter()
+            launched_s.append(time.perf_counter() - started_s)
             if self.device.type == "cuda":
                 torch.cuda.synchronize()
-            done = time.perf_counter()
+            done_s.append(time.perf_counter() - started_s)
         self.model.zero_grad(set_to_none=True)
-        return launched - started, done - started
+        return statistics.median(launched_s[2:]), statistics.median(done_s[2:])
 
 
 def slow_loader(case: Case, draw: random.Random) -> None:
@@ -242,7 +243,10 @@ def drawn(draw: random.Random, device: torch.device, *, is_image: bool | None) -
     )
     dtype = None if on_cpu else torch.bfloat16
     case = Case(model=Model(shape, dtype=dtype).to(device), device=device, batch=shape.batch_of(device))
-    while not on_cpu and truediv(*case.step_s()) > MOST_LAUNCHING:
+    while not on_cpu and case.model.shape.batch < LARGEST_BATCH:
+        launched_s, done_s = case.step_s()
+        if launched_s <= MOST_LAUNCHING * done_s:
+            break
         case.model.shape = replace(case.model.shape, batch=2 * case.model.shape.batch)
         case.batch = case.model.shape.batch_of(device)
     return case
