@@ -190,7 +190,7 @@ def test_the_worktree_of_a_guard_that_was_killed_is_removed_by_the_next_and_othe
 
 
 def test_a_sides_own_code_comes_before_what_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [])  # to which Snakemake may have added a relative folder
     monkeypatch.setenv("PYTHONPATH", "/installed")
     monkeypatch.setenv("MINE", "kept")
 
