@@ -188,9 +188,9 @@ def _require_own_modules(task: Task) -> None:
     Raises:
         ProfileError: something does.
     """
-    root, other = root_of(Path(task.folder)), root_of(Path(task.here))
-    if not (task.folder and task.here) or root == other:
+    if not task.folder:
         return
+    root, other = root_of(Path(task.folder)), root_of(Path(task.here))
     for name, module in sys.modules.copy().items():
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and _is_below(file, other) and not _is_below(file, root, Path(sys.prefix)):
@@ -200,9 +200,7 @@ def _require_own_modules(task: Task) -> None:
 def _is_below(file: str, *folders: Path) -> bool:
     """Whether the file, or what it links to, is in one of the folders."""
     paths = Path(file).absolute(), Path(file).resolve()
-    return any(
-        path.is_relative_to(folder.resolve()) or path.is_relative_to(folder) for path in paths for folder in folders
-    )
+    return any(path.is_relative_to(folder) for path in paths for folder in folders)
 
 
 def _not_own(what: str, origin: str) -> ProfileError:

@@ -60,9 +60,7 @@ def _imported_folders(root: Path) -> list[Path]:
     found = [each.resolve() for each in (*map(Path, sys.path), *(package.parent for package in packages))]
     environment = Path(sys.prefix).resolve()
     return [
-        each.relative_to(root)
-        for each in found
-        if each.is_relative_to(root.resolve()) and not each.is_relative_to(environment)
+        each.relative_to(root) for each in found if each.is_relative_to(root) and not each.is_relative_to(environment)
     ]
 
 
@@ -85,7 +83,7 @@ def checked_out(reference: str, *, links: Sequence[str] = ()) -> Iterator[tuple[
     unknown = f"{reference}: the repository has no such version; name a branch, a tag or a commit, or {WORKTREE}"
     commit = _git("rev-parse", "--verify", "--end-of-options", f"{reference}^{{commit}}", problem=unknown)
     _remove_left_over()
-    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")).resolve()
     checkout = folder / top.name
     try:
         _git("worktree", "add", "--detach", str(checkout), commit, problem=f"{reference}: cannot be checked out")

@@ -199,7 +199,7 @@ class OwnRun:
         self._memory = MemoryMeter(device)
         self._steps = 0
         self._sizes = BatchSizes()
-        self._has_new_size = False
+        self._new_sizes = 0
         self._steps_before = int(device.type != "cpu" and step.loading is not None)
 
     def measure(self) -> Measured:
@@ -312,8 +312,7 @@ class OwnRun:
         for _ in range(self._steps_before if self._steps else 0):
             losses.append(self._once(nullcontext))
         clock.mark()
-        self._has_new_size = False
-        waited_s, trained_on = self._waited_s(), self._counted()
+        waited_s, trained_on, new_sizes = self._waited_s(), self._counted(), self._new_sizes
         for _ in range(steps):
             losses.append(self._once(nullcontext))
         waited_s, trained_on = self._waited_s() - waited_s, self._counted() - trained_on
@@ -322,7 +321,7 @@ class OwnRun:
             took_s = time.perf_counter() - started - sum(clock.step_times_ms()) / 1e3
             require_same_state(self._state, self._device)
             _require_finite(losses, self._steps - len(losses))
-        return _Block(time_s=took_s, wait_s=waited_s, samples=trained_on, is_warm_up=self._has_new_size)
+        return _Block(time_s=took_s, wait_s=waited_s, samples=trained_on, is_warm_up=self._new_sizes > new_sizes)
 
     def _counted(self) -> int:
         return self._step.samples or 0
@@ -335,7 +334,7 @@ class OwnRun:
         trained_on = self._counted()
         with self._translated():
             loss = self._step.once(phase=phase)
-        self._has_new_size |= self._sizes.add(self._counted() - trained_on)
+        self._new_sizes += self._sizes.add(self._counted() - trained_on)
         return loss
 
     @contextmanager
@@ -353,7 +352,7 @@ class OwnRun:
     def _profile(self, step_ms: float) -> tuple[list[float], bytes]:
         """Times of the profiled steps and their trace; taken anew if they are not as timed or have a new batch size."""
         times_ms: list[float] = []
-        trace = b""
+        trace, new_sizes = b"", 0
         for _ in range(MOST_LIGHT_PROFILES):
             fitting = (
                 steps
@@ -365,10 +364,10 @@ class OwnRun:
                 )
             )
             steps = next(fitting, 0)
-            is_good = times_ms and not self._has_new_size and is_as_timed(statistics.median(times_ms) / step_ms)
+            is_good = times_ms and self._new_sizes == new_sizes and is_as_timed(statistics.median(times_ms) / step_ms)
             if steps < _LEAST_PROFILED_STEPS or is_good:
                 break
-            self._has_new_size = False
+            new_sizes = self._new_sizes
             with tempfile.TemporaryDirectory() as temporary:
                 folder = Path(temporary, "trace")
                 folder.mkdir()
