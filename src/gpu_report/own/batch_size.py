@@ -79,8 +79,8 @@ def find_batch_size(
         device: As PyTorch names it; `auto` is the first accelerator, else the CPU.
         precision: fp32 (without TF32), tf32, bf16 or fp16, the last two by autocast.
         accumulate: Batches whose gradients one step adds up; the sizes are those of one batch.
-        memory_limit: In GiB; unless given, what is free on the device now, on the CPU within the control group. There
-            it limits the resident set of the process.
+        memory_limit: In GiB; unless given, or if it is more, what is free on the device now, on the CPU within the
+            control group. There it limits the resident set of the process.
         seconds: To measure one batch size, beside starting the process; slow steps take longer, see `patience`.
         patience: Seconds after which a try that does not answer has failed. A size whose steps are too slow for four
             timed ones in half of it is in neither of the answers about speed.
@@ -123,8 +123,10 @@ def find_batch_size(
         elif _is_hopeless(probes):
             samples, stopped = probe.samples, probe.stopped
             if stopped.status == "oom":
+                limit = "" if memory_limit is None else f"{memory_limit:g} GiB of "
                 raise ProfileError(
-                    f"the model does not fit into memory with {samples} sample{'s' * (samples > 1)}: {stopped.reason}"
+                    f"the model does not fit into {limit}memory with {samples} sample{'s' * (samples > 1)}: "
+                    f"{_asked(stopped) or stopped.reason}"
                 )
             raise ProfileError(f"the model cannot be trained: {stopped.reason}")
     found = BatchSizes(probes=probes)
@@ -213,12 +215,17 @@ class Probe:
             rate = throughput(per_s.value, low=per_s.low, high=per_s.high).plain().replace(" samples/s", "")
             peak = memory(self.peak_mib).plain()
         else:
-            outcome = f"failed: {self.stopped.reason}"
-            if self.stopped.status == "oom":
-                asked_mib = self.stopped.out_of_memory and self.stopped.out_of_memory.asked_mib
-                outcome = f"out of memory{f', asked for {memory(asked_mib).plain()} more' if asked_mib else ''}"
+            asked = _asked(self.stopped)
+            outcome = f"out of memory{asked and f', {asked}'}"
+            if self.stopped.status != "oom":
+                outcome = f"failed: {self.stopped.reason}"
         line = clean(f"{count(self.samples).plain():>9}  {rate:<32}{peak:<14}{outcome}", keep="")
         return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
+
+
+def _asked(stopped: Stopped) -> str:
+    asked_mib = stopped.out_of_memory and stopped.out_of_memory.asked_mib
+    return f"asked for {memory(asked_mib).plain()} more" if asked_mib else ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,9 +93,9 @@ class OwnTraining:
     `build` takes nothing, or is the name of a built-in workload, which has a `size` and brings the rest. `make_batch`
     takes `samples`, or nothing where that is None, and may be a batch itself; `optimizer` takes the parameters,
     `checkpoint` the model, whose blocks it names, `metric` the model after the `loss_steps`, in evaluation mode.
-    `memory_limit_mib` is None for all that the device has; of the CPU that is `host_available_mib`, which is measured
-    once for several processes. Before the timed steps come `loss_steps`, the last of which gives the loss that is
-    reported; `seed` decides the weights. `is_profiled` asks for a trace of a few steps behind them.
+    `memory_limit_mib` is None for all that the device has, and never more; of the CPU that is `host_available_mib`,
+    which is measured once for several processes. Before the timed steps come `loss_steps`, the last of which gives the
+    loss that is reported; `seed` decides the weights. `is_profiled` asks for a trace of a few steps behind them.
     Where `seconds` are too few for four timed blocks, or for the trace, these may take `least_s`.
     """
 
@@ -262,7 +262,7 @@ def _watch(limit_mib: float, send: Callable[[Stopped], None], has_ended: threadi
 
 
 def _host_limit_mib(training: OwnTraining) -> float:
-    return training.host_available_mib if training.memory_limit_mib is None else training.memory_limit_mib
+    return min(training.memory_limit_mib or math.inf, training.host_available_mib)
 
 
 def _unpickled(pickled: bytes) -> OwnTraining:

@@ -167,7 +167,7 @@ def test_it_finds_what_trying_every_number_of_samples_finds(capsys: pytest.Captu
 
 
 def test_one_sample_that_does_not_fit_is_one_line() -> None:
-    with pytest.raises(ProfileError, match=r"^the model does not fit into memory with 1 sample: .*\Z"):
+    with pytest.raises(ProfileError, match=r"^the model does not fit into 0\.1 GiB of memory with 1 sample: .*\Z"):
         find_batch_size(own_model.build, own_model.make_batch, device="cpu", memory_limit=0.1)
 
 

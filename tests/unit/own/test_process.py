@@ -139,6 +139,13 @@ def test_what_takes_more_than_the_limit_and_less_than_twice_is_ended_too() -> No
     assert "1000 MiB" in found.reason
 
 
+def test_a_limit_above_the_free_memory_is_the_free_memory() -> None:
+    result = train_in_fresh_process(replace(TRAINING, memory_limit_mib=10**9, host_available_mib=4000))
+
+    assert isinstance(result, OwnResult)
+    assert result.memory_limit_mib == 4000
+
+
 @pytest.mark.parametrize(
     ("build", "said"),
     [
