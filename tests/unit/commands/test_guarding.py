@@ -171,6 +171,7 @@ def test_a_training_that_does_not_import_before_has_no_verdict(repository: Path,
 
     assert (status, document["status"]) == (2, 2)
     assert "no_such_module" in document["rows"][0]["why"]
+    assert document["notes"] == []
 
 
 @pytest.mark.slow
