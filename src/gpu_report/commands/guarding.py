@@ -169,7 +169,7 @@ def _how(guarded: Guarded) -> str:
 def _notes(guarded: Guarded, sides: Sequence[Runner]) -> list[str]:
     answers = [pair for pairs in guarded.pairs.values() for pair in pairs]
     both = [(before.environment, after.environment) for before, after in answers]
-    found = [text for pair in both if all(pair) for text in differing(*pair)]  # a side that failed may have told none
+    found = [text for pair in both if all(pair) for text in differing(*pair)]  # a side that failed may name none
     if any(answer.whole_command for pair in answers for answer in pair):
         found.append(MARK_STEPS)
     if sides[0].version.words == sides[1].version.words:

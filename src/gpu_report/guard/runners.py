@@ -13,6 +13,7 @@ from typing import IO, Final, Protocol
 
 import msgspec
 
+from gpu_report.errors import ConfigError
 from gpu_report.guard.messages import Answer, Task
 from gpu_report.guard.versions import Version
 from gpu_report.measure.failures import read_oom_kills
@@ -56,6 +57,11 @@ class FunctionRunner:
         self.version = version
 
     def measure(self, task: Task) -> Answer:
+        """Likewise.
+
+        Raises:
+            ConfigError: the version's Python lacks gpu-report, or what that needs.
+        """
         oom_kills_before = read_oom_kills()
         with tempfile.TemporaryFile() as log:
             agent = subprocess.Popen(
@@ -76,6 +82,8 @@ class FunctionRunner:
                 if status == -signal.SIGKILL and read_oom_kills() > oom_kills_before:
                     return Answer(status="oom", reason="the kernel's OOM killer ended the process")
                 said = _last_line(log)
+                if "No module named" in said:  # of the agent itself, which answers whatever the user's code raises
+                    raise ConfigError(f"{self.version.python}: {said}; install gpu-report in this environment")
             except msgspec.DecodeError as error:
                 return Answer(status="failed", reason=f"this side has another version of gpu-report: {error}")
             finally:

@@ -224,6 +224,20 @@ def test_a_slower_command_is_found_and_confirmed(repository: Path, guard: Guard)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("repository")
+def test_a_python_without_gpu_report_is_a_mistake_and_no_regression(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {PYTHON} -I -S "$@"\n')
+    bare.chmod(0o755)
+
+    assert main(["guard", "--after-python", str(bare), *FUNCTION, *SHORT]) == 3
+
+    assert f"{bare}: " in capsys.readouterr().err
+
+
+@pytest.mark.slow
 def test_two_pythons_in_one_folder_are_two_sides(repository: Path, guard: Guard, tmp_path: Path) -> None:
     other = tmp_path / "other python"
     other.write_text(f'#!/bin/sh\nOTHER=1 exec {PYTHON} "$@"\n')
