@@ -61,7 +61,7 @@ def draw_line(axes: Axes, rows: pd.DataFrame, *, axis: str, look: tuple[str, str
     """A line through the columns `value`, with bars from `low` to `high`; doubted numbers get a hollow marker."""
     color, marker = look
     draw_intervals(axes, rows[axis], rows, color=color, marker=marker, capthick=0.8, elinewidth=0.8)
-    doubted = rows[[bool(labels.doubts([marks])) for marks in rows["marks"]]]
+    doubted = rows[rows["marks"].map(lambda marks: bool(labels.doubts([marks]))).astype(bool)]
     axes.plot(
         doubted[axis], doubted["value"], linestyle="none", marker=marker, color=color, markerfacecolor="white", zorder=3
     )

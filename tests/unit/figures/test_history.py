@@ -13,7 +13,9 @@ from tests.factories import ENVIRONMENT, make_record
 SLUGS = ("unet-64px-cpu-b8-w0-fp32-e3x6", "cnn-cpu-b64-w0-fp32-e3")
 
 
-def figure_of(*, days: int, slugs: Sequence[str] = SLUGS, machines: Sequence[str] = ("xeon-2c",)) -> FigureSpec:
+def figure_of(
+    *, days: int, slugs: Sequence[str] = SLUGS, machines: Sequence[str] = ("xeon-2c",), oom: Sequence[int] = (1,)
+) -> FigureSpec:
     sessions = [
         session_of(
             make_record(
@@ -21,7 +23,7 @@ def figure_of(*, days: int, slugs: Sequence[str] = SLUGS, machines: Sequence[str
                 machine=machine,
                 measured_at=f"2026-03-{day + 1:02}T10:00:00Z",
                 throughput_per_s=100 * (1 + 0.004 * (-1) ** day) * (0.9 if day >= days // 2 else 1),
-                status="oom" if day == 1 else "ok",
+                status="oom" if day in oom else "ok",
                 environment=ENVIRONMENT,
             )
         )
@@ -53,3 +55,7 @@ def test_a_change_point_is_marked_with_its_size() -> None:
 def test_one_session_and_one_without_any_throughput_can_be_drawn() -> None:
     for days in (1, 2):
         assert figure_bytes(figure_of(days=days).draw())
+
+
+def test_a_configuration_that_was_always_out_of_memory_can_be_drawn() -> None:
+    assert figure_bytes(figure_of(days=2, slugs=SLUGS[:1], oom=(0, 1)).draw())
