@@ -87,6 +87,8 @@ def compare_options(
     if unknown or len(set(options)) < len(options):
         given = unknown[0] if unknown else next(name for name in options if options.count(name) > 1)
         raise ProfileError(f"options: {given!r} is {'unknown' if unknown else 'given twice'}; use {', '.join(TRIED)}")
+    if not options:
+        raise ProfileError(f"options: none was given; use some of {', '.join(TRIED)}")
     require_whole(processes=processes, steps=steps)
     require_positive(seconds=seconds)
     is_fresh = isinstance(model, str | type) or not hasattr(model, "parameters")

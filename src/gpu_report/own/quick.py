@@ -75,6 +75,8 @@ _STEPS_OF_A_TRAINING: Final = 100_000
 """Memory that grows, but lasts for this many steps, is not worth a word."""
 _SHORT_US: Final = 10.0
 """Calling an operation takes 2 to 10 µs: Python, PyTorch's dispatcher, and the allocation of its output."""
+_OWN_PYTHON_US: Final = 10 * _SHORT_US
+"""Python that takes longer than this for each operation does more than call them."""
 _RISING_Z: Final = 3.09
 """Of the Mann-Kendall test; once in 1,000 times by chance. It takes eight blocks to pass it."""
 _MOST_CATEGORIES: Final = 2
@@ -300,7 +302,9 @@ class Profile:
         if self.problem:
             yield paragraph("next", self.remedy)
         for number, each in enumerate(self.suggestions[:_MOST_ADVICE]):
-            stake = f"{share(each.at_stake).plain()} of the step at stake, at most {ratio(each.gain).plain()} as fast"
+            stake = f"{share(each.at_stake).plain()} of the step at stake"
+            if math.isfinite(each.gain):
+                stake += f", at most {ratio(each.gain).plain()} as fast"
             advice = f"{each.rule}, {stake if each.at_stake else 'no time of its own'}: {each.remedy}"
             yield paragraph("" if number or self.problem else "next", advice)
         if not self.suggestions and not self.problem:
@@ -388,7 +392,7 @@ def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
     waited = summarise(measured.data_wait_shares, scale="share").value if is_enough and device == CPU else math.nan
     as_timed = _with_wait(rows, waited)
     parts = _parts(as_timed, device)
-    suggestions = [*_growing_memory(measured), *_short_operations(rows, parts), *_advice(as_timed, trace)]
+    suggestions = [*_growing_memory(measured), *_python(as_timed, parts), *_advice(as_timed, trace)]
     if not parts and waited > HALF:
         parts = {"loader": waited}
     problem, remedy = _problem(measured, parts, Gate(rows), too_few, is_enough=is_enough)
@@ -465,12 +469,21 @@ def _growing_memory(measured: Measured) -> Iterator[Suggestion]:
         )
 
 
-def _short_operations(rows: TraceTables, parts: Mapping[str, float]) -> Iterator[Suggestion]:
-    """On the CPU, where most of a step is Python and operations that take hardly longer than calling them does."""
+def _python(rows: TraceTables, parts: Mapping[str, float]) -> Iterator[Suggestion]:
+    """On the CPU, where most of a step is Python, or operations that take hardly longer than calling them does."""
     if "host" not in parts:
         return
     operations = [row for row in Gate(rows).rows(OPERATIONS, "calls", "self_ms") if row["device"] == HOST]
-    all_ms = sum(row["self_ms"] for row in operations)
+    calls, all_ms = (sum(row[name] for row in operations) for name in ("calls", "self_ms"))
+    python_us = parts["host"] * sum(row["wall_ms"] for row in Gate(rows).rows(STEPS, "wall_ms")) * 1e3
+    if parts["host"] >= HALF and python_us > _OWN_PYTHON_US * calls:
+        yield Suggestion(
+            rule="Python of the step",
+            finding=f"Python took {share(parts['host']).plain()} of the time, with {counted(calls, 'operation')}.",
+            remedy="find the functions that take it with cProfile or py-spy, and move them out of the step",
+            at_stake=parts["host"],
+        )
+        return
     short_ms = sum(row["self_ms"] for row in operations if row["self_ms"] * 1e3 < _SHORT_US * row["calls"])
     at_stake = parts["host"] + parts.get("kernels", 0.0) * (short_ms / all_ms if all_ms else 0.0)
     if at_stake >= HALF:

@@ -169,8 +169,17 @@ def left_as_found(
 
 @contextmanager
 def modules_as_found(model: nn.ModuleList, optimizer: Optimizer | None, device: torch.device) -> Iterator[None]:
-    """The part of `left_as_found` that is about tensors, modes and attributes."""
+    """The part of `left_as_found` that is about tensors, modes and attributes.
+
+    Raises:
+        ProfileError: TorchScript keeps a part's attributes.
+    """
     owners = [owner for owner in (*model.modules(), optimizer) if owner is not None]
+    if any(isinstance(each, torch.jit.ScriptModule) for each in owners):
+        raise ProfileError(
+            "model, loss: a part is a torch.jit.ScriptModule, whose state cannot be restored; expected the module that "
+            "was compiled, or step="
+        )
     kept = [(vars(owner), dict(vars(owner))) for owner in owners]
     kept += [(each, dict(each)) for module in model.modules() for each in map(vars(module).__getitem__, _REGISTERED)]
     if optimizer is not None:

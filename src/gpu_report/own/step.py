@@ -341,6 +341,8 @@ def require_parts(model: Any, batch: object, *, loss: object, optimizer: object,
         raise ProfileError(f"loss: it is {loss!r}; expected a function, or a module that is built")
     if batch is None and loader is None:
         raise ProfileError("batch: none was given; expected a batch, or loader= for batches")
+    if any(each.is_meta for each in tensors_of(batch)):
+        raise ProfileError("batch: it is on meta, where tensors have no values; expected one on a device")
     if optimizer is not None and not isinstance(optimizer, Optimizer):
         raise ProfileError(f"optimizer: it is a {type(optimizer).__name__}; expected a torch.optim.Optimizer or None")
     own = {id(each) for each in model.parameters()}

@@ -178,6 +178,7 @@ def test_a_baseline_that_fails_in_a_later_process_is_compared_with_by_those_befo
     [
         ({"options": ["fuzed"]}, "fuzed"),
         ({"options": ["bf16", "bf16"]}, "twice"),
+        ({"options": []}, "options: none"),
         ({"processes": 0}, "processes"),
         ({"processes": 2.5}, "2.5"),
         ({"seconds": "3"}, "seconds"),

@@ -320,6 +320,25 @@ def test_on_the_cpu_many_short_operations_are_named_and_a_long_one_is_not() -> N
     assert not long.suggestions
 
 
+def test_python_of_a_step_that_calls_few_operations_is_named_instead_of_them() -> None:
+    found = profile(step=lambda: time.sleep(0.02))
+
+    assert [each.rule for each in found.suggestions] == ["Python of the step"]
+    assert "at most" not in found.summary()
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script:FutureWarning")
+def test_a_scripted_model_is_refused_before_it_trains() -> None:
+    model = torch.jit.script(nn.Linear(4, 4)).eval()
+    weight = model.weight.detach().clone()
+
+    with pytest.raises(ProfileError, match="ScriptModule"):
+        profile(model, (X, X), loss=nn.functional.mse_loss)
+
+    assert torch.equal(model.weight, weight)
+    assert not model.training
+
+
 class ProfiledStep:
     """One step of another size, which is slow, is the first that a profile records."""
 

@@ -107,6 +107,7 @@ def test_a_model_with_nothing_to_train_is_refused() -> None:
         ({"model": Model}, "^model: it is a type; expected a torch.nn.Module that is built"),
         ({"model": nn.LazyLinear(2)}, "^model: LazyLinear has lazy parameters; call it once"),
         ({"batch": None}, "^batch: none was given"),
+        ({"batch": (X.to("meta"), Y)}, "^batch: it is on meta, where tensors have no values"),
         ({"optimizer": torch.optim.SGD}, "^optimizer: it is a type; expected a torch.optim.Optimizer"),
         ({"loader": 3}, "^loader: it is a int; expected an iterable of batches"),
         ({"loss": "mse"}, "^loss: it is 'mse'; expected a function"),
