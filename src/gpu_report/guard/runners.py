@@ -20,6 +20,7 @@ from gpu_report.measure.failures import read_oom_kills
 from gpu_report.measure.progress import load_between, read_cpu_times
 from gpu_report.measure.run import trace_name
 from gpu_report.own.step_counts import LINE_TO_ADD, RESULT_FILE, read_result, trace_beside
+from gpu_report.printing.number_format import counted
 from gpu_report.printing.terminal import clean
 from gpu_report.tables.marks import load_marks
 
@@ -83,7 +84,7 @@ class FunctionRunner:
                     return Answer(status="oom", reason="the kernel's OOM killer ended the process")
                 said = _last_line(log)
                 if "No module named" in said:  # of the agent itself, which answers whatever the user's code raises
-                    raise ConfigError(f"{self.version.python}: {said}; install gpu-report in this environment")
+                    raise ConfigError(f"{self.version.python}: {said}; each side needs the same gpu-report as this one")
             except msgspec.DecodeError as error:
                 return Answer(status="failed", reason=f"this side has another version of gpu-report: {error}")
             finally:
@@ -112,6 +113,11 @@ class CommandRunner:
         self.version = version
 
     def measure(self, task: Task) -> Answer:
+        """Likewise.
+
+        Raises:
+            ConfigError: the command marks steps, and too few of them to be timed, which says nothing of their speed.
+        """
         with tempfile.TemporaryDirectory(prefix="gpu-report-guard-") as temporary, tempfile.TemporaryFile() as log:
             result_file = Path(temporary, "steps.json")
             environment = {**self.version.environment, RESULT_FILE: str(result_file)}
@@ -148,7 +154,10 @@ class CommandRunner:
             if found is None:
                 return _of_whole(took_ms, usage, doubts=tuple(load_marks([load])))
             if found.blocks < _FEWEST_BLOCKS:
-                return Answer(status="failed", reason=f"{found.blocks} blocks of steps were timed; train for longer")
+                raise ConfigError(
+                    f"{self.version.command}: it trained for {counted(found.blocks, 'block')} of steps; expected "
+                    f"{_FEWEST_BLOCKS} or more: train for longer"
+                )
             if task.trace_folder and (trace := trace_beside(result_file).read_bytes()):
                 Path(task.trace_folder, trace_name()).write_bytes(trace)
             return Answer(
