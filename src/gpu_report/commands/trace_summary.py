@@ -38,7 +38,7 @@ _SHARES: Final = {
     "other_ms": "nothing recorded",
 }
 _TEXTS: Final = ("", "operation", "kernel", "most of it in", "category", "library", "tensor", "on", "collective")
-_GIVING_WAY: Final = ("operation", "kernel", "most of it in")
+_GIVING_WAY: Final = ("", "operation", "kernel", "most of it in")
 _BAR: Final = 24
 _NOISE: Final = re.compile(
     r"^void |cutlass::Kernel2<|cudnn::engines_precompiled::|at::(native|cuda)::|(\(anonymous namespace\)|<unnamed>)::"
