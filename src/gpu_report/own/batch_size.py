@@ -22,7 +22,7 @@ from gpu_report.own.process import (
     require_positive,
     train_in_fresh_process,
 )
-from gpu_report.printing.number_format import count, memory, share, throughput
+from gpu_report.printing.number_format import count, counted, memory, share, throughput
 from gpu_report.printing.terminal import clean, say
 from gpu_report.study.search import NEAR, RESOLUTION
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
@@ -121,11 +121,11 @@ def find_batch_size(
         elif _fitting(probes):
             say(probes[-1].row())
         elif _is_hopeless(probes):
-            samples, stopped = probe.samples, probe.stopped
+            stopped = probe.stopped
             if stopped.status == "oom":
                 limit = "" if memory_limit is None else f"{memory_limit:g} GiB of "
                 raise ProfileError(
-                    f"the model does not fit into {limit}memory with {samples} sample{'s' * (samples > 1)}: "
+                    f"the model does not fit into {limit}memory with {counted(probe.samples, 'sample')}: "
                     f"{_asked(stopped) or stopped.reason}"
                 )
             raise ProfileError(f"the model cannot be trained: {stopped.reason}")
@@ -214,11 +214,10 @@ class Probe:
             per_s = self.throughput_per_s
             rate = throughput(per_s.value, low=per_s.low, high=per_s.high).plain().replace(" samples/s", "")
             peak = memory(self.peak_mib).plain()
+        elif self.stopped.status == "oom":
+            outcome = ", ".join(filter(None, ("out of memory", _asked(self.stopped))))
         else:
-            asked = _asked(self.stopped)
-            outcome = f"out of memory{asked and f', {asked}'}"
-            if self.stopped.status != "oom":
-                outcome = f"failed: {self.stopped.reason}"
+            outcome = f"failed: {self.stopped.reason}"
         line = clean(f"{count(self.samples).plain():>9}  {rate:<32}{peak:<14}{outcome}", keep="")
         return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
 
