@@ -107,7 +107,7 @@ def _of_function(task: Task, training: "OwnTraining", found: "OwnResult | Stoppe
         quality=None if training.metric is None else found.metric,
         quality_name="metric",
         diverged=training.metric is not None and not math.isfinite(found.metric),
-        doubts=(*load_marks([found.load]), *(() if measured.has_settled else ("unsettled",))),
+        doubts=(*load_marks([measured.load]), *(() if measured.has_settled else ("unsettled",))),
         environment={**host_environment(), "torch": str(measured.torch_version), "device": measured.device},
     )
 

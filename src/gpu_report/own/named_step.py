@@ -36,6 +36,8 @@ class StudyStep:
     As in a study, the device is waited for where an epoch ends.
     """
 
+    part = "step"
+
     def __init__(self, training: Training) -> None:
         self._training = training
         self._batches = 0

@@ -41,13 +41,11 @@ from gpu_report.measure.processes import (
     fresh_processes,
     take_interruptions,
 )
-from gpu_report.measure.progress import load_between, read_cpu_times
 from gpu_report.measure.run import PATIENCE_S, Stopped
 from gpu_report.own.named_step import built_in_step
 from gpu_report.own.restoring import left_as_found
 from gpu_report.own.run import Measured, OwnRun
 from gpu_report.own.step import OwnStep, Step, chosen_device, named_function, require_parts
-from gpu_report.records.record import Load
 from gpu_report.study.options import Optimization, joined
 from gpu_report.workloads.protocol import WorkloadError
 
@@ -127,7 +125,7 @@ class OwnTraining:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnResult:
-    """A training that went well: its limit of memory, the most that it took of that, and what others used meanwhile.
+    """A training that went well, with its limit of memory and the most that it took of that.
 
     On an accelerator both count what PyTorch's allocator reserves, which is more than the tensors have. `loss` and
     `metric` are those after the `loss_steps`, NaN without.
@@ -138,7 +136,6 @@ class OwnResult:
     metric: float
     memory_limit_mib: float
     memory_taken_mib: float
-    load: Load
 
 
 @contextmanager
@@ -332,9 +329,8 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
             with torch.no_grad(), _named("computing the metric"):
                 quality = float(_function(training.metric)(model))
             model.train()
-    now_s, before = time.monotonic(), read_cpu_times()
+    now_s = time.monotonic()
     measured = run(step, deadline_s=now_s + training.seconds, least_until_s=now_s + training.least_s).measure()
-    load = load_between(before, read_cpu_times())
     if training.samples is not None:
         measured = replace(measured, samples=training.samples * training.accumulate, block_samples=())
     if measured.memory_kind == "resident set" and measured.memory_peak_mib > limit_mib:
@@ -348,7 +344,6 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
         metric=quality,
         memory_limit_mib=limit_mib,
         memory_taken_mib=taken_mib,
-        load=load,
     )
 
 

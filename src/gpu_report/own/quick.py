@@ -20,6 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
+import torch
 from pydantic_core import to_json
 
 from gpu_report import __version__
@@ -36,6 +37,7 @@ from gpu_report.printing.terminal import clean, say
 from gpu_report.storage.files import write_bytes_atomically, write_text_atomically
 from gpu_report.study.machine import cpu_model
 from gpu_report.study.single import BuiltInOptions
+from gpu_report.tables.marks import load_marks
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import weigh
@@ -66,7 +68,7 @@ _BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=\S)")
 _LOOK: Final = "the page that to_html or --html writes shows where the time goes"
 _ELSE_TRY: Final = {
     PARTS_IN_WORDS["kernels"]: f"try torch.compile or bfloat16 (torch.autocast) and profile again; {_LOOK}",
-    PARTS_IN_WORDS["loader"]: "give the DataLoader worker processes (num_workers), or decode less per sample",
+    PARTS_IN_WORDS["loader"]: "give the DataLoader more worker processes (num_workers), or decode less per sample",
     PARTS_IN_WORDS["launch"]: "give each launch more work: a larger batch, torch.compile or CUDA graphs",
     PARTS_IN_WORDS["host"]: "give each operation more work: a larger batch, or torch.compile",
 }
@@ -152,6 +154,8 @@ def profile(
         WorkloadError: the data set of a name cannot be read, or holds less than a batch.
     """
     began_s = time.monotonic()
+    if torch.autograd._profiler_enabled():  # type: ignore[attr-defined]
+        raise ProfileError("profile: torch.profiler is running, which a second one would end; call this outside of it")
     of_model: dict[str, Any] = {"batch": batch, "step": step, "loss": loss, "optimizer": optimizer, "loader": loader}
     of_name = BuiltInOptions(
         dataset=dataset, batch_size=batch_size, size=size, precision=precision, workers=workers, epochs=epochs
@@ -280,10 +284,17 @@ class Profile:
         a_step = duration(time_ms.value / 1e3, low=time_ms.low / 1e3, high=time_ms.high / 1e3)
         unit = "samples/s" if measured.samples else "steps/s"
         per_s = quantity(rate.value, unit, low=rate.low, high=rate.high)
-        unsettled = "" if measured.has_settled else "; not settled: steps were still getting faster"
-        return (
-            f"{a_step.plain()} a step, {per_s.plain()}; 95 % intervals over {blocks} blocks of "
-            f"{counted(measured.block_steps, 'step')} in one process{unsettled}"
+        doubts = [] if measured.has_settled else ["not settled: steps were still getting faster"]
+        if [*load_marks([measured.load])]:
+            shares = (measured.load.foreign_cpu_share, measured.load.steal_share)
+            taken = share(sum(filter(None, shares))).plain()
+            doubts.append(f"others used {taken} of the CPU time meanwhile, so measure again when nothing else runs")
+        return "; ".join(
+            [
+                f"{a_step.plain()} a step, {per_s.plain()}",
+                f"95 % intervals over {blocks} blocks of {counted(measured.block_steps, 'step')} in one process",
+                *doubts,
+            ]
         )
 
     def _shares(self) -> str:
@@ -308,7 +319,7 @@ class Profile:
             advice = f"{each.rule}, {stake if each.at_stake else 'no time of its own'}: {each.remedy}"
             yield paragraph("" if number or self.problem else "next", advice)
         if not self.suggestions and not self.problem:
-            yield paragraph("next", f"no rule of the advice applies; {_ELSE_TRY.get(self.limit, _LOOK)}")
+            yield paragraph("next", _ELSE_TRY.get(self.limit, _LOOK))
 
     def _memory(self) -> str:
         kind = {"allocator": "PyTorch's allocator", "resident set": "resident set of this process"}
@@ -448,21 +459,27 @@ def _advice(rows: TraceTables, trace: Trace | None) -> list[Suggestion]:
 
 
 def _growing_memory(measured: Measured) -> Iterator[Suggestion]:
-    """Memory in use that rises from block to block, by the Mann-Kendall test of a trend (Mann 1945, Kendall 1975)."""
+    """Memory in use that rises from block to block, by the Mann-Kendall test of a trend (Mann 1945, Kendall 1975).
+
+    What a training still allocates as it warms up rises, too, but ever more slowly: what counts is the later half.
+    """
     in_use_mib = measured.memory_in_use_mib
     blocks = len(in_use_mib)
     rises = sum((after > before) - (after < before) for before, after in combinations(in_use_mib, 2))
     if rises - 1 < _RISING_Z * math.sqrt(blocks * (blocks - 1) * (2 * blocks + 5) / 18):
         return
     steps = blocks * measured.block_steps
-    grown_mib = statistics.linear_regression(range(blocks), in_use_mib).slope * blocks
+    grown_mib = blocks * min(
+        statistics.linear_regression(range(len(part)), part).slope for part in (in_use_mib, in_use_mib[blocks // 2 :])
+    )
     steps_left = measured.memory_free_mib / grown_mib * steps if grown_mib > 0 else math.inf
     if steps_left < _STEPS_OF_A_TRAINING:
+        grown = f"{memory(grown_mib).plain()} in {counted(steps, 'step')}"
         yield Suggestion(
             rule="growing memory",
-            finding=f"Memory in use grew by {memory(grown_mib).plain()} in {counted(steps, 'step')}.",
+            finding=f"Memory in use grew by {grown}.",
             remedy=(
-                f"memory is full after about {count(float(f'{steps_left:.2g}')).plain()} more steps; keep "
+                f"it grew by {grown} and is full after about {count(float(f'{steps_left:.2g}')).plain()} more; keep "
                 "loss.item() instead of losses and outputs, and clear what each step appends to"
             ),
             at_stake=0.0,

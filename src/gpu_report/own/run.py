@@ -25,12 +25,14 @@ from torch.profiler import record_function
 from gpu_report.errors import GpuReportError, ProfileError
 from gpu_report.measure.memory import MemoryMeter
 from gpu_report.measure.profiling import LIGHT, record_trace
+from gpu_report.measure.progress import load_between, read_cpu_times
 from gpu_report.measure.run import MOST_LIGHT_PROFILES, profiler_warm_up_steps, trace_name
 from gpu_report.measure.timing import step_clock, synchronize
 from gpu_report.measure.training import is_enough, warm_up
 from gpu_report.measure.world import ALONE
 from gpu_report.own.restoring import ambient_state, left_as_found, require_same_state
 from gpu_report.own.step import (
+    EXPECTED,
     LossFunction,
     OwnCall,
     OwnStep,
@@ -40,7 +42,7 @@ from gpu_report.own.step import (
     require_parts,
 )
 from gpu_report.own.step_counts import BatchSizes
-from gpu_report.records.record import MemoryKind, is_as_timed
+from gpu_report.records.record import Load, MemoryKind, is_as_timed
 from gpu_report.study.study import Protocol
 from gpu_report.workloads.protocol import Phase
 
@@ -67,7 +69,8 @@ class Measured:
     `samples` is the mean number in a step, None where only the step knows. `step_ms` is the median timed block's, or
     else that of the last step. `block_times_ms` is the mean time of a step in each timed block of `block_steps`,
     `block_samples` the mean number of samples in it, as a loader's last batch may be smaller (empty where they are not
-    counted), and `data_wait_shares` the share of it spent waiting for a loader, while a device may have worked.
+    counted), and `data_wait_shares` the share of it spent waiting for a loader, while a device may have worked. `load`
+    is what others used of the CPU meanwhile.
     `has_settled` is False where the blocks show that steps were still getting faster, which few blocks cannot. `trace`
     is the light profile of torch.profiler as gzipped JSON. `memory_in_use_mib` is at the end of each timed block,
     `memory_free_mib` at the end of the last.
@@ -81,6 +84,7 @@ class Measured:
     block_steps: int
     block_times_ms: Sequence[float]
     data_wait_shares: Sequence[float]
+    load: Load
     has_settled: bool
     profiled_times_ms: Sequence[float]
     trace: bytes = field(repr=False)
@@ -122,8 +126,8 @@ def measure_own_step(
     """
     deadline_s = deadline(began_s, seconds)
     if (model is None) == (step is None):
-        given = "neither" if model is None else "both"
-        raise ProfileError(f"model, step: {given} was given; expected a model with a batch, or step= alone")
+        given = "neither was" if model is None else "both were"
+        raise ProfileError(f"model, step: {given} given; expected a model with a batch, or step= alone")
     if step is not None and not callable(step):
         raise ProfileError(f"step: it is a {type(step).__name__}; expected a callable that trains one step")
     beside = {"batch": batch, "loss": loss, "optimizer": optimizer, "loader": loader}
@@ -229,7 +233,9 @@ class OwnRun:
             block_steps = self._steps_of_block(step_ms)
         elif self._least_until_s > self._deadline_s:
             block_steps = 1
+        before = read_cpu_times()
         blocks, in_use_mib = self._blocks(block_steps, step_ms)
+        load = load_between(before, read_cpu_times())
         first, has_settled = first_timed([block.time_s for block in blocks])
         timed = blocks[first:]
         if timed:
@@ -245,6 +251,7 @@ class OwnRun:
             block_steps=block_steps,
             block_times_ms=[block.time_s / block_steps * 1e3 for block in timed],
             data_wait_shares=[min(block.wait_s / block.time_s, 1.0) for block in timed] if self._step.loading else [],
+            load=load,
             has_settled=has_settled,
             profiled_times_ms=profiled_ms,
             trace=trace,
@@ -339,14 +346,15 @@ class OwnRun:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """What the step raises, at once or when the device is waited for, as a ProfileError in one line."""
+        """What the step raises, at once or when the device is waited for, as a ProfileError that names the part."""
         try:
             yield
         except GpuReportError:
             raise
         except Exception as error:
+            part = self._step.part
             raise ProfileError(
-                f"step {self._steps}: it raised {in_one_line(error)}; expected a step that trains"
+                f"{part}: at step {self._steps} it raised {in_one_line(error)}; expected {EXPECTED[part]}"
             ) from error
 
     def _profile(self, step_ms: float) -> tuple[list[float], bytes]:

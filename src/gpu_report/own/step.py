@@ -113,6 +113,17 @@ def named_function(name: str) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
+EXPECTED: Final = {
+    "step": "a step that trains",
+    "batch": "tensors that can be copied to the device",
+    "model": "one that takes the batch, or of a pair its first part",
+    "loss": "a function that takes the model's output and the target, or output and batch where that is a mapping",
+    "backward": "a loss that can be followed back",
+    "optimizer": "one whose step() takes no argument",
+}
+"""Of the parts of a step."""
+
+
 class Step(Protocol):
     """One step of training after another."""
 
@@ -124,6 +135,9 @@ class Step(Protocol):
     def loading(self) -> Loading | None:
         """What the wait for batches is measured by; None where there is no loader."""
 
+    part: str
+    """What is at work, for the error where it raises; one of EXPECTED."""
+
     def once(self, *, phase: Phase) -> object:
         """Train one step and return its loss; as a rule nothing here waits for the device."""
 
@@ -133,6 +147,7 @@ class OwnCall:
 
     samples: int | None = None
     loading: Loading | None = None
+    part = "step"
 
     def __init__(self, step: Callable[[], object]) -> None:
         self._step = step
@@ -183,6 +198,7 @@ class OwnStep:
         self._is_captured = is_captured
         self._graph: CapturedSteps | None = None
         self.samples = 0
+        self.part = "step"
 
     def once(self, *, phase: Phase) -> Tensor:
         """Train one step and return its loss, which stays on the device; only a capture waits for the device."""
@@ -197,6 +213,7 @@ class OwnStep:
 
     def _train(self, batches: Iterable[Any], phase: Phase) -> Tensor:
         losses = [self._add_gradients(batch, phase) for batch in batches]
+        self.part = "optimizer"
         with phase("optimizer"):
             if self._arithmetic is None:
                 self._optimizer.step()
@@ -204,12 +221,14 @@ class OwnStep:
                 self._arithmetic.scaler.step(self._optimizer)
                 self._arithmetic.scaler.update()
             self._optimizer.zero_grad(set_to_none=True)
+        self.part = "step"  # where the device fails later, nothing says in which part
         return sum(losses[1:], losses[0])
 
     def _next_batch(self, phase: Phase) -> Any:
         with phase("data"):
             batch = self.loading.take(phase=phase) if self.loading is not None else self._batch
             if self._copies_batch:
+                self.part = "batch"
                 batch = on_device(batch, self._device)
         self._look_at(batch)
         return batch
@@ -219,6 +238,7 @@ class OwnStep:
             loss = self._loss_of(batch)
             if self._accumulate > 1:
                 loss = loss / self._accumulate
+        self.part = "backward"
         with phase("backward"):
             (loss if self._arithmetic is None else self._arithmetic.scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
         return loss.detach()
@@ -231,10 +251,14 @@ class OwnStep:
                 f"batch: it is on {elsewhere} and the model on {self._device}, where device= expects both; leave out "
                 "device= to have each batch copied"
             )
-        self.samples += next((len(each) for each in tensors if each.dim()), 1)
+        samples = next((len(each) for each in tensors if each.dim()), 1)
+        if not samples:
+            raise ProfileError("batch: its first tensor has no samples; expected one or more")
+        self.samples += samples
 
     def _loss_of(self, batch: Any) -> Tensor:
         name, loss = type(self._model).__name__, self._loss
+        self.part = "model"
         if loss is None:
             if isinstance(batch, (tuple, list)) and not _takes(self._model, batch):
                 raise ProfileError(
@@ -244,14 +268,16 @@ class OwnStep:
             found = _own_loss(_called(self._model, batch))
             if found is None:
                 raise ProfileError(f"loss: {name} returned none; give loss=, or return {_LOSSES}")
-        elif isinstance(batch, Mapping):
-            found = loss(_called(self._model, batch), batch)
+            return _checked(found, or_else=", or give loss=")
+        if isinstance(batch, Mapping):
+            output, target = _called(self._model, batch), batch
         elif isinstance(batch, (tuple, list)) and len(batch) == 2:
-            found = loss(_called(self._model, batch[0]), batch[1])
+            output, target = _called(self._model, batch[0]), batch[1]
         else:
             shown = f"{len(batch)} parts" if isinstance(batch, (tuple, list)) else f"a {type(batch).__name__}"
             raise ProfileError(f"batch: it is {shown}; with loss= it must be a pair (inputs, target) or a mapping")
-        return _checked(found, or_else=", or give loss=" if loss is None else "")
+        self.part = "loss"
+        return _checked(loss(output, target))
 
 
 @contextmanager
@@ -292,7 +318,7 @@ def _own_loss(output: Any) -> Any:
     return output
 
 
-def _checked(loss: Any, *, or_else: str) -> Tensor:
+def _checked(loss: Any, *, or_else: str = "") -> Tensor:
     """The loss, which can be followed back.
 
     Raises:

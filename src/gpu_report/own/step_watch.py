@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gpu_report.measure.memory import MemoryMeter
     from gpu_report.measure.timing import StepClock
     from gpu_report.own.run import Measured
+    from gpu_report.records.record import Load
 
 FIRST_STEPS: Final = 4
 """Of which the fastest says how many steps a block has; the first of all compiles, allocates, and no wait is known."""
@@ -211,6 +212,7 @@ class StepWatch:
             block_steps=blocks.steps,
             block_times_ms=[time_s / blocks.steps * 1e3 for time_s in timed_s],
             data_wait_shares=[min(wait_s / time_s, 1.0) for wait_s, time_s in zip(waits_s, timed_s, strict=True)],
+            load=blocks.load(),
             has_settled=has_settled,
             profiled_times_ms=self._profiled_ms,
             trace=self._trace,
@@ -299,8 +301,11 @@ class _Blocks:
     """
 
     def __init__(self, step_s: float) -> None:
+        from gpu_report.measure.progress import read_cpu_times
         from gpu_report.own.run import steps_of_block
 
+        self._pids = [os.getppid()] if _is_distributed() else []  # which has started the other ranks
+        self._cpu_times = read_cpu_times(self._pids)
         self.step_s = step_s
         self.steps = steps_of_block(step_s * 1e3)
         self.device, self.memory = _device_and_memory()
@@ -326,6 +331,12 @@ class _Blocks:
     def pause_s(self) -> float:
         """A longer wait is a pause, not a wait for data."""
         return max(_PAUSE_S, _PAUSE_STEPS * self.step_s)
+
+    def load(self) -> "Load":
+        """What others have used of the CPU since the first block."""
+        from gpu_report.measure.progress import load_between, read_cpu_times
+
+        return load_between(self._cpu_times, read_cpu_times(self._pids))
 
     def begin_profile(self) -> None:
         """Time no more until it is over; what it leaves in memory does not count."""

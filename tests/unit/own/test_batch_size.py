@@ -28,7 +28,6 @@ def measured(samples: int, *, peak_mib: float, limit_mib: float, per_s: float) -
         metric=0.0,
         memory_limit_mib=limit_mib,
         memory_taken_mib=(peak_mib + limit_mib) / 2,
-        load=Load(foreign_cpu_share=0.0, steal_share=0.0),
         measured=Measured(
             torch_version="2",
             device="cpu",
@@ -38,6 +37,7 @@ def measured(samples: int, *, peak_mib: float, limit_mib: float, per_s: float) -
             block_steps=1,
             block_times_ms=[time_ms] * 4,
             data_wait_shares=[],
+            load=Load(foreign_cpu_share=0.0, steal_share=0.0),
             has_settled=True,
             profiled_times_ms=[],
             trace=b"",

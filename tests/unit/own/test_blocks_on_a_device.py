@@ -77,6 +77,7 @@ class Step:
     """Steps of `sizes` in turn; the first `slow_steps` and the first of each size are slow."""
 
     samples = 0
+    part = "step"
 
     def __init__(
         self,

@@ -26,8 +26,10 @@ from gpu_report.cli import main
 from gpu_report.errors import FileWriteError, ProfileError
 from gpu_report.measure.run import profiler_warm_up_steps
 from gpu_report.own import run
+from gpu_report.own.quick import analysed
 from gpu_report.printing.number_format import duration
 from gpu_report.records import record
+from gpu_report.records.record import Load
 from gpu_report.traces.tables import TRACE_TABLES
 from gpu_report.workloads.protocol import Phase
 
@@ -176,12 +178,42 @@ def test_a_step_that_raises_is_named_with_its_cause_and_everything_is_restored()
 
     before, numbers = model.layer.weight.detach().clone(), torch.get_rng_state()
 
-    with pytest.raises(ProfileError, match=r"^step 3: it raised LookupError: no such class; expected") as raised:
+    with pytest.raises(ProfileError, match=r"^loss: at step 3 it raised LookupError: no such class") as raised:
         profile(model, (X, Y), loss=failing_loss)
 
     assert isinstance(raised.value.__cause__, LookupError)
     assert torch.equal(model.layer.weight, before)
     assert torch.equal(torch.get_rng_state(), numbers)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"batch": (X.numpy(), Y)}, "^model: at step 1 it raised TypeError"),
+        ({"loss": lambda output: output.mean()}, "^loss: at step 1 it raised TypeError"),
+        ({"loss": lambda output, _: output.exp().mul_(2).sum()}, "^backward: at step 1 it raised RuntimeError"),
+        ({"batch": (X[:0], Y[:0])}, "^batch: its first tensor has no samples"),
+    ],
+)
+def test_what_a_step_fails_in_is_named(given: dict[str, Any], named: str) -> None:
+    with pytest.raises(ProfileError, match=named):
+        profile(Classifier(), **{"batch": (X, Y), "loss": cross_entropy, **given})
+
+
+def test_an_optimizer_whose_step_takes_an_argument_is_named() -> None:
+    model = Classifier()
+
+    with pytest.raises(ProfileError, match=r"^optimizer: at step 1 it raised TypeError: .*closure"):
+        profile(model, (X, Y), loss=cross_entropy, optimizer=torch.optim.LBFGS(model.parameters()))
+
+
+def test_a_profile_inside_of_another_is_refused_and_leaves_that_one_alone() -> None:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as outer:
+        with pytest.raises(ProfileError, match=r"^profile: torch.profiler is running"):
+            profile(Classifier(), (X, Y), loss=cross_entropy)
+        X.exp()
+
+    assert "aten::exp" in [event.key for event in outer.key_averages()]
 
 
 def test_an_interrupted_call_restores_the_model() -> None:
@@ -230,7 +262,7 @@ def test_a_step_that_changes_the_default_dtype_is_named_at_once_and_the_dtype_is
     ("given", "message"),
     [
         ({}, "^model, step: neither was given"),
-        ({"model": Classifier(), "step": print}, "^model, step: both was given"),
+        ({"model": Classifier(), "step": print}, "^model, step: both were given"),
         ({"step": 3}, "^step: it is a int; expected a callable"),
         ({"step": print, "loader": []}, "^loader: given beside step="),
         ({"step": print, "seconds": 0}, "^seconds: it is 0; expected a positive number"),
@@ -312,6 +344,32 @@ def test_memory_that_grows_is_the_first_thing_to_mend_and_memory_that_does_not_i
     assert not [each for each in constant if each.rule == "growing memory"]
 
 
+def test_memory_that_grows_ever_more_slowly_is_warm_up() -> None:
+    measured = profile(Classifier(), (X, Y), loss=cross_entropy).measured
+    leaking, warming_up = (
+        replace(measured, memory_in_use_mib=in_use_mib, block_steps=2, memory_free_mib=20_000.0)
+        for in_use_mib in (
+            [500.0 + 0.5 * block for block in range(10)],
+            [504.0 - 4 * 0.4**block for block in range(10)],
+        )
+    )
+
+    leak, none = (analysed(each, too_few=("", "")).suggestions for each in (leaking, warming_up))
+
+    assert "5.00 MiB in 20 steps" in leak[0].remedy
+    assert not [each for each in none if each.rule == "growing memory"]
+
+
+def test_a_card_of_a_busy_machine_says_how_much_others_used() -> None:
+    found = profile(Classifier(), (X, Y), loss=cross_entropy)
+    busy, quiet = (
+        replace(found.measured, load=Load(foreign_cpu_share=taken, steal_share=None)) for taken in (0.42, 0.02)
+    )
+
+    assert "42.0 % of the CPU" in " ".join(replace(found, measured=busy).summary().split())
+    assert "of the CPU time" not in " ".join(replace(found, measured=quiet).summary().split())
+
+
 def test_on_the_cpu_many_short_operations_are_named_and_a_long_one_is_not() -> None:
     short = profile(nn.Sequential(*(nn.Linear(4, 4) for _ in range(30))), (X, X), loss=nn.functional.mse_loss)
     long = profile(Classifier(in_operation=True), (X, Y), loss=cross_entropy)
@@ -343,6 +401,7 @@ class ProfiledStep:
     """One step of another size, which is slow, is the first that a profile records."""
 
     loading = None
+    part = "step"
 
     def __init__(self) -> None:
         self.samples = self._profiled = 0
