@@ -41,6 +41,7 @@ def compare(arguments: Namespace) -> int:
         BundleError: one of them cannot be read.
     """
     tolerance = tolerance_of(arguments)
+    require_two_files(arguments)
     sides = Sides(before=arguments.before, after=arguments.after)
     with results_at(sides.before) as before_folder, results_at(sides.after) as after_folder:
         before, after = records_in(before_folder), records_in(after_folder)
@@ -174,12 +175,22 @@ def tolerance_of(arguments: Namespace) -> float:
     return float(arguments.tolerance) / 100
 
 
+def require_two_files(arguments: Namespace) -> None:
+    """Refuse to write JSON and Markdown into one file.
+
+    Raises:
+        ConfigError: they are one.
+    """
+    if arguments.json is not None and arguments.json == arguments.markdown:
+        raise ConfigError(f"--markdown: it is {arguments.markdown}, as --json is; use another file")
+
+
 def write_comparison(comparison: Comparison, arguments: Namespace) -> None:
-    """Print it, and write the files that are asked for."""
-    show(comparison, new_console(unwrapped_when_piped=True))
+    """Write the files that are asked for, and print it, which may fail where nobody reads on."""
     for file, text_of in ((arguments.json, as_json), (arguments.markdown, as_markdown)):
         if file is not None:
             write_text_atomically(file, text_of(comparison))
+    show(comparison, new_console(unwrapped_when_piped=True))
 
 
 def _in_words(path: Path, records: Mapping[str, Record]) -> str:

@@ -3,28 +3,30 @@
 import math
 import shlex
 import shutil
+import signal
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from gpu_report.commands.comparing import tolerance_of, write_comparison
+from gpu_report.commands.comparing import require_two_files, tolerance_of, write_comparison
 from gpu_report.commands.comparison import Comparison
 from gpu_report.errors import ConfigError, GpuReportError
 from gpu_report.glossary import Row
 from gpu_report.guard.messages import Answer, Task
 from gpu_report.guard.runners import MARK_STEPS, CommandRunner, FunctionRunner, Runner
 from gpu_report.guard.sequence import FIRST_LOOK, SECOND_LOOK, Guarded, Pair
-from gpu_report.guard.versions import WORKTREE, Version, checked_out, content_of_worktree
+from gpu_report.guard.versions import WORKTREE, Version, checked_out, commit_of, content_of_worktree
 from gpu_report.measure.probe import require_pytorch
 from gpu_report.printing.number_format import counted, duration
 from gpu_report.printing.terminal import say
 from gpu_report.records.provenance import measures_alike
-from gpu_report.storage.files import write_errors
+from gpu_report.storage.files import take_own_temporary_folder, write_errors
 from gpu_report.storage.locks import machine_to_itself
+from gpu_report.study.machine import HERE
 from gpu_report.tables.before_after import SLOWER, differing
 from gpu_report.traces.analysis import analyse_all, change_rows
 from gpu_report.traces.tables import TraceTables
@@ -47,15 +49,18 @@ def guard(arguments: Namespace) -> int:
     tolerance = tolerance_of(arguments)
     _check(arguments)
     content = content_of_worktree()
+    take_own_temporary_folder()
     with ExitStack() as stack:
+        stack.enter_context(_ended_in_order())
         stack.enter_context(machine_to_itself())
+        folder_of_all = stack.enter_context(tempfile.TemporaryDirectory(prefix="gpu-report-guard-"))
         sides: list[Runner] = []
         for name in _NAMES:
             folder, words = stack.enter_context(checked_out(getattr(arguments, name) or WORKTREE, links=arguments.link))
             version = _version(arguments, name, folder, words)
             sides.append(CommandRunner(version) if version.command else FunctionRunner(version))
         names = arguments.configurations or [_short_command(arguments)]
-        tasks = {name: _task(name, arguments) for name in names}
+        tasks = {name: _task(name, arguments, Path(folder_of_all, HERE.name)) for name in names}
 
         def measure(side: int, name: str, index: int) -> Answer:
             task = {**tasks[name], "folder": _own_folder(sides, side), "index": index}
@@ -79,14 +84,31 @@ def guard(arguments: Namespace) -> int:
     return comparison.status
 
 
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """What asks this process to end, as the end of a job or of a terminal, ends it in order: checkouts are removed."""
+
+    def end(number: int, _frame: object) -> None:
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _check(arguments: Namespace) -> None:
     functions = [name for name in arguments.configurations if ":" in name]
     if arguments.after_command and not arguments.before_command:
         raise ConfigError("--after-command: it needs --before-command; give both, or a CONFIGURATION")
     if bool(arguments.configurations) == bool(arguments.before_command):
         raise ConfigError(
-            "give either CONFIGURATION, a name that gpu-report list prints or module:function, or --before-command, "
-            "not both"
+            "CONFIGURATION, --before-command: both were given; give one of them"
+            if arguments.configurations
+            else "CONFIGURATION: none was given; expected a name that gpu-report list prints, module:function, or "
+            "--before-command instead"
         )
     for option in (*_OF_FUNCTION, *_SETTINGS):
         if getattr(arguments, option) is not None and not functions:
@@ -104,6 +126,10 @@ def _check(arguments: Namespace) -> None:
     given = ("before", "after", "before_python", "after_python", "after_command")
     if all(getattr(arguments, name) is None for name in given):
         raise ConfigError("--before: name the version to compare with, for instance --before main")
+    for reference in filter(None, (arguments.before, arguments.after)):
+        if reference != WORKTREE:
+            commit_of(reference)
+    require_two_files(arguments)
     for file in filter(None, (arguments.json, arguments.markdown)):
         with write_errors(file):
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -128,9 +154,13 @@ def _short_command(arguments: Namespace) -> str:
     return before if before == after else f"{before} and {after}"
 
 
-def _task(name: str, arguments: Namespace) -> dict[str, Any]:
+def _task(name: str, arguments: Namespace, machine_file: Path) -> dict[str, Any]:
     if ":" not in name:
-        return {"configuration": name, "configfile": str(arguments.configfile)}
+        return {
+            "configuration": name,
+            "configfile": str(arguments.configfile),
+            "machine_file": str(machine_file),
+        }
     given = {**_OF_FUNCTION, **{option: option for option in _SETTINGS}}
     training = {
         field: getattr(arguments, option) for option, field in given.items() if getattr(arguments, option) is not None
@@ -148,7 +178,9 @@ def _look_at(name: str, pair: Pair) -> None:
     """
     before, after = pair
     if before.status == after.status == "failed":
-        raise ConfigError(f"{name}: neither side can be measured: {before.reason}")
+        reasons = before.reason, after.reason
+        why = reasons[0] if reasons[0] == reasons[1] else f"{reasons[0]} before; {reasons[1]} after"
+        raise ConfigError(f"{name}: neither side can be measured: {why}")
     codes = [answer.code_digest for answer in pair if answer.code_digest]
     if len(codes) == len(pair) and not measures_alike(*codes):
         raise ConfigError("two versions of gpu-report measure the two sides; install the same one in both")
@@ -163,6 +195,8 @@ def _look_at(name: str, pair: Pair) -> None:
 def _how(guarded: Guarded) -> str:
     most = max(len(pairs) for pairs in guarded.pairs.values())
     looks = f"the intervals account for two looks, at {FIRST_LOOK} and {SECOND_LOOK} pairs"
+    if most not in (FIRST_LOOK, SECOND_LOOK):
+        looks += " without doubts"
     return f"measured alternately, {counted(most, 'pair')} of fresh processes; {looks}"
 
 

@@ -114,7 +114,7 @@ def _of_function(task: Task, training: "OwnTraining", found: "OwnResult | Stoppe
 
 def _of_study(task: Task) -> Answer:
     """A repetition of one of the study's configurations, as the study measures it."""
-    machine = find_machine()
+    machine = find_machine(Path(task.machine_file))
     study = load_study(read_config(Path(task.configfile)), devices=machine.devices)
     measurement = study.measurement(task.configuration)
     if not measurement.workload.class_path.startswith(OUR_WORKLOADS):

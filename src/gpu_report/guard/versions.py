@@ -64,6 +64,17 @@ def _imported_folders(root: Path) -> list[Path]:
     ]
 
 
+def commit_of(reference: str) -> str:
+    """The commit that git knows by that name.
+
+    Raises:
+        ConfigError: git has no repository for this folder, or no such version.
+    """
+    _git("rev-parse", "--git-dir", problem=f"{reference}: this folder is in no repository of git")
+    unknown = f"{reference}: the repository has no such version; name a branch, a tag or a commit, or {WORKTREE}"
+    return _git("rev-parse", "--verify", "--end-of-options", f"{reference}^{{commit}}", problem=unknown)
+
+
 @contextmanager
 def checked_out(reference: str, *, links: Sequence[str] = ()) -> Iterator[tuple[Path, str]]:
     """This folder as it is in that version of its repository, and the version in words.
@@ -79,9 +90,8 @@ def checked_out(reference: str, *, links: Sequence[str] = ()) -> Iterator[tuple[
     if reference == WORKTREE:
         yield here, _worktree_in_words(here)
         return
-    top = Path(_git("rev-parse", "--show-toplevel", problem=f"{reference}: this folder is in no repository of git"))
-    unknown = f"{reference}: the repository has no such version; name a branch, a tag or a commit, or {WORKTREE}"
-    commit = _git("rev-parse", "--verify", "--end-of-options", f"{reference}^{{commit}}", problem=unknown)
+    commit = commit_of(reference)
+    top = Path(_git("rev-parse", "--show-toplevel", problem=f"{reference}: its repository has no working tree"))
     _remove_left_over()
     folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")).resolve()
     checkout = folder / top.name
@@ -95,7 +105,7 @@ def checked_out(reference: str, *, links: Sequence[str] = ()) -> Iterator[tuple[
             raise ConfigError(f"{reference}: it has no folder {inside.relative_to(checkout)}; use another version")
         for link in links:
             _link(here / link, inside / link)
-        subject = _git("log", "-1", "--format=%h %s", commit, problem=unknown)
+        subject = _git("log", "-1", "--format=%h %s", commit, problem=f"{reference}: cannot be read")
         yield inside, f"{reference} ({subject})"
     finally:
         _remove(checkout)
@@ -139,7 +149,7 @@ def _remove_left_over() -> None:
 
 
 def _remove(checkout: Path) -> None:
-    subprocess.run(["git", "worktree", "remove", "--force", str(checkout)], capture_output=True, check=False)
+    subprocess.run(["git", "worktree", "remove", "--force", "--force", str(checkout)], capture_output=True, check=False)
 
 
 def _git(*arguments: str, problem: str) -> str:

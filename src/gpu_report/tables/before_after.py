@@ -56,6 +56,7 @@ REGRESSIONS: Final = frozenset(worse for worse, _ in _WORDS.values())
 IMPROVEMENTS: Final = frozenset(better for _, better in _WORDS.values())
 NOT_WORSE: Final = {what: f"not {worse}" for what, (worse, _) in _WORDS.items()}
 """The verdict if nothing got worse; it may have improved."""
+_NOT_SIGNIFICANT: Final = "not significant among all configurations (Holm)"
 
 BEFORE_AFTER: Final = Table(
     name="before_after",
@@ -75,7 +76,7 @@ BEFORE_AFTER: Final = Table(
             "verdict",
             "slower, not slower, faster, no change, no verdict; of memory more memory, and so on.",
         ),
-        text("why", "Why there is no verdict, or what the status is; empty otherwise."),
+        text("why", "Why there is no verdict, or no gain, or what the status is; empty otherwise."),
     ),
 )
 
@@ -334,12 +335,14 @@ def _verdict(what: str, pair: tuple[Side, Side], change: Change, p: float) -> tu
         return NO_VERDICT, (f"too few processes for an interval: {amount.count}" if amount.count else "not measured")
     is_significant = p < 1 - confidence
     if amount.low > tolerance:
-        return (worse, "") if is_significant else (NO_VERDICT, "not significant among all configurations (Holm)")
+        return (worse, "") if is_significant else (NO_VERDICT, _NOT_SIGNIFICANT)
     if amount.high > tolerance:
         return NO_VERDICT, f"the interval includes the tolerance of {share(tolerance).plain()}"
     if amount.low >= -tolerance:
         return NO_CHANGE, ""
-    return (better if amount.high < 1 / (1 + tolerance) - 1 and is_significant else NOT_WORSE[what]), ""
+    if amount.high >= 1 / (1 + tolerance) - 1:
+        return NOT_WORSE[what], ""
+    return (better, "") if is_significant else (NOT_WORSE[what], _NOT_SIGNIFICANT)
 
 
 def _lacks(before: Side, after: Side) -> bool:

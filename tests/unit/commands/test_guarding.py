@@ -3,8 +3,10 @@
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from gpu_report.cli import main
 from gpu_report.guard import runners
 from gpu_report.guard.messages import Answer, Task
 from gpu_report.guard.sequence import FIRST_LOOK
+from gpu_report.storage.locks import machine_to_itself
 from tests.unit.guard.sides import MODEL, VARIANT, make_side
 
 FUNCTION = [f"{MODEL}:build", "--batch", f"{MODEL}:make_batch", "--loss", f"{MODEL}:loss", "--device", "cpu"]
@@ -120,6 +123,51 @@ def test_values_that_are_none_of_an_option_have_the_status_of_usage(arguments: l
         main(["guard", *arguments])
 
     assert ended.value.code == 3
+
+
+@pytest.mark.usefixtures("repository")
+def test_one_file_for_two_formats_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["guard", "--before", "HEAD", *FUNCTION, "--json", "both", "--markdown", "both"]) == 3
+
+    assert "--markdown: it is both" in capsys.readouterr().err
+    assert not Path("both").exists()
+
+
+@pytest.mark.usefixtures("repository")
+def test_a_version_that_git_lacks_is_refused_without_waiting_for_another_measurement() -> None:
+    with machine_to_itself():
+        assert main(["guard", "--before", "no-such-branch", *FUNCTION]) == 3
+
+
+def test_a_guard_that_is_asked_to_end_leaves_nothing_behind(repository: Path, tmp_path: Path) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    command = [sys.executable, "-m", "gpu_report", "guard", "--before", "HEAD", "--before-command", "sleep 60"]
+    guard = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(temporary)}, stderr=subprocess.DEVNULL)
+    while git("worktree", "list").count("\n") == 1:
+        assert guard.poll() is None
+        time.sleep(0.05)
+
+    guard.terminate()
+
+    assert guard.wait(30) == 128 + signal.SIGTERM
+    assert git("worktree", "list").count("\n") == 1
+    assert [each.name for each in temporary.iterdir()] == ["gpu-report-measuring.lock"]
+
+
+@pytest.mark.usefixtures("repository")
+def test_two_sides_that_fail_are_both_named_and_the_repository_is_as_it_was(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["guard", "--before", "HEAD", "no-such-name", "--configfile", "study.yaml"]) == 3
+    assert "no-such-name" in capsys.readouterr().err
+    assert not git("status", "--porcelain", "--ignored")
+
+    commands = ["--before-command", "exit 3", "--after-command", "exit 4"]
+    assert main(["guard", *commands]) == 3
+    said = capsys.readouterr().err
+    assert "status 3" in said
+    assert "status 4" in said
 
 
 @pytest.mark.slow
