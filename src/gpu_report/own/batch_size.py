@@ -13,6 +13,7 @@ from typing import Final
 
 from gpu_report.errors import ProfileError
 from gpu_report.measure.run import PATIENCE_S, Stopped
+from gpu_report.own.named_step import require_built_in
 from gpu_report.own.process import (
     Factory,
     OwnResult,
@@ -87,8 +88,10 @@ def find_batch_size(
 
     Raises:
         ProfileError: one sample does not fit or cannot be trained, or a part is of another kind.
+        ConfigError: there is no built-in workload of that name.
     """
     if is_built_in(build):
+        require_built_in(build)
         if accumulate != 1 or any(each is not None for each in (make_batch, loss, optimizer, checkpoint)):
             raise ProfileError(
                 f"{build}: a built-in workload brings all of its training; leave out make_batch=, loss=, optimizer=, "
@@ -123,9 +126,9 @@ def find_batch_size(
         elif _is_hopeless(probes):
             stopped = probe.stopped
             if stopped.status == "oom":
-                limit = "" if memory_limit is None else f"{memory_limit:g} GiB of "
+                limit = "" if memory_limit is None else f", limited to {memory_limit:g} GiB or what is free,"
                 raise ProfileError(
-                    f"the model does not fit into {limit}memory with {counted(probe.samples, 'sample')}: "
+                    f"the model does not fit into memory{limit} with {counted(probe.samples, 'sample')}: "
                     f"{_asked(stopped) or stopped.reason}"
                 )
             raise ProfileError(f"the model cannot be trained: {stopped.reason}")

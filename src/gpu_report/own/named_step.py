@@ -89,16 +89,26 @@ def built_in_step(
     return StudyStep(_built(measurement, on))
 
 
+def require_built_in(name: str) -> None:
+    """Check the name of a workload whose steps are plain.
+
+    Raises:
+        ConfigError: there is none of it.
+    """
+    if name in WITH_PLAIN_STEPS:
+        return
+    why = (
+        "trains on files or by loops of its own: measure it with gpu-report run"
+        if name in BUILT_IN_WORKLOADS
+        else "is unknown"
+    )
+    raise ConfigError(f"model: {name!r} {why}; use one of {', '.join(WITH_PLAIN_STEPS)}, or a model of your own")
+
+
 def _measurement(
     name: str, options: BuiltInOptions, *, device: str, row: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[Measurement, torch.device]:
-    if name not in WITH_PLAIN_STEPS:
-        why = (
-            "trains on files or by loops of its own: measure it with gpu-report run"
-            if name in BUILT_IN_WORKLOADS
-            else "is unknown"
-        )
-        raise ConfigError(f"model: {name!r} {why}; use one of {', '.join(WITH_PLAIN_STEPS)}, or a model of your own")
+    require_built_in(name)
     if options.batch_size is None:
         raise ProfileError(f"batch_size: none was given; expected the samples of a step of {name}, for instance 64")
     given = {**vars(options), "device": None if device == "auto" else device, **row}

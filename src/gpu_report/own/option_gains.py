@@ -26,7 +26,7 @@ from gpu_report.own.process import (
     train_in_fresh_process,
     train_in_this_process,
 )
-from gpu_report.printing.number_format import exact, ratio, throughput
+from gpu_report.printing.number_format import exact, is_range, ratio, throughput
 from gpu_report.printing.terminal import clean, say
 from gpu_report.study.options import OPTIONS
 from gpu_report.tables import statistics as intervals
@@ -228,7 +228,11 @@ class OptionGains:
 
     def _note(self) -> str:
         if self.is_fresh:
-            return f"intervals are over {len(self.results[()])} fresh processes each, run in turns"
+            processes, needed = len(self.results[()]), intervals.FEWEST_FOR_INTERVAL
+            shown = "intervals" if processes >= needed else "ranges" if is_range(processes) else ""
+            if not shown:
+                return f"no intervals: they need {needed} fresh processes each, and processes= is {processes}"
+            return f"{shown} are over {processes} fresh processes each, run in turns"
         return "no intervals: they need several processes, so pass a function that builds the model"
 
 

@@ -100,10 +100,14 @@ def named_function(name: str) -> Callable[..., Any]:
     function = None
     try:
         module = import_module(module_name)
-    except (ModuleNotFoundError, ValueError) as error:
-        raise ProfileError(f"{name}: cannot import {module_name!r}: {error}; run this in its folder") from error
-    except Exception as error:
-        raise ProfileError(f"{name}: importing {module_name!r} raised {in_one_line(error)}; repair it") from error
+    except (Exception, SystemExit) as error:
+        todo = "repair it"
+        if isinstance(error, ModuleNotFoundError):
+            is_itself = error.name and (module_name + ".").startswith(error.name + ".")
+            todo = "run this in its folder" if is_itself else f"install {error.name} here"
+        if isinstance(error, SystemExit):
+            todo = 'put what it runs under `if __name__ == "__main__":`'
+        raise ProfileError(f"{name}: importing {module_name!r} raised {in_one_line(error)}; {todo}") from error
     with suppress(AttributeError):
         function = attrgetter(function_name)(module) if function_name else None
     if not callable(function):
@@ -398,6 +402,8 @@ def chosen_device(name: str | torch.device, model: nn.Module | None) -> tuple[to
     own = {each.device for each in (*model.parameters(), *model.buffers())} if model is not None else set()
     if len(own) > 1:
         raise ProfileError(f"model: it is on {', '.join(sorted(map(str, own)))}; expected one device, or give step=")
+    if name == "meta":
+        raise ProfileError("device: meta computes nothing; expected auto, or for instance cpu or cuda:1")
     accelerators = [each for each in own if each.type != "cpu"]
     present = torch.accelerator.current_accelerator(check_available=True)
     found = str(accelerators[0] if accelerators else present or "cpu") if name == "auto" else name

@@ -30,7 +30,7 @@ from gpu_report.own.step_counts import (
     trace_beside,
 )
 from gpu_report.own.step_watch import BLOCKS_BEFORE_PROFILE, FIRST_STEPS, PROFILED_STEPS, StepWatch, rank
-from gpu_report.printing.number_format import counted, duration, share
+from gpu_report.printing.number_format import count, counted, duration, share
 from gpu_report.printing.terminal import clean, say
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
     too_few = (
         f"{counted(measured.steps, 'step')} in {counted(len(measured.block_times_ms), 'timed block')}, too few to time "
         "and profile",
-        f"train for at least {counted(needed, 'step')} without a pause, more with DataLoader workers",
+        f"train for at least {count(needed).plain()} steps without a pause, more with DataLoader workers",
     )
     if step_watch.trace_problem:
         too_few = (f"no step was profiled: {step_watch.trace_problem}", _WHEN_NOT_PROFILED)

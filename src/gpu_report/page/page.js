@@ -218,6 +218,8 @@ function lookOf(lane, category) {
   return category ? colors[category] ?? data.colors.others : data.colors.unknown;
 }
 
+const inMs = (time) => rounded(+time.toFixed(3)); // to a microsecond
+
 function drawTimeline(place, step) {
   const laneHeight = 30;
   const count = step.begin.length;
@@ -232,6 +234,8 @@ function drawTimeline(place, step) {
     drawAxes(root, frame, { xTicks: linearTicks(from, to, width / 110), x, xLabel: "time since the step began (ms)" });
     step.lanes.forEach((lane, position) => root.append(text(frame.left - 6, frame.top + position * laneHeight + 19, lane, { "text-anchor": "end" })));
     const items = [];
+    const bars = svg("g", { class: "bars" });
+    root.append(bars);
     for (let index = 0; index < count; index++) {
       if (step.end[index] < from || step.begin[index] > to) continue;
       const [lane, category] = [step.lanes[step.lane[index]], step.categories[step.category[index]]];
@@ -239,13 +243,13 @@ function drawTimeline(place, step) {
       const full = laneHeight - 6;
       const height = full * Math.max(step.busy[index], 0.08);
       const bottom = frame.top + (step.lane[index] + 1) * laneHeight - 3;
-      root.append(svg("rect", { x: left, y: bottom - height, width: Math.max(right - left, 0.5), height,
+      bars.append(svg("rect", { x: left, y: bottom - height, width: Math.max(right - left, 0.5), height,
         fill: lookOf(lane, category), stroke: "#6b6b6b", "stroke-width": 0.3 }));
       items.push({ box: [left, bottom - full, Math.max(right, left + 0.5), bottom],
-        texts: [`${category || UNKNOWN}, ${lane}`, `${step.begin[index]} to ${step.end[index]} ms`, `busy share ${step.busy[index]}`] });
+        texts: [`${category || UNKNOWN}, ${lane}`, `${inMs(step.begin[index])} to ${inMs(step.end[index])} ms`, `busy share ${step.busy[index]}`] });
     }
-    range.textContent = from === 0 && to === step.wall ? `step ${step.step}: ${step.wall} ms`
-      : `${rounded(+from.toFixed(3))} to ${rounded(+to.toFixed(3))} of ${step.wall} ms`;
+    range.textContent = from === 0 && to === step.wall ? `step ${step.step}: ${inMs(step.wall)} ms`
+      : `${inMs(from)} to ${inMs(to)} of ${inMs(step.wall)} ms`;
     return items;
   }
 

@@ -40,7 +40,7 @@ _OPERATIONS: Final = (
     Text("category", words.category_words),
     Text("calls", is_number=True),
     metric("self_ms", "own time", "ms"),
-    metric("self_share", "share of the device's", "share"),
+    metric("self_share", "share of the device's time", "share"),
     metric("total_ms", "with what it calls", "ms"),
     metric("median_us", "median call", "µs"),
 )

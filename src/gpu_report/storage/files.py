@@ -22,6 +22,7 @@ NEEDED_BYTES: Final = 64 * 2**20
 """A variant's record, trace and memory snapshot take up to 40 MiB."""
 DISK_TROUBLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
 """What a system says where a disk is full, a quota is used up, or a disk cannot be written any more."""
+_UNFINISHED: Final = ".unfinished"
 _LONGEST_SOCKET: Final = 103
 """Characters of a socket's path, on macOS; on Linux 107."""
 _LONGEST_BELOW: Final = len("/.gpr-12345678.tmp/pymp-12345678/listener-12345678")
@@ -60,7 +61,7 @@ def write_errors(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
+        where = f" ({error.filename})" if error.filename and _UNFINISHED not in str(error.filename) else ""
         raise FileWriteError(
             f"cannot write {target}: {error.strerror}{where}; free some space or allow writing there, "
             "then run the same again"
@@ -75,7 +76,7 @@ def unfinished_folder(target: Path) -> Iterator[Path]:
         OSError: it cannot be made.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    folder, lock = _locked_folder(target.parent, prefix=f".{target.name}.", suffix=".unfinished")
+    folder, lock = _locked_folder(target.parent, prefix=f".{target.name}.", suffix=_UNFINISHED)
     try:
         yield folder
     finally:

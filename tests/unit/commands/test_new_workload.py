@@ -65,7 +65,7 @@ def test_the_example_runs_as_it_says(tmp_path: Path) -> None:
     ("name", "named"),
     [
         ("My Model", "letters"),
-        ("class", "letters"),
+        ("class", "word of Python"),
         ("json", "a module 'json' already"),
         ("taken", "taken.yaml exists"),
     ],

@@ -167,7 +167,9 @@ def test_it_finds_what_trying_every_number_of_samples_finds(capsys: pytest.Captu
 
 
 def test_one_sample_that_does_not_fit_is_one_line() -> None:
-    with pytest.raises(ProfileError, match=r"^the model does not fit into 0\.1 GiB of memory with 1 sample: .*\Z"):
+    with pytest.raises(
+        ProfileError, match=r"^the model does not fit into memory, limited to 0\.1 GiB .* with 1 sample: "
+    ):
         find_batch_size(own_model.build, own_model.make_batch, device="cpu", memory_limit=0.1)
 
 
@@ -189,6 +191,7 @@ def test_a_model_that_cannot_be_trained_is_named_and_the_command_ends_with_2(
     [
         (["train", "--batch", f"{MODULE}:make_batch"], "MODEL: 'train' .*train:build_model"),
         ([f"{MODULE}:build"], "--batch: .*module:function"),
+        (["resnet19"], "'resnet19' is unknown; use one of unet"),
     ],
 )
 def test_the_command_names_what_it_misses(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

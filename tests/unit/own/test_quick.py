@@ -267,6 +267,7 @@ def test_a_step_that_changes_the_default_dtype_is_named_at_once_and_the_dtype_is
         ({"step": print, "loader": []}, "^loader: given beside step="),
         ({"step": print, "seconds": 0}, "^seconds: it is 0; expected a positive number"),
         ({"step": print, "seconds": "5"}, "^seconds: it is '5'; expected a positive number"),
+        ({"step": print, "device": "meta"}, "^device: meta computes nothing"),
         ({"step": print, "device": None}, "^device: it is None; expected auto or PyTorch's name"),
         ({"step": print, "epochs": 1}, "^epochs: given without the name of a built-in workload"),
     ],
@@ -304,7 +305,7 @@ def test_the_command_builds_what_is_named_and_writes_what_is_asked_for(
     assert main([*command, "--loss", "my_training:lost"]) == 2
     assert "my_training:lost: there is no such function" in capsys.readouterr().err
     assert main(["profile", "missing:model", "--batch", "my_training:make_batch"]) == 2
-    assert "cannot import 'missing'" in capsys.readouterr().err
+    assert "run this in its folder" in capsys.readouterr().err
 
     Path("broken.py").write_text("def build_model(): raise LookupError('no weights')\n", "utf-8")
     assert main(["profile", "broken:build_model", "--batch", "broken:build_model"]) == 2
@@ -312,6 +313,12 @@ def test_the_command_builds_what_is_named_and_writes_what_is_asked_for(
     Path("worse.py").write_text("1 / 0\n", "utf-8")
     assert main(["profile", "worse:build_model", "--batch", "worse:build_model"]) == 2
     assert "importing 'worse' raised ZeroDivisionError" in capsys.readouterr().err
+    Path("ending.py").write_text("import sys\nsys.exit(0)\n", "utf-8")
+    assert main(["profile", "ending:build_model", "--batch", "ending:build_model"]) == 2
+    assert "importing 'ending' raised SystemExit: 0" in capsys.readouterr().err
+    Path("lacking.py").write_text("import no_such_package\n", "utf-8")
+    assert main(["profile", "lacking:build_model", "--batch", "lacking:build_model"]) == 2
+    assert "install no_such_package" in capsys.readouterr().err
     assert main(["profile", "my_training:build_model"]) == 2
     assert "--batch: none was given" in capsys.readouterr().err
     assert main(["profile", "unet", "--batch-size", "4", "--size", "1px"]) == 2
