@@ -234,8 +234,6 @@ function drawTimeline(place, step) {
     drawAxes(root, frame, { xTicks: linearTicks(from, to, width / 110), x, xLabel: "time since the step began (ms)" });
     step.lanes.forEach((lane, position) => root.append(text(frame.left - 6, frame.top + position * laneHeight + 19, lane, { "text-anchor": "end" })));
     const items = [];
-    const bars = svg("g", { class: "bars" });
-    root.append(bars);
     for (let index = 0; index < count; index++) {
       if (step.end[index] < from || step.begin[index] > to) continue;
       const [lane, category] = [step.lanes[step.lane[index]], step.categories[step.category[index]]];
@@ -243,7 +241,7 @@ function drawTimeline(place, step) {
       const full = laneHeight - 6;
       const height = full * Math.max(step.busy[index], 0.08);
       const bottom = frame.top + (step.lane[index] + 1) * laneHeight - 3;
-      bars.append(svg("rect", { x: left, y: bottom - height, width: Math.max(right - left, 0.5), height,
+      root.append(svg("rect", { x: left, y: bottom - height, width: Math.max(right - left, 0.5), height,
         fill: lookOf(lane, category), stroke: "#6b6b6b", "stroke-width": 0.3 }));
       items.push({ box: [left, bottom - full, Math.max(right, left + 0.5), bottom],
         texts: [`${category || UNKNOWN}, ${lane}`, `${inMs(step.begin[index])} to ${inMs(step.end[index])} ms`, `busy share ${step.busy[index]}`] });
