@@ -166,7 +166,10 @@ def test_a_name_opens_its_step_with_the_numbers_of_the_csv_files(opened: Opened,
 
     assert variant == "unet-128px-cuda-b16-w0-fp32-e5"
     assert seen["bars"] == len(stretches)
-    known = [numbers_of(row, "begin_ms", "end_ms", "busy_share") for row in stretches]
+    known = [
+        [*(round(time, 3) for time in numbers_of(row, "begin_ms", "end_ms")), float(row["busy_share"])]
+        for row in stretches
+    ]
     assert [lines for lines in seen["stretches"] if numbers_in(lines[1:]) not in known] == []
     known = [numbers_of(row, "at_ms", "allocated_mib", "reserved_mib") for row in moments if row["device"] == "cuda"]
     assert [lines for lines in seen["memory"] if numbers_in(lines) not in known] == []
@@ -182,7 +185,7 @@ def test_the_timeline_zooms_in_and_back_out(opened: Opened) -> None:
     bars, words = seen["zoomed"]
 
     assert 0 < bars < seen["bars"]
-    assert " of 43.511429 ms" in words
+    assert words.endswith(" of 43.511 ms")
     assert seen["whole"] == seen["bars"]
 
 

@@ -218,7 +218,7 @@ function lookOf(lane, category) {
   return category ? colors[category] ?? data.colors.others : data.colors.unknown;
 }
 
-const inMs = (time) => rounded(+time.toFixed(3)); // to a microsecond
+const inMs = (time) => +time.toFixed(3); // to a microsecond
 
 function drawTimeline(place, step) {
   const laneHeight = 30;
