@@ -89,7 +89,7 @@ def _draw_panel(axes: Axes, panel: pd.DataFrame) -> None:
             place = (row["date"], 1)
             style.note(axes, change(row["change_ratio"]).plain(), place, of=("data", "axes fraction"), **look)
     style.set_scale(axes, "y", [*panel["throughput_per_s"].dropna()], from_zero=False)
-    locator = AutoDateLocator(minticks=3, maxticks=6)  # type: ignore[no-untyped-call]
+    locator = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 

@@ -1,6 +1,7 @@
 """The figure of histories: a panel per configuration, with lines that end where a series ends."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -10,18 +11,24 @@ from gpu_report.figures.style import figure_bytes
 from gpu_report.tables.history import HISTORY, session_of, tabulate_history
 from tests.factories import ENVIRONMENT, make_record
 
+FIRST = datetime(2026, 3, 1, 10, tzinfo=UTC)
 SLUGS = ("unet-64px-cpu-b8-w0-fp32-e3x6", "cnn-cpu-b64-w0-fp32-e3")
 
 
 def figure_of(
-    *, days: int, slugs: Sequence[str] = SLUGS, machines: Sequence[str] = ("xeon-2c",), oom: Sequence[int] = (1,)
+    *,
+    days: int,
+    hours_apart: int = 24,
+    slugs: Sequence[str] = SLUGS,
+    machines: Sequence[str] = ("xeon-2c",),
+    oom: Sequence[int] = (1,),
 ) -> FigureSpec:
     sessions = [
         session_of(
             make_record(
                 slug,
                 machine=machine,
-                measured_at=f"2026-03-{day + 1:02}T10:00:00Z",
+                measured_at=f"{FIRST + day * timedelta(hours=hours_apart):%Y-%m-%dT%H:%M:%SZ}",
                 throughput_per_s=100 * (1 + 0.004 * (-1) ** day) * (0.9 if day >= days // 2 else 1),
                 status="oom" if day in oom else "ok",
                 environment=ENVIRONMENT,
@@ -55,6 +62,14 @@ def test_a_change_point_is_marked_with_its_size() -> None:
 def test_one_session_and_one_without_any_throughput_can_be_drawn() -> None:
     for days in (1, 2):
         assert figure_bytes(figure_of(days=days).draw())
+
+
+@pytest.mark.parametrize("hours_apart", [1, 40, 24 * 900])
+def test_dates_are_named_whatever_time_lies_between_two_sessions(hours_apart: int) -> None:
+    figure = figure_of(days=2, hours_apart=hours_apart, oom=()).draw()
+
+    for axes in figure.axes:
+        assert 3 <= len([tick for tick in axes.get_xticklabels() if tick.get_text()]) <= 7
 
 
 def test_a_configuration_that_was_always_out_of_memory_can_be_drawn() -> None:
