@@ -1,5 +1,7 @@
 """On an accelerator the call takes a model there and back, restores the allocator's peak, and sees what limits it."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,20 @@ from gpu_report import profile
 from gpu_report.errors import ProfileError
 
 X, Y = torch.randn(256, 512), torch.randint(0, 10, (256,))
+
+
+OUT_OF_RANGE = """
+import torch
+from gpu_report import profile
+from gpu_report.errors import ProfileError
+
+model, batch = torch.nn.Linear(8, 4), (torch.randn(16, 8), torch.full((16,), 9))
+before = model.weight.detach().clone()
+try:
+    profile(model, batch, loss=torch.nn.functional.cross_entropy)
+except ProfileError as error:
+    print(torch.equal(model.weight, before), error)
+"""
 
 
 def small_model() -> nn.Module:
@@ -106,6 +122,15 @@ def test_memory_that_each_step_keeps_on_the_device_is_named_first() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA's traces name the GPU")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="only CUDA has an assertion on the device")
+def test_after_a_target_out_of_range_it_says_that_the_device_is_lost_to_this_process() -> None:
+    ended = subprocess.run([sys.executable, "-c", OUT_OF_RANGE], capture_output=True, text=True, check=True)
+
+    assert ended.stdout.startswith(
+        "True cuda:0: AcceleratorError: CUDA error: device-side assert triggered; this process"
+    )
+
+
 def test_the_page_names_the_gpu_and_has_its_kernels(tmp_path: Path) -> None:
     found = profile(small_model(), (X, Y), loss=cross_entropy)
 

@@ -21,6 +21,7 @@ from torch.optim import Optimizer
 
 from gpu_report.errors import ProfileError
 from gpu_report.measure.cuda_graphs import state_tensors
+from gpu_report.own.step import in_one_line
 
 _REGISTERED: Final = ("_parameters", "_buffers", "_modules")
 _MIB: Final = 2**20
@@ -156,15 +157,22 @@ def left_as_found(
     are not restored.
 
     Raises:
-        ProfileError: what is inside changed how later code computes, see `settings_as_found`.
+        ProfileError: what is inside changed how later code computes, see `settings_as_found`, or made the device fail,
+            so that nothing on it can be restored.
     """
-    with ExitStack() as stack:
-        if device.type == "cuda":
-            stack.enter_context(memory_peak_as_found(device))
-        stack.enter_context(_random_numbers(loader, device))
-        stack.enter_context(modules_as_found(nn.ModuleList(modules), optimizer, device))
-        stack.enter_context(settings_as_found(device))
-        yield
+    try:
+        with ExitStack() as stack:
+            if device.type == "cuda":
+                stack.enter_context(memory_peak_as_found(device))
+            stack.enter_context(_random_numbers(loader, device))
+            stack.enter_context(modules_as_found(nn.ModuleList(modules), optimizer, device))
+            stack.enter_context(settings_as_found(device))
+            yield
+    except torch.AcceleratorError as error:
+        raise ProfileError(
+            f"{device}: {in_one_line(error)}; this process cannot use the device any more, and what was on it is lost: "
+            "begin a new process, with CUDA_LAUNCH_BLOCKING=1 in its environment to see which line fails"
+        ) from error
 
 
 @contextmanager

@@ -349,9 +349,10 @@ class OwnRun:
         """What the step raises, at once or when the device is waited for, as a ProfileError that names the part."""
         try:
             yield
-        except GpuReportError:
+        except (GpuReportError, torch.AcceleratorError):
             raise
         except Exception as error:
+            synchronize(self._device)  # raises where the device has failed, which any part may notice
             part = self._step.part
             raise ProfileError(
                 f"{part}: at step {self._steps} it raised {in_one_line(error)}; expected {EXPECTED[part]}"

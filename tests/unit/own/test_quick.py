@@ -207,6 +207,14 @@ def test_an_optimizer_whose_step_takes_an_argument_is_named() -> None:
         profile(model, (X, Y), loss=cross_entropy, optimizer=torch.optim.LBFGS(model.parameters()))
 
 
+def test_a_device_that_fails_is_named_and_not_the_part_that_happens_to_notice_it() -> None:
+    def failing_loss(*_: Tensor) -> Tensor:
+        raise torch.AcceleratorError("CUDA error: device-side assert triggered\nsecond line")
+
+    with pytest.raises(ProfileError, match=r"^cpu: AcceleratorError: CUDA error: .*triggered; this process cannot use"):
+        profile(Classifier(), (X, Y), loss=failing_loss)
+
+
 def test_a_profile_inside_of_another_is_refused_and_leaves_that_one_alone() -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as outer:
         with pytest.raises(ProfileError, match=r"^profile: torch.profiler is running"):
