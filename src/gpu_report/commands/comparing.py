@@ -181,7 +181,7 @@ def require_two_files(arguments: Namespace) -> None:
     Raises:
         ConfigError: they are one.
     """
-    if arguments.json is not None and arguments.json == arguments.markdown:
+    if None not in (arguments.json, arguments.markdown) and arguments.json.resolve() == arguments.markdown.resolve():
         raise ConfigError(f"--markdown: it is {arguments.markdown}, as --json is; use another file")
 
 

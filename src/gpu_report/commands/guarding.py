@@ -60,10 +60,11 @@ def guard(arguments: Namespace) -> int:
             version = _version(arguments, name, folder, words)
             sides.append(CommandRunner(version) if version.command else FunctionRunner(version))
         names = arguments.configurations or [_short_command(arguments)]
-        tasks = {name: _task(name, arguments, Path(folder_of_all, HERE.name)) for name in names}
+        tasks = {name: _task(name, arguments) for name in names}
 
         def measure(side: int, name: str, index: int) -> Answer:
-            task = {**tasks[name], "folder": _own_folder(sides, side), "index": index}
+            machine_file = str(Path(folder_of_all, _NAMES[side], HERE.name))
+            task = {**tasks[name], "machine_file": machine_file, "folder": _own_folder(sides, side), "index": index}
             return sides[side].measure(Task(**task))
 
         guarded = Guarded(names, measure, tolerance=tolerance, on_pair=_look_at)
@@ -86,16 +87,24 @@ def guard(arguments: Namespace) -> int:
 
 @contextmanager
 def _ended_in_order() -> Iterator[None]:
-    """What asks this process to end, as the end of a job or of a terminal, ends it in order: checkouts are removed."""
+    """What asks this process to end, as the end of a job or of a terminal, ends it in order: checkouts are removed.
+
+    A signal that is ignored, as nohup does, stays so.
+    """
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    handlers = {number: handler for number, handler in handlers.items() if handler is not signal.SIG_IGN}
 
     def end(number: int, _frame: object) -> None:
+        while handlers:  # a second signal must not interrupt the removal, nor what comes after it
+            signal.signal(handlers.popitem()[0], signal.SIG_IGN)
         sys.exit(128 + number)
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number in handlers:
+        signal.signal(number, end)
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
@@ -126,9 +135,12 @@ def _check(arguments: Namespace) -> None:
     given = ("before", "after", "before_python", "after_python", "after_command")
     if all(getattr(arguments, name) is None for name in given):
         raise ConfigError("--before: name the version to compare with, for instance --before main")
-    for reference in filter(None, (arguments.before, arguments.after)):
-        if reference != WORKTREE:
+    for reference in (arguments.before, arguments.after):
+        if reference not in (None, WORKTREE):
             commit_of(reference)
+    for link in arguments.link:
+        if not Path(link).exists():
+            raise ConfigError(f"--link: {link} does not exist; name a file or folder from here")
     require_two_files(arguments)
     for file in filter(None, (arguments.json, arguments.markdown)):
         with write_errors(file):
@@ -154,13 +166,9 @@ def _short_command(arguments: Namespace) -> str:
     return before if before == after else f"{before} and {after}"
 
 
-def _task(name: str, arguments: Namespace, machine_file: Path) -> dict[str, Any]:
+def _task(name: str, arguments: Namespace) -> dict[str, Any]:
     if ":" not in name:
-        return {
-            "configuration": name,
-            "configfile": str(arguments.configfile),
-            "machine_file": str(machine_file),
-        }
+        return {"configuration": name, "configfile": str(arguments.configfile)}
     given = {**_OF_FUNCTION, **{option: option for option in _SETTINGS}}
     training = {
         field: getattr(arguments, option) for option, field in given.items() if getattr(arguments, option) is not None
@@ -178,8 +186,7 @@ def _look_at(name: str, pair: Pair) -> None:
     """
     before, after = pair
     if before.status == after.status == "failed":
-        reasons = before.reason, after.reason
-        why = reasons[0] if reasons[0] == reasons[1] else f"{reasons[0]} before; {reasons[1]} after"
+        why = before.reason if before.reason == after.reason else f"before: {before.reason}; after: {after.reason}"
         raise ConfigError(f"{name}: neither side can be measured: {why}")
     codes = [answer.code_digest for answer in pair if answer.code_digest]
     if len(codes) == len(pair) and not measures_alike(*codes):
@@ -195,8 +202,8 @@ def _look_at(name: str, pair: Pair) -> None:
 def _how(guarded: Guarded) -> str:
     most = max(len(pairs) for pairs in guarded.pairs.values())
     looks = f"the intervals account for two looks, at {FIRST_LOOK} and {SECOND_LOOK} pairs"
-    if most not in (FIRST_LOOK, SECOND_LOOK):
-        looks += " without doubts"
+    if any(answer.doubts for pairs in guarded.pairs.values() for pair in pairs for answer in pair):
+        looks += " without quality flags, where there are as many"
     return f"measured alternately, {counted(most, 'pair')} of fresh processes; {looks}"
 
 

@@ -5,8 +5,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from gpu_report.study.machine import HERE
-
 VERSION: Final = 1
 """Raised whenever a task or an answer means something else, so that two versions of gpu-report do not misunderstand."""
 
@@ -16,13 +14,13 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     `training` has fields of OwnTraining. What is imported must come from the repository of `folder`, unless that
     is empty; guard was started in `here`. With `trace_folder` the process is profiled, and leaves its traces there.
-    What the machine is, is kept in `machine_file`, of which the user's folder knows nothing.
+    The study's machine is described in `machine_file`, which is outside of the user's folder.
     """
 
     version: int = VERSION
     configuration: str
     configfile: str = ""
-    machine_file: str = str(HERE)
+    machine_file: str = ""
     training: Mapping[str, Any] = msgspec.field(default_factory=dict)
     folder: str = ""
     here: str = ""

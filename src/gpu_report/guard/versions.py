@@ -6,6 +6,7 @@ a reference -> a worktree of git in the temporary folder -> Version; a worktree 
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psutil
 
@@ -71,7 +72,8 @@ def commit_of(reference: str) -> str:
         ConfigError: git has no repository for this folder, or no such version.
     """
     _git("rev-parse", "--git-dir", problem=f"{reference}: this folder is in no repository of git")
-    unknown = f"{reference}: the repository has no such version; name a branch, a tag or a commit, or {WORKTREE}"
+    name = reference or "the empty name"
+    unknown = f"{name}: the repository has no such version; name a branch, a tag or a commit, or {WORKTREE}"
     return _git("rev-parse", "--verify", "--end-of-options", f"{reference}^{{commit}}", problem=unknown)
 
 
@@ -81,7 +83,7 @@ def checked_out(reference: str, *, links: Sequence[str] = ()) -> Iterator[tuple[
 
     Args:
         reference: What git knows as a commit, or `worktree`.
-        links: Files or folders that git ignores, such as data, to which the version gets a link.
+        links: Files or folders here that git ignores, such as data, to which the version gets a link.
 
     Raises:
         ConfigError: git has no repository for this folder, or no such version, or the version lacks this folder.
@@ -131,8 +133,6 @@ def _worktree_in_words(here: Path) -> str:
 
 
 def _link(source: Path, target: Path) -> None:
-    if not source.exists():
-        raise ConfigError(f"--link: {source} does not exist")
     if target.exists():
         raise ConfigError(f"--link: {target.name} is in the version itself; link what git ignores")
     with write_errors(target):
@@ -158,11 +158,18 @@ def _git(*arguments: str, problem: str) -> str:
     Raises:
         ConfigError: git is not there, or fails; the message begins with the problem.
     """
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, errors="replace", check=False)
+        process = subprocess.Popen(["git", *arguments], **pipes, start_new_session=True)
     except FileNotFoundError as error:
         raise ConfigError(f"{problem}: git is not installed") from error
-    if done.returncode:
-        said = done.stderr.strip().rpartition("\n")[-1]
+    with process:
+        try:
+            printed, said = process.communicate()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)  # with git's own processes, which would go on writing a checkout
+            raise
+    if process.returncode:
+        said = said.strip().rpartition("\n")[-1]
         raise ConfigError(f"{problem} ({said})" if said else problem)
-    return done.stdout.strip()
+    return str(printed.strip())

@@ -76,7 +76,7 @@ BEFORE_AFTER: Final = Table(
             "verdict",
             "slower, not slower, faster, no change, no verdict; of memory more memory, and so on.",
         ),
-        text("why", "Why there is no verdict, or no gain, or what the status is; empty otherwise."),
+        text("why", "Why there is no verdict or no improvement, or what the status is; empty otherwise."),
     ),
 )
 
@@ -342,7 +342,7 @@ def _verdict(what: str, pair: tuple[Side, Side], change: Change, p: float) -> tu
         return NO_CHANGE, ""
     if amount.high >= 1 / (1 + tolerance) - 1:
         return NOT_WORSE[what], ""
-    return (better, "") if is_significant else (NOT_WORSE[what], _NOT_SIGNIFICANT)
+    return (better, "") if is_significant else (NOT_WORSE[what], f"the improvement is {_NOT_SIGNIFICANT}")
 
 
 def _lacks(before: Side, after: Side) -> bool:

@@ -97,8 +97,8 @@ def changes_not_shown(rows: Sequence[Row], shown: Sequence[Row]) -> list[str]:
     return [f"Not shown: {'; '.join(parts)}."] if parts else []
 
 
-def why_without_verdict(row: Row) -> list[str]:
-    """Why a row of BEFORE_AFTER has no verdict, or what became of its configuration."""
+def reason_of_verdict(row: Row) -> list[str]:
+    """Why a row of BEFORE_AFTER has this verdict or none, where that needs a reason."""
     return [shorten(row["why"], _LONGEST_REASON)] if row["why"] else []
 
 

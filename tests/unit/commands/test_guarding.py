@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,7 @@ def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guard:
         ([*FUNCTION, "--before", "HEAD", "--json", "guarded_model.py/file.json"], "guarded_model.py"),
         ([*FUNCTION, "--before", "no-such-branch"], "no-such-branch"),
         ([*FUNCTION, "--after", "no-such-branch"], "no-such-branch"),
+        ([*FUNCTION, "--before", ""], "the empty name"),
         ([*FUNCTION, "--before", "HEAD", "--link", "absent"], "absent"),
         ([*FUNCTION, "--before-python", "/no/such/python"], "/no/such/python"),
         ([*FUNCTION, "--after-python", "guarded_model.py"], "guarded_model.py"),
@@ -127,40 +129,76 @@ def test_values_that_are_none_of_an_option_have_the_status_of_usage(arguments: l
 
 @pytest.mark.usefixtures("repository")
 def test_one_file_for_two_formats_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["guard", "--before", "HEAD", *FUNCTION, "--json", "both", "--markdown", "both"]) == 3
+    files = ["--json", "both", "--markdown", str(Path("both").resolve())]
 
-    assert "--markdown: it is both" in capsys.readouterr().err
+    assert main(["guard", "--before", "HEAD", *FUNCTION, *files]) == 3
+
+    assert "--markdown: it is" in capsys.readouterr().err
     assert not Path("both").exists()
 
 
 @pytest.mark.usefixtures("repository")
 def test_a_version_that_git_lacks_is_refused_without_waiting_for_another_measurement() -> None:
     with machine_to_itself():
-        assert main(["guard", "--before", "no-such-branch", *FUNCTION]) == 3
+        command = [sys.executable, "-m", "gpu_report", "guard", "--before", "no-such-branch", *FUNCTION]
+        assert subprocess.run(command, check=False, timeout=60).returncode == 3
 
 
-def test_a_guard_that_is_asked_to_end_leaves_nothing_behind(repository: Path, tmp_path: Path) -> None:
-    temporary = tmp_path / "tmp"
+@contextmanager
+def guard_at_work(temporary: Path, *through: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A guard that has begun to check out a version, and would go on for long."""
     temporary.mkdir()
     command = [sys.executable, "-m", "gpu_report", "guard", "--before", "HEAD", "--before-command", "sleep 60"]
-    guard = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(temporary)}, stderr=subprocess.DEVNULL)
-    while git("worktree", "list").count("\n") == 1:
-        assert guard.poll() is None
-        time.sleep(0.05)
+    variables = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(
+        [*through, *command], env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as guard:
+        try:
+            while git("worktree", "list").count("\n") == 1:
+                assert guard.poll() is None
+                time.sleep(0.01)
+            yield guard
+        finally:
+            guard.kill()
 
-    guard.terminate()
 
-    assert guard.wait(30) == 128 + signal.SIGTERM
-    assert git("worktree", "list").count("\n") == 1
-    assert [each.name for each in temporary.iterdir()] == ["gpu-report-measuring.lock"]
+def left_in(temporary: Path) -> list[str]:
+    return [each.name for each in temporary.iterdir()]
+
+
+def test_a_guard_that_is_asked_to_end_twice_leaves_nothing_behind(repository: Path, tmp_path: Path) -> None:
+    for number in range(4000):  # so that git takes a while to check them out
+        (repository / f"{number}.txt").write_text(str(number))
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "Many files")
+
+    with guard_at_work(tmp_path / "tmp") as guard:
+        guard.terminate()
+        time.sleep(0.1)
+        guard.terminate()
+
+        assert guard.wait(30) == 128 + signal.SIGTERM
+        assert git("worktree", "list").count("\n") == 1
+        assert left_in(tmp_path / "tmp") == ["gpu-report-measuring.lock"]
+
+
+@pytest.mark.usefixtures("repository")
+def test_a_guard_under_nohup_goes_on_when_the_terminal_ends(tmp_path: Path) -> None:
+    with guard_at_work(tmp_path / "tmp", "nohup") as guard:
+        guard.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            guard.wait(0.5)
+
+        guard.terminate()
+        guard.wait(30)
 
 
 @pytest.mark.usefixtures("repository")
 def test_two_sides_that_fail_are_both_named_and_the_repository_is_as_it_was(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["guard", "--before", "HEAD", "no-such-name", "--configfile", "study.yaml"]) == 3
-    assert "no-such-name" in capsys.readouterr().err
+    assert main(["guard", "--before", "HEAD", "no-such-name", "--configfile", "tiny.yaml"]) == 3
+    assert "is not in the study" in capsys.readouterr().err
     assert not git("status", "--porcelain", "--ignored")
 
     commands = ["--before-command", "exit 3", "--after-command", "exit 4"]

@@ -23,6 +23,7 @@ def of_study(version: Version, configuration: str = VARIANT, *, trace_folder: st
     return Task(
         configuration=configuration,
         configfile="tiny.yaml",
+        machine_file=str(version.folder / "machine.json"),
         folder=str(version.folder),
         index=1,
         trace_folder=trace_folder,

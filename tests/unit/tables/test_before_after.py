@@ -17,6 +17,7 @@ from gpu_report.tables.before_after import (
     MEMORY,
     NO_CHANGE,
     NO_VERDICT,
+    NOT_WORSE,
     QUALITY,
     REGRESSIONS,
     SLOWER,
@@ -234,6 +235,18 @@ def test_one_slowdown_among_many_configurations_needs_more_evidence_than_alone()
     assert [row["verdict"] for row in (alone[0], among[0])] == [SLOWER, NO_VERDICT]
     assert alone[0]["p"] < among[0]["p"] <= 1
     assert alone[0]["change_low"] == among[0]["change_low"]
+
+
+def test_one_speedup_among_many_configurations_is_not_slower_for_a_reason() -> None:
+    before, after = timed([10.6, 10.7, 10.8, 10.8, 10.9, 11.0]), timed([10.0] * 6)
+    others = {f"other {number}": (before, before) for number in range(200)}
+
+    alone = tabulate_before_after({"a": (before, after)}, in_turns=True)
+    among = tabulate_before_after({"a": (before, after), **others}, in_turns=True)
+
+    assert [row["verdict"] for row in (alone[0], among[0])] == ["faster", NOT_WORSE[TIME]]
+    assert not alone[0]["why"]
+    assert "improvement" in among[0]["why"]
 
 
 @given(st.floats(min_value=0.001, max_value=0.1), st.floats(min_value=1.5, max_value=5), st.floats(0.001, 0.2))
