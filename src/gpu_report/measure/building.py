@@ -33,8 +33,8 @@ from gpu_report.measure.batches import (
 )
 from gpu_report.measure.cuda_graphs import CapturedSteps
 from gpu_report.measure.custom_loop import CustomLoop
-from gpu_report.measure.halves import Halves, halves_of
 from gpu_report.measure.nested import Collate, Part, collation, in_fp32, sample_in_words, unwrapped
+from gpu_report.measure.stages import Stages, stages_of
 from gpu_report.measure.world import ALONE, World
 from gpu_report.study.catalogue import FIXED_BY_CUSTOM_LOOPS
 from gpu_report.study.options import BUCKETS_MIB, OPTIONS, first_loss_scale, option_names
@@ -170,10 +170,12 @@ def build_training(
     readers = world if variant.divides_batch else ALONE
     samples_per_step = variant.batch_size // readers.size
     captured = CapturedSteps(device, averages_gradients=world.is_launched) if "graphs" in options else None
-    shared, synchronize_gradients = share_model(workload, model, variant, device=device, captured=captured)
     layout = torch.channels_last if "channelslast" in options else torch.contiguous_format
+    shared, synchronize_gradients = share_model(
+        workload, model, variant, data=train_data, device=device, layout=layout, captured=captured
+    )
     pipeline = None
-    if isinstance(shared, Halves):
+    if isinstance(shared, Stages):
         model = shared
         if variant.has_ranks:
             from gpu_report.measure.pipeline import Pipeline
@@ -355,10 +357,15 @@ def share_model(
     model: nn.Module,
     variant: Variant,
     *,
+    data: Samples,
     device: torch.device,
+    layout: torch.memory_format,
     captured: CapturedSteps | None = None,
 ) -> tuple[nn.Module, Callable[[bool], None] | None]:
-    """The model to call, through which several devices train, and `Training.synchronize_gradients`."""
+    """The model to call, through which several devices train, and `Training.synchronize_gradients`.
+
+    Inputs will come from the data, in this layout.
+    """
     if variant.strategy == "ddp":
         # What accumulates gradients must not belong to the default stream where steps are captured on another.
         with torch.cuda.stream(captured.stream) if captured else nullcontext():
@@ -373,10 +380,13 @@ def share_model(
     if variant.strategy == "dp":
         return nn.DataParallel(model, devices_of(variant, device)), None
     if not variant.divides_batch:
-        halves = halves_of(workload, model)
+        with torch.random.fork_rng(devices=[]):
+            inputs, _ = example_batch(data, 1)
+        stages = stages_of(workload, model, variant.devices, inputs=inputs.to(device).contiguous(memory_format=layout))
         # Of a pipeline each process uses its own device alone.
-        halves.second.to(devices_of(variant, device)[-1])
-        return halves, None
+        for stage, its_device in zip(stages.stages, devices_of(variant, device), strict=not variant.has_ranks):
+            stage.to(its_device)
+        return stages, None
     return model, None
 
 

@@ -65,7 +65,7 @@ def count_work(training: Training) -> Work | None:
     into the step, or the eager step does not fit into the device's memory.
     """
     if training.variant.strategy == "dp" or training.pipeline is not None:
-        return None  # replicas compute in threads, which the counters do not see; a pipeline's ranks do a half each
+        return None  # replicas compute in threads, which the counters do not see; a pipeline's ranks do a stage each
     if training.custom_loop is not None:
         return _count_custom(training.custom_loop.built, samples=training.variant.batch_size)
     batch = example_batch(training.train_data, training.samples_per_step, training.collate)

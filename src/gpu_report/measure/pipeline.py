@@ -1,11 +1,11 @@
-"""A training by two processes with one half of the model each, through which the parts of a batch go one by one.
+"""A training by processes with one stage of the model each, through which the parts of a batch go one by one.
 
 Imported where one is asked for only, since PyTorch's pipelines take 30 MiB of the host's memory.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,25 +13,23 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 
 from gpu_report.measure.arithmetic import Arithmetic
 from gpu_report.measure.batches import Samples, example_batch
-from gpu_report.measure.halves import Halves, as_tuple, values_of
+from gpu_report.measure.stages import Stages, as_tuple, values_of
 from gpu_report.measure.world import World
 from gpu_report.study.variant import Variant
 from gpu_report.workloads.protocol import Phase, TrainingWorkload
 
-_STAGES: Final = 2
-
 
 class Pipeline:
-    """One of the two processes; rank 0 has the first half and takes inputs, rank 1 has the second and takes targets.
+    """One of the processes; rank 0 has the first stage and takes inputs, the last rank has the last and takes targets.
 
-    Between steps a process keeps its own half alone on its device. The schedule is 1F1B: rank 0 keeps the activations
-    of two parts at most, where GPipe keeps those of all in the same time. One part has no other to overlap with, and
-    1F1B refuses it.
+    Between steps a process keeps its own stage alone on its device. The schedule is 1F1B: a rank keeps the activations
+    of as many parts at most as there are stages from it on, where GPipe keeps those of all in the same time. 1F1B
+    refuses fewer parts than stages.
     """
 
     def __init__(
         self,
-        halves: Halves,
+        model: Stages,
         workload: TrainingWorkload,
         arithmetic: Arithmetic,
         variant: Variant,
@@ -41,27 +39,30 @@ class Pipeline:
         layout: torch.memory_format,
         world: World,
     ) -> None:
-        """`halves` are on the device; inputs will come from the data, in this layout."""
-        both = halves.first, halves.second
-        self._own, self._other = both[world.rank], both[1 - world.rank]
-        self._world, self._device = world, device
+        """`model` is on the device; inputs will come from the data, in this layout."""
+        self._stages, self._world, self._device = model.stages, world, device
+        self._is_first, self._is_last = world.rank == 0, world.rank == world.size - 1
         self._unknown = torch.full((), torch.nan, device=device)
-        first, second = _First(halves.first, arithmetic, layout), _Second(halves.second, arithmetic, layout)
         parts = variant.accumulation
+        computing = [
+            _Computing(stage, arithmetic, layout, is_first=stage is self._stages[0], is_last=stage is self._stages[-1])
+            for stage in self._stages
+        ]
         # With shapes and types the schedule need not find them out by steps of its own.
         with torch.random.fork_rng(devices=[]):
             inputs, _ = example_batch(data, variant.batch_size // parts)
-        part = inputs.to(device).contiguous(memory_format=layout)
-        halves.eval()
+        passed: list[tuple[Tensor, ...]] = [(inputs.to(device).contiguous(memory_format=layout),)]
+        model.eval()
         with torch.no_grad():
-            between = first(part)
-            output = second(*between)
-        halves.train()
-        passed = tuple(each.to("meta").requires_grad_() for each in between)
-        stages = (first, part.to("meta"), passed), (second, passed, output.to("meta"))
-        module, taken, given = stages[world.rank]
-        self._stage = _Stage(module, world.rank, _STAGES, device, input_args=taken, output_args=given)
-        schedule = Schedule1F1B if parts >= _STAGES else ScheduleGPipe
+            for stage in computing:
+                passed.append(as_tuple(stage(*passed[-1])))
+        model.train()
+        taken, given = (
+            tuple(each.to("meta").requires_grad_(0 < place < world.size) for each in passed[place])
+            for place in (world.rank, world.rank + 1)
+        )
+        self._stage = _Stage(computing[world.rank], world.rank, world.size, device, input_args=taken, output_args=given)
+        schedule = Schedule1F1B if parts >= world.size else ScheduleGPipe
         # The part's share of the batch's mean is taken here, so gradients need not be scaled.
         self._schedule = schedule(
             self._stage,
@@ -69,67 +70,74 @@ class Pipeline:
             loss_fn=lambda output, target: workload.loss(output.float(), target) / parts,
             scale_grads=False,
         )
-        self._other.to("cpu")
+        self._keep_own()
 
     def add_gradients(self, inputs: Tensor, target: Tensor, *, phase: Phase = nullcontext) -> Tensor:
-        """Forward and backward pass of a batch; returns its loss in rank 1, where it is known, and NaN in rank 0."""
+        """Forward and backward pass of a batch; returns its loss in the last rank, where it is known, else NaN."""
         self._stage.phase = phase
-        if self._world.rank == 0:
-            self._schedule.step(inputs, return_outputs=False)
-            return self._unknown
         losses: list[Tensor] = []
-        self._schedule.step(target=target, losses=losses, return_outputs=False)
-        return torch.stack(losses).detach().sum()
+        if self._is_last:
+            self._schedule.step(target=target, losses=losses, return_outputs=False)
+            return torch.stack(losses).detach().sum()
+        self._schedule.step(*([inputs] if self._is_first else []), return_outputs=False)
+        return self._unknown
 
     @contextmanager
     def whole_model(self) -> Iterator[None]:
-        """Inside, this device holds the other half too, as the other process has trained it.
+        """Inside, this device holds the other stages too, as the other processes have trained them.
 
         It then holds no gradients and no activations of a training, so that this is its memory's peak only where those
-        of a part take less than the other half's weights.
+        of a part take less than the other stages' weights.
         """
-        trained = self._world.gather([value.detach().cpu() for value in values_of(self._own)])[1 - self._world.rank]
+        own = self._stages[self._world.rank]
+        trained = self._world.gather([value.detach().cpu() for value in values_of(own)])
         with torch.no_grad():
-            for value, theirs in zip(values_of(self._other), trained, strict=True):
-                value.copy_(theirs)
-        self._other.to(self._device)
+            for stage, values in zip(self._stages, trained, strict=True):
+                if stage is own:
+                    continue
+                for value, theirs in zip(values_of(stage), values, strict=True):
+                    value.copy_(theirs)
+                stage.to(self._device)
         try:
             yield
         finally:
-            self._other.to("cpu")
+            self._keep_own()
+
+    def _keep_own(self) -> None:
+        for rank, stage in enumerate(self._stages):
+            if rank != self._world.rank:
+                stage.to("cpu")
 
 
-class _Half(nn.Module):
-    """A half in the training's arithmetic.
+class _Computing(nn.Module):
+    """A stage in the training's arithmetic.
 
     What is sent must be one piece of memory, of which the shape alone is known on the other side: images with channels
     last go as (samples, height, width, channels).
     """
 
-    def __init__(self, module: nn.Module, arithmetic: Arithmetic, layout: torch.memory_format) -> None:
+    def __init__(
+        self, module: nn.Module, arithmetic: Arithmetic, layout: torch.memory_format, *, is_first: bool, is_last: bool
+    ) -> None:
         super().__init__()
         self.module, self.autocast, self._layout = module, arithmetic.autocast, layout
+        self._is_first, self._is_last = is_first, is_last
 
-    def is_moved(self, part: Tensor) -> bool:
-        return self._layout == torch.channels_last and part.dim() == len("NCHW")
-
-
-class _First(_Half):
-    def forward(self, part: Tensor) -> tuple[Tensor, ...]:
+    def forward(self, *taken: Tensor) -> Tensor | tuple[Tensor, ...]:
         with self.autocast():
-            found = as_tuple(self.module(part))
-        return tuple((each.movedim(1, -1) if self.is_moved(each) else each).contiguous() for each in found)
+            given = as_tuple(self.module(*(taken if self._is_first else (self._moved(each, -1, 1) for each in taken))))
+        if self._is_last:
+            (output,) = given  # the loss takes it as it is
+            return output.contiguous()
+        return tuple(self._moved(each, 1, -1).contiguous() for each in given)
 
-
-class _Second(_Half):
-    def forward(self, *between: Tensor) -> Tensor:
-        with self.autocast():
-            output: Tensor = self.module(*(each.movedim(-1, 1) if self.is_moved(each) else each for each in between))
-        return output.contiguous()
+    def _moved(self, part: Tensor, source: int, destination: int) -> Tensor:
+        is_image = self._layout == torch.channels_last and part.dim() == len("NCHW")
+        return part.movedim(source, destination) if is_image else part
 
 
 class _Stage(PipelineStage):
-    """Labels the passes of each part, and raises what a half raises, of which PyTorch would make another error."""
+    """Labels the passes of each part, and raises what a stage raises, of which PyTorch would make another error."""
 
     phase: Phase = nullcontext
 

@@ -39,8 +39,8 @@ class BuiltInWorkload:
     """Options that name its custom training loops; a workload that has them trains by no others."""
     useless_options: tuple[str, ...] = ()
     """Those for images where its samples are others, and for a model's blocks where it names none."""
-    has_halves: bool = False
-    """Whether two devices can share its model: it has `halves`."""
+    pieces: int = 0
+    """How many devices can share its model at most: one each for what its `pieces` gives; 0 without these."""
 
     @property
     def has_plain_steps(self) -> bool:
@@ -62,10 +62,10 @@ class BuiltInWorkload:
         if self.loops:
             self._check_custom_loop(variant)
             return
-        if not (variant.divides_batch or self.has_halves):
+        if not variant.divides_batch and self.pieces < variant.devices:
             raise ConfigError(
-                f"parallelism: {variant.strategy} needs a model in two halves, and {variant.workload} has none; "
-                "leave it out"
+                f"parallelism: {variant.parallelism} needs a model in {variant.devices} pieces, and {variant.workload} "
+                + (f"has {self.pieces}; take fewer devices" if self.pieces else "names none; leave it out")
             )
         for name in option_names(variant.options):
             if OPTIONS[name].is_loop:
@@ -97,7 +97,7 @@ BUILT_IN_WORKLOADS: Final[Mapping[str, BuiltInWorkload]] = {
         class_path="gpu_report.workloads.unet:UNetSegmentation",
         title="U-Net",
         sizes=("32px", "64px", "128px"),
-        has_halves=True,
+        pieces=19,
     ),
     "lstm": BuiltInWorkload(
         class_path="gpu_report.workloads.lstm:LSTMClassification",
@@ -119,14 +119,14 @@ BUILT_IN_WORKLOADS: Final[Mapping[str, BuiltInWorkload]] = {
         class_path="gpu_report.workloads.resnet:ResNet18Classification",
         title="ResNet-18",
         datasets=_PICTURES,
-        has_halves=True,
+        pieces=10,
     ),
     "resnet50": BuiltInWorkload(
         class_path="gpu_report.workloads.resnet:ResNet50Classification",
         title="ResNet-50",
         sizes=("default", "224px"),
         datasets=_PICTURES,
-        has_halves=True,
+        pieces=18,
     ),
     "image_files": BuiltInWorkload(
         class_path="gpu_report.workloads.image_files:ImageFileClassification",

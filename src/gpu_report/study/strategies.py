@@ -23,7 +23,6 @@ class Strategy:
     has_ranks: bool = False
     """Whether each device has a process of its own, a rank, started as torchrun starts it; else one drives them all."""
     least: int = 1
-    most: int | None = None
     """Devices."""
     accelerator_only: bool = False
     divides_batch: bool = True
@@ -55,22 +54,19 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     ),
     "split": Strategy(
         title="model split",
-        meaning="one process keeps the first half of the model on one device and the second on another; while one "
-        "computes, the other waits",
+        meaning="one process keeps the stages of the model on a device each; while one computes, the others wait",
         least=2,
-        most=2,
         divides_batch=False,
         accelerator_only=True,
-        excludes=("graphs", "compile"),
+        excludes=("graphs", "compile", "checkpoint"),
     ),
     "pipeline": Strategy(
         title="pipeline",
-        meaning="each of two devices has a process with one half of the model; the batch goes through them in "
-        "`accumulate<number>` parts, so that both devices compute different parts at once; BatchNorm "
+        meaning="each device has a process with one stage of the model; the batch goes through them in "
+        "`accumulate<number>` parts, so that all devices compute different parts at once; BatchNorm "
         "normalizes each part by itself",
         has_ranks=True,
         least=2,
-        most=2,
         divides_batch=False,
         excludes=("graphs", "compile", "checkpoint", "fp16"),
     ),
@@ -84,8 +80,8 @@ _NAMED: Final = re.compile(rf"({'|'.join(STRATEGIES)})(\d+)?")
 def devices_and_strategy(name: str, *, present: int, nodes: int = 1) -> list[tuple[str, int]]:
     """A strategy with its numbers of devices, from a name such as `ddp2`; `single` has one.
 
-    Without a number it takes every power of two up to the devices present, and all of them, if it can use as many; with
-    a process for each device those of all nodes, of which each has as many. Fewer than two count as two.
+    Without a number it takes every power of two up to the devices present, and all of them; with a
+    process for each device those of all nodes, of which each has as many. Fewer than two count as two.
 
     Raises:
         ConfigError: there is no such strategy, or its number is missing or useless.
@@ -100,8 +96,7 @@ def devices_and_strategy(name: str, *, present: int, nodes: int = 1) -> list[tup
         return [(match[1], int(match[2]))]
     present = max(2, present * nodes if STRATEGIES[match[1]].has_ranks else present)
     powers = {2**exponent for exponent in range(1, present.bit_length()) if 2**exponent <= present}
-    most = STRATEGIES[match[1]].most or present
-    return [(match[1], count) for count in sorted(powers | {present}) if 1 < count <= most]
+    return [(match[1], count) for count in sorted(powers | {present})]
 
 
 def can_share(strategy: str, device: str) -> bool:
@@ -134,9 +129,8 @@ def check_strategy(
         if devices != 1:
             raise ConfigError(f"parallelism: {devices} devices need a strategy; use one of {', '.join(STRATEGIES)}")
         return
-    if not chosen.least <= devices <= (chosen.most or devices):
-        bound = "exactly" if chosen.least == chosen.most else "at least"
-        raise ConfigError(f"parallelism: {strategy} needs {bound} {chosen.least} devices, not {devices}")
+    if devices < chosen.least:
+        raise ConfigError(f"parallelism: {strategy} needs at least {chosen.least} devices, not {devices}")
     if ":" in device:
         raise ConfigError(
             f"parallelism: {strategy} takes the devices from the first on; write device: {device.partition(':')[0]}"

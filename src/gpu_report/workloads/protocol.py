@@ -120,16 +120,17 @@ class NamesBlocks(Protocol):
 
 
 @runtime_checkable
-class NamesHalves(Protocol):
-    """What a workload may offer beside TrainingWorkload, so that two devices can share its model, half by half."""
+class NamesPieces(Protocol):
+    """What a workload may offer beside TrainingWorkload, so that several devices can share its model."""
 
-    def halves(self, model: "nn.Module") -> "tuple[nn.Module, nn.Module]":
-        """Two modules which together are the model built by build_model: `second(*first(inputs))` is `model(inputs)`.
+    def pieces(self, model: "nn.Module") -> "Iterable[nn.Module]":
+        """Modules which one after the other are the model built by build_model: of three, `third(second(first(x)))`.
 
-        Each parameter and buffer of the model is in one of them. The first returns one or several floating-point
-        tensors (in a tuple), samples first, and the loss depends on all of them. The more alike the times that both
-        take, the less does one device wait for the other. Where each has a process, both processes draw the batch,
-        the first for the inputs and the second for the targets, so the data set must give both the same samples.
+        A piece returns one or several floating-point tensors (in a tuple), samples first, and the next takes them as
+        its arguments; the loss depends on all of them. Each parameter and buffer of the model is in one piece. Each
+        device gets some that follow each other. The finer they are, the more alike are the operations of the devices,
+        and the less does one wait for another. In a pipeline every process draws the batch, the first for the inputs
+        and the last for the targets, so the data set must give all of them the same samples.
         """
 
 

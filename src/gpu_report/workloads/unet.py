@@ -1,6 +1,6 @@
 """U-Net on synthetic pictures of discs and squares: which pixel belongs to what?"""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Final, NamedTuple, cast
@@ -76,39 +76,29 @@ class UNet(nn.Module):
         return scores
 
 
-class FirstHalf(nn.Module):
-    """The way down and the lowest level up; returns its features and those that were skipped, highest level first.
+class _Along(nn.Module):
+    """A piece of a U-Net, past which goes what the way up will need: features of higher levels, the highest first."""
 
-    The lowest level up is here because the way up takes nearly twice the time of the way down.
-    """
-
-    def __init__(self, model: UNet) -> None:
+    def __init__(self, *parts: nn.Module) -> None:
         super().__init__()
-        self.entry, self.pool, self.encoders = model.entry, model.pool, model.encoders
-        self.enlarger, self.decoder = model.enlargers[0], model.decoders[0]
+        self.parts = nn.Sequential(*parts)
 
-    def forward(self, pictures: Tensor) -> tuple[Tensor, ...]:
-        features = self.entry(pictures)
-        skipped = []
-        for encoder in self.encoders:
-            skipped.append(features)
-            features = encoder(self.pool(features))
-        features = self.decoder(torch.cat([skipped.pop(), self.enlarger(features)], dim=1))
-        return features, *skipped
+    def forward(self, features: Tensor, *skipped: Tensor) -> tuple[Tensor, ...]:
+        return self.parts(features), *skipped
 
 
-class SecondHalf(nn.Module):
-    """The other levels up; takes what the first half returns."""
+class _Down(_Along):
+    def forward(self, features: Tensor, *skipped: Tensor) -> tuple[Tensor, ...]:
+        return self.parts(features), *skipped, features
 
-    def __init__(self, model: UNet) -> None:
-        super().__init__()
-        self.enlargers, self.decoders, self.head = model.enlargers[1:], model.decoders[1:], model.head
 
-    def forward(self, features: Tensor, *skipped: Tensor) -> Tensor:
-        for enlarger, decoder, other in zip(self.enlargers, self.decoders, reversed(skipped), strict=True):
-            features = decoder(torch.cat([other, enlarger(features)], dim=1))
-        scores: Tensor = self.head(features)
-        return scores
+class _Up(_Along):
+    def __init__(self, enlarger: nn.Module, *parts: nn.Module) -> None:
+        super().__init__(*parts)
+        self.enlarger = enlarger
+
+    def forward(self, features: Tensor, *skipped: Tensor) -> tuple[Tensor, ...]:
+        return self.parts(torch.cat([skipped[-1], self.enlarger(features)], dim=1)), *skipped[:-1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,10 +146,18 @@ class UNetSegmentation:
     def checkpointed_blocks(self, model: nn.Module) -> Iterable[nn.Module]:
         return (module for module in model.modules() if isinstance(module, DoubleConvolution))
 
-    def halves(self, model: nn.Module) -> tuple[nn.Module, nn.Module]:
-        """51 and 49 % of the operations; most parameters are at the lowest level, so 90 and 10 % of these."""
+    def pieces(self, model: nn.Module) -> Iterator[nn.Module]:
+        """A convolution each: between the two of a level a model can be divided, too."""
         whole = cast("UNet", model)
-        return FirstHalf(whole), SecondHalf(whole)
+        first, second = slice(3), slice(3, None)
+        entry, *encoders = (list(block.children()) for block in (whole.entry, *whole.encoders))
+        yield from (_Along(*entry[first]), _Along(*entry[second]))
+        for encoder in encoders:
+            yield from (_Down(whole.pool, *encoder[first]), _Along(*encoder[second]))
+        for enlarger, block in zip(whole.enlargers, whole.decoders, strict=True):
+            decoder = list(block.children())
+            yield from (_Up(enlarger, *decoder[first]), _Along(*decoder[second]))
+        yield _Along(whole.head)
 
     def build_optimizer(self, model: nn.Module) -> Optimizer:
         return Adam(model.parameters(), lr=self.learning_rate)

@@ -230,7 +230,12 @@ class ExperimentResults:
     @property
     def micro_batches(self) -> list[Row]:
         """Its rows with what splitting the model gained, the plain processes first and pipelines by micro-batches."""
-        return sorted(self.beside("model_splits"), key=lambda row: row["strategy"] == "pipeline")
+        return sorted(self.beside("model_splits"), key=lambda row: (row["batch_size"], row["strategy"] == "pipeline"))
+
+    def model_and_batch(self, row: Row) -> str:
+        """What a row trains: `U-Net 128px`, with the batch where rows differ in it."""
+        differ = len({each["batch_size"] for each in self.rows}) > 1
+        return model_words(row) + (f", batch size {row['batch_size']}" if differ else "")
 
     @cached_property
     def loops(self) -> list[Row]:

@@ -1,6 +1,7 @@
-"""Two processes with half a model each train what one process trains with all of it; with gloo on the CPU."""
+"""Processes with a stage of a model each train what one process trains with all of it; with gloo on the CPU."""
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,13 @@ from torch import Tensor, nn
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from gpu_report.measure.halves import Halves, halves_of, values_of
+from gpu_report.measure.stages import Stages, values_of
 from gpu_report.measure.training import build_training, evaluate, train_step, whole_model
 from gpu_report.measure.world import ALONE, World, join, leave
 from gpu_report.study.variant import Variant
-from gpu_report.workloads.protocol import TrainingWorkload
 from gpu_report.workloads.unet import UNet, UNetSegmentation
 from tests.unit.measure.test_ranks import measured
-from tests.unit.measure.tiny_workloads import InHalves
+from tests.unit.measure.tiny_workloads import InPieces
 
 CPU = torch.device("cpu")
 STEPS = 3
@@ -33,18 +33,19 @@ CASES: dict[str, dict[str, Any]] = {
     "two parts": {"accumulation": 2},
     "four parts": {"accumulation": 4},
     "bf16": {"precision": "bf16", "accumulation": 2},
+    "resident": {"options": "resident", "accumulation": 4},
     "U-Net": {"workload": "unet"},
     "U-Net, channels last": {"workload": "unet", "options": "channelslast"},
 }
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Any]:
+@pytest.fixture(scope="module", params=[2, 4])
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Any]:
     """By rank and case: the losses of the steps, the model's parameters after them, and its evaluation."""
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
-        nproc_per_node=2,
+        nproc_per_node=request.param,
         rdzv_backend="c10d",
         rdzv_endpoint="localhost:0",
         local_addr="localhost",
@@ -52,7 +53,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Any]:
         start_method="forkserver",
         logs_specs=DefaultLogsSpecs(log_dir=str(tmp_path_factory.mktemp("ranks"))),
     )
-    ranks: dict[int, Any] = elastic_launch(config, _train_as_rank)()
+    ranks: dict[int, Any] = elastic_launch(config, _train_as_rank)(request.param)
     return ranks
 
 
@@ -60,15 +61,15 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Any]:
 def test_it_trains_what_one_process_trains(case: str, found: dict[int, Any]) -> None:
     losses, values, evaluated = _train("single", CASES[case], ALONE)
     tolerance = {"bf16": 1e-2, "U-Net": 1e-4, "U-Net, channels last": 1e-4}.get(case, 1e-6)
-    assert found[1][case][0] == pytest.approx(losses, rel=tolerance)
-    for rank in range(2):
+    assert found[len(found) - 1][case][0] == pytest.approx(losses, rel=tolerance)
+    for rank in found:
         assert found[rank][case][2] == pytest.approx(evaluated, rel=tolerance)
         for ours, theirs in zip(found[rank][case][1], values, strict=True):
             assert torch.allclose(ours, theirs, rtol=tolerance, atol=tolerance), rank
 
 
-def _train_as_rank() -> dict[str, Any]:
-    world = join(CPU, expected=2, patience_s=60)
+def _train_as_rank(ranks: int) -> dict[str, Any]:
+    world = join(CPU, expected=ranks, patience_s=60)
     try:
         return {case: _train("pipeline", fields, world) for case, fields in CASES.items()}
     finally:
@@ -83,20 +84,21 @@ def _train(
         strategy=strategy,
         devices=world.size,
     )
-    workload: TrainingWorkload = InHalves(size="default", seed=0)
+    workload: InPieces | SmallUNet = InPieces(size="default", seed=0)
     if variant.workload == "unet":
         workload = SmallUNet(size="32px", seed=0, train_samples=16, test_samples=8)
     training = build_training(workload, variant, device=CPU, seed=0, steps_per_epoch=STEPS, world=world)
     losses = [train_step(training, batch).item() for batch in training.train_loader]
-    model = training.model if isinstance(training.model, Halves) else halves_of(workload, training.model)
+    model = training.model
     with whole_model(training):
-        return losses, [each.detach().clone() for each in values_of(model)], evaluate(training)
+        pieces = chain(*model.stages) if isinstance(model, Stages) else workload.pieces(model)
+        return losses, [value.detach().clone() for piece in pieces for value in values_of(piece)], evaluate(training)
 
 
-def test_its_record_has_each_sample_once_and_the_losses_of_both_halves(tmp_path: Path) -> None:
-    record = measured("InHalves", tmp_path, strategy="pipeline", accumulation=2)
+def test_its_record_has_each_sample_once_and_the_losses_of_the_last_stage(tmp_path: Path) -> None:
+    record = measured("InPieces", tmp_path, strategy="pipeline", accumulation=2)
     assert record.status == "ok", record.reason
-    alone = measured("InHalves", tmp_path / "alone", strategy="single", devices=1, accumulation=2)
+    alone = measured("InPieces", tmp_path / "alone", strategy="single", devices=1, accumulation=2)
     (ours,), (theirs,) = record.repetitions, alone.repetitions
     assert len({rank.parameters_sha256 for rank in ours.ranks}) == 1
     for epoch, expected in zip(ours.epochs, theirs.epochs, strict=True):
@@ -107,7 +109,7 @@ def test_its_record_has_each_sample_once_and_the_losses_of_both_halves(tmp_path:
     assert len(list((tmp_path / "trace").iterdir())) == 2
 
 
-def test_what_a_half_raises_is_in_the_record(tmp_path: Path) -> None:
-    record = measured("FailsInTheSecondHalf", tmp_path, strategy="pipeline")
+def test_what_a_stage_raises_is_in_the_record(tmp_path: Path) -> None:
+    record = measured("FailsInTheLastPiece", tmp_path, strategy="pipeline")
     assert record.status == "failed"
     assert "rank 1: ArithmeticError: no such number" in record.reason

@@ -301,7 +301,7 @@ class InDoublePrecision(Tiny):
 
 
 class _WithSkip(nn.Module):
-    """Passes on what it computes, and what is added behind the next layer."""
+    """Passes on what it computes, and what is added behind the last layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -309,6 +309,15 @@ class _WithSkip(nn.Module):
 
     def forward(self, points: Tensor) -> tuple[Tensor, Tensor]:
         return torch.tanh(self.layer(points)), self.skip(points)
+
+
+class _BesideSkip(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, features: Tensor, skipped: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.tanh(self.layer(features)), skipped
 
 
 class _AfterSkip(nn.Module):
@@ -321,28 +330,31 @@ class _AfterSkip(nn.Module):
 
 
 class _Skips(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, last: nn.Module) -> None:
         super().__init__()
-        self.first, self.second = _WithSkip(), _AfterSkip()
+        self.layers = nn.ModuleList([_WithSkip(), _BesideSkip(), _BesideSkip(), last])
 
     def forward(self, points: Tensor) -> Tensor:
-        return cast("Tensor", self.second(*self.first(points)))
+        passed = self.layers[0](points)
+        for layer in self.layers[1:-1]:
+            passed = layer(*passed)
+        return cast("Tensor", self.layers[-1](*passed))
 
 
-class InHalves(InDoublePrecision):
-    """Two tensors go from its first to its second half."""
+class InPieces(InDoublePrecision):
+    """Four pieces; two tensors go from each to the next, one of them past those in the middle."""
 
     def build_model(self) -> nn.Module:
-        return _Skips().double()
+        return _Skips(_AfterSkip()).double()
 
-    def halves(self, model: nn.Module) -> tuple[nn.Module, nn.Module]:
+    def pieces(self, model: nn.Module) -> list[nn.Module]:
         assert isinstance(model, _Skips)
-        return model.first, model.second
+        return list(model.layers)
 
 
-class InHalvesThatOverlap(InHalves):
-    def halves(self, model: nn.Module) -> tuple[nn.Module, nn.Module]:
-        return model, super().halves(model)[1]
+class InPiecesThatOverlap(InPieces):
+    def pieces(self, model: nn.Module) -> list[nn.Module]:
+        return [model, *super().pieces(model)[1:]]
 
 
 class _Fails(_AfterSkip):
@@ -352,8 +364,6 @@ class _Fails(_AfterSkip):
         return super().forward(features, skipped)
 
 
-class FailsInTheSecondHalf(InHalves):
+class FailsInTheLastPiece(InPieces):
     def build_model(self) -> nn.Module:
-        model = _Skips()
-        model.second = _Fails()
-        return model.double()
+        return _Skips(_Fails()).double()

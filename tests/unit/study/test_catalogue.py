@@ -9,7 +9,7 @@ from gpu_report.errors import ConfigError
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.study.study import Workload
 from gpu_report.study.variant import Variant
-from gpu_report.workloads.protocol import BringsLoops, NamesBlocks, NamesHalves, load_workload
+from gpu_report.workloads.protocol import BringsLoops, NamesBlocks, NamesPieces, load_workload
 
 CUSTOM_LOOP: dict[str, Any] = {"workload": "linear_regression", "steps_per_epoch": 20}
 
@@ -59,10 +59,12 @@ def test_a_workload_without_loops_is_refused_options_that_it_has_nothing_for(
         check(**fields)
 
 
-def test_a_workload_without_halves_is_refused_a_strategy_that_needs_them() -> None:
-    with pytest.raises(ConfigError, match=r"^parallelism: pipeline needs a model in two halves, and lstm has none"):
+def test_a_workload_without_pieces_or_with_too_few_is_refused_a_strategy_that_needs_them() -> None:
+    with pytest.raises(ConfigError, match=r"^parallelism: pipeline2 needs a model in 2 pieces, and lstm names none"):
         check(workload="lstm", strategy="pipeline", devices=2)
-    check(workload="unet", size="32px", strategy="pipeline", devices=2)
+    with pytest.raises(ConfigError, match=r"^parallelism: pipeline32 needs .* and unet has 19; take fewer devices"):
+        check(workload="unet", size="32px", strategy="pipeline", devices=32)
+    check(workload="unet", size="32px", strategy="pipeline", devices=19)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,9 @@ def test_the_catalogue_knows_of_loops_blocks_and_pictures_what_the_class_has(nam
     loaded = load_workload(workload, size=entry.sizes[0], seed=0)
 
     assert isinstance(loaded, BringsLoops) == bool(entry.loops)
-    assert isinstance(loaded, NamesHalves) == entry.has_halves
+    assert isinstance(loaded, NamesPieces) == bool(entry.pieces)
+    if isinstance(loaded, NamesPieces):
+        assert len(list(loaded.pieces(loaded.build_model()))) == entry.pieces
     if not entry.loops:
         assert isinstance(loaded, NamesBlocks) == ("checkpoint" not in entry.useless_options)
         is_picture = len(loaded.train_data()[0][0].shape) == 3

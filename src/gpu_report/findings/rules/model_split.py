@@ -24,23 +24,32 @@ _THRESHOLD: Final = (
 
 
 def _by_plain(scope: Scope) -> list[Group]:
-    """A group for each plain process, with all that share its training, whatever the number of micro-batches."""
+    """A group for each plain process and number of devices, with all that share its training on as many.
+
+    The number is named where a plain process has several.
+    """
     rows = {row["variant"]: row for row in scope.rows}
     found = [row for row in rows_of(scope.tables.model_splits) if {row["variant"], row["plain"]} <= rows.keys()]
     shared = [{**rows[row["variant"]], **row, _ONE: rows[row["plain"]]} for row in found]
     by_ddp = {(row["plain"], row["devices"]): row for row in shared if row["strategy"] == "ddp"}
     shared = [{**row, _DDP: by_ddp.get((row["plain"], row["devices"]))} for row in shared]
     plains = [rows[name] for name in dict.fromkeys(row["plain"] for row in found)]
-    return [
-        Group(
-            title=titled(plain, plains, leave_out=scope.axis),
-            key=key_of(plain["group"]),
-            axis=scope.axis,
-            table=_TABLE,
-            rows=tuple(sorted((row for row in shared if row["plain"] == plain["variant"]), key=_micro_batches)),
-        )
-        for plain in plains
-    ]
+    groups: list[Group] = []
+    for plain in plains:
+        its_rows = sorted((row for row in shared if row["plain"] == plain["variant"]), key=_micro_batches)
+        numbers = sorted({row["devices"] for row in its_rows})
+        for devices in numbers:
+            among = f" on {devices} devices" if len(numbers) > 1 else ""
+            groups.append(
+                Group(
+                    title=titled(plain, plains, leave_out=scope.axis) + among,
+                    key=key_of(plain["group"] + among),
+                    axis=scope.axis,
+                    table=_TABLE,
+                    rows=tuple(row for row in its_rows if row["devices"] == devices),
+                )
+            )
+    return groups
 
 
 def _over_plain(column: str) -> Callable[[Group], list[tuple[Row, Estimate]]]:
@@ -68,7 +77,11 @@ def _over_one(strategy: str, item: str) -> AllOrAny:
         item=item,
         unknown=_NOTHING_ALONE,
         evidence={_OVER_ONE: "throughput over one device"},
-        more=lambda figures: {"enough": _enough(figures), "most": figures.listed(item, [_most(figures)])},
+        more=lambda figures: {
+            "enough": _enough(figures),
+            "most": figures.listed(item, [_most(figures)]),
+            "devices": str(figures.pairs[0][0]["devices"]),
+        },
     )
 
 
@@ -104,10 +117,10 @@ RULES: Final = (
         question="Does a model split without a pipeline train faster than one GPU?",
         threshold=_THRESHOLD,
         test=_over_one("split", "{figure} its throughput"),
-        yes="Split over two devices, {subject} trained faster than on one: {all}.",
-        no="Split over two devices, {subject} trained more slowly than on one,"
-        " as each half waits for the other: {all}.",
-        unresolved="Whether {subject} split over two devices trains faster than on one",
+        yes="Split over {devices} devices, {subject} trained faster than on one: {all}.",
+        no="Split over {devices} devices, {subject} trained more slowly than on one,"
+        " as each stage waits for the others: {all}.",
+        unresolved="Whether {subject} split over {devices} devices trains faster than on one",
         measured="; it reached {all}.",
     ),
     Rule(

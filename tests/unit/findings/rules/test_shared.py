@@ -159,7 +159,7 @@ def test_what_saves_memory_is_no_setting_for_speed(quicker: float) -> None:
 def test_ddp_on_another_number_of_devices_is_not_what_fsdp_is_compared_with() -> None:
     on_four = Edit(table="model_split", where={"strategy": "ddp"}, cells={"devices": 4})
 
-    found = SharedCase(finding=SHARDED, verdict="yes", edits=[*saved(0.4, 0.01), on_four]).derive()
+    found = SharedCase(finding=f"{SHARDED}_on_2_devices", verdict="yes", edits=[*saved(0.4, 0.01), on_four]).derive()
 
     assert "DistributedDataParallel" not in found.statement
 
