@@ -74,14 +74,15 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
 """By name; each but the first takes the number of devices behind it."""
 
 
-_NAMED: Final = re.compile(rf"({'|'.join(STRATEGIES)})(\d+)?")
+_NAMED: Final = re.compile(rf"({'|'.join(STRATEGIES)})(\d+|_all)?")
 
 
 def devices_and_strategy(name: str, *, present: int, nodes: int = 1) -> list[tuple[str, int]]:
     """A strategy with its numbers of devices, from a name such as `ddp2`; `single` has one.
 
-    Without a number it takes every power of two up to the devices present, and all of them; with a
-    process for each device those of all nodes, of which each has as many. Fewer than two count as two.
+    Without a number it takes every power of two up to the devices present, and all of them; with `_all`, as in
+    `ddp_all`, only all of them. With a process for each device those of all nodes count, of which each has as many.
+    Fewer than two count as two.
 
     Raises:
         ConfigError: there is no such strategy, or its number is missing or useless.
@@ -92,9 +93,11 @@ def devices_and_strategy(name: str, *, present: int, nodes: int = 1) -> list[tup
         raise ConfigError(f"{name!r} is unknown; use {SINGLE}, or one of {known} with a number of devices, as ddp2")
     if match[1] == SINGLE:
         return [(SINGLE, 1)]
-    if match[2]:
+    if match[2] and match[2].isdigit():
         return [(match[1], int(match[2]))]
     present = max(2, present * nodes if STRATEGIES[match[1]].has_ranks else present)
+    if match[2]:
+        return [(match[1], present)]
     powers = {2**exponent for exponent in range(1, present.bit_length()) if 2**exponent <= present}
     return [(match[1], count) for count in sorted(powers | {present})]
 

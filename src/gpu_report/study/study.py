@@ -423,7 +423,7 @@ def _expand_row(
             sharing = {"strategy": strategy, "devices": count}
             if per_process is not None:
                 sharing["batch_size"] = chosen["batch_size"] * count
-            elif strategy in strategies and count > 2 and chosen["batch_size"] % count:
+            elif count > 2 and f"{strategy}{count}" not in strategies and chosen["batch_size"] % count:
                 continue  # a number that the machine suggests and the row does not name
             elsewhere = on_cpu if chosen["device"] == "cpu" else {}
             try:

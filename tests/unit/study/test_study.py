@@ -69,6 +69,15 @@ def test_the_default_study_suits_any_number_of_gpus_and_nodes(gpus: int, nodes: 
     assert max(by_ranks, default=1) == gpus * nodes
 
 
+def test_a_strategy_on_all_devices_is_measured_on_no_fewer() -> None:
+    row = {"workload": "cnn", "device": "cuda", "batch_size": 16, "epochs": 1}
+    four = ("cpu", "cuda", "cuda:1", "cuda:2", "cuda:3")
+
+    found = expanded({**row, "parallelism": ["single", "ddp_all"]}, *four, axis="parallelism", baseline="single")
+
+    assert [variant.parallelism for variant in found] == ["single", "ddp4"]
+
+
 def test_devices_that_a_batch_cannot_be_shared_by_are_left_out_unless_they_are_named() -> None:
     row = {"workload": "cnn", "device": "cuda", "batch_size": 16, "epochs": 1}
     three = ("cpu", "cuda", "cuda:1", "cuda:2")
@@ -76,6 +85,7 @@ def test_devices_that_a_batch_cannot_be_shared_by_are_left_out_unless_they_are_n
     found = expanded({**row, "parallelism": "ddp"}, *three, axis="parallelism", baseline="ddp2")
 
     assert [variant.devices for variant in found] == [2]
+    assert not expanded({**row, "parallelism": "ddp_all"}, *three, axis="parallelism", baseline="ddp3")
     with pytest.raises(ConfigError, match="16 samples cannot be shared equally by 3 devices"):
         expanded({**row, "parallelism": ["ddp2", "ddp3"]}, *three, axis="parallelism", baseline="ddp2")
 
