@@ -34,7 +34,7 @@ from gpu_report.measure.batches import (
 from gpu_report.measure.cuda_graphs import CapturedSteps
 from gpu_report.measure.custom_loop import CustomLoop
 from gpu_report.measure.nested import Collate, Part, collation, in_fp32, sample_in_words, unwrapped
-from gpu_report.measure.stages import Stages, stages_of
+from gpu_report.measure.stages import Stages, check_pieces, divided, pieces_of, seconds_of
 from gpu_report.measure.world import ALONE, World
 from gpu_report.study.catalogue import FIXED_BY_CUSTOM_LOOPS
 from gpu_report.study.options import BUCKETS_MIB, OPTIONS, first_loss_scale, option_names
@@ -96,7 +96,7 @@ class Training:
     synchronize_gradients: Callable[[bool], None] | None = None
     """Says whether the next backward pass averages gradients over the processes; None where there is nothing to say."""
     pipeline: "Pipeline | None" = None
-    """What the forward and the backward pass go through where each process has a half of the model."""
+    """What the forward and the backward pass go through where each process has a stage of the model."""
 
     @property
     def samples_per_step(self) -> int:
@@ -172,8 +172,17 @@ def build_training(
     captured = CapturedSteps(device, averages_gradients=world.is_launched) if "graphs" in options else None
     layout = torch.channels_last if "channelslast" in options else torch.contiguous_format
     shared, synchronize_gradients = share_model(
-        workload, model, variant, data=train_data, device=device, layout=layout, captured=captured
+        workload,
+        model,
+        arithmetic,
+        variant,
+        data=train_data,
+        device=device,
+        layout=layout,
+        captured=captured,
+        world=world,
     )
+    optimizer = build_optimizer(workload, variant, model)
     pipeline = None
     if isinstance(shared, Stages):
         model = shared
@@ -187,6 +196,9 @@ def build_training(
     if readers.rank:
         # The weights are those of rank 0; what is drawn from here on, as by dropout, is each process's own.
         torch.manual_seed(seed + readers.rank * 1_000_003)
+    elif world.rank and device.type != "cpu":
+        # Stages draw what the data sets of all ranks draw alike, but dropout of their own.
+        torch.get_device_module(device).manual_seed(seed + world.rank * 1_000_003)
     sampler = ShuffledSampler(samples=train_samples, samples_per_epoch=samples_per_epoch, seed=seed, world=readers)
     # No more than a pipeline trains at once; its devices might need more memory to evaluate than to train else.
     evaluated_at_once = samples_per_step // (variant.accumulation if pipeline else 1)
@@ -199,7 +211,7 @@ def build_training(
         loss=loss,
         compiled_loss=_compiled(loss, device) if "compile" in options else None,
         captured=captured,
-        optimizer=build_optimizer(workload, variant, model),
+        optimizer=optimizer,
         train_data=train_data,
         collate=collate,
         train_loader=build_batches(
@@ -355,12 +367,14 @@ def build_model(workload: TrainingWorkload, variant: Variant, *, device: torch.d
 def share_model(
     workload: TrainingWorkload,
     model: nn.Module,
+    arithmetic: Arithmetic,
     variant: Variant,
     *,
     data: Samples,
     device: torch.device,
     layout: torch.memory_format,
-    captured: CapturedSteps | None = None,
+    captured: CapturedSteps | None,
+    world: World,
 ) -> tuple[nn.Module, Callable[[bool], None] | None]:
     """The model to call, through which several devices train, and `Training.synchronize_gradients`.
 
@@ -380,9 +394,16 @@ def share_model(
     if variant.strategy == "dp":
         return nn.DataParallel(model, devices_of(variant, device)), None
     if not variant.divides_batch:
-        with torch.random.fork_rng(devices=[]):
-            inputs, _ = example_batch(data, 1)
-        stages = stages_of(workload, model, variant.devices, inputs=inputs.to(device).contiguous(memory_format=layout))
+        pieces = pieces_of(workload, model, devices=variant.devices)
+        seconds: list[float] = []
+        if world.rank == 0:  # the others wait, since they would take its cores
+            numbers = [] if device.type == "cpu" else [device.index or 0]
+            with torch.random.fork_rng(devices=numbers, device_type=device.type):
+                inputs, _ = example_batch(data, variant.batch_size // variant.accumulation)
+                part = inputs.to(device).contiguous(memory_format=layout)
+                check_pieces(workload, model, pieces, part, arithmetic)
+                seconds = seconds_of(pieces, part, arithmetic)
+        stages = divided(pieces, world.send(seconds, from_rank=0), devices=variant.devices)
         # Of a pipeline each process uses its own device alone.
         for stage, its_device in zip(stages.stages, devices_of(variant, device), strict=not variant.has_ranks):
             stage.to(its_device)

@@ -61,7 +61,9 @@ class Pipeline:
             tuple(each.to("meta").requires_grad_(0 < place < world.size) for each in passed[place])
             for place in (world.rank, world.rank + 1)
         )
-        self._stage = _Stage(computing[world.rank], world.rank, world.size, device, input_args=taken, output_args=given)
+        self._stage = _RankStage(
+            computing[world.rank], world.rank, world.size, device, input_args=taken, output_args=given
+        )
         schedule = Schedule1F1B if parts >= world.size else ScheduleGPipe
         # The part's share of the batch's mean is taken here, so gradients need not be scaled.
         self._schedule = schedule(
@@ -136,7 +138,7 @@ class _Computing(nn.Module):
         return part.movedim(source, destination) if is_image else part
 
 
-class _Stage(PipelineStage):
+class _RankStage(PipelineStage):
     """Labels the passes of each part, and raises what a stage raises, of which PyTorch would make another error."""
 
     phase: Phase = nullcontext

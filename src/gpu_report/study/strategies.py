@@ -54,7 +54,7 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     ),
     "split": Strategy(
         title="model split",
-        meaning="one process keeps the stages of the model on a device each; while one computes, the others wait",
+        meaning="one process keeps each stage of the model on its own device; while one computes, the others wait",
         least=2,
         divides_batch=False,
         accelerator_only=True,
@@ -90,7 +90,9 @@ def devices_and_strategy(name: str, *, present: int, nodes: int = 1) -> list[tup
     match = _NAMED.fullmatch(name)
     if match is None or (match[1] == SINGLE and match[2]):
         known = ", ".join(known for known in STRATEGIES if known != SINGLE)
-        raise ConfigError(f"{name!r} is unknown; use {SINGLE}, or one of {known} with a number of devices, as ddp2")
+        raise ConfigError(
+            f"{name!r} is unknown; use {SINGLE}, or one of {known} with a number of devices, as ddp2, or _all"
+        )
     if match[1] == SINGLE:
         return [(SINGLE, 1)]
     if match[2] and match[2].isdigit():

@@ -17,7 +17,7 @@ from gpu_report.study.machine import device_name
 from gpu_report.study.modules import OUR_WORKLOADS, find_module
 from gpu_report.study.options import NO_OPTIONS, Optimization, ladder
 from gpu_report.study.search import BatchSearch, check_search
-from gpu_report.study.strategies import SINGLE, can_share, devices_and_strategy
+from gpu_report.study.strategies import SINGLE, STRATEGIES, can_share, devices_and_strategy
 from gpu_report.study.variant import Variant
 
 PROTOCOL_VERSION: Final = 3
@@ -421,14 +421,21 @@ def _expand_row(
             if not named and not can_share(strategy, chosen["device"]):
                 continue
             sharing = {"strategy": strategy, "devices": count}
+            built_in = workloads[chosen["workload"]].built_in
             if per_process is not None:
                 sharing["batch_size"] = chosen["batch_size"] * count
-            elif count > 2 and f"{strategy}{count}" not in strategies and chosen["batch_size"] % count:
-                continue  # a number that the machine suggests and the row does not name
+            elif count > 2 and f"{strategy}{count}" not in strategies:
+                # The machine suggests this number, which the row does not name.
+                if STRATEGIES[strategy].divides_batch:
+                    is_possible = chosen["batch_size"] % count == 0
+                else:
+                    is_possible = built_in is None or count <= built_in.pieces
+                if not is_possible:
+                    continue
             elsewhere = on_cpu if chosen["device"] == "cpu" else {}
             try:
                 variant = Variant(**{**chosen, **asdict(optimization), **sharing, **elsewhere})
-                if (built_in := workloads[variant.workload].built_in) is not None:
+                if built_in is not None:
                     built_in.check(variant)
             except ConfigError as error:
                 raise ConfigError(f"{path}: {error}") from error

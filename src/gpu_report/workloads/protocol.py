@@ -128,9 +128,9 @@ class NamesPieces(Protocol):
 
         A piece returns one or several floating-point tensors (in a tuple), samples first, and the next takes them as
         its arguments; the loss depends on all of them. Each parameter and buffer of the model is in one piece. Each
-        device gets some that follow each other. The finer they are, the more alike are the operations of the devices,
-        and the less does one wait for another. In a pipeline every process draws the batch, the first for the inputs
-        and the last for the targets, so the data set must give all of them the same samples.
+        device gets some that follow each other: finer pieces balance the devices better. In a pipeline every process
+        draws the batch, the first for the inputs and the last for the targets, so the data set must give all of them
+        the same samples.
         """
 
 

@@ -233,9 +233,9 @@ class ExperimentResults:
         return sorted(self.beside("model_splits"), key=lambda row: (row["batch_size"], row["strategy"] == "pipeline"))
 
     def model_and_batch(self, row: Row) -> str:
-        """What a row trains: `U-Net 128px`, with the batch where rows differ in it."""
-        differ = len({each["batch_size"] for each in self.rows}) > 1
-        return model_words(row) + (f", batch size {row['batch_size']}" if differ else "")
+        """What a row trains: `U-Net 128px`, with the batch size and the options where rows differ in them."""
+        differing = [axis for axis in varying(("batch_size", "options"), self.rows) if row[axis] != _UNSAID.get(axis)]
+        return ", ".join([model_words(row), *(axis_value_words(axis, row[axis]) for axis in differing)])
 
     @cached_property
     def loops(self) -> list[Row]:

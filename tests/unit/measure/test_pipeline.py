@@ -32,6 +32,7 @@ CASES: dict[str, dict[str, Any]] = {
     "one part": {},
     "two parts": {"accumulation": 2},
     "four parts": {"accumulation": 4},
+    "eight parts": {"accumulation": 8},
     "bf16": {"precision": "bf16", "accumulation": 2},
     "resident": {"options": "resident", "accumulation": 4},
     "U-Net": {"workload": "unet"},

@@ -1,19 +1,20 @@
 """Stages of a model compute and learn what the whole model does, and models without pieces are refused."""
 
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
-from gpu_report.measure.stages import Stages, stages_of, values_of
+from gpu_report.measure.arithmetic import set_up_arithmetic
+from gpu_report.measure.stages import Stages, check_pieces, divided, pieces_of, seconds_of, values_of
 from gpu_report.measure.training import Training, build_training, evaluate, train_step
 from gpu_report.study.variant import Variant
 from gpu_report.workloads.protocol import TrainingWorkload, WorkloadError
 from gpu_report.workloads.resnet import ResNet18Classification, ResNet50Classification
 from gpu_report.workloads.unet import UNetSegmentation
-from tests.unit.measure.tiny_workloads import InPieces, InPiecesThatOverlap, Tiny
+from tests.unit.measure.tiny_workloads import InPieces, InPiecesThatOverlap, InPiecesWithAFunction, Tiny
 
 FEW: dict[str, Any] = {"seed": 0, "train_samples": 1, "test_samples": 1}
 WORKLOADS = [
@@ -24,42 +25,62 @@ WORKLOADS = [
 
 
 PICTURES = torch.randn(2, 3, 32, 32)
+FP32 = set_up_arithmetic("fp32", torch.device("cpu"))
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 8])
+@pytest.mark.parametrize("devices", [2, 3, 4, 8])
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.title)
-def test_stages_compute_what_the_whole_model_does(workload: TrainingWorkload, count: int) -> None:
+def test_stages_compute_what_the_whole_model_does(workload: TrainingWorkload, devices: int) -> None:
     torch.manual_seed(0)
     model = workload.build_model()
-    before = [value.clone() for value in values_of(model)]
-    stages = stages_of(workload, model, count, inputs=PICTURES[:1])
-    assert len(stages.stages) == count
-    assert all(module.training for module in stages.modules())
-    assert all(torch.equal(value, old) for value, old in zip(values_of(model), before, strict=True))
+    pieces = pieces_of(workload, model, devices=devices)
+    stages = divided(pieces, [1.0] * len(pieces), devices=devices)
+    assert len(stages.stages) == devices
     with torch.inference_mode():
         assert torch.equal(stages.eval()(PICTURES), model.eval()(PICTURES))
 
 
-@pytest.mark.parametrize(("count", "share"), [(2, 0.52), (3, 0.37), (4, 0.28)])
-def test_no_stage_of_the_unet_has_many_more_operations_than_its_share(count: int, share: float) -> None:
-    workload = UNetSegmentation(size="32px", **FEW)
-    stages = stages_of(workload, workload.build_model(), count, inputs=PICTURES[:1])
-    passed, operations = (PICTURES[:1],), []
-    for stage in stages.stages:
-        with FlopCounterMode(display=False) as counter, torch.no_grad():
-            passed = stage(*passed)
-        operations.append(counter.get_total_flops())
-    assert max(operations) < share * sum(operations)
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.title)
+def test_checking_and_timing_pieces_leaves_the_model_as_it_was(workload: TrainingWorkload) -> None:
+    model = workload.build_model()
+    before = [value.clone() for value in values_of(model)]
+    pieces = pieces_of(workload, model, devices=2)
+    check_pieces(workload, model, pieces, PICTURES, FP32)
+    seconds = seconds_of(pieces, PICTURES, FP32)
+    assert len(seconds) == len(pieces)
+    assert min(seconds) > 0
+    assert all(module.training for module in model.modules())
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert all(torch.equal(value, old) for value, old in zip(values_of(model), before, strict=True))
 
 
-def test_pieces_without_counted_operations_are_shared_by_their_number() -> None:
-    class OfReLUs(Tiny):
-        def pieces(self, model: nn.Module) -> list[nn.Module]:
-            return list(model.children())
+def test_a_piece_may_begin_with_what_changes_its_input_in_place() -> None:
+    pieces = [nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Linear(4, 4)]
+    assert len(seconds_of(pieces, torch.ones(2, 4), FP32)) == 3
 
-    model = nn.Sequential(*(nn.ReLU() for _ in range(6)))
-    stages = stages_of(OfReLUs(size="default", seed=0), model, 3, inputs=torch.zeros(1, 4))
-    assert [len(list(stage.children())) for stage in stages.stages] == [2, 2, 2]
+
+def test_the_model_of_words_has_no_gradient_at_its_inputs() -> None:
+    pieces = [nn.Embedding(9, 4), nn.Linear(4, 2)]
+    assert len(seconds_of(pieces, torch.tensor([[1, 2, 3]]), FP32)) == 2
+
+
+@pytest.mark.parametrize(
+    ("seconds", "devices", "pieces"),
+    [
+        ([1, 1, 1, 1], 2, [2, 2]),
+        ([3, 1, 1, 1], 2, [1, 3]),
+        ([1, 1, 1, 3], 2, [3, 1]),
+        ([4, 1, 1, 1, 1, 4, 1, 1], 4, [1, 4, 1, 2]),
+        ([0, 0, 9], 3, [1, 1, 1]),
+    ],
+)
+def test_the_longest_stage_is_as_short_as_it_can_be(seconds: list[float], devices: int, pieces: list[int]) -> None:
+    stages = divided([nn.ReLU() for _ in seconds], seconds, devices=devices).stages
+    ends = [0, *accumulate(len(list(stage.children())) for stage in stages)]
+    longest = max(sum(seconds[begin:end]) for begin, end in pairwise(ends))
+    wanted = [0, *accumulate(pieces)]
+    assert longest == max(sum(seconds[begin:end]) for begin, end in pairwise(wanted))
+    assert len(stages) == devices
 
 
 @pytest.mark.parametrize("devices", [2, 4])
@@ -89,6 +110,16 @@ def test_what_is_between_goes_to_the_second_device_and_the_output_back() -> None
     assert second.seen == "meta"
 
 
+class _Positive(nn.Module):
+    def forward(self, features: Tensor) -> Tensor:
+        return features > 0
+
+
+class _Twice(nn.Module):
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        return features, features
+
+
 class _SaysWhere(nn.Linear):
     def __init__(self) -> None:
         super().__init__(2, 2)
@@ -105,8 +136,23 @@ class _SaysWhere(nn.Linear):
         (Tiny(size="default", seed=0), "Tiny names no pieces"),
         (InPiecesThatOverlap(size="default", seed=0), "exactly one piece; the model has 10, its pieces have 16"),
         (InPieces(size="default", seed=0), "returned 4, too few for 5 devices"),
+        (InPiecesWithAFunction(size="default", seed=0), "returned a builtin_function_or_method"),
     ],
 )
 def test_a_model_that_devices_cannot_share_is_refused(workload: TrainingWorkload, problem: str) -> None:
     with pytest.raises(WorkloadError, match=problem):
-        stages_of(workload, workload.build_model(), 5, inputs=torch.zeros(1, 4, dtype=torch.double))
+        pieces_of(workload, workload.build_model(), devices=5)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "problem"),
+    [
+        ([nn.Linear(4, 4), nn.Linear(4, 2)], "give another output than its model"),
+        ([nn.Linear(4, 4), _Positive(), nn.Linear(4, 2)], "piece 2 .* returned a tensor of torch.bool"),
+        ([nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2), _Twice()], "give another output than its model"),
+    ],
+)
+def test_pieces_that_are_not_the_model_are_refused(pieces: list[nn.Module], problem: str) -> None:
+    model = nn.Sequential(pieces[0], nn.Tanh(), next(piece for piece in pieces[1:] if isinstance(piece, nn.Linear)))
+    with pytest.raises(WorkloadError, match=problem):
+        check_pieces(Tiny(size="default", seed=0), model, pieces, torch.ones(1, 4), FP32)

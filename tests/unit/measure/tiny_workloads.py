@@ -357,9 +357,14 @@ class InPiecesThatOverlap(InPieces):
         return [model, *super().pieces(model)[1:]]
 
 
+class InPiecesWithAFunction(InPieces):
+    def pieces(self, model: nn.Module) -> list[nn.Module]:
+        return [*super().pieces(model), cast("nn.Module", torch.tanh)]
+
+
 class _Fails(_AfterSkip):
     def forward(self, features: Tensor, skipped: Tensor) -> Tensor:
-        if self.training:
+        if self.training and os.environ.get("RANK") != "0":  # which times it before the training
             raise ArithmeticError("no such number")
         return super().forward(features, skipped)
 

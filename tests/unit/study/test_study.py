@@ -56,7 +56,7 @@ def test_accelerators_that_share_a_training_are_linked(accelerators: list[str], 
     assert load_study(config, devices=["cpu", *accelerators]).linked_devices == linked
 
 
-@pytest.mark.parametrize("nodes", [1, 2, 3])
+@pytest.mark.parametrize("nodes", [1, 2, 3, 4])
 @pytest.mark.parametrize("gpus", [1, 2, 3, 4, 6, 8])
 def test_the_default_study_suits_any_number_of_gpus_and_nodes(gpus: int, nodes: int) -> None:
     devices = ["cpu", *(f"cuda:{index}" if index else "cuda" for index in range(gpus))]
@@ -76,6 +76,16 @@ def test_a_strategy_on_all_devices_is_measured_on_no_fewer() -> None:
     found = expanded({**row, "parallelism": ["single", "ddp_all"]}, *four, axis="parallelism", baseline="single")
 
     assert [variant.parallelism for variant in found] == ["single", "ddp4"]
+
+
+def test_stages_need_no_equal_shares_of_a_batch_and_no_more_devices_than_pieces() -> None:
+    row = {"workload": "unet", "size": "32px", "device": "cuda", "batch_size": 16, "epochs": 1}
+    study = {**row, "parallelism": ["single", "split_all"]}
+
+    for gpus, expected in ((6, ["single", "split6"]), (20, ["single"])):
+        devices = ["cpu", "cuda", *(f"cuda:{index}" for index in range(1, gpus))]
+        found = expanded(study, *devices, axis="parallelism", baseline="single")
+        assert [variant.parallelism for variant in found] == expected
 
 
 def test_devices_that_a_batch_cannot_be_shared_by_are_left_out_unless_they_are_named() -> None:

@@ -24,32 +24,28 @@ _THRESHOLD: Final = (
 
 
 def _by_plain(scope: Scope) -> list[Group]:
-    """A group for each plain process and number of devices, with all that share its training on as many.
-
-    The number is named where a plain process has several.
-    """
+    """A group for each plain process and number of devices, with all that share its training on as many."""
     rows = {row["variant"]: row for row in scope.rows}
     found = [row for row in rows_of(scope.tables.model_splits) if {row["variant"], row["plain"]} <= rows.keys()]
     shared = [{**rows[row["variant"]], **row, _ONE: rows[row["plain"]]} for row in found]
     by_ddp = {(row["plain"], row["devices"]): row for row in shared if row["strategy"] == "ddp"}
     shared = [{**row, _DDP: by_ddp.get((row["plain"], row["devices"]))} for row in shared]
     plains = [rows[name] for name in dict.fromkeys(row["plain"] for row in found)]
-    groups: list[Group] = []
-    for plain in plains:
-        its_rows = sorted((row for row in shared if row["plain"] == plain["variant"]), key=_micro_batches)
-        numbers = sorted({row["devices"] for row in its_rows})
-        for devices in numbers:
-            among = f" on {devices} devices" if len(numbers) > 1 else ""
-            groups.append(
-                Group(
-                    title=titled(plain, plains, leave_out=scope.axis) + among,
-                    key=key_of(plain["group"] + among),
-                    axis=scope.axis,
-                    table=_TABLE,
-                    rows=tuple(row for row in its_rows if row["devices"] == devices),
+    together = dict.fromkeys((row["plain"], row["devices"]) for row in shared)
+    return [
+        Group(
+            title=f"{titled(rows[plain], plains, leave_out=scope.axis)} on {devices} devices",
+            key=key_of(f"{rows[plain]['group']} on {devices}"),
+            axis=scope.axis,
+            table=_TABLE,
+            rows=tuple(
+                sorted(
+                    (row for row in shared if (row["plain"], row["devices"]) == (plain, devices)), key=_micro_batches
                 )
-            )
-    return groups
+            ),
+        )
+        for plain, devices in together
+    ]
 
 
 def _over_plain(column: str) -> Callable[[Group], list[tuple[Row, Estimate]]]:
@@ -77,11 +73,7 @@ def _over_one(strategy: str, item: str) -> AllOrAny:
         item=item,
         unknown=_NOTHING_ALONE,
         evidence={_OVER_ONE: "throughput over one device"},
-        more=lambda figures: {
-            "enough": _enough(figures),
-            "most": figures.listed(item, [_most(figures)]),
-            "devices": str(figures.pairs[0][0]["devices"]),
-        },
+        more=lambda figures: {"enough": _enough(figures), "most": figures.listed(item, [_most(figures)])},
     )
 
 
@@ -117,10 +109,10 @@ RULES: Final = (
         question="Does a model split without a pipeline train faster than one GPU?",
         threshold=_THRESHOLD,
         test=_over_one("split", "{figure} its throughput"),
-        yes="Split over {devices} devices, {subject} trained faster than on one: {all}.",
-        no="Split over {devices} devices, {subject} trained more slowly than on one,"
+        yes="Split into stages, {subject} trained faster than one device: {all}.",
+        no="Split into stages, {subject} trained more slowly than one device,"
         " as each stage waits for the others: {all}.",
-        unresolved="Whether {subject} split over {devices} devices trains faster than on one",
+        unresolved="Whether {subject}, split into stages, trains faster than one device",
         measured="; it reached {all}.",
     ),
     Rule(

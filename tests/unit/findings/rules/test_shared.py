@@ -14,7 +14,9 @@ LOST = {"status": "oom", "reason": "out of memory"}
 HIDDEN, SETTING, SEARCH, WORTH = (
     f"ddp_options_{name}/unet_128px_cuda" for name in ("hidden", "setting", "search", "accumulation")
 )
-NAIVE, PIPELINE, SHARDED = (f"model_split_{name}/unet_128px_cuda_1_part" for name in ("naive", "pipeline", "sharded"))
+NAIVE, PIPELINE, SHARDED = (
+    f"model_split_{name}/unet_128px_cuda_1_part_on_2" for name in ("naive", "pipeline", "sharded")
+)
 AT_DEFAULTS = f"unet-128px-cuda-b32-w0-fp32-e3-ddp2-{DEFAULTS}"
 IN_PARTS = [f"{part}+{DEFAULTS}" for part in PARTS]
 
@@ -159,7 +161,7 @@ def test_what_saves_memory_is_no_setting_for_speed(quicker: float) -> None:
 def test_ddp_on_another_number_of_devices_is_not_what_fsdp_is_compared_with() -> None:
     on_four = Edit(table="model_split", where={"strategy": "ddp"}, cells={"devices": 4})
 
-    found = SharedCase(finding=f"{SHARDED}_on_2_devices", verdict="yes", edits=[*saved(0.4, 0.01), on_four]).derive()
+    found = SharedCase(finding=SHARDED, verdict="yes", edits=[*saved(0.4, 0.01), on_four]).derive()
 
     assert "DistributedDataParallel" not in found.statement
 
