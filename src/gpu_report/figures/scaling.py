@@ -151,7 +151,7 @@ def _scale(axes: Axes, rows: pd.DataFrame) -> None:
     numbers = _EFFICIENCY.intervals(rows)
     lowest, highest = min(numbers["low"]), max(1.0, *numbers["high"])
     room = 0.12 * (highest - lowest) or 0.01
-    axes.set_ylim(lowest - room, highest + room)
+    axes.set_ylim(lowest - 2 * room, highest + room)  # a name may be below the lowest point
     axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: style.tick_text(round(100 * share, 6))))
     axes.set_xscale("log")
     axes.set_xlim(min(rows[_STEP_TIME.column]) / _ROOM, max(rows[_STEP_TIME.column]) * _ROOM)
