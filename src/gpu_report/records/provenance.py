@@ -105,8 +105,11 @@ def _is_tracked() -> bool:
 
 
 def _changed_files() -> list[str] | None:
-    """Tracked files that differ from the commit, and untracked ones beside the package, relative to the repository."""
-    tracked = _git("diff", "--name-only", "-z", "HEAD")
+    """Tracked files that differ from the commit, and untracked ones beside the package, relative to the repository.
+
+    Results are left out: a bundle that was packed anew changes nothing of what is measured next.
+    """
+    tracked = _git("diff", "--name-only", "-z", "HEAD", "--", ":(top)", ":(top,exclude)results")
     untracked = _git("ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--", str(_PACKAGE.parent))
     if tracked is None or untracked is None:
         return None

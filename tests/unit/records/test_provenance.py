@@ -91,13 +91,16 @@ def test_a_dirty_tree_names_tracked_changes_anywhere_and_new_files_beside_the_pa
 ) -> None:
     package = tmp_path / "src/gpu_report"
     package.mkdir(parents=True)
-    for file in (package / "__init__.py", tmp_path / "README.md", tmp_path / "gone.md"):
+    bundle = tmp_path / "results/published/machine.tar.xz"
+    bundle.parent.mkdir(parents=True)
+    for file in (package / "__init__.py", tmp_path / "README.md", tmp_path / "gone.md", bundle):
         file.touch()
     identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
     for command in (["init"], ["add", "."], [*identity, "commit", "--message", "all"]):
         subprocess.run(["git", "-C", str(tmp_path), *command], check=True, capture_output=True)
     monkeypatch.setattr(provenance, "_PACKAGE", package)
 
+    bundle.write_bytes(b"packed anew")
     clean = find_provenance()
     (tmp_path / "README.md").write_text("changed", "utf-8")
     (tmp_path / "gone.md").unlink()
