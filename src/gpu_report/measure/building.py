@@ -34,7 +34,8 @@ from gpu_report.measure.batches import (
 from gpu_report.measure.cuda_graphs import CapturedSteps
 from gpu_report.measure.custom_loop import CustomLoop
 from gpu_report.measure.nested import Collate, Part, collation, in_fp32, sample_in_words, unwrapped
-from gpu_report.measure.stages import Stages, check_pieces, divided, pieces_of, seconds_of
+from gpu_report.measure.random_numbers import keep_random_numbers
+from gpu_report.measure.stages import in_stages
 from gpu_report.measure.world import ALONE, World
 from gpu_report.study.catalogue import FIXED_BY_CUSTOM_LOOPS
 from gpu_report.study.options import BUCKETS_MIB, OPTIONS, first_loss_scale, option_names
@@ -124,10 +125,12 @@ def build_training(
     seed: int,
     steps_per_epoch: int | None,
     world: World = ALONE,
+    pieces_of_stages: Sequence[int] = (),
 ) -> Training:
     """Build model, data and loaders; the same seed gives the same weights and order on every device.
 
-    Without `steps_per_epoch` an epoch reads the training set once, and its last batch may be smaller.
+    Without `steps_per_epoch` an epoch reads the training set once, and its last batch may be smaller. Without
+    `pieces_of_stages` the pieces of a model that devices share are timed, to balance its stages.
 
     Raises:
         WorkloadError: such an epoch holds less than one batch, or an option does not fit the workload.
@@ -171,33 +174,29 @@ def build_training(
     samples_per_step = variant.batch_size // readers.size
     captured = CapturedSteps(device, averages_gradients=world.is_launched) if "graphs" in options else None
     layout = torch.channels_last if "channelslast" in options else torch.contiguous_format
-    shared, synchronize_gradients = share_model(
-        workload,
-        model,
-        arithmetic,
-        variant,
-        data=train_data,
-        device=device,
-        layout=layout,
-        captured=captured,
-        world=world,
-    )
+    shared, synchronize_gradients = share_model(workload, model, variant, device=device, captured=captured)
     optimizer = build_optimizer(workload, variant, model)
     pipeline = None
-    if isinstance(shared, Stages):
-        model = shared
+    if not variant.divides_batch:
+        with keep_random_numbers(device):
+            inputs, _ = example_batch(train_data, variant.batch_size // variant.accumulation)
+        part = inputs.to(device).contiguous(memory_format=layout)
+        shared = model = in_stages(
+            workload, model, arithmetic, inputs=part, devices=variant.devices, world=world, sizes=pieces_of_stages
+        )
+        # Of a pipeline each process uses its own device alone.
+        for stage, its_device in zip(model.stages, devices_of(variant, device), strict=not variant.has_ranks):
+            stage.to(its_device)
         if variant.has_ranks:
             from gpu_report.measure.pipeline import Pipeline
 
-            pipeline = Pipeline(
-                model, workload, arithmetic, variant, data=train_data, device=device, layout=layout, world=world
-            )
+            pipeline = Pipeline(model, workload, arithmetic, variant, part=part, layout=layout, world=world)
     loss = loss_of(workload, shared, arithmetic, is_nested=collate is not None)
     if readers.rank:
         # The weights are those of rank 0; what is drawn from here on, as by dropout, is each process's own.
         torch.manual_seed(seed + readers.rank * 1_000_003)
     elif world.rank and device.type != "cpu":
-        # Stages draw what the data sets of all ranks draw alike, but dropout of their own.
+        # Data sets draw alike in all ranks of a pipeline, on the host; its stages have dropout of their own.
         torch.get_device_module(device).manual_seed(seed + world.rank * 1_000_003)
     sampler = ShuffledSampler(samples=train_samples, samples_per_epoch=samples_per_epoch, seed=seed, world=readers)
     # No more than a pipeline trains at once; its devices might need more memory to evaluate than to train else.
@@ -367,19 +366,12 @@ def build_model(workload: TrainingWorkload, variant: Variant, *, device: torch.d
 def share_model(
     workload: TrainingWorkload,
     model: nn.Module,
-    arithmetic: Arithmetic,
     variant: Variant,
     *,
-    data: Samples,
     device: torch.device,
-    layout: torch.memory_format,
     captured: CapturedSteps | None,
-    world: World,
 ) -> tuple[nn.Module, Callable[[bool], None] | None]:
-    """The model to call, through which several devices train, and `Training.synchronize_gradients`.
-
-    Inputs will come from the data, in this layout.
-    """
+    """The model to call, through which devices train that share a batch, and `Training.synchronize_gradients`."""
     if variant.strategy == "ddp":
         # What accumulates gradients must not belong to the default stream where steps are captured on another.
         with torch.cuda.stream(captured.stream) if captured else nullcontext():
@@ -393,21 +385,6 @@ def share_model(
         return model, cast("FSDPModule", model).set_requires_gradient_sync
     if variant.strategy == "dp":
         return nn.DataParallel(model, devices_of(variant, device)), None
-    if not variant.divides_batch:
-        pieces = pieces_of(workload, model, devices=variant.devices)
-        seconds: list[float] = []
-        if world.rank == 0:  # the others wait, since they would take its cores
-            numbers = [] if device.type == "cpu" else [device.index or 0]
-            with torch.random.fork_rng(devices=numbers, device_type=device.type):
-                inputs, _ = example_batch(data, variant.batch_size // variant.accumulation)
-                part = inputs.to(device).contiguous(memory_format=layout)
-                check_pieces(workload, model, pieces, part, arithmetic)
-                seconds = seconds_of(pieces, part, arithmetic)
-        stages = divided(pieces, world.send(seconds, from_rank=0), devices=variant.devices)
-        # Of a pipeline each process uses its own device alone.
-        for stage, its_device in zip(stages.stages, devices_of(variant, device), strict=not variant.has_ranks):
-            stage.to(its_device)
-        return stages, None
     return model, None
 
 

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
 from gpu_report.measure.arithmetic import Arithmetic
-from gpu_report.measure.batches import Samples, example_batch
 from gpu_report.measure.stages import Stages, as_tuple, values_of
 from gpu_report.measure.world import World
 from gpu_report.study.variant import Variant
@@ -34,24 +33,21 @@ class Pipeline:
         arithmetic: Arithmetic,
         variant: Variant,
         *,
-        data: Samples,
-        device: torch.device,
+        part: Tensor,
         layout: torch.memory_format,
         world: World,
     ) -> None:
-        """`model` is on the device; inputs will come from the data, in this layout."""
-        self._stages, self._world, self._device = model.stages, world, device
+        """`part` is the input of a part of a batch, in this layout, on the device where the model is."""
+        self._stages, self._world, self._device = model.stages, world, part.device
         self._is_first, self._is_last = world.rank == 0, world.rank == world.size - 1
-        self._unknown = torch.full((), torch.nan, device=device)
+        self._unknown = torch.full((), torch.nan, device=part.device)
         parts = variant.accumulation
         computing = [
             _Computing(stage, arithmetic, layout, is_first=stage is self._stages[0], is_last=stage is self._stages[-1])
             for stage in self._stages
         ]
         # With shapes and types the schedule need not find them out by steps of its own.
-        with torch.random.fork_rng(devices=[]):
-            inputs, _ = example_batch(data, variant.batch_size // parts)
-        passed: list[tuple[Tensor, ...]] = [(inputs.to(device).contiguous(memory_format=layout),)]
+        passed: list[tuple[Tensor, ...]] = [(part,)]
         model.eval()
         with torch.no_grad():
             for stage in computing:
@@ -62,7 +58,7 @@ class Pipeline:
             for place in (world.rank, world.rank + 1)
         )
         self._stage = _RankStage(
-            computing[world.rank], world.rank, world.size, device, input_args=taken, output_args=given
+            computing[world.rank], world.rank, world.size, part.device, input_args=taken, output_args=given
         )
         schedule = Schedule1F1B if parts >= world.size else ScheduleGPipe
         # The part's share of the batch's mean is taken here, so gradients need not be scaled.
@@ -129,7 +125,7 @@ class _Computing(nn.Module):
         with self.autocast():
             given = as_tuple(self.module(*(taken if self._is_first else (self._moved(each, -1, 1) for each in taken))))
         if self._is_last:
-            (output,) = given  # the loss takes it as it is
+            output: Tensor = given[0]  # the loss takes it as it is
             return output.contiguous()
         return tuple(self._moved(each, 1, -1).contiguous() for each in given)
 

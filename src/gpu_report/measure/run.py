@@ -71,6 +71,8 @@ class Run:
     """How long one of several processes waits for the others before the run has failed."""
     hosts: Hosts = ONE_HOST
     """That share the run, of which this process is on one."""
+    pieces_of_stages: tuple[int, ...] = ()
+    """As the first repetition divided its model among devices, so that all of them train the same stages."""
     has_nvtx_ranges: bool = False
     """Whether epochs, evaluations and phases of steps are labelled for Nsight Systems, which takes a little time."""
 

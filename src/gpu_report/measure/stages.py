@@ -1,16 +1,19 @@
 """A model in stages that follow each other, one for each device that shares it: made of the pieces of its workload."""
 
+import copy
 import time
 from collections.abc import Sequence
 from functools import cache
-from itertools import accumulate, pairwise
-from typing import Final
+from itertools import accumulate, islice
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 
 from gpu_report.measure.arithmetic import Arithmetic
+from gpu_report.measure.random_numbers import keep_random_numbers
 from gpu_report.measure.timing import synchronize
+from gpu_report.measure.world import World
 from gpu_report.workloads.protocol import NamesPieces, TrainingWorkload, WorkloadError
 
 _TIMED_PASSES: Final = 3
@@ -22,6 +25,11 @@ class Stages(nn.Module):
     def __init__(self, stages: Sequence[nn.Module]) -> None:
         super().__init__()
         self.stages = nn.ModuleList(stages)
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many pieces each has."""
+        return [len(list(stage.children())) for stage in self.stages]
 
     def forward(self, inputs: Tensor) -> Tensor:
         passed: tuple[Tensor, ...] = (inputs,)
@@ -41,12 +49,36 @@ class _Stage(nn.ModuleList):
         return taken
 
 
-def pieces_of(workload: TrainingWorkload, model: nn.Module, *, devices: int) -> list[nn.Module]:
-    """The pieces of the model that its workload names.
+def in_stages(
+    workload: TrainingWorkload,
+    model: nn.Module,
+    arithmetic: Arithmetic,
+    *,
+    inputs: Tensor,
+    devices: int,
+    world: World,
+    sizes: Sequence[int],
+) -> Stages:
+    """The model in a stage for each device, of `sizes` pieces each; without sizes they take as equal times as can be.
+
+    `inputs` are those of a part of a batch, on the device where the model is.
 
     Raises:
-        WorkloadError: it names none, too few, or what is no module; or a parameter is not in exactly one of them.
+        WorkloadError: the workload names no pieces or too few, or together they are not the model.
     """
+    pieces = _pieces_of(workload, model, devices=devices)
+    if not sizes:
+        seconds: list[float] = []
+        if world.rank == 0:  # the others wait, since they would take its cores
+            with keep_random_numbers(inputs.device):
+                _check_together(workload, model, pieces, inputs, arithmetic)
+                seconds = seconds_of(pieces, inputs, arithmetic)
+        sizes = sizes_of_stages(world.send(seconds, from_rank=0), devices)
+    given = iter(pieces)
+    return Stages([_Stage(islice(given, size)) for size in sizes])
+
+
+def _pieces_of(workload: TrainingWorkload, model: nn.Module, *, devices: int) -> list[nn.Module]:
     name = type(workload).__name__
     if not isinstance(workload, NamesPieces):
         raise WorkloadError(
@@ -73,30 +105,38 @@ def pieces_of(workload: TrainingWorkload, model: nn.Module, *, devices: int) -> 
     return pieces
 
 
-def check_pieces(
+def _check_together(
     workload: TrainingWorkload, model: nn.Module, pieces: Sequence[nn.Module], inputs: Tensor, arithmetic: Arithmetic
 ) -> None:
-    """Refuse pieces which one after the other are not the model.
-
-    Raises:
-        WorkloadError: they give another output for the inputs, or one passes on what can have no gradient.
-    """
     name = type(workload).__name__
-    passed: tuple[Tensor, ...] = (inputs,)
+    passed: tuple[object, ...] = (inputs.clone(),)
     with torch.no_grad(), arithmetic.autocast():
-        expected = model.eval()(inputs)
+        expected = model.eval()(inputs.clone())
         for number, piece in enumerate(pieces, start=1):
-            passed = as_tuple(piece.eval()(*passed))
-            other = next((each.dtype for each in passed if not each.is_floating_point()), None)
-            if other is not None:
+            try:
+                passed = as_tuple(piece.eval()(*passed))
+            except TypeError as error:
                 raise WorkloadError(
-                    f"parallelism: piece {number} of pieces(model) of {name} returned a tensor of {other}; "
-                    "pieces must pass on floating-point tensors"
-                )
-            piece.train()
-    model.train()
+                    f"parallelism: piece {number} of pieces(model) of {name} cannot take the {len(passed)} of the one "
+                    f"before it: {error}"
+                ) from error
+            for each in passed:
+                if not (isinstance(each, Tensor) and each.is_floating_point()):
+                    what = f"tensor of {each.dtype}" if isinstance(each, Tensor) else type(each).__name__
+                    raise WorkloadError(
+                        f"parallelism: piece {number} of pieces(model) of {name} returned a {what}; "
+                        "pieces must pass on floating-point tensors"
+                    )
+    for module in (model, *pieces):
+        module.train()
     found, *others = passed
-    if others or found.shape != expected.shape or not torch.allclose(found, expected, rtol=1e-2, atol=1e-3):
+    is_model = (
+        not others
+        and isinstance(found, Tensor)
+        and found.shape == expected.shape
+        and torch.allclose(found.float(), expected.float(), rtol=1e-2, atol=1e-3, equal_nan=True)
+    )
+    if not is_model:
         raise WorkloadError(
             f"parallelism: the pieces(model) of {name}, one after the other, give another output than its model; "
             "each must take what the one before it returns, and nothing of forward may be left out"
@@ -104,39 +144,44 @@ def check_pieces(
 
 
 def seconds_of(pieces: Sequence[nn.Module], inputs: Tensor, arithmetic: Arithmetic) -> list[float]:
-    """What the forward and backward pass of each piece takes on the inputs' device; the pieces stay as they are.
+    """What the forward and backward pass of each piece takes on the inputs' device; copies are timed.
 
     Operations would tell less: on an H200 the first quarter of a U-Net's took a third of the time.
     """
     device, found = inputs.device, []
     taken: list[Tensor] = [inputs]
-    for piece in pieces:
-        kept = [(buffer, buffer.clone()) for buffer in piece.buffers()]
+    for piece in map(copy.deepcopy, pieces):
         times = []
         for _ in range(1 + _TIMED_PASSES):
             synchronize(device)
             began = time.perf_counter()
             with arithmetic.autocast():
-                # Copies, since a piece may begin with what changes its input in place.
+                # Clones, since a piece may begin with what changes its input in place.
                 given = as_tuple(piece(*(each.clone() for each in taken)))
             computed = [each for each in given if each.requires_grad]
             torch.autograd.backward(computed, [torch.ones_like(each) for each in computed])
             synchronize(device)
             times.append(time.perf_counter() - began)
         found.append(min(times[1:]))  # the first has what happens once, as the choice of an algorithm
-        for parameter in piece.parameters():
-            parameter.grad = None
-        with torch.no_grad():
-            for buffer, value in kept:
-                buffer.copy_(value)
         taken = [each.detach().requires_grad_() for each in given]
     return found
 
 
-def divided(pieces: Sequence[nn.Module], seconds: Sequence[float], *, devices: int) -> Stages:
-    """The pieces in as many stages as there are devices; the longest time of a stage is as short as it can be."""
-    ends = [0, *_cuts(seconds, devices), len(pieces)]
-    return Stages([_Stage(pieces[begin:end]) for begin, end in pairwise(ends)])
+def sizes_of_stages(seconds: Sequence[float], devices: int) -> list[int]:
+    """How many of the consecutive pieces, which take these times, each stage gets: the longest stage is shortest."""
+    until = [0.0, *accumulate(seconds)]
+
+    @cache
+    def best(begin: int, stages: int) -> tuple[float, list[int]]:
+        if stages == 1:
+            return until[-1] - until[begin], [len(seconds) - begin]
+        found = []
+        for end in range(begin + 1, len(seconds) - stages + 2):
+            longest, others = best(end, stages - 1)
+            found.append((max(until[end] - until[begin], longest), [end - begin, *others]))
+        return min(found)
+
+    return best(0, devices)[1]
 
 
 def values_of(model: nn.Module) -> list[Tensor]:
@@ -144,23 +189,6 @@ def values_of(model: nn.Module) -> list[Tensor]:
     return [*model.parameters(), *model.buffers()]
 
 
-def as_tuple(found: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def as_tuple(found: Any) -> tuple[Any, ...]:
     """What a piece returned, which may be one tensor or several."""
-    return (found,) if isinstance(found, Tensor) else tuple(found)
-
-
-def _cuts(weights: Sequence[float], count: int) -> tuple[int, ...]:
-    """Where `count` runs of consecutive weights begin, the first left out, so that the largest sum is the least."""
-    until = [0.0, *accumulate(weights)]
-
-    @cache
-    def best(begin: int, count: int) -> tuple[float, tuple[int, ...]]:
-        if count == 1:
-            return until[-1] - until[begin], ()
-        found = []
-        for cut in range(begin + 1, len(weights) - count + 2):
-            largest, others = best(cut, count - 1)
-            found.append((max(until[cut] - until[begin], largest), (cut, *others)))
-        return min(found)
-
-    return best(0, count)[1]
+    return tuple(found) if isinstance(found, tuple | list) else (found,)

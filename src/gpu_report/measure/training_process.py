@@ -25,6 +25,7 @@ from gpu_report.measure.profiling import profile_training
 from gpu_report.measure.progress import ProgressReporter
 from gpu_report.measure.ranks import gather_ranks, of_all_ranks
 from gpu_report.measure.run import Built, Message, Present, ProfiledRun, Run, Send, Started, Stopped, TimedRun
+from gpu_report.measure.stages import Stages
 from gpu_report.measure.threads import training_threads
 from gpu_report.measure.training import Training, build_training, prepare, train
 from gpu_report.measure.world import ALONE, World, join, leave
@@ -191,7 +192,13 @@ def _build(run: Run, device: torch.device, world: World) -> Training:
     # Samples are drawn before anything is timed, so every core may help.
     torch.set_num_threads(training_threads(sharing=world.size // world.agents))
     training = build_training(
-        workload, variant, device=device, seed=run.seed, steps_per_epoch=run.steps_per_epoch, world=world
+        workload,
+        variant,
+        device=device,
+        seed=run.seed,
+        steps_per_epoch=run.steps_per_epoch,
+        world=world,
+        pieces_of_stages=run.pieces_of_stages,
     )
     torch.set_num_threads(run.threads)
     return training
@@ -215,6 +222,7 @@ def _describe(training: Training) -> WorkloadFacts:
         loss=workload.loss_name or f"{name}.{'training_step' if isinstance(workload, StepsItself) else 'loss'}",
         source_file=type(workload).__module__,
         begins_anew=training.custom_loop is not None,
+        pieces_of_stages=training.model.sizes if isinstance(training.model, Stages) else [],
     )
 
 

@@ -8,19 +8,18 @@ tensor on another device is not copied: the model works on what it becomes there
 
 import copy
 import gc
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
-import numpy as np
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
 from gpu_report.errors import ProfileError
 from gpu_report.measure.cuda_graphs import state_tensors
+from gpu_report.measure.random_numbers import keep_random_numbers
 from gpu_report.own.step import in_one_line
 
 _REGISTERED: Final = ("_parameters", "_buffers", "_modules")
@@ -226,14 +225,10 @@ def _random_numbers(loader: object, device: torch.device) -> Iterator[None]:
     owners = (loader, *(getattr(loader, name, None) for name in ("sampler", "batch_sampler")))
     generators = [each for each in (getattr(owner, "generator", None) for owner in owners) if each is not None]
     states = [(each, each.get_state()) for each in generators if isinstance(each, torch.Generator)]
-    of_python, of_numpy = random.getstate(), np.random.get_state(legacy=False)
-    indices = [] if device.type == "cpu" else [device.index]
     try:
-        with torch.random.fork_rng(devices=indices, device_type=device.type if indices else "cuda"):
+        with keep_random_numbers(device):
             yield
     finally:
-        random.setstate(of_python)
-        np.random.set_state(of_numpy)
         for generator, state in states:
             generator.set_state(state)
 

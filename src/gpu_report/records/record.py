@@ -398,6 +398,9 @@ class WorkloadFacts(Part):
     loss: Text
     source_file: Text = Field(description="Python module that implements it, for instance gpu_report.workloads.unet.")
     begins_anew: bool = Field(default=False, description="Every epoch is a training from the initial weights.")
+    pieces_of_stages: list[PositiveCount] = Field(
+        default=[], description="Pieces in each stage of a model that devices share; empty for any other."
+    )
 
 
 class Provenance(Part):

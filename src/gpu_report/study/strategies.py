@@ -91,7 +91,7 @@ def devices_and_strategy(name: str, *, present: int, nodes: int = 1) -> list[tup
     if match is None or (match[1] == SINGLE and match[2]):
         known = ", ".join(known for known in STRATEGIES if known != SINGLE)
         raise ConfigError(
-            f"{name!r} is unknown; use {SINGLE}, or one of {known} with a number of devices, as ddp2, or _all"
+            f"{name!r} is unknown; use {SINGLE}, or one of {known} with a number of devices or _all, as ddp2 or ddp_all"
         )
     if match[1] == SINGLE:
         return [(SINGLE, 1)]

@@ -417,19 +417,20 @@ def _expand_row(
         )
     for values in itertools.product(*(_as_list(value) for value in fields.values())):
         chosen = dict(zip(fields, values, strict=True))
-        for (strategy, count), optimization in itertools.product(shared, optimizations):
+        built_in = workloads[chosen["workload"]].built_in
+        for (strategy, count, is_named), optimization in itertools.product(shared, optimizations):
             if not named and not can_share(strategy, chosen["device"]):
                 continue
             sharing = {"strategy": strategy, "devices": count}
-            built_in = workloads[chosen["workload"]].built_in
             if per_process is not None:
                 sharing["batch_size"] = chosen["batch_size"] * count
-            elif count > 2 and f"{strategy}{count}" not in strategies:
-                # The machine suggests this number, which the row does not name.
-                if STRATEGIES[strategy].divides_batch:
-                    is_possible = chosen["batch_size"] % count == 0
-                else:
+            if count > 2 and not is_named:  # the machine suggests it
+                if not STRATEGIES[strategy].divides_batch:
                     is_possible = built_in is None or count <= built_in.pieces
+                else:
+                    is_possible = (
+                        per_process is not None or chosen["batch_size"] % (count * optimization.accumulation) == 0
+                    )
                 if not is_possible:
                     continue
             elsewhere = on_cpu if chosen["device"] == "cpu" else {}
@@ -475,11 +476,11 @@ def _is_left_out(fields: dict[str, Any], devices: _Devices) -> bool:
     return needed > present or (unwanted and has_accelerator)
 
 
-def _shared_by(path: str, names: Sequence[str], devices: _Devices) -> list[tuple[str, int]]:
-    """Strategies with their numbers of devices."""
+def _shared_by(path: str, names: Sequence[str], devices: _Devices) -> list[tuple[str, int, bool]]:
+    """Strategies with their numbers of devices, and whether the row names the number."""
     try:
         return [
-            found
+            (*found, name[-1].isdigit())
             for name in names
             for found in devices_and_strategy(name, present=devices.accelerators, nodes=devices.nodes)
         ]

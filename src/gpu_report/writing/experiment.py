@@ -229,8 +229,10 @@ class ExperimentResults:
 
     @property
     def micro_batches(self) -> list[Row]:
-        """Its rows with what splitting the model gained, the plain processes first and pipelines by micro-batches."""
-        return sorted(self.beside("model_splits"), key=lambda row: (row["batch_size"], row["strategy"] == "pipeline"))
+        """Its rows with what splitting the model gained, of one model and batch pipelines last."""
+        rows = self.beside("model_splits")
+        headings = list(dict.fromkeys(map(self.model_and_batch, rows)))
+        return sorted(rows, key=lambda row: (headings.index(self.model_and_batch(row)), row["strategy"] == "pipeline"))
 
     def model_and_batch(self, row: Row) -> str:
         """What a row trains: `U-Net 128px`, with the batch size and the options where rows differ in them."""

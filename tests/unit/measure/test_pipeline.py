@@ -1,5 +1,6 @@
 """Processes with a stage of a model each train what one process trains with all of it; with gloo on the CPU."""
 
+import random
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -17,7 +18,7 @@ from gpu_report.measure.world import ALONE, World, join, leave
 from gpu_report.study.variant import Variant
 from gpu_report.workloads.unet import UNet, UNetSegmentation
 from tests.unit.measure.test_ranks import measured
-from tests.unit.measure.tiny_workloads import InPieces
+from tests.unit.measure.tiny_workloads import InPieces, OfDrawnSamples
 
 CPU = torch.device("cpu")
 STEPS = 3
@@ -35,6 +36,7 @@ CASES: dict[str, dict[str, Any]] = {
     "eight parts": {"accumulation": 8},
     "bf16": {"precision": "bf16", "accumulation": 2},
     "resident": {"options": "resident", "accumulation": 4},
+    "samples drawn by Python": {"workload": "drawn", "accumulation": 2},
     "U-Net": {"workload": "unet"},
     "U-Net, channels last": {"workload": "unet", "options": "channelslast"},
 }
@@ -85,7 +87,10 @@ def _train(
         strategy=strategy,
         devices=world.size,
     )
+    random.seed(0)
     workload: InPieces | SmallUNet = InPieces(size="default", seed=0)
+    if variant.workload == "drawn":
+        workload = OfDrawnSamples(size="default", seed=0)
     if variant.workload == "unet":
         workload = SmallUNet(size="32px", seed=0, train_samples=16, test_samples=8)
     training = build_training(workload, variant, device=CPU, seed=0, steps_per_epoch=STEPS, world=world)
@@ -108,6 +113,10 @@ def test_its_record_has_each_sample_once_and_the_losses_of_the_last_stage(tmp_pa
         assert epoch.test_loss == pytest.approx(expected.test_loss, rel=1e-5)
     assert record.profile is not None
     assert len(list((tmp_path / "trace").iterdir())) == 2
+    assert record.workload is not None
+    assert alone.workload is not None
+    assert (len(record.workload.pieces_of_stages), sum(record.workload.pieces_of_stages)) == (2, 4)
+    assert alone.workload.pieces_of_stages == []
 
 
 def test_what_a_stage_raises_is_in_the_record(tmp_path: Path) -> None:

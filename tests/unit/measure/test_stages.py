@@ -1,15 +1,19 @@
 """Stages of a model compute and learn what the whole model does, and models without pieces are refused."""
 
+import random
+from collections.abc import Callable
 from itertools import accumulate, pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from gpu_report.measure.arithmetic import set_up_arithmetic
-from gpu_report.measure.stages import Stages, check_pieces, divided, pieces_of, seconds_of, values_of
+from gpu_report.measure.stages import Stages, in_stages, seconds_of, sizes_of_stages, values_of
 from gpu_report.measure.training import Training, build_training, evaluate, train_step
+from gpu_report.measure.world import ALONE
 from gpu_report.study.variant import Variant
 from gpu_report.workloads.protocol import TrainingWorkload, WorkloadError
 from gpu_report.workloads.resnet import ResNet18Classification, ResNet50Classification
@@ -26,32 +30,48 @@ WORKLOADS = [
 
 PICTURES = torch.randn(2, 3, 32, 32)
 FP32 = set_up_arithmetic("fp32", torch.device("cpu"))
+DRAWS: tuple[Callable[[], float], ...] = (lambda: torch.rand(1).item(), random.random, np.random.random)
 
 
-@pytest.mark.parametrize("devices", [2, 3, 4, 8])
+def seed_all() -> None:
+    torch.manual_seed(1)
+    random.seed(1)
+    np.random.seed(1)
+
+
+def staged(workload: TrainingWorkload, model: nn.Module, devices: int, **changes: Any) -> Stages:
+    fields = {"inputs": PICTURES, "world": ALONE, "sizes": (), **changes}
+    return in_stages(workload, model, FP32, devices=devices, **fields)
+
+
+@pytest.mark.parametrize("devices", [2, 4, 8])
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.title)
-def test_stages_compute_what_the_whole_model_does(workload: TrainingWorkload, devices: int) -> None:
+def test_stages_compute_what_the_whole_model_does_and_leave_it_as_it_was(
+    workload: TrainingWorkload, devices: int
+) -> None:
     torch.manual_seed(0)
     model = workload.build_model()
-    pieces = pieces_of(workload, model, devices=devices)
-    stages = divided(pieces, [1.0] * len(pieces), devices=devices)
-    assert len(stages.stages) == devices
+    before = [value.clone() for value in values_of(model)]
+    drawn = [draw() for draw in DRAWS]
+    seed_all()
+
+    stages = staged(workload, model, devices)
+
+    again = [draw() for draw in DRAWS]
+    seed_all()
+    assert again == [draw() for draw in DRAWS] != drawn
+    assert len(stages.sizes) == devices
+    assert min(stages.sizes) > 0
+    assert all(module.training for module in model.modules())
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert all(torch.equal(value, old) for value, old in zip(values_of(model), before, strict=True))
     with torch.inference_mode():
         assert torch.equal(stages.eval()(PICTURES), model.eval()(PICTURES))
 
 
-@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.title)
-def test_checking_and_timing_pieces_leaves_the_model_as_it_was(workload: TrainingWorkload) -> None:
-    model = workload.build_model()
-    before = [value.clone() for value in values_of(model)]
-    pieces = pieces_of(workload, model, devices=2)
-    check_pieces(workload, model, pieces, PICTURES, FP32)
-    seconds = seconds_of(pieces, PICTURES, FP32)
-    assert len(seconds) == len(pieces)
-    assert min(seconds) > 0
-    assert all(module.training for module in model.modules())
-    assert all(parameter.grad is None for parameter in model.parameters())
-    assert all(torch.equal(value, old) for value, old in zip(values_of(model), before, strict=True))
+def test_a_division_that_is_given_is_taken() -> None:
+    workload = UNetSegmentation(size="32px", **FEW)
+    assert staged(workload, workload.build_model(), 2, sizes=(1, 18)).sizes == [1, 18]
 
 
 def test_a_piece_may_begin_with_what_changes_its_input_in_place() -> None:
@@ -65,22 +85,22 @@ def test_the_model_of_words_has_no_gradient_at_its_inputs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "devices", "pieces"),
+    ("seconds", "devices", "longest"),
     [
-        ([1, 1, 1, 1], 2, [2, 2]),
-        ([3, 1, 1, 1], 2, [1, 3]),
-        ([1, 1, 1, 3], 2, [3, 1]),
-        ([4, 1, 1, 1, 1, 4, 1, 1], 4, [1, 4, 1, 2]),
-        ([0, 0, 9], 3, [1, 1, 1]),
+        ([1, 1, 1, 1], 2, 2),
+        ([3, 1, 1, 1], 2, 3),
+        ([1, 1, 1, 3], 2, 3),
+        ([4, 1, 1, 1, 1, 4, 1, 1], 4, 4),
+        ([0, 0, 9], 3, 9),
+        ([1, 2, 3, 4, 5], 1, 15),
     ],
 )
-def test_the_longest_stage_is_as_short_as_it_can_be(seconds: list[float], devices: int, pieces: list[int]) -> None:
-    stages = divided([nn.ReLU() for _ in seconds], seconds, devices=devices).stages
-    ends = [0, *accumulate(len(list(stage.children())) for stage in stages)]
-    longest = max(sum(seconds[begin:end]) for begin, end in pairwise(ends))
-    wanted = [0, *accumulate(pieces)]
-    assert longest == max(sum(seconds[begin:end]) for begin, end in pairwise(wanted))
-    assert len(stages) == devices
+def test_the_longest_stage_is_as_short_as_it_can_be(seconds: list[float], devices: int, longest: float) -> None:
+    sizes = sizes_of_stages(seconds, devices)
+    ends = [0, *accumulate(sizes)]
+    assert len(sizes) == devices
+    assert ends[-1] == len(seconds)
+    assert max(sum(seconds[begin:end]) for begin, end in pairwise(ends)) == longest
 
 
 @pytest.mark.parametrize("devices", [2, 4])
@@ -110,14 +130,13 @@ def test_what_is_between_goes_to_the_second_device_and_the_output_back() -> None
     assert second.seen == "meta"
 
 
-class _Positive(nn.Module):
-    def forward(self, features: Tensor) -> Tensor:
-        return features > 0
+class _Returns(nn.Module):
+    def __init__(self, returned: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.returned = returned
 
-
-class _Twice(nn.Module):
-    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        return features, features
+    def forward(self, features: Tensor) -> Any:
+        return self.returned(features)
 
 
 class _SaysWhere(nn.Linear):
@@ -141,18 +160,41 @@ class _SaysWhere(nn.Linear):
 )
 def test_a_model_that_devices_cannot_share_is_refused(workload: TrainingWorkload, problem: str) -> None:
     with pytest.raises(WorkloadError, match=problem):
-        pieces_of(workload, workload.build_model(), devices=5)
+        staged(workload, workload.build_model(), 5)
+
+
+class OfPieces(Tiny):
+    """Its model is the first, a tanh and the last of these; its pieces are all of them."""
+
+    def __init__(self, *between: nn.Module) -> None:
+        super().__init__(size="default", seed=0)
+        self.between = between
+
+    def build_model(self) -> nn.Module:
+        return nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
+
+    def pieces(self, model: nn.Module) -> list[nn.Module]:
+        first, _, last = model.children()
+        return [first, *self.between, last]
 
 
 @pytest.mark.parametrize(
-    ("pieces", "problem"),
+    ("between", "problem"),
     [
-        ([nn.Linear(4, 4), nn.Linear(4, 2)], "give another output than its model"),
-        ([nn.Linear(4, 4), _Positive(), nn.Linear(4, 2)], "piece 2 .* returned a tensor of torch.bool"),
-        ([nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2), _Twice()], "give another output than its model"),
+        ([], "give another output than its model"),
+        ([nn.ReLU()], "give another output than its model"),
+        ([_Returns(lambda features: features > 0)], "piece 2 .* returned a tensor of torch.bool"),
+        ([_Returns(lambda features: (features, None))], "piece 2 .* returned a NoneType"),
+        ([_Returns(lambda features: (features, features))], "piece 3 .* cannot take the 2 of the one before it"),
     ],
 )
-def test_pieces_that_are_not_the_model_are_refused(pieces: list[nn.Module], problem: str) -> None:
-    model = nn.Sequential(pieces[0], nn.Tanh(), next(piece for piece in pieces[1:] if isinstance(piece, nn.Linear)))
+def test_pieces_that_are_not_the_model_are_refused(between: list[nn.Module], problem: str) -> None:
+    workload = OfPieces(*between)
     with pytest.raises(WorkloadError, match=problem):
-        check_pieces(Tiny(size="default", seed=0), model, pieces, torch.ones(1, 4), FP32)
+        staged(workload, workload.build_model(), 2, inputs=9 * torch.ones(3, 4))
+
+
+@pytest.mark.parametrize("forward", [torch.tanh, torch.tanh_, lambda features: features.tanh().double().float()])
+def test_pieces_that_are_the_model_in_other_words_are_taken(forward: Callable[[Tensor], Tensor]) -> None:
+    workload = OfPieces(_Returns(forward))
+    assert sum(staged(workload, workload.build_model(), 2, inputs=9 * torch.ones(3, 4)).sizes) == 3

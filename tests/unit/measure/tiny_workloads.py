@@ -2,6 +2,7 @@
 
 import gc
 import os
+import random
 import signal
 import struct
 import sys
@@ -360,6 +361,22 @@ class InPiecesThatOverlap(InPieces):
 class InPiecesWithAFunction(InPieces):
     def pieces(self, model: nn.Module) -> list[nn.Module]:
         return [*super().pieces(model), cast("nn.Module", torch.tanh)]
+
+
+class _Drawn(PointData):
+    """A sample is drawn when it is read: its class says on which side of 0 its numbers are."""
+
+    def __len__(self) -> int:
+        return 16
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        side = random.choice((-1.0, 1.0))
+        return torch.full((4,), side * random.random(), dtype=torch.double), torch.tensor(int(side > 0))
+
+
+class OfDrawnSamples(InPieces):
+    def train_data(self) -> PointData:
+        return _Drawn()
 
 
 class _Fails(_AfterSkip):

@@ -9,6 +9,7 @@ from gpu_report.findings.phrases import of_column, titled
 from gpu_report.findings.rule import AllOrAny, Figures, Rule
 from gpu_report.findings.rules import axes
 from gpu_report.findings.scope import MODEL_SPLIT, Group, Scope, key_of
+from gpu_report.printing.number_format import counted
 from gpu_report.tables.bundle import rows_of
 
 _TABLE: Final = "model_splits"
@@ -34,7 +35,7 @@ def _by_plain(scope: Scope) -> list[Group]:
     together = dict.fromkeys((row["plain"], row["devices"]) for row in shared)
     return [
         Group(
-            title=f"{titled(rows[plain], plains, leave_out=scope.axis)} on {devices} devices",
+            title=f"{titled(rows[plain], plains, leave_out=scope.axis)} on {counted(devices, 'device')}",
             key=key_of(f"{rows[plain]['group']} on {devices}"),
             axis=scope.axis,
             table=_TABLE,
@@ -109,10 +110,9 @@ RULES: Final = (
         question="Does a model split without a pipeline train faster than one GPU?",
         threshold=_THRESHOLD,
         test=_over_one("split", "{figure} its throughput"),
-        yes="Split into stages, {subject} trained faster than one device: {all}.",
-        no="Split into stages, {subject} trained more slowly than one device,"
-        " as each stage waits for the others: {all}.",
-        unresolved="Whether {subject}, split into stages, trains faster than one device",
+        yes="Split into stages, {subject} trained faster than on one: {all}.",
+        no="Split into stages, {subject} trained more slowly than on one, as each stage waits for the others: {all}.",
+        unresolved="Whether {subject}, split into stages, trains faster than on one",
         measured="; it reached {all}.",
     ),
     Rule(
