@@ -146,7 +146,7 @@ def _check_together(
 def seconds_of(pieces: Sequence[nn.Module], inputs: Tensor, arithmetic: Arithmetic) -> list[float]:
     """What the forward and backward pass of each piece takes on the inputs' device; copies are timed.
 
-    Operations would tell less: on an H200 the first quarter of a U-Net's took a third of the time.
+    Counted operations are no substitute: on an H200 the first quarter of those of a U-Net took a third of the time.
     """
     device, found = inputs.device, []
     taken: list[Tensor] = [inputs]
