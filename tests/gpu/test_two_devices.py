@@ -1,4 +1,4 @@
-"""Two GPUs that share one model learn what one learns that trains all of it; one that goes wrong is named."""
+"""GPUs that share one model learn what one learns that trains all of it; one that goes wrong is named."""
 
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there are
 
 
 def measured(folder: Path, **fields: Any) -> Record:
-    """By the U-Net, each batch in two parts."""
-    variant = {"size": "64px", "batch_size": 32, "accumulation": 2, "epochs": 2, "steps_per_epoch": 3, **fields}
+    """By the U-Net."""
+    variant = {"size": "64px", "batch_size": 32, "epochs": 2, "steps_per_epoch": 3, **fields}
     return measure_variant(
         Measurement(
             variant=Variant(workload="unet", device="cuda", **variant),
@@ -33,22 +33,29 @@ def measured(folder: Path, **fields: Any) -> Record:
     )
 
 
+FOUR = pytest.mark.skipif(torch.cuda.device_count() < 4, reason="there are no four GPUs")
+
+
+@pytest.mark.parametrize("devices", [2, pytest.param(4, marks=FOUR)])
 @pytest.mark.parametrize(
     ("precision", "options"), [("fp32", "none"), ("bf16", "channelslast+fused+resident")], ids=["fp32", "bf16"]
 )
-def test_two_that_share_a_model_learn_what_one_learns(precision: str, options: str, tmp_path: Path) -> None:
-    alone = measured(tmp_path / "alone", precision=precision, options=options)
+def test_gpus_that_share_a_model_learn_what_one_learns(
+    precision: str, options: str, devices: int, tmp_path: Path
+) -> None:
+    fields = {"precision": precision, "options": options, "accumulation": devices}
+    alone = measured(tmp_path / "alone", **fields)
     peaks_mib = {"single": alone.repetitions[0].memory_peak_mib}
-    for strategy, traces in (("split", 1), ("pipeline", 2)):
+    for strategy, traces in (("split", 1), ("pipeline", devices)):
         folder = tmp_path / strategy
-        shared = measured(folder, precision=precision, options=options, strategy=strategy, devices=2)
+        shared = measured(folder, strategy=strategy, devices=devices, **fields)
         assert shared.status == "ok", shared.reason
         for epoch, expected in zip(shared.repetitions[0].epochs, alone.repetitions[0].epochs, strict=True):
             assert epoch.samples == expected.samples
             assert epoch.train_losses == pytest.approx(expected.train_losses, rel=0.02)
         assert len(list((folder / "trace").iterdir())) == traces
         peaks_mib[strategy] = shared.repetitions[0].memory_peak_mib
-    # A pipeline's first device keeps the activations of two parts.
+    # A pipeline's first device keeps the activations of as many parts as there are devices.
     assert peaks_mib["split"] < peaks_mib["single"]
 
 
