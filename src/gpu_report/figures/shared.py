@@ -17,7 +17,7 @@ from gpu_report.figures.links import draw_link, link_handles
 from gpu_report.glossary import EXPOSED
 from gpu_report.tables.communication import sets_bucket_alone
 
-_HEIGHT_IN: Final = 1.6
+_HEIGHT_IN: Final = 1.9
 _PANELS: Final = 2
 _FEWEST_POINTS: Final = 2
 _LOOK: Final = (style.BLUE, "s")
@@ -62,10 +62,11 @@ def exposed_figure(shown: Shown) -> Figure:
     handles = [Line2D([], [], color=_LOOK[0], marker=_LOOK[1], label="measured")]
     if shown.rows["exposed_in_trace_ms"].notna().any():
         handles.append(Line2D([], [], label="in the trace", **_TRACE))
+    handles += hollow_handles(shown.rows["marks"])
     if len(links):
         draw_link(row_of_axes[-1], links, columns=columns)
-        row_of_axes[-1].legend(handles=link_handles(links), loc="upper left")
-    row_of_axes[0].legend(handles=[*handles, *hollow_handles(shown.rows["marks"])], loc="upper right")
+        handles += link_handles(links)
+    figure.legend(handles=handles, loc="outside upper left", ncols=6, borderaxespad=0.2)
     return figure
 
 
