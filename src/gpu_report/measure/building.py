@@ -181,12 +181,11 @@ def build_training(
         with keep_random_numbers(device):
             inputs, _ = example_batch(train_data, variant.batch_size // variant.accumulation)
         part = inputs.to(device).contiguous(memory_format=layout)
-        shared = model = in_stages(
-            workload, model, arithmetic, inputs=part, devices=variant.devices, world=world, sizes=pieces_of_stages
-        )
         # Of a pipeline each process uses its own device alone.
-        for stage, its_device in zip(model.stages, devices_of(variant, device), strict=not variant.has_ranks):
-            stage.to(its_device)
+        devices = [device] * variant.devices if variant.has_ranks else devices_of(variant, device)
+        shared = model = in_stages(
+            workload, model, arithmetic, inputs=part, devices=devices, world=world, sizes=pieces_of_stages
+        )
         if variant.has_ranks:
             from gpu_report.measure.pipeline import Pipeline
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from gpu_report.measure.nested import Part
+from gpu_report.measure.random_numbers import keep_random_numbers
 from gpu_report.workloads.protocol import WorkloadError
 
 Step = Callable[[Part, Part], Tensor]
@@ -85,8 +86,7 @@ def restored(model: nn.Module, optimizer: Optimizer, device: torch.device) -> It
     tensors = [*model.parameters(), *model.buffers(), *state_tensors(optimizer)]
     kept = [tensor.detach().to("cpu", copy=True) for tensor in tensors]
     known = {id(tensor) for tensor in tensors}
-    on_host, numbers = device.type == "cpu", torch.random.fork_rng
-    with numbers(devices=[]) if on_host else numbers(devices=[device.index or 0], device_type=device.type):
+    with keep_random_numbers(device):
         yield
     with torch.no_grad():
         for tensor, value in zip(tensors, kept, strict=True):

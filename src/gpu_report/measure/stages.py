@@ -4,7 +4,7 @@ import copy
 import time
 from collections.abc import Sequence
 from functools import cache
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from typing import Any, Final
 
 import torch
@@ -34,7 +34,7 @@ class Stages(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         passed: tuple[Tensor, ...] = (inputs,)
         for stage in self.stages:
-            device = next(iter(values_of(stage)), passed[0]).device
+            device = next(chain(stage.parameters(), stage.buffers()), passed[0]).device
             passed = as_tuple(stage(*(each.to(device, non_blocking=True) for each in passed)))
         (output,) = passed
         return output.to(inputs.device, non_blocking=True)
@@ -55,27 +55,27 @@ def in_stages(
     arithmetic: Arithmetic,
     *,
     inputs: Tensor,
-    devices: int,
+    devices: Sequence[torch.device],
     world: World,
     sizes: Sequence[int],
 ) -> Stages:
-    """The model in a stage for each device, of `sizes` pieces each; without sizes they take as equal times as can be.
+    """The model in a stage on each device, of `sizes` pieces each; without sizes they take as equal times as can be.
 
     `inputs` are those of a part of a batch, on the device where the model is.
 
     Raises:
         WorkloadError: the workload names no pieces or too few, or together they are not the model.
     """
-    pieces = _pieces_of(workload, model, devices=devices)
+    pieces = _pieces_of(workload, model, devices=len(devices))
     if not sizes:
         seconds: list[float] = []
         if world.rank == 0:  # the others wait, since they would take its cores
             with keep_random_numbers(inputs.device):
                 _check_together(workload, model, pieces, inputs, arithmetic)
                 seconds = seconds_of(pieces, inputs, arithmetic)
-        sizes = sizes_of_stages(world.send(seconds, from_rank=0), devices)
+        sizes = sizes_of_stages(world.send(seconds, from_rank=0), len(devices))
     given = iter(pieces)
-    return Stages([_Stage(islice(given, size)) for size in sizes])
+    return Stages([_Stage(islice(given, size)).to(device) for size, device in zip(sizes, devices, strict=True)])
 
 
 def _pieces_of(workload: TrainingWorkload, model: nn.Module, *, devices: int) -> list[nn.Module]:

@@ -424,15 +424,12 @@ def _expand_row(
             sharing = {"strategy": strategy, "devices": count}
             if per_process is not None:
                 sharing["batch_size"] = chosen["batch_size"] * count
-            if count > 2 and not is_named:  # the machine suggests it
-                if not STRATEGIES[strategy].divides_batch:
-                    is_possible = built_in is None or count <= built_in.pieces
-                else:
-                    is_possible = (
-                        per_process is not None or chosen["batch_size"] % (count * optimization.accumulation) == 0
-                    )
-                if not is_possible:
-                    continue
+            if STRATEGIES[strategy].divides_batch:
+                suits = per_process is not None or chosen["batch_size"] % (count * optimization.accumulation) == 0
+            else:
+                suits = built_in is None or count <= built_in.pieces
+            if count > 2 and not is_named and not suits:
+                continue  # the machine suggests this number, no row names it
             elsewhere = on_cpu if chosen["device"] == "cpu" else {}
             try:
                 variant = Variant(**{**chosen, **asdict(optimization), **sharing, **elsewhere})

@@ -41,7 +41,7 @@ def seed_all() -> None:
 
 def staged(workload: TrainingWorkload, model: nn.Module, devices: int, **changes: Any) -> Stages:
     fields = {"inputs": PICTURES, "world": ALONE, "sizes": (), **changes}
-    return in_stages(workload, model, FP32, devices=devices, **fields)
+    return in_stages(workload, model, FP32, devices=[torch.device("cpu")] * devices, **fields)
 
 
 @pytest.mark.parametrize("devices", [2, 4, 8])
