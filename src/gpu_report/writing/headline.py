@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import get_args
 
 from gpu_report.findings.finding import Finding, Verdict
+from gpu_report.findings.phrases import in_words
 from gpu_report.findings.scope import has_whole_twin
 from gpu_report.glossary import SHOWN, Row, device_words
+from gpu_report.study.options import is_bound
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.writing.words import model_words, titled
 
@@ -44,7 +46,7 @@ def _gain(tables: Tables, variants: Sequence[Row]) -> str:
         ]
         return f"Speedup over the CPU: {'; '.join(dict.fromkeys(gains))}."
     fastest = [
-        f"{titled(row)} {SHOWN['throughput'].quantity(row).plain(interval=False)}"
+        f"{titled(row)} {SHOWN['throughput'].quantity(row).plain(interval=False)}{_shared(row)}"
         for row in _fastest_of_each_workload(variants)
     ]
     on_cpu = all(row["device"] == "cpu" for row in variants if row["status"] == "ok")
@@ -64,12 +66,19 @@ def _compares_devices(row: Row, rows: Sequence[Row]) -> bool:
 
 
 def _fastest_of_each_workload(variants: Sequence[Row]) -> list[Row]:
+    """The fastest training of each; a bound is none."""
     fastest: dict[str, Row] = {}
     for row in variants:
         best = fastest.get(row["workload"])
-        if row["status"] == "ok" and (best is None or row["throughput_per_s"] > best["throughput_per_s"]):
+        is_training = row["status"] == "ok" and not is_bound(row["options"])
+        if is_training and (best is None or row["throughput_per_s"] > best["throughput_per_s"]):
             fastest[row["workload"]] = row
     return list(fastest.values())
+
+
+def _shared(row: Row) -> str:
+    """How several devices reach a number together."""
+    return f" ({in_words('parallelism', row['parallelism'])})" if row["devices"] > 1 else ""
 
 
 def _follows(findings: Sequence[Finding], decided: Sequence[Row]) -> str:

@@ -1,9 +1,13 @@
+from dataclasses import replace
+
 import pytest
 
 from gpu_report.findings.derive import derive_findings
+from gpu_report.study.options import is_bound
 from gpu_report.writing.headline import headline
 from tests.factories import make_record, make_study, make_tables
 from tests.report.synthetic import tables_of
+from tests.unit.findings.shared import base_of_shared
 
 
 def lines(*devices: str) -> tuple[str, str, str]:
@@ -43,6 +47,19 @@ def test_without_one_the_headline_claims_no_speedup() -> None:
     assert measured.startswith("Measured 14 of 14 configurations on CPU")
     assert gain.startswith("No GPU was measured")
     assert "×" not in gain
+
+
+def test_the_fastest_training_is_no_bound_and_names_the_devices_that_shared_it() -> None:
+    _, tables = base_of_shared()
+    shared = tables.variants[tables.variants["devices"] > 1].copy()
+    bounds = shared["options"].map(is_bound)
+    shared["throughput_per_s"] = bounds.map({True: 9000.0, False: 8000.0})
+    assert bounds.any()
+
+    gain = headline(replace(tables, variants=shared, experiments={}), [], [])[1]
+
+    assert "8000 samples/s (" in gain
+    assert "on 2 devices)" in gain
 
 
 def test_a_study_of_which_nothing_was_measured_says_so() -> None:
