@@ -10,6 +10,7 @@ def main() -> int:
     try:
         from gpu_report import cli
 
+        sys.path.insert(0, "")  # a study's own workloads and train:build_model are found in the current folder
         return cli.main()
     except KeyboardInterrupt:
         sys.stderr.write("gpu-report: interrupted; run the same command again to go on\n")

@@ -1,8 +1,6 @@
 """Commands that search the batch size: for a model of the user's own, named as `module:function`, and for the study."""
 
-import sys
 from argparse import Namespace
-from pathlib import Path
 
 from gpu_report.commands.option_names import named_as_options
 from gpu_report.commands.results_folder import ResultsFolder
@@ -35,7 +33,6 @@ def find_own_batch_size(arguments: Namespace) -> None:
             else "--batch: none was given; expected a function that takes the number of samples, as module:function, "
             "for instance train:make_batch"
         )
-    sys.path.insert(0, str(Path.cwd()))
     with named_as_options(find_batch_size, arguments, build="MODEL", model="MODEL", make_batch="--batch"):
         find_batch_size(
             arguments.model,

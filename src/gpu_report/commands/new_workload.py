@@ -110,4 +110,4 @@ def write_example(arguments: Namespace) -> None:
     words = {"name": name, "Class": "".join(part.capitalize() for part in name.split("_"))}
     for path, template in files.items():
         write_text_atomically(path, template.format(**words))
-    say(f"wrote {' and '.join(map(str, files))}; run: PYTHONPATH=. gpu-report run --missing --configfile {name}.yaml")
+    say(f"wrote {' and '.join(map(str, files))}; run: gpu-report run --missing --configfile {name}.yaml")

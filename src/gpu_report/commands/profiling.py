@@ -1,8 +1,6 @@
 """The command that profiles a model: of the user's own, named as `module:function`, or one of ours by its name."""
 
-import sys
 from argparse import Namespace
-from pathlib import Path
 from typing import Any
 
 from gpu_report.commands.option_names import named_as_options
@@ -24,7 +22,6 @@ def profile_model(arguments: Namespace) -> None:
     from gpu_report.own.quick import profile
     from gpu_report.own.step import named_function
 
-    sys.path.insert(0, str(Path.cwd()))
     is_own = ":" in arguments.model
     if is_own and not arguments.batch:
         raise ProfileError("--batch: none was given; expected module:function, which makes a batch")

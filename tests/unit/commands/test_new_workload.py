@@ -19,9 +19,9 @@ SOURCES = Path(__file__).parents[3] / "src"
 
 def gpu_report(folder: Path, *arguments: str) -> str:
     ran = subprocess.run(
-        [sys.executable, "-m", "gpu_report", *arguments],
+        [sys.executable, "-P", "-c", "from gpu_report.__main__ import main; raise SystemExit(main())", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": f"{SOURCES}:.", "TMPDIR": str(folder)},
+        env={**os.environ, "PYTHONPATH": str(SOURCES), "TMPDIR": str(folder)},
         capture_output=True,
         text=True,
         check=False,
@@ -46,7 +46,7 @@ def test_the_example_trains_better_than_by_chance(tmp_path: Path, monkeypatch: p
 def test_the_example_runs_as_it_says(tmp_path: Path) -> None:
     said = gpu_report(tmp_path, "new-workload", "my_model")
 
-    written, _, command = said.strip().partition("run: PYTHONPATH=. gpu-report ")
+    written, _, command = said.strip().partition("run: gpu-report ")
     assert "my_model.py and my_model.yaml" in written
     gpu_report(tmp_path, *command.split())
     for path in tmp_path.glob("results/machines/*/runs/*/record.json"):

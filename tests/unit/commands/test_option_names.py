@@ -59,7 +59,7 @@ def test_the_commands_name_their_options(
         "utf-8",
     )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "m", raising=False)
 
     assert main([*command.split(), "--device", "cpu"]) == 2

@@ -302,7 +302,7 @@ def test_the_command_builds_what_is_named_and_writes_what_is_asked_for(
         "loss = torch.nn.functional.cross_entropy\n"
     )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.syspath_prepend(tmp_path)
     command = ["profile", "my_training:build_model", "--batch", "my_training:make_batch", "--device", "cpu"]
 
     assert main([*command, "--loss", "my_training:loss", "--json", "found.json", "--html", "found.html"]) == 0
