@@ -455,8 +455,8 @@ METRICS: Final[Mapping[str, Metric]] = {
             header="in the trace",
             meaning="time in a profiled step in which a collective and no other kernel runs",
             detail=(
-                "interval union of rank 0, without the slowdown of compute by collectives; missing on the CPU and "
-                "without a trace"
+                "interval union, a mean over ranks, without the slowdown of compute by collectives; missing on the CPU "
+                "and without a trace"
             ),
             unit="ms",
             show=partial(quantity, unit="ms"),

@@ -146,8 +146,9 @@ def search_scope(tables: Tables, experiment: Experiment) -> Scope:
 
 
 def study_scope(tables: Tables) -> Scope:
-    """All variants."""
-    return Scope(name=STUDY, axis="", tables=tables, rows=rows_of(tables.variants))
+    """All trainings; a bound is none."""
+    rows = tuple(row for row in rows_of(tables.variants) if not is_bound(row["options"]))
+    return Scope(name=STUDY, axis="", tables=tables, rows=rows)
 
 
 def chapter_scopes(tables: Tables) -> list[Scope]:

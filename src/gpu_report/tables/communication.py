@@ -25,7 +25,7 @@ from gpu_report.tables.processes import throughput_by_seed
 from gpu_report.tables.profiled import Profiled, profiled
 from gpu_report.tables.statistics import NOT_MEASURED, BySeed, difference, summarise
 from gpu_report.tables.variants import in_reading_order, records_by_variant
-from gpu_report.traces.steps import STEPS
+from gpu_report.traces.ranks import RANKS
 
 if TYPE_CHECKING:
     from gpu_report.study.variant import Variant
@@ -54,7 +54,7 @@ COMMUNICATION: Final = Table(
 NO_COMMUNICATION: Final = "nocomm"
 
 _DEFAULT_BUCKET_MIB: Final = 25
-_EXPOSED: Final = "exposed_communication_ms"
+_EXPOSED: Final = "exposed_ms"
 
 
 def tabulate_communication(records: Iterable[Record], traces: "Mapping[str, TraceTables]") -> list[Row]:
@@ -113,5 +113,6 @@ def _steps_ms(record: Record) -> BySeed:
 
 
 def _exposed_in_trace_ms(each: Profiled) -> float:
-    """Mean over the profiled steps of rank 0; NaN where they saw no device work."""
-    return statistics.fmean([row[_EXPOSED] for row in each.rows(STEPS, _EXPOSED)] or [math.nan])
+    """Mean over ranks and profiled steps; NaN without a trace, and on the CPU, where no kernel shows it."""
+    steps = [] if each.variant.device_type == "cpu" else each.rows(RANKS, _EXPOSED)
+    return statistics.fmean([row[_EXPOSED] for row in steps] or [math.nan])

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpu_report.findings.finding import Finding, recommendations
-from gpu_report.findings.scope import TRACE
+from gpu_report.findings.scope import DDP_OPTIONS, TRACE
 from gpu_report.glossary import Row
 
 RuleName = tuple[str, str]
-"""What a rule is about, an axis or a chapter, and its name."""
+"""What a rule is about, such as an axis or a chapter, and its name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +78,11 @@ SYMPTOMS: Final = (
         needs_gpu=True,
         rules=(("parallelism", "pays"),),
     ),
+    Symptom(
+        words="Exchange of gradients delays the step",
+        metric="exposed communication",
+        rules=((DDP_OPTIONS, "setting"),),
+    ),
     Symptom(words="Processes wait for each other", metric="communication", rules=((TRACE, "communication"),)),
     Symptom(words="Small batches train faster on the CPU", metric="speedup", rules=(("device", "crossover"),)),
 )
@@ -89,7 +94,7 @@ _LEFT_OUT: Final = frozenset({("device", "faster")})
 
 
 def decisions(
-    findings: Sequence[Finding], axes: Mapping[str, str], *, workloads: Mapping[str, str], has_gpu: bool
+    findings: Sequence[Finding], abouts: Mapping[str, str], *, workloads: Mapping[str, str], has_gpu: bool
 ) -> list[Row]:
     """The recommendations by symptom, the greatest measured gain first.
 
@@ -98,7 +103,7 @@ def decisions(
 
     Args:
         findings: All of one machine.
-        axes: The axis of each experiment by its name; a chapter about the whole machine has none.
+        abouts: What the rows of each experiment are about, by its name; a chapter about the whole machine has none.
         workloads: The workload of each variant, by its name.
         has_gpu: Whether the machine measured on one; symptoms of a GPU are not named without.
 
@@ -108,7 +113,7 @@ def decisions(
     """
     by_symptom: dict[Symptom, list[Finding]] = {}
     for finding in recommendations(findings):
-        rule = axes.get(finding.experiment, finding.experiment), finding.rule
+        rule = abouts.get(finding.experiment, finding.experiment), finding.rule
         if rule not in _LEFT_OUT:
             symptom = next((one for one in SYMPTOMS if rule in one.rules and (has_gpu or not one.needs_gpu)), _OTHER)
             by_symptom.setdefault(symptom, []).append(finding)

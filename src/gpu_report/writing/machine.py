@@ -7,6 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.findings.finding import Finding
+from gpu_report.findings.scope import experiment_scope
 from gpu_report.glossary import SHOWN, Row, device_words
 from gpu_report.printing.number_format import duration
 from gpu_report.records.record import Record, Telemetry
@@ -81,6 +82,11 @@ class MachineResults:
         return any(row["device"] != "cpu" for row in self.measured)
 
     @property
+    def shares_devices(self) -> bool:
+        """Whether several devices shared a training."""
+        return any(row["devices"] > 1 for row in self.measured)
+
+    @property
     def is_calibrated(self) -> bool:
         """Whether its measured peaks are known."""
         return not self.tables.peaks.empty
@@ -121,7 +127,7 @@ class MachineResults:
         """The rows of its decision table."""
         return decisions(
             self.findings,
-            {experiment.name: experiment.axis for experiment in self.experiments},
+            {each.name: experiment_scope(self.tables, each).about for each in self.experiments},
             workloads={row["variant"]: row["workload"] for row in self.variants},
             has_gpu=self.has_accelerator,
         )
@@ -156,8 +162,9 @@ class MachineResults:
 
     @property
     def profile_steps(self) -> str:
-        """How many steps a profiled run recorded."""
-        return range_words(int(protocol["profile_steps"]) for protocol in self.protocols)
+        """How many steps a profiled run recorded, of each rank; without a trace, how many it was to record."""
+        recorded = [row["steps"] for row in rows_of(self.tables.step_shares)]
+        return range_words(recorded or (int(protocol["profile_steps"]) for protocol in self.protocols))
 
     @property
     def timing(self) -> str:

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from gpu_report.records.record import Record
-from gpu_report.traces.steps import STEPS
+from gpu_report.traces.ranks import RANKS
 from tests.factories import make_record
 from tests.tabulated import tabulate_communication
 from tests.trace_frames import make_trace_tables
@@ -71,12 +71,12 @@ def test_only_what_was_measured_on_both_sides_has_a_row() -> None:
     assert tabulated(taking(BOUND, 5.0), taking("unet-128px-cuda-b32-w0-bf16-e3", 5.0)).empty
 
 
-def test_the_union_of_the_trace_is_beside_the_difference() -> None:
+def test_the_union_of_the_trace_is_beside_the_difference_as_a_mean_over_ranks() -> None:
     trace = make_trace_tables(DDP)
-    steps = [{**row, "exposed_communication_ms": ms} for row, ms in zip(trace[STEPS], (0.3, 0.5), strict=False)]
+    steps = [{**row, "exposed_ms": ms} for row, ms in zip(trace[RANKS], (0.3, 0.3, 0.3, 0.5, 0.5, 0.5), strict=True)]
 
     table = tabulate_communication(
-        [taking(DDP, 5.0), taking(f"{DDP}-bucket1", 5.0), taking(BOUND, 5.0)], {DDP: {**trace, STEPS: steps}}
+        [taking(DDP, 5.0), taking(f"{DDP}-bucket1", 5.0), taking(BOUND, 5.0)], {DDP: {**trace, RANKS: steps}}
     )
 
     in_trace_ms = table.set_index("variant")["exposed_in_trace_ms"]

@@ -195,7 +195,7 @@ RULES: Final = (
         not_measured="",
         question="Does scaling get harder as the code gets faster?",
         threshold="It does if the weak efficiency of the fastest configuration is below that of the slowest,"
-        " intervals included: gradients take as long to exchange, but a step leaves less time for it.",
+        " intervals included: what DistributedDataParallel adds to a step is a greater part of a short one.",
         test=Comparison(
             choose=_by_speed,
             groups=_in_two_configurations,

@@ -21,6 +21,7 @@ from gpu_report.findings.rule import HALF, Outcome, Rule
 from gpu_report.findings.rules.hardware import passes_roof, share_of_roof
 from gpu_report.findings.scope import EFFICIENCY, TRACE, Scope, key_of
 from gpu_report.printing.number_format import quantity, share
+from gpu_report.study.strategies import STRATEGIES
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import ALL_ADVICE, Advice
@@ -230,8 +231,12 @@ def _asked_on_accelerators(scope: Scope) -> Sequence[Row]:
 
 
 def _asked_where_processes_exchange(scope: Scope) -> Sequence[Row]:
-    """All, as soon as one of them exchanges; a study of single processes is not asked."""
-    return scope.rows if any(row["communication_share"] > 0 for row in scope.rows) else ()
+    """All, as soon as one of them exchanges; a study of single processes is not asked.
+
+    Stages of a pipeline wait for each other by design, and its own table says what that costs.
+    """
+    rows = [row for row in scope.rows if STRATEGIES[row["strategy"]].divides_batch]
+    return rows if any(row["communication_share"] > 0 for row in rows) else ()
 
 
 def _asked_of_all(scope: Scope) -> Sequence[Row]:
