@@ -181,7 +181,7 @@ ROOFLINE: Final = MachineFigure(
     name="roofline",
     title="Roofline",
     caption=(
-        "Achieved floating-point operations per second of every configuration on one device against its arithmetic "
+        "Achieved floating-point operations per second and device of every configuration against its arithmetic "
         "intensity, below the roofs that the calibration measured: matrix products in each precision, and the rate of "
         "a copy inside the device's memory. Shapes are workloads, colors are precisions; points that look the same "
         "differ in size, batch or optimizations. Bars show {intervals}."

@@ -1,6 +1,7 @@
 """How near a training comes to what its device reaches at most: the roofline of Williams, Waterman and Patterson.
 
-Record's work x throughput -> achieved FLOP/s; calibration -> peak and copy rate -> roof = min(peak, intensity x copies)
+Record's work x throughput per device -> achieved FLOP/s
+calibration -> peak and copy rate -> roof = min(peak, intensity x copies)
 
 S. Williams, A. Waterman, D. Patterson: Roofline: an insightful visual performance model for multicore architectures,
 Communications of the ACM 52 (2009).
@@ -15,6 +16,7 @@ from gpu_report.glossary import Row
 from gpu_report.records.calibration import Calibration, Ceilings
 from gpu_report.records.record import Record, Work
 from gpu_report.storage.columns import Table, number, text
+from gpu_report.study.options import is_bound
 from gpu_report.study.strategies import SINGLE
 from gpu_report.study.variant import Variant
 from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary_of
@@ -25,7 +27,10 @@ from gpu_report.tables.variants import in_reading_order
 
 EFFICIENCY: Final = Table(
     name="efficiency",
-    meaning="One row per variant whose step was counted, on a device that was calibrated: how near to its ceilings.",
+    meaning=(
+        "One row per variant whose step was counted, on a device that was calibrated: how near to its ceilings. Where "
+        "several devices share the training, how near each of them is on average."
+    ),
     columns=(
         VARIANT,
         WORKLOAD,
@@ -52,10 +57,10 @@ _MEMORY: Final = "memory"
 def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | None) -> list[Row]:
     """The table EFFICIENCY in reading order.
 
-    A variant is left out where several devices share it, where it was not measured, its step was not counted or did
-    nothing that counts, where a loop of the workload's own trains it, which has a floor instead, or where the
-    calibration lacks its device or its precision. A training can pass its roof: a compiled step, or caches, spare it
-    bytes that the eager operators are counted with.
+    A variant is left out where it was not measured, its step was not counted, as of DataParallel and of a split model,
+    or did nothing that counts; where it is a bound, ranks share a CPU, or a loop of the workload's own trains it, which
+    has a floor instead; or where the calibration lacks its device or its precision. A training can pass its roof: a
+    compiled step, or caches, spare it bytes that the eager operators are counted with.
     """
     by_device = {one.device: one for one in (calibration.ceilings if calibration else [])}
     rows = []
@@ -63,8 +68,10 @@ def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | No
         variant, work = record.as_variant(), _work(record)
         ceilings = by_device.get(variant.device)
         peaks = peak_flops_per_s(ceilings, variant.precision) if ceilings else []
-        if ceilings and peaks and work and variant.strategy == SINGLE and not brings_loop(record):
-            rows.append(_row(variant, work, throughput_by_seed(record), peaks, ceilings))
+        has_ceilings_alone = variant.strategy == SINGLE or variant.device_type != "cpu"
+        if not (has_ceilings_alone and ceilings and peaks and work) or is_bound(variant.options) or brings_loop(record):
+            continue
+        rows.append(_row(variant, work, throughput_by_seed(record), peaks, ceilings))
     return rows
 
 
@@ -83,7 +90,7 @@ def _work(record: Record) -> Work | None:
 
 def _row(variant: Variant, work: Work, throughput_per_s: BySeed, peaks: list[float], ceilings: Ceilings) -> Row:
     flops_per_sample, intensity = work.flops / work.samples, work.flops / work.bytes
-    achieved = {seed: flops_per_sample * speed for seed, speed in throughput_per_s.items()}
+    achieved = {seed: flops_per_sample * speed / variant.devices for seed, speed in throughput_per_s.items()}
     achieved_flops_per_s = summarise([*achieved.values()])
     peak = summarise(peaks).value
     memory_roof = intensity * summarise(ceilings.copy_bytes_per_s).value

@@ -59,11 +59,33 @@ def test_every_variant_that_was_counted_and_has_no_floor_has_a_row_on_a_calibrat
         make_record(CPU.replace("cpu", "cuda1")),
         record_with_work(CPU, flops=0.0),
         record_with_work(CPU, bytes=0.0),
+        make_record(f"{CPU}-ddp2"),
+        make_record(f"{CUDA.format('bf16')}-ddp4-nocomm"),
     ],
-    ids=["not measured", "not profiled", "no such precision", "no such device", "no operations", "no bytes"],
+    ids=[
+        "not measured",
+        "not profiled",
+        "no such precision",
+        "no such device",
+        "no operations",
+        "no bytes",
+        "ranks on one CPU",
+        "a bound",
+    ],
 )
 def test_what_cannot_be_held_against_a_ceiling_is_left_out(record: Record) -> None:
     assert tabulate_efficiency([record], make_calibration(["cpu", "cuda"])).empty
+
+
+def test_each_of_several_devices_achieves_its_part() -> None:
+    alone, shared = (
+        tabulate_efficiency([make_record(slug, throughput_per_s=1000.0)], make_calibration()).iloc[0]
+        for slug in (CUDA.format("fp32"), f"{CUDA.format('fp32')}-ddp4")
+    )
+
+    assert alone["achieved_flops_per_s"] == pytest.approx(alone["flops_per_sample"] * 1000)
+    assert shared["achieved_flops_per_s"] == pytest.approx(shared["flops_per_sample"] * 1000 / 4)
+    assert shared["peak_flops_per_s"] == alone["peak_flops_per_s"]
 
 
 def test_a_share_is_what_was_achieved_over_the_ceiling(table: pd.DataFrame) -> None:
