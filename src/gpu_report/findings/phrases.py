@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.findings.estimate import Estimate, Row, estimate, is_paired, listed, quality_change
 from gpu_report.findings.finding import Evidence
-from gpu_report.glossary import METRICS, device_words
+from gpu_report.glossary import METRICS, device_words, model_words
 from gpu_report.printing import number_format
 from gpu_report.printing.number_format import Quantity, counted, field_value, is_range
 from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, execution, option_names
@@ -240,18 +240,13 @@ def execution_in_words(row: "Row | pd.Series[Any]") -> str:
     return f"{execution(row['options'])} {row['precision']}"
 
 
-def model_in_words(row: Row) -> str:
-    """What a variant trains, for instance 'U-Net 128px'."""
-    size = "" if row["size"] == "default" else f" {row['size']}"
-    return f"{row['workload_title']}{size}"
-
-
 def described(row: Row) -> str:
     """A variant as a sentence names it alone: 'U-Net 128px on CUDA (batch size 16, bf16, CUDA graphs)'."""
     precision = [] if row["precision"] == "fp32" else [row["precision"]]
     optimization = [] if row["optimization"] == NO_OPTIONS else [optimization_in_words(row["optimization"])]
-    details = ", ".join([in_words("batch_size", row["batch_size"]), *precision, *optimization])
-    return f"{model_in_words(row)} on {device_in_words(row['device'])} ({details})"
+    shared = [in_words("parallelism", row["parallelism"])] if row["devices"] > 1 else []
+    details = ", ".join([in_words("batch_size", row["batch_size"]), *precision, *optimization, *shared])
+    return f"{model_words(row)} on {device_in_words(row['device'])} ({details})"
 
 
 _TOLD_APART_BY: Final = (

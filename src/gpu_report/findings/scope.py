@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from gpu_report.findings.estimate import Row
 from gpu_report.findings.finding import STUDY
-from gpu_report.findings.phrases import CPU, described, in_words, model_in_words, titled
+from gpu_report.findings.phrases import CPU, described, in_words, titled
+from gpu_report.glossary import model_words
 from gpu_report.study.options import OPTIONS, is_bound, option_names
 from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.study import Experiment
@@ -63,7 +64,7 @@ class Group:
         if not self.axis:
             return described(row)
         if self.axis == "workload":
-            return model_in_words(row)
+            return model_words(row)
         return in_words(self.axis, row[self.axis])
 
 

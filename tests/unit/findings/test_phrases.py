@@ -109,9 +109,10 @@ def test_a_field_reads_as_words(field: str, value: object, words: str) -> None:
         ({}, "U-Net 128px on CUDA (batch size 16)"),
         ({"size": "default", "device": "cpu"}, "U-Net on the CPU (batch size 16)"),
         ({"precision": "bf16", "optimization": "graphs"}, "U-Net 128px on CUDA (batch size 16, bf16, CUDA graphs)"),
+        ({"devices": 4, "parallelism": "fsdp4"}, "U-Net 128px on CUDA (batch size 16, FSDP2 on 4 devices)"),
     ],
 )
-def test_a_variant_is_described_by_what_it_trains_where_and_how(cells: dict[str, str], text: str) -> None:
+def test_a_variant_is_described_by_what_it_trains_where_and_how(cells: dict[str, object], text: str) -> None:
     plain = {"workload_title": "U-Net", "size": "128px", "device": "cuda", "batch_size": 16, "precision": "fp32"}
 
-    assert phrases.described({**plain, "optimization": "none", **cells}) == text
+    assert phrases.described({**plain, "optimization": "none", "devices": 1, "parallelism": "single", **cells}) == text

@@ -10,12 +10,12 @@ from gpu_report.findings.phrases import (
     Named,
     device_in_words,
     filled,
-    model_in_words,
     of_column,
     why_no_numbers,
 )
 from gpu_report.findings.rule import Outcome, Rule, not_measured
 from gpu_report.findings.scope import BATCH_SEARCH, Scope, key_of
+from gpu_report.glossary import model_words
 from gpu_report.printing.number_format import count, memory
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.search import NEAR, RESOLUTION
@@ -83,7 +83,7 @@ def _alike(fastest: Row, rows: list[Row]) -> str:
 def _subject(row: Row) -> str:
     options = "" if row["optimization"] == NO_OPTIONS else f" with {row['optimization']}"
     device = f" on {device_in_words(row['device'])}" if row["device"] == CPU else ""
-    return f"{model_in_words(row)} in {row['precision']}{options}{device}"
+    return f"{model_words(row)} in {row['precision']}{options}{device}"
 
 
 RULES: Final = (

@@ -13,7 +13,7 @@ from typing import Any, Final
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, estimate, speedup
 from gpu_report.findings.finding import Evidence, Verdict
-from gpu_report.findings.phrases import CPU, device_in_words, model_in_words, optimization_in_words
+from gpu_report.findings.phrases import CPU, device_in_words, optimization_in_words
 from gpu_report.findings.rule import (
     BY_HOLM,
     Compared,
@@ -26,6 +26,7 @@ from gpu_report.findings.rule import (
     why_missing,
 )
 from gpu_report.findings.scope import Group, Scope, first_with, has_whole_twin, key_of
+from gpu_report.glossary import model_words
 from gpu_report.printing.number_format import count, share
 from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import rows_of
@@ -222,7 +223,7 @@ def _crossover_of(scope: Scope, row: Row) -> Outcome:
     subject = row["group"]
     if compared:
         loop = f" with {optimization_in_words(compared[0]['options'])}" if compared[0]["begins_anew"] else ""
-        subject = model_in_words(compared[0]) + loop
+        subject = model_words(compared[0]) + loop
     return Outcome(
         verdict="not resolved" if doubtful else _CROSSINGS.get(row["verdict"], "not resolved"),
         fields={

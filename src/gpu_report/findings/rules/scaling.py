@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import Final
 
 from gpu_report.findings.estimate import Estimate, Row, estimate, ratio_of
-from gpu_report.findings.phrases import execution_in_words, model_in_words
+from gpu_report.findings.phrases import execution_in_words
 from gpu_report.findings.rule import AllOrAny, Comparison, Figures, Outcome, Rule
 from gpu_report.findings.scope import Group, Scope, groups_beside, key_of
+from gpu_report.glossary import model_words
 from gpu_report.study.strategies import parallelism_words
 
 PARALLELISM: Final = "parallelism"
@@ -30,7 +31,7 @@ def shared_by_model(scope: Scope, keep: Callable[[Row], bool]) -> list[Group]:
         for row in group.measured:
             if "is_weak" in row and keep(row):
                 words = {"configuration": execution_in_words(row), "sharing": parallelism_words(row["parallelism"])}
-                found.setdefault(model_in_words(row), []).append({**row, **words, "is_baseline": False})
+                found.setdefault(model_words(row), []).append({**row, **words, "is_baseline": False})
     return [
         Group(title=model, key=key_of(model), axis="", table="scaling_efficiency", rows=tuple(rows))
         for model, rows in found.items()
