@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import get_args
 
 from gpu_report.findings.finding import Finding, Verdict
-from gpu_report.findings.phrases import in_words
 from gpu_report.findings.scope import has_whole_twin
 from gpu_report.glossary import SHOWN, Row, device_words
 from gpu_report.study.options import is_bound
@@ -46,7 +45,8 @@ def _gain(tables: Tables, variants: Sequence[Row]) -> str:
         ]
         return f"Speedup over the CPU: {'; '.join(dict.fromkeys(gains))}."
     fastest = [
-        f"{titled(row)} {SHOWN['throughput'].quantity(row).plain(interval=False)}{_shared(row)}"
+        f"{titled(row)} {SHOWN['throughput'].quantity(row).plain(interval=False)}"
+        + (f" on {row['devices']} devices" if row["devices"] > 1 else "")
         for row in _fastest_of_each_workload(variants)
     ]
     on_cpu = all(row["device"] == "cpu" for row in variants if row["status"] == "ok")
@@ -74,11 +74,6 @@ def _fastest_of_each_workload(variants: Sequence[Row]) -> list[Row]:
         if is_training and (best is None or row["throughput_per_s"] > best["throughput_per_s"]):
             fastest[row["workload"]] = row
     return list(fastest.values())
-
-
-def _shared(row: Row) -> str:
-    """How several devices reach a number together."""
-    return f" ({in_words('parallelism', row['parallelism'])})" if row["devices"] > 1 else ""
 
 
 def _follows(findings: Sequence[Finding], decided: Sequence[Row]) -> str:

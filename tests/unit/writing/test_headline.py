@@ -58,8 +58,7 @@ def test_the_fastest_training_is_no_bound_and_names_the_devices_that_shared_it()
 
     gain = headline(replace(tables, variants=shared, experiments={}), [], [])[1]
 
-    assert "8000 samples/s (" in gain
-    assert "on 2 devices)" in gain
+    assert "8000 samples/s on 2 devices" in gain
 
 
 def test_a_study_of_which_nothing_was_measured_says_so() -> None:
