@@ -627,7 +627,7 @@ METRICS: Final[Mapping[str, Metric]] = {
             column="achieved_flops_per_s",
             header="achieved",
             meaning="floating-point operations per second",
-            detail="flops_per_sample times throughput, over the devices",
+            detail="of each device: flops_per_sample times throughput over the number of devices",
             unit="FLOP/s",
             show=partial(number_format.scaled, unit="FLOP/s"),
             is_timing=True,

@@ -53,7 +53,7 @@ def roofline_figure(tables: Tables) -> Figure:
         own, ceilings = efficiency[efficiency["device"] == device], peaks[peaks["device"] == device]
         style.set_panel_title(axes, device_words(device), columns=1)
         draw_roofline(axes, own, ceilings, span=span)
-        axes.set_ylabel("Achieved (FLOP/s)")
+        axes.set_ylabel("Achieved per device (FLOP/s)")
     grid.flat[-1].set_xlabel("Arithmetic intensity (FLOP per byte that the operators read and write)")
     by_column = [
         handles[at] for column in range(_LEGEND_COLUMNS) for at in range(column, len(handles), _LEGEND_COLUMNS)
@@ -181,7 +181,7 @@ ROOFLINE: Final = MachineFigure(
     name="roofline",
     title="Roofline",
     caption=(
-        "Achieved floating-point operations per second and device of every configuration against its arithmetic "
+        "Floating-point operations per second that each configuration achieved on each device, against its arithmetic "
         "intensity, below the roofs that the calibration measured: matrix products in each precision, and the rate of "
         "a copy inside the device's memory. Shapes are workloads, colors are precisions; points that look the same "
         "differ in size, batch or optimizations. Bars show {intervals}."

@@ -186,8 +186,8 @@ SCALING: Final = VariantFigure(
     title="Scaling, and the step of each rank",
     caption=(
         "Weak efficiency of DistributedDataParallel, with {intervals}, against the step time of one plain process: "
-        "what it adds to a step is a greater part of a short one. Right: the step of each profiled rank, in each "
-        "model's fastest configuration with a reliable trace on the most GPUs. If a rank is slow, all others wait."
+        "the time that it adds is a larger share of a shorter step. Right: the step of each profiled rank, in each "
+        "model's fastest configuration with a reliable trace on the most GPUs. All ranks wait for a slow one."
     ),
     along=("parallelism",),
     rows=_scaled,

@@ -147,7 +147,7 @@ def search_scope(tables: Tables, experiment: Experiment) -> Scope:
 
 
 def study_scope(tables: Tables) -> Scope:
-    """All trainings; a bound is none."""
+    """Every training; bounds are left out."""
     rows = tuple(row for row in rows_of(tables.variants) if not is_bound(row["options"]))
     return Scope(name=STUDY, axis="", tables=tables, rows=rows)
 

@@ -337,7 +337,9 @@ def _own_workload(name: str, settings: dict[str, Any]) -> Workload:
     class_path = settings.pop("class")
     module = class_path.partition(":")[0]
     if find_module(module) is None:
-        raise ConfigError(f"workloads.{name}.class: there is no module {module!r} in this folder or on PYTHONPATH")
+        raise ConfigError(
+            f"workloads.{name}.class: there is no module {module!r}; run this in its folder, or put that on PYTHONPATH"
+        )
     return Workload(name=name, class_path=class_path, settings=settings)
 
 

@@ -46,7 +46,7 @@ LOSSES: Final = Table(
 
 EPOCHS: Final = Table(
     name="epochs",
-    meaning="One row per variant, process and epoch: the wall time as measured, shortened epochs included.",
+    meaning="One row per variant, process and epoch: the wall time as measured, also of epochs of a fixed length.",
     columns=(
         VARIANT,
         REPETITION,

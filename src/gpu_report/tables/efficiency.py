@@ -57,10 +57,11 @@ _MEMORY: Final = "memory"
 def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | None) -> list[Row]:
     """The table EFFICIENCY in reading order.
 
-    A variant is left out where it was not measured, its step was not counted, as of DataParallel and of a split model,
-    or did nothing that counts; where it is a bound, ranks share a CPU, or a loop of the workload's own trains it, which
-    has a floor instead; or where the calibration lacks its device or its precision. A training can pass its roof: a
-    compiled step, or caches, spare it bytes that the eager operators are counted with.
+    A variant is left out where it was not measured, its step was not counted or did nothing that counts; where it is a
+    bound, its ranks share a CPU, or it splits its model or its weights (FSDP2), so that the bytes are not those of one
+    device; where a loop of the workload's own trains it, which has a floor instead; or where the calibration lacks its
+    device or its precision. A training can pass its roof: a compiled step, or caches, spare it bytes that the eager
+    operators are counted with.
     """
     by_device = {one.device: one for one in (calibration.ceilings if calibration else [])}
     rows = []
@@ -68,8 +69,8 @@ def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | No
         variant, work = record.as_variant(), _work(record)
         ceilings = by_device.get(variant.device)
         peaks = peak_flops_per_s(ceilings, variant.precision) if ceilings else []
-        has_ceilings_alone = variant.strategy == SINGLE or variant.device_type != "cpu"
-        if not (has_ceilings_alone and ceilings and peaks and work) or is_bound(variant.options) or brings_loop(record):
+        is_whole = variant.strategy == SINGLE or (variant.strategy == "ddp" and variant.device_type != "cpu")
+        if not (is_whole and ceilings and peaks and work) or is_bound(variant.options) or brings_loop(record):
             continue
         rows.append(_row(variant, work, throughput_by_seed(record), peaks, ceilings))
     return rows

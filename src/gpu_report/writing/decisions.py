@@ -79,7 +79,7 @@ SYMPTOMS: Final = (
         rules=(("parallelism", "pays"),),
     ),
     Symptom(
-        words="Exchange of gradients delays the step",
+        words="Gradient communication delays the step",
         metric="exposed communication",
         rules=((DDP_OPTIONS, "setting"),),
     ),

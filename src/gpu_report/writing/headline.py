@@ -66,7 +66,7 @@ def _compares_devices(row: Row, rows: Sequence[Row]) -> bool:
 
 
 def _fastest_of_each_workload(variants: Sequence[Row]) -> list[Row]:
-    """The fastest training of each; a bound is none."""
+    """The fastest training of each workload; bounds are left out."""
     fastest: dict[str, Row] = {}
     for row in variants:
         best = fastest.get(row["workload"])

@@ -82,8 +82,8 @@ def _projected(rows: Sequence[Row]) -> Iterator[str]:
     projected = [row for row in rows if row["epoch_time_projected"]]
     if projected:
         yield (
-            f"In {_of(projected, rows)}, epochs have a fixed number of steps, whatever the training set has: the time "
-            "of a full epoch is projected, and the quality is that after these steps."
+            f"In {_of(projected, rows)}, epochs have a fixed number of steps, whatever the size of the training set: "
+            "the time of a full epoch is projected, and the quality is that after these steps."
         )
 
 

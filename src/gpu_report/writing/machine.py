@@ -82,9 +82,9 @@ class MachineResults:
         return any(row["device"] != "cpu" for row in self.measured)
 
     @property
-    def shares_devices(self) -> bool:
-        """Whether several devices shared a training."""
-        return any(row["devices"] > 1 for row in self.measured)
+    def shares_gpus(self) -> bool:
+        """Whether several GPUs shared a training."""
+        return any(row["devices"] > 1 and row["device"] != "cpu" for row in self.measured)
 
     @property
     def is_calibrated(self) -> bool:
@@ -162,8 +162,12 @@ class MachineResults:
 
     @property
     def profile_steps(self) -> str:
-        """How many steps a profiled run recorded, of each rank; without a trace, how many it was to record."""
-        recorded = [row["steps"] for row in rows_of(self.tables.step_shares)]
+        """How many steps a profiled run recorded of each rank, or was asked for where no trace is left.
+
+        That of a custom training loop has one, a whole training.
+        """
+        own_loops = {row["variant"] for row in self.variants if row["begins_anew"]}
+        recorded = [row["steps"] for row in rows_of(self.tables.step_shares) if row["variant"] not in own_loops]
         return range_words(recorded or (int(protocol["profile_steps"]) for protocol in self.protocols))
 
     @property

@@ -3,6 +3,7 @@ from dataclasses import replace
 from gpu_report.findings.scope import chapter_scopes, experiment_scope, key_of, study_scope
 from tests.factories import make_study, make_tables
 from tests.unit.findings.editing import ACROSS_WORKLOADS, CONFIG, base
+from tests.unit.findings.shared import base_of_shared
 
 
 def test_groups_follow_a_numeric_axis_whatever_the_order_of_the_rows() -> None:
@@ -48,6 +49,14 @@ def test_the_study_has_every_variant_and_no_groups() -> None:
 
     assert len(study_scope(tables).rows) == len(study.variants)
     assert study_scope(tables).table == "variants"
+
+
+def test_bounds_are_no_trainings_of_the_study() -> None:
+    study, tables = base_of_shared()
+
+    left_out = {variant.slug for variant in study.variants} - {row["variant"] for row in study_scope(tables).rows}
+
+    assert {name.rpartition("+")[2] for name in left_out} == {"nocomm"}
 
 
 def test_variants_along_optimizations_are_titled_without_what_these_vary() -> None:

@@ -61,6 +61,8 @@ def test_every_variant_that_was_counted_and_has_no_floor_has_a_row_on_a_calibrat
         record_with_work(CPU, bytes=0.0),
         make_record(f"{CPU}-ddp2"),
         make_record(f"{CUDA.format('bf16')}-ddp4-nocomm"),
+        make_record(f"{CUDA.format('fp32')}-split2"),
+        make_record(f"{CUDA.format('fp32')}-fsdp2"),
     ],
     ids=[
         "not measured",
@@ -71,6 +73,8 @@ def test_every_variant_that_was_counted_and_has_no_floor_has_a_row_on_a_calibrat
         "no bytes",
         "ranks on one CPU",
         "a bound",
+        "stages in turn",
+        "shares of weights",
     ],
 )
 def test_what_cannot_be_held_against_a_ceiling_is_left_out(record: Record) -> None:

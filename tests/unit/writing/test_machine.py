@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from tests.report.synthetic import results_on
 
 
@@ -15,6 +17,28 @@ def test_each_variant_with_numbers_is_there_once_in_the_order_of_the_experiments
     order = [row["variant"] for experiment in machine.experiments for row in machine.rows_of(experiment.name)]
     measured = {row["variant"] for row in machine.measured}
     assert [row["variant"] for row in machine.in_order] == [each for each in dict.fromkeys(order) if each in measured]
+
+
+def test_the_profiled_steps_are_those_recorded_and_not_whole_trainings_of_a_custom_loop() -> None:
+    machine = results_on("cpu", "cuda")
+    shares = machine.tables.step_shares
+    own_loops = {row["variant"] for row in machine.variants if row["begins_anew"]}
+    steps = [1 if name in own_loops else 9 for name in shares["variant"]]
+    assert set(steps) == {1, 9}
+
+    assert replace(machine, tables=replace(machine.tables, step_shares=shares.assign(steps=steps))).profile_steps == "9"
+
+
+def test_ranks_on_a_cpu_share_no_gpus() -> None:
+    machine = results_on("cpu", "cuda")
+    variants = machine.tables.variants
+
+    def with_two_devices_on(device: str) -> bool:
+        several = variants.assign(devices=variants["device"].eq(device) + 1)
+        return replace(machine, tables=replace(machine.tables, variants=several)).shares_gpus
+
+    assert with_two_devices_on("cuda")
+    assert not with_two_devices_on("cpu")
 
 
 def test_an_experiment_without_variants_on_the_machine_has_no_rows() -> None:

@@ -196,7 +196,7 @@ RULES: Final = (
         not_measured="",
         question="Does scaling get harder as the code gets faster?",
         threshold="It does if the weak efficiency of the fastest configuration is below that of the slowest,"
-        " intervals included: what DistributedDataParallel adds to a step is a greater part of a short one.",
+        " intervals included: the time that DistributedDataParallel adds is a larger share of a shorter step.",
         test=Comparison(
             choose=_by_speed,
             groups=_in_two_configurations,

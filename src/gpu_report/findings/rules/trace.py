@@ -231,9 +231,9 @@ def _asked_on_accelerators(scope: Scope) -> Sequence[Row]:
 
 
 def _asked_where_processes_exchange(scope: Scope) -> Sequence[Row]:
-    """All, as soon as one of them exchanges; a study of single processes is not asked.
+    """All that divide their batch, as soon as one of them exchanges; a study of single processes is not asked.
 
-    Stages of a pipeline wait for each other by design, and its own table says what that costs.
+    Stages of a pipeline wait for each other by design; the table `model_splits` says what that costs.
     """
     rows = [row for row in scope.rows if STRATEGIES[row["strategy"]].divides_batch]
     return rows if any(row["communication_share"] > 0 for row in rows) else ()

@@ -6,7 +6,7 @@ import pytest
 
 from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.rules import ddp_options, model_split
-from tests.unit.findings.editing import Case, Edit, cases, edited, figure, rule_of
+from tests.unit.findings.editing import Case, Edit, cases, edited, figure, one, rule_of
 from tests.unit.findings.shared import DEFAULTS, PARTS, SETTINGS, SharedCase, base_of_shared, setting, split
 
 RULES = (*ddp_options.RULES, *model_split.RULES)
@@ -175,3 +175,15 @@ def test_what_shares_a_cpu_answers_nothing(name: str) -> None:
 
     assert [each for each in derive_findings(tables, study.experiments) if each.experiment == name]
     assert not [each for each in found if each.experiment == name]
+
+
+def test_what_a_pipeline_waits_is_no_exchange_that_a_backward_pass_could_hide() -> None:
+    study, tables = base_of_shared()
+    exchanging = Edit(table="step_shares", where={}, cells={"communication_share": 0.5})
+    advised = Edit(table="trace_advice", where={}, cells={"rule": "communication", "value": 0.5})
+
+    found = derive_findings(edited(edited(tables, exchanging), advised), study.experiments)
+
+    variants = {each.variant for each in one(found, "trace_communication").evidence}
+    assert {name.rpartition("-")[2] for name in variants} & {"ddp2", "fsdp2"}
+    assert not [name for name in variants if "pipeline2" in name or "split2" in name]
