@@ -1,9 +1,11 @@
 """The study's tables of one machine, by name, for the findings, figures and sections that read them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from gpu_report.glossary import Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,3 +66,13 @@ def rows_of(frame: "pd.DataFrame") -> tuple[Mapping[str, Any], ...]:
     """
     columns = {str(name): frame[name].tolist() for name in frame.columns}
     return tuple(dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+
+
+def best_of_each(rows: Iterable[Row], of: str, *columns: str) -> list[Row]:
+    """The row with the most in the column `of`, of those with each combination of values in the others, in order."""
+    best: dict[tuple[object, ...], Row] = {}
+    for row in rows:
+        key = tuple(row[column] for column in columns)
+        if key not in best or row[of] > best[key][of]:
+            best[key] = row
+    return list(best.values())

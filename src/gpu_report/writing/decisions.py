@@ -94,7 +94,7 @@ _LEFT_OUT: Final = frozenset({("device", "faster")})
 
 
 def decisions(
-    findings: Sequence[Finding], abouts: Mapping[str, str], *, workloads: Mapping[str, str], has_gpu: bool
+    findings: Sequence[Finding], about: Mapping[str, str], *, workloads: Mapping[str, str], has_gpu: bool
 ) -> list[Row]:
     """The recommendations by symptom, the greatest measured gain first.
 
@@ -103,7 +103,7 @@ def decisions(
 
     Args:
         findings: All of one machine.
-        abouts: What the rows of each experiment are about, by its name; a chapter about the whole machine has none.
+        about: What the rows of each experiment are about, by its name; a chapter about the whole machine has none.
         workloads: The workload of each variant, by its name.
         has_gpu: Whether the machine measured on one; symptoms of a GPU are not named without.
 
@@ -113,7 +113,7 @@ def decisions(
     """
     by_symptom: dict[Symptom, list[Finding]] = {}
     for finding in recommendations(findings):
-        rule = abouts.get(finding.experiment, finding.experiment), finding.rule
+        rule = about.get(finding.experiment, finding.experiment), finding.rule
         if rule not in _LEFT_OUT:
             symptom = next((one for one in SYMPTOMS if rule in one.rules and (has_gpu or not one.needs_gpu)), _OTHER)
             by_symptom.setdefault(symptom, []).append(finding)

@@ -7,7 +7,7 @@ from gpu_report.findings.finding import Finding, Verdict
 from gpu_report.findings.scope import has_whole_twin
 from gpu_report.glossary import SHOWN, Row, device_words
 from gpu_report.study.options import is_bound
-from gpu_report.tables.bundle import Tables, rows_of
+from gpu_report.tables.bundle import Tables, best_of_each, rows_of
 from gpu_report.writing.words import model_words, titled
 
 
@@ -44,10 +44,11 @@ def _gain(tables: Tables, variants: Sequence[Row]) -> str:
             if not has_whole_twin(row, by_device)
         ]
         return f"Speedup over the CPU: {'; '.join(dict.fromkeys(gains))}."
+    trainings = [row for row in variants if row["status"] == "ok" and not is_bound(row["options"])]
     fastest = [
         f"{titled(row)} {SHOWN['throughput'].quantity(row).plain(interval=False)}"
         + (f" on {row['devices']} devices" if row["devices"] > 1 else "")
-        for row in _fastest_of_each_workload(variants)
+        for row in best_of_each(trainings, "throughput_per_s", "workload")
     ]
     on_cpu = all(row["device"] == "cpu" for row in variants if row["status"] == "ok")
     scope = "No GPU was measured; on the CPU: " if on_cpu else "Throughput: "
@@ -63,17 +64,6 @@ def _compares_devices(row: Row, rows: Sequence[Row]) -> bool:
     """Whether the row's baseline is the CPU."""
     baselines = [other for other in rows if other["group"] == row["group"] and other["is_baseline"]]
     return bool(baselines) and all(other["device"] == "cpu" for other in baselines)
-
-
-def _fastest_of_each_workload(variants: Sequence[Row]) -> list[Row]:
-    """The fastest training of each workload; bounds are left out."""
-    fastest: dict[str, Row] = {}
-    for row in variants:
-        best = fastest.get(row["workload"])
-        is_training = row["status"] == "ok" and not is_bound(row["options"])
-        if is_training and (best is None or row["throughput_per_s"] > best["throughput_per_s"]):
-            fastest[row["workload"]] = row
-    return list(fastest.values())
 
 
 def _follows(findings: Sequence[Finding], decided: Sequence[Row]) -> str:

@@ -166,7 +166,7 @@ class MachineResults:
 
         That of a custom training loop has one, a whole training.
         """
-        own_loops = {row["variant"] for row in self.variants if row["begins_anew"]}
+        own_loops = set(self.tables.own_loops["variant"])
         recorded = [row["steps"] for row in rows_of(self.tables.step_shares) if row["variant"] not in own_loops]
         return range_words(recorded or (int(protocol["profile_steps"]) for protocol in self.protocols))
 

@@ -15,7 +15,7 @@ from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.variant import Variant
 from gpu_report.tables.before_after import TIME, UNREMARKABLE, in_words, rank
-from gpu_report.tables.bundle import Tables, rows_of
+from gpu_report.tables.bundle import Tables, best_of_each, rows_of
 from gpu_report.tables.profiled import shown_profiles
 from gpu_report.tables.scaling import compared_with
 from gpu_report.traces.quality import NOT_RELIABLE
@@ -60,16 +60,6 @@ def differences_in_all(rows: Sequence[Row]) -> list[str]:
 def on_accelerators(rows: Iterable[Row]) -> list[Row]:
     """The rows of trainings on one."""
     return [row for row in rows if row["device"] != "cpu"]
-
-
-def best_of_each(rows: Iterable[Row], of: str, *columns: str) -> list[Row]:
-    """The row with the most in the column `of`, of those with each combination of values in the others, in order."""
-    best: dict[tuple[object, ...], Row] = {}
-    for row in rows:
-        key = tuple(row[column] for column in columns)
-        if key not in best or row[of] > best[key][of]:
-            best[key] = row
-    return list(best.values())
 
 
 def remarkable_changes(rows: Sequence[Row]) -> list[Row]:

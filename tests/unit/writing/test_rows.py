@@ -9,7 +9,7 @@ from gpu_report.figures.declaration import Shown, Subject
 from gpu_report.figures.stacked_bars import profiled_rows
 from gpu_report.glossary import METRICS, Row
 from gpu_report.records.record import Record
-from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.bundle import best_of_each, rows_of
 from gpu_report.writing import rows
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.table import metric
@@ -157,7 +157,7 @@ def test_of_each_combination_the_row_with_the_most_is_kept() -> None:
     tables = tables_of("cpu", "cuda")
     every = rows_of(tables.efficiency)
 
-    found = rows.best_of_each(every, "achieved_flops_per_s", "workload", "device", "precision")
+    found = best_of_each(every, "achieved_flops_per_s", "workload", "device", "precision")
 
     kinds = {(row["workload"], row["device"], row["precision"]) for row in every}
     assert len(found) == len(kinds) < len(every)
