@@ -212,8 +212,13 @@ def _kind(results: Path, path: Path) -> int:
     return _KINDS.index(parts[-2] if len(parts) in (2, 4) else parts[-1])
 
 
+def _content(path: Path) -> bytes:
+    """A record as it is written today, since an older version wrote twice the bytes; any other file as it is."""
+    return RECORDS.as_bytes(RECORDS.read(path)) if path.name == RECORD_FILE else path.read_bytes()
+
+
 def _entry(results: Path, path: Path) -> FileEntry:
-    content = path.read_bytes()
+    content = _content(path)
     name = path.relative_to(results).as_posix()
     return FileEntry(path=name, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
 
@@ -255,7 +260,7 @@ def _write(manifest: Manifest, results: Path, target: Path, *, limit_bytes: int 
     with write_errors(target), unfinished_folder(target) as unfinished:
         packed = unfinished / target.name
         with packed.open("wb") as file:
-            write_archive(file, manifest, lambda entry: (results / entry.path).read_bytes())
+            write_archive(file, manifest, lambda entry: _content(results / entry.path))
         size = packed.stat().st_size
         if limit_bytes is not None and size > limit_bytes:
             raise BundleError(_too_large(manifest, size, limit_bytes))

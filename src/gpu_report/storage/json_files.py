@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fai
 from pydantic_core import from_json
 
 from gpu_report.errors import GpuReportError
-from gpu_report.storage.files import write_text_atomically
+from gpu_report.storage.files import write_bytes_atomically
 
 MOST_BYTES: Final = 4 * 2**20
 """Of a file from elsewhere: ten times the largest record of the default study."""
@@ -110,12 +110,17 @@ class JsonFile(Generic[Content]):
         return self.parse(text, where=f"{self.name} {path}", from_elsewhere=from_elsewhere)
 
     def write(self, content: Content, path: Path) -> None:
-        """Write a file whole or not at all; the same content gives the same bytes.
+        """Write a file whole or not at all.
 
         Raises:
             FileWriteError: the disk is full or the folder cannot be written.
         """
-        write_text_atomically(path, json.dumps(content.model_dump(), indent=1, sort_keys=True) + "\n")
+        write_bytes_atomically(path, self.as_bytes(content))
+
+    @staticmethod
+    def as_bytes(content: Content) -> bytes:
+        """The bytes of a file, the same for the same content; without spaces, which were half of a long record."""
+        return (json.dumps(content.model_dump(), separators=(",", ":"), sort_keys=True) + "\n").encode()
 
     def parse(self, text: bytes, *, where: str, from_elsewhere: bool) -> Content:
         """Check the text of a file; `where` names it in errors.
