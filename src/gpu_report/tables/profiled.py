@@ -1,6 +1,6 @@
 """Each profiled variant with its trace tables and what their quality gate lets through of them."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ from gpu_report.storage.columns import Table
 from gpu_report.study.options import NO_OPTIONS, is_bound
 from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import Tables
-from gpu_report.tables.statistics import SIGNIFICANCE
+from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.quality import Gate
 
@@ -47,30 +47,24 @@ def shown_profiles(tables: Tables) -> list[str]:
 def eager_and_fastest(tables: Tables) -> list[list[str]]:
     """Of each workload and device the eager baseline, and the fastest of its size and batch size, if it is faster.
 
-    Faster means significantly faster than what its experiment compares it with.
+    Faster means that the 95 % intervals of the throughputs do not overlap; no bound is a training.
     Of the variants with a row of STEP_SHARES, those on GPUs where there are any. The baseline is the first in
     the order of the study, of custom training loops that of the most points. Workloads with two variants come first,
     those with custom training loops last.
     """
     profiled = set(tables.step_shares["variant"])
-    compared = [row for rows in tables.rows_of_experiments.values() for row in rows]
-    rows = {row["variant"]: row for row in compared}
+    rows = {row["variant"]: row for rows in tables.rows_of_experiments.values() for row in rows}
     found = [row for slug, row in rows.items() if slug in profiled]
-    faster = {
-        row["variant"]
-        for row in compared
-        if row["speedup"] > 1 and row["speedup_p"] < SIGNIFICANCE and not is_bound(row["options"])
-    }
     by_device: dict[tuple[str, str], list[glossary.Row]] = {}
     for row in [row for row in found if row["device"] != "cpu"] or found:
         by_device.setdefault((row["workload"], row["device"]), []).append(row)
     return sorted(
-        (_eager_and_fastest(each, faster) for each in by_device.values()),
+        (_eager_and_fastest(each) for each in by_device.values()),
         key=lambda pair: (rows[pair[0]]["begins_anew"], -len(pair)),
     )
 
 
-def _eager_and_fastest(rows: Sequence[glossary.Row], faster: Collection[str]) -> list[str]:
+def _eager_and_fastest(rows: Sequence[glossary.Row]) -> list[str]:
     eager, *others = [row for row in rows if row["options"] == NO_OPTIONS] or rows
     if eager["begins_anew"]:
         eager = max((eager, *others), key=lambda row: row["batch_size"])
@@ -78,9 +72,10 @@ def _eager_and_fastest(rows: Sequence[glossary.Row], faster: Collection[str]) ->
     rivals = [
         row
         for row in alike
-        if row["variant"] in faster
-        and row["status"] == "ok"
+        if row["throughput_per_s_low"] > eager["throughput_per_s_high"]
+        and row["throughput_per_s_count"] >= FEWEST_FOR_INTERVAL
+        and not is_bound(row["options"])
         and any(row[axis] != eager[axis] for axis in ("precision", "options", "workers"))
     ]
-    fastest = max([eager, *rivals], key=lambda row: row["throughput_per_s"] if row["status"] == "ok" else 0.0)
+    fastest = max(rivals, key=lambda row: row["throughput_per_s"], default=eager)
     return list(dict.fromkeys((eager["variant"], fastest["variant"])))

@@ -6,16 +6,17 @@ from gpu_report.tables.profiled import shown_profiles
 from tests.unit.figures.drawn import study_and_tables
 
 
-def tables_with(p: float = 1e-4, **throughputs: float) -> Tables:
+def tables_with(half: float = 0.1, processes: int = 5, **throughputs: float) -> Tables:
     """Of the default study the variants with these throughputs by what is switched on, the others with 1.
 
-    `p` is that of every speedup.
+    `half` is half of each interval, as a share.
     """
     _, tables = study_and_tables("optimization", "device", "linear_regression")
     changed = {}
     for name, frame in tables.experiments.items():
         rates = frame["options"].map(throughputs).fillna(1.0)
-        changed[name] = frame.assign(throughput_per_s=rates, speedup=rates, speedup_p=p)
+        ends = {"throughput_per_s_low": rates * (1 - half), "throughput_per_s_high": rates * (1 + half)}
+        changed[name] = frame.assign(throughput_per_s=rates, throughput_per_s_count=processes, **ends)
     return replace(tables, experiments=changed)
 
 
@@ -28,8 +29,12 @@ def test_the_eager_baseline_is_beside_the_fastest() -> None:
     assert options_of(tables_with(graphs=9.0, resident=2.0), "lstm") == ["none", "graphs"]
 
 
-def test_a_gain_that_is_not_significant_is_not_shown() -> None:
-    assert options_of(tables_with(p=0.2, graphs=9.0), "lstm") == ["none"]
+def test_what_is_not_faster_by_its_interval_is_not_shown() -> None:
+    assert options_of(tables_with(half=0.9, graphs=9.0), "lstm") == ["none"]
+
+
+def test_from_three_processes_nothing_is_said_to_be_faster() -> None:
+    assert options_of(tables_with(processes=3, graphs=9.0), "lstm") == ["none"]
 
 
 def test_a_bound_is_not_shown_as_the_fastest_loop() -> None:
