@@ -240,6 +240,19 @@ def execution_in_words(row: "Row | pd.Series[Any]") -> str:
     return f"{execution(row['options'])} {row['precision']}"
 
 
+def with_configurations(rows: Sequence[Row]) -> list[Row]:
+    """The rows with `configuration`: 'eager fp32', or where that has two meanings among them, 'resident fp32'."""
+    options: dict[str, set[str]] = {}
+    for row in rows:
+        options.setdefault(execution_in_words(row), set()).add(row["optimization"])
+
+    def words(row: Row) -> str:
+        is_clear = len(options[execution_in_words(row)]) == 1 or row["optimization"] == NO_OPTIONS
+        return execution_in_words(row) if is_clear else f"{row['optimization']} {row['precision']}"
+
+    return [{**row, "configuration": words(row)} for row in rows]
+
+
 def described(row: Row) -> str:
     """A variant as a sentence names it alone: 'U-Net 128px on CUDA (batch size 16, bf16, CUDA graphs)'."""
     precision = [] if row["precision"] == "fp32" else [row["precision"]]

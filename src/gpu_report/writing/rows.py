@@ -8,7 +8,7 @@ from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.findings.estimate import Estimate, estimate, listed, ratio_of
-from gpu_report.findings.phrases import execution_in_words
+from gpu_report.findings.phrases import with_configurations
 from gpu_report.glossary import METRICS, Metric, Row, device_words, machine_words
 from gpu_report.printing.number_format import Quantity, count, exact, quantity, scaled, size
 from gpu_report.study.options import NO_OPTIONS
@@ -257,7 +257,7 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
             add(row, row["batch_size"], _OF_STRONG, is_divided=True)
     headings = list(dict.fromkeys(heading for heading, *_ in alike))
     ordered = sorted(alike.items(), key=lambda found: headings.index(found[0][0]))
-    return _with_configurations([row for _, same in ordered for row in same])
+    return with_configurations([row for _, same in ordered for row in same])
 
 
 def _base(row: Row, own: Row, nothing: Row) -> Row:
@@ -268,19 +268,6 @@ def _base(row: Row, own: Row, nothing: Row) -> Row:
         for end in _ENDS
     }
     return {**row, **nothing, **rates, "variant": "", "strategy": SINGLE, "devices": 1, "marks": ""}
-
-
-def _with_configurations(rows: Sequence[Row]) -> list[Row]:
-    """With `configuration`: how the code runs, or where that has two meanings here the options, and the precision."""
-    options: dict[str, set[str]] = {}
-    for row in rows:
-        options.setdefault(execution_in_words(row), set()).add(str(row["optimization"]))
-
-    def words(row: Row) -> str:
-        is_clear = len(options[execution_in_words(row)]) == 1 or row["optimization"] == NO_OPTIONS
-        return execution_in_words(row) if is_clear else f"{row['optimization']} {row['precision']}"
-
-    return [{**row, "configuration": words(row)} for row in rows]
 
 
 _ENDS: Final = ("", "_low", "_high", "_count")
@@ -342,7 +329,7 @@ def _decided(row: Row, figure: Estimate, *, above: str, below: str) -> tuple[str
     side = figure.against(1.0)
     use = {"above": above, "below": below, "unclear": "not resolved"}[side]
     why = f"; {figure.why_unclear('1')}" if side == "unclear" else ""
-    return use, f"{model_words(row)} {METRICS['speedup'].show(figure.value).plain()} ({execution_in_words(row)}{why})"
+    return use, f"{model_words(row)} {METRICS['speedup'].show(figure.value).plain()} ({row['configuration']}{why})"
 
 
 def _on_devices(row: Row) -> str:

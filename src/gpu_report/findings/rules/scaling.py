@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from gpu_report.findings.estimate import Estimate, Row, estimate, ratio_of
-from gpu_report.findings.phrases import execution_in_words
+from gpu_report.findings.phrases import with_configurations
 from gpu_report.findings.rule import AllOrAny, Comparison, Figures, Outcome, Rule
 from gpu_report.findings.scope import Group, Scope, groups_beside, key_of
 from gpu_report.glossary import model_words
@@ -30,10 +30,10 @@ def shared_by_model(scope: Scope, keep: Callable[[Row], bool]) -> list[Group]:
     for group in groups_beside(scope, "scaling_efficiency"):
         for row in group.measured:
             if "is_weak" in row and keep(row):
-                words = {"configuration": execution_in_words(row), "sharing": parallelism_words(row["parallelism"])}
-                found.setdefault(model_words(row), []).append({**row, **words, "is_baseline": False})
+                shared = {**row, "sharing": parallelism_words(row["parallelism"]), "is_baseline": False}
+                found.setdefault(model_words(row), []).append(shared)
     return [
-        Group(title=model, key=key_of(model), axis="", table="scaling_efficiency", rows=tuple(rows))
+        Group(title=model, key=key_of(model), axis="", table="scaling_efficiency", rows=(*with_configurations(rows),))
         for model, rows in found.items()
     ]
 
