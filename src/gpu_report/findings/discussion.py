@@ -86,11 +86,6 @@ QUESTIONS: Final = (
                 no="Fixed costs per step do not explain it: they dominate no smallest model.",
                 mixed="Fixed costs per step dominate some of the smallest models.",
             ),
-            Part(
-                rules=((TRACE, "short_kernels"),),
-                yes="In some configurations most kernels are shorter than their launch overhead.",
-                no="In every configuration with a usable trace, most kernels outlast their launch overhead.",
-            ),
         ),
     ),
     Question(
@@ -101,7 +96,7 @@ QUESTIONS: Final = (
             Part(
                 rules=((TRACE, "accelerator_busy"),),
                 yes="Some configurations leave the GPU idle for long.",
-                no="No configuration with a usable trace leaves the GPU idle for long.",
+                no="No configuration leaves the GPU idle for long.",
             ),
             Part(
                 rules=(("workers", "data_wait"),),
@@ -112,12 +107,17 @@ QUESTIONS: Final = (
             Part(
                 rules=((TRACE, "launch_bound"),),
                 yes="Some configurations are launch-bound: launching less often is what to try there.",
-                no="No step with a usable trace is launch-bound.",
+                no="No step is launch-bound.",
+            ),
+            Part(
+                rules=((TRACE, "short_kernels"),),
+                yes="In some configurations most kernels are shorter than their launch overhead.",
+                no="In every configuration, most kernels outlast their launch overhead.",
             ),
             Part(
                 rules=((TRACE, "synchronising_calls"),),
                 yes="Some loops synchronize with the GPU in every step.",
-                no="No loop with a usable trace synchronizes with the GPU in every step.",
+                no="No loop synchronizes with the GPU in every step, besides copying its batch.",
             ),
         ),
     ),
@@ -129,7 +129,7 @@ QUESTIONS: Final = (
             Part(
                 rules=((TRACE, "transfer_bound"),),
                 yes="In some configurations.",
-                no="In no configuration with a usable trace.",
+                no="In no configuration.",
             ),
             Part(
                 rules=((TRACE, "pageable_copies"),),

@@ -28,6 +28,7 @@ from gpu_report.traces.advice import ALL_ADVICE, Advice
 
 _ADVICE_OF: Final[Mapping[str, Advice]] = {advice.name: advice for advice in ALL_ADVICE}
 BOTTLENECK: Final = _ADVICE_OF["launch-bound"].threshold
+_MOST_IDLE: Final = f"{100 * (1 - _ADVICE_OF['accelerator busy'].threshold):g} %"
 
 _TABLE: Final = "step_shares"
 _PROFILED: Final = "profiled configuration"
@@ -169,6 +170,12 @@ def _more_traces(unknown: int) -> str:
     return f" {'One more trace is' if unknown == 1 else f'{unknown} more traces are'} not reliable."
 
 
+def _none_of(reliable: int, unknown: int) -> str:
+    """Why a question about any configuration has no answer: a trace that is not reliable may be the one."""
+    traces = "one more trace is" if unknown == 1 else f"{unknown} more traces are"
+    return f"it applies to {how_many(0, reliable, _PROFILED)}, but {traces} not reliable"
+
+
 def _why_unknown(scope: Scope, row: Row) -> str:
     """The first failed check of the trace's steps, which its table has in whole sentences."""
     doubts = [one for one in rows_of(scope.tables.trace_doubts) if one["variant"] == row["variant"]]
@@ -191,13 +198,13 @@ def _transfer(scope: Scope) -> Iterable[Outcome]:
     held = sum(row["exposed_copy_share"] >= BOTTLENECK for row in known)
     return [
         Outcome(
-            verdict="yes" if held else "no" if known else "not resolved",
+            verdict="yes" if held else "not resolved" if unknown else "no",
             fields={
                 "count": how_many(held, len(known), _PROFILED),
                 "most": described(known[0]) if known else "",
                 "share": share(known[0]["exposed_copy_share"]).plain() if known else "",
                 "others": _more_traces(len(unknown)),
-                "doubt": _doubt(scope, unknown),
+                "doubt": _none_of(len(known), len(unknown)) if known else _doubt(scope, unknown),
             },
             evidence=phrases.evidence_of_columns(known, {"exposed_copy_share": "copies that no kernel hid"}, _TABLE),
         )
@@ -266,12 +273,13 @@ def _advised(
         causes = (_ADVICE_OF[name] for name in advised_by)
         advises = not any(_applying(scope, cause, rows) for cause in causes) and not _slows_down(scope, advised)
         return [Outcome(verdict="yes", fields=fields, evidence=tuple(evidence), advises=advises)]
-    if reliable:
-        return [Outcome(verdict="no", fields=fields)]
     if not doubted:
-        return []
-    reason = why_of[doubted[0]["variant"]]
-    doubt = f"no trace shows it reliably: that of {described(doubted[0])} does not, since {reason}"
+        return [Outcome(verdict="no", fields=fields)] if reliable else []
+    if reliable:
+        doubt = _none_of(len(reliable), len(doubted))
+    else:
+        reason = why_of[doubted[0]["variant"]]
+        doubt = f"no trace shows it reliably: that of {described(doubted[0])} does not, since {reason}"
     return [Outcome(verdict="not resolved", fields={"doubt": doubt})]
 
 
@@ -317,7 +325,7 @@ def _rule(
         threshold=f"A configuration counts if {measure} is {limit}. {rule.reason}",
         test=partial(_advised, rule=rule, label=label, asked=asked, advised_by=advised_by, advised=advised),
         yes=f"{holds} in {{count}}, most of all in {{extreme}}: {{found}}{{others}}",
-        no=f"{holds} in {{count}}.{{others}}",
+        no=f"{holds} in {{count}}.",
         unresolved=f"Whether {whether} is not resolved, because {{doubt}}.",
         not_measured="",
         advice={"yes": rule.remedy.replace("{", "{{").replace("}", "}}")},
@@ -368,7 +376,7 @@ RULES: Final = (
         yes="Copying was the bottleneck in {count}, most of all in {most}: copies that no kernel hid took {share} of"
         " the step.{others}",
         no="Copying was the bottleneck in {count}: copies that no kernel hid took {share} of the step at most, in"
-        " {most}.{others}",
+        " {most}.",
         unresolved="Whether copying is the bottleneck of a training",
         not_measured="",
     ),
@@ -392,9 +400,9 @@ RULES: Final = (
     ),
     _rule(
         "accelerator busy",
-        question="Is the GPU idle for much of the step in any configuration?",
-        holds="The GPU was idle for much of the step",
-        whether="the GPU is idle for much of a step",
+        question=f"Is the GPU idle for more than {_MOST_IDLE} of the step in any configuration?",
+        holds=f"The GPU was idle for more than {_MOST_IDLE} of the step",
+        whether=f"the GPU is idle for more than {_MOST_IDLE} of a step",
         measure="the share of its steps' time in which kernels are active",
         label="kernel-active time",
         advised_by=("data loader", "launch-bound"),
@@ -434,9 +442,9 @@ RULES: Final = (
     ),
     _rule(
         "synchronising calls",
-        question="Does any loop synchronize with the GPU in every step?",
-        holds="The loop synchronized with the GPU in every step",
-        whether="the loop synchronizes with the GPU in every step",
+        question="Does any loop synchronize with the GPU in every step, besides copying its batch?",
+        holds="The loop synchronized with the GPU in every step, besides copying its batch,",
+        whether="the loop synchronizes with the GPU in every step, besides copying its batch,",
         measure="the number of waits a step that one call of the loop asks for",
         label="synchronizing calls",
     ),
