@@ -118,7 +118,7 @@ def _roofline(tables: Tables) -> _Panel | None:
     def draw(axes: Axes) -> None:
         draw_roofline(axes, efficiency, peaks, with_numbers=False)
         axes.set_xlabel("Intensity (FLOP per byte)")
-        axes.set_ylabel("Achieved (FLOP/s)")
+        axes.set_ylabel("Achieved per device (FLOP/s)")
 
     return _Panel(
         title=f"Roofline\n{device_words(devices[0])}",

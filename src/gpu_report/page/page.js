@@ -339,7 +339,7 @@ function drawRoofline(place, { device, roofs, points }) {
     const y = (value) => scale(value, lowY, highY, frame.bottom, frame.top);
     built(root, { viewBox: `0 0 ${width} ${frame.bottom + 40}` }, []);
     drawAxes(root, frame, { xTicks: logTicks(lowX, highX), yTicks: logTicks(lowY, highY), x, y, yText: prefixed,
-      xText: (tick) => tick.toLocaleString("en", { maximumFractionDigits: 9 }), xLabel: "arithmetic intensity (FLOP/B)", yLabel: "achieved (FLOP/s)" });
+      xText: (tick) => tick.toLocaleString("en", { maximumFractionDigits: 9 }), xLabel: "arithmetic intensity (FLOP/B)", yLabel: "achieved per device (FLOP/s)" });
     if (copy && peaks.length) {
       const start = Math.max(lowX, lowY / copy.rate);
       const end = Math.max(...peaks.map(ridge));

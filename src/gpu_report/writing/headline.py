@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import get_args
 
 from gpu_report.findings.finding import Finding, Verdict
+from gpu_report.findings.phrases import execution_in_words
 from gpu_report.findings.scope import has_whole_twin
-from gpu_report.glossary import SHOWN, Row, device_words
+from gpu_report.glossary import METRICS, SHOWN, Row, device_words
 from gpu_report.study.options import is_bound
 from gpu_report.tables.bundle import Tables, best_of_each, rows_of
 from gpu_report.writing.words import model_words, titled
@@ -48,11 +49,25 @@ def _gain(tables: Tables, variants: Sequence[Row]) -> str:
     fastest = [
         f"{titled(row)} {SHOWN['throughput'].quantity(row).plain(interval=False)}"
         + (f" on {row['devices']} devices" if row["devices"] > 1 else "")
+        + f" ({execution_in_words(row)})"
         for row in best_of_each(trainings, "throughput_per_s", "workload")
     ]
     on_cpu = all(row["device"] == "cpu" for row in variants if row["status"] == "ok")
     scope = "No GPU was measured; on the CPU: " if on_cpu else "Throughput: "
-    return scope + ("; ".join(fastest) or "nothing") + "."
+    return scope + ("; ".join(fastest) or "nothing") + "." + _over_one_gpu(tables, variants)
+
+
+def _over_one_gpu(tables: Tables, variants: Sequence[Row]) -> str:
+    """The weak scaling of each model's fastest training on several GPUs, as a further sentence; empty without any."""
+    known = {row["variant"]: row for row in variants}
+    weak = [{**known[row["variant"]], **row} for row in rows_of(tables.scaling_efficiency) if row["is_weak"]]
+    shared = [row for row in weak if row["device"] != "cpu" and row["devices"] > 1 and row["base_speedup"] > 0]
+    fastest = [
+        f"{model_words(row)} {METRICS['base_speedup'].quantity(row).plain()} on {row['devices']} GPUs"
+        f" ({execution_in_words(row)})"
+        for row in best_of_each(shared, "throughput_per_s", "workload", "size")
+    ]
+    return f" Speedup over one GPU in weak scaling: {'; '.join(fastest)}." if fastest else ""
 
 
 def _gains_over_the_cpu(rows: Sequence[Row]) -> list[Row]:
