@@ -85,7 +85,7 @@ def scaling_figure(shown: Shown) -> Figure:
     row_of_axes = figure.subplots(1, len(widths), squeeze=False, width_ratios=widths)[0]
     for axes, (devices, panel) in zip(row_of_axes, panels, strict=False):
         style.set_panel_title(axes, f"{devices} GPUs", columns=len(widths))
-        style.level(axes, 1, "ideal", at_left=False, zorder=1)
+        style.level(axes, 1, "ideal", at_left=True, zorder=1)
         for model, line in panel.groupby(panel.apply(model_words, axis=1), sort=False):
             _draw_model(axes, line.sort_values(_STEP_TIME.column), color=colors[str(model)])
         _scale(axes, rows)
@@ -141,7 +141,7 @@ def _draw_ranks(axes: Axes, ranks: pd.DataFrame) -> None:
     names = [f"{model_words(row)}, {row['precision']}" for _, row in models]
     axes.set_xticks([place for place, _ in models], [textwrap.fill(name, _LONGEST_NAME) for name in names])
     axes.tick_params(axis="x", length=0)
-    axes.set_ylabel("Share of the step (%)")
+    axes.set_ylabel("Share (%)")
     axes.grid(visible=False)
     style.set_panel_title(axes, "Step of each rank", columns=2)
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), reverse=True, handlelength=1.0)

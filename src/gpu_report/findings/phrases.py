@@ -241,13 +241,17 @@ def execution_in_words(row: "Row | pd.Series[Any]") -> str:
 
 
 def with_configurations(rows: Sequence[Row]) -> list[Row]:
-    """The rows with `configuration`: 'eager fp32', or where that has two meanings among them, 'resident fp32'."""
-    options: dict[str, set[str]] = {}
+    """The rows with `configuration`: 'eager fp32', or where a model's eager has two meanings, 'resident fp32'."""
+    options: dict[tuple[str, str], set[str]] = {}
+
+    def way(row: Row) -> tuple[str, str]:
+        return model_words(row), execution(row["options"])
+
     for row in rows:
-        options.setdefault(execution_in_words(row), set()).add(row["optimization"])
+        options.setdefault(way(row), set()).add(row["optimization"])
 
     def words(row: Row) -> str:
-        is_clear = len(options[execution_in_words(row)]) == 1 or row["optimization"] == NO_OPTIONS
+        is_clear = len(options[way(row)]) == 1 or row["optimization"] == NO_OPTIONS
         return execution_in_words(row) if is_clear else f"{row['optimization']} {row['precision']}"
 
     return [{**row, "configuration": words(row)} for row in rows]

@@ -270,7 +270,8 @@ ALL_ADVICE: Final = (
         threshold=0.10,
         unit="1",
         reason="A tenth of each step, and so of each GPU, is bought and not used.",
-        remedy="Exchange gradients while the backward pass runs (DistributedDataParallel), less often, or in 16 bits.",
+        remedy="Give each device more samples, so that an exchange has more compute beside it;"
+        " DistributedDataParallel exchanges gradients while the backward pass runs.",
         find=_communication,
     ),
     Advice(

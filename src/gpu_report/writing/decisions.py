@@ -44,8 +44,14 @@ SYMPTOMS: Final = (
         needs_gpu=True,
         rules=(
             ("optimization", "best"),
-            *((TRACE, rule) for rule in ("launch_bound", "accelerator_busy", "short_kernels")),
+            *((TRACE, rule) for rule in ("launch_bound", "accelerator_busy")),
         ),
+    ),
+    Symptom(
+        words="Kernels are shorter than their launch",
+        metric="short kernels",
+        needs_gpu=True,
+        rules=((TRACE, "short_kernels"),),
     ),
     Symptom(
         words="Throughput rises with the batch size",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpu_report.figures.declaration import FigureSpec
 
 _MEMORY_KINDS: Final[Mapping[str, str]] = {
-    "allocator": "device memory held by PyTorch's allocator",
+    "allocator": "device memory that PyTorch allocated to tensors, not what its allocator reserved",
     "resident set": "resident main memory of the process",
 }
 

@@ -329,7 +329,7 @@ def _decided(row: Row, figure: Estimate, *, above: str, below: str) -> tuple[str
     side = figure.against(1.0)
     use = {"above": above, "below": below, "unclear": "not resolved"}[side]
     why = f"; {figure.why_unclear('1')}" if side == "unclear" else ""
-    return use, f"{model_words(row)} {METRICS['speedup'].show(figure.value).plain()} ({row['configuration']}{why})"
+    return use, f"{row['heading']} {METRICS['speedup'].show(figure.value).plain()} ({row['configuration']}{why})"
 
 
 def _on_devices(row: Row) -> str:
@@ -346,7 +346,8 @@ def notes_on_ranks(machine: MachineResults, rows: Sequence[Row]) -> list[str]:
     """Which rank all others wait for, and where several of torchrun's agents ran on one host."""
     measured = {row["variant"]: row for row in rows}
     slow = [
-        f"Rank {rank['rank']} is slow, others wait for it: {row['heading']}, {row['configuration']}, {row['method']}."
+        f"In the trace, rank {rank['rank']} is slow and the others wait for it: {row['heading']}, "
+        f"{row['configuration']}, {row['method']}, {row['devices']} devices."
         for rank in rows_of(machine.tables.ranks)
         if rank["is_slow"] and (row := measured.get(rank["variant"])) is not None
     ]

@@ -86,13 +86,13 @@ RULES: Final = (
         name="hidden",
         about=DDP_OPTIONS,
         question="How much communication is exposed?",
-        threshold="Hardly any means less than 5 % of a step, intervals included: no setting of DDP can hide more than"
+        threshold="The limit is 5 % of a step, intervals included: no setting of DDP can hide more than"
         " what is exposed. That is the step time less that of the same training in which every rank keeps its own"
         " gradients and buffers, process by process.",
         test=_exposed,
-        yes="Hardly any for {subject}: with DDP's defaults {all}.",
-        no="Much for {subject}: with DDP's defaults {all}.",
-        unresolved="Whether much of it is exposed for {subject}",
+        yes="Less than 5 % of a step for {subject}: with DDP's defaults {all}.",
+        no="More than 5 % of a step for {subject}: with DDP's defaults {all}.",
+        unresolved="Whether it is less than 5 % of a step for {subject}",
         measured=": with DDP's defaults {all}.",
     ),
     replace(

@@ -136,9 +136,9 @@ RULES: Final = (
             evidence={"share_of_peak": "share of the measured peak"},
         ),
         yes="{after} reached the most, {after.share_of_peak} of the measured {after.precision} peak of {subject};"
-        " {before} the least, {before.share_of_peak:short}.",
+        " {before} the least, {before.share_of_peak:short} of the {before.precision} peak.",
         no="No training reached half of the measured peak of {subject}: {after} reached the most, {after.share_of_peak}"
-        " in {after.precision}, {before} the least, {before.share_of_peak:short}.",
+        " in {after.precision}, {before} the least, {before.share_of_peak:short} in {before.precision}.",
         unresolved="Whether a training reaches half of the measured peak of {subject}",
         measured=": {after} reached {after.share_of_peak} of that in {after.precision}.",
     ),

@@ -84,11 +84,12 @@ def _most(figures: Figures) -> tuple[Row, Estimate]:
 
 def _enough(figures: Figures) -> str:
     """With which numbers of micro-batches a pipeline is faster: from one on, or with these alone."""
-    enough = [_micro_batches(row) for row, _ in figures.on("above")]
+    enough, measured = ([_micro_batches(row) for row, _ in pairs] for pairs in (figures.on("above"), figures.pairs))
     if not enough:
         return ""
-    more = [number for row, _ in figures.pairs if (number := _micro_batches(row)) >= min(enough)]
-    return f"From {min(enough)} on" if enough == more else f"With {listed([str(number) for number in enough])} alone"
+    if enough != [number for number in measured if number >= min(enough)]:
+        return f"With {listed([str(number) for number in enough])} alone"
+    return f"From {min(enough)} on" + (", the fewest measured," if min(enough) == min(measured) else "")
 
 
 def _beside_ddp(figures: Figures) -> dict[str, str]:

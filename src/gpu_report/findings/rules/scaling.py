@@ -6,9 +6,9 @@ from typing import Final
 
 from gpu_report.findings.estimate import Estimate, Row, estimate, ratio_of
 from gpu_report.findings.phrases import with_configurations
-from gpu_report.findings.rule import AllOrAny, Comparison, Figures, Outcome, Rule
+from gpu_report.findings.rule import AllOrAny, Compared, Comparison, Figures, Outcome, Rule
 from gpu_report.findings.scope import Group, Scope, groups_beside, key_of
-from gpu_report.glossary import model_words
+from gpu_report.glossary import METRICS, model_words
 from gpu_report.study.strategies import parallelism_words
 
 PARALLELISM: Final = "parallelism"
@@ -88,6 +88,15 @@ def _by_speed(group: Group) -> tuple[Row, Row] | None:
 
 def _speed_of_one(row: Row) -> float:
     return float(row["base_throughput_per_s"])
+
+
+def _lowest(found: Compared) -> str:
+    """A configuration between the two that scales worse than both, as the end of a sentence; empty if none does."""
+    row = min(found.group.measured, key=lambda row: float(row["weak_efficiency"]))
+    ends = (found.before, found.after)
+    if any(ratio_of("weak_efficiency")(row, end).against(1.0) != "below" for end in ends):
+        return ""
+    return f"; the lowest, {METRICS['weak_efficiency'].quantity(row).plain()}, is that of {row['configuration']}"
 
 
 def _in_two_configurations(scope: Scope) -> list[Group]:
@@ -204,13 +213,13 @@ RULES: Final = (
             holds="below",
             evidence=_WEAK,
             of_both=True,
-            more=lambda found: _sharing(found.group),
+            more=lambda found: {**_sharing(found.group), "lowest": _lowest(found)},
         ),
         yes="The faster code of {subject} scales worse{measured}",
         no="The faster code of {subject} scales better{measured}",
         unresolved="Whether the faster code of {subject} scales worse",
         measured=": the weak efficiency of {after.configuration} with {sharing} is {after.weak_efficiency:short}, that"
-        " of {before.configuration} {before.weak_efficiency:short}.",
+        " of {before.configuration} {before.weak_efficiency:short}{lowest}.",
     ),
     Rule(
         name="data_parallel",
