@@ -3,7 +3,6 @@
 manifest.json -> Manifest -> FileEntry (path, bytes, SHA-256); a path is checked before anything is done with it
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
@@ -91,7 +90,7 @@ class Manifest(Part):
 
     def as_json(self) -> bytes:
         """The same manifest gives the same bytes."""
-        return (json.dumps(self.model_dump(), indent=1) + "\n").encode()
+        return _MANIFEST.as_bytes(self)
 
 
 _MANIFEST: Final = JsonFile(

@@ -213,7 +213,10 @@ def _kind(results: Path, path: Path) -> int:
 
 
 def _content(path: Path) -> bytes:
-    """A record as it is written today, since an older version wrote twice the bytes; any other file as it is."""
+    """A record as it is written today, since an older version wrote twice the bytes; any other file as it is.
+
+    Fields that the older version had not then hold their defaults.
+    """
     return RECORDS.as_bytes(RECORDS.read(path)) if path.name == RECORD_FILE else path.read_bytes()
 
 

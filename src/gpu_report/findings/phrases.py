@@ -240,8 +240,12 @@ def execution_in_words(row: "Row | pd.Series[Any]") -> str:
     return f"{execution(row['options'])} {row['precision']}"
 
 
-def with_configurations(rows: Sequence[Row]) -> list[Row]:
-    """The rows with `configuration`: 'eager fp32', or where a model's eager has two meanings, 'resident fp32'."""
+def with_configurations(rows: Sequence[Row], *, in_sentences: bool = False) -> list[Row]:
+    """The rows with `configuration`: 'eager fp32', or where a model's eager has two meanings among them, the options.
+
+    These are 'resident fp32' in a table and 'eager fp32 with data on the device' in a sentence. Give all rows of a
+    table, failed ones too, so that sentences distinguish the same configurations.
+    """
     options: dict[tuple[str, str], set[str]] = {}
 
     def way(row: Row) -> tuple[str, str]:
@@ -251,8 +255,11 @@ def with_configurations(rows: Sequence[Row]) -> list[Row]:
         options.setdefault(way(row), set()).add(row["optimization"])
 
     def words(row: Row) -> str:
-        is_clear = len(options[way(row)]) == 1 or row["optimization"] == NO_OPTIONS
-        return execution_in_words(row) if is_clear else f"{row['optimization']} {row['precision']}"
+        if len(options[way(row)]) == 1 or row["optimization"] == NO_OPTIONS:
+            return execution_in_words(row)
+        if in_sentences:
+            return f"{execution_in_words(row)} with {optimization_in_words(row['optimization'])}"
+        return f"{row['optimization']} {row['precision']}"
 
     return [{**row, "configuration": words(row)} for row in rows]
 

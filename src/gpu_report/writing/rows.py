@@ -283,7 +283,7 @@ def _method(row: Row, *, devices: str = "", is_divided: bool = False) -> str:
 def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
     """What to `use` on several GPUs in which `situation`, and what was `measured` of the models that it suits."""
     alone = {row["variant"]: row for row in machine.measured}
-    on_gpus = sharing(machine, [row for row in on_accelerators(rows) if row["status"] == "ok"])
+    on_gpus = sharing(machine, on_accelerators(rows))
     on_several = [row for row in on_gpus if row["devices"] > 1 and math.isfinite(row["base_speedup"])]
     weak: dict[str, list[Row]] = {}
     for row in on_several:

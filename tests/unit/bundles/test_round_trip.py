@@ -50,12 +50,15 @@ def test_the_same_results_give_the_same_bytes_in_another_folder_at_another_time(
     assert (tmp_path / "one.tar.xz").read_bytes() == (tmp_path / "two.tar.xz").read_bytes()
 
 
-def test_a_record_that_an_older_version_wrote_with_spaces_is_packed_as_one_of_today(
+def test_a_record_of_an_older_version_with_spaces_and_less_in_it_is_packed_as_one_of_today(
     results: Path, tmp_path: Path
 ) -> None:
     packed(results, tmp_path / "today.tar.xz")
     for path in results.glob("runs/*/record.json"):
-        path.write_text(json.dumps(json.loads(path.read_bytes()), indent=1))
+        record = json.loads(path.read_bytes())
+        for repetition in record["repetitions"]:
+            del repetition["optimizer_dtypes"]
+        path.write_text(json.dumps(record, indent=1))
     packed(results, tmp_path / "older.tar.xz")
 
     assert (tmp_path / "older.tar.xz").read_bytes() == (tmp_path / "today.tar.xz").read_bytes()

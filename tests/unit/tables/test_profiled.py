@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import Tables
@@ -6,18 +7,37 @@ from gpu_report.tables.profiled import shown_profiles
 from tests.unit.figures.drawn import study_and_tables
 
 
-def tables_with(half: float = 0.1, processes: int = 5, **throughputs: float) -> Tables:
+def tables_with(p: float = 1e-4, **throughputs: float) -> Tables:
     """Of the default study the variants with these throughputs by what is switched on, the others with 1.
 
-    `half` is half of each interval, as a share.
+    `p` is that of every speedup.
     """
     _, tables = study_and_tables("optimization", "device", "linear_regression")
     changed = {}
     for name, frame in tables.experiments.items():
         rates = frame["options"].map(throughputs).fillna(1.0)
-        ends = {"throughput_per_s_low": rates * (1 - half), "throughput_per_s_high": rates * (1 + half)}
-        changed[name] = frame.assign(throughput_per_s=rates, throughput_per_s_count=processes, **ends)
+        changed[name] = frame.assign(throughput_per_s=rates, speedup=rates, speedup_p=p)
     return replace(tables, experiments=changed)
+
+
+def compared_by_nothing(cells: dict[str, dict[str, Any]] | None = None, *, half: float = 0.1) -> Tables:
+    """The LSTM's optimizations as if no experiment had a baseline, CUDA graphs at 9 samples/s and the others at 1.
+
+    `half` is half of each interval, as a share; `cells` are further ones, by what is switched on.
+    """
+    tables = tables_with(graphs=9.0)
+    frame = tables.experiments["optimization"]
+    rates = frame["throughput_per_s"]
+    frame = frame[frame["workload"] == "lstm"].assign(
+        is_baseline=False,
+        throughput_per_s_low=rates * (1 - half),
+        throughput_per_s_high=rates * (1 + half),
+        throughput_per_s_count=5,
+    )
+    for options, values in (cells or {}).items():
+        for column, value in values.items():
+            frame.loc[frame["options"] == options, column] = value
+    return replace(tables, experiments={"optimization": frame})
 
 
 def options_of(tables: Tables, workload: str) -> list[str]:
@@ -29,12 +49,37 @@ def test_the_eager_baseline_is_beside_the_fastest() -> None:
     assert options_of(tables_with(graphs=9.0, resident=2.0), "lstm") == ["none", "graphs"]
 
 
-def test_what_is_not_faster_by_its_interval_is_not_shown() -> None:
-    assert options_of(tables_with(half=0.9, graphs=9.0), "lstm") == ["none"]
+def test_a_gain_that_is_not_significant_is_not_shown() -> None:
+    assert options_of(tables_with(p=0.2, graphs=9.0), "lstm") == ["none"]
 
 
-def test_from_three_processes_nothing_is_said_to_be_faster() -> None:
-    assert options_of(tables_with(processes=3, graphs=9.0), "lstm") == ["none"]
+def test_what_no_experiment_compares_with_the_baseline_is_shown_if_it_is_faster() -> None:
+    assert options_of(compared_by_nothing(), "lstm") == ["none", "graphs"]
+
+
+def test_what_no_experiment_compares_is_not_shown_where_the_difference_may_be_chance() -> None:
+    assert options_of(compared_by_nothing(half=0.99), "lstm") == ["none"]
+
+
+def test_three_processes_on_one_side_show_no_difference() -> None:
+    for options in ("none", "graphs"):
+        assert options_of(compared_by_nothing({options: {"throughput_per_s_count": 3}}), "lstm") == ["none"]
+
+
+def test_two_versions_of_the_protocol_are_not_compared() -> None:
+    assert options_of(compared_by_nothing({"graphs": {"protocol_version": 1}}), "lstm") == ["none"]
+
+
+def test_a_training_on_several_devices_is_no_rival_of_one_on_a_single_device() -> None:
+    assert options_of(compared_by_nothing({"graphs": {"parallelism": "ddp2"}}), "lstm") == ["none"]
+
+
+def test_without_an_eager_training_nothing_is_called_faster_than_it() -> None:
+    tables = compared_by_nothing()
+    frame = tables.experiments["optimization"]
+    tables = replace(tables, experiments={"optimization": frame[frame["options"].isin(["resident", "graphs"])]})
+
+    assert len(options_of(tables, "lstm")) == 1
 
 
 def test_a_bound_is_not_shown_as_the_fastest_loop() -> None:

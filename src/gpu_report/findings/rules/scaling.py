@@ -27,13 +27,13 @@ def shared_by_model(scope: Scope, keep: Callable[[Row], bool]) -> list[Group]:
     `configuration` says how the code is trained, `sharing` by which devices.
     """
     found: dict[str, list[Row]] = {}
-    for group in groups_beside(scope, "scaling_efficiency"):
-        for row in group.measured:
-            if "is_weak" in row and keep(row):
-                shared = {**row, "sharing": parallelism_words(row["parallelism"]), "is_baseline": False}
-                found.setdefault(model_words(row), []).append(shared)
+    everything = [row for group in groups_beside(scope, "scaling_efficiency") for row in group.rows]
+    for row in with_configurations(everything, in_sentences=True):
+        if row["status"] == "ok" and "is_weak" in row and keep(row):
+            shared = {**row, "sharing": parallelism_words(row["parallelism"]), "is_baseline": False}
+            found.setdefault(model_words(row), []).append(shared)
     return [
-        Group(title=model, key=key_of(model), axis="", table="scaling_efficiency", rows=(*with_configurations(rows),))
+        Group(title=model, key=key_of(model), axis="", table="scaling_efficiency", rows=tuple(rows))
         for model, rows in found.items()
     ]
 

@@ -12,7 +12,7 @@ from gpu_report.findings.rule import Outcome, Rule, not_measured
 from gpu_report.findings.scope import Scope, key_of
 from gpu_report.printing.number_format import quantity
 from gpu_report.study.options import NO_OPTIONS
-from gpu_report.tables.profiled import eager_and_fastest
+from gpu_report.tables.profiled import compared_with, eager_and_fastest
 
 ABOVE_CHANCE: Final = 0.05
 PERFECT: Final = 0.995
@@ -38,12 +38,8 @@ def _fastest(scope: Scope) -> Iterable[Outcome]:
 
 def _gain(scope: Scope, row: Row, eager: Row) -> Estimate:
     """Seed by seed, as in the table of an experiment where the eager baseline is that of the other's group."""
-    for rows in scope.tables.rows_of_experiments.values():
-        known = {each["variant"]: each for each in rows}
-        own, baseline = (known.get(each["variant"]) for each in (row, eager))
-        if own and baseline and baseline["is_baseline"] and own["group"] == baseline["group"]:
-            return speedup(own, baseline)
-    return ratio_of("throughput_per_s")(row, eager)
+    compared = compared_with(scope.tables, row, eager)
+    return ratio_of("throughput_per_s")(row, eager) if compared is None else speedup(compared, eager)
 
 
 def _settings(row: Row) -> str:
@@ -95,8 +91,9 @@ RULES: Final = (
         name="fastest",
         about=STUDY,
         question="How much do all optimizations gain together?",
-        threshold="Compared are the eager baseline of each workload and the fastest configuration of the same size and"
-        " batch size, precision included; named are those whose ratio of throughputs is above 1, intervals included.",
+        threshold="Compared are the eager baseline of each workload and the fastest configuration of the same size,"
+        " batch size and number of devices, precision included; named are those whose ratio of throughputs is above 1,"
+        " intervals included.",
         test=_fastest,
         yes="Over the throughput of the eager {precisions} baseline: {gains}.",
         no="",

@@ -1,5 +1,8 @@
+import pytest
+
 from gpu_report.findings.derive import derive_findings
-from tests.unit.findings.editing import Edit, base, cases, edited, figure
+from tests.factories import SCALING, make_record, make_records, make_study, make_tables
+from tests.unit.findings.editing import CONFIG, Edit, base, cases, edited, figure
 
 MODEL = "u_net_64px"
 FIGURES = "scaling_efficiency"
@@ -87,3 +90,38 @@ def test_the_one_configuration_that_loses_too_much_is_named_before_the_others() 
 
     assert ("bf16 80" in lost, "fp32" in lost) == (True, False)
     assert "fp32 96" in others
+
+
+@pytest.mark.parametrize("has_failed", [False, True])
+def test_eager_code_with_the_data_on_the_gpu_has_a_name_of_its_own_even_where_the_other_failed(
+    *, has_failed: bool
+) -> None:
+    eager, *others = SCALING["grid"]
+    scaling = {**SCALING, "grid": [eager, {**eager, "optimization": "resident"}, *others]}
+    study = make_study(config={**CONFIG, "experiments": {"scaling": scaling}})
+    records = [
+        make_record(record.variant, status="oom") if has_failed and record.as_variant().options == "none" else record
+        for record in make_records(study)
+    ]
+
+    found = derive_findings(make_tables(study, records), study.experiments)
+
+    (pays,) = [finding for finding in found if finding.id == f"scaling_pays/{MODEL}"]
+    assert pays.statement.count("eager fp32 with data on the device") == 1
+    assert pays.statement.count("eager fp32") == (1 if has_failed else 2)
+
+
+def test_a_configuration_that_scales_worse_than_the_slowest_and_the_fastest_is_named() -> None:
+    eager, *others = SCALING["grid"]
+    scaling = {**SCALING, "grid": [eager, {**eager, "precision": "tf32"}, *others]}
+    study = make_study(config={**CONFIG, "experiments": {"scaling": scaling}})
+    tables = make_tables(study, make_records(study))
+    for precision, efficiency, speed in (("fp32", 0.95, 100.0), ("tf32", 0.7, 200.0), ("bf16", 0.9, 300.0)):
+        tables = edited(tables, of_two(efficiency, 0.005, precision=precision))
+        tables = edited(tables, shared("base_throughput_per_s", speed, 1.0, precision=precision))
+
+    found = derive_findings(tables, study.experiments)
+
+    (harder,) = [finding for finding in found if finding.id == f"scaling_harder/{MODEL}"]
+    assert harder.verdict == "yes"
+    assert "eager tf32" in harder.statement
