@@ -29,7 +29,7 @@ from gpu_report.records.record import RICH_TRACE_FOLDER, TRACE_FOLDER, Provenanc
 from gpu_report.records.record import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.storage.files import unfinished_folder, write_errors, write_text_atomically
 from gpu_report.study.machine import device_name, hardware_words
-from gpu_report.traces.tables import as_csv, read_trace_tables, table_files, tabulate_trace_of
+from gpu_report.traces.tables import as_csv, read_trace_tables, table_as_csv, table_files, tabulate_trace_of
 
 PUBLISHED_LIMIT_BYTES: Final = 2_000_000
 """A repository keeps every version of a bundle for good, so one without traces stays below this."""
@@ -213,11 +213,14 @@ def _kind(results: Path, path: Path) -> int:
 
 
 def _content(path: Path) -> bytes:
-    """A record as it is written today, since an older version wrote twice the bytes; any other file as it is.
+    """A record or a trace table as it is written today, which takes fewer bytes; any other file as it is.
 
-    Fields that the older version had not then hold their defaults.
+    Fields that an older version had not then hold their defaults.
     """
-    return RECORDS.as_bytes(RECORDS.read(path)) if path.name == RECORD_FILE else path.read_bytes()
+    if path.name == RECORD_FILE:
+        return RECORDS.as_bytes(RECORDS.read(path))
+    tables = {file: table for table, file in table_files(path.parent).items()}
+    return table_as_csv(tables[path], tables[path].read_rows(path)).encode() if path in tables else path.read_bytes()
 
 
 def _entry(results: Path, path: Path) -> FileEntry:

@@ -25,6 +25,7 @@ from gpu_report.storage.json_files import (
     Part,
     Positive,
     PositiveCount,
+    Seconds,
     Text,
     Values,
 )
@@ -108,7 +109,7 @@ def _check_lengths(part: Part, first: str, *others: str, may_be_empty: bool) -> 
 class TimedEpoch(Part):
     """When an epoch's steps ran. Of steps in one call each has their mean time."""
 
-    wall_time_s: Positive = Field(description="Clock synchronised before the first and after the last step.")
+    wall_time_s: Seconds = Field(description="Clock synchronised before the first and after the last step.")
     step_times_ms: Values[NotNegative] = Field(
         min_length=1,
         description="Per step, from asking for the batch until the optimizer has stepped, so that steps add up to the "

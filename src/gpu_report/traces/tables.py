@@ -6,15 +6,16 @@ To add a table, declare it beside the function that makes it and list both here.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from gpu_report.errors import TraceError
 from gpu_report.records.record import MOST_SLOWED, Record, is_as_timed
 from gpu_report.storage.columns import Table
+from gpu_report.storage.json_files import nine_digits
 from gpu_report.study.variant import Variant
 from gpu_report.traces.advice import ADVICE, UNANSWERED, advise
 from gpu_report.traces.attribution import DeviceWork, HostCalls, attribute_device, attribute_host
@@ -230,7 +231,20 @@ def as_csv(tables: TraceTables) -> dict[str, str]:
     Raises:
         TableError: a row is not as its table declares.
     """
-    return {file_name(table): table.rows_to_csv(tables[table]) for table in TRACE_TABLES}
+    return {file_name(table): table_as_csv(table, tables[table]) for table in TRACE_TABLES}
+
+
+def table_as_csv(table: Table, rows: Iterable[Row]) -> str:
+    """The text of one file, its fractions with nine digits.
+
+    Raises:
+        TableError: as for `as_csv`.
+    """
+    return table.rows_to_csv({name: _rounded(value) for name, value in row.items()} for row in rows)
+
+
+def _rounded(value: Any) -> Any:
+    return value if not isinstance(value, float) or value.is_integer() else nine_digits(value)
 
 
 def table_files(folder: Path) -> dict[Table, Path]:

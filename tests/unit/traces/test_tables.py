@@ -24,6 +24,7 @@ from gpu_report.traces.tables import (
     file_name,
     read_trace_tables,
     slowness_of_profiled_steps,
+    table_as_csv,
     tabulate_trace,
     tabulate_trace_of,
 )
@@ -60,6 +61,14 @@ def test_tables_read_back_are_the_tables_written(tmp_path: Path, fixture: str) -
     for table in TRACE_TABLES:
         same = pd.DataFrame(table.checked(rows[table]))
         pd.testing.assert_frame_equal(pd.DataFrame(read[table]), same)
+
+
+def test_a_fraction_has_nine_digits_in_the_file_and_a_whole_number_all_of_its_own() -> None:
+    row = {"device": "cuda", "at_ms": 1234.5678912345, "allocated_mib": 12345678901.0, "reserved_mib": float("nan")}
+
+    line = table_as_csv(MEMORY, [row]).splitlines()[1]
+
+    assert line == "cuda,1234.56789,12345678901.0,"
 
 
 def test_without_a_trace_the_tables_have_columns_and_no_rows(tmp_path: Path) -> None:
