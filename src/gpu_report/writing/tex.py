@@ -117,7 +117,7 @@ _JOINING: Final = frozenset(("-", ",", "'"))
 """What would join so to a sign that a template may have after the text."""
 
 _BREAK_AFTER: Final = frozenset("_:<>(),.;/\\-=+*&|[]{}#%~@$' ")
-_LONGEST_UNBROKEN_RUN: Final = 10
+_LONGEST_UNBROKEN_RUN: Final = 12
 _LONGEST_WORD: Final = 24
 _HEXADECIMAL: Final = frozenset("0123456789ABCDEFabcdef")
 _THIN_SPACE: Final = "\u202f"
