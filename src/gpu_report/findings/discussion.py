@@ -36,12 +36,12 @@ class Part:
     mixed: str = ""
 
     def lead(self, balance: Balance) -> str:
-        """The sentence for what the verdicts come to."""
+        """The sentence for what the verdicts come to; empty where the findings' own statements say that it is open."""
         leads: dict[Balance, str] = {
             "yes": self.yes,
             "no": self.no,
             "mixed": self.mixed,
-            "not resolved": "The data do not resolve this.",
+            "not resolved": "",
             "not measured": "This was not measured.",
         }
         return leads[balance]
@@ -117,7 +117,7 @@ QUESTIONS: Final = (
             Part(
                 rules=((TRACE, "synchronising_calls"),),
                 yes="Some loops synchronize with the GPU in every step.",
-                no="No loop synchronizes with the GPU in every step, besides copying its batch.",
+                no="Apart from the copy of its batch, no loop synchronizes with the GPU in every step.",
             ),
         ),
     ),

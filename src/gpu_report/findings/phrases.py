@@ -16,7 +16,15 @@ from gpu_report.findings.finding import Evidence
 from gpu_report.glossary import METRICS, device_words, model_words
 from gpu_report.printing import number_format
 from gpu_report.printing.number_format import Quantity, counted, field_value, is_range
-from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, execution, option_names
+from gpu_report.study.options import (
+    EXECUTIONS,
+    NO_OPTIONS,
+    OPTIONS,
+    SEPARATOR,
+    Optimization,
+    execution,
+    option_names,
+)
 from gpu_report.study.strategies import parallelism_words
 from gpu_report.study.variant import AXIS_FIELDS
 
@@ -241,10 +249,10 @@ def execution_in_words(row: "Row | pd.Series[Any]") -> str:
 
 
 def with_configurations(rows: Sequence[Row], *, in_sentences: bool = False) -> list[Row]:
-    """The rows with `configuration`: 'eager fp32', or where a model's eager has two meanings among them, the options.
+    """The rows with `configuration`: 'eager fp32', with the options where a model runs eager in two ways among them.
 
-    These are 'resident fp32' in a table and 'eager fp32 with data on the device' in a sentence. Give all rows of a
-    table, failed ones too, so that sentences distinguish the same configurations.
+    With them it is 'resident fp32' in a table and 'eager fp32 with data on the device' in a sentence; the same holds
+    for compiled and captured code. Give all rows of a table, failed ones too, so that sentences distinguish the same.
     """
     options: dict[tuple[str, str], set[str]] = {}
 
@@ -257,9 +265,10 @@ def with_configurations(rows: Sequence[Row], *, in_sentences: bool = False) -> l
     def words(row: Row) -> str:
         if len(options[way(row)]) == 1 or row["optimization"] == NO_OPTIONS:
             return execution_in_words(row)
-        if in_sentences:
-            return f"{execution_in_words(row)} with {optimization_in_words(row['optimization'])}"
-        return f"{row['optimization']} {row['precision']}"
+        if not in_sentences:
+            return f"{row['optimization']} {row['precision']}"
+        others = SEPARATOR.join(name for name in row["optimization"].split(SEPARATOR) if name not in EXECUTIONS)
+        return execution_in_words(row) + (f" with {optimization_in_words(others)}" if others else "")
 
     return [{**row, "configuration": words(row)} for row in rows]
 

@@ -17,7 +17,7 @@ from gpu_report.page.shared import COLORS, KERNELS, html_table, inline_svg, rend
 from gpu_report.printing.number_format import scaled
 from gpu_report.study.options import is_bound
 from gpu_report.tables.bundle import Tables, rows_of
-from gpu_report.tables.profiled import shown_profiles
+from gpu_report.tables.fastest import shown_profiles
 from gpu_report.writing import rows, words
 from gpu_report.writing.answers import answer_word, answered, discussed
 from gpu_report.writing.experiment import ExperimentResults

@@ -35,7 +35,7 @@ class Part(BaseModel):
 
 
 def nine_digits(value: float) -> float:
-    """A number without the digits that no clock resolves: half of each, they fill published files."""
+    """A number without the digits that no clock resolves, which would be half of each number in published files."""
     return float(f"{value:.9g}")
 
 

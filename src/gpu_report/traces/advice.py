@@ -270,7 +270,7 @@ ALL_ADVICE: Final = (
         threshold=0.10,
         unit="1",
         reason="A tenth of each step, and so of each GPU, is bought and not used.",
-        remedy="Give each device more samples, so that an exchange has more compute beside it;"
+        remedy="Give each device more samples, so that more computation overlaps each exchange;"
         " DistributedDataParallel exchanges gradients while the backward pass runs.",
         find=_communication,
     ),

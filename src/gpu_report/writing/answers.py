@@ -12,7 +12,6 @@ from gpu_report.findings.rules import RULES
 _ANSWERS: Final = {"yes": "Yes.", "no": "No.", "not resolved": "Not resolved."}
 _ASKS_YES_OR_NO: Final = frozenset({"Are", "Can", "Did", "Do", "Does", "Has", "Is", "Was", "Were"})
 """First words of questions; which, what or how many is answered by the statement."""
-_UNDECIDED: Final = ("not resolved", "not measured")
 
 
 def answered(findings: Iterable[Finding], subject: str, rules: Sequence[str]) -> list[Finding]:
@@ -70,7 +69,8 @@ def discussed(
         left_out: Sections that the document does not have.
 
     Returns:
-        For each its `question`, the `sentences` that answer it, and the `sections` with the findings behind these.
+        For each its `question`, the `statement` that decides it, the `sentences` that answer it, and the `sections`
+        with the findings behind these.
     """
     return [
         _discussed(answer, left_out)
@@ -80,14 +80,14 @@ def discussed(
 
 
 def _discussed(answer: Answer, left_out: Collection[str]) -> Mapping[str, Any]:
-    """Of the parts of the answer those that the data decide; the first where they decide none."""
-    parts = [part for part in answer.parts if part.balance not in _UNDECIDED] or [answer.parts[0]]
-    first, *others = parts
-    rests_on = [finding.statement for finding in (*first.measured, *first.findings)][:1]
-    sections = dict.fromkeys(_section(finding) for part in parts for finding in part.findings)
+    """The first part of the answer that was measured, and of the others those that the data decide."""
+    first, *rest = [part for part in answer.parts if part.balance != "not measured"]
+    others = [part for part in rest if part.balance != "not resolved"]
+    sections = dict.fromkeys(_section(finding) for part in (first, *others) for finding in part.findings)
     return {
         "question": answer.question.text,
-        "sentences": [first.lead, *rests_on, *(part.lead for part in others)],
+        "statement": first.measured[0].statement,
+        "sentences": [*filter(None, (first.lead, first.measured[0].statement)), *(part.lead for part in others)],
         "sections": [{"name": section} for section in sections if section not in left_out],
     }
 

@@ -44,12 +44,12 @@ def _gain(tables: Tables, variants: Sequence[Row]) -> str:
             for row in by_device
             if not has_whole_twin(row, by_device)
         ]
-        return f"Speedup over the CPU: {'; '.join(dict.fromkeys(gains))}."
+        return f"Speedup over the CPU: {'; '.join(dict.fromkeys(gains))}." + _over_one_gpu(tables, variants)
     trainings = [row for row in variants if row["status"] == "ok" and not is_bound(row["options"])]
     fastest = [
         f"{titled(row)} {SHOWN['throughput'].quantity(row).plain(interval=False)}"
         + (f" on {row['devices']} devices" if row["devices"] > 1 else "")
-        + f" ({execution_in_words(row)})"
+        + f" ({row['precision']})"
         for row in best_of_each(trainings, "throughput_per_s", "workload")
     ]
     on_cpu = all(row["device"] == "cpu" for row in variants if row["status"] == "ok")
@@ -58,9 +58,13 @@ def _gain(tables: Tables, variants: Sequence[Row]) -> str:
 
 
 def _over_one_gpu(tables: Tables, variants: Sequence[Row]) -> str:
-    """The weak scaling of each model's fastest training on several GPUs, as a further sentence; empty without any."""
-    known = {row["variant"]: row for row in variants}
-    weak = [{**known[row["variant"]], **row} for row in rows_of(tables.scaling_efficiency) if row["is_weak"]]
+    """The weak scaling of each model on several GPUs, as a further sentence; empty without any.
+
+    Of each model the fastest that was measured in turn with one process.
+    """
+    known = {row["variant"]: row for row in variants if not is_bound(row["options"])}
+    scaled = [row for row in rows_of(tables.scaling_efficiency) if row["is_weak"] and row["variant"] in known]
+    weak = [{**known[row["variant"]], **row} for row in scaled]
     shared = [row for row in weak if row["device"] != "cpu" and row["devices"] > 1 and row["base_speedup"] > 0]
     fastest = [
         f"{model_words(row)} {METRICS['base_speedup'].quantity(row).plain()} on {row['devices']} GPUs"

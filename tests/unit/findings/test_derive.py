@@ -83,6 +83,8 @@ def test_an_experiment_without_variants_on_this_machine_has_no_findings() -> Non
 def test_every_rule_finds_something_in_a_study_that_has_all_axes() -> None:
     tables, study = base()
     exchanging = edited(tables, Edit(table="step_shares", where={}, cells={"communication_share": 0.01}))
+    of_two = {"variant": tables.step_shares.query("device == 'cuda'")["variant"].iloc[0]}
+    exchanging = edited(exchanging, Edit(table="variants", where=of_two, cells={"devices": 2}))
     ids = {finding.id.partition("/")[0] for finding in derive_findings(exchanging, study.experiments)}
 
     with_studies_of_their_own = (OWN_LOOPS, DDP_OPTIONS, MODEL_SPLIT, BATCH_SEARCH)

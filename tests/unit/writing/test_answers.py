@@ -99,6 +99,18 @@ def test_a_question_about_which_nothing_was_measured_is_left_out() -> None:
     assert discussed([overhead("complexity", "a", "not measured")], AXES) == []
 
 
+def test_the_answer_itself_stays_where_it_is_not_resolved() -> None:
+    def about_copies(rule: str, verdict: Verdict) -> Finding:
+        return finding(id=f"trace_{rule}", experiment="trace", verdict=verdict, statement=f"{rule} is {verdict}.")
+
+    asked = [about_copies("transfer_bound", "not resolved"), about_copies("pageable_copies", "yes")]
+
+    (answer,) = discussed(asked, AXES)
+
+    assert answer["statement"] == answer["sentences"][0] == "transfer_bound is not resolved."
+    assert len(answer["sentences"]) == 2
+
+
 def test_of_further_parts_those_are_left_out_that_nothing_decides() -> None:
     tables, study = base(("cpu", "cuda"))
     axes = {experiment.name: experiment.axis for experiment in study.experiments}

@@ -75,6 +75,10 @@ def test_the_speedup_over_one_gpu_is_that_of_the_fastest_weak_scaling() -> None:
     assert "1.90" not in gain
     assert "over one GPU" not in headline(replace(tables, scaling_efficiency=weak.head(0), experiments={}), [], [])[1]
 
+    bounds = tables.variants.assign(options="nocomm")
+    of_bounds = headline(replace(tables, variants=bounds, scaling_efficiency=weak, experiments={}), [], [])[1]
+    assert "over one GPU" not in of_bounds
+
 
 def test_a_study_of_which_nothing_was_measured_says_so() -> None:
     study = make_study(devices=("cpu",))

@@ -91,8 +91,9 @@ def _speed_of_one(row: Row) -> float:
 
 
 def _lowest(found: Compared) -> str:
-    """A configuration between the two that scales worse than both, as the end of a sentence; empty if none does."""
-    row = min(found.group.measured, key=lambda row: float(row["weak_efficiency"]))
+    """What scales worse than both with as many samples, as the end of a sentence; empty if nothing does."""
+    alike = [row for row in found.group.measured if row["batch_per_device"] == found.before["batch_per_device"]]
+    row = min(alike, key=lambda row: float(row["weak_efficiency"]))
     ends = (found.before, found.after)
     if any(ratio_of("weak_efficiency")(row, end).against(1.0) != "below" for end in ends):
         return ""

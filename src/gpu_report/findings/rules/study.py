@@ -12,7 +12,7 @@ from gpu_report.findings.rule import Outcome, Rule, not_measured
 from gpu_report.findings.scope import Scope, key_of
 from gpu_report.printing.number_format import quantity
 from gpu_report.study.options import NO_OPTIONS
-from gpu_report.tables.profiled import compared_with, eager_and_fastest
+from gpu_report.tables.fastest import compared_with, eager_and_fastest
 
 ABOVE_CHANCE: Final = 0.05
 PERFECT: Final = 0.995
@@ -92,7 +92,7 @@ RULES: Final = (
         about=STUDY,
         question="How much do all optimizations gain together?",
         threshold="Compared are the eager baseline of each workload and the fastest configuration of the same size,"
-        " batch size and number of devices, precision included; named are those whose ratio of throughputs is above 1,"
+        " batch size and parallelism, precision included; named are those whose ratio of throughputs is above 1,"
         " intervals included.",
         test=_fastest,
         yes="Over the throughput of the eager {precisions} baseline: {gains}.",

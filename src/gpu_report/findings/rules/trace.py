@@ -21,6 +21,7 @@ from gpu_report.findings.rule import HALF, Outcome, Rule
 from gpu_report.findings.rules.hardware import passes_roof, share_of_roof
 from gpu_report.findings.scope import EFFICIENCY, TRACE, Scope, key_of
 from gpu_report.printing.number_format import quantity, share
+from gpu_report.study.options import EXECUTIONS, execution
 from gpu_report.study.strategies import STRATEGIES
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.traces import STEP_PARTS
@@ -167,13 +168,12 @@ def _more_traces(unknown: int) -> str:
     """A sentence, with the space before it, about traces that do not show something; empty without any."""
     if not unknown:
         return ""
-    return f" {'One more trace is' if unknown == 1 else f'{unknown} more traces are'} not reliable."
+    return f" {'One more trace' if unknown == 1 else f'{unknown} more traces'} cannot show it."
 
 
 def _none_of(reliable: int, unknown: int) -> str:
-    """Why a question about any configuration has no answer: a trace that is not reliable may be the one."""
-    traces = "one more trace is" if unknown == 1 else f"{unknown} more traces are"
-    return f"it applies to {how_many(0, reliable, _PROFILED)}, but {traces} not reliable"
+    """Why a question about any configuration has no answer: a trace that cannot show it may be the one."""
+    return f"{unknown} of {reliable + unknown} traces cannot show it, and none of the others does"
 
 
 def _why_unknown(scope: Scope, row: Row) -> str:
@@ -196,13 +196,16 @@ def _transfer(scope: Scope) -> Iterable[Outcome]:
     unknown = [row for row in asked if math.isnan(row["exposed_copy_share"])]
     known = sorted((row for row in asked if row not in unknown), key=lambda row: -float(row["exposed_copy_share"]))
     held = sum(row["exposed_copy_share"] >= BOTTLENECK for row in known)
+    most = share(known[0]["exposed_copy_share"]).plain() if known else ""
+    extreme = described(known[0]) if known else ""
     return [
         Outcome(
             verdict="yes" if held else "not resolved" if unknown else "no",
             fields={
                 "count": how_many(held, len(known), _PROFILED),
-                "most": described(known[0]) if known else "",
-                "share": share(known[0]["exposed_copy_share"]).plain() if known else "",
+                "extreme": extreme,
+                "share": most,
+                "seen": f": copies that no kernel hid took {most} of the step at most, in {extreme}" if known else "",
                 "others": _more_traces(len(unknown)),
                 "doubt": _none_of(len(known), len(unknown)) if known else _doubt(scope, unknown),
             },
@@ -238,12 +241,17 @@ def _asked_on_accelerators(scope: Scope) -> Sequence[Row]:
 
 
 def _asked_where_processes_exchange(scope: Scope) -> Sequence[Row]:
-    """All that divide their batch, as soon as one of them exchanges; a study of single processes is not asked.
+    """All that divide their batch among devices, as soon as one of them exchanges.
 
     Stages of a pipeline wait for each other by design; the table `model_splits` says what that costs.
     """
-    rows = [row for row in scope.rows if STRATEGIES[row["strategy"]].divides_batch]
+    rows = [row for row in scope.rows if STRATEGIES[row["strategy"]].divides_batch and row["devices"] > 1]
     return rows if any(row["communication_share"] > 0 for row in rows) else ()
+
+
+def _asked_where_kernels_are_launched_one_by_one(scope: Scope) -> Sequence[Row]:
+    """A CUDA graph has one launch for all of its kernels."""
+    return [row for row in _asked_on_accelerators(scope) if execution(row["options"]) != EXECUTIONS["graphs"]]
 
 
 def _asked_of_all(scope: Scope) -> Sequence[Row]:
@@ -373,11 +381,11 @@ RULES: Final = (
         " without them it would be at least 1.25 times as fast (Amdahl's law), the same limit as for launching. Copies"
         " within the device count too, because the trace sums all of them.",
         test=_transfer,
-        yes="Copying was the bottleneck in {count}, most of all in {most}: copies that no kernel hid took {share} of"
+        yes="Copying was the bottleneck in {count}, most of all in {extreme}: copies that no kernel hid took {share} of"
         " the step.{others}",
-        no="Copying was the bottleneck in {count}: copies that no kernel hid took {share} of the step at most, in"
-        " {most}.",
+        no="Copying was the bottleneck in {count}{seen}.",
         unresolved="Whether copying is the bottleneck of a training",
+        measured="{seen}.",
         not_measured="",
     ),
     _rule(
@@ -442,9 +450,9 @@ RULES: Final = (
     ),
     _rule(
         "synchronising calls",
-        question="Does any loop synchronize with the GPU in every step, besides copying its batch?",
-        holds="The loop synchronized with the GPU in every step, besides copying its batch,",
-        whether="the loop synchronizes with the GPU in every step, besides copying its batch,",
+        question="Does any loop synchronize with the GPU in every step, apart from the copy of its batch?",
+        holds="Apart from the copy of its batch, the loop synchronized with the GPU in every step",
+        whether="the loop synchronizes with the GPU in every step, apart from the copy of its batch,",
         measure="the number of waits a step that one call of the loop asks for",
         label="synchronizing calls",
     ),
@@ -455,6 +463,7 @@ RULES: Final = (
         whether="most kernels are shorter than their launch overhead",
         measure="the share of kernels, copies and memsets that run for less than 10 µs",
         label="kernels, copies and memsets under 10 µs",
+        asked=_asked_where_kernels_are_launched_one_by_one,
         advised_by=("launch-bound",),
     ),
 )

@@ -125,3 +125,18 @@ def test_a_configuration_that_scales_worse_than_the_slowest_and_the_fastest_is_n
     (harder,) = [finding for finding in found if finding.id == f"scaling_harder/{MODEL}"]
     assert harder.verdict == "yes"
     assert "eager tf32" in harder.statement
+
+
+def test_a_configuration_with_fewer_samples_for_each_gpu_is_not_the_one_that_scales_worst() -> None:
+    eager, *others = SCALING["grid"]
+    scaling = {**SCALING, "grid": [eager, {**eager, "batch_per_process": 4, "precision": "tf32"}, *others]}
+    study = make_study(config={**CONFIG, "experiments": {"scaling": scaling}})
+    tables = make_tables(study, make_records(study))
+    for precision, efficiency, speed in (("tf32", 0.7, 200.0), ("fp32", 0.95, 100.0), ("bf16", 0.9, 300.0)):
+        tables = edited(tables, of_two(efficiency, 0.005, precision=precision))
+        tables = edited(tables, shared("base_throughput_per_s", speed, 1.0, precision=precision))
+
+    found = derive_findings(tables, study.experiments)
+
+    (harder,) = [finding for finding in found if finding.id == f"scaling_harder/{MODEL}"]
+    assert "tf32" not in harder.statement

@@ -13,7 +13,10 @@ from tests.unit.findings.editing import Case, Edit, base, cases, edited, figure
 BY_NAME = {rule.name: rule for rule in ALL_ADVICE}
 BEYOND = {rule.name: 0.5 * rule.threshold if rule.is_floor else 1.5 * rule.threshold for rule in ALL_ADVICE}
 RESIDENT, SLOWED = "unet-128px-cuda-b16-w0-fp32-e2x4-resident", "lstm-cuda-b64-w0-fp32-e3x10"
-EXCHANGING = Edit(table="step_shares", where={}, cells={"communication_share": 0.01})
+EXCHANGING = (
+    Edit(table="step_shares", where={}, cells={"communication_share": 0.01}),
+    Edit(table="variants", where={}, cells={"devices": 2}),
+)
 OF_ANOTHER_RULE = Edit(table="trace_advice", where={}, cells={"rule": "another"})
 ANSWERED = Edit(table="trace_unanswered", where={}, cells={"rule": "another"})
 OF_DEVICE = [rule for rule in ALL_ADVICE if rule.name not in ("data loader", "communication")]
@@ -52,15 +55,15 @@ def of_slowed_ones_alone(rule: Advice) -> list[Edit]:
 
 TRACE_CASES = [
     *(
-        Case(finding=finding_of(rule), verdict="yes", edits=[EXCHANGING, given(rule, finding="It was so.")])
+        Case(finding=finding_of(rule), verdict="yes", edits=[*EXCHANGING, given(rule, finding="It was so.")])
         for rule in ALL_ADVICE
     ),
     *(
-        Case(finding=finding_of(rule), verdict="no", edits=[EXCHANGING, OF_ANOTHER_RULE, ANSWERED])
+        Case(finding=finding_of(rule), verdict="no", edits=[*EXCHANGING, OF_ANOTHER_RULE, ANSWERED])
         for rule in ALL_ADVICE
     ),
     *(
-        Case(finding=finding_of(rule), verdict="not resolved", edits=[EXCHANGING, *of_slowed_ones_alone(rule)])
+        Case(finding=finding_of(rule), verdict="not resolved", edits=[*EXCHANGING, *of_slowed_ones_alone(rule)])
         for rule in ALL_ADVICE
     ),
 ]
@@ -72,7 +75,7 @@ def test_every_rule_of_the_advice_is_asked_once() -> None:
 
 @pytest.mark.parametrize("rule", ALL_ADVICE, ids=lambda rule: rule.name)
 def test_the_line_and_its_reason_are_those_of_the_advice(rule: Advice) -> None:
-    found = Case(finding=finding_of(rule), verdict="yes", edits=[EXCHANGING, given(rule)]).derive()
+    found = Case(finding=finding_of(rule), verdict="yes", edits=[*EXCHANGING, given(rule)]).derive()
 
     limit = f"{100 * rule.threshold:g} %" if rule.unit == "1" else f"{rule.threshold:g}"
     assert f"{'below' if rule.is_floor else 'at least'} {limit}. {rule.reason}" in found.threshold
@@ -120,7 +123,7 @@ def test_traces_that_do_not_show_are_counted_apart_and_their_advice_does_not_cou
 
     found = Case(finding=finding_of(rule), verdict="yes", edits=[given(rule), of_doubted]).derive()
 
-    assert found.statement.endswith("One more trace is not reliable.")
+    assert found.statement.endswith("One more trace cannot show it.")
     assert SLOWED not in {evidence.variant for evidence in found.evidence}
 
 
@@ -135,12 +138,12 @@ def test_where_no_trace_shows_the_reason_is_given() -> None:
 
 @pytest.mark.parametrize("rule", ALL_ADVICE, ids=lambda rule: rule.name)
 def test_no_trace_shows_it_is_no_answer_while_one_more_trace_cannot_tell(rule: Advice) -> None:
-    edits = [EXCHANGING, OF_ANOTHER_RULE, untold(rule, variant=RESIDENT)]
+    edits = [*EXCHANGING, OF_ANOTHER_RULE, untold(rule, variant=RESIDENT)]
 
     found = Case(finding=finding_of(rule), verdict="not resolved", edits=edits).derive()
 
     assert found.verdict == "not resolved"
-    assert "one more trace" in found.statement
+    assert "cannot show it" in found.statement
 
 
 @pytest.mark.parametrize("rule", OF_DEVICE, ids=lambda rule: rule.name)
@@ -150,7 +153,26 @@ def test_without_an_accelerator_nothing_is_asked_about_one(rule: Advice) -> None
 
 def test_the_exchange_of_processes_is_asked_about_only_where_there_is_one() -> None:
     assert not findings(("cpu", "cuda"), BY_NAME["communication"])
-    assert findings(("cpu", "cuda"), BY_NAME["communication"], EXCHANGING)
+    assert findings(("cpu", "cuda"), BY_NAME["communication"], *EXCHANGING)
+
+
+def test_traces_of_single_processes_are_not_asked_about_their_exchange() -> None:
+    shares, _ = EXCHANGING
+    assert not findings(("cpu", "cuda"), BY_NAME["communication"], shares)
+
+
+def test_kernels_of_a_cuda_graph_are_not_asked_about_their_launches() -> None:
+    rule = BY_NAME["short kernels"]
+    captured = Edit(table="variants", where={"variant": RESIDENT}, cells={"options": "resident+graphs"})
+    edits = [OF_ANOTHER_RULE, untold(rule, variant=RESIDENT), captured]
+
+    assert Case(finding=finding_of(rule), verdict="no", edits=edits).derive().verdict == "no"
+
+
+def test_whether_copying_is_the_bottleneck_is_open_while_one_trace_does_not_tell() -> None:
+    edits = [*steps(copies=0.1), *steps(copies=MISSING, variant=VARIANT)]
+
+    assert Case(finding=COPYING, verdict="not resolved", edits=edits).derive().verdict == "not resolved"
 
 
 VARIANT = "unet-128px-cuda-b16-w0-fp32-e2x4-resident"
@@ -287,7 +309,7 @@ def test_a_trace_whose_steps_are_invalidated_is_named_with_the_check_and_decides
         "it failed the check 'durations'",
         "trace_doubts",
     )
-    assert finding.statement.endswith("One more trace is not reliable.")
+    assert finding.statement.endswith("One more trace cannot show it.")
 
 
 def test_every_profiled_variant_has_its_limit_in_the_evidence() -> None:

@@ -3,7 +3,7 @@ from typing import Any
 
 from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import Tables
-from gpu_report.tables.profiled import shown_profiles
+from gpu_report.tables.fastest import shown_profiles
 from tests.unit.figures.drawn import study_and_tables
 
 
@@ -72,6 +72,15 @@ def test_two_versions_of_the_protocol_are_not_compared() -> None:
 
 def test_a_training_on_several_devices_is_no_rival_of_one_on_a_single_device() -> None:
     assert options_of(compared_by_nothing({"graphs": {"parallelism": "ddp2"}}), "lstm") == ["none"]
+
+
+def test_a_training_that_a_quality_flag_keeps_from_conclusions_gives_way_to_the_next() -> None:
+    tables = compared_by_nothing({"graphs": {"marks": "throttled"}, "resident": {"throughput_per_s": 5.0}})
+    frame = tables.experiments["optimization"]
+    ends = {f"throughput_per_s_{end}": frame["throughput_per_s"] * by for end, by in (("low", 0.9), ("high", 1.1))}
+    tables = replace(tables, experiments={"optimization": frame.assign(**ends)})
+
+    assert options_of(tables, "lstm") == ["none", "resident"]
 
 
 def test_without_an_eager_training_nothing_is_called_faster_than_it() -> None:
