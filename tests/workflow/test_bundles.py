@@ -48,7 +48,7 @@ def bundle(built_tiny: Project, tmp_path_factory: pytest.TempPathFactory) -> Pat
         packing = built_tiny.copy_to(folder)
         own = machine_of(packing)
         for path in packing.folder.glob("results/machines/*/**/*.json"):
-            path.write_text(path.read_text("utf-8").replace(f'"machine": "{own}"', '"machine": "abacus-8c"'), "utf-8")
+            path.write_text(path.read_text("utf-8").replace(f'"machine":"{own}"', '"machine":"abacus-8c"'), "utf-8")
         (packing.folder / "results/machines" / own).rename(packing.folder / "results/machines/abacus-8c")
         pack(packing, "--machine", "abacus-8c").rename(folder / "abacus-8c.tar.xz")
 
