@@ -267,7 +267,7 @@ def with_configurations(rows: Sequence[Row], *, in_sentences: bool = False) -> l
             return execution_in_words(row)
         if not in_sentences:
             return f"{row['optimization']} {row['precision']}"
-        others = SEPARATOR.join(name for name in row["optimization"].split(SEPARATOR) if name not in EXECUTIONS)
+        others = SEPARATOR.join(name for name in option_names(row["optimization"]) if name not in EXECUTIONS)
         return execution_in_words(row) + (f" with {optimization_in_words(others)}" if others else "")
 
     return [{**row, "configuration": words(row)} for row in rows]

@@ -18,7 +18,9 @@ def shown_profiles(tables: Tables) -> list[str]:
 
 
 def eager_and_fastest(tables: Tables) -> list[list[str]]:
-    """Of each workload and device the eager baseline, and the fastest of its size and batch size, if it is faster.
+    """Of each workload and device the eager baseline, and what is fastest and significantly faster beside it.
+
+    That has its size, batch size and parallelism, and no quality flag that keeps either from every conclusion.
 
     Of the variants with a row of STEP_SHARES, those on GPUs where there are any; bounds are left out. The baseline is
     the first in the order of the study, of custom training loops that of the most points; without any eager training
@@ -37,14 +39,16 @@ def eager_and_fastest(tables: Tables) -> list[list[str]]:
 
 
 def _eager_and_fastest(tables: Tables, rows: Sequence[glossary.Row]) -> list[str]:
-    eager, *others = [row for row in rows if row["optimization"] == NO_OPTIONS] or rows[:1]
+    baselines = [row for row in rows if row["optimization"] == NO_OPTIONS]
+    if not baselines:
+        return [rows[0]["variant"]]
+    eager = baselines[0]
     if eager["begins_anew"]:
-        eager = max((eager, *others), key=lambda row: row["batch_size"])
+        eager = max(baselines, key=lambda row: row["batch_size"])
     rivals = [
         row
         for row in rows
-        if eager["optimization"] == NO_OPTIONS
-        and all(row[axis] == eager[axis] for axis in ("size", "batch_size", "parallelism"))
+        if all(row[axis] == eager[axis] for axis in ("size", "batch_size", "parallelism"))
         and any(row[axis] != eager[axis] for axis in ("precision", "optimization"))
         and not is_bound(row["options"])
         and INVALIDATING.keys().isdisjoint(marks_in(row["marks"]) + marks_in(eager["marks"]))
@@ -54,7 +58,7 @@ def _eager_and_fastest(tables: Tables, rows: Sequence[glossary.Row]) -> list[str
     return list(dict.fromkeys((eager["variant"], fastest["variant"])))
 
 
-def compared_with(tables: Tables, row: glossary.Row, baseline: glossary.Row) -> glossary.Row | None:
+def compared_row(tables: Tables, row: glossary.Row, baseline: glossary.Row) -> glossary.Row | None:
     """The variant's row in the experiment whose baseline is this one, with the speedup over it; None without any."""
     for rows in tables.rows_of_experiments.values():
         known = {each["variant"]: each for each in rows}
@@ -66,7 +70,7 @@ def compared_with(tables: Tables, row: glossary.Row, baseline: glossary.Row) -> 
 
 def _is_faster(tables: Tables, row: glossary.Row, eager: glossary.Row) -> bool:
     """Significantly: among the comparisons of an experiment with this baseline, else by Welch's t alone."""
-    compared = compared_with(tables, row, eager)
+    compared = compared_row(tables, row, eager)
     if compared is not None:
         return bool(compared["speedup"] > 1 and compared["speedup_p"] < SIGNIFICANCE)
     gain = ratio_of_means(*(_throughput(each) for each in (row, eager)))

@@ -83,11 +83,12 @@ def _discussed(answer: Answer, left_out: Collection[str]) -> Mapping[str, Any]:
     """The first part of the answer that was measured, and of the others those that the data decide."""
     first, *rest = [part for part in answer.parts if part.balance != "not measured"]
     others = [part for part in rest if part.balance != "not resolved"]
+    statement = first.measured[0].statement
     sections = dict.fromkeys(_section(finding) for part in (first, *others) for finding in part.findings)
     return {
         "question": answer.question.text,
-        "statement": first.measured[0].statement,
-        "sentences": [*filter(None, (first.lead, first.measured[0].statement)), *(part.lead for part in others)],
+        "statement": statement,
+        "sentences": [*filter(None, (first.lead, statement, *(part.lead for part in others)))],
         "sections": [{"name": section} for section in sections if section not in left_out],
     }
 

@@ -14,6 +14,7 @@ from gpu_report.study.options import NO_OPTIONS, SEPARATOR, option_names
 from gpu_report.tables.bundle import rows_of
 
 HIDDEN_BELOW: Final = 0.05
+_LIMIT: Final = f"{100 * HIDDEN_BELOW:g} %"
 
 _TABLE: Final = "communication"
 _SEARCH: Final = "unused"
@@ -45,7 +46,7 @@ def _exposed(scope: Scope) -> Iterable[Outcome]:
         lacking=lambda _: "no training without communication was measured",
         unknown="no training without communication had the same seeds",
         evidence={"exposed_share": "exposed share of the step"},
-        more=lambda found: {"doubt": found.pairs[0][1].why_unclear("5 %")},
+        more=lambda found: {"doubt": found.pairs[0][1].why_unclear(_LIMIT)},
     )(scope)
 
 
@@ -86,13 +87,13 @@ RULES: Final = (
         name="hidden",
         about=DDP_OPTIONS,
         question="How much communication is exposed?",
-        threshold="The limit is 5 % of a step, intervals included: no setting of DDP can hide more than"
+        threshold=f"The limit is {_LIMIT} of a step, intervals included: no setting of DDP can hide more than"
         " what is exposed. That is the step time less that of the same training in which every rank keeps its own"
         " gradients and buffers, process by process.",
         test=_exposed,
-        yes="Less than 5 % of a step for {subject}: with DDP's defaults {all}.",
-        no="More than 5 % of a step for {subject}: with DDP's defaults {all}.",
-        unresolved="Whether it is less than 5 % of a step for {subject}",
+        yes=f"Less than {_LIMIT} of a step for {{subject}}: with DDP's defaults {{all}}.",
+        no=f"More than {_LIMIT} of a step for {{subject}}: with DDP's defaults {{all}}.",
+        unresolved=f"Whether it is less than {_LIMIT} of a step for {{subject}}",
         measured=": with DDP's defaults {all}.",
     ),
     replace(

@@ -12,7 +12,7 @@ from gpu_report.findings.rule import Outcome, Rule, not_measured
 from gpu_report.findings.scope import Scope, key_of
 from gpu_report.printing.number_format import quantity
 from gpu_report.study.options import NO_OPTIONS
-from gpu_report.tables.fastest import compared_with, eager_and_fastest
+from gpu_report.tables.fastest import compared_row, eager_and_fastest
 
 ABOVE_CHANCE: Final = 0.05
 PERFECT: Final = 0.995
@@ -38,7 +38,7 @@ def _fastest(scope: Scope) -> Iterable[Outcome]:
 
 def _gain(scope: Scope, row: Row, eager: Row) -> Estimate:
     """Seed by seed, as in the table of an experiment where the eager baseline is that of the other's group."""
-    compared = compared_with(scope.tables, row, eager)
+    compared = compared_row(scope.tables, row, eager)
     return ratio_of("throughput_per_s")(row, eager) if compared is None else speedup(compared, eager)
 
 

@@ -1,8 +1,9 @@
 import pytest
 
 from gpu_report.findings.derive import derive_findings
+from gpu_report.findings.finding import Finding
 from tests.factories import SCALING, make_record, make_records, make_study, make_tables
-from tests.unit.findings.editing import CONFIG, Edit, base, cases, edited, figure
+from tests.unit.findings.editing import CONFIG, Edit, base, cases, edited, figure, one
 
 MODEL = "u_net_64px"
 FIGURES = "scaling_efficiency"
@@ -111,32 +112,26 @@ def test_eager_code_with_the_data_on_the_gpu_has_a_name_of_its_own_even_where_th
     assert pays.statement.count("eager fp32") == (1 if has_failed else 2)
 
 
-def test_a_configuration_that_scales_worse_than_the_slowest_and_the_fastest_is_named() -> None:
+def harder_beside_tf32(**changes: object) -> Finding:
+    """Whether faster code scales worse where eager TF32, with these changes in the study, scales worst of all."""
     eager, *others = SCALING["grid"]
-    scaling = {**SCALING, "grid": [eager, {**eager, "precision": "tf32"}, *others]}
+    scaling = {**SCALING, "grid": [eager, {**eager, "precision": "tf32", **changes}, *others]}
     study = make_study(config={**CONFIG, "experiments": {"scaling": scaling}})
     tables = make_tables(study, make_records(study))
     for precision, efficiency, speed in (("fp32", 0.95, 100.0), ("tf32", 0.7, 200.0), ("bf16", 0.9, 300.0)):
         tables = edited(tables, of_two(efficiency, 0.005, precision=precision))
         tables = edited(tables, shared("base_throughput_per_s", speed, 1.0, precision=precision))
+    return one(derive_findings(tables, study.experiments), f"scaling_harder/{MODEL}")
 
-    found = derive_findings(tables, study.experiments)
 
-    (harder,) = [finding for finding in found if finding.id == f"scaling_harder/{MODEL}"]
+def test_a_configuration_that_scales_worse_than_the_slowest_and_the_fastest_is_named() -> None:
+    harder = harder_beside_tf32()
+
     assert harder.verdict == "yes"
     assert "eager tf32" in harder.statement
 
 
 def test_a_configuration_with_fewer_samples_for_each_gpu_is_not_the_one_that_scales_worst() -> None:
-    eager, *others = SCALING["grid"]
-    scaling = {**SCALING, "grid": [eager, {**eager, "batch_per_process": 4, "precision": "tf32"}, *others]}
-    study = make_study(config={**CONFIG, "experiments": {"scaling": scaling}})
-    tables = make_tables(study, make_records(study))
-    for precision, efficiency, speed in (("tf32", 0.7, 200.0), ("fp32", 0.95, 100.0), ("bf16", 0.9, 300.0)):
-        tables = edited(tables, of_two(efficiency, 0.005, precision=precision))
-        tables = edited(tables, shared("base_throughput_per_s", speed, 1.0, precision=precision))
+    harder = harder_beside_tf32(batch_per_process=4)
 
-    found = derive_findings(tables, study.experiments)
-
-    (harder,) = [finding for finding in found if finding.id == f"scaling_harder/{MODEL}"]
     assert "tf32" not in harder.statement
