@@ -676,6 +676,8 @@ METRICS: Final[Mapping[str, Metric]] = {
             show=number_format.share,
             is_timing=True,
             label="Weak efficiency",
+            reference=1,
+            reference_label="ideal",
         ),
         Metric(
             column="weak_efficiency_plain",

@@ -93,9 +93,13 @@ def draw_reference(axes: Axes, metric: Metric) -> None:
 
 def new_rows(entries: Sequence[Entry], *, legend_rows: int = 0) -> tuple[Figure, Axes]:
     """An empty figure as high as these rows and its legend need, and its axes."""
-    height = len(_ticks(entries)[0]) * _ROW_HEIGHT_IN + _AXIS_HEIGHT_IN + legend_rows * _LEGEND_ROW_IN
-    figure = style.new_figure(height_in=height)
+    figure = style.new_figure(height_in=height_of_rows(entries, legend_rows=legend_rows))
     return figure, figure.add_subplot()
+
+
+def height_of_rows(entries: Sequence[Entry], *, legend_rows: int = 0) -> float:
+    """The height in inches that these rows, their axis and their legend need."""
+    return len(_ticks(entries)[0]) * _ROW_HEIGHT_IN + _AXIS_HEIGHT_IN + legend_rows * _LEGEND_ROW_IN
 
 
 def place_rows(axes: Axes, entries: Sequence[Entry], *, text_heading: str = "") -> list[float]:

@@ -1,45 +1,45 @@
 """What is left of each device's speed when several share a training, and what a step of each rank goes into.
 
-scaling_efficiency -> panels (number of devices) -> a line per model -> points (precision and optimization)
+scaling_efficiency -> a row per configuration, below its model -> a point per number of devices
 ranks -> the fastest configuration of each model -> a bar per rank -> parts of its step
 """
 
 import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import draw_intervals, hollow_handles
 from gpu_report.figures.declaration import Shown, VariantFigure, high_panels
+from gpu_report.figures.rows import Entry, draw_reference, height_of_rows, place_rows
 from gpu_report.glossary import METRICS, model_words
 from gpu_report.printing.number_format import share
-from gpu_report.study.options import EAGER, EXECUTIONS, execution
 from gpu_report.tables.bundle import rows_of
 
-_HEIGHT_IN: Final = 1.75
-_WIDTH_OF_RANKS: Final = 0.9
-"""Over that of a panel of efficiency, without its legend."""
-_ROOM: Final = 1.5
-"""Left and right of the points, as a factor."""
+_LEAST_HEIGHT_IN: Final = 1.9
+_WIDTH_OF_RANKS: Final = 0.85
+"""Over that of the efficiencies, without its legend."""
+_LOOKS: Final = tuple(zip(style.PALETTE, style.MARKERS, strict=False))
+_APART: Final = 0.34
+"""Lines between the points of one row."""
 _EFFICIENCY: Final = METRICS["weak_efficiency"]
 _STEP_TIME: Final = METRICS["base_step_time_ms"]
 _STRATEGY: Final = "ddp"
 _LONGEST_NAME: Final = 14
 """Characters in a line below the bars of a model."""
 _MODEL: Final = ["workload", "size"]
-_CONFIGURATION: Final = ["precision", "optimization"]
 _PARTS: Final = {
     "compute alone": style.BLUE,
     "both at once": style.SKY,
     "exposed communication": style.VERMILLION,
     "neither": style.OTHERS,
 }
-_MARKERS: Final = {EAGER: "o", **dict(zip(EXECUTIONS.values(), ("^", "s"), strict=True))}
 
 
 def _scaled(shown: Shown) -> pd.DataFrame:
@@ -74,32 +74,37 @@ def is_drawn(shown: Shown) -> bool:
     return not _scaled(shown).empty
 
 
+def _labelled(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
+    """`line` numbers the configurations, those of a model together and long steps first, on any number of devices."""
+    rows = labels.with_labels(rows, without=(axis, "device", "batch_size"))
+    longest = rows.groupby(["heading", "label"])[_STEP_TIME.column].transform("max")
+    rows = labels.sorted_by(rows.assign(order=-longest), "heading", then=["order", "devices"])
+    return rows.assign(group_on_page="", line=rows.groupby(["heading", "label"], sort=False).ngroup())
+
+
 def scaling_figure(shown: Shown) -> Figure:
-    """Draw weak efficiency against the step time of one plain process, a panel per number of devices."""
-    rows = shown.rows
-    models = dict.fromkeys(map(model_words, (row for _, row in rows.iterrows())))
-    colors = dict(zip(models, style.PALETTE, strict=False))
-    figure = style.new_figure(height_in=_HEIGHT_IN)
-    panels, ranks = list(rows.groupby("devices")), _ranks(shown)
-    widths = [1.0] * len(panels) + [_WIDTH_OF_RANKS] * bool(len(ranks))
-    row_of_axes = figure.subplots(1, len(widths), squeeze=False, width_ratios=widths)[0]
-    for axes, (devices, panel) in zip(row_of_axes, panels, strict=False):
-        style.set_panel_title(axes, f"{devices} GPUs", columns=len(widths))
-        style.level(axes, 1, "ideal", at_left=True, zorder=1)
-        for model, line in panel.groupby(panel.apply(model_words, axis=1), sort=False):
-            _draw_model(axes, line.sort_values(_STEP_TIME.column), color=colors[str(model)])
-        _scale(axes, rows)
-        axes.tick_params(labelleft=axes is row_of_axes[0])
-    row_of_axes[0].set_ylabel(f"{_EFFICIENCY.label} (%)")
-    row_of_axes[(len(panels) - 1) // 2].set_xlabel(_STEP_TIME.axis_label)
-    if len(ranks):
-        _draw_ranks(row_of_axes[-1], ranks)
+    """Draw the weak efficiency of each configuration, and beside them the step of each rank."""
+    rows, ranks = shown.rows, _ranks(shown)
+    entries = [
+        Entry(
+            heading=row["heading"],
+            label=row["label"],
+            text=_STEP_TIME.quantity(row, unit=_STEP_TIME.drawn_unit).plain(interval=False),
+        )
+        for row in rows_of(rows.drop_duplicates("line"))
+    ]
+    figure = style.new_figure(height_in=max(_LEAST_HEIGHT_IN, height_of_rows(entries, legend_rows=1)))
+    widths = [1.0, _WIDTH_OF_RANKS] if len(ranks) else [1.0]
+    axes, *beside = figure.subplots(1, len(widths), squeeze=False, width_ratios=widths)[0]
+    looks = {
+        devices: {"color": color, "marker": marker, "linestyle": "none", "markersize": 4, "label": f"{devices} GPUs"}
+        for devices, (color, marker) in zip(sorted(set(rows["devices"])), _LOOKS, strict=False)
+    }
+    _draw_efficiencies(axes, rows, place_rows(axes, entries, text_heading="plain step"), looks)
+    if beside:
+        _draw_ranks(beside[0], ranks)
     figure.legend(
-        handles=[
-            *(Line2D([], [], color=color, label=model) for model, color in colors.items()),
-            *(_handle(way) for way in _MARKERS if way in set(rows["options"].map(execution))),
-            *hollow_handles(rows["marks"]),
-        ],
+        handles=[*(Line2D([], [], **look) for look in looks.values()), *hollow_handles(rows["marks"])],
         loc="outside upper left",
         ncols=6,
         borderaxespad=0.2,
@@ -107,24 +112,24 @@ def scaling_figure(shown: Shown) -> Figure:
     return figure
 
 
-def _handle(way: str) -> Line2D:
-    return Line2D([], [], color=style.QUIET, marker=_MARKERS[way], linestyle="none", label=way)
-
-
-def _draw_model(axes: Axes, line: pd.DataFrame, *, color: str) -> None:
-    times, numbers = line[_STEP_TIME.column], _EFFICIENCY.intervals(line)
-    axes.plot(times, numbers["value"], color=color, linewidth=0.8, zorder=1.5)
-    for position, (_, row) in enumerate(line.iterrows()):
-        look: dict[str, Any] = {
-            "color": color,
-            "marker": _MARKERS[execution(row["options"])],
-            "markerfacecolor": "white" if labels.doubts([row["marks"]]) else color,
-            "linestyle": "none",
-        }
-        draw_intervals(axes, times.iloc[[position]], numbers.iloc[[position]], elinewidth=0.8, **look)
-        place = (times.iloc[position], numbers["value"].iloc[position])
-        # Points of one model may be close; every other name is above its point.
-        style.note(axes, str(row["precision"]), place, of="data", offset=(5, 3 if position % 2 else -8), color=color)
+def _draw_efficiencies(
+    axes: Axes, rows: pd.DataFrame, positions: Sequence[float], looks: Mapping[int, Mapping[str, Any]]
+) -> None:
+    """In the line of each configuration a point per number of devices, the fewest at the top."""
+    numbers = _EFFICIENCY.intervals(rows)
+    for order, (devices, look) in enumerate(looks.items()):
+        shift = _APART * (order - (len(looks) - 1) / 2)
+        for index, row in rows[rows["devices"] == devices].iterrows():
+            face = "white" if labels.doubts([row["marks"]]) else look["color"]
+            place = pd.Series([positions[row["line"]] + shift])
+            draw_intervals(axes, place, numbers.loc[[index]], upright=False, elinewidth=0.8, markerfacecolor=face, **look)
+    lowest, highest = min(numbers["low"]), max(1.0, *numbers["high"])
+    room = 0.06 * (highest - lowest) or 0.01
+    axes.set_xlim(lowest - room, highest + 2 * room)  # the name of the line is wider than a point
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda share, _: style.tick_text(round(100 * share, 6))))
+    axes.set_xlabel(f"{_EFFICIENCY.label} (%)")
+    draw_reference(axes, _EFFICIENCY)
 
 
 def _draw_ranks(axes: Axes, ranks: pd.DataFrame) -> None:
@@ -133,31 +138,18 @@ def _draw_ranks(axes: Axes, ranks: pd.DataFrame) -> None:
     bottom = pd.Series(0.0, index=ranks.index)
     for part, color in _PARTS.items():
         look: dict[str, Any] = {"color": color, "edgecolor": style.QUIET, "linewidth": 0.4, "width": 0.9}
-        axes.bar(ranks["position"], 100 * ranks[part], bottom=bottom, label=part, **look)
+        axes.bar(ranks["position"], 100 * ranks[part], bottom=bottom, label=textwrap.fill(part, _LONGEST_NAME), **look)
         bottom = bottom + 100 * ranks[part]
     for position in ranks.loc[ranks["is_slow"], "position"]:
         style.note(axes, "slow", (position, 100), of="data", offset=(0, 1), ha="center")
     models = [(same["position"].mean(), same.iloc[0]) for _, same in ranks.groupby("variant", sort=False)]
     names = [f"{model_words(row)}, {row['precision']}" for _, row in models]
     axes.set_xticks([place for place, _ in models], [textwrap.fill(name, _LONGEST_NAME) for name in names])
-    axes.tick_params(axis="x", length=0)
+    axes.tick_params(axis="x", length=0, labelsize=style.TINY_FONT_SIZE_PT)
     axes.set_ylabel("Share (%)")
     axes.grid(visible=False)
     style.set_panel_title(axes, "Step of each rank", columns=2)
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), reverse=True, handlelength=1.0)
-
-
-def _scale(axes: Axes, rows: pd.DataFrame) -> None:
-    numbers = _EFFICIENCY.intervals(rows)
-    lowest, highest = min(numbers["low"]), max(1.0, *numbers["high"])
-    room = 0.12 * (highest - lowest) or 0.01
-    axes.set_ylim(lowest - 2 * room, highest + room)  # a name may be below the lowest point
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: style.tick_text(round(100 * share, 6))))
-    axes.set_xscale("log")
-    axes.set_xlim(min(rows[_STEP_TIME.column]) / _ROOM, max(rows[_STEP_TIME.column]) * _ROOM)
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
 
 
 def _extremes(shown: Shown) -> str:
@@ -185,14 +177,15 @@ SCALING: Final = VariantFigure(
     name="scaling",
     title="Scaling, and the step of each rank",
     caption=(
-        "Weak efficiency of DistributedDataParallel, with {intervals}, against the step time of one plain process: "
-        "the time that it adds is a larger share of a shorter step. Right: the step of each profiled rank, in each "
-        "model's fastest configuration with a reliable trace on the most GPUs. All ranks wait for a slow one."
+        "Weak efficiency of DistributedDataParallel, with {intervals}; beside it the step time of one plain process: "
+        "the time that DistributedDataParallel adds is a larger share of a shorter step. Right: the step of each "
+        "profiled rank, in each model's fastest configuration with a reliable trace on the most GPUs. All ranks wait "
+        "for a slow one."
     ),
     along=("parallelism",),
     rows=_scaled,
     draw=scaling_figure,
-    layout=high_panels(1000),
+    layout=high_panels(1000, _labelled),
     sentences=(_extremes, _parts),
     tables=("scaling_efficiency", "ranks"),
 )

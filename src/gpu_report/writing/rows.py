@@ -346,14 +346,14 @@ def notes_on_ranks(machine: MachineResults, rows: Sequence[Row]) -> list[str]:
     """Which rank all others wait for, and where several of torchrun's agents ran on one host."""
     measured = {row["variant"]: row for row in rows}
     slow = [
-        f"In the trace, rank {rank['rank']} is slow and the others wait for it: {row['heading']}, "
-        f"{row['configuration']}, {row['method']}, {row['devices']} devices."
+        f"{row['heading']}, {row['configuration']}, {row['method']}, {row['devices']} devices (rank {rank['rank']})"
         for rank in rows_of(machine.tables.ranks)
         if rank["is_slow"] and (row := measured.get(rank["variant"])) is not None
     ]
+    waiting = [f"One rank is slow in the trace, and the others wait for it: {'; '.join(slow)}."] if slow else []
     methods = [str(row["method"]) for row in rows if row.get("agents", 0) > row.get("hosts", 0)]
     agents = "Several of torchrun's agents on one host trained {}: this tests the launcher, not a network."
-    return slow + ([agents.format(listed(list(dict.fromkeys(methods))))] if methods else [])
+    return waiting + ([agents.format(listed(list(dict.fromkeys(methods))))] if methods else [])
 
 
 def link_in_words(machine: MachineResults) -> str:

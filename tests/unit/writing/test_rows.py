@@ -309,8 +309,7 @@ def test_a_slow_rank_is_named() -> None:
 
     (note,) = rows.notes_on_ranks(replace(machine, tables=slow), rows.sharing(machine, shown))
 
-    assert "rank 1 is slow" in note
-    assert "U-Net 64px, 8 samples per step, captured bf16, DDP, 2 devices" in note
+    assert "U-Net 64px, 8 samples per step, captured bf16, DDP, 2 devices (rank 1)" in note
 
 
 def with_scaling(machine: MachineResults, frame: Any) -> tuple[MachineResults]:
