@@ -96,7 +96,7 @@ def scaling_figure(shown: Shown) -> Figure:
     figure = style.new_figure(height_in=max(_LEAST_HEIGHT_IN, height_of_rows(entries, legend_rows=1)))
     widths = [1.0, _WIDTH_OF_RANKS] if len(ranks) else [1.0]
     axes, *beside = figure.subplots(1, len(widths), squeeze=False, width_ratios=widths)[0]
-    looks = {
+    looks: dict[int, dict[str, Any]] = {
         devices: {"color": color, "marker": marker, "linestyle": "none", "markersize": 4, "label": f"{devices} GPUs"}
         for devices, (color, marker) in zip(sorted(set(rows["devices"])), _LOOKS, strict=False)
     }
@@ -122,7 +122,9 @@ def _draw_efficiencies(
         for index, row in rows[rows["devices"] == devices].iterrows():
             face = "white" if labels.doubts([row["marks"]]) else look["color"]
             place = pd.Series([positions[row["line"]] + shift])
-            draw_intervals(axes, place, numbers.loc[[index]], upright=False, elinewidth=0.8, markerfacecolor=face, **look)
+            draw_intervals(
+                axes, place, numbers.loc[[index]], upright=False, elinewidth=0.8, markerfacecolor=face, **look
+            )
     lowest, highest = min(numbers["low"]), max(1.0, *numbers["high"])
     room = 0.06 * (highest - lowest) or 0.01
     axes.set_xlim(lowest - room, highest + 2 * room)  # the name of the line is wider than a point

@@ -282,7 +282,7 @@ def described(row: Row) -> str:
     return f"{model_words(row)} on {device_in_words(row['device'])} ({details})"
 
 
-_TOLD_APART_BY: Final = (
+DISTINGUISHING: Final = (
     "size",
     "device",
     "batch_size",
@@ -295,6 +295,7 @@ _TOLD_APART_BY: Final = (
     "options",
     "parallelism",
 )
+"""The fields of a variant beside its workload."""
 
 
 def titled(row: Row, among: Sequence[Row], *, leave_out: str = "") -> str:
@@ -308,7 +309,7 @@ def titled(row: Row, among: Sequence[Row], *, leave_out: str = "") -> str:
     rivals = [other for other in among if across or other["workload"] == row["workload"]]
     title: str = "training" if across else row["workload_title"]
     details: list[str] = []
-    for field in _TOLD_APART_BY:
+    for field in DISTINGUISHING:
         alike = [other for other in rivals if str(other[field]) == str(row[field])]
         is_named = len(alike) < len(rivals) or (field == "precision" and row[field] != "fp32")
         if field not in left_out and is_named:

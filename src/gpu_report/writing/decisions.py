@@ -104,8 +104,8 @@ def decisions(
 ) -> list[Row]:
     """The recommendations by symptom, the greatest measured gain first.
 
-    Where following one recommendation for a symptom gained something, those without a measured gain are left out, and
-    of several for one workload those of smaller gain.
+    Where following one recommendation for a symptom gained something, those without a measured gain are left out, of
+    several for one workload those of smaller gain, and those of traces if an experiment gained something.
 
     Args:
         findings: All of one machine.
@@ -123,23 +123,25 @@ def decisions(
         if rule not in _LEFT_OUT:
             symptom = next((one for one in SYMPTOMS if rule in one.rules and (has_gpu or not one.needs_gpu)), _OTHER)
             by_symptom.setdefault(symptom, []).append(finding)
+    chosen = {symptom: _chosen(advised, workloads) for symptom, advised in by_symptom.items()}
     order = [*SYMPTOMS, _OTHER]
-    ranked = sorted(by_symptom.items(), key=lambda item: (-(item[1][0].gain or 0.0), order.index(item[0])))
     return [
         _row(symptom, finding, is_first=index == 0)
-        for symptom, advised in ranked
-        for index, finding in enumerate(
-            _best_of_each_workload([one for one in advised if one.gain], workloads) or advised
-        )
+        for symptom in sorted(chosen, key=lambda symptom: (-(chosen[symptom][0].gain or 0.0), order.index(symptom)))
+        for index, finding in enumerate(chosen[symptom])
     ]
 
 
-def _best_of_each_workload(ranked: Sequence[Finding], workloads: Mapping[str, str]) -> list[Finding]:
+def _chosen(advised: Sequence[Finding], workloads: Mapping[str, str]) -> Sequence[Finding]:
+    """Of one symptom's ranked advice what to show: the best of each workload, an experiment's rather than a trace's."""
+    gained = [one for one in advised if one.gain]
+    of_experiments = [one for one in gained if one.experiment != TRACE]
     best: dict[str, Finding] = {}
-    for finding in ranked:
-        about = next((workloads[each.variant] for each in finding.evidence if each.variant), finding.id)
+    for finding in of_experiments or gained:
+        # The evidence of a gain is last; a trace's advice may be most urgent in another workload.
+        about = next((workloads[each.variant] for each in reversed(finding.evidence) if each.variant), finding.id)
         best.setdefault(about, finding)
-    return list(best.values())
+    return list(best.values()) or advised
 
 
 def _row(symptom: Symptom, finding: Finding, *, is_first: bool) -> Row:

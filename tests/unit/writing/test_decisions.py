@@ -70,6 +70,24 @@ def test_of_two_pieces_of_advice_for_one_workload_the_better_stands() -> None:
     assert [row["action"] for row in found] == ["capture", "fuse"]
 
 
+def test_what_an_experiment_gained_stands_before_what_followed_from_traces() -> None:
+    found = decided(
+        [
+            advice("trace", "launch_bound", "launch", 3.0),
+            advice("ladder", "best", "capture", 2.0),
+            advice("workers", "enough", "load", 2.5),
+        ]
+    )
+
+    assert [row["action"] for row in found] == ["load", "capture"]
+
+
+def test_without_such_an_experiment_the_gain_from_traces_counts() -> None:
+    found = decided([advice("trace", "launch_bound", "launch", 3.0), advice("trace", "accelerator_busy", "fill")])
+
+    assert [row["action"] for row in found] == ["launch"]
+
+
 def test_to_train_on_a_gpu_at_all_is_no_decision() -> None:
     assert decided([advice("device", "faster", "gpu", 40.0)]) == []
 

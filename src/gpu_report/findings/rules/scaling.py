@@ -195,7 +195,8 @@ RULES: Final = (
             evidence=_WEAK,
             more=lambda figures: _not_below(figures, "{row.model} {figure:%short}"),
         ),
-        yes="With one process, which exchanges nothing, it reached less than 98 % of the plain process's throughput: {below}{others}.",
+        yes="With one process, which exchanges nothing, it reached less than 98 % of the plain process's throughput:"
+        " {below}{others}.",
         no="With one process, which exchanges nothing, it reached nearly the plain process's throughput: {all}.",
         unresolved="Whether it costs more than 2 % with one process",
         measured="; share of the plain process's throughput: {all}.",

@@ -14,16 +14,26 @@ from functools import partial
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, listed, of_one_run, speedup
+from gpu_report.findings.estimate import Estimate, Row, listed, of_one_run, ratio_of, speedup
 from gpu_report.findings.finding import Evidence
-from gpu_report.findings.phrases import CPU, as_share, described, device_in_words, how_many
-from gpu_report.findings.rule import HALF, Outcome, Rule
+from gpu_report.findings.phrases import (
+    CPU,
+    DISTINGUISHING,
+    as_share,
+    described,
+    device_in_words,
+    how_many,
+    optimization_in_words,
+)
+from gpu_report.findings.rule import HALF, THROUGHPUT, Outcome, Rule
 from gpu_report.findings.rules.hardware import passes_roof, share_of_roof
 from gpu_report.findings.scope import EFFICIENCY, TRACE, Scope, key_of
+from gpu_report.glossary import PRECISIONS, model_words
 from gpu_report.printing.number_format import quantity, share
-from gpu_report.study.options import EXECUTIONS, execution
+from gpu_report.study.options import EXECUTIONS, execution, option_names
 from gpu_report.study.strategies import STRATEGIES
 from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.fastest import compared_row
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import ALL_ADVICE, Advice
 
@@ -60,6 +70,7 @@ PARTS_IN_WORDS: Final[Mapping[str, str]] = {
 }
 """Each limit as a sentence names it; arithmetic and memory limit at half of their measured peak, kernels below."""
 
+_FEWER_LAUNCHES: Final = ("compile", "graphs", "fused")
 _NOTE: Final = (
     " A step at half of a measured peak or more is limited by arithmetic or memory; below that, by its kernels."
 )
@@ -267,7 +278,7 @@ def _advised(
     advised_by: Sequence[str],
     advised: Sequence[str],
 ) -> Iterable[Outcome]:
-    """In how many of the variants whose traces show it a rule of the advice applies."""
+    """In how many of the variants whose traces show it a rule of the advice applies, and what following it gained."""
     rows, why_of = asked(scope), _why_unanswered(scope, rule)
     doubted = [row for row in rows if row["variant"] in why_of]
     reliable = [row for row in rows if row["variant"] not in why_of]
@@ -277,10 +288,15 @@ def _advised(
         row, advice = applies[0]
         place = f" ({advice['place']})" if advice["place"] else ""
         fields |= {"extreme": described(row), "found": f"{label}, {_value(rule, advice)}{place}."}
-        evidence = (phrases.evidence(label, _value(rule, one), "trace_advice", of) for of, one in applies)
+        evidence = [phrases.evidence(label, _value(rule, one), "trace_advice", of) for of, one in applies]
         causes = (_ADVICE_OF[name] for name in advised_by)
         advises = not any(_applying(scope, cause, rows) for cause in causes) and not _slows_down(scope, advised)
-        return [Outcome(verdict="yes", fields=fields, evidence=tuple(evidence), advises=advises)]
+        followed = _followed(scope, [row for row, _ in applies], advised)
+        fields["gained"] = f" (measured: {followed.what} with {model_words(followed.after)})" if followed else ""
+        if followed:
+            evidence += phrases.evidence_of_columns((followed.before, followed.after), THROUGHPUT, "variants")
+        gain = followed.gain if followed else None
+        return [Outcome(verdict="yes", fields=fields, evidence=tuple(evidence), gain=gain, advises=advises)]
     if not doubted:
         return [Outcome(verdict="no", fields=fields)] if reliable else []
     if reliable:
@@ -289,6 +305,42 @@ def _advised(
         reason = why_of[doubted[0]["variant"]]
         doubt = f"no trace shows it reliably: that of {described(doubted[0])} does not, since {reason}"
     return [Outcome(verdict="not resolved", fields={"doubt": doubt})]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Followed:
+    """A training to which a rule of the advice applies, the same with what is advised, and what that gained."""
+
+    before: Row
+    after: Row
+    what: str
+    gain: Estimate
+
+
+def _followed(scope: Scope, rows: Sequence[Row], advised: Sequence[str]) -> _Followed | None:
+    """The greatest significant gain of what is advised, by itself, in one of these trainings; None without any."""
+    measured = [row for row in rows_of(scope.tables.variants) if row["status"] == "ok"]
+    found = []
+    for before in rows:
+        for after in measured:
+            what = _only_difference(before, after)
+            if what in advised:
+                own = compared_row(scope.tables, after, before)
+                gain = speedup(own, before) if own else ratio_of("throughput_per_s")(after, before)
+                if gain.against(1.0) == "above":
+                    words = what if what in PRECISIONS else optimization_in_words(what)
+                    found.append(_Followed(before=before, after=after, what=words, gain=gain))
+    return max(found, key=lambda each: each.gain.value, default=None)
+
+
+def _only_difference(before: Row, after: Row) -> str:
+    """The precision, or the one further option, in which the second training differs from the first; empty if more."""
+    others = ("workload", *(field for field in DISTINGUISHING if field not in ("options", "precision")))
+    options, before_options = set(option_names(after["options"])), set(option_names(before["options"]))
+    if any(str(after[field]) != str(before[field]) for field in others) or not before_options <= options:
+        return ""
+    new = [*(options - before_options), *({after["precision"]} - {before["precision"]})]
+    return new[0] if len(new) == 1 else ""
 
 
 def _slows_down(scope: Scope, options: Sequence[str]) -> bool:
@@ -321,7 +373,7 @@ def _rule(
     """The finding that a rule of the advice gives; `holds` is followed by 'in ...', `whether` by 'is not resolved'.
 
     `measure` says what is compared with the limit, `label` the same in short. `advised_by` are rules of the advice
-    that find the cause and recommend the same, `advised` the options of this study that are recommended.
+    that find the cause and recommend the same, `advised` the options and precisions of this study that are recommended.
     """
     rule = _ADVICE_OF[advice]
     percent_or_number = f"{100 * rule.threshold:g} %" if rule.unit == "1" else f"{rule.threshold:g}"
@@ -336,7 +388,7 @@ def _rule(
         no=f"{holds} in {{count}}.",
         unresolved=f"Whether {whether} is not resolved, because {{doubt}}.",
         not_measured="",
-        advice={"yes": rule.remedy.replace("{", "{{").replace("}", "}}")},
+        advice={"yes": f"{rule.remedy.rstrip('.').replace('{', '{{').replace('}', '}}')}{{gained}}."},
     )
 
 
@@ -414,6 +466,7 @@ RULES: Final = (
         measure="the share of its steps' time in which kernels are active",
         label="kernel-active time",
         advised_by=("data loader", "launch-bound"),
+        advised=_FEWER_LAUNCHES,
     ),
     _rule(
         "tensor cores",
@@ -422,6 +475,7 @@ RULES: Final = (
         whether="tensor cores are left unused",
         measure="the share of convolutions and matrix products, by time, without a kernel known to use them,",
         label="time without tensor cores",
+        advised=("tf32", "bf16"),
     ),
     _rule(
         "peak memory",
@@ -438,6 +492,7 @@ RULES: Final = (
         whether="a step is launch-bound",
         measure="the share of its steps' time in which the GPU waits for the next launch",
         label="waiting for the next launch",
+        advised=_FEWER_LAUNCHES,
     ),
     _rule(
         "pageable copies",
@@ -465,5 +520,6 @@ RULES: Final = (
         label="kernels, copies and memsets under 10 µs",
         asked=_asked_where_kernels_are_launched_one_by_one,
         advised_by=("launch-bound",),
+        advised=("compile", "fused"),
     ),
 )

@@ -79,7 +79,7 @@ def test_the_line_and_its_reason_are_those_of_the_advice(rule: Advice) -> None:
 
     limit = f"{100 * rule.threshold:g} %" if rule.unit == "1" else f"{rule.threshold:g}"
     assert f"{'below' if rule.is_floor else 'at least'} {limit}. {rule.reason}" in found.threshold
-    assert found.recommendation.endswith(rule.remedy)
+    assert found.recommendation.startswith(rule.remedy.rstrip("."))
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,29 @@ def test_what_a_rule_about_the_cause_recommends_is_not_recommended_again(rule: s
     alone = Case(finding=finding_of(BY_NAME[rule]), verdict="yes", edits=[given(BY_NAME[rule])]).derive()
     beside = Case(finding=finding_of(BY_NAME[rule]), verdict="yes", edits=[given(BY_NAME[rule]), of_cause]).derive()
 
-    assert alone.recommendation == BY_NAME[rule].remedy
+    assert alone.recommendation.startswith(BY_NAME[rule].remedy.rstrip("."))
     assert (beside.verdict, beside.recommendation) == ("yes", "")
+
+
+def test_the_gain_of_advice_is_that_of_a_training_that_differs_in_nothing_else() -> None:
+    found = Case(finding="trace_tensor_cores", verdict="yes", edits=[given(BY_NAME["tensor cores"])]).derive()
+
+    before, after = (evidence.variant for evidence in found.evidence[-2:])
+    assert (before, after) == ("unet-64px-cuda-b8-w0-fp32-e3", "unet-64px-cuda-b8-w0-bf16-e3")
+    assert found.gain == pytest.approx(2.6)
+    assert "bf16 with U-Net 64px" in found.recommendation
+
+
+def test_advice_that_no_such_training_followed_has_no_gain() -> None:
+    rule = BY_NAME["tensor cores"]
+    failed = [
+        Edit(table="variants", where={"precision": precision}, cells={"status": "failed"})
+        for precision in ("tf32", "bf16")
+    ]
+
+    found = Case(finding="trace_tensor_cores", verdict="yes", edits=[given(rule), *failed]).derive()
+
+    assert (found.gain, found.recommendation) == (None, rule.remedy)
 
 
 def test_the_most_extreme_trace_is_named_with_what_was_found_there_and_the_place() -> None:
