@@ -6,6 +6,7 @@ from typing import Any
 
 from gpu_report.figures.labels import part_label
 from gpu_report.findings import phrases
+from gpu_report.findings.estimate import listed
 from gpu_report.glossary import AXES, SPEEDUP, STATUS_WORDS, Metric, Row, american, device_words
 from gpu_report.printing.number_format import field_value
 from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, is_bound, option_names
@@ -62,6 +63,12 @@ def _meaning(part: str) -> str:
         return "batches are loaded by processes of their own while the training computes"
     number = Optimization.from_name(part).accumulation
     return f"a batch goes through the model in {number} parts, whose gradients are added up before the optimizer steps"
+
+
+def option_notes(rows: Iterable[Row]) -> list[str]:
+    """What the options of these rows are called in sentences, as a note of a table that has their short names."""
+    names = dict.fromkeys(name for row in rows for name in option_names(row["options"]))
+    return [f"Options: {listed([f'{name} ({part_label(name)})' for name in names])}."] if names else []
 
 
 def flags_of(row: Row) -> list[str]:

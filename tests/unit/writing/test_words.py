@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from gpu_report.writing.words import axis_value_words, date_words, option_words, why_missing
+from gpu_report.writing.words import axis_value_words, date_words, option_notes, option_words, why_missing
 
 
 def test_a_day_is_written_out() -> None:
@@ -21,6 +21,13 @@ def test_every_part_of_the_optimizations_is_explained_once_in_their_order() -> N
     assert words[0][1] == "4 DataLoader workers"
     assert words[2][1] == "2 accumulated parts"
     assert all(meaning for _, _, meaning in words)
+
+
+def test_a_note_explains_each_option_of_a_table_once() -> None:
+    rows = [{"options": options} for options in ("none", "resident", "resident+graphs")]
+
+    assert option_notes(rows) == ["Options: resident (data on the device) and graphs (CUDA graphs)."]
+    assert option_notes(rows[:1]) == []
 
 
 def row(**changes: Any) -> dict[str, Any]:
