@@ -31,8 +31,8 @@ _APART: Final = 0.34
 _EFFICIENCY: Final = METRICS["weak_efficiency"]
 _STEP_TIME: Final = METRICS["base_step_time_ms"]
 _STRATEGY: Final = "ddp"
-_LONGEST_NAME: Final = 14
-"""Characters in a line below the bars of a model."""
+_CHARACTERS_BELOW_RANKS: Final = 42
+"""In a line, of all models together."""
 _MODEL: Final = ["workload", "size"]
 _PARTS: Final = {
     "compute alone": style.BLUE,
@@ -76,7 +76,8 @@ def is_drawn(shown: Shown) -> bool:
 
 def _labelled(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
     """`line` numbers the configurations, those of a model together and long steps first, on any number of devices."""
-    rows = labels.with_labels(rows, without=(axis, "device", "batch_size"))
+    rows = labels.with_labels(rows, without=(axis, "device", "batch_size", "precision"))
+    rows = rows.assign(label=[labels.joined(*each) for each in zip(rows["precision"], rows["label"], strict=True)])
     longest = rows.groupby(["heading", "label"])[_STEP_TIME.column].transform("max")
     rows = labels.sorted_by(rows.assign(order=-longest), "heading", then=["order", "devices"])
     return rows.assign(group_on_page="", line=rows.groupby(["heading", "label"], sort=False).ngroup())
@@ -140,18 +141,19 @@ def _draw_ranks(axes: Axes, ranks: pd.DataFrame) -> None:
     bottom = pd.Series(0.0, index=ranks.index)
     for part, color in _PARTS.items():
         look: dict[str, Any] = {"color": color, "edgecolor": style.QUIET, "linewidth": 0.4, "width": 0.9}
-        axes.bar(ranks["position"], 100 * ranks[part], bottom=bottom, label=textwrap.fill(part, _LONGEST_NAME), **look)
+        axes.bar(ranks["position"], 100 * ranks[part], bottom=bottom, label=part, **look)
         bottom = bottom + 100 * ranks[part]
     for position in ranks.loc[ranks["is_slow"], "position"]:
         style.note(axes, "slow", (position, 100), of="data", offset=(0, 1), ha="center")
     models = [(same["position"].mean(), same.iloc[0]) for _, same in ranks.groupby("variant", sort=False)]
     names = [f"{model_words(row)}, {row['precision']}" for _, row in models]
-    axes.set_xticks([place for place, _ in models], [textwrap.fill(name, _LONGEST_NAME) for name in names])
+    width = _CHARACTERS_BELOW_RANKS // len(models)
+    axes.set_xticks([place for place, _ in models], [textwrap.fill(name, width) for name in names])
     axes.tick_params(axis="x", length=0, labelsize=style.TINY_FONT_SIZE_PT)
     axes.set_ylabel("Share (%)")
     axes.grid(visible=False)
     style.set_panel_title(axes, "Step of each rank", columns=2)
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), reverse=True, handlelength=1.0)
+    axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=2, handlelength=1.0)
 
 
 def _extremes(shown: Shown) -> str:

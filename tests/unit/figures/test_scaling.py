@@ -2,7 +2,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
 from gpu_report.figures.declaration import FigureSpec
@@ -30,7 +32,10 @@ def test_each_configuration_has_a_line_with_a_point_per_number_of_devices(device
 
     efficiencies, ranks = figure.axes
     lines = [tick.get_text().split(",")[0] for tick in efficiencies.get_yticklabels()]
-    drawn = [container.lines[0].get_data() for container in efficiencies.containers]
+    points = [container for container in efficiencies.containers if isinstance(container, ErrorbarContainer)]
+    drawn = [
+        (np.asarray(line.get_xdata()), np.asarray(line.get_ydata())) for line in (each.lines[0] for each in points)
+    ]
     for precision, share in (("fp32", 0.96), ("bf16", 0.922)):
         beside = [float(value) for (value,), (place,) in drawn if lines[round(float(place))] == precision]
         assert len(beside) == len(devices)
