@@ -6,6 +6,7 @@ ranks -> the fastest configuration of each model -> a bar per rank -> parts of i
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any, Final
 
 import pandas as pd
@@ -16,8 +17,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import draw_intervals, hollow_handles
-from gpu_report.figures.declaration import Shown, VariantFigure, high_panels
+from gpu_report.figures.declaration import Layout, Shown, VariantFigure
 from gpu_report.figures.rows import Entry, draw_reference, height_of_rows, place_rows
+from gpu_report.findings.phrases import with_configurations
 from gpu_report.glossary import METRICS, model_words
 from gpu_report.printing.number_format import share
 from gpu_report.tables.bundle import rows_of
@@ -25,9 +27,10 @@ from gpu_report.tables.bundle import rows_of
 _LEAST_HEIGHT_IN: Final = 1.9
 _WIDTH_OF_RANKS: Final = 0.85
 """Over that of the efficiencies, without its legend."""
-_LOOKS: Final = tuple(zip(style.PALETTE, style.MARKERS, strict=False))
+_LOOKS: Final = tuple(zip(cycle(style.PALETTE), style.MARKERS, strict=False))
+"""Color and marker of each number of GPUs, in their order."""
 _APART: Final = 0.34
-"""Lines between the points of one row."""
+"""Between the points of one row at most, as a part of its height; all of them take at most twice as much."""
 _EFFICIENCY: Final = METRICS["weak_efficiency"]
 _STEP_TIME: Final = METRICS["base_step_time_ms"]
 _STRATEGY: Final = "ddp"
@@ -74,18 +77,22 @@ def is_drawn(shown: Shown) -> bool:
     return not _scaled(shown).empty
 
 
-def _labelled(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
-    """`line` numbers the configurations, those of a model together and long steps first, on any number of devices."""
-    rows = labels.with_labels(rows, without=(axis, "device", "batch_size", "precision"))
-    rows = rows.assign(label=[labels.joined(*each) for each in zip(rows["precision"], rows["label"], strict=True)])
+def _labelled(rows: pd.DataFrame, _: str) -> pd.DataFrame:
+    """The configurations of a model below each other, those with long steps first."""
+    named = with_configurations(rows_of(rows))
+    rows = rows.assign(
+        label=[row["configuration"] for row in named],
+        heading=[f"{labels.workload_label(row)}, {row['batch_per_device']} samples per GPU" for row in named],
+    )
     longest = rows.groupby(["heading", "label"])[_STEP_TIME.column].transform("max")
     rows = labels.sorted_by(rows.assign(order=-longest), "heading", then=["order", "devices"])
-    return rows.assign(group_on_page="", line=rows.groupby(["heading", "label"], sort=False).ngroup())
+    return rows.assign(group_on_page=rows["heading"])
 
 
 def scaling_figure(shown: Shown) -> Figure:
     """Draw the weak efficiency of each configuration, and beside them the step of each rank."""
     rows, ranks = shown.rows, _ranks(shown)
+    rows = rows.assign(line=rows.groupby(["heading", "label"], sort=False).ngroup())
     entries = [
         Entry(
             heading=row["heading"],
@@ -101,7 +108,7 @@ def scaling_figure(shown: Shown) -> Figure:
         devices: {"color": color, "marker": marker, "linestyle": "none", "markersize": 4, "label": f"{devices} GPUs"}
         for devices, (color, marker) in zip(sorted(set(rows["devices"])), _LOOKS, strict=False)
     }
-    _draw_efficiencies(axes, rows, place_rows(axes, entries, text_heading="plain step"), looks)
+    _draw_efficiencies(axes, rows, place_rows(axes, entries, text_heading="one process"), looks)
     if beside:
         _draw_ranks(beside[0], ranks)
     figure.legend(
@@ -119,7 +126,7 @@ def _draw_efficiencies(
     """In the line of each configuration a point per number of devices, the fewest at the top."""
     numbers = _EFFICIENCY.intervals(rows)
     for order, (devices, look) in enumerate(looks.items()):
-        shift = _APART * (order - (len(looks) - 1) / 2)
+        shift = min(_APART, 2 * _APART / len(looks)) * (order - (len(looks) - 1) / 2)
         for index, row in rows[rows["devices"] == devices].iterrows():
             face = "white" if labels.doubts([row["marks"]]) else look["color"]
             place = pd.Series([positions[row["line"]] + shift])
@@ -128,7 +135,7 @@ def _draw_efficiencies(
             )
     lowest, highest = min(numbers["low"]), max(1.0, *numbers["high"])
     room = 0.06 * (highest - lowest) or 0.01
-    axes.set_xlim(lowest - room, highest + 2 * room)  # the name of the line is wider than a point
+    axes.set_xlim(lowest - room, highest + 2 * room)  # room for the name of the reference
     axes.xaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda share, _: style.tick_text(round(100 * share, 6))))
     axes.set_xlabel(f"{_EFFICIENCY.label} (%)")
@@ -181,15 +188,15 @@ SCALING: Final = VariantFigure(
     name="scaling",
     title="Scaling, and the step of each rank",
     caption=(
-        "Weak efficiency of DistributedDataParallel, with {intervals}; beside it the step time of one plain process: "
-        "the time that DistributedDataParallel adds is a larger share of a shorter step. Right: the step of each "
+        "Weak efficiency of DistributedDataParallel, with {intervals}; beside it the step time of one plain process. "
+        "Right: the step of each "
         "profiled rank, in each model's fastest configuration with a reliable trace on the most GPUs. All ranks wait "
         "for a slow one."
     ),
     along=("parallelism",),
     rows=_scaled,
     draw=scaling_figure,
-    layout=high_panels(1000, _labelled),
+    layout=Layout(label=_labelled),
     sentences=(_extremes, _parts),
     tables=("scaling_efficiency", "ranks"),
 )

@@ -74,7 +74,8 @@ EXPOSED_COMMUNICATION: Final = VariantFigure(
     name="exposed",
     title="Exposed communication by bucket size",
     caption="Exposed communication in a step by bucket size (25 MiB by default), with {intervals}.",
-    caption_on_gpus="In the trace: a collective and no other kernel runs. Right: bus bandwidth of the link by payload.",
+    caption_on_gpus="In the trace: a collective and no other kernel runs. Right: bus bandwidth of the link by payload; "
+    "dashed are the sizes of DDP's first bucket and of its others by default.",
     along=("optimization",),
     rows=_buckets,
     draw=exposed_figure,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gpu_report.findings.estimate import Row
 from gpu_report.findings.finding import STUDY
-from gpu_report.findings.phrases import CPU, described, in_words, titled
+from gpu_report.findings.phrases import CPU, DISTINGUISHING, described, in_words, titled
 from gpu_report.glossary import model_words
 from gpu_report.study.options import OPTIONS, is_bound, option_names
 from gpu_report.study.strategies import SINGLE, STRATEGIES
@@ -159,7 +159,7 @@ def chapter_scopes(tables: Tables) -> list[Scope]:
         EFFICIENCY: _with_variants(tables.efficiency, variants),
         TRANSFER: rows_of(tables.transfers),
         ENERGY: tuple(row for row in variants.values() if row["device"] != CPU),
-        TRACE: _with_variants(tables.step_shares, variants),
+        TRACE: tuple(row for row in _with_variants(tables.step_shares, variants) if _shows_one_device(row)),
     }
     return [Scope(name=name, axis="", tables=tables, rows=found) for name, found in rows.items() if found]
 
@@ -182,6 +182,16 @@ def _is_evidence(row: Row) -> bool:
     return not is_bound(row["options"]) and (row["device"] != CPU or row["strategy"] == SINGLE)
 
 
+def _shows_one_device(row: Row) -> bool:
+    """Whether a trace is that of one device that computes all the time.
+
+    DataParallel and a split model have one trace of all devices, and the stages of a model wait for each other by
+    design; the experiments about them say what that costs.
+    """
+    strategy = STRATEGIES[row["strategy"]]
+    return bool(row["strategy"] == SINGLE or (strategy.has_ranks and strategy.divides_batch))
+
+
 def _sets_ddp(row: Row) -> bool:
     return any(OPTIONS[name].ddp_only for name in option_names(row["options"]))
 
@@ -194,6 +204,16 @@ def has_whole_twin(row: Row, among: Iterable[Row]) -> bool:
         and all(other[field] == row[field] for field in ("workload", "size", "device"))
         for other in among
     )
+
+
+def only_difference(before: Row, after: Row) -> str:
+    """The precision, or the one further option, in which the second training differs from the first; empty if more."""
+    others = ("workload", *(field for field in DISTINGUISHING if field not in ("options", "precision")))
+    options, options_before = set(option_names(after["options"])), set(option_names(before["options"]))
+    if any(str(after[field]) != str(before[field]) for field in others) or not options_before <= options:
+        return ""
+    new = [*(options - options_before), *({after["precision"]} - {before["precision"]})]
+    return new[0] if len(new) == 1 else ""
 
 
 def _compared(rows: Sequence[Row]) -> Row:

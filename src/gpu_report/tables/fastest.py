@@ -4,12 +4,13 @@ experiments' tables -> the profiled variants of each workload and device -> the 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpu_report import glossary
 from gpu_report.study.options import NO_OPTIONS, is_bound
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.marks import INVALIDATING, marks_in
-from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, SIGNIFICANCE, Summary, ratio_of_means
+from gpu_report.tables.statistics import NOT_MEASURED, SIGNIFICANCE, Summary, ratio_of_means
 
 
 def shown_profiles(tables: Tables) -> list[str]:
@@ -68,16 +69,24 @@ def compared_row(tables: Tables, row: glossary.Row, baseline: glossary.Row) -> g
     return None
 
 
-def _is_faster(tables: Tables, row: glossary.Row, eager: glossary.Row) -> bool:
-    """Significantly: among the comparisons of an experiment with this baseline, else by Welch's t alone."""
-    compared = compared_row(tables, row, eager)
+def gain_over(tables: Tables, row: glossary.Row, baseline: glossary.Row) -> Summary:
+    """The throughput over the baseline's: as an experiment with this baseline compares them, else by Welch's t.
+
+    Its p is adjusted for the other comparisons of such an experiment. Of two protocol versions nothing is known.
+    """
+    compared = compared_row(tables, row, baseline)
     if compared is not None:
-        return bool(compared["speedup"] > 1 and compared["speedup_p"] < SIGNIFICANCE)
-    gain = ratio_of_means(*(_throughput(each) for each in (row, eager)))
-    is_comparable = row["protocol_version"] == eager["protocol_version"] and gain.count >= FEWEST_FOR_INTERVAL
-    return is_comparable and gain.low > 1
+        return replace(_summary(compared, "speedup"), p=compared["speedup_p"])
+    if row["protocol_version"] != baseline["protocol_version"]:
+        return NOT_MEASURED
+    return ratio_of_means(*(_summary(each, "throughput_per_s") for each in (row, baseline)))
 
 
-def _throughput(row: glossary.Row) -> Summary:
-    low, high, count = (row[f"throughput_per_s_{end}"] for end in ("low", "high", "count"))
-    return Summary(value=row["throughput_per_s"], low=low, high=high, count=int(count))
+def _is_faster(tables: Tables, row: glossary.Row, eager: glossary.Row) -> bool:
+    gain = gain_over(tables, row, eager)
+    return gain.value > 1 and gain.p < SIGNIFICANCE
+
+
+def _summary(row: glossary.Row, column: str) -> Summary:
+    low, high, count = (row[f"{column}_{end}"] for end in ("low", "high", "count"))
+    return Summary(value=row[column], low=low, high=high, count=int(count))

@@ -61,7 +61,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "CPU steal": f"in a process, the hypervisor took more than {_percent(STEAL_SHARE)} of the machine's CPU time",
     "throttled": "in a process, heat or the hardware's own protection lowered the GPU's clocks in more than "
     f"{_percent(THROTTLED_SHARE)} of the samples",
-    "power capped": "in a process, the limit on power lowered the GPU's clocks in more than "
+    "power capped": "in a process, the power limit lowered the GPU's clocks in more than "
     f"{_percent(POWER_CAPPED_SHARE)} of the samples, as is usual under full load",
     "clock drift": f"the GPU's median clocks in the processes are more than {_percent(CLOCK_DRIFT)} apart",
     "shared device": "in a process, other programs used the GPU too",

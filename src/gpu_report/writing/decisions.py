@@ -105,7 +105,7 @@ def decisions(
     """The recommendations by symptom, the greatest measured gain first.
 
     Where following one recommendation for a symptom gained something, those without a measured gain are left out, of
-    several for one workload those of smaller gain, and those of traces if an experiment gained something.
+    several for one workload those of smaller gain, and those of traces where an experiment gained something with it.
 
     Args:
         findings: All of one machine.
@@ -135,13 +135,12 @@ def decisions(
 def _chosen(advised: Sequence[Finding], workloads: Mapping[str, str]) -> Sequence[Finding]:
     """Of one symptom's ranked advice what to show: the best of each workload, an experiment's rather than a trace's."""
     gained = [one for one in advised if one.gain]
-    of_experiments = [one for one in gained if one.experiment != TRACE]
     best: dict[str, Finding] = {}
-    for finding in of_experiments or gained:
-        # The evidence of a gain is last; a trace's advice may be most urgent in another workload.
-        about = next((workloads[each.variant] for each in reversed(finding.evidence) if each.variant), finding.id)
-        best.setdefault(about, finding)
-    return list(best.values()) or advised
+    for finding in sorted(gained, key=lambda one: one.experiment == TRACE):
+        # The evidence of a trace's gain is last: its advice may be most urgent in another workload.
+        decisive = reversed(finding.evidence) if finding.experiment == TRACE else finding.evidence
+        best.setdefault(next((workloads[each.variant] for each in decisive if each.variant), finding.id), finding)
+    return [one for one in gained if one in best.values()] or advised
 
 
 def _row(symptom: Symptom, finding: Finding, *, is_first: bool) -> Row:

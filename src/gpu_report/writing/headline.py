@@ -68,7 +68,7 @@ def _over_one_gpu(tables: Tables, variants: Sequence[Row]) -> str:
     shared = [row for row in weak if row["device"] != "cpu" and row["devices"] > 1 and row["base_speedup"] > 0]
     fastest = [
         f"{model_words(row)} {METRICS['base_speedup'].quantity(row).plain()} on {row['devices']} GPUs"
-        f" ({execution_in_words(row)})"
+        f" ({execution_in_words(row)}, {SHOWN['throughput'].quantity(row).plain(interval=False)})"
         for row in best_of_each(shared, "throughput_per_s", "workload", "size")
     ]
     return f" Speedup over one GPU in weak scaling: {'; '.join(fastest)}." if fastest else ""

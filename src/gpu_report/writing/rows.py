@@ -291,9 +291,9 @@ def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
             weak.setdefault(model_words(row), []).append({**row, "plain": alone.get(row["plain_variant"])})
     strong = best_of_each([row for row in on_several if row["is_divided"]], "base_speedup", "heading", "configuration")
     advice = [
-        *(("most samples/s", *_fastest(own)) for own in weak.values()),
-        *(("least memory per GPU", *found) for own in weak.values() if (found := _smallest(own))),
-        *(("fixed batch", *_faster(row, estimate(row, "base_speedup"))) for row in strong),
+        *(("weak: most samples/s", *_fastest(own)) for own in weak.values()),
+        *(("weak: least memory", *found) for own in weak.values() if (found := _smallest(own))),
+        *(("strong: most samples/s", *_faster(row, estimate(row, "base_speedup"))) for row in strong),
     ]
     measured: dict[tuple[str, str], list[str]] = {}
     for situation, use, words in advice:
@@ -342,6 +342,13 @@ def threads_of(rows: Iterable[Row]) -> str:
     return listed([str(number) for number in found]) if found else "not measured"
 
 
+def notes_on_configurations(rows: Iterable[Row]) -> list[str]:
+    """Which options the configurations have whose names do not say so."""
+    short = (row for row in rows if row["optimization"] not in (NO_OPTIONS, row["configuration"].split()[0]))
+    options = dict.fromkeys(f"{model_words(row)} {row['configuration']}: {row['optimization']}" for row in short)
+    return [f"Options of {'; '.join(options)}."] if options else []
+
+
 def notes_on_ranks(machine: MachineResults, rows: Sequence[Row]) -> list[str]:
     """Which rank all others wait for, and where several of torchrun's agents ran on one host."""
     measured = {row["variant"]: row for row in rows}
@@ -350,7 +357,7 @@ def notes_on_ranks(machine: MachineResults, rows: Sequence[Row]) -> list[str]:
         for rank in rows_of(machine.tables.ranks)
         if rank["is_slow"] and (row := measured.get(rank["variant"])) is not None
     ]
-    waiting = [f"One rank is slow in the trace, and the others wait for it: {'; '.join(slow)}."] if slow else []
+    waiting = [f"In these traces all ranks wait for one: {'; '.join(slow)}."] if slow else []
     methods = [str(row["method"]) for row in rows if row.get("agents", 0) > row.get("hosts", 0)]
     agents = "Several of torchrun's agents on one host trained {}: this tests the launcher, not a network."
     return waiting + ([agents.format(listed(list(dict.fromkeys(methods))))] if methods else [])
@@ -365,10 +372,9 @@ def link_in_words(machine: MachineResults) -> str:
     connection = f"are connected by {most['connections']}" if most["connections"] else "have an unknown connection"
     multicast = f" (NVLink SHARP {most['multicast']})" if most["multicast"] else ""
     return (
-        f"The GPUs ({machine_words(machine.id)}) {connection} (peer access: "
-        f"{most['peer_access'] or 'unknown'}). With {most['backend']}{multicast} {most['devices']} of "
-        f"them all-reduce {size(most['bytes']).plain()} at a bus bandwidth of "
-        f"{METRICS['bus_bandwidth_gb_per_s'].quantity(most).plain()}."
+        f"The GPUs ({machine_words(machine.id)}) {connection} (peer access: {most['peer_access'] or 'unknown'}). "
+        f"An all-reduce of {size(most['bytes']).plain()} over {most['devices']} of them reaches a bus bandwidth of "
+        f"{METRICS['bus_bandwidth_gb_per_s'].quantity(most).plain()} with {most['backend']}{multicast}."
     )
 
 

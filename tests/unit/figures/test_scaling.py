@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
@@ -21,7 +22,13 @@ def specs_of_rows(*rows: Mapping[str, Any]) -> dict[str, FigureSpec]:
     return specs_by_name(make_tables(study, make_records(study, processes=4)), study)
 
 
-@pytest.mark.parametrize("devices", [(2,), (2, 4, 8)])
+def points_of(axes: Axes) -> list[tuple[float, float]]:
+    drawn = [container for container in axes.containers if isinstance(container, ErrorbarContainer)]
+    ends = [(np.asarray(each.lines[0].get_xdata()), np.asarray(each.lines[0].get_ydata())) for each in drawn]
+    return [(float(x.item()), float(y.item())) for x, y in ends]
+
+
+@pytest.mark.parametrize("devices", [(2,), (2, 4, 8), tuple(range(2, 12))])
 def test_each_configuration_has_a_line_with_a_point_per_number_of_devices(devices: tuple[int, ...]) -> None:
     shared = [f"ddp{count}" for count in devices]
     spec = specs_of_rows(*({**row, "parallelism": ["single", *shared]} for row in (EAGER, OPTIMIZED)))[
@@ -31,20 +38,26 @@ def test_each_configuration_has_a_line_with_a_point_per_number_of_devices(device
     figure = spec.draw()
 
     efficiencies, ranks = figure.axes
-    lines = [tick.get_text().split(",")[0] for tick in efficiencies.get_yticklabels()]
-    points = [container for container in efficiencies.containers if isinstance(container, ErrorbarContainer)]
-    drawn = [
-        (np.asarray(line.get_xdata()), np.asarray(line.get_ydata())) for line in (each.lines[0] for each in points)
-    ]
+    rows = [tick.get_text().split(" ")[-1] for tick in efficiencies.get_yticklabels()]
     for precision, share in (("fp32", 0.96), ("bf16", 0.922)):
-        beside = [float(value) for (value,), (place,) in drawn if lines[round(float(place))] == precision]
-        assert len(beside) == len(devices)
-        assert beside[0] == pytest.approx(share, abs=0.001)
-    assert lines.index("fp32") < lines.index("bf16"), "long steps come first"
+        beside = [(x, y) for x, y in points_of(efficiencies) if rows[round(y)] == precision]
+        assert len({y for _, y in beside}) == len(devices), "no point hides another"
+        assert all(abs(y - rows.index(precision)) < 0.4 for _, y in beside), "each is nearest to its own row"
+        assert beside[0][0] == pytest.approx(share, abs=0.001)
+    assert rows.index("fp32") < rows.index("bf16"), "long steps come first"
     assert {f"{count} GPUs" for count in devices} <= set(texts_of(figure).split("\n"))
     assert ranks.get_title(loc="left") == "Step of each rank"
     assert len(spec.variants) == 2 * len(devices)
     assert figure_bytes(figure).startswith(b"%PDF")
+
+
+def test_unlike_numbers_of_samples_per_gpu_have_rows_of_their_own_with_the_step_of_one_process() -> None:
+    batches = [{**EAGER, "batch_per_process": batch, "parallelism": ["single", "ddp2"]} for batch in (8, 32)]
+
+    axes, *_ = specs_of_rows(*batches)["scaling_scaling"].draw().axes
+
+    assert len({round(y) for _, y in points_of(axes)}) == 2
+    assert len([text for text in axes.texts if text.get_text().endswith(" ms")]) == 2
 
 
 def test_its_description_names_the_lowest_and_the_highest_efficiency() -> None:

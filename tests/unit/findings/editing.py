@@ -146,6 +146,10 @@ CONFIG: dict[str, Any] = {
             ],
         },
         "scaling": SCALING,
+        "uncaptured": {
+            **SCALING,
+            "grid": [{**SCALING["grid"][-1], "optimization": "resident", "parallelism": ["single", "ddp2"]}],
+        },
         "workers": {
             "question": "How many DataLoader workers?",
             "axis": "workers",
@@ -262,8 +266,8 @@ def base(devices: tuple[str, ...] = ("cpu", "cuda")) -> tuple[Tables, Study]:
 
 
 def _profiled_but_shared(study: Study) -> list[Record]:
-    """Records of the study; those about scaling alone have no trace, so that they move no finding about traces."""
-    others = {variant for each in study.experiments for variant in each.variants if each.name != "scaling"}
+    """Records of the study; those about several devices alone have no trace, and so move no finding about traces."""
+    others = {variant for each in study.experiments for variant in each.variants if each.axis != "parallelism"}
     return [
         record if record.as_variant() in others else record.model_copy(update={"profile": None})
         for record in make_records(study)

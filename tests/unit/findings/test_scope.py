@@ -1,6 +1,11 @@
 from dataclasses import replace
 
-from gpu_report.findings.scope import chapter_scopes, experiment_scope, key_of, study_scope
+import pandas as pd
+import pytest
+
+from gpu_report.figures.labels import with_fields
+from gpu_report.findings.scope import TRACE, chapter_scopes, experiment_scope, key_of, only_difference, study_scope
+from gpu_report.tables.bundle import rows_of
 from tests.factories import make_study, make_tables
 from tests.unit.findings.editing import ACROSS_WORKLOADS, CONFIG, base
 from tests.unit.findings.shared import base_of_shared
@@ -86,3 +91,35 @@ def test_a_group_is_titled_by_the_variant_that_is_compared_where_the_baseline_tr
 def test_chapters_about_the_machine_are_left_out_where_they_have_no_data() -> None:
     assert [scope.name for scope in chapter_scopes(base()[0])] == ["efficiency", "transfer", "energy", "trace"]
     assert [scope.name for scope in chapter_scopes(base(("cpu",))[0])] == ["efficiency", "trace"]
+
+
+@pytest.mark.parametrize("strategy", ["dp", "split", "pipeline"])
+def test_traces_of_devices_that_wait_for_each_other_by_design_are_not_asked(strategy: str) -> None:
+    tables, _ = base()
+    waiting = replace(tables, variants=tables.variants.assign(strategy=strategy))
+
+    assert TRACE in {scope.name for scope in chapter_scopes(tables)}
+    assert TRACE not in {scope.name for scope in chapter_scopes(waiting)}
+
+
+FUSED = "unet-64px-cuda-b8-w0-fp32-e3-fused"
+
+
+@pytest.mark.parametrize(
+    ("after", "difference"),
+    [
+        ("unet-64px-cuda-b8-w0-fp32-e3-fused+resident", "resident"),
+        ("unet-64px-cuda-b8-w0-bf16-e3-fused", "bf16"),
+        (FUSED, ""),
+        ("unet-64px-cuda-b8-w0-fp32-e3-resident", ""),
+        ("unet-64px-cuda-b8-w0-bf16-e3-fused+resident", ""),
+        ("unet-64px-cuda-b16-w0-fp32-e3-fused+resident", ""),
+        ("unet-64px-cuda-b8-w0-fp32-e3-ddp2-fused+resident", ""),
+        ("unet-64px-cuda-b8-w4-fp32-e3-fused+checkpoint", ""),
+        ("lstm-cuda-b8-w0-fp32-e3-fused+resident", ""),
+    ],
+)
+def test_one_further_option_or_another_precision_is_the_only_difference(after: str, difference: str) -> None:
+    first, second = rows_of(with_fields(pd.DataFrame({"variant": [FUSED, after]})))
+
+    assert only_difference(first, second) == difference

@@ -32,6 +32,10 @@ WORKLOADS = {
 }
 
 
+WORKLOADS_OF = ("unet-cuda-b16-w0-fp32-e5", "lstm-cuda-b64-w0-fp32-e5")
+"""Variants of two workloads."""
+
+
 def decided(findings: list[Finding], *, has_gpu: bool = True) -> list[Row]:
     return decisions(findings, AXES, workloads=WORKLOADS, has_gpu=has_gpu)
 
@@ -70,16 +74,24 @@ def test_of_two_pieces_of_advice_for_one_workload_the_better_stands() -> None:
     assert [row["action"] for row in found] == ["capture", "fuse"]
 
 
-def test_what_an_experiment_gained_stands_before_what_followed_from_traces() -> None:
+def test_what_an_experiment_gained_comes_before_what_followed_from_traces() -> None:
     found = decided(
         [
-            advice("trace", "launch_bound", "launch", 3.0),
-            advice("ladder", "best", "capture", 2.0),
+            advice("trace", "launch_bound", "launch", 3.0, variant="unet-cuda-b16-w0-bf16-e5"),
+            advice("ladder", "best", "capture", 2.0, variant="unet-cuda-b16-w0-fp32-e5"),
             advice("workers", "enough", "load", 2.5),
         ]
     )
 
     assert [row["action"] for row in found] == ["load", "capture"]
+
+
+def test_what_followed_from_traces_of_another_workload_is_kept() -> None:
+    urgent, gained = (Evidence(label="throughput", value="1", table="variants", variant=name) for name in WORKLOADS_OF)
+    launch = advice("trace", "launch_bound", "launch", 3.0).model_copy(update={"evidence": (urgent, gained)})
+    capture = advice("ladder", "best", "capture", 2.0, variant=urgent.variant)
+
+    assert [row["action"] for row in decided([capture, launch])] == ["launch", "capture"]
 
 
 def test_without_such_an_experiment_the_gain_from_traces_counts() -> None:

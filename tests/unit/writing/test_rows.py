@@ -238,7 +238,7 @@ def test_where_no_plain_process_was_measured_by_itself_the_one_in_turn_has_its_r
     ]
     assert alone["throughput_per_s"] == alone["throughput_per_device_per_s"] == others[0]["base_throughput_per_s"]
     assert math.isnan(alone["memory_allocated_most_mib"])
-    assert used(machine, machine.rows_of("scaling")).keys() == {"most samples/s"}
+    assert used(machine, machine.rows_of("scaling")).keys() == {"weak: most samples/s"}
 
 
 def test_configurations_that_run_alike_are_named_by_their_options() -> None:
@@ -330,7 +330,11 @@ def test_what_to_use_follows_from_what_was_measured() -> None:
 
     uses = {situation: row["use"] for situation, row in used(machine, shown).items()}
 
-    assert uses == {"most samples/s": "DDP on 2", "least memory per GPU": "FSDP2 on 2", "fixed batch": "DDP on 2"}
+    assert uses == {
+        "weak: most samples/s": "DDP on 2",
+        "weak: least memory": "FSDP2 on 2",
+        "strong: most samples/s": "DDP on 2",
+    }
 
 
 @pytest.mark.parametrize(
@@ -345,7 +349,7 @@ def test_what_is_not_faster_for_sure_is_no_advice(figure: tuple[float, ...], use
     machine, shown = scaling()
     changed = machine.tables.scaling_efficiency.assign(**strong_speedup(*figure))  # type: ignore[arg-type]
 
-    row = used(*with_scaling(machine, changed), shown)["fixed batch"]
+    row = used(*with_scaling(machine, changed), shown)["strong: most samples/s"]
 
     assert row["use"] == use
     assert reason in row["measured"]
@@ -362,7 +366,7 @@ def test_nothing_is_said_to_save_memory_where_all_need_more() -> None:
     study = study_of(scaling=SCALING)
     machine, shown = scaling(records=with_failures(make_records(study), fsdp2="oom"))
 
-    assert "least memory per GPU" not in used(machine, shown)
+    assert "weak: least memory" not in used(machine, shown)
 
 
 def test_the_link_is_said_in_a_sentence_where_it_was_measured() -> None:

@@ -74,8 +74,19 @@ def _over_one(strategy: str, item: str) -> AllOrAny:
         item=item,
         unknown=_NOTHING_ALONE,
         evidence={_OVER_ONE: "throughput over one device"},
-        more=lambda figures: {"enough": _enough(figures), "most": figures.listed(item, [_most(figures)])},
+        more=lambda figures: {
+            "enough": _enough(figures),
+            "most": figures.listed(item, [_most(figures)]),
+            "ddp": _throughput_of_ddp(figures),
+        },
     )
+
+
+def _throughput_of_ddp(figures: Figures) -> str:
+    """What DistributedDataParallel reaches on the same devices, as the end of a sentence; empty where not measured."""
+    ddp = figures.pairs[0][0][_DDP]
+    reached = of_column(ddp, _OVER_ONE, short=True) if ddp else ""
+    return f"; DistributedDataParallel reaches {reached}" if reached else ""
 
 
 def _most(figures: Figures) -> tuple[Row, Estimate]:
@@ -100,7 +111,7 @@ def _beside_ddp(figures: Figures) -> dict[str, str]:
         return {"ddp": ""}
     saved, speed = (of_column(ddp, column, short=True) for column in (_SAVED, _OVER_ONE))
     is_faster = ratio_of("throughput_per_s")(ddp, fsdp).against(1.0) == "above"
-    advice = ", so FSDP2 is for models that do not fit with it" if is_faster else ""
+    advice = ", so FSDP2 is for models that do not fit with DistributedDataParallel" if is_faster else ""
     return {"ddp": f"; DistributedDataParallel saved {saved} at {speed} the throughput{advice}"}
 
 
@@ -122,10 +133,10 @@ RULES: Final = (
         question="From how many micro-batches does the pipeline beat the throughput of one GPU?",
         threshold=_THRESHOLD,
         test=_over_one("pipeline", "with m = {row.micro_batches}, {figure:short} that throughput"),
-        yes="{enough} for {subject}. It is fastest {most}.",
-        no="With none of the numbers measured for {subject}. It is fastest {most}.",
+        yes="{enough} for {subject}. It is fastest {most}{ddp}.",
+        no="With none of the numbers measured for {subject}. It is fastest {most}{ddp}.",
         unresolved="Whether the pipeline beats one device for {subject}",
-        measured="; it is fastest {most}.",
+        measured="; it is fastest {most}{ddp}.",
     ),
     Rule(
         name="sharded",

@@ -5,11 +5,13 @@ from dataclasses import replace
 from typing import Final
 
 from gpu_report.findings.estimate import Estimate, Row, estimate, ratio_of
-from gpu_report.findings.phrases import with_configurations
-from gpu_report.findings.rule import AllOrAny, Compared, Comparison, Figures, Outcome, Rule
-from gpu_report.findings.scope import Group, Scope, groups_beside, key_of
-from gpu_report.glossary import METRICS, model_words
+from gpu_report.findings.phrases import of_column, optimization_in_words, with_configurations
+from gpu_report.findings.rule import AllOrAny, Comparison, Figures, Outcome, Rule
+from gpu_report.findings.scope import Group, Scope, groups_beside, key_of, only_difference
+from gpu_report.glossary import model_words
+from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.strategies import parallelism_words
+from gpu_report.tables.bundle import rows_of
 
 PARALLELISM: Final = "parallelism"
 WORTH_IT: Final = 0.90
@@ -55,7 +57,11 @@ def _on_most_devices(groups: Iterable[Group]) -> list[Group]:
 
 
 def _most_devices(group: Group) -> int:
-    return max(int(row["devices"]) for row in group.rows)
+    return max(map(_devices, group.rows))
+
+
+def _devices(row: Row) -> int:
+    return int(row["devices"])
 
 
 def _weak(scope: Scope) -> list[Group]:
@@ -78,30 +84,27 @@ def _with_gain(test: AllOrAny) -> Callable[[Scope], Iterable[Outcome]]:
     return outcomes
 
 
-def _by_speed(group: Group) -> tuple[Row, Row] | None:
-    """The configurations that are slowest and fastest on one device, at the same samples per device."""
-    slowest, *_ = sorted(group.measured, key=_speed_of_one)
-    alike = [row for row in group.measured if row["batch_per_device"] == slowest["batch_per_device"]]
-    fastest = max(alike, key=_speed_of_one)
-    return None if fastest is slowest else (slowest, fastest)
+def _captured(scope: Scope) -> Iterable[Group]:
+    """Of each model the fastest captured training on the most devices, after the same without CUDA graphs.
+
+    The captured one is of this experiment, the eager one of any.
+    """
+    variants = {row["variant"]: row for row in rows_of(scope.tables.variants) if row["status"] == "ok"}
+    scaled = {row["variant"]: row for row in rows_of(scope.tables.scaling_efficiency)}
+    rows = [{**variants[name], **scaled[name], "is_baseline": False} for name in scaled.keys() & variants.keys()]
+    own = {row["variant"] for row in scope.rows}
+    pairs: dict[str, list[tuple[Row, Row]]] = {}
+    for captured in (row for row in rows if row["variant"] in own and _is_ddp(row) and row["devices"] > 1):
+        for eager in (row for row in rows if only_difference(row, captured) == "graphs" and _is_ddp(row)):
+            pairs.setdefault(model_words(captured), []).append((eager, captured))
+    for model in sorted(pairs):
+        pair = max(pairs[model], key=lambda pair: (pair[1]["devices"], pair[1]["throughput_per_s"]))
+        yield Group(title=model, key=key_of(model), axis="", table="scaling_efficiency", rows=pair)
 
 
-def _speed_of_one(row: Row) -> float:
-    return float(row["base_throughput_per_s"])
-
-
-def _lowest(found: Compared) -> str:
-    """What scales worse than both with as many samples, as the end of a sentence; empty if nothing does."""
-    alike = [row for row in found.group.measured if row["batch_per_device"] == found.before["batch_per_device"]]
-    row = min(alike, key=lambda row: float(row["weak_efficiency"]))
-    ends = (found.before, found.after)
-    if any(ratio_of("weak_efficiency")(row, end).against(1.0) != "below" for end in ends):
-        return ""
-    return f"; the lowest, {METRICS['weak_efficiency'].quantity(row).plain()}, is that of {row['configuration']}"
-
-
-def _in_two_configurations(scope: Scope) -> list[Group]:
-    return [group for group in _weak(scope) if _by_speed(group)]
+def _how(eager: Row) -> str:
+    options = [] if eager["optimization"] == NO_OPTIONS else [optimization_in_words(eager["optimization"])]
+    return ", ".join([eager["precision"], *options, parallelism_words(eager["parallelism"])])
 
 
 def _is_one_task(row: Row, other: Row) -> bool:
@@ -128,9 +131,18 @@ def _strong(scope: Scope) -> list[Group]:
 
 
 def _alone(scope: Scope) -> list[Group]:
-    """What DDP trained with one process, of all models together."""
+    """What DDP trained with one process, of all models together, each with what the most devices `kept` of it."""
     groups = shared_by_model(scope, lambda row: _is_ddp(row) and row["devices"] == 1)
-    rows = tuple({**row, "model": group.title} for group in groups for row in group.rows)
+    scaled = sorted(rows_of(scope.tables.scaling_efficiency), key=_devices)
+    several = {row["ddp1_variant"]: row for row in scaled if row["strategy"] == "ddp"}
+
+    def kept(row: Row) -> str:
+        shared = several.get(row["variant"])
+        if shared is None or not estimate(shared, "weak_efficiency_ddp1").known:
+            return ""
+        return f", of which {shared['devices']} devices keep {of_column(shared, 'weak_efficiency_ddp1', short=True)}"
+
+    rows = tuple({**row, "model": group.title, "kept": kept(row)} for group in groups for row in group.rows)
     return [replace(groups[0], title="DistributedDataParallel with one process", key="", rows=rows)] if groups else []
 
 
@@ -191,37 +203,37 @@ RULES: Final = (
             limit_in_words="98 %",
             groups=_alone,
             figures=_figures("weak_efficiency"),
-            item="{row.model} {figure:%short} ({row.configuration})",
+            item="{row.model} {figure:%short} with {row.configuration}{row.kept}",
             evidence=_WEAK,
             more=lambda figures: _not_below(figures, "{row.model} {figure:%short}"),
         ),
-        yes="With one process, which exchanges nothing, it reached less than 98 % of the plain process's throughput:"
-        " {below}{others}.",
-        no="With one process, which exchanges nothing, it reached nearly the plain process's throughput: {all}.",
+        yes="With one process, and so without communication, it reached less than 98 % of the plain process's"
+        " throughput: {below}{others}.",
+        no="With one process, and so without communication, it reached nearly the plain process's throughput: {all}.",
         unresolved="Whether it costs more than 2 % with one process",
         measured="; share of the plain process's throughput: {all}.",
     ),
     Rule(
-        name="harder",
+        name="captured",
         about=PARALLELISM,
         not_measured="",
-        question="Does scaling get harder as the code gets faster?",
-        threshold="It does if the weak efficiency of the fastest configuration is below that of the slowest,"
-        " intervals included: the time that DistributedDataParallel adds is a larger share of a shorter step.",
+        question="Do CUDA graphs improve scaling?",
+        threshold="They do if the weak efficiency of a captured training is above that of the same without graphs,"
+        " intervals included: DistributedDataParallel gives the host more to launch, and a captured step is one"
+        " launch.",
         test=Comparison(
-            choose=_by_speed,
-            groups=_in_two_configurations,
+            choose=lambda group: (group.rows[0], group.rows[1]),
+            groups=_captured,
             figure=ratio_of("weak_efficiency"),
-            holds="below",
             evidence=_WEAK,
             of_both=True,
-            more=lambda found: {**_sharing(found.group), "lowest": _lowest(found)},
+            more=lambda found: {"how": _how(found.before)},
         ),
-        yes="The faster code of {subject} scales worse{measured}",
-        no="The faster code of {subject} scales better{measured}",
-        unresolved="Whether the faster code of {subject} scales worse",
-        measured=": the weak efficiency of {after.configuration} with {sharing} is {after.weak_efficiency:short}, that"
-        " of {before.configuration} {before.weak_efficiency:short}{lowest}.",
+        yes="{subject} scales better captured{measured}",
+        no="{subject} scales worse captured{measured}",
+        unresolved="Whether {subject} scales better captured",
+        measured="; weak efficiency ({how}): {after.weak_efficiency:short} captured, {before.weak_efficiency:short}"
+        " eager.",
     ),
     Rule(
         name="data_parallel",

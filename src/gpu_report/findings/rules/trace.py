@@ -14,26 +14,25 @@ from functools import partial
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, listed, of_one_run, ratio_of, speedup
+from gpu_report.findings.estimate import Estimate, Row, doubts_about, listed, of_one_run, speedup
 from gpu_report.findings.finding import Evidence
 from gpu_report.findings.phrases import (
     CPU,
-    DISTINGUISHING,
     as_share,
     described,
     device_in_words,
     how_many,
     optimization_in_words,
 )
-from gpu_report.findings.rule import HALF, THROUGHPUT, Outcome, Rule
+from gpu_report.findings.rule import HALF, Outcome, Rule
 from gpu_report.findings.rules.hardware import passes_roof, share_of_roof
-from gpu_report.findings.scope import EFFICIENCY, TRACE, Scope, key_of
+from gpu_report.findings.scope import EFFICIENCY, TRACE, Scope, key_of, only_difference
 from gpu_report.glossary import PRECISIONS, model_words
 from gpu_report.printing.number_format import quantity, share
-from gpu_report.study.options import EXECUTIONS, execution, option_names
-from gpu_report.study.strategies import STRATEGIES
+from gpu_report.study.options import EXECUTIONS, execution
 from gpu_report.tables.bundle import rows_of
-from gpu_report.tables.fastest import compared_row
+from gpu_report.tables.fastest import gain_over
+from gpu_report.tables.statistics import Summary, holm
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import ALL_ADVICE, Advice
 
@@ -70,7 +69,6 @@ PARTS_IN_WORDS: Final[Mapping[str, str]] = {
 }
 """Each limit as a sentence names it; arithmetic and memory limit at half of their measured peak, kernels below."""
 
-_FEWER_LAUNCHES: Final = ("compile", "graphs", "fused")
 _NOTE: Final = (
     " A step at half of a measured peak or more is limited by arithmetic or memory; below that, by its kernels."
 )
@@ -252,11 +250,8 @@ def _asked_on_accelerators(scope: Scope) -> Sequence[Row]:
 
 
 def _asked_where_processes_exchange(scope: Scope) -> Sequence[Row]:
-    """All that divide their batch among devices, as soon as one of them exchanges.
-
-    Stages of a pipeline wait for each other by design; the table `model_splits` says what that costs.
-    """
-    rows = [row for row in scope.rows if STRATEGIES[row["strategy"]].divides_batch and row["devices"] > 1]
+    """All that share a training, as soon as one of them exchanges."""
+    rows = [row for row in scope.rows if row["devices"] > 1]
     return rows if any(row["communication_share"] > 0 for row in rows) else ()
 
 
@@ -277,6 +272,7 @@ def _advised(
     asked: Callable[[Scope], Sequence[Row]],
     advised_by: Sequence[str],
     advised: Sequence[str],
+    helpful: Sequence[str],
 ) -> Iterable[Outcome]:
     """In how many of the variants whose traces show it a rule of the advice applies, and what following it gained."""
     rows, why_of = asked(scope), _why_unanswered(scope, rule)
@@ -291,10 +287,10 @@ def _advised(
         evidence = [phrases.evidence(label, _value(rule, one), "trace_advice", of) for of, one in applies]
         causes = (_ADVICE_OF[name] for name in advised_by)
         advises = not any(_applying(scope, cause, rows) for cause in causes) and not _slows_down(scope, advised)
-        followed = _followed(scope, [row for row, _ in applies], advised)
-        fields["gained"] = f" (measured: {followed.what} with {model_words(followed.after)})" if followed else ""
+        followed = _followed(scope, [row for row, _ in applies], helpful) if advises else None
+        fields["gained"] = f" (measured: {followed.words})" if followed else ""
         if followed:
-            evidence += phrases.evidence_of_columns((followed.before, followed.after), THROUGHPUT, "variants")
+            evidence += followed.evidence
         gain = followed.gain if followed else None
         return [Outcome(verdict="yes", fields=fields, evidence=tuple(evidence), gain=gain, advises=advises)]
     if not doubted:
@@ -314,33 +310,50 @@ class _Followed:
     before: Row
     after: Row
     what: str
+    """The precision or the option."""
     gain: Estimate
 
+    @property
+    def words(self) -> str:
+        what = self.what if self.what in PRECISIONS else optimization_in_words(self.what)
+        devices = f" on {self.after['devices']} devices" if self.after["devices"] > 1 else ""
+        return f"{what} with {model_words(self.after)}{devices}"
 
-def _followed(scope: Scope, rows: Sequence[Row], advised: Sequence[str]) -> _Followed | None:
-    """The greatest significant gain of what is advised, by itself, in one of these trainings; None without any."""
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        rows = {"throughput before": self.before, f"throughput with {self.what}": self.after}
+        return tuple(
+            phrases.evidence(label, phrases.of_column(row, "throughput_per_s"), "variants", row)
+            for label, row in rows.items()
+        )
+
+
+def _followed(scope: Scope, rows: Sequence[Row], helpful: Sequence[str]) -> _Followed | None:
+    """The greatest gain of one of these options or precisions, by itself, in one of these trainings; None without any.
+
+    It is significant among all such comparisons (Holm).
+    """
     measured = [row for row in rows_of(scope.tables.variants) if row["status"] == "ok"]
-    found = []
-    for before in rows:
-        for after in measured:
-            what = _only_difference(before, after)
-            if what in advised:
-                own = compared_row(scope.tables, after, before)
-                gain = speedup(own, before) if own else ratio_of("throughput_per_s")(after, before)
-                if gain.against(1.0) == "above":
-                    words = what if what in PRECISIONS else optimization_in_words(what)
-                    found.append(_Followed(before=before, after=after, what=words, gain=gain))
-    return max(found, key=lambda each: each.gain.value, default=None)
+    pairs = [
+        (before, after, what)
+        for before in rows
+        for after in measured
+        if (what := only_difference(before, after)) in helpful
+        and not before["begins_anew"]
+        and (what not in PRECISIONS or before["precision"] == PRECISIONS[0])
+    ]
+    gains = [gain_over(scope.tables, after, before) for before, after, _ in pairs]
+    found = [
+        _Followed(before=before, after=after, what=what, gain=_estimate_of(gain, p, before, after))
+        for (before, after, what), gain, p in zip(pairs, gains, holm([gain.p for gain in gains]), strict=True)
+    ]
+    gained = [each for each in found if each.gain.against(1.0) == "above"]
+    return max(gained, key=lambda each: each.gain.value, default=None)
 
 
-def _only_difference(before: Row, after: Row) -> str:
-    """The precision, or the one further option, in which the second training differs from the first; empty if more."""
-    others = ("workload", *(field for field in DISTINGUISHING if field not in ("options", "precision")))
-    options, before_options = set(option_names(after["options"])), set(option_names(before["options"]))
-    if any(str(after[field]) != str(before[field]) for field in others) or not before_options <= options:
-        return ""
-    new = [*(options - before_options), *({after["precision"]} - {before["precision"]})]
-    return new[0] if len(new) == 1 else ""
+def _estimate_of(gain: Summary, p: float, *rows: Row) -> Estimate:
+    doubts = tuple(doubt for row in rows for doubt in doubts_about(row, "throughput_per_s"))
+    return Estimate(value=gain.value, low=gain.low, high=gain.high, processes=gain.count, doubts=doubts, p=p, null=1.0)
 
 
 def _slows_down(scope: Scope, options: Sequence[str]) -> bool:
@@ -369,11 +382,13 @@ def _rule(
     asked: Callable[[Scope], Sequence[Row]] = _asked_on_accelerators,
     advised_by: Sequence[str] = (),
     advised: Sequence[str] = (),
+    helpful: Sequence[str] = (),
 ) -> Rule:
     """The finding that a rule of the advice gives; `holds` is followed by 'in ...', `whether` by 'is not resolved'.
 
     `measure` says what is compared with the limit, `label` the same in short. `advised_by` are rules of the advice
-    that find the cause and recommend the same, `advised` the options and precisions of this study that are recommended.
+    that find the cause and recommend the same. If an option in `advised` was measured and does not pay, nothing is
+    recommended; `helpful` are the options and precisions whose gain is that of following the advice.
     """
     rule = _ADVICE_OF[advice]
     percent_or_number = f"{100 * rule.threshold:g} %" if rule.unit == "1" else f"{rule.threshold:g}"
@@ -383,7 +398,9 @@ def _rule(
         about=TRACE,
         question=question,
         threshold=f"A configuration counts if {measure} is {limit}. {rule.reason}",
-        test=partial(_advised, rule=rule, label=label, asked=asked, advised_by=advised_by, advised=advised),
+        test=partial(
+            _advised, rule=rule, label=label, asked=asked, advised_by=advised_by, advised=advised, helpful=helpful
+        ),
         yes=f"{holds} in {{count}}, most of all in {{extreme}}: {{found}}{{others}}",
         no=f"{holds} in {{count}}.",
         unresolved=f"Whether {whether} is not resolved, because {{doubt}}.",
@@ -466,7 +483,7 @@ RULES: Final = (
         measure="the share of its steps' time in which kernels are active",
         label="kernel-active time",
         advised_by=("data loader", "launch-bound"),
-        advised=_FEWER_LAUNCHES,
+        helpful=("compile", "graphs"),
     ),
     _rule(
         "tensor cores",
@@ -475,7 +492,7 @@ RULES: Final = (
         whether="tensor cores are left unused",
         measure="the share of convolutions and matrix products, by time, without a kernel known to use them,",
         label="time without tensor cores",
-        advised=("tf32", "bf16"),
+        helpful=("tf32", "bf16"),
     ),
     _rule(
         "peak memory",
@@ -492,7 +509,7 @@ RULES: Final = (
         whether="a step is launch-bound",
         measure="the share of its steps' time in which the GPU waits for the next launch",
         label="waiting for the next launch",
-        advised=_FEWER_LAUNCHES,
+        helpful=("compile", "graphs", "fused"),
     ),
     _rule(
         "pageable copies",
@@ -502,6 +519,7 @@ RULES: Final = (
         measure="the share of its steps' time that these copies take",
         label="copies from or to pageable memory",
         advised=("pinned", "prefetch"),
+        helpful=("pinned",),
     ),
     _rule(
         "synchronising calls",
@@ -520,6 +538,6 @@ RULES: Final = (
         label="kernels, copies and memsets under 10 µs",
         asked=_asked_where_kernels_are_launched_one_by_one,
         advised_by=("launch-bound",),
-        advised=("compile", "fused"),
+        helpful=("compile", "fused"),
     ),
 )

@@ -1,9 +1,8 @@
 import pytest
 
 from gpu_report.findings.derive import derive_findings
-from gpu_report.findings.finding import Finding
 from tests.factories import SCALING, make_record, make_records, make_study, make_tables
-from tests.unit.findings.editing import CONFIG, Edit, base, cases, edited, figure, one
+from tests.unit.findings.editing import CONFIG, Case, Edit, base, cases, edited, figure
 
 MODEL = "u_net_64px"
 FIGURES = "scaling_efficiency"
@@ -15,6 +14,10 @@ def shared(column: str, value: float, spread: float = 0.0, **where: object) -> E
 
 def of_two(value: float, spread: float = 0.0, *, precision: str = "bf16") -> Edit:
     return shared("weak_efficiency", value, spread, strategy="ddp", devices=2, is_weak=True, precision=precision)
+
+
+def captured(value: float, spread: float) -> Edit:
+    return shared("weak_efficiency", value, spread, strategy="ddp", devices=2, optimization="resident+graphs")
 
 
 EAGER = of_two(0.96, 0.005, precision="fp32")
@@ -29,10 +32,10 @@ CASES = [
         unresolved=[shared("weak_efficiency", 0.98, 0.01, devices=1)],
     ),
     *cases(
-        f"scaling_harder/{MODEL}",
-        yes=[EAGER, of_two(0.85, 0.005)],
-        no=[EAGER, of_two(0.99, 0.005)],
-        unresolved=[EAGER, of_two(0.955, 0.02)],
+        f"scaling_captured/{MODEL}",
+        yes=[of_two(0.8, 0.005), captured(0.9, 0.005)],
+        no=[of_two(0.95, 0.005), captured(0.9, 0.005)],
+        unresolved=[of_two(0.9, 0.02), captured(0.91, 0.02)],
     ),
     *cases(
         f"scaling_data_parallel/{MODEL}",
@@ -80,7 +83,7 @@ def test_the_gain_of_further_gpus_is_that_of_the_fastest_configuration() -> None
     found = derive_findings(tables, study.experiments)
 
     (pays,) = [finding for finding in found if finding.id == f"scaling_pays/{MODEL}"]
-    optimized = tables.scaling_efficiency.query("precision == 'bf16'")
+    optimized = tables.scaling_efficiency.query("optimization == 'resident+graphs'")
     assert pays.gain == optimized["base_speedup"].item()
 
 
@@ -112,26 +115,27 @@ def test_eager_code_with_the_data_on_the_gpu_has_a_name_of_its_own_even_where_th
     assert pays.statement.count("eager fp32") == (1 if has_failed else 2)
 
 
-def harder_beside_tf32(**changes: object) -> Finding:
-    """Whether faster code scales worse where eager TF32, with these changes in the study, scales worst of all."""
-    eager, *others = SCALING["grid"]
-    scaling = {**SCALING, "grid": [eager, {**eager, "precision": "tf32", **changes}, *others]}
-    study = make_study(config={**CONFIG, "experiments": {"scaling": scaling}})
-    tables = make_tables(study, make_records(study))
-    for precision, efficiency, speed in (("fp32", 0.95, 100.0), ("tf32", 0.7, 200.0), ("bf16", 0.9, 300.0)):
-        tables = edited(tables, of_two(efficiency, 0.005, precision=precision))
-        tables = edited(tables, shared("base_throughput_per_s", speed, 1.0, precision=precision))
-    return one(derive_findings(tables, study.experiments), f"scaling_harder/{MODEL}")
+def test_captured_code_is_compared_with_the_same_without_graphs_and_nothing_else() -> None:
+    (case,) = cases(f"scaling_captured/{MODEL}", yes=[of_two(0.8, 0.005), captured(0.9, 0.005)])
+
+    found = case.derive()
+
+    assert [evidence.variant.split("ddp2-")[1] for evidence in found.evidence] == ["resident+graphs", "resident"]
+    assert "bf16, data on the device" in found.statement
 
 
-def test_a_configuration_that_scales_worse_than_the_slowest_and_the_fastest_is_named() -> None:
-    harder = harder_beside_tf32()
+def test_without_the_same_uncaptured_there_is_nothing_to_compare() -> None:
+    study = make_study(config={**CONFIG, "experiments": {"scaling": SCALING}})
 
-    assert harder.verdict == "yes"
-    assert "eager tf32" in harder.statement
+    found = derive_findings(make_tables(study, make_records(study)), study.experiments)
+
+    assert not [finding for finding in found if finding.rule == "captured"]
 
 
-def test_a_configuration_with_fewer_samples_for_each_gpu_is_not_the_one_that_scales_worst() -> None:
-    harder = harder_beside_tf32(batch_per_process=4)
+def test_the_cost_of_ddp_with_one_process_comes_with_what_several_devices_keep() -> None:
+    (case,) = cases("scaling_ddp_cost", yes=[shared("weak_efficiency", 0.96, 0.01, devices=1)])
+    kept = shared("weak_efficiency_ddp1", 0.985, 0.005, devices=2, strategy="ddp", precision="fp32")
 
-    assert "tf32" not in harder.statement
+    found = Case(finding=case.finding, verdict="yes", edits=[*case.edits, kept]).derive()
+
+    assert "of which 2 devices keep 98.5" in found.statement
