@@ -34,7 +34,7 @@ _APART: Final = 0.34
 _EFFICIENCY: Final = METRICS["weak_efficiency"]
 _STEP_TIME: Final = METRICS["base_step_time_ms"]
 _STRATEGY: Final = "ddp"
-_CHARACTERS_BELOW_RANKS: Final = 42
+_CHARACTERS_BELOW_RANKS: Final = 36
 """In a line, of all models together."""
 _MODEL: Final = ["workload", "size"]
 _PARTS: Final = {
@@ -82,7 +82,7 @@ def _labelled(rows: pd.DataFrame, _: str) -> pd.DataFrame:
     named = with_configurations(rows_of(rows))
     rows = rows.assign(
         label=[row["configuration"] for row in named],
-        heading=[f"{labels.workload_label(row)}, {row['batch_per_device']} samples per GPU" for row in named],
+        heading=[f"{labels.workload_label(row)}, {row['batch_per_device']} per GPU" for row in named],
     )
     longest = rows.groupby(["heading", "label"])[_STEP_TIME.column].transform("max")
     rows = labels.sorted_by(rows.assign(order=-longest), "heading", then=["order", "devices"])
@@ -153,9 +153,11 @@ def _draw_ranks(axes: Axes, ranks: pd.DataFrame) -> None:
     for position in ranks.loc[ranks["is_slow"], "position"]:
         style.note(axes, "slow", (position, 100), of="data", offset=(0, 1), ha="center")
     models = [(same["position"].mean(), same.iloc[0]) for _, same in ranks.groupby("variant", sort=False)]
-    names = [f"{model_words(row)}, {row['precision']}" for _, row in models]
     width = _CHARACTERS_BELOW_RANKS // len(models)
-    axes.set_xticks([place for place, _ in models], [textwrap.fill(name, width) for name in names])
+    names = [
+        f"{textwrap.fill(model_words(row), width, break_long_words=False)}\n{row['precision']}" for _, row in models
+    ]
+    axes.set_xticks([place for place, _ in models], names)
     axes.tick_params(axis="x", length=0, labelsize=style.TINY_FONT_SIZE_PT)
     axes.set_ylabel("Share (%)")
     axes.grid(visible=False)
@@ -188,7 +190,8 @@ SCALING: Final = VariantFigure(
     name="scaling",
     title="Scaling, and the step of each rank",
     caption=(
-        "Weak efficiency of DistributedDataParallel, with {intervals}; beside it the step time of one plain process. "
+        "Weak efficiency of DistributedDataParallel, with {intervals}, by model and samples per GPU; beside it the "
+        "step time of one plain process. "
         "Right: the step of each "
         "profiled rank, in each model's fastest configuration with a reliable trace on the most GPUs. All ranks wait "
         "for a slow one."

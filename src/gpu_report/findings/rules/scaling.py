@@ -64,8 +64,10 @@ def _devices(row: Row) -> int:
     return int(row["devices"])
 
 
-def _weak(scope: Scope) -> list[Group]:
-    return _on_most_devices(shared_by_model(scope, lambda row: _is_ddp(row) and row["devices"] > 1))
+def _fastest_weak(scope: Scope) -> list[Group]:
+    """Of each model the training that is fastest on the most devices, alone."""
+    groups = _on_most_devices(shared_by_model(scope, lambda row: _is_ddp(row) and row["devices"] > 1))
+    return [replace(group, rows=(max(group.rows, key=lambda row: float(row["throughput_per_s"])),)) for group in groups]
 
 
 def _figures(column: str) -> Callable[[Group], list[tuple[Row, Estimate]]]:
@@ -73,13 +75,13 @@ def _figures(column: str) -> Callable[[Group], list[tuple[Row, Estimate]]]:
 
 
 def _with_gain(test: AllOrAny) -> Callable[[Scope], Iterable[Outcome]]:
-    """The test, following whose advice gives the speedup of the fastest training."""
+    """The test, following whose advice gives the speedup of the one training in each group."""
 
     def outcomes(scope: Scope) -> Iterable[Outcome]:
         for group in test.groups(scope):
-            fastest = max(group.rows, key=lambda row: float(row["throughput_per_s"]))
             outcome = test.of(group)
-            yield replace(outcome, gain=estimate(fastest, "base_speedup") if outcome.verdict == "yes" else None)
+            gain = estimate(group.rows[0], "base_speedup") if outcome.verdict == "yes" else None
+            yield replace(outcome, gain=gain)
 
     return outcomes
 
@@ -91,7 +93,7 @@ def _captured(scope: Scope) -> Iterable[Group]:
     """
     variants = {row["variant"]: row for row in rows_of(scope.tables.variants) if row["status"] == "ok"}
     scaled = {row["variant"]: row for row in rows_of(scope.tables.scaling_efficiency)}
-    rows = [{**variants[name], **scaled[name], "is_baseline": False} for name in scaled.keys() & variants.keys()]
+    rows = [{**variants[name], **scaled[name], "is_baseline": False} for name in scaled if name in variants]
     own = {row["variant"] for row in scope.rows}
     pairs: dict[str, list[tuple[Row, Row]]] = {}
     for captured in (row for row in rows if row["variant"] in own and _is_ddp(row) and row["devices"] > 1):
@@ -170,21 +172,25 @@ RULES: Final = (
         about=PARALLELISM,
         not_measured="",
         question="Do further GPUs pay with more samples per step (weak scaling)?",
-        threshold="They do if all configurations reach at least 90 % of the throughput of as many plain processes,"
-        " intervals included, repetition by repetition; below that, a tenth of the GPUs' cost is lost.",
+        threshold="They do if the fastest configuration reaches at least 90 % of the throughput of as many plain"
+        " processes, intervals included, repetition by repetition; below that, a tenth of the GPUs' cost is lost.",
         test=_with_gain(
             AllOrAny(
-                groups=_weak,
+                groups=_fastest_weak,
                 limit=WORTH_IT,
                 limit_in_words="90 %",
                 figures=_figures("weak_efficiency"),
                 item=_OF_CONFIGURATION,
                 evidence=_WEAK,
-                more=lambda figures: {**_sharing(figures.group), **_not_below(figures, _OF_CONFIGURATION)},
+                more=lambda figures: {
+                    **_sharing(figures.group),
+                    "gained": estimate(figures.group.rows[0], "base_speedup"),
+                },
             )
         ),
-        yes="Weak efficiency of {subject} with {sharing}: {all}.",
-        no="{subject} loses more than a tenth with {sharing}; weak efficiency: {below}{others}.",
+        yes="{subject} trained {gained:short} as fast with {sharing} as on one GPU; weak efficiency: {all}.",
+        no="{subject} trained {gained:short} as fast with {sharing} as on one GPU, and so lost more than"
+        " a tenth; weak efficiency: {all}.",
         unresolved="Whether {subject} reaches a weak efficiency of 90 %",
         measured="; with {sharing}: {all}.",
         advice={"yes": "Train {subject} with {sharing}, and give each GPU as many samples as one alone."},

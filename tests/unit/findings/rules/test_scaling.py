@@ -87,21 +87,21 @@ def test_the_gain_of_further_gpus_is_that_of_the_fastest_configuration() -> None
     assert pays.gain == optimized["base_speedup"].item()
 
 
-def test_the_one_configuration_that_loses_too_much_is_named_before_the_others() -> None:
-    (case,) = cases(f"scaling_pays/{MODEL}", no=[EAGER, of_two(0.8, 0.01)])
+def test_the_fastest_configuration_alone_decides_whether_further_gpus_pay() -> None:
+    (case,) = cases(f"scaling_pays/{MODEL}", yes=[of_two(0.8, 0.01, precision="fp32"), of_two(0.95, 0.01)])
 
-    lost, others = case.derive().statement.split("; not significantly less: ")
+    found = case.derive()
 
-    assert ("bf16 80" in lost, "fp32" in lost) == (True, False)
-    assert "fp32 96" in others
+    assert found.verdict == "yes"
+    assert "fp32" not in found.statement
 
 
 @pytest.mark.parametrize("has_failed", [False, True])
 def test_eager_code_with_the_data_on_the_gpu_has_a_name_of_its_own_even_where_the_other_failed(
     *, has_failed: bool
 ) -> None:
-    eager, *others = SCALING["grid"]
-    scaling = {**SCALING, "grid": [eager, {**eager, "optimization": "resident"}, *others]}
+    eager, *_ = SCALING["grid"]
+    scaling = {**SCALING, "grid": [eager, {**eager, "optimization": "resident"}]}
     study = make_study(config={**CONFIG, "experiments": {"scaling": scaling}})
     records = [
         make_record(record.variant, status="oom") if has_failed and record.as_variant().options == "none" else record
@@ -111,8 +111,7 @@ def test_eager_code_with_the_data_on_the_gpu_has_a_name_of_its_own_even_where_th
     found = derive_findings(make_tables(study, records), study.experiments)
 
     (pays,) = [finding for finding in found if finding.id == f"scaling_pays/{MODEL}"]
-    assert pays.statement.count("eager fp32 with data on the device") == 1
-    assert pays.statement.count("eager fp32") == (1 if has_failed else 2)
+    assert "eager fp32 with data on the device" in pays.statement
 
 
 def test_captured_code_is_compared_with_the_same_without_graphs_and_nothing_else() -> None:
