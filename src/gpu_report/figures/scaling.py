@@ -17,16 +17,17 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import draw_intervals, hollow_handles
-from gpu_report.figures.declaration import Layout, Shown, VariantFigure
+from gpu_report.figures.declaration import Shown, VariantFigure, high_panels
 from gpu_report.figures.rows import Entry, draw_reference, height_of_rows, place_rows
 from gpu_report.findings.phrases import with_configurations
 from gpu_report.glossary import METRICS, model_words
 from gpu_report.printing.number_format import share
+from gpu_report.study.variant import AXIS_FIELDS
 from gpu_report.tables.bundle import rows_of
 
 _LEAST_HEIGHT_IN: Final = 1.9
 _WIDTH_OF_RANKS: Final = 0.85
-"""Over that of the efficiencies, without its legend."""
+"""Over that of the efficiencies."""
 _LOOKS: Final = tuple(zip(cycle(style.PALETTE), style.MARKERS, strict=False))
 """Color and marker of each number of GPUs, in their order."""
 _APART: Final = 0.34
@@ -37,6 +38,9 @@ _STRATEGY: Final = "ddp"
 _CHARACTERS_BELOW_RANKS: Final = 36
 """In a line, of all models together."""
 _MODEL: Final = ["workload", "size"]
+_IN_CONFIGURATION: Final = ("precision", *AXIS_FIELDS["optimization"])
+_ROWS: Final = 30
+"""Of configurations, as many as one page holds."""
 _PARTS: Final = {
     "compute alone": style.BLUE,
     "both at once": style.SKY,
@@ -48,7 +52,8 @@ _PARTS: Final = {
 def _scaled(shown: Shown) -> pd.DataFrame:
     """GPUs' rows of weak scaling with DDP."""
     own = [column for column in shown.tables.scaling_efficiency if column not in shown.rows]
-    rows: pd.DataFrame = shown.rows.merge(shown.tables.scaling_efficiency[["variant", *own]], on="variant")
+    named = shown.rows.assign(configuration=[row["configuration"] for row in with_configurations(rows_of(shown.rows))])
+    rows: pd.DataFrame = named.merge(shown.tables.scaling_efficiency[["variant", *own]], on="variant")
     is_shown = rows["is_weak"] & (rows["strategy"] == _STRATEGY) & (rows["devices"] > 1) & (rows["device"] != "cpu")
     return rows[is_shown].dropna(subset=[_EFFICIENCY.column, _STEP_TIME.column])
 
@@ -59,7 +64,8 @@ def _ranks(shown: Shown) -> pd.DataFrame:
     Only configurations whose traces are reliable have ranks.
     """
     rows = shown.rows[shown.rows["variant"].isin(shown.tables.ranks["variant"])]
-    rows = rows[rows["devices"] == rows["devices"].max()].sort_values(_STEP_TIME.column).drop_duplicates(_MODEL)
+    rows = rows[rows["devices"] == rows["devices"].max()]
+    rows = rows.sort_values("throughput_per_s", ascending=False).drop_duplicates(_MODEL)
     ranks: pd.DataFrame = rows.sort_index()[["variant", *_MODEL, "workload_title", "precision"]].merge(
         shown.tables.ranks.drop(columns=["workload", "device"]), on="variant"
     )
@@ -77,16 +83,16 @@ def is_drawn(shown: Shown) -> bool:
     return not _scaled(shown).empty
 
 
-def _labelled(rows: pd.DataFrame, _: str) -> pd.DataFrame:
+def _labelled(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
     """The configurations of a model below each other, those with long steps first."""
-    named = with_configurations(rows_of(rows))
+    rows = labels.with_labels(rows, without=(*_IN_CONFIGURATION, "device", "batch_size", axis))
     rows = rows.assign(
-        label=[row["configuration"] for row in named],
-        heading=[f"{labels.workload_label(row)}, {row['batch_per_device']} per GPU" for row in named],
+        label=[labels.joined(*each) for each in zip(rows["configuration"], rows["label"], strict=True)],
+        heading=[f"{labels.workload_label(row)}, {row['batch_per_device']} per GPU" for row in rows_of(rows)],
     )
     longest = rows.groupby(["heading", "label"])[_STEP_TIME.column].transform("max")
     rows = labels.sorted_by(rows.assign(order=-longest), "heading", then=["order", "devices"])
-    return rows.assign(group_on_page=rows["heading"])
+    return rows.assign(group_on_page=rows["heading"] + rows["label"])
 
 
 def scaling_figure(shown: Shown) -> Figure:
@@ -101,7 +107,7 @@ def scaling_figure(shown: Shown) -> Figure:
         )
         for row in rows_of(rows.drop_duplicates("line"))
     ]
-    figure = style.new_figure(height_in=max(_LEAST_HEIGHT_IN, height_of_rows(entries, legend_rows=1)))
+    figure = style.new_figure(height_in=max(_LEAST_HEIGHT_IN, height_of_rows(entries, legend_rows=2)))
     widths = [1.0, _WIDTH_OF_RANKS] if len(ranks) else [1.0]
     axes, *beside = figure.subplots(1, len(widths), squeeze=False, width_ratios=widths)[0]
     looks: dict[int, dict[str, Any]] = {
@@ -162,7 +168,7 @@ def _draw_ranks(axes: Axes, ranks: pd.DataFrame) -> None:
     axes.set_ylabel("Share (%)")
     axes.grid(visible=False)
     style.set_panel_title(axes, "Step of each rank", columns=2)
-    axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=2, handlelength=1.0)
+    axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside lower right", ncols=4, handlelength=1.0)
 
 
 def _extremes(shown: Shown) -> str:
@@ -191,15 +197,13 @@ SCALING: Final = VariantFigure(
     title="Scaling, and the step of each rank",
     caption=(
         "Weak efficiency of DistributedDataParallel, with {intervals}, by model and samples per GPU; beside it the "
-        "step time of one plain process. "
-        "Right: the step of each "
-        "profiled rank, in each model's fastest configuration with a reliable trace on the most GPUs. All ranks wait "
-        "for a slow one."
+        "step time of one plain process. Right: the step of each profiled rank, in each model's fastest configuration "
+        "with a reliable trace on the most GPUs. All ranks wait for a slow one."
     ),
     along=("parallelism",),
     rows=_scaled,
     draw=scaling_figure,
-    layout=Layout(label=_labelled),
+    layout=high_panels(_ROWS, _labelled),
     sentences=(_extremes, _parts),
     tables=("scaling_efficiency", "ranks"),
 )

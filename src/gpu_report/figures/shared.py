@@ -75,7 +75,7 @@ EXPOSED_COMMUNICATION: Final = VariantFigure(
     title="Exposed communication by bucket size",
     caption="Exposed communication in a step by bucket size (25 MiB by default), with {intervals}.",
     caption_on_gpus="In the trace: a collective and no other kernel runs. Right: bus bandwidth of the link by payload; "
-    "dashed are the sizes of DDP's first bucket and of its others by default.",
+    "dashed lines: DDP's first bucket and its other buckets by default.",
     along=("optimization",),
     rows=_buckets,
     draw=exposed_figure,

@@ -64,7 +64,7 @@ def _environment(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
     for key in dict.fromkeys(key for record in records for key in record.environment):
         values = [_text(key, record.environment[key]) for record in records if key in record.environment]
         yield _topic(key), _name(key), _joined(values)
-    variants = [record.as_variant() for record in records]
+    variants = [record.as_variant() for record in records if record.status == "ok"]
     most = max((variant.devices for variant in variants if variant.device_type != "cpu"), default=1)
     if most > 1:
         yield "hardware", "most GPUs that shared a training", str(most)

@@ -105,7 +105,8 @@ def decisions(
     """The recommendations by symptom, the greatest measured gain first.
 
     Where following one recommendation for a symptom gained something, those without a measured gain are left out, of
-    several for one workload those of smaller gain, and those of traces where an experiment gained something with it.
+    several for one workload those of smaller gain, and those of traces if an experiment gained something with that
+    workload.
 
     Args:
         findings: All of one machine.

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from gpu_report.figures.declaration import FigureSpec
 from gpu_report.figures.style import figure_bytes
-from tests.factories import SCALING, make_records, make_tables
+from tests.factories import SCALING, make_record, make_records, make_tables
 from tests.unit.figures.drawn import draw_named, specs_by_name, study_of, texts_of
 
 EAGER, *_, OPTIMIZED = SCALING["grid"]
@@ -58,6 +58,27 @@ def test_unlike_numbers_of_samples_per_gpu_have_rows_of_their_own_with_the_step_
 
     assert len({round(y) for _, y in points_of(axes)}) == 2
     assert len([text for text in axes.texts if text.get_text().endswith(" ms")]) == 2
+
+
+def test_a_row_keeps_the_name_that_the_table_gives_it_where_the_eager_baseline_failed() -> None:
+    study = study_of(scaling={**SCALING, "grid": [EAGER, {**EAGER, "optimization": "resident"}]})
+    records = [
+        make_record(record.variant, status="oom") if record.as_variant().options == "none" else record
+        for record in make_records(study, processes=4)
+    ]
+
+    axes, *_ = draw_named("scaling_scaling", make_tables(study, records), study).axes
+
+    (tick,) = axes.get_yticklabels()
+    assert tick.get_text().endswith("resident fp32")
+
+
+def test_trainings_of_unlike_length_have_rows_of_their_own() -> None:
+    lengths = [{**EAGER, "steps_per_epoch": steps, "parallelism": ["single", "ddp2"]} for steps in (4, 8)]
+
+    axes, *_ = specs_of_rows(*lengths)["scaling_scaling"].draw().axes
+
+    assert len({round(y) for _, y in points_of(axes)}) == 2
 
 
 def test_its_description_names_the_lowest_and_the_highest_efficiency() -> None:

@@ -41,6 +41,14 @@ def test_what_was_measured_is_counted_and_dated() -> None:
     assert found["measured on"] == "2026-05-04 to 2026-05-06"
 
 
+def test_gpus_count_that_shared_a_measured_training() -> None:
+    plain = "unet-64px-cuda-b8-w0-fp32-e3"
+    measured, failed = make_record(f"{plain}-ddp2"), make_record(f"{plain}-ddp4", status="failed")
+
+    assert facts(measured, failed)["most GPUs that shared a training"] == "2"
+    assert "most GPUs that shared a training" not in facts(make_record(plain), failed)
+
+
 def test_what_the_workloads_say_of_themselves_is_reported_size_by_size() -> None:
     found = facts(make_record(SLUG, facts={"data_description": "Drawn.", "quality_chance": 0.25}), make_record(SLUG))
 

@@ -32,7 +32,7 @@ WORKLOADS = {
 }
 
 
-WORKLOADS_OF = ("unet-cuda-b16-w0-fp32-e5", "lstm-cuda-b64-w0-fp32-e5")
+UNET_AND_LSTM = ("unet-cuda-b16-w0-fp32-e5", "lstm-cuda-b64-w0-fp32-e5")
 """Variants of two workloads."""
 
 
@@ -87,7 +87,7 @@ def test_what_an_experiment_gained_comes_before_what_followed_from_traces() -> N
 
 
 def test_what_followed_from_traces_of_another_workload_is_kept() -> None:
-    urgent, gained = (Evidence(label="throughput", value="1", table="variants", variant=name) for name in WORKLOADS_OF)
+    urgent, gained = (Evidence(label="throughput", value="1", table="variants", variant=name) for name in UNET_AND_LSTM)
     launch = advice("trace", "launch_bound", "launch", 3.0).model_copy(update={"evidence": (urgent, gained)})
     capture = advice("ladder", "best", "capture", 2.0, variant=urgent.variant)
 

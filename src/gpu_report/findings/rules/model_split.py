@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from gpu_report.findings.estimate import Estimate, Row, against_other, listed, ratio_of
-from gpu_report.findings.phrases import of_column, titled
+from gpu_report.findings.estimate import Estimate, Row, against_other, estimate, listed, ratio_of
+from gpu_report.findings.phrases import of_column, times, titled
 from gpu_report.findings.rule import AllOrAny, Figures, Rule
 from gpu_report.findings.rules import axes
 from gpu_report.findings.scope import MODEL_SPLIT, Group, Scope, key_of
@@ -67,6 +67,7 @@ def _with(scope: Scope, strategy: str) -> Iterable[Group]:
 
 
 def _over_one(strategy: str, item: str) -> AllOrAny:
+    """Which of a strategy's trainings have more throughput than one device."""
     return AllOrAny(
         groups=lambda scope: _with(scope, strategy),
         asks="any",
@@ -85,8 +86,8 @@ def _over_one(strategy: str, item: str) -> AllOrAny:
 def _throughput_of_ddp(figures: Figures) -> str:
     """What DistributedDataParallel reaches on the same devices, as the end of a sentence; empty where not measured."""
     ddp = figures.pairs[0][0][_DDP]
-    reached = of_column(ddp, _OVER_ONE, short=True) if ddp else ""
-    return f"; DistributedDataParallel reaches {reached}" if reached else ""
+    reached = estimate(ddp, _OVER_ONE) if ddp else None
+    return f"; DistributedDataParallel reaches {times(reached, short=True)} that throughput" if reached else ""
 
 
 def _most(figures: Figures) -> tuple[Row, Estimate]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from gpu_report.findings.estimate import Estimate, Row, estimate, ratio_of
-from gpu_report.findings.phrases import of_column, optimization_in_words, with_configurations
+from gpu_report.findings.phrases import as_share, optimization_in_words, with_configurations
 from gpu_report.findings.rule import AllOrAny, Comparison, Figures, Outcome, Rule
 from gpu_report.findings.scope import Group, Scope, groups_beside, key_of, only_difference
 from gpu_report.glossary import model_words
@@ -19,7 +19,7 @@ COSTS: Final = 0.98
 NEARLY: Final = 0.95
 
 _WEAK: Final = {"weak_efficiency": "weak efficiency"}
-_OF_CONFIGURATION: Final = "{row.configuration} {figure:%short}"
+_WITH_ONE_PROCESS: Final = "{row.model} {figure:%short} with {row.configuration}{row.kept}"
 _TOTAL: Final = {"throughput_per_s": "throughput of all devices"}
 
 
@@ -75,21 +75,19 @@ def _figures(column: str) -> Callable[[Group], list[tuple[Row, Estimate]]]:
 
 
 def _with_gain(test: AllOrAny) -> Callable[[Scope], Iterable[Outcome]]:
-    """The test, following whose advice gives the speedup of the one training in each group."""
+    """The test, following whose advice gives what the training `gained`."""
 
     def outcomes(scope: Scope) -> Iterable[Outcome]:
-        for group in test.groups(scope):
-            outcome = test.of(group)
-            gain = estimate(group.rows[0], "base_speedup") if outcome.verdict == "yes" else None
-            yield replace(outcome, gain=gain)
+        for outcome in test(scope):
+            yield replace(outcome, gain=outcome.fields["gained"] if outcome.verdict == "yes" else None)
 
     return outcomes
 
 
 def _captured(scope: Scope) -> Iterable[Group]:
-    """Of each model the fastest captured training on the most devices, after the same without CUDA graphs.
+    """Of each model the fastest training with CUDA graphs on the most devices, after the same without them.
 
-    The captured one is of this experiment, the eager one of any.
+    The one with them is of this experiment, the other of any.
     """
     variants = {row["variant"]: row for row in rows_of(scope.tables.variants) if row["status"] == "ok"}
     scaled = {row["variant"]: row for row in rows_of(scope.tables.scaling_efficiency)}
@@ -97,16 +95,16 @@ def _captured(scope: Scope) -> Iterable[Group]:
     own = {row["variant"] for row in scope.rows}
     pairs: dict[str, list[tuple[Row, Row]]] = {}
     for captured in (row for row in rows if row["variant"] in own and _is_ddp(row) and row["devices"] > 1):
-        for eager in (row for row in rows if only_difference(row, captured) == "graphs" and _is_ddp(row)):
-            pairs.setdefault(model_words(captured), []).append((eager, captured))
+        for without in (row for row in rows if only_difference(row, captured) == "graphs" and _is_ddp(row)):
+            pairs.setdefault(model_words(captured), []).append((without, captured))
     for model in sorted(pairs):
         pair = max(pairs[model], key=lambda pair: (pair[1]["devices"], pair[1]["throughput_per_s"]))
         yield Group(title=model, key=key_of(model), axis="", table="scaling_efficiency", rows=pair)
 
 
-def _how(eager: Row) -> str:
-    options = [] if eager["optimization"] == NO_OPTIONS else [optimization_in_words(eager["optimization"])]
-    return ", ".join([eager["precision"], *options, parallelism_words(eager["parallelism"])])
+def _how(row: Row) -> str:
+    options = [] if row["optimization"] == NO_OPTIONS else [optimization_in_words(row["optimization"])]
+    return ", ".join([row["precision"], *options, parallelism_words(row["parallelism"])])
 
 
 def _is_one_task(row: Row, other: Row) -> bool:
@@ -135,14 +133,15 @@ def _strong(scope: Scope) -> list[Group]:
 def _alone(scope: Scope) -> list[Group]:
     """What DDP trained with one process, of all models together, each with what the most devices `kept` of it."""
     groups = shared_by_model(scope, lambda row: _is_ddp(row) and row["devices"] == 1)
-    scaled = sorted(rows_of(scope.tables.scaling_efficiency), key=_devices)
-    several = {row["ddp1_variant"]: row for row in scaled if row["strategy"] == "ddp"}
+    shared = [row for group in shared_by_model(scope, _is_ddp) for row in group.rows if row["devices"] > 1]
 
-    def kept(row: Row) -> str:
-        shared = several.get(row["variant"])
-        if shared is None or not estimate(shared, "weak_efficiency_ddp1").known:
+    def kept(alone: Row) -> str:
+        own = [row for row in shared if row["ddp1_variant"] == alone["variant"]]
+        most = max(own, key=_devices, default=None)
+        figure = ratio_of("weak_efficiency")(most, alone) if most else None
+        if most is None or figure is None or figure.doubts:
             return ""
-        return f", of which {shared['devices']} devices keep {of_column(shared, 'weak_efficiency_ddp1', short=True)}"
+        return f", of which {most['devices']} devices keep {as_share(figure, short=True)}"
 
     rows = tuple({**row, "model": group.title, "kept": kept(row)} for group in groups for row in group.rows)
     return [replace(groups[0], title="DistributedDataParallel with one process", key="", rows=rows)] if groups else []
@@ -156,9 +155,9 @@ def _not_above(figures: Figures) -> dict[str, str]:
     return {**_sharing(figures.group), "others": others}
 
 
-def _not_below(figures: Figures, item: str) -> dict[str, str]:
+def _not_below(figures: Figures) -> dict[str, str]:
     """Those of which it is not shown that they lost more, as the end of a sentence."""
-    others = figures.listed(item, [*figures.on("above"), *figures.on("unclear")])
+    others = figures.listed(_WITH_ONE_PROCESS, [*figures.on("above"), *figures.on("unclear")])
     return {"others": "" if others == "none" else f"; not significantly less: {others}"}
 
 
@@ -180,7 +179,7 @@ RULES: Final = (
                 limit=WORTH_IT,
                 limit_in_words="90 %",
                 figures=_figures("weak_efficiency"),
-                item=_OF_CONFIGURATION,
+                item="{row.configuration} {figure:%short}",
                 evidence=_WEAK,
                 more=lambda figures: {
                     **_sharing(figures.group),
@@ -189,8 +188,8 @@ RULES: Final = (
             )
         ),
         yes="{subject} trained {gained:short} as fast with {sharing} as on one GPU; weak efficiency: {all}.",
-        no="{subject} trained {gained:short} as fast with {sharing} as on one GPU, and so lost more than"
-        " a tenth; weak efficiency: {all}.",
+        no="{subject} trained {gained:short} as fast with {sharing} as on one GPU, less than 90 % of"
+        " what as many separate processes do; weak efficiency: {all}.",
         unresolved="Whether {subject} reaches a weak efficiency of 90 %",
         measured="; with {sharing}: {all}.",
         advice={"yes": "Train {subject} with {sharing}, and give each GPU as many samples as one alone."},
@@ -209,9 +208,9 @@ RULES: Final = (
             limit_in_words="98 %",
             groups=_alone,
             figures=_figures("weak_efficiency"),
-            item="{row.model} {figure:%short} with {row.configuration}{row.kept}",
+            item=_WITH_ONE_PROCESS,
             evidence=_WEAK,
-            more=lambda figures: _not_below(figures, "{row.model} {figure:%short}"),
+            more=_not_below,
         ),
         yes="With one process, and so without communication, it reached less than 98 % of the plain process's"
         " throughput: {below}{others}.",
@@ -235,11 +234,11 @@ RULES: Final = (
             of_both=True,
             more=lambda found: {"how": _how(found.before)},
         ),
-        yes="{subject} scales better captured{measured}",
-        no="{subject} scales worse captured{measured}",
-        unresolved="Whether {subject} scales better captured",
-        measured="; weak efficiency ({how}): {after.weak_efficiency:short} captured, {before.weak_efficiency:short}"
-        " eager.",
+        yes="{subject} scales better with them{measured}",
+        no="{subject} scales worse with them{measured}",
+        unresolved="Whether {subject} scales better with CUDA graphs",
+        measured="; weak efficiency ({how}): {after.weak_efficiency:short} with CUDA graphs,"
+        " {before.weak_efficiency:short} without.",
     ),
     Rule(
         name="data_parallel",

@@ -20,9 +20,6 @@ def captured(value: float, spread: float) -> Edit:
     return shared("weak_efficiency", value, spread, strategy="ddp", devices=2, optimization="resident+graphs")
 
 
-EAGER = of_two(0.96, 0.005, precision="fp32")
-"""That of the eager baseline, with an interval to compare by."""
-
 CASES = [
     *cases(f"scaling_pays/{MODEL}", yes=(), no=[of_two(0.8, 0.01)], unresolved=[of_two(0.9, 0.02)]),
     *cases(
@@ -133,8 +130,8 @@ def test_without_the_same_uncaptured_there_is_nothing_to_compare() -> None:
 
 def test_the_cost_of_ddp_with_one_process_comes_with_what_several_devices_keep() -> None:
     (case,) = cases("scaling_ddp_cost", yes=[shared("weak_efficiency", 0.96, 0.01, devices=1)])
-    kept = shared("weak_efficiency_ddp1", 0.985, 0.005, devices=2, strategy="ddp", precision="fp32")
+    several = shared("weak_efficiency", 0.94, 0.005, devices=2, strategy="ddp", precision="fp32", batch_size=16)
 
-    found = Case(finding=case.finding, verdict="yes", edits=[*case.edits, kept]).derive()
+    found = Case(finding=case.finding, verdict="yes", edits=[*case.edits, several]).derive()
 
-    assert "of which 2 devices keep 98.5" in found.statement
+    assert "of which 2 devices keep 97.9" in found.statement
