@@ -11,7 +11,7 @@ WRITTEN_ALONE = [
 rule draw_figures:
     input:
         tables=tables,
-        code=[*sources("figures", "tables", "traces"), "src/gpu_report/writing/pictures.py"],
+        code=[*sources("figures", "findings", "tables", "traces"), "src/gpu_report/writing/pictures.py"],
     output:
         directory("report/figures/{machine}"),
     log:

@@ -8,7 +8,7 @@ from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.findings.estimate import Estimate, estimate, listed, ratio_of
-from gpu_report.findings.phrases import with_configurations
+from gpu_report.findings.phrases import optimization_in_words, with_configurations
 from gpu_report.glossary import METRICS, Metric, Row, device_words, machine_words
 from gpu_report.printing.number_format import Quantity, count, exact, quantity, scaled, size
 from gpu_report.study.options import NO_OPTIONS
@@ -343,9 +343,12 @@ def threads_of(rows: Iterable[Row]) -> str:
 
 
 def notes_on_configurations(rows: Iterable[Row]) -> list[str]:
-    """Which options the configurations have whose names do not say so."""
-    short = (row for row in rows if row["optimization"] not in (NO_OPTIONS, row["configuration"].split()[0]))
-    options = dict.fromkeys(f"{model_words(row)} {row['configuration']}: {row['optimization']}" for row in short)
+    """Which options the configurations of each model have, by the first word of their names."""
+    optimized = [row for row in rows if row["optimization"] != NO_OPTIONS]
+    options = dict.fromkeys(
+        f"{model_words(row)}, {row['configuration'].split()[0]}: {optimization_in_words(row['optimization'])}"
+        for row in optimized
+    )
     return [f"Options of {'; '.join(options)}."] if options else []
 
 

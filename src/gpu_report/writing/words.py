@@ -9,7 +9,7 @@ from gpu_report.findings import phrases
 from gpu_report.findings.estimate import listed
 from gpu_report.glossary import AXES, SPEEDUP, STATUS_WORDS, Metric, Row, american, device_words
 from gpu_report.printing.number_format import field_value
-from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, is_bound, option_names
+from gpu_report.study.options import BUCKETS_MIB, NO_OPTIONS, OPTIONS, Optimization, is_bound, option_names
 from gpu_report.study.strategies import STRATEGIES, parallelism_words
 from gpu_report.tables.marks import MEANINGS, marks_in
 
@@ -66,8 +66,11 @@ def _meaning(part: str) -> str:
 
 
 def option_notes(rows: Iterable[Row]) -> list[str]:
-    """What the options of these rows are called in sentences, as a note of a table that has their short names."""
-    names = dict.fromkeys(name for row in rows for name in option_names(row["options"]))
+    """What the options of these rows are called in sentences, as a note of a table that has their short names.
+
+    Sizes of buckets are clear from theirs.
+    """
+    names = dict.fromkeys(name for row in rows for name in option_names(row["options"]) if name not in BUCKETS_MIB)
     return [f"Options: {listed([f'{name} ({part_label(name)})' for name in names])}."] if names else []
 
 

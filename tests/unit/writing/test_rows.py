@@ -301,6 +301,15 @@ def test_hosts_that_share_a_training_are_in_the_name_of_its_method() -> None:
     assert rows.notes_on_ranks(machine, found) == []
 
 
+def test_a_note_has_the_options_behind_the_names_of_configurations() -> None:
+    machine, shown = scaling()
+
+    (note,) = rows.notes_on_configurations(rows.sharing(machine, shown))
+
+    assert note.count("U-Net 64px, captured: data on the device and CUDA graphs") == 1
+    assert "eager" not in note
+
+
 def test_a_slow_rank_is_named() -> None:
     machine, shown = scaling()
     ranks = machine.tables.ranks

@@ -26,7 +26,7 @@ def test_gpus_have_methods_the_figure_answers_and_what_to_use() -> None:
 
     labels = ("scaling_methods", "scaling_use", "scaling_scaling")
     assert all(f"/{label}}}" in text for label in labels)
-    assert text.count(r"\gpurepfinding{") == 3
+    assert text.count(r"\gpurepfinding{") == 2
     assert NO_FORECAST not in text
     assert "nan" not in text.lower().split()
 
