@@ -335,12 +335,13 @@ def _followed(scope: Scope, rows: Sequence[Row], helpful: Sequence[str]) -> _Fol
     with nothing.
     """
     measured = [row for row in rows_of(scope.tables.variants) if row["status"] == "ok"]
+    own_loops = set(scope.tables.own_loops["variant"])
     pairs = [
         (before, after, what)
         for before in rows
         for after in measured
         if (what := only_difference(before, after)) in helpful
-        and not before["begins_anew"]
+        and before["variant"] not in own_loops
         and (what not in PRECISIONS or before["precision"] == PRECISIONS[0])
     ]
     gains = [gain_over(scope.tables, after, before) for before, after, _ in pairs]
