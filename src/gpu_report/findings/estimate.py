@@ -7,6 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 from gpu_report.glossary import is_timing
 from gpu_report.printing.number_format import is_range
+from gpu_report.tables import fastest
+from gpu_report.tables.bundle import Tables
 from gpu_report.tables.marks import INVALIDATES_ALL, INVALIDATING, marks_in
 from gpu_report.tables.statistics import (
     NOT_MEASURED,
@@ -145,6 +147,21 @@ def ratio_of(column: str) -> Callable[[Row, Row], Estimate]:
 def speedup(row: Row, baseline: Row) -> Estimate:
     """The table's speedup of a variant over its group's baseline, with the doubts about both."""
     return replace(against_other(row, "speedup", baseline), p=row["speedup_p"], null=1.0)
+
+
+def gain_over(tables: Tables, row: Row, baseline: Row) -> Estimate:
+    """The throughput over that of any other variant, as `fastest.gain_over` compares the two, with the doubts."""
+    found = fastest.gain_over(tables, row, baseline)
+    doubts = dict.fromkeys((*doubts_about(row, "throughput_per_s"), *doubts_about(baseline, "throughput_per_s")))
+    return Estimate(
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        processes=found.count,
+        doubts=tuple(doubts),
+        p=found.p,
+        null=1.0,
+    )
 
 
 def quality_change(row: Row, before: Row) -> Estimate:

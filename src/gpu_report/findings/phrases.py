@@ -275,14 +275,18 @@ def with_configurations(rows: Sequence[Row], *, in_sentences: bool = False) -> l
 
 def described(row: Row) -> str:
     """A variant as a sentence names it alone: 'U-Net 128px on CUDA (batch size 16, bf16, CUDA graphs)'."""
-    precision = [] if row["precision"] == "fp32" else [row["precision"]]
-    optimization = [] if row["optimization"] == NO_OPTIONS else [optimization_in_words(row["optimization"])]
     shared = [in_words("parallelism", row["parallelism"])] if row["devices"] > 1 else []
-    details = ", ".join([in_words("batch_size", row["batch_size"]), *precision, *optimization, *shared])
+    details = ", ".join([in_words("batch_size", row["batch_size"]), *settings_in_words(row), *shared])
     return f"{model_words(row)} on {device_in_words(row['device'])} ({details})"
 
 
-DISTINGUISHING: Final = (
+def settings_in_words(row: Row) -> list[str]:
+    """A precision other than fp32, and the optimizations, of a variant that has them."""
+    precision = [] if row["precision"] == "fp32" else [row["precision"]]
+    return precision + ([] if row["optimization"] == NO_OPTIONS else [optimization_in_words(row["optimization"])])
+
+
+DISTINGUISHING: Final[tuple[str, ...]] = (
     "size",
     "device",
     "batch_size",

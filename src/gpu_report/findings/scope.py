@@ -206,11 +206,15 @@ def has_whole_twin(row: Row, among: Iterable[Row]) -> bool:
     )
 
 
+_OTHER_FIELDS: Final = ("workload", *(field for field in DISTINGUISHING if field not in ("options", "precision")))
+
+
 def only_difference(before: Row, after: Row) -> str:
     """The precision, or the one further option, in which the second training differs from the first; empty if more."""
-    others = ("workload", *(field for field in DISTINGUISHING if field not in ("options", "precision")))
+    if any(str(after[field]) != str(before[field]) for field in _OTHER_FIELDS):
+        return ""  # nearly all pairs
     options, options_before = set(option_names(after["options"])), set(option_names(before["options"]))
-    if any(str(after[field]) != str(before[field]) for field in others) or not options_before <= options:
+    if not options_before <= options:
         return ""
     new = [*(options - options_before), *({after["precision"]} - {before["precision"]})]
     return new[0] if len(new) == 1 else ""

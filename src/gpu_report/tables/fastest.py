@@ -59,7 +59,7 @@ def _eager_and_fastest(tables: Tables, rows: Sequence[glossary.Row]) -> list[str
     return list(dict.fromkeys((eager["variant"], fastest["variant"])))
 
 
-def compared_row(tables: Tables, row: glossary.Row, baseline: glossary.Row) -> glossary.Row | None:
+def _compared_row(tables: Tables, row: glossary.Row, baseline: glossary.Row) -> glossary.Row | None:
     """The variant's row in the experiment whose baseline is this one, with the speedup over it; None without any."""
     for rows in tables.rows_of_experiments.values():
         known = {each["variant"]: each for each in rows}
@@ -74,7 +74,7 @@ def gain_over(tables: Tables, row: glossary.Row, baseline: glossary.Row) -> Summ
 
     Its p is adjusted for the other comparisons of such an experiment. Of two protocol versions nothing is known.
     """
-    compared = compared_row(tables, row, baseline)
+    compared = _compared_row(tables, row, baseline)
     if compared is not None:
         return replace(_summary(compared, "speedup"), p=compared["speedup_p"])
     if row["protocol_version"] != baseline["protocol_version"]:

@@ -344,10 +344,10 @@ def threads_of(rows: Iterable[Row]) -> str:
 
 def notes_on_configurations(rows: Iterable[Row]) -> list[str]:
     """Which options the configurations of each model have, by the first word of their names."""
-    optimized = [row for row in rows if row["optimization"] != NO_OPTIONS]
     options = dict.fromkeys(
         f"{model_words(row)}, {row['configuration'].split()[0]}: {optimization_in_words(row['optimization'])}"
-        for row in optimized
+        for row in rows
+        if row["optimization"] != NO_OPTIONS
     )
     return [f"Options of {'; '.join(options)}."] if options else []
 

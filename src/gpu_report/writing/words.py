@@ -70,8 +70,9 @@ def option_notes(rows: Iterable[Row]) -> list[str]:
 
     Sizes of buckets are clear from theirs.
     """
-    names = dict.fromkeys(name for row in rows for name in option_names(row["options"]) if name not in BUCKETS_MIB)
-    return [f"Options: {listed([f'{name} ({part_label(name)})' for name in names])}."] if names else []
+    words = option_words(row["options"] for row in rows)
+    named = [f"{name} ({title})" for name, title, _ in words if name not in BUCKETS_MIB]
+    return [f"Options: {listed(named)}."] if named else []
 
 
 def flags_of(row: Row) -> list[str]:

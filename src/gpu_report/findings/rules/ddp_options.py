@@ -4,12 +4,13 @@ accumulation save?
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import product
 from typing import Final
 
 from gpu_report.findings.estimate import Estimate, Row, against_other, ratio_of
 from gpu_report.findings.rule import AllOrAny, Comparison, Outcome, Rule, over_baseline
 from gpu_report.findings.rules import axes
-from gpu_report.findings.scope import DDP_OPTIONS, Group, Scope, groups_beside
+from gpu_report.findings.scope import DDP_OPTIONS, Group, Scope, groups_beside, only_difference
 from gpu_report.study.options import NO_OPTIONS, SEPARATOR, option_names
 from gpu_report.tables.bundle import rows_of
 
@@ -71,10 +72,8 @@ def _only(scope: Scope, *, accumulated: bool) -> Iterable[Group]:
 def _searched(scope: Scope) -> Iterable[Group]:
     """The groups with what searches for unused parameters and the same without."""
     for group in scope.groups:
-        found = {option_names(row["optimization"]): row for row in group.rows}
-        for options, row in found.items():
-            twin = found.get(tuple(name for name in options if name != _SEARCH))
-            if _SEARCH in options and twin is not None:
+        for row, twin in product(group.rows, repeat=2):
+            if only_difference(twin, row) == _SEARCH:
                 yield replace(group, rows=(twin, row))
 
 

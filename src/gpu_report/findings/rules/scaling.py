@@ -137,11 +137,11 @@ def _alone(scope: Scope) -> list[Group]:
 
     def kept(alone: Row) -> str:
         own = [row for row in shared if row["ddp1_variant"] == alone["variant"]]
-        most = max(own, key=_devices, default=None)
-        figure = ratio_of("weak_efficiency")(most, alone) if most else None
-        if most is None or figure is None or figure.doubts:
+        if not own:
             return ""
-        return f", of which {most['devices']} devices keep {as_share(figure, short=True)}"
+        most = max(own, key=_devices)
+        figure = ratio_of("weak_efficiency")(most, alone)
+        return "" if figure.doubts else f", of which {most['devices']} devices keep {as_share(figure, short=True)}"
 
     rows = tuple({**row, "model": group.title, "kept": kept(row)} for group in groups for row in group.rows)
     return [replace(groups[0], title="DistributedDataParallel with one process", key="", rows=rows)] if groups else []

@@ -5,14 +5,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, Side, estimate, falls, is_share, listed, ratio_of, speedup
+from gpu_report.findings.estimate import Row, Side, estimate, falls, gain_over, is_share, listed
 from gpu_report.findings.finding import STUDY
-from gpu_report.findings.phrases import Named, described, optimization_in_words
+from gpu_report.findings.phrases import Named, described
 from gpu_report.findings.rule import Outcome, Rule, not_measured
 from gpu_report.findings.scope import Scope, key_of
 from gpu_report.printing.number_format import quantity
-from gpu_report.study.options import NO_OPTIONS
-from gpu_report.tables.fastest import compared_row, eager_and_fastest
+from gpu_report.tables.fastest import eager_and_fastest
 
 ABOVE_CHANCE: Final = 0.05
 PERFECT: Final = 0.995
@@ -23,29 +22,18 @@ def _fastest(scope: Scope) -> Iterable[Outcome]:
     rows = {row["variant"]: row for row in scope.measured if not row["begins_anew"]}
     pairs = [(rows[names[0]], rows[names[-1]]) for names in eager_and_fastest(scope.tables) if rows.keys() >= {*names}]
     pairs = [(eager, row) for eager, row in pairs if row is not eager]
-    ratios = [(row, _gain(scope, row, eager)) for eager, row in pairs]
+    ratios = [(row, gain_over(scope.tables, row, eager)) for eager, row in pairs]
     gains = sorted((pair for pair in ratios if pair[1].against(1.0) == "above"), key=lambda pair: -pair[1].value)
     if not gains:
         return []
     named = [
-        f"{row['workload_title']} {phrases.times(ratio, short=True)} with {_settings(row)}" for row, ratio in gains
+        f"{row['workload_title']} {phrases.times(ratio, short=True)} with {', '.join(phrases.settings_in_words(row))}"
+        for row, ratio in gains
     ]
     evidence = phrases.evidence_of_columns([row for row, _ in gains], {"throughput_per_s": "throughput"}, scope.table)
     precisions = listed(list(dict.fromkeys(str(eager["precision"]) for eager, row in pairs)))
     fields = {"gains": "; ".join(named), "precisions": precisions}
     return [Outcome(verdict="yes", fields=fields, evidence=evidence)]
-
-
-def _gain(scope: Scope, row: Row, eager: Row) -> Estimate:
-    """Seed by seed, as in the table of an experiment where the eager baseline is that of the other's group."""
-    compared = compared_row(scope.tables, row, eager)
-    return ratio_of("throughput_per_s")(row, eager) if compared is None else speedup(compared, eager)
-
-
-def _settings(row: Row) -> str:
-    precision = [] if row["precision"] == "fp32" else [str(row["precision"])]
-    optimization = [] if row["optimization"] == NO_OPTIONS else [optimization_in_words(row["optimization"])]
-    return ", ".join(precision + optimization)
 
 
 def _learns(scope: Scope) -> Iterable[Outcome]:

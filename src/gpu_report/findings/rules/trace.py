@@ -9,12 +9,12 @@ Where the profiler slowed the step too much, the trace's quality gate leaves the
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, doubts_about, listed, of_one_run, speedup
+from gpu_report.findings.estimate import Estimate, Row, gain_over, listed, of_one_run, speedup
 from gpu_report.findings.finding import Evidence
 from gpu_report.findings.phrases import (
     CPU,
@@ -31,8 +31,7 @@ from gpu_report.glossary import PRECISIONS, model_words
 from gpu_report.printing.number_format import quantity, share
 from gpu_report.study.options import EXECUTIONS, execution
 from gpu_report.tables.bundle import rows_of
-from gpu_report.tables.fastest import gain_over
-from gpu_report.tables.statistics import Summary, holm
+from gpu_report.tables.statistics import holm
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import ALL_ADVICE, Advice
 
@@ -346,16 +345,11 @@ def _followed(scope: Scope, rows: Sequence[Row], helpful: Sequence[str]) -> _Fol
     ]
     gains = [gain_over(scope.tables, after, before) for before, after, _ in pairs]
     found = [
-        _Followed(before=before, after=after, what=what, gain=_estimate_of(gain, p, before, after))
+        _Followed(before=before, after=after, what=what, gain=replace(gain, p=p))
         for (before, after, what), gain, p in zip(pairs, gains, holm([gain.p for gain in gains]), strict=True)
     ]
     gained = [each for each in found if each.gain.against(1.0) == "above"]
     return max(gained, key=lambda each: each.gain.value, default=None)
-
-
-def _estimate_of(gain: Summary, p: float, *rows: Row) -> Estimate:
-    doubts = tuple(doubt for row in rows for doubt in doubts_about(row, "throughput_per_s"))
-    return Estimate(value=gain.value, low=gain.low, high=gain.high, processes=gain.count, doubts=doubts, p=p, null=1.0)
 
 
 def _slows_down(scope: Scope, options: Sequence[str]) -> bool:
