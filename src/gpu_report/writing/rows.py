@@ -372,7 +372,9 @@ def link_in_words(machine: MachineResults) -> str:
     if not links:
         return ""
     most = max(links, key=lambda row: (row["devices"], row["bytes"]))
-    connection = f"are connected by {most['connections']}" if most["connections"] else "have an unknown connection"
+    names = most["connections"].split(", ") if most["connections"] else []
+    kinds = [f"{name[2:]} NVLinks" if name.startswith("NV") else f"PCI Express ({name})" for name in names]
+    connection = f"are connected by {listed(kinds)}" if kinds else "have an unknown connection"
     multicast = f" (NVLink SHARP {most['multicast']})" if most["multicast"] else ""
     return (
         f"The GPUs ({machine_words(machine.id)}) {connection} (peer access: {most['peer_access'] or 'unknown'}). "

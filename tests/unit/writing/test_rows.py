@@ -382,5 +382,7 @@ def test_the_link_is_said_in_a_sentence_where_it_was_measured() -> None:
     study = study_of(scaling=SCALING)
     tables = make_tables(study, make_records(study), calibration=make_calibration(linked=2))
 
-    assert "1 GiB" in rows.link_in_words(results_of(study, tables=tables))
+    said = rows.link_in_words(results_of(study, tables=tables))
+    assert "1 GiB" in said
+    assert "18 NVLinks" in said
     assert rows.link_in_words(scaling()[0]) == ""
