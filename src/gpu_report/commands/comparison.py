@@ -29,7 +29,7 @@ from gpu_report.tables.before_after import (
 )
 from gpu_report.traces.analysis import CATEGORY, KERNEL, OPERATION, STEP
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 MOST_CHARACTERS: Final = 65_000
 """A comment on a pull request holds 65,536."""
 _NAMED_IN_HEADLINE: Final = 5

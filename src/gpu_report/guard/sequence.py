@@ -13,7 +13,7 @@ from typing import Final
 
 from gpu_report.glossary import Row
 from gpu_report.guard.messages import Answer
-from gpu_report.printing.number_format import share
+from gpu_report.printing.number_format import NOT_MEASURED
 from gpu_report.tables.before_after import (
     IMPROVEMENTS,
     NO_VERDICT,
@@ -21,6 +21,7 @@ from gpu_report.tables.before_after import (
     REGRESSIONS,
     STATUS,
     Side,
+    in_words,
     tabulate_before_after,
 )
 
@@ -153,7 +154,7 @@ def _confirmed(row: Row, again: Mapping[tuple[str, str], Row]) -> Row:
     second = again.get((name, what)) or again.get((name, STATUS))  # that of a side which fails by now
     if row["verdict"] not in _CHANGES or second is None:
         return row
-    seen = share(second["change"], low=second["change_low"], high=second["change_high"]).plain()
+    seen = in_words(second)["change"] or NOT_MEASURED
     if second["verdict"] == row["verdict"]:
         return {**row, "why": f"measured again with {CONFIRMING} pairs: {seen}"}
     why = "; ".join(filter(None, (f"{row['verdict']} at first, but measured again {seen}", second["why"])))

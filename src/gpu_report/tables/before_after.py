@@ -9,7 +9,7 @@ shown, and the width of the interval decides how much that is.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple
 
 from gpu_report.glossary import QUALITY_TOLERANCE, STATUS_WORDS, TIME_TOLERANCE, Row, Scale
@@ -67,11 +67,11 @@ BEFORE_AFTER: Final = Table(
         text("unit", "Of before and after: ms, MiB, or the name of the held-out metric."),
         *summary("before", "as named", "Before: wall time per step of the median timed epoch, peak, or metric"),
         *summary("after", "as named", "The same after"),
-        *summary("change", "1", "Share by which it is worse after; below 0 it is better"),
+        *summary("change", "as described", "Share by which time or memory is more after; of a metric, after less before"),
         number(
             "p", "1", "Probability of such a change where the truth is the tolerance, adjusted for its kind (Holm)."
         ),
-        number("detectable", "1", "The smallest change that 4 of 5 such comparisons find."),
+        number("detectable", "as described", "The smallest change for the worse that 4 of 5 such comparisons find."),
         text(
             "verdict",
             "slower, not slower, faster, no change, no verdict; of memory more memory, and so on.",
@@ -102,11 +102,15 @@ class Side:
 
 
 class Change(NamedTuple):
-    """By which share one side is worse than the other, what is too little of it to matter, and its confidence."""
+    """By which share one side is worse than the other, what is too little of it to matter, and its confidence.
+
+    In the table the share is times `unit`: that of a metric is below 0 where a higher value is better.
+    """
 
     amount: Summary
     tolerance: float
     confidence: float
+    unit: float = 1.0
 
     @property
     def detectable(self) -> float:
@@ -115,7 +119,12 @@ class Change(NamedTuple):
         if freedom + 1 < FEWEST_FOR_INTERVAL:
             return math.nan
         quantiles = [students_t(freedom, confidence=each) for each in (2 * POWER - 1, self.confidence)]
-        return self.tolerance + half * (1 + quantiles[0] / quantiles[1])
+        return self.unit * (self.tolerance + half * (1 + quantiles[0] / quantiles[1]))
+
+    def as_columns(self) -> dict[str, float]:
+        """Those of the change itself."""
+        low, high = sorted((self.unit * self.amount.low, self.unit * self.amount.high))
+        return replace(self.amount, value=self.unit * self.amount.value, low=low, high=high).as_columns("change")
 
 
 def side_of(record: Record) -> Side:
@@ -183,9 +192,12 @@ def in_words(row: Row) -> dict[str, str]:
     """`before`, `after` and `change` of a row as a person reads them, the change with its interval."""
     if row["compared"] == STATUS:
         return dict.fromkeys(("before", "after", "change"), "")
-    formatters: dict[str, Callable[..., Quantity]] = {TIME: milliseconds, MEMORY: memory}
-    shown = formatters.get(row["compared"], quantity)
-    change = share(row["change"], low=row["change_low"], high=row["change_high"])
+    formatters: dict[str, tuple[Callable[..., Quantity], Callable[..., Quantity]]] = {
+        TIME: (milliseconds, share),
+        MEMORY: (memory, share),
+    }
+    shown, changed = formatters.get(row["compared"], (quantity, quantity))
+    change = changed(row["change"], low=row["change_low"], high=row["change_high"])
     sides = {
         side: shown(row[side], low=row[f"{side}_low"], high=row[f"{side}_high"]).plain(interval=False)
         for side in ("before", "after")
@@ -267,7 +279,7 @@ def _changes(before: Side, after: Side, *, in_turns: bool, tolerance: float, con
         if values or reference
     }
     if before.quality or after.quality or before.diverged or after.diverged:
-        found[QUALITY] = Change(_quality_lost(before, after, confidence), QUALITY_TOLERANCE, confidence)
+        found[QUALITY] = _quality_lost(before, after, confidence)
     return found
 
 
@@ -280,19 +292,21 @@ def _worse_by(values: BySeed, reference: BySeed, tolerance: float, *, in_turns: 
     return Summary(value=found.value - 1, low=found.low - 1, high=found.high - 1, count=found.count, p=p)
 
 
-def _quality_lost(before: Side, after: Side, confidence: float) -> Summary:
+def _quality_lost(before: Side, after: Side, confidence: float) -> Change:
     """How much worse the metric is: of one from 0 to 1 the difference, of another as a share of its mean before."""
-    better, worse = (before.quality, after.quality) if before.better == "higher" else (after.quality, before.quality)
+    is_higher_better = before.better == "higher"
+    better, worse = (before.quality, after.quality) if is_higher_better else (after.quality, before.quality)
     found = difference(better, worse, confidence=confidence)
-    is_share = before.better == "higher" and all(0 <= value <= 1 for value in (*better.values(), *worse.values()))
+    is_share = is_higher_better and all(0 <= value <= 1 for value in (*better.values(), *worse.values()))
     scale = 1.0 if is_share else abs(summarise([*before.quality.values()], scale="linear").value)
     if not scale > 0:
-        return NOT_MEASURED
+        return Change(NOT_MEASURED, QUALITY_TOLERANCE, confidence)
     edge = math.copysign(QUALITY_TOLERANCE * scale, found.value)
     beyond = difference({key: value - edge for key, value in better.items()}, worse)
     value, low, high = (end / scale for end in (found.value, found.low, found.high))
     p = beyond.p if abs(value) > QUALITY_TOLERANCE else 1.0
-    return Summary(value=value, low=low, high=high, count=found.count, p=p)
+    amount = Summary(value=value, low=low, high=high, count=found.count, p=p)
+    return Change(amount, QUALITY_TOLERANCE, confidence, unit=-scale if is_higher_better else scale)
 
 
 def _row(name: str, what: str, pair: tuple[Side, Side], change: Change, p: float) -> Row:
@@ -310,7 +324,7 @@ def _row(name: str, what: str, pair: tuple[Side, Side], change: Change, p: float
         "unit": unit,
         **before.as_columns("before"),
         **after.as_columns("after"),
-        **change.amount.as_columns("change"),
+        **change.as_columns(),
         "p": p,
         "detectable": math.nan if what == TIME and (pair[0].doubts or pair[1].doubts) else change.detectable,
         "verdict": verdict,
@@ -319,7 +333,7 @@ def _row(name: str, what: str, pair: tuple[Side, Side], change: Change, p: float
 
 
 def _verdict(what: str, pair: tuple[Side, Side], change: Change, p: float) -> tuple[str, str]:
-    (worse, better), (amount, tolerance, confidence) = _WORDS[what], change
+    (worse, better), (amount, tolerance, confidence, unit) = _WORDS[what], change
     before, after = pair
     if what == QUALITY and (before.diverged or after.diverged):
         said = f"processes with a loss or metric that is not finite: {before.diverged} before, {after.diverged} after"
@@ -337,7 +351,8 @@ def _verdict(what: str, pair: tuple[Side, Side], change: Change, p: float) -> tu
     if amount.low > tolerance:
         return (worse, "") if is_significant else (NO_VERDICT, _NOT_SIGNIFICANT)
     if amount.high > tolerance:
-        return NO_VERDICT, f"the interval includes the tolerance of {share(tolerance).plain()}"
+        written = quantity(tolerance * abs(unit)) if what == QUALITY else share(tolerance)
+        return NO_VERDICT, f"the interval includes the tolerance of {written.plain()}"
     if amount.low >= -tolerance:
         return NO_CHANGE, ""
     if amount.high >= 1 / (1 + tolerance) - 1:

@@ -26,6 +26,7 @@ from gpu_report.tables.before_after import (
     Side,
     environment_differences,
     exit_status,
+    in_words,
     mean_time_ratio,
     mismatches,
     side_of,
@@ -185,6 +186,24 @@ def test_a_metric_below_zero_can_get_worse_too(before: float) -> None:
 
     assert verdict(*sides, what=QUALITY) == "worse"
     assert verdict(sides[1], sides[0], what=QUALITY) == "better"
+
+
+@pytest.mark.parametrize(
+    ("better", "before", "after", "worse"), [("higher", 0.9, 0.7, True), ("higher", -3, -9, True), ("lower", 5, 2, False)]
+)
+def test_the_change_of_a_metric_is_its_difference_with_the_sign_of_the_numbers_beside_it(
+    better: str, before: float, after: float, *, worse: bool
+) -> None:
+    sides = [
+        timed(around(10), quality={index: level + 0.001 * index for index in range(6)}, better=better)
+        for level in (before, after)
+    ]
+    row = row_of(*sides, what=QUALITY)
+
+    assert row["verdict"] == ("worse" if worse else "better")
+    assert row["change"] == pytest.approx(after - before)
+    assert row["change_low"] <= row["change"] <= row["change_high"]
+    assert in_words(row)["change"].startswith("+" if after > before else "\N{MINUS SIGN}")
 
 
 def test_a_whole_command_is_not_compared_with_marked_steps_nor_one_kind_of_memory_with_another() -> None:
