@@ -475,6 +475,7 @@ COMMANDS: Final = {
                 type=Path,
                 nargs="?",
             ),
+            _optional("--rebuilt-by", "the command that makes the report again (default: named nowhere)", default=""),
             _FOLDER,
         ],
     ),

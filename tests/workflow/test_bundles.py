@@ -1,6 +1,7 @@
 """Results that were measured elsewhere are shown without measuring, without PyTorch, and the same wherever built."""
 
 import os
+import shlex
 import shutil
 import time
 from pathlib import Path
@@ -82,6 +83,21 @@ def shown(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
 
     folder = made_once(tmp_path_factory, "shown", build) / "project"
     return Project(folder=folder, configfile="config/tiny.yaml")
+
+
+@pytest.mark.parametrize(("made", "options"), [("built_tiny", ()), ("shown", BUNDLES_ALONE)])
+def test_the_command_that_a_report_names_makes_this_report_again(
+    made: str, options: tuple[str, ...], request: pytest.FixtureRequest
+) -> None:
+    project: Project = request.getfixturevalue(made)
+    planned = project.snakemake("--dry-run", "--printshellcmds", "--forcerun", "write_sections", *options, "--", PDF)
+    writing = next(shlex.split(line) for line in planned.stdout.splitlines() if "--rebuilt-by" in line)
+
+    again = project.run(*shlex.split(writing[writing.index("--rebuilt-by") + 1]), "--dry-run")
+
+    assert again.returncode == 0, again.stderr
+    assert "Nothing to be done" in again.stderr + again.stdout
+    assert "gpurepname{snakemake" in (project.folder / "report/sections/appendix.tex").read_text("utf-8")
 
 
 def test_a_bundle_alone_is_shown_without_pytorch_and_without_measuring(shown: Project) -> None:

@@ -1,11 +1,25 @@
 # From tables and findings to figures, sections and the PDF.
 
+import os
+import shlex
+
 from gpu_report.writing.layout import experiment_layout, report_layout
 
 WRITTEN = [f"report/{name}" for name in report_layout(EXPERIMENTS, has_sides=bool(SIDES)).files]
 WRITTEN_ALONE = [
     f"report/experiments/{{experiment}}/{name}" for name in ["gpu_report.sty", *experiment_layout("{experiment}").files]
 ]
+
+# The command that makes this report again, with the study and the machines that were given for it.
+STUDIES = workflow.overwrite_configfiles
+GIVEN = workflow.config_settings.config_args or []
+REBUILT_BY = " ".join(
+    [
+        "snakemake --cores 4 report/gpu_report.pdf",
+        *(["--configfile", *map(os.path.relpath, STUDIES)] if STUDIES else []),
+        *(["--config", *(shlex.quote(given) if '"' in given else f'"{given}"' for given in GIVEN)] if GIVEN else []),
+    ]
+)
 
 
 rule draw_figures:
@@ -97,11 +111,12 @@ rule write_sections:
     params:
         study=study_arguments,
         asked=asked_digest,
+        rebuilt_by=REBUILT_BY,
     message:
         "writing the sections"
     shell:
         "gpu-report write-sections {params.study} --comparison {input.comparison:q}"
-        " --before-after {input.before_after:q} --folder report 2> {log:q}"
+        " --before-after {input.before_after:q} --rebuilt-by {params.rebuilt_by:q} --folder report 2> {log:q}"
 
 
 rule write_sections_alone:

@@ -119,6 +119,7 @@ def write_sections(arguments: Namespace) -> None:
         study_figures=() if alone else network_figures(machine.records),
         before_after=rows_of(before_after),
         before_after_findings=before_after_findings,
+        rebuilt_by=arguments.rebuilt_by,
         templates=REPORT,
         source=_listed_source(),
     )

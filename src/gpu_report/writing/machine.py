@@ -242,12 +242,6 @@ class MachineResults:
         folder = self.folder.partition("/experiments/")[0]
         return "" if self.is_imported else f"{folder}/logs/measure_variant/{variant}.log"
 
-    @property
-    def rebuilt_by(self) -> str:
-        """The command that makes this report from its records, and measures nothing that is measured."""
-        chosen = f' --config "machines=[{self.id}]"' if self.is_imported else ""
-        return f"snakemake --cores 4 report/gpu_report.pdf{chosen}"
-
     def pictures(self, *kinds: str, first: bool = False) -> list[Picture]:
         """The figures of these kinds that there is data for.
 

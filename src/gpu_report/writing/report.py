@@ -54,6 +54,7 @@ def render_report(
     study_figures: "Sequence[FigureSpec]" = (),
     before_after: Sequence[Row] = (),
     before_after_findings: Sequence[Finding] = (),
+    rebuilt_by: str = "",
     templates: Path,
     source: SourceFile,
 ) -> dict[str, str]:
@@ -71,6 +72,7 @@ def render_report(
         study_figures: The figures of networks, each as `figures/study/<name>.pdf`.
         before_after: The table BEFORE_AFTER, for a layout with that section.
         before_after_findings: What follows from it.
+        rebuilt_by: The command that makes the report again; without one the report names none.
         templates: The folder that has the templates.
         source: The file of the training loop, which the implementation section lists.
 
@@ -104,6 +106,7 @@ def render_report(
         "before_after": before_after,
         "before_after_csv": BEFORE_AFTER_CSV,
         "before_after_findings": before_after_findings,
+        "rebuilt_by": rebuilt_by,
         "time_tolerance": share(TIME_TOLERANCE).plain(),
         "short_kernel": SHORT_KERNEL.plain(),
         "source_file": source.name,

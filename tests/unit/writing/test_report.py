@@ -304,17 +304,6 @@ def test_where_data_lies_is_reported_as_it_is_on_the_disk_of_the_reader() -> Non
     assert "results/machines" not in imported.replace(r"\gpurepbreak{}", "")
 
 
-@pytest.mark.parametrize("is_imported", [True, False])
-def test_the_checklist_names_the_command_that_rebuilds_the_report_of_this_machine(*, is_imported: bool) -> None:
-    machine = replace(results_on("cpu"), is_imported=is_imported)
-
-    appendix = render_machines(make_study(devices=("cpu",)), [machine])["sections/appendix.tex"]
-
-    command = "".join(appendix.split(r"Rebuild from the records: ")[1].splitlines()[0].split(r"\gpurepbreak{}"))
-    assert "snakemake" in command
-    assert (machine.id in command) == is_imported
-
-
 def test_the_checklist_has_at_most_eight_lines() -> None:
     appendix = render_devices("cpu")["sections/appendix.tex"]
 
