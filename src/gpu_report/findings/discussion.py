@@ -147,10 +147,12 @@ QUESTIONS: Final = (
 )
 
 RANKED_AXES: Final[Mapping[str, str]] = {
+    "device": "device",
     "batch_size": "batch size",
     "size": "model size",
     "precision": "precision",
     "workers": "DataLoader workers",
+    "optimization": "optimizations",
 }
 
 

@@ -67,7 +67,9 @@ BEFORE_AFTER: Final = Table(
         text("unit", "Of before and after: ms, MiB, or the name of the held-out metric."),
         *summary("before", "as named", "Before: wall time per step of the median timed epoch, peak, or metric"),
         *summary("after", "as named", "The same after"),
-        *summary("change", "as described", "Share by which time or memory is more after; of a metric, after less before"),
+        *summary(
+            "change", "as described", "Share by which time or memory is more after; of a metric after less before"
+        ),
         number(
             "p", "1", "Probability of such a change where the truth is the tolerance, adjusted for its kind (Holm)."
         ),

@@ -189,7 +189,8 @@ def test_a_metric_below_zero_can_get_worse_too(before: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("better", "before", "after", "worse"), [("higher", 0.9, 0.7, True), ("higher", -3, -9, True), ("lower", 5, 2, False)]
+    ("better", "before", "after", "worse"),
+    [("higher", 0.9, 0.7, True), ("higher", -3, -9, True), ("lower", 5, 2, False)],
 )
 def test_the_change_of_a_metric_is_its_difference_with_the_sign_of_the_numbers_beside_it(
     better: str, before: float, after: float, *, worse: bool
