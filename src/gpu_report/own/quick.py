@@ -20,6 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import torch
 from pydantic_core import to_json
 
@@ -43,6 +44,7 @@ from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import weigh
 from gpu_report.traces.analysis import device_model
 from gpu_report.traces.grouping import Row
+from gpu_report.traces.nesting import Cover, cover_of
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import Gate
 from gpu_report.traces.reading import read_trace
@@ -77,8 +79,8 @@ _STEPS_OF_A_TRAINING: Final = 100_000
 """Memory that grows, but lasts for this many steps, is not worth a word."""
 _SHORT_US: Final = 10.0
 """Calling an operation takes 2 to 10 µs: Python, PyTorch's dispatcher, and the allocation of its output."""
-_OWN_PYTHON_US: Final = 10 * _SHORT_US
-"""Python that takes longer than this for each operation does more than call them."""
+_OWN_PYTHON_NS: Final = 100_000
+"""Python between two operations that takes at least this does more than call the second."""
 _RISING_Z: Final = 3.09
 """Of the Mann-Kendall test; once in 1,000 times by chance. It takes eight blocks to pass it."""
 _MOST_CATEGORIES: Final = 2
@@ -403,7 +405,7 @@ def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
     waited = summarise(measured.data_wait_shares, scale="share").value if is_enough and device == CPU else math.nan
     as_timed = _with_wait(rows, waited)
     parts = _parts(as_timed, device)
-    suggestions = [*_growing_memory(measured), *_python(as_timed, parts), *_advice(as_timed, trace)]
+    suggestions = [*_growing_memory(measured), *_python(as_timed, trace, parts), *_advice(as_timed, trace)]
     if not parts and waited > HALF:
         parts = {"loader": waited}
     problem, remedy = _problem(measured, parts, Gate(rows), too_few, is_enough=is_enough)
@@ -486,23 +488,22 @@ def _growing_memory(measured: Measured) -> Iterator[Suggestion]:
         )
 
 
-def _python(rows: TraceTables, parts: Mapping[str, float]) -> Iterator[Suggestion]:
+def _python(rows: TraceTables, trace: Trace | None, parts: Mapping[str, float]) -> Iterator[Suggestion]:
     """On the CPU, where most of a step is Python, or operations that take hardly longer than calling them does."""
-    if "host" not in parts:
+    if trace is None or "host" not in parts:
         return
-    operations = [row for row in Gate(rows).rows(OPERATIONS, "calls", "self_ms") if row["device"] == HOST]
-    calls, all_ms = (sum(row[name] for row in operations) for name in ("calls", "self_ms"))
-    python_us = parts["host"] * sum(row["wall_ms"] for row in Gate(rows).rows(STEPS, "wall_ms")) * 1e3
-    if parts["host"] >= HALF and python_us > _OWN_PYTHON_US * calls:
+    of_step = parts["host"] * _share_of_own_python(trace)
+    if parts["host"] >= HALF and of_step >= parts["host"] / 2:
         yield Suggestion(
             rule="Python of the step",
-            finding=f"Python took {share(parts['host']).plain()} of the time, with {counted(calls, 'operation')}.",
+            finding=f"Python that calls no operation took {share(of_step).plain()} of the time.",
             remedy="find the functions that take it with cProfile or py-spy, and move them out of the step",
-            at_stake=parts["host"],
+            at_stake=of_step,
         )
-        return
+    operations = [row for row in Gate(rows).rows(OPERATIONS, "calls", "self_ms") if row["device"] == HOST]
+    all_ms = sum(row["self_ms"] for row in operations)
     short_ms = sum(row["self_ms"] for row in operations if row["self_ms"] * 1e3 < _SHORT_US * row["calls"])
-    at_stake = parts["host"] + parts.get("kernels", 0.0) * (short_ms / all_ms if all_ms else 0.0)
+    at_stake = parts["host"] - of_step + parts.get("kernels", 0.0) * (short_ms / all_ms if all_ms else 0.0)
     if at_stake >= HALF:
         yield Suggestion(
             rule="short operations",
@@ -512,6 +513,20 @@ def _python(rows: TraceTables, parts: Mapping[str, float]) -> Iterator[Suggestio
             remedy=_ELSE_TRY[PARTS_IN_WORDS["host"]],
             at_stake=at_stake,
         )
+
+
+def _share_of_own_python(trace: Trace) -> float:
+    """Of the steps' time in which nothing is called, that in stretches of _OWN_PYTHON_NS and more."""
+    begin_ns, end_ns = trace.step_bounds
+    called = cover_of(trace.calls)
+    start_ns = np.append(min(begin_ns), called.end_ns)
+    stretches = Cover(start_ns, np.maximum(start_ns, np.append(called.start_ns, max(end_ns))))
+    is_long = stretches.end_ns - stretches.start_ns >= _OWN_PYTHON_NS
+    all_ns, long_ns = (
+        Cover(stretches.start_ns[which], stretches.end_ns[which]).within(begin_ns, end_ns).sum()
+        for which in (slice(None), is_long)
+    )
+    return float(long_ns / all_ns) if all_ns else 0.0
 
 
 def _parts(rows: TraceTables, device: str) -> dict[str, float]:

@@ -393,6 +393,16 @@ def test_on_the_cpu_many_short_operations_are_named_and_a_long_one_is_not() -> N
     assert not long.suggestions
 
 
+def test_python_in_one_place_is_named_however_many_operations_are_called() -> None:
+    model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(30)))
+
+    def step() -> None:
+        model(X).sum().backward()
+        time.sleep(0.01)
+
+    assert [each.rule for each in profile(step=step).suggestions] == ["Python of the step"]
+
+
 def test_python_of_a_step_that_calls_few_operations_is_named_instead_of_them() -> None:
     found = profile(step=lambda: time.sleep(0.02))
 
