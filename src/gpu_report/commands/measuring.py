@@ -29,6 +29,7 @@ from gpu_report.study.config import DEFAULT_CONFIGFILE, read_config
 from gpu_report.study.machine import find_machine, require_machine
 from gpu_report.study.single import single_study
 from gpu_report.study.study import Measurement
+from gpu_report.tables.marks import INVALIDATES_TIMES, MEANINGS, marks_of_numbers
 from gpu_report.tables.processes import values_of
 from gpu_report.tables.statistics import summarise
 
@@ -261,8 +262,11 @@ class _LineForEachRun:
 def _outcome(record: Record) -> str:
     if record.status != "ok":
         return f"{record.status}: {record.reason}"
-    without_profile = f"; {record.reason}" if record.reason else ""
-    return f"{_rate(record)}, mean of {len(record.repetitions)} processes{without_profile}"
+    marks = marks_of_numbers(record, summarise(values_of(record, "throughput_per_s")))
+    doubts = [f"{mark}, {MEANINGS[mark]}" for mark in marks if mark in {*INVALIDATES_TIMES, "diverged"}]
+    return "; ".join(
+        [f"{_rate(record)}, mean of {len(record.repetitions)} processes", *filter(None, [record.reason]), *doubts]
+    )
 
 
 def _part_in_it(hosts: Hosts) -> str:

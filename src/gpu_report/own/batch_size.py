@@ -220,7 +220,7 @@ class Probe:
         elif self.stopped.status == "oom":
             outcome = ", ".join(filter(None, ("out of memory", _asked(self.stopped))))
         else:
-            outcome = f"failed: {self.stopped.reason}"
+            rate, outcome = f"failed: {self.stopped.reason}", ""
         line = clean(f"{count(self.samples).plain():>9}  {rate:<32}{peak:<14}{outcome}", keep="")
         return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
 

@@ -282,7 +282,8 @@ class Profile:
         measured, time_ms, rate = self.measured, self.step_time_ms, self.throughput_per_s
         blocks = len(measured.block_times_ms)
         if blocks < FEWEST_FOR_INTERVAL:
-            return f"{duration(measured.step_ms / 1e3).plain()} a step, of {counted(measured.steps, 'step')} in all"
+            steps = counted(measured.steps, "step")
+            return f"{duration(measured.step_ms / 1e3).plain()} a step when last timed, {steps} in all"
         a_step = duration(time_ms.value / 1e3, low=time_ms.low / 1e3, high=time_ms.high / 1e3)
         unit = "samples/s" if measured.samples else "steps/s"
         per_s = quantity(rate.value, unit, low=rate.low, high=rate.high)

@@ -222,7 +222,11 @@ class OwnRun:
             self._memory.reset()
         if not self._is_profiled or self._fits(step_ms, 1 + self._steps_before):
             step_ms = self._block(1).time_s * 1e3
-        block_steps = self._steps_of_block(step_ms)
+        block_steps, tried = self._steps_of_block(step_ms), 1
+        # The second step may have been far faster than those that follow, for instance while the loader had batches.
+        while (tried := tried * 10) < block_steps and self._fits(tried * step_ms, tried + self._steps_before):
+            step_ms = self._block(tried).time_s * 1e3 / tried
+            block_steps = self._steps_of_block(step_ms)
         # The second step may have been slow, too; a single step is retried only if there is time for many like it.
         needed = block_steps + self._steps_before if block_steps > 1 else _BLOCKS_IN_ALL
         if self._fits(needed * step_ms, needed):

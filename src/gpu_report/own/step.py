@@ -86,8 +86,12 @@ _ENDED: Final = object()
 
 
 def in_one_line(error: BaseException) -> str:
-    """An exception of the user's code, by its type and the first line of what it says."""
-    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
+    """An exception of the user's code, by its type and the first line of what it says.
+
+    PyTorch raises that of a DataLoader's worker anew, with the traceback as its text: what was said is the last line.
+    """
+    said = str(error).strip().splitlines() or [""]
+    return f"{said[0]} {said[-1]}" if "Original Traceback" in str(error) else f"{type(error).__name__}: {said[0]}"
 
 
 def named_function(name: str) -> Callable[..., Any]:
@@ -123,7 +127,7 @@ EXPECTED: Final = {
     "model": "one that takes the batch, or of a pair its first part",
     "loss": "a function that takes the model's output and the target, or output and batch where that is a mapping",
     "backward": "a loss that can be followed back",
-    "optimizer": "one whose step() takes no argument",
+    "optimizer": "one whose step() takes no argument and that can train these parameters (give yours as optimizer=)",
 }
 """Of the parts of a step."""
 

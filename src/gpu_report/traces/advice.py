@@ -262,7 +262,8 @@ ALL_ADVICE: Final = (
         threshold=0.05,
         unit="1",
         reason="Below a twentieth, a loader without any cost would not save more than steps differ among each other.",
-        remedy="Give the DataLoader worker processes (num_workers) and a longer prefetch; decode less per sample.",
+        remedy="Give the DataLoader worker processes, or more of them (num_workers), and a longer prefetch; decode less"
+        " per sample.",
         find=_loader,
     ),
     Advice(

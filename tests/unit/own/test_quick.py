@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -391,6 +392,15 @@ def test_on_the_cpu_many_short_operations_are_named_and_a_long_one_is_not() -> N
 
     assert [each.rule for each in short.suggestions] == ["short operations"]
     assert not long.suggestions
+
+
+def test_steps_that_get_slow_after_the_second_do_not_outlast_the_time() -> None:
+    calls = count()
+
+    def step() -> None:
+        time.sleep(0.02 if next(calls) > 1 else 0)
+
+    assert profile(step=step, seconds=4).measured.steps < 400
 
 
 def test_python_in_one_place_is_named_however_many_operations_are_called() -> None:
