@@ -22,10 +22,17 @@ from gpu_report.bundles.results import files_at
 from gpu_report.bundles.shown_machines import choose_machines
 from gpu_report.bundles.sides import choose_sides
 from gpu_report.study.cluster import description_file
+from gpu_report.study.config import read_config
 from gpu_report.tables import STUDY_TABLES as TABLES_OF_STUDY
 from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
 from gpu_report.printing.terminal import clean, say
 from gpu_report.traces import tables as of_traces
+
+try:
+    for path in workflow.configfiles:
+        read_config(Path(path))  # Snakemake takes the last of a key that stands twice
+except GpuReportError as error:
+    raise WorkflowError(clean(str(error)))
 
 try:
     SHOWN = choose_machines(config)

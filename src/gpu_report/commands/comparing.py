@@ -148,7 +148,9 @@ def _compared(
         before=_in_words(sides.before, before),
         after=_in_words(sides.after, after),
         how=(
-            "measured in two sessions; the intervals do not include differences between sessions; "
+            "both sides are the same records"
+            if before == after
+            else "measured in two sessions; the intervals do not include differences between sessions; "
             "gpu-report guard measures both sides alternately"
         ),
         rows=tabulate_before_after(

@@ -56,7 +56,9 @@ def guard(arguments: Namespace) -> int:
         folder_of_all = stack.enter_context(tempfile.TemporaryDirectory(prefix="gpu-report-guard-"))
         sides: list[Runner] = []
         for name in _NAMES:
-            folder, words = stack.enter_context(checked_out(getattr(arguments, name) or WORKTREE, links=arguments.link))
+            reference = getattr(arguments, name) or WORKTREE
+            written = [file for file in (arguments.json, arguments.markdown) if file is not None]
+            folder, words = stack.enter_context(checked_out(reference, links=arguments.link, written=written))
             version = _version(arguments, name, folder, words)
             sides.append(CommandRunner(version) if version.command else FunctionRunner(version))
         names = arguments.configurations or [_short_command(arguments)]

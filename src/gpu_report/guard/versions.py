@@ -78,19 +78,22 @@ def commit_of(reference: str) -> str:
 
 
 @contextmanager
-def checked_out(reference: str, *, links: Sequence[str] = ()) -> Iterator[tuple[Path, str]]:
+def checked_out(
+    reference: str, *, links: Sequence[str] = (), written: Sequence[Path] = ()
+) -> Iterator[tuple[Path, str]]:
     """This folder as it is in that version of its repository, and the version in words.
 
     Args:
         reference: What git knows as a commit, or `worktree`.
         links: Files or folders here that git ignores, such as data, to which the version gets a link.
+        written: Files that guard itself writes, which are no change of this folder.
 
     Raises:
         ConfigError: git has no repository for this folder, or no such version, or the version lacks this folder.
     """
     here = Path.cwd()
     if reference == WORKTREE:
-        yield here, _worktree_in_words(here)
+        yield here, _worktree_in_words(here, written)
         return
     commit = commit_of(reference)
     top = Path(_git("rev-parse", "--show-toplevel", problem=f"{reference}: its repository has no working tree"))
@@ -122,12 +125,16 @@ def content_of_worktree() -> str:
         return ""
 
 
-def _worktree_in_words(here: Path) -> str:
+def _worktree_in_words(here: Path, written: Sequence[Path]) -> str:
     try:
-        changed = _git("status", "--porcelain", problem="").splitlines()
+        top = Path(_git("rev-parse", "--show-toplevel", problem=""))
+        listed = _git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", problem="").split("\0")
         commit = _git("rev-parse", "--short", "HEAD", problem="")
     except ConfigError:
         return f"the folder {here}"
+    # Each is its state in a letter or two, and its path.
+    paths = {(top / each.split(maxsplit=1)[1]).resolve() for each in listed if each}
+    changed = paths - {path.resolve() for path in written}
     dirty = f" with {counted(len(changed), 'uncommitted file')}" if changed else ""
     return f"worktree at {commit}{dirty}"
 

@@ -111,7 +111,11 @@ def read_requests(path: Path = REQUESTS) -> dict[str, Request]:
     Raises:
         ConfigError: the file cannot be read, or has a key or a value that is not allowed.
     """
-    return {name: _request(path, name, asked) for name, asked in read_config(path).items()} if path.exists() else {}
+    return (
+        {name: _request(path, name, asked) for name, asked in read_config(path, example="docs/cluster.md").items()}
+        if path.exists()
+        else {}
+    )
 
 
 def _request(path: Path, name: Any, asked: Any) -> Request:

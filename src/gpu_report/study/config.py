@@ -20,16 +20,25 @@ _VALUES: Final = Repr()
 _VALUES.maxstring = 100
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """The configuration as plain values, not yet checked.
+def read_config(path: Path, *, example: str = "config/study.yaml") -> dict[str, Any]:
+    """The configuration as plain values, not yet checked; `example` is where one begins who has none.
 
     Raises:
-        ConfigError: the file is missing or is not YAML with keys at its top.
+        ConfigError: the file is missing, is not YAML with keys at its top, or has a key twice, which YAML itself takes
+            for the last alone.
     """
     import yaml
 
+    class UniqueKeys(yaml.SafeLoader):
+        def construct_mapping(self, node: yaml.MappingNode, *args: Any, **options: Any) -> dict[Any, Any]:
+            keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+            for number, key in enumerate(keys):
+                if key.value in [other.value for other in keys[:number]]:
+                    raise yaml.MarkedYAMLError(problem=f"the key {key.value} stands twice", problem_mark=key.start_mark)
+            return super().construct_mapping(node, *args, **options)
+
     try:
-        values = yaml.safe_load(path.read_text("utf-8"))
+        values = yaml.load(path.read_text("utf-8"), UniqueKeys)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}; name a configuration with --configfile") from error
     except UnicodeDecodeError as error:
@@ -39,7 +48,7 @@ def read_config(path: Path) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError, KeyError, AttributeError, OverflowError) as error:  # of a date that is none
         raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
-        raise ConfigError(f"{path} has no keys; begin from config/study.yaml")
+        raise ConfigError(f"{path} has no keys; begin from {example}")
     return values
 
 

@@ -391,7 +391,8 @@ def _check_workload_and_size(path: str, row: Mapping[str, Any], workloads: Mappi
         built_in = workloads[name].built_in
         for size in _as_list(row.get("size", "default")):
             if built_in is not None and size not in built_in.sizes:
-                raise ConfigError(f"{path}.size: {name} has no size {size!r}; use one of {', '.join(built_in.sizes)}")
+                problem = f"{name} has no size {size!r}" if "size" in row else f"{name} needs one"
+                raise ConfigError(f"{path}.size: {problem}; use one of {', '.join(built_in.sizes)}")
 
 
 def _expand_row(

@@ -317,6 +317,8 @@ def test_a_list_that_holds_itself_is_refused(tmp_path: Path) -> None:
         "title: !!timestamp abc",
         'title: "\\UFFFFFFFF"',
         f"title: {'9' * 5000}",
+        "title: one\ntitle: two",
+        "experiments: {batch_size: {}, batch_size: {}}",
     ],
 )
 def test_what_yaml_cannot_make_a_value_of_is_one_line(tmp_path: Path, content: str) -> None:
