@@ -115,6 +115,12 @@ def choose_machines(
             machines.append(ShownMachine(id=name, study=study, bundle=bundles[name].path))
         else:
             notes.append(f"{name} is left out: {bundles[name].path} holds no variant of the study {config['name']}")
+    slugs = [{variant.slug for variant in machine.study.variants} for machine in machines]
+    notes += [
+        f"{other.id} is compared with nothing: it has no configuration in common with {machines[0].id}"
+        for other, of_other in zip(machines, slugs, strict=True)
+        if not slugs[0] & of_other
+    ]
     if not machines:
         raise ConfigError(f"machines: no machine is left to show; {'; '.join(notes) or _known(bundles)}")
     return Shown(machines=tuple(machines), notes=tuple(notes))

@@ -134,10 +134,18 @@ def with_labels(frame: "pd.DataFrame", *, without: Sequence[str] = ()) -> "pd.Da
 
 
 def with_labels_across_machines(comparison: "pd.DataFrame") -> "pd.DataFrame":
-    """COMPARISON with `heading` and `label`, the rows of two machines, and of these of one model, together."""
+    """COMPARISON with `heading` and `label`, the rows of two machines, and of these of one model, together.
+
+    A label has the device where there are several, and the length of a training where rows would be alike without it.
+    """
     if comparison.empty:
         return comparison.assign(heading="", label="")
-    return sorted_by(with_labels(with_fields(comparison)), "machine", "reference_machine", "heading")
+    frame = with_fields(comparison)
+    keys = ["machine", "reference_machine", "heading"]
+    device = ("device",) if frame["device"].nunique() == 1 else ()
+    labelled = with_labels(frame, without=(*device, "epochs", "steps_per_epoch"))
+    are_alike = labelled.duplicated([*keys, "label"]).any()
+    return sorted_by(with_labels(frame, without=device) if are_alike else labelled, *keys)
 
 
 def with_fields(frame: "pd.DataFrame") -> "pd.DataFrame":

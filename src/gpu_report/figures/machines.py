@@ -19,8 +19,8 @@ from gpu_report.glossary import RATIO, machine_words
 _NAME: Final = "machines_comparison"
 _CAPTION: Final = (
     "Throughput of {machine} over that of {reference}, on the same configurations: {machine} is faster right of the "
-    "dashed line. Points are ratios of means over processes and bars show {intervals}; hollow points support no "
-    "conclusion."
+    "dashed line. Points are ratios of means over processes and bars show {intervals}; hollow points have a "
+    "quality flag with which a time supports no conclusion."
 )
 
 
@@ -40,7 +40,7 @@ def comparison_figures(comparison: pd.DataFrame) -> list[FigureSpec]:
             specs.append(
                 FigureSpec(
                     name=_NAME + (f"_{len(specs) + 1}" if specs else ""),
-                    subject="machines",
+                    subject=str(machine_id),
                     kind="comparison",
                     title=title,
                     caption=_CAPTION.format(machine=machine, reference=reference, intervals=intervals_in_words(pair))

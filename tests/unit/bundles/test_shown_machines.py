@@ -1,4 +1,5 @@
 import copy
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -101,6 +102,22 @@ def test_results_of_this_machine_win_over_its_own_bundle_and_that_is_reported(pu
 
     assert [(machine.id, machine.bundle is None) for machine in shown.machines] == [(H100, True), (LAPTOP, False)]
     assert shown.notes == (f"{H100} is measured: shown without {published / H100}.tar.xz",)
+
+
+def test_a_machine_without_a_configuration_in_common_is_named_and_others_are_not(
+    published: Path, tmp_path: Path
+) -> None:
+    study = make_study(devices=["cpu"])
+    results = write_results(
+        tmp_path / "machines", study, machine="abacus-8c", variants=[variant.slug for variant in study.variants][6:9]
+    )
+    shutil.copytree(published, tmp_path / "published")
+    bundle = tmp_path / "published/abacus-8c.tar.xz"
+    pack(results, bundle, machine="abacus-8c", study="default", with_traces=False)
+
+    notes = choose([LAPTOP, "abacus-8c", H100], bundle.parent).notes
+
+    assert [LAPTOP in note and "abacus-8c" in note for note in notes] == [True]
 
 
 def test_this_machine_can_be_named_by_its_id(published: Path) -> None:
