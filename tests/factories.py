@@ -21,6 +21,7 @@ from gpu_report.study.study import Measurement, Protocol, Study, Workload, load_
 from gpu_report.study.variant import Variant
 from gpu_report.tables import MADE_BY, Measured
 from gpu_report.tables.bundle import Tables
+from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
 from gpu_report.tables.marks import Today
 from tests import ceilings, record_parts
 from tests.record_parts import Run
@@ -149,6 +150,7 @@ def make_tables(
     )
     return Tables(
         **{table.name: table.from_rows(make(measured)) for table, make in MADE_BY.items()},
+        **{table.name: table.from_rows(make(calibration)) for table, make in MADE_BY_CALIBRATION.items()},
         experiments={
             experiment.name: tabulate_experiment(experiment, records, traces, today=today, prices=study.prices)
             for experiment in study.experiments

@@ -66,8 +66,7 @@ def write_study_tables(results: ResultsFolder) -> None:
         )
         write_text_atomically(tables / f"{experiment.name}.csv", EXPERIMENT.rows_to_csv(rows))
     for table, rows_of in MADE_BY.items():
-        if table not in MADE_BY_CALIBRATION:
-            write_text_atomically(tables / f"{table.name}.csv", table.rows_to_csv(rows_of(measured)))
+        write_text_atomically(tables / f"{table.name}.csv", table.rows_to_csv(rows_of(measured)))
 
 
 def compare_machines(arguments: Namespace) -> None:

@@ -10,7 +10,7 @@ from gpu_report.glossary import AXES, PRECISIONS, STATUS_WORDS, device_words, fi
 from gpu_report.printing.number_format import NOT_MEASURED, counted, field_value
 from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, ladder, option_names
 from gpu_report.study.strategies import parallelism_words
-from gpu_report.study.variant import AXIS_FIELDS, Variant
+from gpu_report.study.variant import AXIS_FIELDS, LENGTH_FIELDS, Variant
 from gpu_report.tables.marks import INVALIDATING, marks_in
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def with_labels_across_machines(comparison: "pd.DataFrame") -> "pd.DataFrame":
     frame = with_fields(comparison)
     keys = ["machine", "reference_machine", "heading"]
     device = ("device",) if frame["device"].nunique() == 1 else ()
-    labelled = with_labels(frame, without=(*device, "epochs", "steps_per_epoch"))
+    labelled = with_labels(frame, without=(*device, *LENGTH_FIELDS))
     are_alike = labelled.duplicated([*keys, "label"]).any()
     return sorted_by(with_labels(frame, without=device) if are_alike else labelled, *keys)
 
@@ -168,7 +168,7 @@ def with_row_labels(frame: "pd.DataFrame", *, axis: str) -> "pd.DataFrame":
         return sorted_by(with_labels(frame), "heading", "device", then=["batch_size", "workers"])
     fields = AXIS_FIELDS.get(axis, (axis,))
     if axis == "device" and _lengths_differ(frame).any():
-        fields = (*fields, "epochs", "steps_per_epoch")  # the rows have them
+        fields = (*fields, *LENGTH_FIELDS)  # the rows have them
     frame = with_labels(frame, without=fields)
     names = full_names(frame)
     for_group = frame.assign(name=names).sort_values("is_baseline", kind="stable").groupby("group")["name"].first()
@@ -199,7 +199,7 @@ def _labels_along(frame: "pd.DataFrame", axis: str) -> list[str]:
 
 def _lengths_differ(frame: "pd.DataFrame") -> "pd.Series[bool]":
     """Of each row whether its group has trainings of other lengths."""
-    lengths = frame[["epochs", "steps_per_epoch"]].apply(tuple, axis="columns").astype(str)
+    lengths = frame[[*LENGTH_FIELDS]].apply(tuple, axis="columns").astype(str)
     return lengths.groupby(frame["group"]).transform("nunique") > 1
 
 
@@ -252,7 +252,7 @@ def _distinction(row: dict[Any, Any], differing: Sequence[str], without: Sequenc
     if {"accumulation", "options"} & set(named) and not set(of_optimization) & set(without):
         row = {**row, "short_optimization": row["optimization"]}
         named = [*(field for field in named if field not in of_optimization), "short_optimization"]
-    if {"epochs", "steps_per_epoch"} <= set(named):
+    if {*LENGTH_FIELDS} <= set(named):
         named.remove("steps_per_epoch")  # they are part of the length
         return joined(*(length_label(row) if field == "epochs" else field_label(field, row[field]) for field in named))
     return joined(*(field_label(field, row[field]) for field in named))

@@ -32,6 +32,8 @@ AXIS_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "parallelism": ("strategy", "devices"),
 }
 """The fields in which variants along an axis differ, where these are not the field of the axis' own name alone."""
+LENGTH_FIELDS: Final = ("epochs", "steps_per_epoch")
+"""How long a variant trains."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +97,10 @@ class Variant:
         if fields is None:
             raise ConfigError(f"{slug!r} is not a variant's name; names look like unet-64px-cpu-b8-w0-fp32-e3x6")
         return cls(**fields)
+
+    def fields_without(self, *names: str) -> tuple[tuple[str, Any], ...]:
+        """All others with their values, by which variants that share them can be found."""
+        return tuple((name, value) for name, value in asdict(self).items() if name not in names)
 
     @property
     def slug(self) -> str:

@@ -63,10 +63,6 @@ def _of_profiles(table: Table, of: Measured) -> Sequence[Row]:
     return tabulate_profiles(table, of.traces)
 
 
-def _of_calibration(make: Callable[[Calibration | None], Sequence[Row]], of: Measured) -> Sequence[Row]:
-    return make(of.calibration)
-
-
 MADE_BY: Final[Mapping[Table, Callable[[Measured], Sequence[Row]]]] = {
     VARIANTS: lambda of: tabulate_variants(of.records, today=of.today, prices=of.prices),
     CONVERGENCE: lambda of: tabulate_convergence(of.records),
@@ -77,7 +73,6 @@ MADE_BY: Final[Mapping[Table, Callable[[Measured], Sequence[Row]]]] = {
     CROSSOVERS: lambda of: tabulate_crossovers(of.experiments, of.records),
     MACHINE: lambda of: tabulate_machine(of.records),
     SOURCES: lambda of: tabulate_sources(of.records, today=of.today),
-    **{table: partial(_of_calibration, make) for table, make in MADE_BY_CALIBRATION.items()},
     EFFICIENCY: lambda of: tabulate_efficiency(of.records, of.calibration),
     SCALING: lambda of: tabulate_scaling(of.records),
     OWN_LOOPS: lambda of: tabulate_own_loops(of.records, of.calibration, of.traces),
@@ -89,6 +84,9 @@ MADE_BY: Final[Mapping[Table, Callable[[Measured], Sequence[Row]]]] = {
     ),
     **{table: partial(_of_profiles, table) for table in ROWS_OF_PROFILE},
 }
-"""Every table but those of the experiments, and what makes it; its file and its field in Tables have its name."""
+"""Every table but those of the experiments and the calibration, and what makes it.
 
-STUDY_TABLES: Final = tuple(MADE_BY)
+Its file and its field in Tables have its name.
+"""
+
+STUDY_TABLES: Final = (*MADE_BY, *MADE_BY_CALIBRATION)

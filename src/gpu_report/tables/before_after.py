@@ -19,7 +19,7 @@ from gpu_report.records.record import MemoryKind, Record, Status, timed_step_ms
 from gpu_report.storage.columns import Table, number, text
 from gpu_report.tables.column_kinds import summary
 from gpu_report.tables.marks import CLOCK_DRIFT, INVALIDATES_TIMES, marks_of_numbers
-from gpu_report.tables.processes import values_of
+from gpu_report.tables.processes import values_by_seed, values_of
 from gpu_report.tables.statistics import (
     CONFIDENCE,
     FEWEST_FOR_INTERVAL,
@@ -135,13 +135,11 @@ def side_of(record: Record) -> Side:
         return Side(status=record.status, reason=record.reason)
     each = record.repetitions
     marks = marks_of_numbers(record, summarise(values_of(record, "throughput_per_s")))
-    begins = [(repetition.index, repetition.seed) for repetition in each]
-    qualities = [repetition.epochs[-1].quality for repetition in each]
     return Side(
-        step_times_ms={begin: timed_step_ms([one]) for begin, one in zip(begins, each, strict=True)},
-        memory_mib={begin: one.memory_peak_mib for begin, one in zip(begins, each, strict=True)},
+        step_times_ms={(one.index, one.seed): timed_step_ms([one]) for one in each},
+        memory_mib=values_by_seed(record, "memory_peak_mib"),
         memory_kind=each[0].memory_kind,
-        quality={begin: one for begin, one in zip(begins, qualities, strict=True) if one is not None},
+        quality=values_by_seed(record, "quality"),
         quality_name=record.workload.quality_name,
         better=record.workload.quality_better,
         diverged=sum(

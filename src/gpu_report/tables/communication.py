@@ -21,7 +21,7 @@ from gpu_report.storage.columns import Table, text, whole
 from gpu_report.study.options import BUCKETS_MIB, OPTIONS, joined, option_names
 from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, metric, summary_of
 from gpu_report.tables.pairs import same_protocol
-from gpu_report.tables.processes import throughput_by_seed
+from gpu_report.tables.processes import values_by_seed
 from gpu_report.tables.profiled import Profiled, profiled
 from gpu_report.tables.statistics import NOT_MEASURED, BySeed, difference, summarise
 from gpu_report.tables.variants import in_reading_order, records_by_variant
@@ -109,7 +109,7 @@ def sets_bucket_alone(options: str) -> bool:
 def _steps_ms(record: Record) -> BySeed:
     """Wall time of an epoch over its steps, the median over the timed epochs of each process."""
     samples = record.as_variant().batch_size
-    return {begin: 1e3 * samples / per_s for begin, per_s in throughput_by_seed(record).items()}
+    return {begin: 1e3 * samples / per_s for begin, per_s in values_by_seed(record, "throughput_per_s").items()}
 
 
 def _exposed_in_trace_ms(each: Profiled) -> float:

@@ -6,8 +6,7 @@ records -> pairs of variants that differ in the device only -> pairs of processe
 import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 from gpu_report.glossary import Row
 from gpu_report.records.record import Epoch, Record
@@ -59,21 +58,17 @@ def tabulate_consistency(records: Iterable[Record]) -> list[Row]:
     """
     measured = [record for record in in_reading_order(records) if record.status == "ok" and not brings_loop(record)]
     references = {
-        _all_but_device(record.as_variant()): record
+        record.as_variant().fields_without("device"): record
         for record in measured
         if record.as_variant().device == REFERENCE_DEVICE
     }
     rows: list[Row] = []
     for record in measured:
         variant = record.as_variant()
-        reference = references.get(_all_but_device(variant))
+        reference = references.get(variant.fields_without("device"))
         if reference and variant.device != REFERENCE_DEVICE and same_protocol(record, reference):
             rows += _rows(variant, pairs_of(reference, record))
     return rows
-
-
-def _all_but_device(variant: Variant) -> tuple[Any, ...]:
-    return tuple(value for name, value in asdict(variant).items() if name != "device")
 
 
 def _rows(variant: Variant, pairs: Pairs) -> Iterator[Row]:

@@ -8,14 +8,14 @@ speedups' 95 % intervals pass 1, there are the ends of the interval: in it, no s
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gpu_report.glossary import Row
 from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table, text, whole
 from gpu_report.study.study import Experiment
-from gpu_report.study.variant import Variant
+from gpu_report.study.variant import LENGTH_FIELDS, Variant
 from gpu_report.tables.column_kinds import DEVICE, WORKLOAD, summary_of
 from gpu_report.tables.consistency import REFERENCE_DEVICE
 from gpu_report.tables.experiments import group_names
@@ -142,8 +142,8 @@ def _twin(variant: Variant, experiment: Experiment) -> Variant | None:
 
 
 def _shared_fields(variant: Variant) -> _Fields:
-    return tuple((name, value) for name, value in asdict(variant).items() if name not in ("device", "batch_size"))
+    return variant.fields_without("device", "batch_size")
 
 
 def _without_length(variant: Variant) -> _Fields:
-    return tuple((name, value) for name, value in _shared_fields(variant) if name not in ("epochs", "steps_per_epoch"))
+    return variant.fields_without("device", "batch_size", *LENGTH_FIELDS)

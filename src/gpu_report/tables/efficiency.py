@@ -21,7 +21,7 @@ from gpu_report.study.strategies import SINGLE
 from gpu_report.study.variant import Variant
 from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary_of
 from gpu_report.tables.marks import SEPARATOR
-from gpu_report.tables.processes import brings_loop, throughput_by_seed
+from gpu_report.tables.processes import brings_loop, values_by_seed
 from gpu_report.tables.statistics import BySeed, ratio, summarise
 from gpu_report.tables.variants import in_reading_order
 
@@ -72,7 +72,7 @@ def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | No
         is_whole = variant.strategy == SINGLE or (variant.strategy == "ddp" and variant.device_type != "cpu")
         if not (is_whole and ceilings and peaks and work) or is_bound(variant.options) or brings_loop(record):
             continue
-        rows.append(_row(variant, work, throughput_by_seed(record), peaks, ceilings))
+        rows.append(_row(variant, work, values_by_seed(record, "throughput_per_s"), peaks, ceilings))
     return rows
 
 

@@ -8,7 +8,7 @@ shrinks by 1 - 1 / S (Hennessy and Patterson, Computer Architecture, section 1.8
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +18,7 @@ from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table, flag, number, text
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.study import Experiment, Prices
-from gpu_report.study.variant import AXIS_FIELDS, Variant
+from gpu_report.study.variant import AXIS_FIELDS, LENGTH_FIELDS, Variant
 from gpu_report.tables.column_kinds import metric, summary_of
 from gpu_report.tables.marks import Today
 from gpu_report.tables.operations import convolution_workspace_mib
@@ -53,8 +53,6 @@ EXPERIMENT: Final = Table(
 )
 
 _ALWAYS_NAMED: Final = ("workload", "size", "device")
-_LENGTH_FIELDS: Final = ("epochs", "steps_per_epoch")
-
 _Fields = tuple[tuple[str, Any], ...]
 
 
@@ -182,12 +180,11 @@ def _groups(experiment: Experiment) -> dict[Variant, _Fields]:
 
 
 def _shared_fields(variant: Variant, axis: str) -> _Fields:
-    varied = AXIS_FIELDS.get(axis, (axis,))
-    return tuple((name, value) for name, value in asdict(variant).items() if name not in varied)
+    return variant.fields_without(*AXIS_FIELDS.get(axis, (axis,)))
 
 
 def _without_length(fields: _Fields) -> _Fields:
-    return tuple((name, value) for name, value in fields if name not in _LENGTH_FIELDS)
+    return tuple((name, value) for name, value in fields if name not in LENGTH_FIELDS)
 
 
 def group_names(groups: Iterable[_Fields]) -> dict[_Fields, str]:

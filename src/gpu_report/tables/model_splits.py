@@ -22,7 +22,7 @@ from gpu_report.study.options import is_bound
 from gpu_report.study.strategies import SINGLE
 from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary_of
 from gpu_report.tables.pairs import over_base, same_protocol, speedup
-from gpu_report.tables.processes import throughput_by_seed, values_of
+from gpu_report.tables.processes import values_by_seed
 from gpu_report.tables.statistics import NOT_MEASURED, Summary, ratio
 from gpu_report.tables.variants import in_reading_order, records_by_variant
 
@@ -102,8 +102,4 @@ def _missing_to_one(figure: Summary, whole: int) -> Summary:
 def _memory_over(record: Record, plain: Record) -> Summary:
     if not same_protocol(record, plain):
         return NOT_MEASURED
-    return ratio(_memory_by_seed(record), _memory_by_seed(plain))
-
-
-def _memory_by_seed(record: Record) -> dict[tuple[int, int], float]:
-    return dict(zip(throughput_by_seed(record), values_of(record, "memory_peak_mib"), strict=True))
+    return ratio(*(values_by_seed(each, "memory_peak_mib") for each in (record, plain)))

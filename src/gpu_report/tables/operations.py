@@ -6,11 +6,11 @@ OPERATION_MEMORY; those of one configuration on two devices -> CATEGORY_SPEEDUPS
 
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.glossary import Row
 from gpu_report.storage.columns import Table, number, text, whole
+from gpu_report.study.variant import LENGTH_FIELDS
 from gpu_report.tables.column_kinds import PROFILED
 from gpu_report.tables.profiled import Profiled, profiled
 from gpu_report.traces.categories import category_by_name
@@ -179,8 +179,7 @@ def tabulate_category_speedups(traces: "Mapping[str, TraceTables]", *, loops: Co
 
 def _configuration(each: Profiled) -> tuple[Any, ...]:
     """All that a profiled step depends on but the device."""
-    left_out = {"device", "epochs", "steps_per_epoch"}
-    return tuple(value for name, value in asdict(each.variant).items() if name not in left_out)
+    return each.variant.fields_without("device", *LENGTH_FIELDS)
 
 
 def _step_times_ms(each: Profiled) -> dict[str, float]:

@@ -4,7 +4,7 @@ two records -> processes with the same seed side by side -> one figure of both, 
 """
 
 from gpu_report.records.record import Record, Repetition
-from gpu_report.tables.processes import protocol_version, throughput_by_seed, values_of
+from gpu_report.tables.processes import protocol_version, values_by_seed
 from gpu_report.tables.statistics import NOT_MEASURED, Summary, difference, ratio
 
 Pairs = list[tuple[Repetition, Repetition]]
@@ -12,8 +12,8 @@ Pairs = list[tuple[Repetition, Repetition]]
 
 def pairs_of(reference: Record, record: Record) -> Pairs:
     """Processes of the same repetition and seed, that of the reference first."""
-    twins = {_begin(repetition): repetition for repetition in reference.repetitions}
-    return [(twins[_begin(repetition)], repetition) for repetition in record.repetitions if _begin(repetition) in twins]
+    twins = {(each.index, each.seed): each for each in reference.repetitions}
+    return [(twins[begin], each) for each in record.repetitions if (begin := (each.index, each.seed)) in twins]
 
 
 def speedup(record: Record, reference: Record | None) -> Summary:
@@ -23,13 +23,13 @@ def speedup(record: Record, reference: Record | None) -> Summary:
     """
     if reference is None or not same_protocol(record, reference) or not _same_state(record, reference):
         return NOT_MEASURED
-    return ratio(throughput_by_seed(record), throughput_by_seed(reference))
+    return ratio(*(values_by_seed(each, "throughput_per_s") for each in (record, reference)))
 
 
 def over_base(record: Record) -> Summary:
     """Throughput over that of the base measured in turn, of the repetitions that have one."""
     bases = {each.index: each.base for each in record.repetitions if each.base is not None}
-    speeds = {begin: speed for begin, speed in throughput_by_seed(record).items() if begin[0] in bases}
+    speeds = {begin: speed for begin, speed in values_by_seed(record, "throughput_per_s").items() if begin[0] in bases}
     return ratio(speeds, {begin: bases[begin[0]].throughput_per_s for begin in speeds})
 
 
@@ -43,11 +43,7 @@ def quality_change(record: Record, reference: Record | None) -> Summary:
         return NOT_MEASURED
     if reference.as_variant().workload != record.as_variant().workload:
         return NOT_MEASURED
-    qualities, before = (
-        dict(zip(map(_begin, each.repetitions), values_of(each, "quality"), strict=False))
-        for each in (record, reference)
-    )
-    return difference(qualities, before)
+    return difference(*(values_by_seed(each, "quality") for each in (record, reference)))
 
 
 def same_protocol(record: Record, reference: Record) -> bool:
@@ -59,7 +55,3 @@ def _same_state(record: Record, reference: Record) -> bool:
     """Whether their optimizers keep the same types of numbers, as far as both records say."""
     kept = [{name for each in one.repetitions for name in each.optimizer_dtypes} for one in (record, reference)]
     return not all(kept) or kept[0] == kept[1]
-
-
-def _begin(repetition: Repetition) -> tuple[int, int]:
-    return repetition.index, repetition.seed

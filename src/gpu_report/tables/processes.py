@@ -26,17 +26,16 @@ def process_values(record: Record) -> dict[str, list[float]]:
 
 def values_of(record: Record, metric: str) -> list[float]:
     """The same of one metric alone: to summarise the steps takes longer than all else."""
+    return [*values_by_seed(record, metric).values()]
+
+
+def values_by_seed(record: Record, metric: str) -> dict[tuple[int, int], float]:
+    """The same by the index and seed of each process, so that processes that began alike can be paired."""
     facts = record.workload
     if record.status != "ok" or facts is None:
-        return []
-    found = (_FIGURES[metric](repetition, facts) for repetition in record.repetitions)
-    return [value for value in found if value is not None]
-
-
-def throughput_by_seed(record: Record) -> dict[tuple[int, int], float]:
-    """Samples per second of each process by its index and seed, so that processes that began alike can be paired."""
-    values = values_of(record, "throughput_per_s")
-    return {(each.index, each.seed): value for each, value in zip(record.repetitions, values, strict=bool(values))}
+        return {}
+    found = {(each.index, each.seed): _FIGURES[metric](each, facts) for each in record.repetitions}
+    return {begin: value for begin, value in found.items() if value is not None}
 
 
 def times_to_target_s(record: Record, target: float | None) -> list[float]:

@@ -10,7 +10,7 @@ from tests.factories import make_record
 PLAIN, OTHER = "cnn-small-cpu-b16-w0-fp32-e3", "cnn-small-cpu-b64-w0-fp32-e3"
 
 
-def with_qualities(slug: str, *qualities: float, first_seed: int = 0) -> Record:
+def with_qualities(slug: str, *qualities: float | None, first_seed: int = 0) -> Record:
     """A record of one process for each quality, whose seeds count up."""
     record = make_record(slug, processes=len(qualities))
     repetitions = [
@@ -77,6 +77,12 @@ def test_a_process_without_a_twin_leaves_the_change_unknown() -> None:
     assert len(pairs_of(before, after)) == 2
     assert math.isnan(quality_change(after, before).value)
     assert math.isnan(quality_change(before, after).value)
+
+
+def test_a_process_without_a_quality_does_not_lend_its_seed_to_another() -> None:
+    before, after = with_qualities(PLAIN, None, 0.7, 0.9), with_qualities(OTHER, 0.4, 0.6, None)
+
+    assert math.isnan(quality_change(after, before).value)
 
 
 @pytest.mark.parametrize(
