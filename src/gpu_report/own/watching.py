@@ -247,7 +247,8 @@ def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
     too_few = (
         f"{counted(measured.steps, 'step')} in {counted(len(measured.block_times_ms), 'timed block')}, too few to time "
         "and profile",
-        f"train for at least {count(needed).plain()} steps without a pause, more with DataLoader workers",
+        f"train for at least {count(needed).plain()} steps, more with DataLoader workers; between two pauses at least "
+        f"{count(max(measured.block_steps, PROFILED_STEPS)).plain()}",
     )
     if step_watch.trace_problem:
         too_few = (f"no step was profiled: {step_watch.trace_problem}", _WHEN_NOT_PROFILED)
