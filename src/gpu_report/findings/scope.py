@@ -94,7 +94,8 @@ class Scope:
             return BATCH_SEARCH
         if compares_own_loops(self.rows, self.axis):
             return OWN_LOOPS + self.axis
-        if self.axis == "optimization" and any(_sets_ddp(row) for row in self.rows):
+        options = (name for row in self.rows for name in option_names(row["options"]))
+        if self.axis == "optimization" and any(OPTIONS[name].ddp_only for name in options):
             return DDP_OPTIONS
         if self.axis == "parallelism" and not all(STRATEGIES[row["strategy"]].divides_batch for row in self.rows):
             return MODEL_SPLIT
@@ -190,10 +191,6 @@ def _shows_one_device(row: Row) -> bool:
     """
     strategy = STRATEGIES[row["strategy"]]
     return bool(row["strategy"] == SINGLE or (strategy.has_ranks and strategy.divides_batch))
-
-
-def _sets_ddp(row: Row) -> bool:
-    return any(OPTIONS[name].ddp_only for name in option_names(row["options"]))
 
 
 def has_whole_twin(row: Row, among: Iterable[Row]) -> bool:

@@ -6,6 +6,7 @@ Does fusion help, what is left without launches, are all exact, which device is 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from gpu_report.findings import phrases
@@ -115,10 +116,6 @@ def _by_workload(scope: Scope, test: Callable[[Scope, str, str, str], Outcome | 
     return [outcome for outcome in found if outcome]
 
 
-def _exact(scope: Scope) -> Iterable[Outcome]:
-    return _by_workload(scope, _exact_of)
-
-
 def _exact_of(scope: Scope, workload: str, title: str, key: str) -> Outcome:
     """Of every loop of a workload, whichever experiment it is in; those that have no reference do not count."""
     variants = {row["variant"]: row for row in rows_of(scope.tables.variants)}
@@ -160,10 +157,6 @@ def _error_alone(row: Row) -> str:
 def _error_in_words(row: Row) -> str:
     where = f"{device_in_words(row['device'])} over {count(row['points']).plain()} points"
     return f"{_error_alone(row)} for {optimization_in_words(row['optimization'])} on {where}"
-
-
-def _devices(scope: Scope) -> Iterable[Outcome]:
-    return _by_workload(scope, _devices_of)
 
 
 def _devices_of(scope: Scope, workload: str, title: str, key: str) -> Outcome | None:
@@ -215,7 +208,7 @@ _DEVICES: Final = Rule(
     about=_OPTIMIZATION,
     question="Is the GPU faster than the CPU with the fastest loop of each?",
     threshold=_ABOVE_ONE,
-    test=_devices,
+    test=partial(_by_workload, test=_devices_of),
     yes="With the fastest loop of each, {device} was faster than the CPU for {subject}{measured}",
     no="With the fastest loop of each, {device} was not always faster than the CPU for {subject}{measured}",
     unresolved="Whether {device} is faster than the CPU for {subject} with the fastest loop of each",
@@ -255,7 +248,7 @@ RULES: Final = (
         threshold="They do if the parameters and all losses of the last training of every process are within"
         f" {_MOST_ERROR_IN_WORDS}, relative, of the same training in float64. float32 has seven digits; how many of"
         " them a sum over millions of points costs depends on the order of addition.",
-        test=_exact,
+        test=partial(_by_workload, test=_exact_of),
         yes="{subject}: {count} agree with float64; the largest relative error is {worst}.",
         no="{subject}: {count} agree with float64. The relative error of the others is not below"
         f" {_MOST_ERROR_IN_WORDS}: {{beyond}}.",

@@ -36,12 +36,10 @@ def _devices(scope: Scope) -> list[Group]:
 
 def _farthest_and_nearest(group: Group) -> tuple[Row, Row] | None:
     known = [row for row in group.rows if estimate(row, "share_of_peak").known]
-    farthest, nearest = (choose(known, key=_share_of_peak, default=None) for choose in (min, max))
+    farthest, nearest = (
+        choose(known, key=lambda row: float(row["share_of_peak"]), default=None) for choose in (min, max)
+    )
     return (farthest, nearest) if farthest and nearest else None
-
-
-def _share_of_peak(row: Row) -> float:
-    return float(row["share_of_peak"])
 
 
 def share_of_roof(row: Row) -> Estimate:

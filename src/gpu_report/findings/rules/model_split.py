@@ -77,7 +77,7 @@ def _over_one(strategy: str, item: str) -> AllOrAny:
         evidence={_OVER_ONE: "throughput over one device"},
         more=lambda figures: {
             "enough": _enough(figures),
-            "most": figures.listed(item, [_most(figures)]),
+            "most": figures.listed(item, [max(figures.pairs, key=lambda pair: pair[1].value)]),
             "ddp": _throughput_of_ddp(figures),
         },
     )
@@ -88,10 +88,6 @@ def _throughput_of_ddp(figures: Figures) -> str:
     ddp = figures.pairs[0][0][_DDP]
     reached = estimate(ddp, _OVER_ONE) if ddp else None
     return f"; DistributedDataParallel reaches {times(reached, short=True)} that throughput" if reached else ""
-
-
-def _most(figures: Figures) -> tuple[Row, Estimate]:
-    return max(figures.pairs, key=lambda pair: pair[1].value)
 
 
 def _enough(figures: Figures) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, ratio_of, speedup
+from gpu_report.findings.estimate import Row, ratio_of, speedup
 from gpu_report.findings.finding import Verdict
 from gpu_report.findings.phrases import Named, times
 from gpu_report.findings.rule import (
@@ -49,12 +49,11 @@ def _for_speed(scope: Scope) -> Iterable[Group]:
     return only_for_speed(scope.groups)
 
 
-def _is_alone(row: Row) -> bool:
-    return SEPARATOR not in row["optimization"]
-
-
 def _alone(scope: Scope) -> Iterable[Group]:
-    return [replace(group, rows=tuple(row for row in group.rows if _is_alone(row))) for group in _for_speed(scope)]
+    return [
+        replace(group, rows=tuple(row for row in group.rows if SEPARATOR not in row["optimization"]))
+        for group in _for_speed(scope)
+    ]
 
 
 def _compiling(scope: Scope) -> Iterable[Outcome]:
@@ -117,26 +116,19 @@ def _steps_of_training(scope: Scope, row: Row) -> int:
     return int((losses["variant"] == row["variant"]).sum()) // int(row["processes"])
 
 
-def _asked_to_save(group: Group) -> list[Row]:
-    return [row for row in group.rows if saves_memory(row) and not row["is_baseline"]]
-
-
 def _each_that_saves(scope: Scope) -> Iterable[Group]:
     """A group for each variant that saves memory and the baseline."""
     for group in scope.groups:
-        for row in _asked_to_save(group):
-            key = f"{group.key}_{key_of(row['optimization'])}"
-            yield replace(group, key=key, rows=tuple(one for one in group.rows if one is row or one["is_baseline"]))
-
-
-def _time_over(row: Row, baseline: Row) -> Estimate:
-    """Time per sample over that of the baseline."""
-    return speedup(row, baseline).inverse
+        for row in group.rows:
+            if saves_memory(row) and not row["is_baseline"]:
+                key = f"{group.key}_{key_of(row['optimization'])}"
+                yield replace(group, key=key, rows=tuple(one for one in group.rows if one is row or one["is_baseline"]))
 
 
 def _saving_and_cost(compared: Compared) -> dict[str, Any]:
     """With the workspace of convolutions where it is much of the peak: nothing that saves activations can save it."""
-    row, time = compared.after, _time_over(compared.after, compared.before)
+    row = compared.after
+    time = speedup(row, compared.before).inverse  # per sample, over that of the baseline
     workspace_mib = float(row["convolution_workspace_mib"])
     as_long = f"{times(time, short=True)} as long"
     return {

@@ -51,13 +51,9 @@ def _is_strong_ddp(row: Row) -> bool:
 def _on_most_devices(groups: Iterable[Group]) -> list[Group]:
     """The same with the trainings on the most devices alone."""
     return [
-        replace(group, rows=tuple(row for row in group.rows if row["devices"] == _most_devices(group)))
+        replace(group, rows=tuple(row for row in group.rows if row["devices"] == max(map(_devices, group.rows))))
         for group in groups
     ]
-
-
-def _most_devices(group: Group) -> int:
-    return max(map(_devices, group.rows))
 
 
 def _devices(row: Row) -> int:
@@ -124,10 +120,6 @@ def _ddp_and_dp(group: Group) -> tuple[Row, Row] | None:
 
 def _with_both(scope: Scope) -> list[Group]:
     return [group for group in shared_by_model(scope, lambda row: bool(row["is_weak"])) if _ddp_and_dp(group)]
-
-
-def _strong(scope: Scope) -> list[Group]:
-    return _on_most_devices(shared_by_model(scope, _is_strong_ddp))
 
 
 def _alone(scope: Scope) -> list[Group]:
@@ -275,7 +267,7 @@ RULES: Final = (
         " intervals included. Each GPU then has a part of the samples, and all gradients to exchange.",
         test=AllOrAny(
             asks="any",
-            groups=_strong,
+            groups=lambda scope: _on_most_devices(shared_by_model(scope, _is_strong_ddp)),
             figures=_figures("strong_speedup"),
             item="{row.configuration} {figure:short}",
             evidence={"strong_speedup": "strong speedup"},
