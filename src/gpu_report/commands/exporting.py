@@ -18,7 +18,8 @@ def export(arguments: Namespace) -> None:
     """Write the sections, their numbers, floats and figures, and say what to paste where."""
     files = exported_files(REPORT, figure_format=arguments.figures)
     if arguments.arxiv:
-        target = _archive(arguments.folder)
+        asked = arguments.folder
+        target = asked if asked.name.endswith(_ARCHIVE_SUFFIX) else asked.with_name(asked.name + _ARCHIVE_SUFFIX)
         if target.exists():
             raise ReportError(f"{target} exists already; remove it or name another")
         write_bytes_atomically(target, as_flat_archive(files, figure_format=arguments.figures))
@@ -28,10 +29,6 @@ def export(arguments: Namespace) -> None:
     _write_folder(arguments.folder, as_folder(files, name=name, figure_format=arguments.figures))
     lines = lines_to_paste(name, figure_format=arguments.figures)
     say(f"{arguments.folder}: {len(files) + 2} files; in a document beside it:\n{lines.rstrip()}")
-
-
-def _archive(asked: Path) -> Path:
-    return asked if asked.name.endswith(_ARCHIVE_SUFFIX) else asked.with_name(asked.name + _ARCHIVE_SUFFIX)
 
 
 def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:

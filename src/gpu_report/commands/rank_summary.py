@@ -79,7 +79,7 @@ def _collectives(rows: Sequence[Row]) -> list[RenderableType]:
         "size": [_cell(row["bytes"], size) for row in shown],
         "begin": [_milliseconds(row["begin_after_backward_ms"]) for row in shown],
         "transfer": [_milliseconds(row["transfer_ms"]) for row in shown],
-        "bus bandwidth": [_cell(row["bus_bandwidth_gb_per_s"], _gigabytes_per_s) for row in shown],
+        "bus bandwidth": [_cell(row["bus_bandwidth_gb_per_s"], lambda rate: quantity(rate, "GB/s")) for row in shown],
         "exposed": [_milliseconds(row["exposed_ms"]) for row in shown],
         "with waits": [_milliseconds(row["longest_ms"]) for row in shown],
     }
@@ -93,10 +93,6 @@ def _collectives(rows: Sequence[Row]) -> list[RenderableType]:
 
 def _milliseconds(time_ms: float) -> str:
     return _cell(time_ms, lambda time_ms: duration(time_ms / 1e3))
-
-
-def _gigabytes_per_s(value: float) -> Quantity:
-    return quantity(value, "GB/s")
 
 
 def _cell(value: float | None, show: Callable[[float], Quantity]) -> str:

@@ -4,7 +4,7 @@ AnalysedTrace -> sections (heading, table or sentences) -> the terminal, as wide
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from rich.console import Group, RenderableType
@@ -161,7 +161,8 @@ def _longest(
     for row in rows[:TOP]:
         numbers = _milliseconds(row[time] / steps), _share(row[part]), rate(row["calls"] / steps)
         shown.add_row(*(cell(row) for cell in cells.values()), *numbers)
-    return _titled(title, shown, *_more(rows))
+    more = [Text(f"and {len(rows) - TOP} more", style="dim")] if len(rows) > TOP else []
+    return _titled(title, shown, *more)
 
 
 def _idle(analysed: AnalysedTrace) -> RenderableType:
@@ -242,10 +243,6 @@ def _titled(title: str, *content: RenderableType) -> RenderableType:
 
 def _refused(title: str, refusal: str) -> RenderableType:
     return _titled(title, Text(refusal, style="yellow"))
-
-
-def _more(rows: Sequence[Row]) -> list[RenderableType]:
-    return [Text(f"and {len(rows) - TOP} more", style="dim")] if len(rows) > TOP else []
 
 
 def _milliseconds(time_ms: float) -> str:

@@ -177,7 +177,7 @@ def _changes(rows: Sequence[Mapping[str, Any]]) -> TextTable:
         table.add_row(
             fitted(row["name"]),
             row["device"],
-            *(_milliseconds(row[column]) for column in ("a_ms", "b_ms", "change_ms")),
+            *(duration(row[column] / 1e3, unit="ms").plain() for column in ("a_ms", "b_ms", "change_ms")),
             "" if row["ratio"] is None else ratio(row["ratio"]).plain(),
             *(rate(row[column]) for column in ("a_calls", "b_calls")),
         )
@@ -186,10 +186,6 @@ def _changes(rows: Sequence[Mapping[str, Any]]) -> TextTable:
 
 def _one_line(name: Path | str) -> str:
     return clean(str(name), keep="")
-
-
-def _milliseconds(time_ms: float) -> str:
-    return duration(time_ms / 1e3, unit="ms").plain()
 
 
 def _write(texts: Mapping[Path, str], folder: Path, console: Console) -> None:
