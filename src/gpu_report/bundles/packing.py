@@ -68,7 +68,8 @@ def pack(
     """
     records, left_out = _records(results / "runs", machine=machine, with_traces=with_traces)
     if not records:
-        raise BundleError(f"there is nothing to pack in {results}: {_first_reason(left_out)}")
+        reason = next(iter(left_out.values()), "no variant is measured; measure with: snakemake --cores 4")
+        raise BundleError(f"there is nothing to pack in {results}: {reason}")
     searches, unreadable = _searches(results / SEARCHES_FOLDER, machine=machine)
     left_out |= unreadable
     if not allow_dirty:
@@ -152,10 +153,6 @@ def _has_its_tables(run: Path) -> bool:
     except TableError:
         return False
     return True
-
-
-def _first_reason(left_out: dict[str, str]) -> str:
-    return next(iter(left_out.values()), "no variant is measured; measure with: snakemake --cores 4")
 
 
 def _check_commits(found: Mapping[str, Provenance]) -> None:

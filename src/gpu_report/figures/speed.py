@@ -228,10 +228,6 @@ CROSSOVER: Final = VariantFigure(
 )
 
 
-def _at_the_frontier(shown: Shown) -> pd.DataFrame:
-    return groups_where(reaches_frontier, shown.rows)
-
-
 def frontier_figure(shown: Shown) -> Figure:
     """Draw memory and throughput along the batch size."""
     rows, axis = shown.rows, shown.subject.axis
@@ -307,7 +303,7 @@ FRONTIER: Final = VariantFigure(
         "fit. Points are means over processes and bars show {intervals}."
     ),
     along=("batch_size",),
-    rows=_at_the_frontier,
+    rows=lambda shown: groups_where(reaches_frontier, shown.rows),
     draw=frontier_figure,
     layout=high_panels(3, panel_groups),
     sentences=(extremes_of(THROUGHPUT), extremes_of(MEMORY)),

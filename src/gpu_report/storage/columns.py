@@ -160,7 +160,10 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
                 raise TableError(f"table {self.name}, column {column.name}: a number needs more than 64 bits")
             if column.dtype == "float64" and not _INFINITE.isdisjoint(of_column):
                 found = next(value for value in of_column if value in _INFINITE)
-                raise TableError(f"table {self.name}, column {column.name}: {_infinite(found)}")
+                raise TableError(
+                    f"table {self.name}, column {column.name}: a value is {found}; a quotient by zero is written as "
+                    "missing"
+                )
         return values
 
     def _frame(self, values: _Values) -> "pd.DataFrame":
@@ -216,10 +219,6 @@ _NEEDS_QUOTES: Final = re.compile(r'[",\r\n]')
 def _quoted(cell: str) -> str:
     """As RFC 4180 asks; csv.writer of Python 3.11 leaves a lone carriage return bare, which no reader gives back."""
     return '"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell
-
-
-def _infinite(value: float) -> str:
-    return f"a value is {value}; a quotient by zero is written as missing"
 
 
 _BOOLEANS: Final = {"true": True, "false": False}

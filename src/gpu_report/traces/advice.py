@@ -219,7 +219,8 @@ def _synchronising_calls(gate: Gate, trace: Trace) -> Iterator[Found]:
     for wait in found[:_PLACES]:
         per_step, waited = wait.calls / len(steps), number_format.duration(wait.total_ns / _NS_PER_S / len(steps))
         took = f", which took {waited.plain()} of it" if gate.rows(STEPS, "wall_ms", "host_busy_ms") else ""
-        text = f"{_asked_by(wait)} made the host wait {_often(per_step)} a step{took}."
+        often = "once" if per_step == 1 else f"{number_format.quantity(per_step).plain()} times"
+        text = f"{_asked_by(wait)} made the host wait {often} a step{took}."
         yield Found(per_step, at_stake, text, wait.source or wait.operation)
 
 
@@ -235,10 +236,6 @@ def _short_kernels(gate: Gate, _: Trace) -> Iterator[Found]:
 
 def _part(share: float) -> str:
     return number_format.share(share).plain()
-
-
-def _often(times: float) -> str:
-    return "once" if times == 1 else f"{number_format.quantity(times).plain()} times"
 
 
 def _asked_by(wait: Wait) -> str:

@@ -84,15 +84,14 @@ def _discussed(answer: Answer, left_out: Collection[str]) -> Mapping[str, Any]:
     first, *rest = [part for part in answer.parts if part.balance != "not measured"]
     others = [part for part in rest if part.balance != "not resolved"]
     statement = first.measured[0].statement
-    sections = dict.fromkeys(_section(finding) for part in (first, *others) for finding in part.findings)
+    sections = dict.fromkeys(
+        "reliability" if finding.experiment == STUDY else finding.experiment  # as the section's label names it
+        for part in (first, *others)
+        for finding in part.findings
+    )
     return {
         "question": answer.question.text,
         "statement": statement,
         "sentences": [*filter(None, (first.lead, statement, *(part.lead for part in others)))],
         "sections": [{"name": section} for section in sections if section not in left_out],
     }
-
-
-def _section(finding: Finding) -> str:
-    """The section that has the finding, as its label names it."""
-    return "reliability" if finding.experiment == STUDY else finding.experiment

@@ -412,7 +412,9 @@ def _in_groups(rows: Sequence[TableRow], groups: Sequence[object], headings: Seq
 
 def _parts(rows: tuple[TableRow, ...], lines_per_page: int) -> Iterator[tuple[TableRow, ...]]:
     while rows:
-        fitting = [number for number in range(1, len(rows) + 1) if _lines(rows[:number]) <= lines_per_page]
+        fitting = [
+            number for number in range(1, len(rows) + 1) if sum(row.lines for row in rows[:number]) <= lines_per_page
+        ]
         most = fitting[-1] if fitting else 1
         groups = [
             number for number in range(most * 3 // 4 + 1, most + 1) if number < len(rows) and rows[number].starts_group
@@ -428,7 +430,3 @@ def _under_heading(before: tuple[TableRow, ...], after: tuple[TableRow, ...]) ->
     if not after or after[0].heading or not shared:
         return after
     return (replace(after[0], heading=shared + " (continued)", lines=after[0].lines + 1), *after[1:])
-
-
-def _lines(rows: Sequence[TableRow]) -> int:
-    return sum(row.lines for row in rows)

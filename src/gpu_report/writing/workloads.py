@@ -1,7 +1,7 @@
 """What is trained and how, from what the workloads said of themselves in the records."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpu_report.printing.number_format import NOT_MEASURED, count, quantity
@@ -57,16 +57,14 @@ def _facts(record: Record) -> Mapping[str, Any]:
 def _values(records: Sequence[Record]) -> Mapping[str, str]:
     """By axis every value that these records were trained with."""
     found = {axis: dict.fromkeys(getattr(record.as_variant(), axis) for record in records) for axis in _AXES}
-    return {axis: ", ".join(_value(axis, value) for value in _ordered(values)) for axis, values in found.items()}
-
-
-def _ordered(values: Iterable[Any]) -> list[Any]:
-    """Numbers by size; names in the order of the study."""
-    return sorted(values, key=lambda value: value if isinstance(value, int) else 0)
-
-
-def _value(axis: str, value: object) -> str:
-    return value_words(axis, "whole" if axis == "steps_per_epoch" and value is None else value)
+    return {
+        axis: ", ".join(
+            value_words(axis, "whole" if axis == "steps_per_epoch" and value is None else value)
+            # numbers by size; names in the order of the study
+            for value in sorted(values, key=lambda value: value if isinstance(value, int) else 0)
+        )
+        for axis, values in found.items()
+    }
 
 
 def networks(models: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
