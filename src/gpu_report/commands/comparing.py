@@ -65,7 +65,7 @@ def compare_sides(arguments: Namespace) -> None:
         ConfigError: they are not of the same machine, protocol and configurations, or one of them cannot be read.
     """
     from gpu_report.findings.before_after import derive_before_after
-    from gpu_report.findings.finding import write_findings, write_findings_table
+    from gpu_report.findings.finding import write_findings
 
     sides = Sides(before=arguments.before, after=arguments.after)
     before, after = (_records_of(sides, name) for name in sides.by_name)
@@ -83,8 +83,7 @@ def compare_sides(arguments: Namespace) -> None:
         ],
     )
     write_text_atomically(arguments.table, BEFORE_AFTER.rows_to_csv(found.rows))
-    write_findings(findings, arguments.table.with_name("findings.json"))
-    write_findings_table(findings, arguments.table.with_name("findings.csv"))
+    write_findings(findings, arguments.table.parent)
 
 
 def check_sides(sides: Sides, measured: Sequence[ShownMachine]) -> None:

@@ -4,7 +4,6 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.records.calibration import CALIBRATION_FILE
@@ -14,9 +13,6 @@ from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
 from gpu_report.tables.comparison import COMPARISON, tabulate_comparison
 from gpu_report.tables.experiments import EXPERIMENT, tabulate_experiment
 from gpu_report.tables.marks import Today
-
-if TYPE_CHECKING:
-    from gpu_report.findings.finding import Finding
 
 
 def tabulate_trace(arguments: Namespace) -> None:
@@ -94,22 +90,17 @@ def derive_findings(arguments: Namespace) -> None:
 def write_study_findings(results: ResultsFolder) -> None:
     """Beside the study's tables, from which they are derived."""
     from gpu_report.findings.derive import derive_findings as derive
+    from gpu_report.findings.finding import write_findings
 
-    _write_findings(derive(results.read_tables(), results.study.experiments), results.folder)
+    write_findings(derive(results.read_tables(), results.study.experiments), results.folder)
 
 
 def derive_comparison(arguments: Namespace) -> None:
     """Write the findings that follow from the comparison of machines, beside it."""
+    from gpu_report.findings.finding import write_findings
     from gpu_report.findings.machines import derive_comparison as derive_from
 
-    _write_findings(derive_from(COMPARISON.read_csv(arguments.comparison)), arguments.comparison.parent)
-
-
-def _write_findings(findings: "Sequence[Finding]", folder: Path) -> None:
-    from gpu_report.findings.finding import write_findings, write_findings_table
-
-    write_findings(findings, folder / "findings.json")
-    write_findings_table(findings, folder / "findings.csv")
+    write_findings(derive_from(COMPARISON.read_csv(arguments.comparison)), arguments.comparison.parent)
 
 
 def write_tensorboard_logs(arguments: Namespace) -> None:

@@ -97,15 +97,6 @@ def findings_to_json(findings: Sequence[Finding]) -> str:
     return json.dumps(file.model_dump(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def write_findings(findings: Sequence[Finding], path: Path) -> None:
-    """Write a findings file whole or not at all.
-
-    Raises:
-        FileWriteError: the disk is full or the folder cannot be written.
-    """
-    write_text_atomically(path, findings_to_json(findings))
-
-
 FINDINGS_FILE: Final = JsonFile(
     name="findings",
     content=_File,
@@ -116,7 +107,7 @@ FINDINGS_FILE: Final = JsonFile(
 
 
 def read_findings(path: Path) -> list[Finding]:
-    """Read what `write_findings` wrote, and check it.
+    """Read the findings file that `write_findings` wrote, and check it.
 
     Raises:
         ReportError: the file is missing, cut short, of another schema version, or holds what a finding cannot hold.
@@ -173,10 +164,11 @@ def _rows(finding: Finding) -> list[dict[str, Any]]:
     return [{**same, **cell} for cell in cells or [_NO_EVIDENCE]]
 
 
-def write_findings_table(findings: Iterable[Finding], path: Path) -> None:
-    """Write the table FINDINGS whole or not at all.
+def write_findings(findings: Sequence[Finding], folder: Path) -> None:
+    """Write findings.json and the table FINDINGS as findings.csv, each whole or not at all.
 
     Raises:
         FileWriteError: the disk is full or the folder cannot be written.
     """
-    write_text_atomically(path, findings_to_csv(findings))
+    write_text_atomically(folder / "findings.json", findings_to_json(findings))
+    write_text_atomically(folder / "findings.csv", findings_to_csv(findings))

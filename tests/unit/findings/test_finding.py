@@ -47,13 +47,13 @@ def finding(name: str = "device_faster/lstm", *, recommendation: str = "", gain:
 def test_findings_are_read_back_as_they_were_written(tmp_path: Path) -> None:
     findings = [finding("device_faster/lstm", recommendation="Use it.", gain=12.0), finding("device_gains_most")]
 
-    write_findings(findings, tmp_path / "findings.json")
+    write_findings(findings, tmp_path)
 
     assert read_findings(tmp_path / "findings.json") == findings
 
 
 def test_a_file_without_findings_is_read_back_empty(tmp_path: Path) -> None:
-    write_findings([], tmp_path / "findings.json")
+    write_findings([], tmp_path)
 
     assert read_findings(tmp_path / "findings.json") == []
 
