@@ -100,6 +100,16 @@ def work_within_steps(trace: Trace, calls: HostCalls) -> tuple[DeviceWork, Integ
     return _device_work(trace, calls, _launchers(trace.work, calls), kept), within_ns[kept]
 
 
+def is_kernel(trace: Trace, work: WorkSpans) -> Flags:
+    """Which pieces of device work are kernels, those of collectives among them."""
+    return fits(trace.kinds, work.kind, "kernel".__eq__)
+
+
+def communicates(trace: Trace, work: WorkSpans) -> Flags:
+    """Which pieces of device work are communication, by their own name."""
+    return fits(trace.names, work.name, lambda name: category_by_name(name) == "communication")
+
+
 def driver_launches(work: WorkSpans, calls: HostCalls) -> Integers:
     """For each piece of device work the position of the driver call that launched it, NONE where none is recorded."""
     return last_with_id(work.correlation, calls.spans.correlation, np.flatnonzero(calls.is_driver_call))

@@ -11,12 +11,20 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from gpu_report.traces.attribution import DeviceWork, HostCalls, at_positions, last_with_id, step_at
-from gpu_report.traces.categories import category_by_name, compiled, first_fit
+from gpu_report.traces.attribution import (
+    DeviceWork,
+    HostCalls,
+    at_positions,
+    communicates,
+    is_kernel,
+    last_with_id,
+    step_at,
+)
+from gpu_report.traces.categories import compiled, first_fit
 from gpu_report.traces.grouping import Row, fits
 from gpu_report.traces.nesting import Cover, cover_of, nearest
 from gpu_report.traces.phases import EVALUATING
-from gpu_report.traces.trace import MOST_RANKS, NONE, Flags, Integers, Trace
+from gpu_report.traces.trace import MOST_RANKS, NONE, Integers, Trace
 
 POINT_TO_POINT: Final = "point-to-point"
 """From one rank to another: a receive waits for what is sent, which is no rank's fault, and a send for nobody."""
@@ -79,19 +87,13 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     collectives: Sequence[Collective]
     failed: Sequence[Row] = ()
 
-    def exposed_ns(self, communication: Cover, begin_ns: Integers, end_ns: Integers) -> Integers:
-        """How much of each window is communication and no compute."""
-        compute_ns = self.compute.within(begin_ns, end_ns)
-        return communication.and_also(self.compute).within(begin_ns, end_ns) - compute_ns
-
 
 def exchange_of(trace: Trace, calls: HostCalls, work: DeviceWork) -> Exchange:
     """The collectives that the steps launched, whenever they ran."""
     if trace.device is None:
         compute = cover_of(calls.spans, ~calls.is_driver_call & ~calls.of_category("communication"))
     else:
-        communicates, is_kernel = _communicating(trace, trace.work.name), _kernels(trace, trace.work.kind)
-        compute = cover_of(trace.work, is_kernel & ~communicates)
+        compute = cover_of(trace.work, is_kernel(trace, trace.work) & ~communicates(trace, trace.work))
     return Exchange(
         rank=trace.rank,
         ranks=_world_size(trace),
@@ -110,18 +112,10 @@ def _world_size(trace: Trace) -> int | None:
     return size if is_known else None
 
 
-def _communicating(trace: Trace, name: Integers) -> Flags:
-    return fits(trace.names, name, lambda name: category_by_name(name) == "communication")
-
-
-def _kernels(trace: Trace, kind: Integers) -> Flags:
-    return fits(trace.kinds, kind, "kernel".__eq__)
-
-
 def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Collective]:
     spans = work.spans
     marks = trace.marks.chosen(fits(trace.names, trace.marks.name, _ON_HOST.match))
-    kernels = np.flatnonzero(_kernels(trace, spans.kind) & _communicating(trace, spans.name))
+    kernels = np.flatnonzero(is_kernel(trace, spans) & communicates(trace, spans))
     start_ns = np.append(spans.start_ns[kernels], marks.start_ns)
     end_ns = np.append(spans.end_ns[kernels], marks.end_ns)
     name = np.append(spans.name[kernels], marks.name)
@@ -185,7 +179,7 @@ def _backward_ends(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers
     begun_ns, end_ns = calls.spans.start_ns[evaluating], calls.spans.end_ns[evaluating]
     if trace.device is not None:
         spans, inside = work.spans, nearest(calls.parent, evaluating) != NONE
-        computes = _kernels(trace, spans.kind) & ~_communicating(trace, spans.name)
+        computes = is_kernel(trace, spans) & ~communicates(trace, spans)
         computes &= at_positions(inside, work.call, missing=False)
         begun_ns, end_ns = at_positions(calls.spans.start_ns, work.call)[computes], spans.end_ns[computes]
     step = step_at(trace, begun_ns)

@@ -119,6 +119,10 @@ class Cover(NamedTuple):
         piece = np.searchsorted(self.start_ns, times_ns, side="right") - 1
         return np.where((piece >= 0) & (times_ns <= self.end_ns[piece]), self.start_ns[piece], times_ns)
 
+    def exposed_within(self, begin_ns: Integers, end_ns: Integers, *, hiding: "Cover") -> Integers:
+        """How much of each window this covers and the other does not."""
+        return self.and_also(hiding).within(begin_ns, end_ns) - hiding.within(begin_ns, end_ns)
+
     def and_also(self, other: "Cover") -> "Cover":
         """What either of both covers."""
         return cover(np.append(self.start_ns, other.start_ns), np.append(self.end_ns, other.end_ns))

@@ -139,7 +139,7 @@ def _rank_rows(each: Exchange, transfers_ns: Mapping[Key, int]) -> list[Row]:
     begins_ns, ends_ns = each.step_bounds
     communication = cover(start_ns, end_ns)
     communication_ns = communication.within(begins_ns, ends_ns)
-    exposed_ns = each.exposed_ns(communication, begins_ns, ends_ns)
+    exposed_ns = communication.exposed_within(begins_ns, ends_ns, hiding=each.compute)
     wait_ns = cover(start_ns, end_ns - transfer_ns).within(begins_ns, ends_ns)
     return rows_of(
         range(len(each.steps)),
@@ -157,7 +157,7 @@ def _rank_rows(each: Exchange, transfers_ns: Mapping[Key, int]) -> list[Row]:
 def _collective_rows(each: Exchange, transfers_ns: Mapping[Key, int]) -> Iterator[Row]:
     for one in each.collectives:
         begin_ns, end_ns = np.array([one.start_ns]), np.array([one.end_ns])
-        (exposed_ns,) = each.exposed_ns(Cover(begin_ns, end_ns), begin_ns, end_ns).tolist()
+        (exposed_ns,) = Cover(begin_ns, end_ns).exposed_within(begin_ns, end_ns, hiding=each.compute).tolist()
         step, group, position = one.key
         transfer_ns = transfers_ns.get(one.key)
         yield {

@@ -9,11 +9,10 @@ from typing import Final
 import numpy as np
 
 from gpu_report.storage.columns import Table, number
-from gpu_report.traces.attribution import DeviceWork, HostCalls
-from gpu_report.traces.categories import category_by_name
+from gpu_report.traces.attribution import DeviceWork, HostCalls, communicates, is_kernel
 from gpu_report.traces.grouping import NS_PER_MS, STEP, Row, fits, rows_of
 from gpu_report.traces.nesting import Cover, cover_of
-from gpu_report.traces.trace import Integers, Trace
+from gpu_report.traces.trace import Trace
 
 STEPS: Final = Table(
     name="steps",
@@ -42,7 +41,6 @@ STEPS: Final = Table(
 SHARES: Final = ("kernel", "memcpy", "memset", "communication", "runtime", "loader", "operator")
 """The classes in the order in which a moment counts for them; what none of them holds is `other`."""
 
-_WORK_KINDS: Final = ("kernel", "gpu_memcpy", "gpu_memset")
 _OF_THE_DEVICE: Final = ("kernel", "memcpy", "memset", "device_busy", "exposed_copy", "exposed_communication")
 
 
@@ -62,8 +60,8 @@ def step_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     times_ns = dict(zip((*SHARES, "other"), np.diff(unions, axis=0, prepend=0, append=[wall_ns]), strict=True))
     times_ns["host_busy"] = cover_of(calls.spans).within(begin_ns, end_ns)
     times_ns["device_busy"] = busy_ns = cover_of(trace.work).within(begin_ns, end_ns)
-    times_ns["exposed_copy"] = _exposed(covers["memcpy"], kernels.and_also(collectives), begin_ns, end_ns)
-    times_ns["exposed_communication"] = _exposed(collectives, kernels, begin_ns, end_ns)
+    times_ns["exposed_copy"] = covers["memcpy"].exposed_within(begin_ns, end_ns, hiding=kernels.and_also(collectives))
+    times_ns["exposed_communication"] = collectives.exposed_within(begin_ns, end_ns, hiding=kernels)
     columns = {f"{name}_ms": each_ns / NS_PER_MS for name, each_ns in times_ns.items()}
     for name in _OF_THE_DEVICE:
         columns[f"{name}_ms"][busy_ns == 0] = np.nan
@@ -78,12 +76,12 @@ def step_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 
 def _covers(trace: Trace, calls: HostCalls) -> dict[str, Cover]:
     work = trace.work
-    is_collective = fits(trace.names, work.name, lambda name: category_by_name(name) == "communication")
-    is_kernel, is_copy, is_memset = (fits(trace.kinds, work.kind, kind.__eq__) for kind in _WORK_KINDS)
+    of_kernels, of_collectives = is_kernel(trace, work), communicates(trace, work)
+    is_copy, is_memset = (fits(trace.kinds, work.kind, kind.__eq__) for kind in ("gpu_memcpy", "gpu_memset"))
     is_operation = ~calls.is_driver_call
     return {
-        "kernel": cover_of(work, is_kernel & ~is_collective),
-        "collective": cover_of(work, is_kernel & is_collective),
+        "kernel": cover_of(work, of_kernels & ~of_collectives),
+        "collective": cover_of(work, of_kernels & of_collectives),
         "memcpy": cover_of(work, is_copy),
         "memset": cover_of(work, is_memset),
         "communication": cover_of(calls.spans, is_operation & calls.of_category("communication")),
@@ -91,8 +89,3 @@ def _covers(trace: Trace, calls: HostCalls) -> dict[str, Cover]:
         "loader": cover_of(calls.spans, calls.of_category("data loading")),
         "operator": cover_of(calls.spans, is_operation),
     }
-
-
-def _exposed(hidden: Cover, hiding: Cover, begin_ns: Integers, end_ns: Integers) -> Integers:
-    """How much of each step the first covers and the second does not."""
-    return hidden.and_also(hiding).within(begin_ns, end_ns) - hiding.within(begin_ns, end_ns)

@@ -149,6 +149,20 @@ def test_two_covers_together_are_that_of_all_their_intervals(first: list[Interva
     assert together.end_ns.tolist() == of_all.end_ns.tolist()
 
 
+@given(INTERVALS, INTERVALS, st.integers(0, 50), st.integers(0, 50))
+def test_what_another_cover_hides_is_not_exposed(
+    first: list[Interval], second: list[Interval], start_ns: int, length_ns: int
+) -> None:
+    end_ns = start_ns + length_ns
+    covered, hidden = (
+        {moment for start, duration in each for moment in range(start, start + duration)} for each in (first, second)
+    )
+
+    found = cover_of(spans(first)).exposed_within(column([start_ns]), column([end_ns]), hiding=cover_of(spans(second)))
+
+    assert found.tolist() == [len((covered - hidden) & set(range(start_ns, end_ns)))]
+
+
 def test_a_cover_joins_what_touches_and_shows_where_the_stretch_around_a_moment_began() -> None:
     found = cover(column([30, 10, 0]), column([40, 20, 10]))
 
