@@ -6,6 +6,7 @@ import tempfile
 from argparse import Namespace
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -201,29 +202,26 @@ def _measure_whole(results: ResultsFolder, slug: str, *, on_progress: messages.O
 
     A host other than 0 keeps nothing of it.
     """
+    measure_into = partial(
+        measure,
+        results.study.measurement(slug),
+        machine=results.resolved.machine,
+        on_progress=on_progress,
+        hosts=hosts,
+    )
     if hosts.index:
         with tempfile.TemporaryDirectory(prefix="gpu-report-traces-") as temporary:
-            return measure(
-                results.study.measurement(slug),
-                machine=results.resolved.machine,
-                trace_folder=Path(temporary) / "trace",
-                rich_trace_folder=Path(temporary) / RICH_TRACE_FOLDER,
-                on_progress=on_progress,
-                hosts=hosts,
-            )
+            folder = Path(temporary)
+            return measure_into(trace_folder=folder / "trace", rich_trace_folder=folder / RICH_TRACE_FOLDER)
     record_file = results.record_file(slug)
     # A full disk is an error now and not after the training, which may take hours.
     for folder in (record_file.parent, Path(tempfile.gettempdir())):
         require_space(folder)
     with unfinished_folder(record_file) as unfinished:
-        record = measure(
-            results.study.measurement(slug),
-            machine=results.resolved.machine,
+        record = measure_into(
             trace_folder=unfinished / "trace",
             rich_trace_folder=unfinished / RICH_TRACE_FOLDER,
             memory_folder=unfinished / "memory",
-            on_progress=on_progress,
-            hosts=hosts,
         )
         # Should the write fail, the old record stays with its folders.
         write_record(record, unfinished / "record.json")
