@@ -27,7 +27,7 @@ from gpu_report.bundles.shown_machines import MACHINES
 from gpu_report.commands.measuring_now import measuring_now
 from gpu_report.errors import ProfileError
 from gpu_report.measure.telemetry import Device, nvidia_devices
-from gpu_report.own.step_counts import COUNTS_FILE, LINE_TO_ADD, StepCounts, StepRates, rates, read_counts
+from gpu_report.own.step_counts import COUNTS_FILE, LINE_TO_ADD, StepCounts, StepRates, rates, read_reported
 from gpu_report.printing.number_format import duration, memory, percent, quantity, share, throughput
 from gpu_report.storage.locks import snakemake_here
 
@@ -186,7 +186,7 @@ class _Watched:
         lines = []
         if self._samples:
             lines.append(f"gpu-report: watched for {passed}; on average {_of_machine(_means(self._samples))}")
-        if not self._is_study and read_counts(self._counts_file) is None:
+        if not self._is_study and read_reported(StepCounts, self._counts_file) is None:
             lines.append(
                 "gpu-report: insufficient data: no step was seen; to see what limits the script, import gpu_report and "
                 f"put `{LINE_TO_ADD}` around its training step"
@@ -194,7 +194,7 @@ class _Watched:
         return lines
 
     def _of_steps(self) -> dict[str, float]:
-        counts = read_counts(self._counts_file)
+        counts = read_reported(StepCounts, self._counts_file)
         if counts is None:
             return {}
         before, self._counts = self._counts, counts

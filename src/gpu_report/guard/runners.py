@@ -19,7 +19,7 @@ from gpu_report.guard.versions import Version
 from gpu_report.measure.failures import read_oom_kills
 from gpu_report.measure.progress import load_between, read_cpu_times
 from gpu_report.measure.run import trace_name
-from gpu_report.own.step_counts import LINE_TO_ADD, RESULT_FILE, read_result, trace_beside
+from gpu_report.own.step_counts import LINE_TO_ADD, RESULT_FILE, StepResult, read_reported, trace_beside
 from gpu_report.printing.number_format import counted
 from gpu_report.printing.terminal import clean
 from gpu_report.tables.marks import load_marks
@@ -150,7 +150,7 @@ class CommandRunner:
                 return Answer(
                     status="failed", reason=f"the command ended with status {process.returncode}: {_last_line(log)}"
                 )
-            found = read_result(result_file)
+            found = read_reported(StepResult, result_file)
             if found is None:
                 return _of_whole(took_ms, usage, doubts=tuple(load_marks([load])))
             if found.blocks < _FEWEST_BLOCKS:

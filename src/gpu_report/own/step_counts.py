@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 COUNTS_FILE: Final = "GPU_REPORT_STEP_COUNTS"
 """The environment variable with the file's path; a script that finds none reports nothing."""
@@ -77,6 +77,9 @@ class StepRates:
     """Share of the time."""
 
 
+Reported = TypeVar("Reported", StepCounts, StepResult)
+
+
 def rates(before: StepCounts, after: StepCounts) -> StepRates | None:
     """None if no step has ended in between, or if another watch has started counting."""
     steps, passed_s = after.steps - before.steps, after.moment_s - before.moment_s
@@ -112,17 +115,9 @@ def trace_beside(result_file: Path) -> Path:
     return result_file.with_suffix(".trace.json.gz")
 
 
-def read_result(path: Path) -> StepResult | None:
-    """None where the script marked no step, or ended before it could write."""
+def read_reported(reported: type[Reported], path: Path) -> Reported | None:
+    """What the script wrote last; None where it marked no step, or ended before it could write."""
     try:
-        return StepResult(**json.loads(path.read_text("ascii")))
-    except (OSError, ValueError, TypeError):
-        return None
-
-
-def read_counts(path: Path) -> StepCounts | None:
-    """The latest counts; None before the first."""
-    try:
-        return StepCounts(**json.loads(path.read_text("ascii")))
+        return reported(**json.loads(path.read_text("ascii")))
     except (OSError, ValueError, TypeError):
         return None

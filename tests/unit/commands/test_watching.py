@@ -18,7 +18,7 @@ import pytest
 from gpu_report.cli import main
 from gpu_report.commands import watching
 from gpu_report.measure.telemetry import Reading
-from gpu_report.own.step_counts import CountsWriter, StepCounts, rates, read_counts
+from gpu_report.own.step_counts import CountsWriter, StepCounts, rates, read_reported
 from gpu_report.storage.locks import RunningProcess, release_stale_lock
 
 WATCH = [sys.executable, "-m", "gpu_report", "watch", "--interval", "0.5", "--"]
@@ -193,10 +193,10 @@ def test_counts_are_written_over_the_last_ones_and_nothing_without_a_watcher(tmp
     assert not path.exists()
 
     path.touch()
-    assert read_counts(path) is None
+    assert read_reported(StepCounts, path) is None
     for counts in (before, after):
         CountsWriter({"GPU_REPORT_STEP_COUNTS": str(path)})(counts)
-    assert read_counts(path) == after
+    assert read_reported(StepCounts, path) == after
     found = rates(before, after)
     assert found is not None
     assert (found.step_ms, found.samples_per_s, found.data_wait) == (500.0, 16.0, 0.5)
