@@ -255,6 +255,11 @@ def baseline_and_other(group: Group) -> tuple[Row, Row] | None:
     return (group.baseline, group.others[0]) if group.baseline is not None and group.others else None
 
 
+def first_two(group: Group) -> tuple[Row, Row] | None:
+    """The first two that were measured, as the table has them."""
+    return (group.measured[0], group.measured[1]) if len(group.measured) > 1 else None
+
+
 def over_baseline(figure: Callable[[Row, Row], Estimate]) -> Callable[[Group], Sequence[tuple[Row, Estimate]]]:
     """A figure of each variant over the baseline; none without both."""
 

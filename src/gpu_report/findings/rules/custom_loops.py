@@ -12,7 +12,7 @@ from typing import Any, Final
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, Row, listed, ratio_of
 from gpu_report.findings.phrases import CPU, device_in_words, factor_alone, optimization_in_words
-from gpu_report.findings.rule import HALF, Compared, Comparison, Outcome, Rule, not_measured, why_missing
+from gpu_report.findings.rule import HALF, Compared, Comparison, Outcome, Rule, first_two, not_measured, why_missing
 from gpu_report.findings.rules.axes import BEST, FASTEST
 from gpu_report.findings.scope import OWN_LOOPS, Group, Scope, groups_beside, key_of
 from gpu_report.printing.number_format import count, duration, quantity
@@ -85,10 +85,6 @@ _FASTER_PASS: Final = Comparison(
     of_both=True,
     more=_less_work,
 )
-
-
-def _fewest_points(group: Group) -> tuple[Row, Row] | None:
-    return (group.measured[0], group.measured[1]) if len(group.measured) > 1 else None
 
 
 def _fixed_share(after: Row, fewest: Row) -> Estimate:
@@ -263,7 +259,7 @@ RULES: Final = (
         " part, for launching and waiting, and one that is proportional to the points.",
         test=Comparison(
             groups=_groups,
-            choose=_fewest_points,
+            choose=first_two,  # those of the fewest points
             figure=_fixed_share,
             limit=HALF,
             limit_in_words="a half",

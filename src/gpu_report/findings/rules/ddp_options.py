@@ -8,7 +8,7 @@ from itertools import product
 from typing import Final
 
 from gpu_report.findings.estimate import Estimate, Row, against_other, ratio_of
-from gpu_report.findings.rule import AllOrAny, Comparison, Outcome, Rule, over_baseline
+from gpu_report.findings.rule import AllOrAny, Comparison, Outcome, Rule, first_two, over_baseline
 from gpu_report.findings.rules import axes
 from gpu_report.findings.scope import DDP_OPTIONS, Group, Scope, groups_beside, only_difference
 from gpu_report.study.options import NO_OPTIONS, SEPARATOR, option_names
@@ -77,10 +77,6 @@ def _searched(scope: Scope) -> Iterable[Group]:
                 yield replace(group, rows=(twin, row))
 
 
-def _first_two(group: Group) -> tuple[Row, Row] | None:
-    return (group.measured[0], group.measured[1]) if len(group.measured) > 1 else None
-
-
 RULES: Final = (
     Rule(
         name="hidden",
@@ -118,7 +114,7 @@ RULES: Final = (
         " below 1. Every step then goes through the graph of the loss, even where all parameters are used.",
         test=Comparison(
             groups=_searched,
-            choose=_first_two,
+            choose=first_two,
             figure=ratio_of("throughput_per_s"),
             holds="below",
             evidence={"throughput_per_s": "throughput"},
