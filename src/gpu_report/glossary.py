@@ -53,7 +53,7 @@ Scale = Literal["log", "linear", "share", "percent", "amount"]
 """How processes are averaged: on logarithms, or as they are, where values may be 0 or negative or have a maximum."""
 
 Row = Mapping[str, Any]
-"""One row of a table of the study, by column name."""
+"""One row of a table, by column name."""
 
 _SHOWN_IN_GIB_FROM_MIB: Final = 10 * 1024
 

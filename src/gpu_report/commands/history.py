@@ -1,10 +1,10 @@
 """The command that shows how fast a machine trained over time, from one bundle per session."""
 
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Group
 from rich.padding import Padding
@@ -14,7 +14,7 @@ from rich.text import Text
 from gpu_report.bundles.results import records_in, results_at
 from gpu_report.bundles.shown_machines import BUNDLE_SUFFIX
 from gpu_report.errors import BundleError
-from gpu_report.glossary import STATUS_WORDS, THROUGHPUT, machine_words
+from gpu_report.glossary import STATUS_WORDS, THROUGHPUT, Row, machine_words
 from gpu_report.printing.number_format import Quantity, change, counted
 from gpu_report.printing.terminal import new_console, say
 from gpu_report.storage.files import write_bytes_atomically, write_text_atomically
@@ -28,7 +28,7 @@ _MOST_BARS: Final = 20
 _LEAST_RELATIVE_HEIGHT: Final = 0.1
 """Of a sparkline: what varies less is drawn flatter, so that chance does not fill it."""
 
-Rows = Sequence[Mapping[str, Any]]
+Rows = Sequence[Row]
 
 
 def show_history(arguments: Namespace) -> None:

@@ -5,13 +5,14 @@ AnalysedTrace -> sections (heading, table or sentences) -> the terminal, as wide
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table as TextTable
 from rich.text import Text
 
+from gpu_report.glossary import Row
 from gpu_report.printing.number_format import count, duration, share, size
 from gpu_report.storage.columns import Table
 from gpu_report.traces.advice import ADVICE, UNANSWERED
@@ -23,8 +24,6 @@ from gpu_report.traces.operations import OPERATIONS
 from gpu_report.traces.quality import NOT_RELIABLE, QUALITY
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import HOST
-
-Row = Mapping[str, Any]
 
 TOP: Final = 8
 _SHARES: Final = {

@@ -1,11 +1,11 @@
 """An estimate: a mean over processes with its 95 % interval, the doubts about it, and how it compares with a limit."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from gpu_report.glossary import is_timing
+from gpu_report.glossary import Row, is_timing
 from gpu_report.printing.number_format import is_range
 from gpu_report.tables import fastest
 from gpu_report.tables.bundle import Tables
@@ -17,9 +17,6 @@ from gpu_report.tables.statistics import (
     difference_of_means,
     ratio_of_means,
 )
-
-Row = Mapping[str, Any]
-"""One row of a table, by column."""
 
 Side = Literal["above", "below", "unclear"]
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, estimate, listed
+from gpu_report.findings.estimate import Estimate, estimate, listed
 from gpu_report.findings.finding import Finding
 from gpu_report.findings.phrases import device_in_words, times
 from gpu_report.findings.rule import Claim, Outcome
 from gpu_report.findings.scope import key_of
-from gpu_report.glossary import machine_words
+from gpu_report.glossary import Row, machine_words
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.comparison import COMPARISON
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.findings.estimate import Estimate, Row, estimate, is_paired, listed, quality_change
+from gpu_report.findings.estimate import Estimate, estimate, is_paired, listed, quality_change
 from gpu_report.findings.finding import Evidence
-from gpu_report.glossary import METRICS, device_words, model_words
+from gpu_report.glossary import METRICS, Row, device_words, model_words
 from gpu_report.printing import number_format
 from gpu_report.printing.number_format import Quantity, counted, field_value, is_range
 from gpu_report.study.options import (

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, Side, speedup
+from gpu_report.findings.estimate import Estimate, Side, speedup
 from gpu_report.findings.finding import Evidence, Finding, Verdict
 from gpu_report.findings.phrases import Named
 from gpu_report.findings.scope import Group, Scope
+from gpu_report.glossary import Row
 
 ANY_AXIS: Final = "any axis"
 HALF: Final = 0.5

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-from gpu_report.findings.estimate import Row
 from gpu_report.findings.finding import STUDY
 from gpu_report.findings.phrases import CPU, DISTINGUISHING, described, in_words, titled
-from gpu_report.glossary import model_words
+from gpu_report.glossary import Row, model_words
 from gpu_report.study.options import OPTIONS, is_bound, option_names
 from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.study import Experiment

@@ -4,15 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.findings.estimate import (
-    Doubt,
-    Estimate,
-    Row,
-    Side,
-    doubts_about,
-    estimate,
-    speedup,
-)
+from gpu_report.findings.estimate import Doubt, Estimate, Side, doubts_about, estimate, speedup
+from gpu_report.glossary import Row
 from tests.unit.findings.editing import figure
 
 ROW: Row = {

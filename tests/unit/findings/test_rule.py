@@ -3,10 +3,11 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_report.findings.estimate import Estimate, Row, Side
+from gpu_report.findings.estimate import Estimate, Side
 from gpu_report.findings.finding import STUDY, Verdict
 from gpu_report.findings.rule import ANY_AXIS, Figures, Outcome, Rule, not_measured, why_missing
 from gpu_report.findings.scope import Group, Scope
+from gpu_report.glossary import Row
 from tests.unit.findings.editing import base
 
 

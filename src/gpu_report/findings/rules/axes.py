@@ -12,7 +12,6 @@ from typing import Any, Final
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import (
     Estimate,
-    Row,
     estimate,
     falls,
     is_paired,
@@ -46,7 +45,7 @@ from gpu_report.findings.rule import (
     why_missing,
 )
 from gpu_report.findings.scope import Group, Scope
-from gpu_report.glossary import QUALITY_TOLERANCE
+from gpu_report.glossary import QUALITY_TOLERANCE, Row
 from gpu_report.printing.number_format import count
 from gpu_report.tables.bundle import rows_of
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from gpu_report.findings.estimate import Row, listed
+from gpu_report.findings.estimate import listed
 from gpu_report.findings.finding import Evidence
 from gpu_report.findings.phrases import (
     CPU,
@@ -15,7 +15,7 @@ from gpu_report.findings.phrases import (
 )
 from gpu_report.findings.rule import Outcome, Rule, not_measured
 from gpu_report.findings.scope import BATCH_SEARCH, Scope, key_of
-from gpu_report.glossary import model_words
+from gpu_report.glossary import Row, model_words
 from gpu_report.printing.number_format import count, memory
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.search import NEAR, RESOLUTION

@@ -10,11 +10,12 @@ from functools import partial
 from typing import Any, Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, listed, ratio_of
+from gpu_report.findings.estimate import Estimate, listed, ratio_of
 from gpu_report.findings.phrases import CPU, device_in_words, factor_alone, optimization_in_words
 from gpu_report.findings.rule import HALF, Compared, Comparison, Outcome, Rule, first_two, not_measured, why_missing
 from gpu_report.findings.rules.axes import BEST, FASTEST
 from gpu_report.findings.scope import OWN_LOOPS, Group, Scope, groups_beside, key_of
+from gpu_report.glossary import Row
 from gpu_report.printing.number_format import count, duration, quantity
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import marks_in

@@ -7,10 +7,11 @@ from dataclasses import replace
 from itertools import product
 from typing import Final
 
-from gpu_report.findings.estimate import Estimate, Row, against_other, ratio_of
+from gpu_report.findings.estimate import Estimate, against_other, ratio_of
 from gpu_report.findings.rule import AllOrAny, Comparison, Outcome, Rule, first_two, over_baseline
 from gpu_report.findings.rules import axes
 from gpu_report.findings.scope import DDP_OPTIONS, Group, Scope, groups_beside, only_difference
+from gpu_report.glossary import Row
 from gpu_report.study.options import NO_OPTIONS, SEPARATOR, option_names
 from gpu_report.tables.bundle import rows_of
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, estimate, speedup
+from gpu_report.findings.estimate import Estimate, estimate, speedup
 from gpu_report.findings.finding import Evidence, Verdict
 from gpu_report.findings.phrases import CPU, device_in_words, optimization_in_words
 from gpu_report.findings.rule import (
@@ -26,7 +26,7 @@ from gpu_report.findings.rule import (
     why_missing,
 )
 from gpu_report.findings.scope import Group, Scope, first_with, has_whole_twin, key_of
-from gpu_report.glossary import model_words
+from gpu_report.glossary import Row, model_words
 from gpu_report.printing.number_format import count, share
 from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import rows_of

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Row, ratio_of, speedup
+from gpu_report.findings.estimate import ratio_of, speedup
 from gpu_report.findings.finding import Verdict
 from gpu_report.findings.phrases import Named, times
 from gpu_report.findings.rule import (
@@ -22,6 +22,7 @@ from gpu_report.findings.rule import (
 )
 from gpu_report.findings.rules import axes
 from gpu_report.findings.scope import Group, Scope, key_of
+from gpu_report.glossary import Row
 from gpu_report.printing.number_format import count, duration, memory, quantity
 from gpu_report.study.options import SEPARATOR, option_names
 

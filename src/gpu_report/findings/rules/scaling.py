@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from gpu_report.findings.estimate import Estimate, Row, estimate, ratio_of
+from gpu_report.findings.estimate import Estimate, estimate, ratio_of
 from gpu_report.findings.phrases import as_share, optimization_in_words, with_configurations
 from gpu_report.findings.rule import AllOrAny, Comparison, Figures, Outcome, Rule
 from gpu_report.findings.scope import Group, Scope, groups_beside, key_of, only_difference
-from gpu_report.glossary import model_words
+from gpu_report.glossary import Row, model_words
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.strategies import parallelism_words
 from gpu_report.tables.bundle import rows_of

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, estimate, listed, ratio_of, speedup
+from gpu_report.findings.estimate import Estimate, estimate, listed, ratio_of, speedup
 from gpu_report.findings.phrases import CPU, Named, device_in_words, factor_alone
 from gpu_report.findings.rule import (
     MEMORY,
@@ -25,6 +25,7 @@ from gpu_report.findings.rule import (
 )
 from gpu_report.findings.rules.axes import QUALITY, QUALITY_THRESHOLD
 from gpu_report.findings.scope import Group, Scope
+from gpu_report.glossary import Row
 from gpu_report.printing.number_format import count, memory
 
 NEARLY_AS_FAST: Final = 0.95

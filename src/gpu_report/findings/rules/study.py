@@ -5,11 +5,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Row, Side, estimate, falls, gain_over, is_share, listed
+from gpu_report.findings.estimate import Side, estimate, falls, gain_over, is_share, listed
 from gpu_report.findings.finding import STUDY
 from gpu_report.findings.phrases import Named, described
 from gpu_report.findings.rule import Outcome, Rule, not_measured
 from gpu_report.findings.scope import Scope, key_of
+from gpu_report.glossary import Row
 from gpu_report.printing.number_format import quantity
 from gpu_report.tables.fastest import eager_and_fastest
 

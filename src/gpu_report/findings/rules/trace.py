@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, Row, gain_over, listed, of_one_run, speedup
+from gpu_report.findings.estimate import Estimate, gain_over, listed, of_one_run, speedup
 from gpu_report.findings.finding import Evidence
 from gpu_report.findings.phrases import (
     CPU,
@@ -27,7 +27,7 @@ from gpu_report.findings.phrases import (
 from gpu_report.findings.rule import HALF, Outcome, Rule
 from gpu_report.findings.rules.hardware import passes_roof, share_of_roof
 from gpu_report.findings.scope import EFFICIENCY, TRACE, Scope, key_of, only_difference
-from gpu_report.glossary import PRECISIONS, model_words
+from gpu_report.glossary import PRECISIONS, Row, model_words
 from gpu_report.printing.number_format import quantity, share
 from gpu_report.study.options import EXECUTIONS, execution
 from gpu_report.tables.bundle import rows_of
