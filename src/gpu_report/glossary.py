@@ -63,6 +63,11 @@ def american(name: str) -> str:
     return name.replace("isation", "ization")
 
 
+def capitalized(text: str) -> str:
+    """With a capital first letter; what follows stays as it is."""
+    return text[:1].upper() + text[1:]
+
+
 def device_words(device: str) -> str:
     """`CPU` for `cpu`, `CUDA 1` for `cuda:1`."""
     return device.replace(":", " ").upper()
@@ -123,8 +128,7 @@ class Metric:
     @property
     def description(self) -> str:
         """The whole meaning, as a sentence without its full stop."""
-        text = f"{self.meaning}, {self.detail}" if self.detail else self.meaning
-        return text[:1].upper() + text[1:]
+        return capitalized(f"{self.meaning}, {self.detail}" if self.detail else self.meaning)
 
     @property
     def axis_label(self) -> str:

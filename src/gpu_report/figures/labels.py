@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.glossary import AXES, PRECISIONS, STATUS_WORDS, device_words, field_words, model_words
+from gpu_report.glossary import AXES, PRECISIONS, STATUS_WORDS, capitalized, device_words, field_words, model_words
 from gpu_report.printing.number_format import NOT_MEASURED, counted, field_value
 from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, ladder, option_names
 from gpu_report.study.strategies import parallelism_words
@@ -30,7 +30,7 @@ _MISSING_GLYPH: Final = "\N{WHITE SQUARE}"
 def axis_label(axis: str) -> str:
     """What a field is called along an axis, with its unit."""
     name = AXES.get(axis, axis.replace("_", " "))
-    return f"{name[:1].upper()}{name[1:]}" + (" (samples)" if axis == "batch_size" else "")
+    return capitalized(name) + (" (samples)" if axis == "batch_size" else "")
 
 
 def value_label(field: str, value: Any) -> str:
@@ -220,8 +220,7 @@ def _heading(row: dict[Any, Any], without: Sequence[str]) -> str:
 
 def workload_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:
     """Title and size of a row's workload, the size left out where there is one only."""
-    text = shortened(model_words(row), most_chars=_MOST_HEADING_CHARS)
-    return text[:1].upper() + text[1:]
+    return capitalized(shortened(model_words(row), most_chars=_MOST_HEADING_CHARS))
 
 
 def _distinctions(rows: Sequence[dict[Any, Any]], without: Sequence[str]) -> list[str]:

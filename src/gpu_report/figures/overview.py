@@ -17,7 +17,7 @@ from gpu_report.figures.declaration import MachineFigure, Shown
 from gpu_report.figures.ladder import draw_ladder, is_ladder, ladder_handles
 from gpu_report.figures.roofline import draw_roofline, roofline_handles
 from gpu_report.figures.rows import draw_rows
-from gpu_report.glossary import SPEEDUP, device_words
+from gpu_report.glossary import SPEEDUP, capitalized, device_words
 from gpu_report.tables.bundle import Tables
 
 _PANELS_HEIGHT_IN: Final = 2.0
@@ -132,7 +132,7 @@ def _roofline(tables: Tables) -> _Panel | None:
 def _caption(tables: Tables) -> str:
     *first, last = (panel.shows for panel in _panels(tables))
     shown = f"{', '.join(first)} and {last}" if first else last
-    return f"{shown[:1].upper()}{shown[1:]}. Bars show {{intervals}}."
+    return f"{capitalized(shown)}. Bars show {{intervals}}."
 
 
 def _panels_named(shown: Shown) -> str:

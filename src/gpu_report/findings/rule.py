@@ -19,7 +19,7 @@ from gpu_report.findings.estimate import Estimate, Side, speedup
 from gpu_report.findings.finding import Evidence, Finding, Verdict
 from gpu_report.findings.phrases import Named
 from gpu_report.findings.scope import Group, Scope
-from gpu_report.glossary import Row
+from gpu_report.glossary import Row, capitalized
 
 ANY_AXIS: Final = "any axis"
 HALF: Final = 0.5
@@ -90,18 +90,14 @@ class Claim:
             question=self.question.format(axis=axis.replace("_", " ")),
             subject=str(outcome.fields.get("subject", "")),
             verdict=outcome.verdict,
-            statement=_capitalized(statement),
+            statement=capitalized(statement),
             evidence=outcome.evidence,
             numbers={**numbers, **advised},
             threshold=self.threshold,
-            recommendation=_capitalized(advice),
+            recommendation=capitalized(advice),
             gain=gain.value if gain and advice else None,
             gain_interval=(gain.low, gain.high) if gain and advice else None,
         )
-
-
-def _capitalized(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 Test = Callable[[Scope], Iterable[Outcome]]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpu_report.findings.estimate import falls, listed
 from gpu_report.findings.scope import search_scope
-from gpu_report.glossary import AXES, SHOWN, Metric, Row, device_words
+from gpu_report.glossary import AXES, SHOWN, Metric, Row, capitalized, device_words
 from gpu_report.printing.number_format import NOT_MEASURED, count
 from gpu_report.study.options import SEPARATOR, option_names
 from gpu_report.study.study import Experiment
@@ -195,7 +195,7 @@ class ExperimentResults:
         listed = " and ".join([", ".join(meanings[:-1]), meanings[-1]] if meanings[1:] else meanings)
         named = "" if varying(["workload"], self.rows) or not self.rows else f"{titled(self.rows[0])}: "
         text = f"{named}{listed} by {self.axis}." if listed else f"{named}nothing was measured."
-        return text[:1].upper() + text[1:] + self.fixed
+        return capitalized(text) + self.fixed
 
     def _notes(self, keys: Sequence[str], qualities: Sequence[str], *, is_comparable: bool) -> list[str]:
         notes = []

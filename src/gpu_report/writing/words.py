@@ -7,7 +7,7 @@ from typing import Any
 from gpu_report.figures.labels import part_label
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import listed
-from gpu_report.glossary import AXES, SPEEDUP, STATUS_WORDS, Metric, Row, american, device_words
+from gpu_report.glossary import AXES, SPEEDUP, STATUS_WORDS, Metric, Row, american, capitalized, device_words
 from gpu_report.printing.number_format import field_value
 from gpu_report.study.options import BUCKETS_MIB, NO_OPTIONS, OPTIONS, Optimization, is_bound, option_names
 from gpu_report.study.strategies import STRATEGIES, parallelism_words
@@ -162,5 +162,4 @@ def distinguishing(axes: Iterable[str], rows: Sequence[Row], *, beside: Sequence
 
 def titled(row: Row) -> str:
     """The workload's title with a capital."""
-    title = str(row["workload_title"])
-    return title[:1].upper() + title[1:]
+    return capitalized(str(row["workload_title"]))

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpu_report.glossary import capitalized
 from gpu_report.printing.number_format import NOT_MEASURED, count, quantity
 from gpu_report.records.record import Record
 from gpu_report.writing.rows import first_of_each
@@ -38,7 +39,7 @@ def _facts(record: Record) -> Mapping[str, Any]:
         return {}
     return {
         "workload": record.as_variant().workload,
-        "title": facts.title[:1].upper() + facts.title[1:],
+        "title": capitalized(facts.title),
         "size": "" if size == "default" else size,
         "parameters": facts.parameters,
         "training samples": "its batch" if facts.begins_anew else facts.train_samples,
