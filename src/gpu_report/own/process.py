@@ -45,7 +45,7 @@ from gpu_report.measure.run import PATIENCE_S, Stopped
 from gpu_report.own.named_step import built_in_step
 from gpu_report.own.restoring import left_as_found
 from gpu_report.own.run import Measured, OwnRun
-from gpu_report.own.step import OwnStep, Step, chosen_device, named_function, require_parts
+from gpu_report.own.step import OwnStep, Step, chosen_device, named_function, require_parts, trained_parameters
 from gpu_report.study.options import Optimization, joined
 from gpu_report.workloads.protocol import WorkloadError
 
@@ -498,9 +498,7 @@ def _prepared(model: nn.Module, batch: Any, options: Sequence[str]) -> Any:
 
 
 def _optimizer(model: nn.Module, factory: Any, options: Sequence[str]) -> Optimizer:
-    trained = [each for each in model.parameters() if each.requires_grad]
-    if not trained:
-        raise ProfileError(f"model: {type(model).__name__} has no parameter that requires gradients to train")
+    trained = trained_parameters(model)
     with _named("making the optimizer"):
         optimizer = factory(trained) if factory is not None else AdamW(trained)
     if not isinstance(optimizer, Optimizer):

@@ -121,6 +121,18 @@ def named_function(name: str) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
+def trained_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """Those that require gradients.
+
+    Raises:
+        ProfileError: there is none.
+    """
+    trained = [each for each in model.parameters() if each.requires_grad]
+    if not trained:
+        raise ProfileError(f"model: {type(model).__name__} has no parameter that requires gradients to train")
+    return trained
+
+
 EXPECTED: Final = {
     "step": "a step that trains",
     "batch": "tensors that can be copied to the device",
@@ -198,9 +210,7 @@ class OwnStep:
         self._arithmetic, self._accumulate = arithmetic, accumulate
         self._model, self._batch, self._loss = model, batch, loss
         self._device, self._copies_batch = device, copies_batch
-        trained = [each for each in model.parameters() if each.requires_grad]
-        if not trained:
-            raise ProfileError(f"model: {type(model).__name__} has no parameter that requires gradients to train")
+        trained = trained_parameters(model)
         self._optimizer = optimizer if optimizer is not None else AdamW(trained)
         self.loading = Loading(loader) if loader is not None else None
         self._is_captured = is_captured
