@@ -75,7 +75,7 @@ def range_in(table: str, column: str, *, what: str, unit: str, factor: float = 1
     return sentence
 
 
-def largest_parts(table: str, part: str, value: str = "share") -> Sentence:
+def largest_parts(table: str, part: str) -> Sentence:
     """The parts that take most of the time, on average over the variants shown."""
 
     def sentence(shown: "Shown") -> str:
@@ -83,7 +83,7 @@ def largest_parts(table: str, part: str, value: str = "share") -> Sentence:
         frame = frame[frame["variant"].isin(shown.rows["variant"])]
         if frame.empty:
             return ""
-        summed = frame.groupby(["variant", part])[value].sum().groupby(part).sum() / frame["variant"].nunique()
+        summed = frame.groupby(["variant", part])["share"].sum().groupby(part).sum() / frame["variant"].nunique()
         return _parts(summed)
 
     return sentence
