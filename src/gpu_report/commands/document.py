@@ -7,6 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpu_report.commands.exporting import REPORT
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import GpuReportError
 from gpu_report.printing.terminal import say
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from gpu_report.writing.listing import SourceFile
     from gpu_report.writing.machine import MachineResults
 
-REPORT = Path("report")
 WRITTEN_BY_HAND = ("gpu_report.sty", "references.bib")
 """What a report takes from its folder as it is."""
 

@@ -11,6 +11,8 @@ from gpu_report.storage.files import replaced_folder, write_bytes_atomically, wr
 from gpu_report.writing.export import as_flat_archive, as_folder, exported_files, lines_to_paste
 
 REPORT: Final = Path("report")
+"""The folder of the templates and of the report that is made of them."""
+
 _ARCHIVE_SUFFIX: Final = ".tar.gz"
 
 
