@@ -475,7 +475,9 @@ COMMANDS: Final = {
                 type=Path,
                 nargs="?",
             ),
-            _optional("--rebuilt-by", "the command that makes the report again (default: named nowhere)", default=""),
+            _optional(
+                "--rebuilt-by", "the command that makes the report again; without it the report names none", default=""
+            ),
             _FOLDER,
         ],
     ),

@@ -4,6 +4,7 @@ import os
 import shlex
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,19 +86,34 @@ def shown(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
     return Project(folder=folder, configfile="config/tiny.yaml")
 
 
+def rebuilding(project: Project, *options: str) -> list[str]:
+    """The words of the command that the report names if it is built with these options."""
+    planned = project.snakemake("--dry-run", "--printshellcmds", "--forcerun", "write_sections", *options, "--", PDF)
+    writing = next(shlex.split(line) for line in planned.stdout.splitlines() if "--rebuilt-by" in line)
+    return shlex.split(writing[writing.index("--rebuilt-by") + 1])
+
+
 @pytest.mark.parametrize(("made", "options"), [("built_tiny", ()), ("shown", BUNDLES_ALONE)])
 def test_the_command_that_a_report_names_makes_this_report_again(
     made: str, options: tuple[str, ...], request: pytest.FixtureRequest
 ) -> None:
     project: Project = request.getfixturevalue(made)
-    planned = project.snakemake("--dry-run", "--printshellcmds", "--forcerun", "write_sections", *options, "--", PDF)
-    writing = next(shlex.split(line) for line in planned.stdout.splitlines() if "--rebuilt-by" in line)
 
-    again = project.run(*shlex.split(writing[writing.index("--rebuilt-by") + 1]), "--dry-run")
+    again = project.run(*rebuilding(project, *options), "--dry-run")
 
     assert again.returncode == 0, again.stderr
     assert "Nothing to be done" in again.stderr + again.stdout
     assert "gpurepname{snakemake" in (project.folder / "report/sections/appendix.tex").read_text("utf-8")
+
+
+def test_the_command_that_a_report_names_keeps_what_a_shell_would_change(tiny: Project) -> None:
+    beside = tiny.folder / "a study's.yaml"
+    shutil.copy2(tiny.folder / tiny.configfile, beside)
+    title = 'title="Costs $5 of `who`"'
+
+    words = rebuilding(replace(tiny, configfile=beside.name), "--config", title)
+
+    assert words[-4:] == ["--configfile", beside.name, "--config", title]
 
 
 def test_a_bundle_alone_is_shown_without_pytorch_and_without_measuring(shown: Project) -> None:

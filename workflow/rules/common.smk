@@ -29,8 +29,9 @@ from gpu_report.printing.terminal import clean, say
 from gpu_report.traces import tables as of_traces
 
 try:
-    for path in workflow.configfiles:
-        read_config(Path(path))  # Snakemake takes the last of a key that stands twice
+    for path in map(Path, workflow.configfiles):
+        if path.suffix != ".json":  # which YAML does not read if it is indented with tabs
+            read_config(path)  # Snakemake takes the last of a key that is there twice
 except GpuReportError as error:
     raise WorkflowError(clean(str(error)))
 

@@ -10,14 +10,22 @@ WRITTEN_ALONE = [
     f"report/experiments/{{experiment}}/{name}" for name in ["gpu_report.sty", *experiment_layout("{experiment}").files]
 ]
 
+
+
+def quoted(word):
+    """For a shell; in double quotes where these will do, since TeX does not keep single ones straight."""
+    return shlex.quote(word) if shlex.quote(word) == word or set(word) & set('"$`\\!') else f'"{word}"'
+
+
 # The command that makes this report again, with the study and the machines that were given for it.
-STUDIES = workflow.overwrite_configfiles
-GIVEN = workflow.config_settings.config_args or []
+OPTIONS = {
+    "--configfile": [os.path.relpath(path) for path in workflow.overwrite_configfiles],
+    "--config": workflow.config_settings.config_args or [],
+}
 REBUILT_BY = " ".join(
     [
         "snakemake --cores 4 report/gpu_report.pdf",
-        *(["--configfile", *map(os.path.relpath, STUDIES)] if STUDIES else []),
-        *(["--config", *(shlex.quote(given) if '"' in given else f'"{given}"' for given in GIVEN)] if GIVEN else []),
+        *(" ".join([option, *map(quoted, given)]) for option, given in OPTIONS.items() if given),
     ]
 )
 

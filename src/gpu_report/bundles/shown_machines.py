@@ -118,7 +118,7 @@ def choose_machines(
     slugs = [{variant.slug for variant in machine.study.variants} for machine in machines]
     notes += [
         f"{other.id} is compared with nothing: it has no configuration in common with {machines[0].id}"
-        for other, of_other in zip(machines, slugs, strict=True)
+        for other, of_other in zip(machines[1:], slugs[1:], strict=True)
         if not slugs[0] & of_other
     ]
     if not machines:

@@ -136,7 +136,7 @@ def with_labels(frame: "pd.DataFrame", *, without: Sequence[str] = ()) -> "pd.Da
 def with_labels_across_machines(comparison: "pd.DataFrame") -> "pd.DataFrame":
     """COMPARISON with `heading` and `label`, the rows of two machines, and of these of one model, together.
 
-    A label has the device where there are several, and the length of a training where rows would be alike without it.
+    Labels leave out the device where there is one, and the length of the trainings, where rows differ without them.
     """
     if comparison.empty:
         return comparison.assign(heading="", label="")
@@ -144,8 +144,9 @@ def with_labels_across_machines(comparison: "pd.DataFrame") -> "pd.DataFrame":
     keys = ["machine", "reference_machine", "heading"]
     device = ("device",) if frame["device"].nunique() == 1 else ()
     labelled = with_labels(frame, without=(*device, *LENGTH_FIELDS))
-    are_alike = labelled.duplicated([*keys, "label"]).any()
-    return sorted_by(with_labels(frame, without=device) if are_alike else labelled, *keys)
+    if labelled.duplicated([*keys, "label"]).any() or not labelled["label"].all():
+        labelled = with_labels(frame)
+    return sorted_by(labelled, *keys)
 
 
 def with_fields(frame: "pd.DataFrame") -> "pd.DataFrame":

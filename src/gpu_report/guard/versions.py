@@ -127,14 +127,13 @@ def content_of_worktree() -> str:
 
 def _worktree_in_words(here: Path, written: Sequence[Path]) -> str:
     try:
-        top = Path(_git("rev-parse", "--show-toplevel", problem=""))
-        listed = _git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", problem="").split("\0")
+        top = Path(_git("rev-parse", "--show-toplevel", problem="")).resolve()
+        inside = [path.resolve().relative_to(top) for path in written if path.resolve().is_relative_to(top)]
+        left_out = [f":(top,exclude,literal){path.as_posix()}" for path in inside]
+        changed = _git("status", "--porcelain", "--", ":/", *left_out, problem="").splitlines()
         commit = _git("rev-parse", "--short", "HEAD", problem="")
     except ConfigError:
         return f"the folder {here}"
-    # Each is its state in a letter or two, and its path.
-    paths = {(top / each.split(maxsplit=1)[1]).resolve() for each in listed if each}
-    changed = paths - {path.resolve() for path in written}
     dirty = f" with {counted(len(changed), 'uncommitted file')}" if changed else ""
     return f"worktree at {commit}{dirty}"
 

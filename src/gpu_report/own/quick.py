@@ -44,7 +44,7 @@ from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import weigh
 from gpu_report.traces.analysis import device_model
 from gpu_report.traces.grouping import Row
-from gpu_report.traces.nesting import Cover, cover_of
+from gpu_report.traces.nesting import cover_of
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import Gate
 from gpu_report.traces.reading import read_trace
@@ -518,16 +518,13 @@ def _python(rows: TraceTables, trace: Trace | None, parts: Mapping[str, float]) 
 
 def _share_of_own_python(trace: Trace) -> float:
     """Of the steps' time in which nothing is called, that in stretches of _OWN_PYTHON_NS and more."""
-    begin_ns, end_ns = trace.step_bounds
-    called = cover_of(trace.calls)
-    start_ns = np.append(min(begin_ns), called.end_ns)
-    stretches = Cover(start_ns, np.maximum(start_ns, np.append(called.start_ns, max(end_ns))))
-    is_long = stretches.end_ns - stretches.start_ns >= _OWN_PYTHON_NS
-    all_ns, long_ns = (
-        Cover(stretches.start_ns[which], stretches.end_ns[which]).within(begin_ns, end_ns).sum()
-        for which in (slice(None), is_long)
-    )
-    return float(long_ns / all_ns) if all_ns else 0.0
+    called, stretches = cover_of(trace.calls), []
+    for begin_ns, end_ns in zip(*trace.step_bounds, strict=True):
+        inside = (called.end_ns > begin_ns) & (called.start_ns < end_ns)
+        starts, ends = np.append(begin_ns, called.end_ns[inside]), np.append(called.start_ns[inside], end_ns)
+        stretches.append(np.maximum(ends - starts, 0))
+    lengths_ns = np.concatenate(stretches)
+    return float(lengths_ns[lengths_ns >= _OWN_PYTHON_NS].sum() / max(lengths_ns.sum(), 1))
 
 
 def _parts(rows: TraceTables, device: str) -> dict[str, float]:

@@ -54,6 +54,8 @@ _LEAST_BLOCKS: Final = 4
 """That give an interval."""
 _BLOCKS_IN_ALL: Final = 12
 """Where the number of steps is limited: warm-up, those that are timed, and some for a profile that is taken anew."""
+_GROWTH: Final = 10
+"""A block has at most as many times the steps of the longest before it."""
 _LEAST_PROFILED_STEPS: Final = 2
 _SLOWED: Final = 1.5
 """What a step under the profiler is expected to take at most, in timed ones."""
@@ -166,13 +168,19 @@ def deadline(began_s: float, seconds: Any) -> float:
 class _Block(NamedTuple):
     """Steps between two waits for the device: seconds in all, those of waiting for the loader, and samples counted.
 
-    It is warm-up if a step in it had a new batch size.
+    It is warm-up if a step in it had a new batch size, and has fewer steps than asked for where the time was over.
     """
 
+    steps: int
     time_s: float
     wait_s: float
     samples: int
     is_warm_up: bool
+
+    @property
+    def step_ms(self) -> float:
+        """Of a step, on average."""
+        return self.time_s * 1e3 / self.steps
 
 
 class OwnRun:
@@ -204,6 +212,7 @@ class OwnRun:
         self._steps = 0
         self._sizes = BatchSizes()
         self._new_sizes = 0
+        self._longest_block = 1
         self._steps_before = int(device.type != "cpu" and step.loading is not None)
 
     def measure(self) -> Measured:
@@ -222,18 +231,20 @@ class OwnRun:
             self._memory.reset()
         if not self._is_profiled or self._fits(step_ms, 1 + self._steps_before):
             step_ms = self._block(1).time_s * 1e3
-        block_steps, tried = self._steps_of_block(step_ms), 1
+        block_steps = self._steps_of_block(step_ms)
         # The second step may have been far faster than those that follow, for instance while the loader had batches.
-        while (tried := tried * 10) < block_steps and self._fits(tried * step_ms, tried + self._steps_before):
-            step_ms = self._block(tried).time_s * 1e3 / tried
+        while steps_of_block(step_ms) > block_steps == _GROWTH * self._longest_block and self._fits(
+            block_steps * step_ms, block_steps + self._steps_before
+        ):
+            step_ms = self._block(block_steps).step_ms
             block_steps = self._steps_of_block(step_ms)
         # The second step may have been slow, too; a single step is retried only if there is time for many like it.
         needed = block_steps + self._steps_before if block_steps > 1 else _BLOCKS_IN_ALL
         if self._fits(needed * step_ms, needed):
             trial = self._block(block_steps)
-            if trial.is_warm_up and self._fits(needed * trial.time_s * 1e3 / block_steps, needed):
+            if trial.is_warm_up and self._fits(needed * trial.step_ms, needed):
                 trial = self._block(block_steps)
-            step_ms = trial.time_s * 1e3 / block_steps
+            step_ms = trial.step_ms
             block_steps = self._steps_of_block(step_ms)
         elif self._least_until_s > self._deadline_s:
             block_steps = 1
@@ -282,10 +293,13 @@ class OwnRun:
         return self._steps + steps <= self._most_steps and time.monotonic() + time_ms / 1e3 <= until_s
 
     def _steps_of_block(self, step_ms: float) -> int:
-        """As many as take long enough, or fewer where all blocks and a profile have to fit into `most_steps`."""
+        """As many as take long enough, or fewer where all blocks and a profile have to fit into `most_steps`.
+
+        And not many times as many as a block has had: steps can get slower than the few that were timed.
+        """
         kept = self._profiler_warm_up_steps + _BLOCKS.profile_steps
         most = (self._most_steps - kept) // _BLOCKS_IN_ALL - self._steps_before
-        return max(1, int(min(steps_of_block(step_ms), most)))
+        return max(1, int(min(steps_of_block(step_ms), most, _GROWTH * self._longest_block)))
 
     def _profile_ms(self, step_ms: float, steps: int) -> float:
         return step_ms * _SLOWED * (self._profiler_warm_up_steps + steps) * self._is_profiled
@@ -306,6 +320,8 @@ class OwnRun:
             ):
                 break
             block = self._block(steps)
+            if block.steps < steps:
+                break
             if not block.is_warm_up:
                 blocks.append(block)
                 in_use_mib.append(self._memory.in_use_mib())
@@ -324,15 +340,19 @@ class OwnRun:
             losses.append(self._once(nullcontext))
         clock.mark()
         waited_s, trained_on, new_sizes = self._waited_s(), self._counted(), self._new_sizes
-        for _ in range(steps):
+        done = 0
+        while done < steps and (not done or time.monotonic() < self._least_until_s):
             losses.append(self._once(nullcontext))
+            done += 1
+        self._longest_block = max(self._longest_block, done)
         waited_s, trained_on = self._waited_s() - waited_s, self._counted() - trained_on
         with self._translated():
             synchronize(self._device)
             took_s = time.perf_counter() - started - sum(clock.step_times_ms()) / 1e3
             require_same_state(self._state, self._device)
             _require_finite(losses, self._steps - len(losses))
-        return _Block(time_s=took_s, wait_s=waited_s, samples=trained_on, is_warm_up=self._new_sizes > new_sizes)
+        is_warm_up = self._new_sizes > new_sizes
+        return _Block(steps=done, time_s=took_s, wait_s=waited_s, samples=trained_on, is_warm_up=is_warm_up)
 
     def _counted(self) -> int:
         return self._step.samples or 0

@@ -5,6 +5,7 @@ OwnStep.once -> a batch, from the loader or the one that was given -> forward ->
 
 import copy
 import inspect
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -88,10 +89,13 @@ _ENDED: Final = object()
 def in_one_line(error: BaseException) -> str:
     """An exception of the user's code, by its type and the first line of what it says.
 
-    PyTorch raises that of a DataLoader's worker anew, with the traceback as its text: what was said is the last line.
+    PyTorch raises that of a DataLoader's worker anew, with the traceback as its text.
     """
     said = str(error).strip().splitlines() or [""]
-    return f"{said[0]} {said[-1]}" if "Original Traceback" in str(error) else f"{type(error).__name__}: {said[0]}"
+    if caught := re.match(r"Caught (\w+) in DataLoader worker", said[0]):
+        raised = [line for line in said if line.partition(":")[0].rpartition(".")[2] == caught[1]]
+        return f"{said[0]} {[*said, *raised][-1]}"
+    return f"{type(error).__name__}: {said[0]}"
 
 
 def named_function(name: str) -> Callable[..., Any]:

@@ -9,9 +9,12 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 from reprlib import Repr
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import ConfigError
+
+if TYPE_CHECKING:
+    import yaml
 
 DEFAULT_CONFIGFILE: Final = Path("config/study.yaml")
 _LARGEST: Final = 10**15
@@ -24,21 +27,15 @@ def read_config(path: Path, *, example: str = "config/study.yaml") -> dict[str, 
     """The configuration as plain values, not yet checked; `example` is where one begins who has none.
 
     Raises:
-        ConfigError: the file is missing, is not YAML with keys at its top, or has a key twice, which YAML itself takes
-            for the last alone.
+        ConfigError: the file is missing, is not YAML with keys at its top, or has a key twice, of which YAML's readers
+            take the last.
     """
     import yaml
 
-    class UniqueKeys(yaml.SafeLoader):
-        def construct_mapping(self, node: yaml.MappingNode, *args: Any, **options: Any) -> dict[Any, Any]:
-            keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-            for number, key in enumerate(keys):
-                if key.value in [other.value for other in keys[:number]]:
-                    raise yaml.MarkedYAMLError(problem=f"the key {key.value} stands twice", problem_mark=key.start_mark)
-            return super().construct_mapping(node, *args, **options)
-
     try:
-        values = yaml.load(path.read_text("utf-8"), UniqueKeys)
+        text = path.read_text("utf-8")
+        repeated = _repeated_key(yaml.compose(text, yaml.SafeLoader))
+        values = yaml.safe_load(text)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}; name a configuration with --configfile") from error
     except UnicodeDecodeError as error:
@@ -47,9 +44,35 @@ def read_config(path: Path, *, example: str = "config/study.yaml") -> dict[str, 
         raise ConfigError(f"{path} is nested too deep to be read; write it flatter") from error
     except (yaml.YAMLError, ValueError, KeyError, AttributeError, OverflowError) as error:  # of a date that is none
         raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    if repeated is not None:
+        line = repeated.start_mark.line + 1
+        raise ConfigError(f"{path}, line {line}: the key {repeated.value} is there twice; remove one")
     if not isinstance(values, dict):
         raise ConfigError(f"{path} has no keys; begin from {example}")
     return values
+
+
+def _repeated_key(root: "yaml.Node | None") -> "yaml.ScalarNode | None":
+    """The first key that a mapping has twice; a merge key (`<<`) may be there as often as one likes."""
+    import yaml
+
+    waiting, seen = [root], set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen or not isinstance(node, yaml.CollectionNode):
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+            continue
+        names = set()
+        for key, value in node.value:
+            waiting += [key, value]
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if (key.tag, key.value) in names:
+                    return key
+                names.add((key.tag, key.value))
+    return None
 
 
 def check_config(config: Mapping[str, Any]) -> None:

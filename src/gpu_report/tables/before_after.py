@@ -125,8 +125,8 @@ class Change(NamedTuple):
 
     def as_columns(self) -> dict[str, float]:
         """Those of the change itself."""
-        low, high = sorted((self.unit * self.amount.low, self.unit * self.amount.high))
-        return replace(self.amount, value=self.unit * self.amount.value, low=low, high=high).as_columns("change")
+        value, *ends = (self.unit * each + 0.0 for each in (self.amount.value, self.amount.low, self.amount.high))
+        return replace(self.amount, value=value, low=min(ends), high=max(ends)).as_columns("change")
 
 
 def side_of(record: Record) -> Side:
@@ -300,7 +300,7 @@ def _quality_lost(before: Side, after: Side, confidence: float) -> Change:
     is_share = is_higher_better and all(0 <= value <= 1 for value in (*better.values(), *worse.values()))
     scale = 1.0 if is_share else abs(summarise([*before.quality.values()], scale="linear").value)
     if not scale > 0:
-        return Change(NOT_MEASURED, QUALITY_TOLERANCE, confidence)
+        return Change(found, math.nan, confidence, unit=-1.0 if is_higher_better else 1.0)
     edge = math.copysign(QUALITY_TOLERANCE * scale, found.value)
     beyond = difference({key: value - edge for key, value in better.items()}, worse)
     value, low, high = (end / scale for end in (found.value, found.low, found.high))
@@ -347,6 +347,8 @@ def _verdict(what: str, pair: tuple[Side, Side], change: Change, p: float) -> tu
         return NO_VERDICT, f"{before.memory_kind} before, {after.memory_kind} after"
     if math.isnan(amount.low) or amount.count < FEWEST_FOR_INTERVAL:
         return NO_VERDICT, (f"too few processes for an interval: {amount.count}" if amount.count else "not measured")
+    if math.isnan(tolerance):
+        return NO_VERDICT, "the metric was 0 before, so that no tolerance is a share of it"
     is_significant = p < 1 - confidence
     if amount.low > tolerance:
         return (worse, "") if is_significant else (NO_VERDICT, _NOT_SIGNIFICANT)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpu_report.findings.estimate import Estimate, estimate, listed, ratio_of
 from gpu_report.findings.phrases import optimization_in_words, with_configurations
 from gpu_report.glossary import METRICS, Metric, Row, device_words, machine_words
-from gpu_report.printing.number_format import Quantity, count, exact, quantity, scaled, size
+from gpu_report.printing.number_format import Quantity, count, counted, exact, quantity, scaled, size
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.variant import Variant
@@ -373,7 +373,7 @@ def link_in_words(machine: MachineResults) -> str:
         return ""
     most = max(links, key=lambda row: (row["devices"], row["bytes"]))
     names = most["connections"].split(", ") if most["connections"] else []
-    kinds = [f"{name[2:]} NVLinks" if name.startswith("NV") else f"PCI Express ({name})" for name in names]
+    kinds = [counted(int(name[2:]), "NVLink") if name.startswith("NV") else f"PCI Express ({name})" for name in names]
     connection = f"are connected by {listed(kinds)}" if kinds else "have an unknown connection"
     multicast = f" (NVLink SHARP {most['multicast']})" if most["multicast"] else ""
     return (

@@ -317,8 +317,6 @@ def test_a_list_that_holds_itself_is_refused(tmp_path: Path) -> None:
         "title: !!timestamp abc",
         'title: "\\UFFFFFFFF"',
         f"title: {'9' * 5000}",
-        "title: one\ntitle: two",
-        "experiments: {batch_size: {}, batch_size: {}}",
     ],
 )
 def test_what_yaml_cannot_make_a_value_of_is_one_line(tmp_path: Path, content: str) -> None:
@@ -329,6 +327,21 @@ def test_what_yaml_cannot_make_a_value_of_is_one_line(tmp_path: Path, content: s
 
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("content", ["title: one\ntitle: two", "experiments:\n  {batch_size: {}, batch_size: {}}"])
+def test_a_key_that_is_there_twice_is_named_with_its_line(tmp_path: Path, content: str) -> None:
+    (tmp_path / "study.yaml").write_text(content, "utf-8")
+
+    with pytest.raises(ConfigError, match=r"study.yaml, line 2: the key (title|batch_size) "):
+        read_config(tmp_path / "study.yaml")
+
+
+def test_keys_that_are_merged_may_be_there_again(tmp_path: Path) -> None:
+    lines = ["base: &base {a: 1}", "x: {d: &d {<<: *base, a: 2}}", "third: {<<: *d, <<: *base, b: 3}"]
+    (tmp_path / "study.yaml").write_text("\n".join(lines), "utf-8")
+
+    assert {*read_config(tmp_path / "study.yaml")["third"]} == {"a", "b"}
 
 
 @settings(max_examples=50, deadline=None)

@@ -17,8 +17,10 @@ from tests.report.synthetic import (
     SERVER,
     TEMPLATES,
     render_devices,
+    render_machines,
     render_study,
     render_two_machines,
+    results_on,
     section_with_floats,
     tables_of,
     two_machines,
@@ -132,12 +134,18 @@ def test_the_report_is_about_the_first_machine_and_names_another_where_they_are_
     assert other in section_with_floats(files, "machines")
 
 
-def test_machines_side_by_side_have_a_table_or_where_it_would_be_long_a_figure() -> None:
-    several, one = (section_with_floats(files, "machines") for files in (render_two_machines(), render_devices("cpu")))
+@pytest.mark.parametrize(("common", "shown"), [(1, "tab:"), (6, "tab:"), (30, "fig:machines/machines_")])
+def test_machines_side_by_side_have_a_table_or_where_it_would_be_long_a_figure(common: int, shown: str) -> None:
+    machine = results_on("cpu", "cuda")
+    measured = [record for record in machine.records if record.status == "ok"]
+    other = replace(machine, id="abacus-8c", records=measured[:common])
 
-    assert "every configuration that both measured faster than" in several
-    assert ("tab:comparison" in several) != ("fig:machines/machines_comparison" in several)
-    assert "tab:" not in one
+    section = section_with_floats(render_machines(make_study(devices=("cpu", "cuda")), [machine, other]), "machines")
+
+    assert len(measured) >= common
+    assert "every configuration that both measured faster than" in section
+    assert [label in section for label in ("tab:comparison", "fig:machines/")] == [shown == "tab:", shown != "tab:"]
+    assert "comparison" not in section_with_floats(render_devices("cpu"), "machines")
 
 
 def test_every_option_of_a_ladder_is_explained_where_it_was_measured() -> None:
