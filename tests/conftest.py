@@ -4,6 +4,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -31,6 +32,18 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     Path(os.environ["TMPDIR"]).chmod(0o755)  # as the system's: a test looks into it as another user
     tempfile.tempdir = None
     atexit.register(shutil.rmtree, os.environ["TMPDIR"], ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def temporary_folder_is_given_back() -> Iterator[None]:
+    """A command that runs in the test's process takes a temporary folder of its own, for good."""
+    folder, variable = tempfile.tempdir, os.environ.get("TMPDIR")
+    yield
+    tempfile.tempdir = folder
+    if variable is None:
+        os.environ.pop("TMPDIR", None)
+    else:
+        os.environ["TMPDIR"] = variable
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
