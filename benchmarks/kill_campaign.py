@@ -35,7 +35,7 @@ from gpu_report.bundles.shown_machines import BUNDLE_SUFFIX, PUBLISHED
 from gpu_report.errors import GpuReportError
 from gpu_report.findings.finding import FINDINGS, read_findings
 from gpu_report.records.calibration import CALIBRATION_FILE
-from gpu_report.records.record import read_record
+from gpu_report.records.record import RECORD_FILE
 from gpu_report.storage.columns import Table
 from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.comparison import COMPARISON
@@ -449,7 +449,7 @@ def half_written(folder: Path) -> Iterator[str]:
 def reader_of(path: Path) -> Callable[[Path], object] | None:
     """What refuses such a file unless it is whole; None for other files."""
     by_name: dict[str, Callable[[Path], object]] = {
-        "record.json": read_record,
+        "record.json": RECORD_FILE.read,
         "calibration.json": CALIBRATION_FILE.read,
         "findings.json": read_findings,
     }
@@ -509,7 +509,7 @@ def problems_of_a_build(project: Project) -> Iterator[str]:
         return
     yield from half_written(project.folder)
     for path in sorted(project.folder.glob(RECORDS)):
-        record = read_record(path)
+        record = RECORD_FILE.read(path)
         if record.status != "ok":
             yield f"{record.variant}: {record.status}: {record.reason}"
     if not (project.folder / PDF).exists():

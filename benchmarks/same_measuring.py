@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from gpu_report.records.record import read_record
+from gpu_report.records.record import RECORD_FILE
 from gpu_report.study.machine import find_machine
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import ratio, summarise
@@ -50,7 +50,7 @@ def compared_in_turns(first: Callable[[], float], second: Callable[[], float], *
 def recorded_throughput(folder: Path) -> float:
     """Samples per second of the one record in this folder of a project, the mean over its processes."""
     (record,) = folder.glob("results/machines/*/runs/*/record.json")
-    return summarise(process_values(read_record(record))["throughput_per_s"]).value
+    return summarise(process_values(RECORD_FILE.read(record))["throughput_per_s"]).value
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from gpu_report.bundles.shown_machines import MACHINES
 from gpu_report.errors import GpuReportError
-from gpu_report.records.record import Record, read_record
+from gpu_report.records.record import RECORD_FILE, Record
 
 TIMED: Final = "timed epochs"
 PROFILED: Final = "profiled steps"
@@ -41,7 +41,7 @@ def read_spans(folders: Sequence[Path]) -> list[Span]:
     Raises:
         GpuReportError: there is none that says how long it took, or a record cannot be read.
     """
-    records = [read_record(path) for folder in folders for path in folder.glob("runs/*/record.json")]
+    records = [RECORD_FILE.read(path) for folder in folders for path in folder.glob("runs/*/record.json")]
     spans = [span_of(record) for record in sorted(records, key=lambda record: record.provenance.measured_at)]
     if not any(spans):
         named = ", ".join(map(str, folders)) or MACHINES

@@ -18,7 +18,7 @@ from gpu_report.errors import GpuReportError
 from gpu_report.glossary import SHOWN, device_words
 from gpu_report.printing.number_format import count, counted, duration, is_range, memory, ratio, scaled, share
 from gpu_report.records.calibration import CALIBRATION_FILE, Calibration
-from gpu_report.records.record import Record, read_record
+from gpu_report.records.record import RECORD_FILE, Record
 from gpu_report.storage.files import write_text_atomically
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.study import Protocol
@@ -123,7 +123,9 @@ def read_published(bundle: Path) -> Published:
         unpacked = unpack(bundle, Path(folder))
         manifest = read_manifest(bundle)
         calibration = CALIBRATION_FILE.read(unpacked.folder / "calibration.json")
-        records = {slug: read_record(unpacked.folder / "runs" / slug / "record.json") for slug in manifest.variants}
+        records = {
+            slug: RECORD_FILE.read(unpacked.folder / "runs" / slug / "record.json") for slug in manifest.variants
+        }
     return Published(manifest=manifest, records=records, calibration=calibration)
 
 

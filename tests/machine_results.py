@@ -13,7 +13,7 @@ from gpu_report.records.calibration import (
     MatrixProduct,
     Transfer,
 )
-from gpu_report.records.record import Provenance, Record, write_record
+from gpu_report.records.record import RECORD_FILE, Provenance, Record
 from gpu_report.storage.files import write_bytes_atomically, write_text_atomically
 from gpu_report.study.study import Study
 from gpu_report.traces.tables import EMPTY_TABLES, as_csv
@@ -32,7 +32,7 @@ def write_results(machines: Path, study: Study, *, machine: str, variants: Seque
 
 def write_run(folder: Path, record: Record) -> None:
     """Record, trace and trace tables of one variant; the trace holds nothing, and the tables have no rows."""
-    write_record(record, folder / "record.json")
+    RECORD_FILE.write(record, folder / "record.json")
     (folder / "trace").mkdir()
     if record.profile:
         trace = gzip.compress(json.dumps({"traceEvents": []}).encode(), mtime=0)

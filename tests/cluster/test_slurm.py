@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from gpu_report.records.record import read_record
+from gpu_report.records.record import RECORD_FILE
 from tests.workflow.conftest import Project, built_tiny, copy_of_the_project, unbuilt_tiny
 
 __all__ = ["built_tiny", "unbuilt_tiny"]
@@ -182,7 +182,7 @@ def test_a_job_that_goes_away_loses_its_own_configuration_alone(measured: Projec
 
 
 def assert_trained_by_two_nodes(project: Project, variant: str) -> None:
-    (record,) = [read_record(path) for path in project.records()]
+    (record,) = [RECORD_FILE.read(path) for path in project.records()]
     assert (record.variant, record.status, record.reason) == (variant, "ok", "")
     for repetition in record.repetitions:
         assert sorted(rank.agent for rank in repetition.ranks) == [0, 1]

@@ -12,7 +12,7 @@ import torch
 
 from gpu_report.measure.probe import probe
 from gpu_report.measure.variant_run import measure_variant
-from gpu_report.records.record import Record, read_record, write_record
+from gpu_report.records.record import RECORD_FILE, Record
 from gpu_report.study.study import Measurement, Protocol, Workload
 from gpu_report.study.variant import Variant
 from gpu_report.traces.kernels import KERNELS
@@ -83,8 +83,8 @@ def test_the_record_has_the_form_of_one_from_the_cpu(record: Record, cpu_record:
     assert (record.status, cpu_record.status) == ("ok", "ok")
     assert record.variant == cpu_record.variant.replace("-cpu-", f"-{backend()}-")
     assert record.workload == cpu_record.workload
-    write_record(record, tmp_path / "record.json")
-    assert read_record(tmp_path / "record.json") == record
+    RECORD_FILE.write(record, tmp_path / "record.json")
+    assert RECORD_FILE.read(tmp_path / "record.json") == record
 
 
 def test_training_begins_from_the_same_weights_and_data_as_on_the_cpu(record: Record, cpu_record: Record) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.study_time import PARTS, REST, TIMED, lines, read_spans, span_of
 from gpu_report.errors import GpuReportError
-from gpu_report.records.record import Record, write_record
+from gpu_report.records.record import RECORD_FILE, Record
 from tests.factories import make_record
 
 SLUG = "cnn-small-cpu-b64-w0-fp32-e3"
@@ -44,7 +44,7 @@ def test_spans_come_from_a_folder_of_results_in_the_order_of_measuring(tmp_path:
         taking(60.0, make_record(ON_GPU, measured_at="2026-05-04T10:00:00Z")),
         taking(None, make_record("cnn-large-cuda-b64-w0-fp32-e3")),
     ):
-        write_record(record, tmp_path / "runs" / record.variant / "record.json")
+        RECORD_FILE.write(record, tmp_path / "runs" / record.variant / "record.json")
 
     spans = read_spans([tmp_path])
 
@@ -52,7 +52,7 @@ def test_spans_come_from_a_folder_of_results_in_the_order_of_measuring(tmp_path:
 
 
 def test_a_folder_without_records_of_the_time_is_named(tmp_path: Path) -> None:
-    write_record(taking(None, make_record(SLUG)), tmp_path / "runs" / SLUG / "record.json")
+    RECORD_FILE.write(taking(None, make_record(SLUG)), tmp_path / "runs" / SLUG / "record.json")
 
     with pytest.raises(GpuReportError, match=rf"no record in {tmp_path} says how long it took"):
         read_spans([tmp_path])

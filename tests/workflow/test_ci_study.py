@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_report.records.record import read_record
+from gpu_report.records.record import RECORD_FILE
 from gpu_report.writing.latex_log import log_problems
 from tests.made_once import made_once
 
@@ -72,7 +72,7 @@ def is_rounded(value: float, number: str) -> bool:
 
 
 def test_every_variant_is_measured(built: Project) -> None:
-    statuses = {path.parent.name: read_record(path).status for path in built.records()}
+    statuses = {path.parent.name: RECORD_FILE.read(path).status for path in built.records()}
 
     assert set(statuses.values()) == {"ok"}
     assert set(statuses) == {row["variant"] for row in table(built, "variants")}
@@ -80,7 +80,9 @@ def test_every_variant_is_measured(built: Project) -> None:
 
 def test_compiled_and_custom_loops_learn_what_float64_learns(built: Project) -> None:
     for loop in ("compile", "openmp"):
-        records = [read_record(path) for path in built.records() if re.match(f"linear.*-{loop}$", path.parent.name)]
+        records = [
+            RECORD_FILE.read(path) for path in built.records() if re.match(f"linear.*-{loop}$", path.parent.name)
+        ]
         errors = [repetition.reference_error for record in records for repetition in record.repetitions]
         assert errors
         assert all(error is not None and error < 1e-5 for error in errors)

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 import psutil
 import pytest
 
-from gpu_report.records.record import read_record
+from gpu_report.records.record import RECORD_FILE
 
 from .conftest import Project
 
@@ -87,7 +87,7 @@ def test_after_a_kill_the_same_command_completes(unbuilt_tiny: Project, victim: 
     again = unbuilt_tiny.snakemake(TARGET)
 
     assert again.returncode == 0, again.stdout + again.stderr
-    assert [read_record(path).status for path in unbuilt_tiny.records()] == ["ok"]
+    assert [RECORD_FILE.read(path).status for path in unbuilt_tiny.records()] == ["ok"]
 
 
 @pytest.fixture

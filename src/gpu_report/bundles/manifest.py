@@ -21,7 +21,7 @@ from gpu_report.traces.tables import ADDED_LATER, TRACE_TABLES, file_name
 SCHEMA_VERSION: Final = 3
 MANIFEST_FILE: Final = "manifest.json"
 CALIBRATION_FILE: Final = "calibration.json"
-RECORD_FILE: Final = "record.json"
+RECORD_NAME: Final = "record.json"
 TABLES_FOLDER: Final = "trace_tables"
 RAW_FOLDERS: Final = (TRACE_FOLDER, RICH_TRACE_FOLDER, "memory")
 """What only a bundle with traces holds: the profiler's traces and the snapshots of memory."""
@@ -76,7 +76,7 @@ class Manifest(Part):
     @property
     def variants(self) -> list[str]:
         """Names of the variants whose records it holds."""
-        return [entry.path.split("/")[1] for entry in self.files if entry.path.endswith(f"/{RECORD_FILE}")]
+        return [entry.path.split("/")[1] for entry in self.files if entry.path.endswith(f"/{RECORD_NAME}")]
 
     @property
     def searches(self) -> list[str]:
@@ -210,7 +210,7 @@ def _is_of_run(slug: str, inner: list[str]) -> bool:
         return False
     match inner:
         case [name]:
-            return name == RECORD_FILE
+            return name == RECORD_NAME
         case [folder, name] if folder == TABLES_FOLDER:
             return name in _TABLE_FILES
         case [folder, name] if folder in RAW_FOLDERS:
@@ -221,7 +221,7 @@ def _is_of_run(slug: str, inner: list[str]) -> bool:
 def _check_completeness(manifest: Manifest, bundle: str) -> None:
     """Every run has its record and, where the traces are not there to make them from, its trace tables."""
     paths = {entry.path for entry in manifest.files}
-    needed = [RECORD_FILE, *([] if manifest.with_traces else (f"{TABLES_FOLDER}/{name}" for name in _NEEDED_TABLES))]
+    needed = [RECORD_NAME, *([] if manifest.with_traces else (f"{TABLES_FOLDER}/{name}" for name in _NEEDED_TABLES))]
     runs = dict.fromkeys(path.split("/")[1] for path in paths if path.startswith("runs/"))
     missing = sorted(path for slug in runs for inner in needed if (path := f"runs/{slug}/{inner}") not in paths)
     if missing:

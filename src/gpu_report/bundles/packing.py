@@ -11,7 +11,7 @@ from gpu_report.bundles.archive import write_archive
 from gpu_report.bundles.manifest import (
     CALIBRATION_FILE,
     RAW_FOLDERS,
-    RECORD_FILE,
+    RECORD_NAME,
     SCHEMA_VERSION,
     TABLES_FOLDER,
     FileEntry,
@@ -24,8 +24,7 @@ from gpu_report.bundles.manifest import (
 from gpu_report.errors import BundleError, RecordError, TableError, TraceError
 from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER, SearchRecord
 from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
-from gpu_report.records.record import RECORD_FILE as RECORDS
-from gpu_report.records.record import RICH_TRACE_FOLDER, TRACE_FOLDER, Provenance, Record
+from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, TRACE_FOLDER, Provenance, Record
 from gpu_report.records.record import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.storage.files import unfinished_folder, write_errors, write_text_atomically
 from gpu_report.study.machine import device_name, hardware_words
@@ -33,7 +32,7 @@ from gpu_report.traces.tables import as_csv, read_trace_tables, table_as_csv, ta
 
 PUBLISHED_LIMIT_BYTES: Final = 2_000_000
 """A repository keeps every version of a bundle for good, so one without traces stays below this."""
-_KINDS: Final = (CALIBRATION_FILE, SEARCHES_FOLDER, RECORD_FILE, *RAW_FOLDERS, TABLES_FOLDER)
+_KINDS: Final = (CALIBRATION_FILE, SEARCHES_FOLDER, RECORD_NAME, *RAW_FOLDERS, TABLES_FOLDER)
 """Files lie in the archive by kind, because alike beside alike compresses better."""
 
 
@@ -88,10 +87,10 @@ def _records(runs: Path, *, machine: str, with_traces: bool) -> tuple[dict[str, 
     """The records of today's schema by variant, and why the others are left out."""
     found: dict[str, Record] = {}
     left_out: dict[str, str] = {}
-    for path in sorted(runs.glob(f"*/{RECORD_FILE}")):
+    for path in sorted(runs.glob(f"*/{RECORD_NAME}")):
         slug = path.parent.name
         try:
-            record = RECORDS.read(path, from_elsewhere=True)
+            record = RECORD_FILE.read(path, from_elsewhere=True)
         except RecordError as error:
             left_out[slug] = str(error)
             continue
@@ -197,7 +196,7 @@ def _paths(results: Path, variants: Sequence[str], searches: Sequence[str], *, w
 
 
 def _paths_of_run(run: Path, *, with_traces: bool) -> Iterator[Path]:
-    yield run / RECORD_FILE
+    yield run / RECORD_NAME
     if _has_its_tables(run):
         yield from table_files(run / TABLES_FOLDER).values()
     for folder in RAW_FOLDERS if with_traces else ():
@@ -214,8 +213,8 @@ def _content(path: Path) -> bytes:
 
     Fields that an older version had not then hold their defaults.
     """
-    if path.name == RECORD_FILE:
-        return RECORDS.as_bytes(RECORDS.read(path))
+    if path.name == RECORD_NAME:
+        return RECORD_FILE.as_bytes(RECORD_FILE.read(path))
     tables = {file: table for table, file in table_files(path.parent).items()}
     return table_as_csv(tables[path], tables[path].read_rows(path)).encode() if path in tables else path.read_bytes()
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gpu_report.bundles.manifest import RECORD_FILE
+from gpu_report.bundles.manifest import RECORD_NAME
 from gpu_report.bundles.unpacking import unpack
 from gpu_report.errors import BundleError
-from gpu_report.records.record import Record, read_record
+from gpu_report.records.record import RECORD_FILE, Record
 
-_RUNS = f"runs/*/{RECORD_FILE}"
+_RUNS = f"runs/*/{RECORD_NAME}"
 
 
 @contextmanager
@@ -55,5 +55,5 @@ def records_in(folder: Path) -> dict[str, Record]:
     Raises:
         RecordError: one cannot be read.
     """
-    records = [read_record(path) for path in sorted(folder.glob(_RUNS))]
+    records = [RECORD_FILE.read(path) for path in sorted(folder.glob(_RUNS))]
     return {record.variant: record for record in records}

@@ -13,7 +13,7 @@ from gpu_report.bundles.manifest import (
     CALIBRATION_FILE,
     FETCH_AGAIN,
     RAW_FOLDERS,
-    RECORD_FILE,
+    RECORD_NAME,
     TABLES_FOLDER,
     Manifest,
     trace_paths,
@@ -21,7 +21,7 @@ from gpu_report.bundles.manifest import (
 from gpu_report.errors import BundleError, RecordError, TableError
 from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER
 from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
-from gpu_report.records.record import RECORD_FILE as RECORDS
+from gpu_report.records.record import RECORD_FILE
 from gpu_report.storage.files import unfinished_folder, write_errors
 from gpu_report.traces.tables import file_name, read_trace_tables
 
@@ -79,9 +79,9 @@ def _extract(bundle: Path, folder: Path) -> Manifest:
 
 def _check_file(bundle: Path, folder: Path, file: Path, manifest: Manifest) -> None:
     """Each record as it comes, so that a bundle of bad ones is refused at the first."""
-    if file.name == RECORD_FILE:
+    if file.name == RECORD_NAME:
         slug = file.parent.name
-        record = RECORDS.read(file, from_elsewhere=True)
+        record = RECORD_FILE.read(file, from_elsewhere=True)
         if (record.machine, record.variant) != (manifest.machine, slug):
             raise BundleError(
                 f"{bundle}: the record in runs/{slug} is of {record.variant} on {record.machine}; {FETCH_AGAIN}"
@@ -133,7 +133,7 @@ def _put_in_place(unpacked: Path, folder: Path, manifest: Manifest) -> Unpacked:
     placed, kept = [], []
     for slug in manifest.variants:
         target = folder / "runs" / slug
-        if (target / RECORD_FILE).exists():
+        if (target / RECORD_NAME).exists():
             kept.append(slug)
             continue
         shutil.rmtree(target, ignore_errors=True)

@@ -7,7 +7,7 @@ from gpu_report.bundles.shown_machines import BUNDLE_SUFFIX, MACHINES, PUBLISHED
 from gpu_report.bundles.unpacking import unpack as unpack_results
 from gpu_report.errors import RecordError
 from gpu_report.printing.terminal import new_console, say
-from gpu_report.records.record import Record, read_record
+from gpu_report.records.record import RECORD_FILE, Record
 from gpu_report.study.config import read_config
 from gpu_report.study.machine import Machine, find_machine
 
@@ -62,7 +62,7 @@ def _readable_records(runs: Path) -> list[Record]:
     found = []
     for path in sorted(runs.glob("*/record.json")):
         try:
-            found.append(read_record(path))
+            found.append(RECORD_FILE.read(path))
         except RecordError as error:
             say(f"left out: {error}", to_stderr=True)
     return found

@@ -23,7 +23,7 @@ from gpu_report.measure.hosts import COUNT, Hosts, hosts_of_environment, nodes_t
 from gpu_report.measure.variant_run import measure_variant as measure
 from gpu_report.printing.number_format import throughput
 from gpu_report.printing.terminal import say, stderr_to
-from gpu_report.records.record import RICH_TRACE_FOLDER, Record, write_record
+from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, Record
 from gpu_report.storage.files import require_space, take_own_temporary_folder, unfinished_folder
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.config import DEFAULT_CONFIGFILE, read_config
@@ -224,7 +224,7 @@ def _measure_whole(results: ResultsFolder, slug: str, *, on_progress: messages.O
             memory_folder=unfinished / "memory",
         )
         # Should the write fail, the old record stays with its folders.
-        write_record(record, unfinished / "record.json")
+        RECORD_FILE.write(record, unfinished / "record.json")
         folders = [record_file.with_name(name) for name in ("memory", RICH_TRACE_FOLDER, "trace")]
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)

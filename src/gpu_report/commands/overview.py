@@ -15,7 +15,7 @@ from gpu_report.errors import RecordError
 from gpu_report.printing.number_format import count, counted
 from gpu_report.printing.terminal import new_console, say
 from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
-from gpu_report.records.record import differences, read_record
+from gpu_report.records.record import RECORD_FILE, differences
 from gpu_report.study.cluster import describe_machine as describe_machine_as
 from gpu_report.study.cluster import read_requests
 from gpu_report.study.config import read_config
@@ -133,7 +133,7 @@ def state_of(results: ResultsFolder, asked: Asked) -> State:
     if not path.exists():
         return _MISSING
     try:
-        record = SEARCH_FILE.read(path) if is_search else read_record(path)
+        record = SEARCH_FILE.read(path) if is_search else RECORD_FILE.read(path)
     except RecordError as error:
         return State(name="out of date", reason=str(error))
     if isinstance(record, SearchRecord):

@@ -17,11 +17,11 @@ from gpu_report.tables.marks import Today
 
 def tabulate_trace(arguments: Namespace) -> None:
     """Write the tables of one variant's trace; a variant without a trace gets tables without rows."""
-    from gpu_report.records.record import RICH_TRACE_FOLDER, read_record
+    from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER
     from gpu_report.traces.tables import as_csv, tabulate_trace_of
 
     rich_folder = arguments.trace.with_name(RICH_TRACE_FOLDER)
-    rows = tabulate_trace_of(read_record(arguments.record), arguments.trace, rich_folder)
+    rows = tabulate_trace_of(RECORD_FILE.read(arguments.record), arguments.trace, rich_folder)
     for name, text in as_csv(rows).items():
         write_text_atomically(arguments.tables / name, text)
 

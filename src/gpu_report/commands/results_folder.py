@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpu_report.errors import ConfigError
 from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER, SearchRecord
-from gpu_report.records.record import Record, read_record, with_distinct_titles
+from gpu_report.records.record import RECORD_FILE, Record, with_distinct_titles
 from gpu_report.storage.files import write_text_atomically
 from gpu_report.storage.json_files import JsonFile, Part
 from gpu_report.study.study import Study
@@ -105,7 +105,9 @@ class ResultsFolder:
 
     def read_records(self) -> list[Record]:
         """The records of the study's variants, in its order, no two workloads with one title."""
-        return with_distinct_titles([read_record(self.record_file(variant.slug)) for variant in self.study.variants])
+        return with_distinct_titles(
+            [RECORD_FILE.read(self.record_file(variant.slug)) for variant in self.study.variants]
+        )
 
     def read_trace_tables(self) -> "dict[str, TraceTables]":
         """The trace tables of the study's variants by name."""

@@ -6,7 +6,6 @@ record.json -> Record -> repetitions (fresh processes) -> epochs -> steps
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NotRequired, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator, with_config
@@ -506,24 +505,6 @@ RECORD_FILE: Final = JsonFile(
     error=RecordError,
     again="delete it and run the same command again to measure it anew",
 )
-
-
-def read_record(path: Path) -> Record:
-    """Read a record and check it.
-
-    Raises:
-        RecordError: the file is missing, cut short, of another schema, or holds values that the schema forbids.
-    """
-    return RECORD_FILE.read(path)
-
-
-def write_record(record: Record, path: Path) -> None:
-    """Write a record whole or not at all.
-
-    Raises:
-        FileWriteError: the disk is full or the folder cannot be written.
-    """
-    RECORD_FILE.write(record, path)
 
 
 def with_distinct_titles(records: Sequence[Record]) -> list[Record]:

@@ -12,7 +12,7 @@ from gpu_report.bundles.manifest import parse_manifest
 from gpu_report.bundles.packing import Packed, pack
 from gpu_report.bundles.unpacking import unpack
 from gpu_report.errors import BundleError, GpuReportError
-from gpu_report.records.record import Record, read_record, write_record
+from gpu_report.records.record import RECORD_FILE, Record
 from gpu_report.storage.files import write_bytes_atomically
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import read_trace_tables
@@ -77,7 +77,7 @@ def test_the_manifest_says_whose_results_these_are(results: Path, tmp_path: Path
     assert sorted(manifest.variants) == sorted(SLUGS)
     assert manifest.devices == ["cpu", "cuda"]
     assert "NVIDIA H100 80GB HBM3" in manifest.hardware
-    assert manifest.measured_at == read_record(results / "runs" / SLUGS[0] / "record.json").provenance.measured_at
+    assert manifest.measured_at == RECORD_FILE.read(results / "runs" / SLUGS[0] / "record.json").provenance.measured_at
 
 
 def test_the_manifest_names_every_device_that_shares_a_training(tmp_path: Path) -> None:
@@ -95,12 +95,12 @@ def test_the_manifest_names_no_device_of_another_host(tmp_path: Path) -> None:
     )
     results = write_results(tmp_path / "machines", study, machine=MACHINE, variants=[slug])
     path = results / "runs" / slug / "record.json"
-    record = read_record(path)
+    record = RECORD_FILE.read(path)
     hosts = [
         each.model_copy(update={"ranks": [rank.model_copy(update={"host": rank.rank}) for rank in each.ranks]})
         for each in record.repetitions
     ]
-    write_record(record.model_copy(update={"repetitions": hosts}), path)
+    RECORD_FILE.write(record.model_copy(update={"repetitions": hosts}), path)
 
     packed(results, tmp_path / "bundle.tar.xz")
 
@@ -143,7 +143,7 @@ def test_a_variant_that_is_measured_there_already_stays_as_it_is(results: Path, 
     unpacked = unpack(tmp_path / "bundle.tar.xz", tmp_path / "other")
 
     assert unpacked.kept == (SLUGS[0],)
-    assert read_record(tmp_path / "other" / MACHINE / "runs" / SLUGS[0] / "record.json") == own
+    assert RECORD_FILE.read(tmp_path / "other" / MACHINE / "runs" / SLUGS[0] / "record.json") == own
 
 
 def test_a_variant_that_did_not_fit_goes_along(results: Path, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_variant_that_did_not_fit_goes_along(results: Path, tmp_path: Path) ->
     unpack(tmp_path / "bundle.tar.xz", tmp_path / "other")
 
     run = tmp_path / "other" / MACHINE / "runs" / record.variant
-    assert read_record(run / "record.json") == record
+    assert RECORD_FILE.read(run / "record.json") == record
     assert (run / "trace").is_dir()
 
 
@@ -189,7 +189,7 @@ def test_a_record_whose_code_no_commit_holds_is_packed_on_demand_alone_and_count
 
 def test_what_was_packed_before_dirty_records_were_counted_is_read(results: Path, tmp_path: Path) -> None:
     manifest = packed(results, tmp_path / "bundle.tar.xz").manifest.model_dump(exclude={"dirty_records"})
-    record = read_record(results / "runs" / SLUGS[0] / "record.json").model_dump()
+    record = RECORD_FILE.read(results / "runs" / SLUGS[0] / "record.json").model_dump()
     del record["provenance"]["changed_files"]
 
     assert parse_manifest(json.dumps(manifest).encode(), bundle="old").dirty_records is None
@@ -198,10 +198,10 @@ def test_what_was_packed_before_dirty_records_were_counted_is_read(results: Path
 
 def test_a_rich_trace_goes_along_and_its_lack_leaves_the_variant_out(results: Path, tmp_path: Path) -> None:
     run = results / "runs" / SLUGS[0]
-    record = read_record(run / "record.json")
+    record = RECORD_FILE.read(run / "record.json")
     assert record.profile is not None
     profile = record.profile.model_copy(update={"rich_trace_file": "rank0.pt.trace.json.gz"})
-    write_record(record.model_copy(update={"profile": profile}), run / "record.json")
+    RECORD_FILE.write(record.model_copy(update={"profile": profile}), run / "record.json")
 
     told = packed(results, tmp_path / "without.tar.xz", with_traces=True)
     assert told.left_out == {SLUGS[0]: f"its trace is gone; measure it again with gpu-report run {SLUGS[0]}"}
@@ -229,7 +229,7 @@ def test_what_cannot_be_tabulated_or_is_of_an_older_schema_is_left_out_and_repor
 
 def put_a_trace(run: Path) -> None:
     """One whose tables have rows; tables that are there are of an earlier measurement."""
-    record = read_record(run / "record.json")
+    record = RECORD_FILE.read(run / "record.json")
     assert record.profile
     shutil.copy2(TRACE, run / "trace" / record.profile.trace_file)
     make_old(run / "trace_tables")

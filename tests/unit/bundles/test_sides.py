@@ -8,7 +8,7 @@ import pytest
 from gpu_report.bundles.shown_machines import Shown, ShownMachine
 from gpu_report.bundles.sides import choose_sides
 from gpu_report.errors import ConfigError
-from gpu_report.records.record import write_record
+from gpu_report.records.record import RECORD_FILE
 from gpu_report.study.study import Study
 from tests.factories import make_record, make_study
 
@@ -24,7 +24,7 @@ def study() -> Study:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in use, with one set of results."""
     monkeypatch.chdir(tmp_path)
-    write_record(make_record(SLUG), tmp_path / "old/runs" / SLUG / "record.json")
+    RECORD_FILE.write(make_record(SLUG), tmp_path / "old/runs" / SLUG / "record.json")
     return tmp_path
 
 

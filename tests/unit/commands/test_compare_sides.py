@@ -13,7 +13,7 @@ from gpu_report.commands.comparing import check_sides, compare_sides
 from gpu_report.errors import ConfigError
 from gpu_report.findings.finding import Finding, read_findings
 from gpu_report.records.provenance import code_digest
-from gpu_report.records.record import write_record
+from gpu_report.records.record import RECORD_FILE
 from gpu_report.study.study import Study
 from gpu_report.tables.before_after import BEFORE_AFTER, TIME
 from tests.factories import make_records, make_study
@@ -27,7 +27,7 @@ def write_side(folder: Path, *, study: Study = STUDY, **options: Any) -> Path:
     """Results of three configurations, measured by today's code."""
     options = {"machine": MACHINE, "throughput_per_s": 100.0, "noise": 0.001, "code_digest": code_digest(), **options}
     for record in make_records(study, variants=SLUGS, **options):
-        write_record(record, folder / "runs" / record.variant / "record.json")
+        RECORD_FILE.write(record, folder / "runs" / record.variant / "record.json")
     return folder
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpu_report.cli import main
-from gpu_report.records.record import read_record
+from gpu_report.records.record import RECORD_FILE
 from gpu_report.study.study import Workload
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
 from gpu_report.workloads.protocol import load_workload
@@ -50,7 +50,7 @@ def test_the_example_runs_as_it_says(tmp_path: Path) -> None:
     assert "my_model.py and my_model.yaml" in written
     gpu_report(tmp_path, *command.split())
     for path in tmp_path.glob("results/machines/*/runs/*/record.json"):
-        record = read_record(path)
+        record = RECORD_FILE.read(path)
         assert record.status == "ok", record.reason
         assert len(record.repetitions) >= FEWEST_FOR_INTERVAL
         assert record.workload is not None

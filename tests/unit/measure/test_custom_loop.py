@@ -20,7 +20,7 @@ from gpu_report.measure.operation_counts import count_work
 from gpu_report.measure.profiling import profile_training
 from gpu_report.measure.run import profiler_warm_up_steps
 from gpu_report.measure.training import Training, build_training, evaluate, prepare
-from gpu_report.records.record import Profile, Record, read_record
+from gpu_report.records.record import RECORD_FILE, Profile, Record
 from gpu_report.study.study import Measurement, Protocol, Workload
 from gpu_report.study.variant import Variant
 from gpu_report.workloads.linear_regression import LinearRegression
@@ -33,10 +33,10 @@ import sys
 from pydantic import TypeAdapter
 from pathlib import Path
 from gpu_report.measure.variant_run import measure_variant
-from gpu_report.records.record import write_record
+from gpu_report.records.record import RECORD_FILE
 from gpu_report.study.study import Measurement
 asked, folder = TypeAdapter(Measurement).validate_json(sys.argv[1]), Path(sys.argv[2])
-write_record(measure_variant(asked, machine="here", trace_folder=folder / "trace"), folder / "record.json")
+RECORD_FILE.write(measure_variant(asked, machine="here", trace_folder=folder / "trace"), folder / "record.json")
 """
 _COMPILES_NOTHING = """#!/bin/sh
 for argument; do
@@ -232,7 +232,7 @@ def measured_with(compiler: str, folder: Path) -> Record:
         capture_output=True,
         check=True,
     )
-    return read_record(folder / "record.json")
+    return RECORD_FILE.read(folder / "record.json")
 
 
 def test_a_loop_whose_compiler_is_missing_is_skipped_with_the_reason(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from gpu_report.measure.nested import Nested, mapped, tensors_of
 from gpu_report.measure.operation_counts import count_work
 from gpu_report.measure.training import evaluate, prepare
 from gpu_report.measure.variant_run import measure_variant
-from gpu_report.records.record import Record, read_record, write_record
+from gpu_report.records.record import RECORD_FILE, Record
 from gpu_report.study.study import Measurement, Protocol, Workload
 from gpu_report.study.variant import Variant
 from gpu_report.workloads.protocol import WorkloadError, with_defaults
@@ -145,8 +145,8 @@ def test_three_members_are_a_workload_whose_record_invents_nothing(tmp_path: Pat
     assert facts.sample_description == "input 4 float32, target int64"
     assert (facts.test_samples, facts.quality_name, facts.quality_chance) == (0, "", None)
     assert {(epoch.test_loss, epoch.quality) for epoch in record.repetitions[0].epochs} == {(None, None)}
-    write_record(record, tmp_path / "record.json")
-    assert read_record(tmp_path / "record.json") == record
+    RECORD_FILE.write(record, tmp_path / "record.json")
+    assert RECORD_FILE.read(tmp_path / "record.json") == record
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])

@@ -25,7 +25,7 @@ from gpu_report.measure.threads import training_threads
 from gpu_report.measure.training import _add_gradients, build_training
 from gpu_report.measure.variant_run import measure_variant
 from gpu_report.measure.world import World, join, leave
-from gpu_report.records.record import Record, read_record, write_record
+from gpu_report.records.record import RECORD_FILE, Record
 from gpu_report.study.study import Measurement, Protocol, Workload
 from gpu_report.study.variant import Variant
 from gpu_report.workloads.protocol import WorkloadError
@@ -64,8 +64,8 @@ def record(folder: Path) -> Record:
 
 def test_a_record_of_several_ranks_is_read_as_it_was_written(record: Record, folder: Path) -> None:
     assert record.status == "ok", record.reason
-    write_record(record, folder / "record.json")
-    assert read_record(folder / "record.json") == record
+    RECORD_FILE.write(record, folder / "record.json")
+    assert RECORD_FILE.read(folder / "record.json") == record
 
 
 def test_an_epoch_is_that_of_the_slowest_rank_with_the_samples_of_all(record: Record) -> None:

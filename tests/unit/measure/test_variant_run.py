@@ -16,7 +16,7 @@ import pytest
 from gpu_report.measure.processes import MeasurementInterruptedError
 from gpu_report.measure.run import RICH_STEPS, Progress
 from gpu_report.measure.variant_run import measure_variant
-from gpu_report.records.record import Record, read_record, write_record
+from gpu_report.records.record import RECORD_FILE, Record
 from gpu_report.study.study import Measurement, Protocol, Workload
 from gpu_report.study.variant import Variant
 from gpu_report.traces.reading import read_trace
@@ -116,8 +116,8 @@ def test_the_record_says_what_was_measured_and_with_what(record: Record) -> None
 
 
 def test_the_record_reads_as_it_was_written(record: Record, tmp_path: Path) -> None:
-    write_record(record, tmp_path / "record.json")
-    assert read_record(tmp_path / "record.json") == record
+    RECORD_FILE.write(record, tmp_path / "record.json")
+    assert RECORD_FILE.read(tmp_path / "record.json") == record
 
 
 def test_the_trace_folder_holds_one_trace_that_names_rank_and_run(record: Record, folder: Path) -> None:

@@ -13,7 +13,7 @@ from gpu_report.bundles.archive import read_manifest
 from gpu_report.bundles.shown_machines import find_bundles, study_of
 from gpu_report.bundles.unpacking import unpack
 from gpu_report.records.calibration import CALIBRATION_FILE
-from gpu_report.records.record import read_record
+from gpu_report.records.record import RECORD_FILE
 from gpu_report.study.config import read_config
 from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.bundle import Tables
@@ -41,7 +41,7 @@ def published(machine: str, folder: Path) -> Tables:
     bundle = BUNDLES[machine].path
     unpacked = unpack(bundle, folder).folder
     manifest = read_manifest(bundle)
-    records = [read_record(unpacked / "runs" / slug / "record.json") for slug in manifest.variants]
+    records = [RECORD_FILE.read(unpacked / "runs" / slug / "record.json") for slug in manifest.variants]
     return make_tables(
         study_of(read_config(PROJECT / "config" / "study.yaml"), manifest),
         records,
