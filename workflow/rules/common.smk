@@ -1,6 +1,7 @@
 # What the rules share: the machines shown, the study resolved for each, and the files and code that a stage reads.
 
 import re
+import shlex
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -142,6 +143,11 @@ def sources(*packages):
         for file in folder.glob(pattern)
     }
     return sorted(map(str, files))
+
+
+def quoted(word):
+    """For a shell; in double quotes where these will do, since TeX does not keep single ones straight."""
+    return shlex.quote(word) if shlex.quote(word) == word or set(word) & set('"$`\\!') else f'"{word}"'
 
 
 def slugs(study):

@@ -1,7 +1,6 @@
 # From tables and findings to figures, sections and the PDF.
 
 import os
-import shlex
 
 from gpu_report.writing.layout import experiment_layout, report_layout
 
@@ -9,13 +8,6 @@ WRITTEN = [f"report/{name}" for name in report_layout(EXPERIMENTS, has_sides=boo
 WRITTEN_ALONE = [
     f"report/experiments/{{experiment}}/{name}" for name in ["gpu_report.sty", *experiment_layout("{experiment}").files]
 ]
-
-
-
-def quoted(word):
-    """For a shell; in double quotes where these will do, since TeX does not keep single ones straight."""
-    return shlex.quote(word) if shlex.quote(word) == word or set(word) & set('"$`\\!') else f'"{word}"'
-
 
 # The command that makes this report again, with the study and the machines that were given for it.
 OPTIONS = {

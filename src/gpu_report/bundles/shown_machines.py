@@ -119,7 +119,7 @@ def choose_machines(
     notes += [
         f"{other.id} is compared with nothing: it has no configuration in common with {machines[0].id}"
         for other, of_other in zip(machines[1:], slugs[1:], strict=True)
-        if not slugs[0] & of_other
+        if other.id in configured and not slugs[0] & of_other
     ]
     if not machines:
         raise ConfigError(f"machines: no machine is left to show; {'; '.join(notes) or _known(bundles)}")
