@@ -114,6 +114,7 @@ def _of_machine(machine: MachineResults) -> Iterator[KeyedNumber]:
     tables = {
         "variants": {
             **_protocol(machine),
+            **_lengths(machine),
             **_counts(machine),
             **_sampling(machine),
             **_prices(machine.variants),
@@ -139,6 +140,22 @@ def _protocol(machine: MachineResults) -> dict[str, Quantity]:
     return {
         **{key: count(values.pop(), unit) for key, (values, unit) in found.items() if len(values) == 1},
         **({"protocol/first_seed": count(min(seeds)), "protocol/last_seed": count(max(seeds))} if seeds else {}),
+    }
+
+
+def _lengths(machine: MachineResults) -> dict[str, Quantity]:
+    """How long each workload is trained: its epochs; of loops that it brings the passes of a training, and how many."""
+    found = {
+        (row["workload"], "trainings" if row["begins_anew"] else "epochs", row["epochs"]) for row in machine.variants
+    }
+    found |= {
+        (row["workload"], "passes", row["steps_per_epoch"])
+        for row in machine.variants
+        if row["begins_anew"] and row["steps_per_epoch"] > 0
+    }
+    return {
+        f"protocol/{macro_key(workload)}/{name}/{number:.0f}": count(int(number))
+        for workload, name, number in sorted(found)
     }
 
 
