@@ -111,11 +111,8 @@ def read_requests(path: Path = REQUESTS) -> dict[str, Request]:
     Raises:
         ConfigError: the file cannot be read, or has a key or a value that is not allowed.
     """
-    return (
-        {name: _request(path, name, asked) for name, asked in read_config(path, example="docs/cluster.md").items()}
-        if path.exists()
-        else {}
-    )
+    asked = read_config(path, example="docs/cluster.md") if path.exists() else {}
+    return {name: _request(path, name, of_name) for name, of_name in asked.items()}
 
 
 def _request(path: Path, name: Any, asked: Any) -> Request:

@@ -33,9 +33,10 @@ def read_config(path: Path, *, example: str = "config/study.yaml") -> dict[str, 
     import yaml
 
     try:
-        text = path.read_text("utf-8")
-        repeated = _repeated_key(yaml.compose(text, yaml.SafeLoader))
-        values = yaml.safe_load(text)
+        loader = yaml.SafeLoader(path.read_text("utf-8"))
+        root = loader.get_single_node()
+        repeated = _repeated_key(root)  # before the values are made, which takes merged keys into their mappings
+        values = None if root is None else loader.construct_document(root)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}; name a configuration with --configfile") from error
     except UnicodeDecodeError as error:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, groupby, product
+from itertools import accumulate, chain, groupby, product
 from statistics import median
 from string import ascii_lowercase
 from typing import Any, Final
@@ -412,9 +412,8 @@ def _in_groups(rows: Sequence[TableRow], groups: Sequence[object], headings: Seq
 
 def _parts(rows: tuple[TableRow, ...], lines_per_page: int) -> Iterator[tuple[TableRow, ...]]:
     while rows:
-        fitting = [
-            number for number in range(1, len(rows) + 1) if sum(row.lines for row in rows[:number]) <= lines_per_page
-        ]
+        lines = accumulate(row.lines for row in rows)
+        fitting = [number for number, reached in enumerate(lines, start=1) if reached <= lines_per_page]
         most = fitting[-1] if fitting else 1
         groups = [
             number for number in range(most * 3 // 4 + 1, most + 1) if number < len(rows) and rows[number].starts_group

@@ -51,8 +51,9 @@ def _is_strong_ddp(row: Row) -> bool:
 def _on_most_devices(groups: Iterable[Group]) -> list[Group]:
     """The same with the trainings on the most devices alone."""
     return [
-        replace(group, rows=tuple(row for row in group.rows if row["devices"] == max(map(_devices, group.rows))))
+        replace(group, rows=tuple(row for row in group.rows if row["devices"] == most))
         for group in groups
+        for most in [max(map(_devices, group.rows))]
     ]
 
 
