@@ -135,6 +135,12 @@ def test_one_experiment_is_measured_and_tabulated_alone(unbuilt_tiny: Project) -
     assert unbuilt_tiny.planned("batch_size")["measure_variant"] == 2
 
 
+def test_the_project_may_be_in_a_folder_whose_name_has_braces(unbuilt_tiny: Project, tmp_path: Path) -> None:
+    moved = Project(folder=unbuilt_tiny.folder.rename(tmp_path / "{project}"), configfile=unbuilt_tiny.configfile)
+
+    assert moved.planned(PDF)["compile_report"] == 1
+
+
 def test_the_pdf_of_one_experiment_asks_for_nothing_of_the_others(unbuilt_tiny: Project) -> None:
     assert unbuilt_tiny.planned("report/device.pdf") == {
         "calibrate_machine": 1,

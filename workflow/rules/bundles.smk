@@ -12,7 +12,7 @@ rule import_bundle:
     log:
         "results/imported/{machine}/logs/import_bundle.log",
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     message:
         "importing what {wildcards.machine} measured"
     shell:

@@ -52,6 +52,8 @@ MACHINES = {str(machine.results): machine for machine in SHOWN.machines}
 ABOUT = next(iter(MACHINES), "")
 BUNDLES = {machine.id: str(machine.bundle) for machine in SHOWN.machines if machine.bundle}
 EXPERIMENTS = list(config["experiments"])
+# Snakemake formats the path, which may have braces.
+ENVIRONMENT = str(Path("environment.yml").absolute()).replace("{", "{{").replace("}", "}}")
 TEMPLATES = sorted(["report/gpu_report.sty", "report/references.bib", *map(str, Path("report").rglob("*.j2"))])
 CALIBRATION_TABLES = [table.name for table in MADE_BY_CALIBRATION]
 STUDY_TABLES = [table.name for table in TABLES_OF_STUDY]

@@ -18,7 +18,7 @@ rule describe_machine:
     log:
         "results/machines/{measured}.log",
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     threads: cores_of
     resources:
         **OF_CLUSTER,

@@ -11,7 +11,7 @@ rule write_image_files:
         test=r"\d+",
         pixels=r"\d+",
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     message:
         "writing the image files of {output}"
     shell:
@@ -28,7 +28,7 @@ rule calibrate_machine:
         "results/machines/{measured}/logs/calibrate_machine.log",
     priority: 20
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     threads: cores_of
     resources:
         **OF_CLUSTER,
@@ -58,7 +58,7 @@ rule measure_variant:
         "results/machines/{measured}/logs/measure_variant/{variant}.log",
     priority: 10
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     threads: cores_of
     resources:
         **OF_CLUSTER,
@@ -79,7 +79,7 @@ rule search_batch_size:
         "results/machines/{measured}/logs/search_batch_size/{search}.log",
     priority: 5
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     threads: cores_of
     resources:
         **OF_CLUSTER,
@@ -103,7 +103,7 @@ rule tabulate_trace:
     log:
         "results/machines/{measured}/logs/tabulate_trace/{variant}.log",
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     message:
         "tabulating the trace of {wildcards.variant}"
     shell:

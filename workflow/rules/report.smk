@@ -32,7 +32,7 @@ rule draw_figures:
         "results/logs/draw_figures/{machine}.log",
     priority: 1  # takes longest
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     params:
         study=study_arguments,
         asked=asked_digest,
@@ -60,7 +60,7 @@ rule draw_comparison:
     log:
         "results/logs/draw_comparison.log",
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     message:
         "drawing the machines side by side"
     shell:
@@ -76,7 +76,7 @@ rule draw_study:
     log:
         "results/logs/draw_study.log",
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     params:
         study=study_arguments,
         asked=asked_digest,
@@ -107,7 +107,7 @@ rule write_sections:
     log:
         "results/logs/write_sections.log",
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     params:
         study=study_arguments,
         asked=asked_digest,
@@ -133,7 +133,7 @@ rule write_sections_alone:
     log:
         "results/logs/write_sections/{experiment}.log",
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     params:
         study=study_arguments,
         asked=asked_digest,
@@ -168,7 +168,7 @@ rule compile_report:
     log:
         "results/logs/compile_report.log",
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     params:
         study=study_arguments,
         asked=rules.compare_machines.params.asked,
@@ -216,7 +216,7 @@ rule write_page:
     log:
         "results/logs/write_page.log",
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     params:
         study=study_arguments,
         asked=rules.compare_machines.params.asked,
@@ -236,7 +236,7 @@ rule figures_in_pgf:
     log:
         "results/logs/figures_in_pgf.log",
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     params:
         study=study_arguments,
         figures=lambda wildcards, input: input.figures[0],

@@ -14,7 +14,7 @@ rule tabulate_calibration:
     log:
         "{results}/logs/tabulate_calibration.log",
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     params:
         folder=folder_of,
     message:
@@ -50,7 +50,7 @@ rule tabulate_study:
         "{results}/logs/tabulate_study.log",
     priority: 2  # nearly everything waits for it
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     params:
         study=study_arguments,
         asked=asked_digest,
@@ -93,7 +93,7 @@ rule derive_findings:
     log:
         "{results}/logs/derive_findings.log",
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     params:
         study=study_arguments,
         asked=asked_digest,
@@ -122,7 +122,7 @@ rule compare_machines:
     log:
         "results/logs/compare_machines.log",
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     params:
         studies=[f"{results}/study.json" for results in MACHINES],
         asked=[resolved_study(results).digest for results in MACHINES],
@@ -142,7 +142,7 @@ rule derive_comparison:
     log:
         "results/logs/derive_comparison.log",
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     message:
         "deriving what the comparison of the machines says"
     shell:
@@ -160,7 +160,7 @@ rule compare_sides:
     log:
         "results/logs/compare_sides.log",
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     params:
         before=str(SIDES.before) if SIDES else "",
         after=str(SIDES.after) if SIDES else "",

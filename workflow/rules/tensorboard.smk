@@ -10,7 +10,7 @@ rule write_tensorboard_logs:
     log:
         "results/logs/write_tensorboard_logs.log",
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     params:
         study=f"{ABOUT}/study.json",
         variants=slugs(MACHINES[ABOUT].study),
