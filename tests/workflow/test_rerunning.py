@@ -135,6 +135,16 @@ def test_one_experiment_is_measured_and_tabulated_alone(unbuilt_tiny: Project) -
     assert unbuilt_tiny.planned("batch_size")["measure_variant"] == 2
 
 
+def test_an_experiment_with_nothing_to_measure_here_is_refused(unbuilt_tiny: Project) -> None:
+    on_a_gpu = {"workload": "tiny", "batch_size": 8, "epochs": 2, "needs_accelerator": True}
+    unbuilt_tiny.change_config(lambda config: config["experiments"]["device"].update(grid=[on_a_gpu]))
+
+    run = unbuilt_tiny.snakemake("device")
+
+    assert run.returncode != 0
+    assert "experiments.device: the machine shown has no configuration of it" in run.stderr
+
+
 def test_the_project_may_be_in_a_folder_whose_name_has_braces(unbuilt_tiny: Project, tmp_path: Path) -> None:
     moved = Project(folder=unbuilt_tiny.folder.rename(tmp_path / "{project}"), configfile=unbuilt_tiny.configfile)
 

@@ -209,6 +209,13 @@ def tables(wildcards):
     return [f"{folder_of(wildcards)}/tables/{table}.csv" for table in [*STUDY_TABLES, *experiments]]
 
 
+def tables_of_experiment(name):
+    """Of the report's machine; an experiment that has nothing to measure there is refused."""
+    experiment = MACHINES[ABOUT].study.alone(name).experiments[0]
+    tables = [*([name] if experiment.variants else []), *(["batch_sizes"] if experiment.searches else [])]
+    return [f"{ABOUT}/experiments/{name}/tables/{table}.csv" for table in tables]
+
+
 def every_record():
     return [file for results, machine in MACHINES.items() for file in records(results, machine.study)]
 

@@ -75,12 +75,7 @@ for experiment_name in EXPERIMENTS:
         name:
             experiment_name
         input:
-            [
-                f"{ABOUT}/experiments/{entry.name}/tables/{table}.csv"
-                for entry in MACHINES[ABOUT].study.experiments
-                for table in [*([entry.name] if entry.variants else []), *(["batch_sizes"] if entry.searches else [])]
-                if entry.name == experiment_name
-            ],
+            lambda wildcards, name=experiment_name: tables_of_experiment(name),
 
 
 rule derive_findings:

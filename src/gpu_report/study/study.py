@@ -199,7 +199,10 @@ class Study:
         """
         (chosen,) = (each for each in self.experiments if each.name == experiment)
         if not (chosen.variants or chosen.searches):
-            raise ConfigError(f"experiments.{experiment}: the machine shown has no configuration of it")
+            raise ConfigError(
+                f"experiments.{experiment}: the machine shown has no configuration of it; "
+                "name another experiment, or give it rows for this machine"
+            )
         return replace(self, experiments=(chosen,))
 
     def reported_alone(self, experiment: str) -> "Study":
