@@ -37,6 +37,11 @@ else:
             "results/tensorboard" if SHOWN.measured else [],
 
 
+if workflow.is_main_process:
+    for each in workflow.rules:
+        each.set_input(absent=made_again_if_absent(each))
+
+
 # On a cluster, what needs a machine is a job there; all else runs where snakemake does.
 ON_MACHINES = {"describe_machine", "calibrate_machine", "measure_variant", "search_batch_size"}
 workflow.localrules(*({rule.name for rule in workflow.rules} - ON_MACHINES))

@@ -25,6 +25,52 @@ def test_a_second_run_has_nothing_to_do(tiny: Project) -> None:
     assert "Nothing to be done" in again.stderr + again.stdout
 
 
+RUN = "results/machines/*/runs/tiny-cpu-b16-w0-fp32-e2"
+TARGETS = (PDF, "report/gpu_report.html", "report/batch_size.pdf", "batch_size", "results/tensorboard")
+MEASURED = {"compile_report", "write_page", "compile_report_alone", "batch_size", "write_tensorboard_logs"}
+MADE_AGAIN = {
+    f"{RUN}/record.json": {"measure_variant", *MEASURED},
+    f"{RUN}/trace/*.gz": {"measure_variant", *MEASURED},
+    f"{RUN}/trace_tables/steps.csv": {"tabulate_trace", "compile_report", "write_page", "compile_report_alone"},
+    "results/machines": {"calibrate_machine", "measure_variant", *MEASURED},
+    "results/machines/*/tables/batch_size.csv": {"tabulate_study", "compile_report", "write_page"},
+    "results/machines/*/findings.csv": {"derive_findings", "compile_report", "write_page"},
+    "report/figures/*/batch_size_throughput.pdf": {"draw_figures", "compile_report"},
+    "report/gpu_analysis_sections.tex": {"write_sections", "compile_report"},
+    "report/experiments/*/sections/batch_size.tex": {"write_sections_alone", "compile_report_alone"},
+    "results/tensorboard/*/events*": {"write_tensorboard_logs"},
+}
+
+
+def test_whatever_is_deleted_is_made_again_with_all_that_follows_from_it(tiny: Project, tmp_path: Path) -> None:
+    built = tiny.snakemake(*TARGETS)
+    assert built.returncode == 0, built.stderr
+    for pattern, rules in MADE_AGAIN.items():
+        deleted = next(tiny.folder.glob(pattern))
+        held = deleted.rename(tmp_path / "held")
+
+        planned = tiny.planned(*TARGETS)
+
+        assert rules <= planned.keys(), pattern
+        if deleted.exists():  # which machine this is was found out again
+            shutil.rmtree(deleted)
+        held.rename(deleted)
+    assert tiny.planned(*TARGETS) == {}
+
+
+def test_what_is_made_again_gives_the_same_report(tiny: Project) -> None:
+    before = (tiny.folder / PDF).read_bytes()
+    for pattern in ("results/machines/*/tables", "report/figures/*/*.pdf", "report/sections/batch_size.tex"):
+        for path in tiny.folder.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    again = tiny.snakemake(PDF)
+
+    assert again.returncode == 0, again.stderr
+    assert (tiny.folder / PDF).read_bytes() == before
+    assert tiny.planned(PDF) == {}
+
+
 def test_an_edited_section_is_written_and_compiled_again_without_measuring(tiny: Project) -> None:
     template = tiny.folder / "report/sections/batch_size.tex.j2"
     touch_later(template, template.read_text("utf-8") + "\nA sentence added by hand.\n")

@@ -27,6 +27,7 @@ from gpu_report.study.config import read_config
 from gpu_report.tables import STUDY_TABLES as TABLES_OF_STUDY
 from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
 from gpu_report.printing.terminal import clean, say
+from gpu_report.storage.files import is_whole
 from gpu_report.traces import tables as of_traces
 
 try:
@@ -145,6 +146,27 @@ def sources(*packages):
         for file in folder.glob(pattern)
     }
     return sorted(map(str, files))
+
+
+def made_again_if_absent(rule):
+    """An input function that adds no file: a job runs again if a file that it makes or reads is gone.
+
+    Snakemake makes an absent file only for a job that runs for another reason. A job that has made nothing yet is left to
+    it. A folder lists what is in it, so that it counts as absent where one of its files is.
+    """
+    seen = set()
+
+    def no_file(wildcards):
+        values = dict(wildcards.items())
+        if (job := tuple(values.items())) not in seen:
+            seen.add(job)  # since `expand_input` calls this function, too
+            made = rule.expand_output(values)[0]
+            read = [file for file in rule.expand_input(values)[0] if not file.is_ancient]
+            if any(Path(file).exists() for file in made) and not all(is_whole(Path(file)) for file in [*made, *read]):
+                workflow.dag.forcefiles.update(made)
+        return []
+
+    return no_file
 
 
 def quoted(word):

@@ -45,7 +45,8 @@ rule calibrate_machine:
         " 2> {log:q}"
 
 
-# Snakemake runs a rule again when its command has changed: an edit to this one measures everything anew.
+# Snakemake runs a rule again when its command has changed: an edit to this one measures everything anew. No rule reads
+# the snapshot of memory that is beside the traces, so it may be deleted.
 rule measure_variant:
     input:
         image_files=lambda wildcards: ancient(image_manifest(wildcards)),
@@ -53,7 +54,6 @@ rule measure_variant:
         record="results/machines/{measured}/runs/{variant}/record.json",
         trace=directory("results/machines/{measured}/runs/{variant}/trace"),
         rich_trace=directory("results/machines/{measured}/runs/{variant}/rich_trace"),
-        memory=directory("results/machines/{measured}/runs/{variant}/memory"),
     log:
         "results/machines/{measured}/logs/measure_variant/{variant}.log",
     priority: 10

@@ -22,7 +22,7 @@ from gpu_report.errors import BundleError, RecordError, TableError
 from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER
 from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
 from gpu_report.records.record import RECORD_FILE
-from gpu_report.storage.files import unfinished_folder, write_errors
+from gpu_report.storage.files import list_content, unfinished_folder, write_errors
 from gpu_report.traces.tables import file_name, read_trace_tables
 
 _SMALLEST: Final = 1e-30
@@ -147,4 +147,6 @@ def _put_in_place(unpacked: Path, folder: Path, manifest: Manifest) -> Unpacked:
             (unpacked / name).rename(folder / name)
     if manifest.has_calibration and not (folder / CALIBRATION_FILE).exists():
         (unpacked / CALIBRATION_FILE).rename(folder / CALIBRATION_FILE)
+    for name in ("runs", SEARCHES_FOLDER):
+        list_content(folder / name)
     return Unpacked(folder=folder, manifest=manifest, placed=tuple(placed), kept=tuple(kept))

@@ -11,7 +11,12 @@ from gpu_report.commands.exporting import REPORT
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import GpuReportError
 from gpu_report.printing.terminal import say
-from gpu_report.storage.files import replaced_folder, write_bytes_atomically, write_text_atomically
+from gpu_report.storage.files import (
+    list_content,
+    replaced_folder,
+    write_bytes_atomically,
+    write_text_atomically,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,6 +62,10 @@ def _draw_into(arguments: Namespace, specs: "Sequence[FigureSpec]") -> None:
     with replaced_folder(arguments.figures) as drawn:
         for spec, pdf in zip(specs, draw_all([spec.draw for spec in specs]), strict=True):
             write_bytes_atomically(drawn / f"{spec.name}.pdf", pdf)
+        for spec in specs:
+            if spec.csv:
+                write_text_atomically(drawn / f"{spec.name}.csv", spec.csv)
+    list_content(arguments.figures)
 
 
 def _as_tex(text: str) -> str:
@@ -78,11 +87,7 @@ def draw_study(arguments: Namespace) -> None:
     """Replace the folder of the figures of the networks that the report's machine trained."""
     from gpu_report.figures.networks import network_figures
 
-    specs = network_figures(ResultsFolder.of(arguments.study).read_records())
-    _draw_into(arguments, specs)
-    for spec in specs:
-        if spec.csv:
-            write_text_atomically(arguments.figures / f"{spec.name}.csv", spec.csv)
+    _draw_into(arguments, network_figures(ResultsFolder.of(arguments.study).read_records()))
 
 
 def write_sections(arguments: Namespace) -> None:
@@ -152,6 +157,7 @@ def _write_text(files: Mapping[str, str], folder: Path) -> None:
     shutil.rmtree(folder / FLOATS_FOLDER, ignore_errors=True)
     for name, text in files.items():
         write_text_atomically(folder / name, text)
+    list_content(folder / FLOATS_FOLDER)
 
 
 def results_of(results: ResultsFolder) -> "MachineResults":

@@ -24,7 +24,7 @@ from gpu_report.measure.variant_run import measure_variant as measure
 from gpu_report.printing.number_format import throughput
 from gpu_report.printing.terminal import say, stderr_to
 from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, Record
-from gpu_report.storage.files import require_space, take_own_temporary_folder, unfinished_folder
+from gpu_report.storage.files import list_content, require_space, take_own_temporary_folder, unfinished_folder
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.config import DEFAULT_CONFIGFILE, read_config
 from gpu_report.study.machine import find_machine, require_machine
@@ -231,6 +231,7 @@ def _measure_whole(results: ResultsFolder, slug: str, *, on_progress: messages.O
         (unfinished / "record.json").replace(record_file)
         for folder in folders:
             (unfinished / folder.name).rename(folder)
+            list_content(folder)
     return record
 
 

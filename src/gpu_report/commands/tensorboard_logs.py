@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from gpu_report.glossary import PER_PROCESS
 from gpu_report.records.record import Epoch, Record
-from gpu_report.storage.files import replaced_folder, write_errors
+from gpu_report.storage.files import list_content, replaced_folder, write_errors
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
 
@@ -41,6 +41,7 @@ def write_tensorboard_logs(records: Sequence[Record], trace_files: Mapping[str, 
     with write_errors(folder), replaced_folder(folder) as built:
         for record in records:
             _write_variant(record, records, trace_files.get(record.variant), built / record.variant)
+    list_content(folder)
 
 
 def _write_variant(record: Record, records: Sequence[Record], trace_file: Path | None, folder: Path) -> None:

@@ -101,6 +101,26 @@ def replaced_folder(target: Path) -> Iterator[Path]:
         new.rename(target)
 
 
+def list_content(folder: Path) -> None:
+    """Write down beside a folder which files are in it, so that `is_whole` notices when one of them is gone.
+
+    Raises:
+        FileWriteError: the list cannot be written.
+    """
+    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    write_text_atomically(_listing(folder), "".join(f"{name}\n" for name in files))
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a file is there, or a folder and every file that was listed in it."""
+    listed = _listing(path).read_text("utf-8").splitlines() if _listing(path).is_file() else []
+    return path.exists() and all((path / name).exists() for name in listed)
+
+
+def _listing(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.content")
+
+
 @cache
 def take_own_temporary_folder() -> None:
     """From now on, this process and those that it starts have a folder of their own in the system's temporary folder.

@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from gpu_report.errors import FileWriteError
-from gpu_report.storage.files import require_space, unfinished_folder, write_text_atomically
+from gpu_report.storage.files import (
+    is_whole,
+    list_content,
+    require_space,
+    unfinished_folder,
+    write_text_atomically,
+)
 
 
 def test_a_file_appears_whole_in_a_folder_made_for_it(tmp_path: Path) -> None:
@@ -155,3 +161,18 @@ def test_space_that_is_not_there_is_an_error_before_anything_is_written(tmp_path
         require_space(tmp_path, needed_bytes=2**60)
 
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_is_whole_as_long_as_every_file_that_was_listed_in_it_is_there(tmp_path: Path) -> None:
+    folder = tmp_path / "figures"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "inner/one.pdf").write_text("1", "utf-8")
+    assert is_whole(folder)  # nothing is listed
+
+    list_content(folder)
+    (folder / "added.pdf").write_text("2", "utf-8")
+    assert is_whole(folder)
+    (folder / "inner/one.pdf").unlink()
+    assert not is_whole(folder)
+    assert not is_whole(tmp_path / "nothing here")
+    assert sorted(path.name for path in folder.iterdir()) == ["added.pdf", "inner"]
