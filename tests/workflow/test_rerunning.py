@@ -71,6 +71,17 @@ def test_what_is_made_again_gives_the_same_report(tiny: Project) -> None:
     assert tiny.planned(PDF) == {}
 
 
+def test_the_report_of_another_study_in_the_same_folder_is_kept(tiny: Project) -> None:
+    before = (tiny.folder / PDF).read_bytes()
+    tiny.change_config(lambda config: config.update(name="other", title="Another study"))
+
+    built = tiny.snakemake(PDF)
+
+    (kept,) = (tiny.folder / "report").glob("gpu_report-tiny-*.pdf")
+    assert kept.name in built.stdout + built.stderr
+    assert kept.read_bytes() == before != (tiny.folder / PDF).read_bytes()
+
+
 def test_an_edited_section_is_written_and_compiled_again_without_measuring(tiny: Project) -> None:
     template = tiny.folder / "report/sections/batch_size.tex.j2"
     touch_later(template, template.read_text("utf-8") + "\nA sentence added by hand.\n")

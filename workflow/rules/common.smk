@@ -18,6 +18,7 @@ if workflow.is_main_process:  # and not a job of it, which reads this too
     except GpuReportError as error:
         raise WorkflowError(str(error))
 
+from gpu_report.commands.document import keep_document_of_another
 from gpu_report.commands.results_folder import ResolvedStudy
 from gpu_report.bundles.results import files_at
 from gpu_report.bundles.shown_machines import choose_machines
@@ -103,6 +104,8 @@ onstart:
     try:
         for results in MACHINES:
             resolved_study(results).write(Path(results))
+        for file in documents_to_make():
+            keep_document_of_another(file, f"{config['name']}-{MACHINES[ABOUT].id}")
         if SIDES:
             from gpu_report.commands.comparing import check_sides
 
@@ -236,6 +239,12 @@ def tables_of_experiment(name):
     experiment = MACHINES[ABOUT].study.alone(name).experiments[0]
     tables = [*([name] if experiment.variants else []), *(["batch_sizes"] if experiment.searches else [])]
     return [f"{ABOUT}/experiments/{name}/tables/{table}.csv" for table in tables]
+
+
+def documents_to_make():
+    """The reports, as PDF and HTML, that this run writes."""
+    made = (Path(file) for job in workflow.dag.needrun_jobs() for file in job.output)
+    return [file for file in made if file.parent == Path("report") and file.suffix in {".pdf", ".html"}]
 
 
 def every_record():

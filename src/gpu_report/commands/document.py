@@ -15,6 +15,7 @@ from gpu_report.storage.files import (
     list_content,
     replaced_folder,
     write_bytes_atomically,
+    write_errors,
     write_text_atomically,
 )
 
@@ -179,6 +180,22 @@ def results_of(results: ResultsFolder) -> "MachineResults":
         searching=[experiment for experiment in results.study.experiments if experiment.searches],
         is_imported=results.machine_folder.parent == IMPORTED,
     )
+
+
+def keep_document_of_another(document: Path, about: str) -> None:
+    """Rename a report that is about another study or machine than the one to be written in its place.
+
+    Raises:
+        FileWriteError: the folder cannot be written.
+    """
+    note = document.with_name(f".{document.name}.about")
+    before = note.read_text("utf-8") if note.exists() else about
+    if before != about and document.exists():
+        kept = document.with_stem(f"{document.stem}-{before}")
+        with write_errors(kept):
+            document.replace(kept)
+        say(f"{document} is about {before}; it is now {kept}")
+    write_text_atomically(note, about)
 
 
 def compile_report(arguments: Namespace) -> None:
