@@ -14,7 +14,7 @@ from gpu_report.errors import MachineError
 from gpu_report.measure.calibration_plan import LINK, LinkPlan, Plan, plan_for
 from gpu_report.measure.environment import host_environment
 from gpu_report.measure.probe import require_pytorch
-from gpu_report.measure.processes import end_with_parent, fresh_processes
+from gpu_report.measure.processes import end_with_parent, ending_stopped, fresh_processes
 from gpu_report.measure.run import EnvironmentValue
 from gpu_report.measure.threads import training_threads
 from gpu_report.records.calibration import (
@@ -112,13 +112,16 @@ def _merged(measured: Sequence[Sequence[_Measured]], field: str) -> list[_Measur
 def _in_fresh_process(
     context: ForkServerContext | SpawnContext, what: str, measure: Callable[..., _Found], *arguments: object
 ) -> _Found:
-    with ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=end_with_parent) as executor:
+    with (
+        ending_stopped(f"calibrating {what}"),
+        ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=end_with_parent) as executor,
+    ):
         try:
             return executor.submit(measure, *arguments).result()
-        except BrokenProcessPool as error:
+        except (BrokenProcessPool, EOFError, ConnectionError) as error:
             raise MachineError(
-                f"calibrating {what}: its process was killed, from outside or by the OOM killer; run the same "
-                "command again"
+                f"calibrating {what}: its process, or the server that forks it, was killed, from outside or by the OOM "
+                "killer; run the same command again"
             ) from error
         except RuntimeError as error:
             said = (str(error).strip().splitlines() or [type(error).__name__])[0]

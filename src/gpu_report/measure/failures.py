@@ -1,11 +1,14 @@
 """What ended a training: memory that ran out, a mistake in the workload, or someone outside.
 
-classify: exception -> Stopped; read_oom_kills: whether the kernel ended a process. Only classifying needs PyTorch.
+classify: exception -> Stopped; without_result: exit status -> Stopped; unless_memory_ran_out: whether the kernel ended
+a process. Only classifying needs PyTorch.
 """
 
 import re
+import signal
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +31,9 @@ _LOST_PROCESS: Final = re.compile(
 )
 """What gloo, NCCL and the store of a process group say when another process is gone or does not answer."""
 _DEVICE_BUSY: Final = re.compile(r"CUDA error: CUDA-capable device\(s\) is/are busy or unavailable")
-_KILLED_WORKER: Final = re.compile(r"DataLoader worker .*killed by signal: (?:Killed|Terminated|Interrupt)")
+_KILLED_WORKER: Final = re.compile(r"DataLoader worker .*killed by signal: (?:Killed|Terminated|Interrupt|Hangup)")
+_FROM_OUTSIDE: Final = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGXCPU")
+"""Signals that people, schedulers, limits and the OOM killer send; a program that fails gets others."""
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+), in (\S+)$', re.MULTILINE)
 _VMSTAT: Final = Path("/proc/vmstat")
 _OWN_GROUPS: Final = Path("/proc/self/cgroup")
@@ -65,9 +70,34 @@ def classify(error: BaseException) -> Stopped:
     return Stopped(
         status="failed",
         reason=reason,
-        killed_worker=any(_KILLED_WORKER.search(str(each)) for each in chain),
+        interrupted_by="SIGKILL" if any(_KILLED_WORKER.search(str(each)) for each in chain) else "",
         lost_others=any(_has_lost_others(each) for each in chain),
     )
+
+
+def without_result(who: str, exit_status: int | None) -> Stopped:
+    """What it means that this process has ended and sent no result; a negative exit status is that of a signal."""
+    if exit_status is None:
+        return Stopped(status="failed", reason=f"{who} ended without a message")
+    if exit_status >= 0:
+        return Stopped(status="failed", reason=f"{who} ended by itself with exit status {exit_status}")
+    name = signal.Signals(-exit_status).name
+    return Stopped(
+        status="failed",
+        reason=f"{who} was ended by {name}",
+        interrupted_by=name if name in _FROM_OUTSIDE else "",
+        crashed=name == "SIGSEGV",
+    )
+
+
+def unless_memory_ran_out(stopped: Stopped, kills_before: int) -> Stopped:
+    """The same, or memory that ran out where the OOM killer has killed since it had killed this often."""
+    if stopped.interrupted_by != "SIGKILL" or read_oom_kills() <= kills_before:
+        return stopped
+    # What is free now is free because the training is gone.
+    memory = host_out_of_memory().model_copy(update={"free_mib": None})
+    reason = f"the training was killed by the OOM killer; the machine has {memory.total_mib / _MIB_PER_GIB:.1f} GiB"
+    return replace(stopped, status="oom", reason=reason, interrupted_by="", out_of_memory=memory)
 
 
 def _has_lost_others(error: BaseException) -> bool:

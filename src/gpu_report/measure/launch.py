@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import Pipe
@@ -18,12 +18,16 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
+import psutil
 from torch.distributed import DistError
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+from gpu_report.errors import GpuReportError
+from gpu_report.measure.failures import read_oom_kills, unless_memory_ran_out, without_result
+from gpu_report.measure.processes import exit_status_of
 from gpu_report.measure.rendezvous import PATIENCE_S, NotMetError, Rendezvous, Verdict, Weight, meet
 from gpu_report.measure.run import Built, Present, ProfiledRun, Progress, Run, Started, Stopped, TimedRun
 
@@ -31,11 +35,13 @@ Returned = TypeVar("Returned")
 
 _GRACE_S: Final = 4
 """After a rank has failed the agent asks the others to end; after this time they are killed."""
+_HANDLED: Final = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
+"""Signals that the agent answers by ending its ranks, unless this process was started so that it ignores them."""
 
 
 def launch(run: Run, pipe: Connection) -> None:
     """Start the run's ranks on this host, pass on their messages, and send as the last one how the run ended."""
-    hosts = run.hosts
+    hosts, kills_before = run.hosts, read_oom_kills()
     try:
         rendezvous = meet(run)
     except NotMetError as error:
@@ -69,7 +75,11 @@ def launch(run: Run, pipe: Connection) -> None:
         rendezvous.say_failed()
     relay.close_sending()
     reader.join()
-    pipe.send(rendezvous.agree(verdict or relay.end(failed)).message)
+    verdict = verdict or relay.end(failed)
+    if isinstance(verdict.message, Stopped):
+        # Here, since the other hosts do not see what this one's kernel does.
+        verdict = replace(verdict, message=unless_memory_ran_out(verdict.message, kills_before))
+    pipe.send(rendezvous.agree(verdict).message or relay.result)
 
 
 def start_ranks(
@@ -93,6 +103,9 @@ def start_ranks(
         # Forked, they need not import PyTorch again.
         start_method="fork" if sys.platform == "linux" else "spawn",
         logs_specs=DefaultLogsSpecs(log_dir=str(log_folder)),
+        signals_to_handle=",".join(
+            name for name in _HANDLED if signal.getsignal(signal.Signals[name]) != signal.SIG_IGN
+        ),
         **{"min_nodes": 1, "max_nodes": 1, "rdzv_endpoint": "localhost:0", "local_addr": "localhost", **meeting},
     )
     # torchrun would keep each rank on the cores next to its GPU; one plain process, the base, is on all of them.
@@ -108,9 +121,10 @@ def start_ranks(
 
 
 def _without_handlers(be_rank: Callable[..., Returned], *arguments: Any) -> Returned:
-    for handled in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+    for handled in map(signal.Signals.__getitem__, _HANDLED):
         # Forked, it has the agent's handlers, which raise; ended by the agent, it has nothing to say of its own.
-        signal.signal(handled, signal.SIG_DFL)
+        if callable(signal.getsignal(handled)):
+            signal.signal(handled, signal.SIG_DFL)
     return be_rank(*arguments)
 
 
@@ -129,7 +143,7 @@ class _End:
     """When a rank ended, on `time.monotonic`, and its last message, or else its exit status, negative for a signal."""
 
     moment_s: float
-    message: TimedRun | ProfiledRun | Stopped | Exception | None = None
+    message: TimedRun | ProfiledRun | Stopped | GpuReportError | None = None
     exit_status: int | None = None
 
 
@@ -146,6 +160,7 @@ class _Relay:
         self._sending = [sending for _, sending in pairs]
         self._ends: dict[int, _End] = {}
         self._pids: dict[int, int] = {}
+        self._stopped: set[int] = set()
         self._failed_s: float | None = None
         self._lost_s = math.inf
         """When a rank here has said that it lost another, or another host that it has failed."""
@@ -159,10 +174,7 @@ class _Relay:
             if self._failed_s is None and self._rendezvous.poll_s and self._rendezvous.has_failed():
                 self._failed_s = self._lost_s = time.monotonic()
             if self._failed_s is not None and time.monotonic() > self._failed_s + _GRACE_S:
-                for pid in (self._pids.get(rank) for rank in reading.values()):
-                    with suppress(ProcessLookupError):
-                        if pid is not None:
-                            os.kill(pid, signal.SIGKILL)
+                self._kill(reading.values())
             for connection in ready:
                 rank = reading[connection]
                 try:
@@ -171,7 +183,7 @@ class _Relay:
                     del reading[connection]
                     if rank not in self._ends:
                         moment_s = time.monotonic()
-                        self._ends[rank] = _End(moment_s=moment_s, exit_status=_exit_status(self._pids.get(rank)))
+                        self._ends[rank] = _End(moment_s=moment_s, exit_status=exit_status_of(self._pids.get(rank)))
                         self._fail()
                     continue
                 if isinstance(message, Present):
@@ -187,6 +199,14 @@ class _Relay:
                     if not isinstance(message, TimedRun | ProfiledRun):
                         self._fail()
 
+    def _kill(self, ranks: Iterable[int]) -> None:
+        for rank in set(ranks) & self._pids.keys():
+            with suppress(psutil.NoSuchProcess):
+                process = psutil.Process(self._pids[rank])
+                if process.status() == psutil.STATUS_STOPPED:
+                    self._stopped.add(rank)
+                process.kill()
+
     def _fail(self) -> None:
         if self._failed_s is None:
             self._failed_s = time.monotonic()
@@ -197,49 +217,54 @@ class _Relay:
         for sending in self._sending:
             sending.close()
 
+    @property
+    def result(self) -> TimedRun | ProfiledRun:
+        """What the first rank here has sent, when all have finished."""
+        return cast("TimedRun | ProfiledRun", self._ends[0].message)
+
     def end(self, failed: Mapping[int, int] | None) -> Verdict:
         """How the run ended here: as the first rank of this host says, or with what went wrong first.
 
         `failed` has the exit statuses of ranks that the agent saw fail, which it may have asked for before we could.
 
         What a rank says of its own comes before what one says that has lost another. Else a rank that ended without
-        a message is at fault: one that was killed, or one that did not answer until it was ended.
+        an error is at fault: one that was killed, or one that did not answer until it was ended.
         """
         if failed is None:
-            return Verdict(weight=Weight.FINISHED, message=cast("TimedRun | ProfiledRun", self._ends[0].message))
+            return Verdict(weight=Weight.FINISHED)
         first = min(failed) if self._first is None else self._first
         ends = {first + number: end for number, end in self._ends.items()}
         for rank, end in ends.items():
-            if end.message is None and end.exit_status is None:
+            if end.exit_status is None:
                 ends[rank] = replace(end, exit_status=failed.get(rank))
         by_time = sorted(ends.items(), key=lambda item: item[1].moment_s)
         for rank, end in by_time:
-            if isinstance(end.message, Exception):
+            if isinstance(end.message, GpuReportError):
                 return Verdict(weight=Weight.CAUSE, message=end.message)
             if isinstance(end.message, Stopped) and not end.message.lost_others:
                 return Verdict(weight=Weight.CAUSE, message=replace(end.message, reason=_named(rank, end.message)))
         lost_s = min((end.moment_s for _, end in by_time if _has_lost_others(end)), default=math.inf)
         for rank, end in by_time:
-            if end.message is None and _is_its_own_end(end, min(lost_s, self._lost_s)):
-                was_killed, crashed = (end.exit_status == -each for each in (signal.SIGKILL, signal.SIGSEGV))
-                reason = f"rank {rank} {_how_it_ended(end.exit_status)}"
-                stopped = Stopped(status="failed", reason=reason, was_killed=was_killed, crashed=crashed)
-                return Verdict(weight=Weight.CAUSE, message=stopped)
+            # The agent sees no other rank fail than the first, before it ends the rest by SIGTERM.
+            was_first = failed.get(rank) == end.exit_status == -signal.SIGTERM
+            if not isinstance(end.message, Stopped) and (was_first or _is_its_own_end(end, min(lost_s, self._lost_s))):
+                return Verdict(weight=Weight.CAUSE, message=without_result(f"rank {rank}", end.exit_status))
         # One that was stopped ends only when it is killed, after those that waited for it; NCCL aborts them.
         killed_s = (self._failed_s or 0) + _GRACE_S / 2
         silent = [
-            f"rank {rank} did not answer"
-            for rank, end in by_time
-            if not end.message and end.moment_s > killed_s and not _was_aborted(end)
+            rank for rank, end in by_time if not end.message and end.moment_s > killed_s and not _was_aborted(end)
         ]
-        aborted = [f"rank {rank} {_how_it_ended(end.exit_status)}" for rank, end in by_time if _was_aborted(end)]
+        is_stopped = bool(silent) and silent[0] - first in self._stopped
+        said = [f"rank {rank} {'was stopped' if is_stopped else 'did not answer'}" for rank in silent[:1]]
+        aborted = [without_result(f"rank {rank}", end.exit_status).reason for rank, end in by_time if _was_aborted(end)]
         lost = [_named(rank, end.message) for rank, end in by_time if isinstance(end.message, Stopped)]
         return Verdict(
             weight=Weight.DID_NOT_ANSWER if silent else Weight.LOST_OTHERS,
             message=Stopped(
                 status="failed",
-                reason="; ".join([*silent[:1], *(aborted or lost)[:1]])
-                or f"rank {by_time[0][0]} {_how_it_ended(by_time[0][1].exit_status)}",
+                reason="; ".join([*said, *(aborted or lost)[:1]])
+                or without_result(f"rank {by_time[0][0]}", by_time[0][1].exit_status).reason,
+                interrupted_by="SIGSTOP" if is_stopped else "",
             ),
         )
 
@@ -266,26 +291,3 @@ def _is_its_own_end(end: _End, lost_s: float) -> bool:
 
 def _named(rank: int, stopped: Stopped) -> str:
     return stopped.reason if stopped.status == "skipped" else f"rank {rank}: {stopped.reason}"
-
-
-def _how_it_ended(exit_status: int | None) -> str:
-    if exit_status is None:
-        return "ended without a message"
-    if exit_status < 0:
-        return f"was ended by {signal.Signals(-exit_status).name}"
-    return f"ended by itself with exit status {exit_status}"
-
-
-def _exit_status(pid: int | None) -> int | None:
-    """Of a child that has closed its files, which the agent is left to reap; None where it has done so."""
-    try:
-        for _ in range(20):
-            ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) if pid else None
-            if ended is not None:
-                break
-            time.sleep(0.01)
-    except ChildProcessError:
-        return None
-    if ended is None:
-        return None
-    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status

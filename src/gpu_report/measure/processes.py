@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -20,9 +21,12 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 from gpu_report.errors import GpuReportError, MachineError
-from gpu_report.measure.failures import host_out_of_memory, read_oom_kills
+from gpu_report.measure.failures import read_oom_kills, unless_memory_ran_out, without_result
 from gpu_report.measure.run import (
+    PATIENCE_S,
     Built,
     EnvironmentValue,
     Message,
@@ -40,7 +44,8 @@ from gpu_report.study.modules import OUR_WORKLOADS
 
 # Building an optimizer imports torch._dynamo, which takes a second that the server spends once.
 _PRELOADED: Final = ("gpu_report.measure.training_process", "torch._dynamo", "torch.profiler")
-_FROM_OUTSIDE: Final = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
+_SAID_AFTER_S: Final = 30.0
+_LOOK_S: Final = 5.0
 SERVER_GONE: Final = 255
 """The exit status that multiprocessing reports of a process whose server ended first."""
 _OUT_OF_MEMORY_SCORE: Final = Path("/proc/self/oom_score_adj")
@@ -74,8 +79,10 @@ def fresh_processes(preloaded: Sequence[str]) -> ForkServerContext | SpawnContex
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(preloaded))
-    is_main = threading.current_thread() is threading.main_thread()  # no other may change what a signal does
-    with _interruptions_answered_afterwards() if is_main else nullcontext():
+    # No other thread may change what a signal does, and one that was ignored from the start stays so.
+    is_main = threading.current_thread() is threading.main_thread()
+    may_ask = is_main and signal.getsignal(signal.SIGINT) != signal.SIG_IGN
+    with _interruptions_answered_afterwards() if may_ask else nullcontext():
         try:
             forkserver.ensure_running()
         except OSError as error:
@@ -86,6 +93,39 @@ def fresh_processes(preloaded: Sequence[str]) -> ForkServerContext | SpawnContex
                 "a shorter one, such as /tmp"
             ) from error
     return context
+
+
+def server_pid() -> int | None:
+    """The server's process; None where none runs, or none forks."""
+    return getattr(getattr(forkserver, "_forkserver", None), "_forkserver_pid", None)
+
+
+def start(process: BaseProcess) -> None:
+    """Start a fresh process.
+
+    Raises:
+        MeasurementInterruptedError: the server has ended before it could fork; the next start begins with a new one.
+    """
+    pid = server_pid()
+    try:
+        process.start()
+    except (EOFError, ConnectionError) as error:
+        ended = without_result("the server that forks fresh processes", exit_status_of(pid)).reason
+        raise MeasurementInterruptedError(
+            f"{ended}, before {process.name} began; nothing is recorded; run the same command again, and raise "
+            "`ulimit -v` if that limits its memory"
+        ) from error
+
+
+def exit_status_of(pid: int | None) -> int | None:
+    """Of a child that has closed its files, left for its owner to reap; negative for a signal, None where it runs."""
+    with suppress(ChildProcessError):
+        for _ in range(20):
+            ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) if pid else None
+            if ended is not None:
+                return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+            time.sleep(0.01)
+    return None
 
 
 @contextmanager
@@ -106,9 +146,11 @@ def _interruptions_answered_afterwards() -> Iterator[None]:
 def take_interruptions() -> None:
     """Let SIGINT end this fresh process at once.
 
-    Python would turn an interruption into an exception, and that would look like a failure of what is trained.
+    Python would turn an interruption into an exception, and that would look like a failure of what is trained. Ignored
+    from the start, it stays so.
     """
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
@@ -135,19 +177,77 @@ def _end_after_parent() -> None:
         os.kill(os.getpid(), _KILL)
 
 
+@dataclass(kw_only=True)
+class Waiting:
+    """When a message last came, on `time.monotonic`, and which process was ended as stopped for too long."""
+
+    heard_s: float = field(default_factory=time.monotonic)
+    ended: str = ""
+
+
+@contextmanager
+def ending_stopped(what: str, *, patience_s: float = PATIENCE_S) -> Iterator[Waiting]:
+    """Meanwhile end the server or a process below it that has been stopped, as by SIGSTOP, for `patience_s`.
+
+    Silence is no evidence, since a training may compile or read for long; the state of a process is. Nobody looks while
+    messages come, since looking takes time from a training.
+    """
+    waiting, is_over = Waiting(), threading.Event()
+
+    def look() -> None:
+        look_s = min(_LOOK_S, patience_s / 2)
+        looks: dict[psutil.Process, int] = {}  # and no seconds: Ctrl-Z stops this process as well
+        while not is_over.wait(look_s):
+            if time.monotonic() < waiting.heard_s + look_s:
+                continue
+            looks = {process: looks.get(process, 0) + 1 for process in _stopped_processes()}
+            for process, count in looks.items():
+                if count == round(_SAID_AFTER_S / look_s):
+                    print(
+                        f"{what} waits for process {process.pid}, which is stopped; `kill -CONT {process.pid}` lets it "
+                        f"go on, else it is ended after {patience_s:.0f} s",
+                        file=sys.stderr,
+                        flush=True,
+                    )
+                if count * look_s >= patience_s:
+                    waiting.ended = f"process {process.pid} was stopped for {patience_s:.0f} s"
+                    with suppress(psutil.NoSuchProcess):
+                        process.kill()
+
+    looking = threading.Thread(target=look, name="stopped", daemon=True)
+    looking.start()
+    try:
+        yield waiting
+    finally:
+        is_over.set()
+        looking.join()
+
+
+def _stopped_processes() -> list[psutil.Process]:
+    """Of the server and all below it, or, where no server forks, of all below this process."""
+    with suppress(psutil.NoSuchProcess):
+        server = psutil.Process(server_pid())
+        below = server.children(recursive=True)
+        return [process for process in (server, *below) if process.status() == psutil.STATUS_STOPPED]
+    return []
+
+
 def carry_out_in_fresh_process(run: Run, on_progress: OnProgress) -> Outcome:
     """Carry out a run in a process of its own; the process has ended when this returns or raises.
 
     Meanwhile the driver of an NVIDIA device is polled, which gives the repetition's telemetry.
 
     Raises:
-        MeasurementInterruptedError: the process was killed from outside.
+        MeasurementInterruptedError: the process, one of several, or the server was ended from outside.
         GpuReportError: a mistake that a person can fix, for instance a setting the workload does not have.
     """
-    oom_kills_before = read_oom_kills()
-    with watch_device(run.measurement.variant.device_type) as watch:
-        messages, exit_status = _until_ended(run, on_progress, watch)
-    outcome = _outcome(run, messages, exit_status, memory_ran_out=read_oom_kills() > oom_kills_before)
+    kills_before = read_oom_kills()
+    with (
+        watch_device(run.measurement.variant.device_type) as watch,
+        ending_stopped(f"{run.measurement.variant.slug}: {run.title}", patience_s=run.patience_s) as waiting,
+    ):
+        messages, end = _until_ended(run, on_progress, watch, waiting)
+    outcome = _outcome(run, messages, end, kills_before=kills_before, stopped=waiting.ended)
     if isinstance(outcome.end, TimedRun):
         repetition = outcome.end.repetition
         telemetry = watch.telemetry(outcome.end.epoch_windows_s[repetition.warm_up_epochs :])
@@ -158,18 +258,22 @@ def carry_out_in_fresh_process(run: Run, on_progress: OnProgress) -> Outcome:
     return outcome
 
 
-def _until_ended(run: Run, on_progress: OnProgress, watch: DeviceWatch) -> tuple[list[Message], int | None]:
-    """The messages of the process, without its progress, and its exit status."""
+def _until_ended(
+    run: Run, on_progress: OnProgress, watch: DeviceWatch, waiting: Waiting
+) -> tuple[list[Message], Stopped]:
+    """The messages of the process, without its progress, and what its end means where none of them says it."""
     module = run.measurement.workload.class_path.partition(":")[0]
     # A user's module may do anything when imported, so it is left to the process that trains.
     context = fresh_processes([*_PRELOADED, *([module] if module.startswith(OUR_WORKLOADS) else [])])
+    server = server_pid()
     receiving, sending = context.Pipe(duplex=False)
     process = context.Process(target=_carry_out, args=(run, sending), name=run.title)
-    process.start()
+    start(process)
     sending.close()
     messages: list[Message] = []
     try:
         for message in _messages(process, receiving):
+            waiting.heard_s = time.monotonic()
             if isinstance(message, Progress):
                 on_progress(message)
                 continue
@@ -180,8 +284,13 @@ def _until_ended(run: Run, on_progress: OnProgress, watch: DeviceWatch) -> tuple
     finally:
         process.kill()
         process.join()
+        exit_status = process.exitcode
+        process.close()  # which ends it also where its server is gone, see `end_with_parent`
         receiving.close()
-    return messages, process.exitcode
+    if exit_status == SERVER_GONE and (of_server := exit_status_of(server)) is not None:
+        end = without_result("the server that forks fresh processes", of_server)
+        return messages, replace(end, interrupted_by=end.interrupted_by or "the end of its server")
+    return messages, without_result("the process", exit_status)
 
 
 def _carry_out(run: Run, pipe: Connection) -> None:
@@ -200,38 +309,22 @@ def _messages(process: BaseProcess, receiving: Connection) -> Iterator[Message]:
         yield message
 
 
-def _outcome(run: Run, messages: list[Message], exit_status: int | None, *, memory_ran_out: bool) -> Outcome:
+def _outcome(run: Run, messages: list[Message], end: Stopped, *, kills_before: int, stopped: str) -> Outcome:
     environment = next((message.environment for message in messages if isinstance(message, Started)), {})
     facts = next((message.facts for message in messages if isinstance(message, Built)), None)
     last = messages[-1] if messages else None
     if isinstance(last, Exception):
         raise last
-    if isinstance(last, TimedRun | ProfiledRun | Stopped) and not (
-        isinstance(last, Stopped) and (last.killed_worker or last.was_killed)
-    ):
+    if isinstance(last, TimedRun | ProfiledRun):
         return Outcome(environment=environment, facts=facts, end=last)
-    if isinstance(last, Stopped) and last.was_killed and not memory_ran_out:
-        return Outcome(environment=environment, facts=facts, end=last)
-    if isinstance(last, Stopped) or (exit_status == SERVER_GONE and memory_ran_out):
-        # Until the training's memory is free again, the kernel may take the server that forked it as well.
-        end = _ended_by(run, "SIGKILL", memory_ran_out=memory_ran_out)
-    elif exit_status is None or exit_status >= 0:
-        end = Stopped(status="failed", reason=f"the process ended by itself with exit status {exit_status}")
+    if not isinstance(last, Stopped):
+        end = unless_memory_ran_out(end, kills_before)
     else:
-        end = _ended_by(run, signal.Signals(-exit_status).name, memory_ran_out=memory_ran_out)
-    return Outcome(environment=environment, facts=facts, end=end)
-
-
-def _ended_by(run: Run, signal_name: str, *, memory_ran_out: bool) -> Stopped:
-    if signal_name == "SIGKILL" and memory_ran_out:
-        memory = host_out_of_memory()
-        reason = f"the training was killed by the OOM killer; the machine has {memory.total_mib / 1024:.1f} GiB"
-        # What is free now is free because the training is gone.
-        return Stopped(status="oom", reason=reason, out_of_memory=memory.model_copy(update={"free_mib": None}))
-    if signal_name in _FROM_OUTSIDE:
+        # What has become of ranks was decided where they ran.
+        end = last if run.measurement.variant.has_ranks else unless_memory_ran_out(last, kills_before)
+    if end.interrupted_by:
         raise MeasurementInterruptedError(
-            f"{run.measurement.variant.slug}: {run.title} was ended from outside ({signal_name}), nothing is recorded; "
-            "run the same command again"
+            f"{run.measurement.variant.slug}: {run.title} was ended from outside ({stopped or end.reason}), nothing is "
+            "recorded; run the same command again"
         )
-    crashed = signal_name == signal.SIGSEGV.name
-    return Stopped(status="failed", reason=f"the process was ended by {signal_name}", crashed=crashed)
+    return Outcome(environment=environment, facts=facts, end=end)

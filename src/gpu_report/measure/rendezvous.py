@@ -2,30 +2,33 @@
 
 meet -> Rendezvous -> the agents run -> Rendezvous.agree
 
-One agent alone meets itself, at a free port.
+One agent alone meets itself, at a free port of the loopback interface. What we write into the store is JSON of declared
+types. torchrun's agents write pickles beside it, so whoever reaches the port of several hosts can run code on them.
 """
 
+import errno
 import hashlib
 import ipaddress
 import json
 import os
-import pickle
+import re
 import socket
+import sys
 import threading
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum
-from typing import Final
+from typing import Annotated, Any, Final
 
 import psutil
+from pydantic import IPvAnyAddress, PlainSerializer, PlainValidator, TypeAdapter, ValidationError
 from torch.distributed import DistError, DistNetworkError, TCPStore  # type: ignore[attr-defined]
 
 from gpu_report.errors import GpuReportError, MachineError
 from gpu_report.measure.hosts import INDEX, RENDEZVOUS, Hosts
-from gpu_report.measure.run import ProfiledRun, Run, Stopped, TimedRun
+from gpu_report.measure.run import Run, Stopped
 from gpu_report.records.provenance import code_digest
 
 PATIENCE_S: Final = 120.0
@@ -45,12 +48,32 @@ class Weight(IntEnum):
     CAUSE = 3
 
 
+_Line = Annotated[
+    GpuReportError,
+    PlainValidator(lambda line: GpuReportError(TypeAdapter(str).validate_python(line))),
+    PlainSerializer(str),
+]
+"""Another host's error is known by its line."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """How the ranks of one host ended."""
+    """How the ranks of one host ended, without a message where they have finished: results stay where they are."""
 
     weight: Weight
-    message: TimedRun | ProfiledRun | Stopped | Exception
+    message: Stopped | _Line | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Came:
+    """What a host says when it comes: what is to be the same on all, and the address at which it reached host 0."""
+
+    asked: dict[str, str]
+    reached: IPvAnyAddress
+
+
+_VERDICT: Final = TypeAdapter(Verdict)
+_CAME: Final = TypeAdapter(_Came)
 
 
 class NotMetError(GpuReportError):
@@ -65,7 +88,7 @@ class Rendezvous:
         self._ended, self._failed = f"{_run_id(run)}/ended", f"{_run_id(run)}/failed"
         self.run_id = _run_id(run)
         self.is_host = self._hosts.index == 0
-        self.endpoint = f"{'localhost' if self.is_host else self._hosts.address}:{store.port}"
+        self.endpoint = f"{store.host if self.is_host else self._hosts.address}:{store.port}"
 
     @property
     def poll_s(self) -> float | None:
@@ -88,9 +111,10 @@ class Rendezvous:
         """How the run ended, the same for every host: with what explains most, by the first host that says it."""
         if self._hosts.count == 1:
             return own
-        verdicts, gone = [], []
+        verdicts: list[Verdict] = []
+        gone: list[int] = []
         try:
-            self._store.set(f"{self._ended}{self._hosts.index}", pickle.dumps(own))  # type: ignore[arg-type]
+            self._store.set(f"{self._ended}{self._hosts.index}", _VERDICT.dump_json(own).decode())
         except DistError:
             gone.append(0)
         else:
@@ -98,19 +122,37 @@ class Rendezvous:
             for host in range(self._hosts.count):
                 try:
                     self._store.wait([f"{self._ended}{host}"], _until(deadline_s))
-                    verdicts.append(pickle.loads(self._store.get(f"{self._ended}{host}")))
+                    verdicts.append(_read(_VERDICT, self._store.get(f"{self._ended}{host}"), host, self._hosts))
+                except MachineError as error:
+                    verdicts.append(Verdict(weight=Weight.CAUSE, message=error))
                 except DistError as error:
                     # Without a connection the store is gone, and with it host 0.
                     gone.append(0 if isinstance(error, DistNetworkError) else host)
             if not gone:
                 _wait_for_readers(self._store, self._ended, self._hosts)
-        found = max([*verdicts, *map(_gone, gone)], key=lambda verdict: verdict.weight)
-        return own if found.weight == Weight.FINISHED else found
+        return max([*verdicts, *map(_gone, gone)], key=lambda verdict: verdict.weight)
+
+
+def _read(form: TypeAdapter[Any], text: bytes, host: int, hosts: Hosts) -> Any:
+    """What a host has written, of the form's type.
+
+    Raises:
+        MachineError: it is something else; nothing of it was carried out.
+    """
+    try:
+        return form.validate_json(text)
+    except ValidationError as error:
+        raise MachineError(
+            f"what host {host} is to have written at {hosts.endpoint} has another form ({error.errors()[0]['msg']}); "
+            "run the same version on every host, and let no others reach this port"
+        ) from error
 
 
 def _gone(host: int) -> Verdict:
+    """Whatever took a host away, it is no result of the training."""
     reason = f"host {host} is gone: it ended without saying why"
-    return Verdict(weight=Weight.DID_NOT_ANSWER, message=Stopped(status="failed", reason=reason, lost_others=True))
+    stopped = Stopped(status="failed", reason=reason, lost_others=True, interrupted_by="its host's end")
+    return Verdict(weight=Weight.DID_NOT_ANSWER, message=stopped)
 
 
 def meet(run: Run) -> Rendezvous:
@@ -136,13 +178,13 @@ def meet(run: Run) -> Rendezvous:
             time.sleep(0.1)
     for host, theirs in enumerate(came):
         for name, value in _asked(run).items():
-            if theirs[name] != value:
+            if theirs.asked.get(name) != value:
                 raise MachineError(
-                    f"host {host} and host {run.hosts.index} differ in their {name}: {theirs[name]} and {value}; run "
-                    "the same version with the same configuration on machines of the same kind"
+                    f"host {host} and host {run.hosts.index} differ in their {name}: {theirs.asked.get(name)} and "
+                    f"{value}; run the same version with the same configuration on machines of the same kind"
                 )
     # How host 0 is reached is known to those that reach it, whatever its own name means there.
-    address = own if run.hosts.index else came[-1]["reached"]
+    address = own if run.hosts.index else str(came[-1].reached)
     network = _network_of(address)
     if run.hosts.count > 1 and network:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", network)
@@ -171,12 +213,18 @@ def _open_store(run: Run, deadline_s: float) -> tuple[TCPStore, str, str]:
     """
     hosts, port = run.hosts, run.hosts.port
     if hosts.index == 0:
-        try:
-            # By whatever name the others know this host, here it is this one.
-            store = TCPStore("localhost", port, is_master=True, multi_tenant=True, wait_for_workers=False)
-        except DistNetworkError as error:
-            why = "is in use" if "EADDRINUSE" in str(error) else f"cannot be opened ({str(error).partition('. ')[0]})"
-            raise NotMetError(f"port {port} of this host {why}; choose another one in {RENDEZVOUS}") from error
+        listener = _listen(run)
+        address, port = listener.getsockname()[:2]
+        if ipaddress.ip_address(address).is_unspecified:
+            address = "localhost"
+        store = TCPStore(
+            address,
+            port,
+            is_master=True,
+            multi_tenant=True,  # torchrun's agent finds it by its port, and opens none of its own
+            wait_for_workers=False,
+            master_listen_fd=listener.detach(),
+        )
         return store, "127.0.0.1", "127.0.0.1"
     while True:
         try:
@@ -202,6 +250,42 @@ def _open_store(run: Run, deadline_s: float) -> tuple[TCPStore, str, str]:
     return opened[0], own, reached
 
 
+def _listen(run: Run) -> socket.socket:
+    """Host 0's port at the address by which it was named: the loopback one only where that was named.
+
+    Where that name leads to no address of this host, as behind a Kubernetes service, the port is open on all of them.
+
+    Raises:
+        NotMetError: the port is in use, or may not be opened.
+    """
+    name, port = run.hosts.address, run.hosts.port
+    has_both = socket.has_dualstack_ipv6()
+    places: list[tuple[socket.AddressFamily, Any]] = []
+    with suppress(socket.gaierror):
+        # A host's own name may lead to a loopback address on the host itself, and to another one elsewhere.
+        places = [
+            (family, place)
+            for family, *_, place in socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+            if re.search("localhost|loopback", name)
+            or (name == place[0] if ipaddress.ip_address(place[0]).is_loopback else _network_of(str(place[0])))
+        ]
+    if not places:
+        places = [(socket.AF_INET6 if has_both else socket.AF_INET, ("", port))]
+        if run.index == 0:
+            print(
+                f"{name} leads to no address of this host's interfaces, so port {port} is open on all of them; let "
+                "only trusted hosts reach it",
+                file=sys.stderr,
+                flush=True,
+            )
+    family, place = min(places)  # IPv4, if there is one: not every host has a route for the other
+    try:
+        return socket.create_server(place, family=family, dualstack_ipv6=has_both and family == socket.AF_INET6)
+    except OSError as error:
+        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be opened ({error.strerror})"
+        raise NotMetError(f"port {port} of this host {why}; choose another one in {RENDEZVOUS}") from error
+
+
 def _connect(address: str, port: int, opened: list[TCPStore | DistError]) -> None:
     try:
         timeout = timedelta(seconds=_ANSWER_S)
@@ -210,10 +294,11 @@ def _connect(address: str, port: int, opened: list[TCPStore | DistError]) -> Non
         opened.append(error)
 
 
-def _come(run: Run, store: TCPStore, reached: str, deadline_s: float, patience_s: float) -> list[Mapping[str, str]]:
+def _come(run: Run, store: TCPStore, reached: str, deadline_s: float, patience_s: float) -> list[_Came]:
     """Say that this host is here, and return what every host says, in their order."""
     hosts, keys = run.hosts, [f"{_run_id(run)}/came{host}" for host in range(run.hosts.count)]
-    store.set(keys[hosts.index], json.dumps({**_asked(run), "reached": reached}))
+    own = _Came(asked=_asked(run), reached=ipaddress.ip_address(reached))
+    store.set(keys[hosts.index], _CAME.dump_json(own).decode())
     try:
         store.wait(keys, _until(deadline_s))
     except DistNetworkError:
@@ -225,9 +310,9 @@ def _come(run: Run, store: TCPStore, reached: str, deadline_s: float, patience_s
             f"{patience_s:.0f} s, without host {', '.join(map(str, absent))}; start the same command there with its "
             f"{INDEX}, and check that it reaches this port"
         ) from error
-    came = [json.loads(store.get(key)) for key in keys]
+    came = [store.get(key) for key in keys]
     _wait_for_readers(store, f"{_run_id(run)}/came", hosts)
-    return came
+    return [_read(_CAME, text, host, hosts) for host, text in enumerate(came)]
 
 
 def _wait_for_readers(store: TCPStore, prefix: str, hosts: Hosts) -> None:

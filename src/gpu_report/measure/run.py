@@ -196,16 +196,15 @@ class ProfiledRun:
 class Stopped:
     """A run that did not finish, and why, which is a result too.
 
-    `killed_worker` is set where a DataLoader worker was killed, possibly by someone outside; `lost_others` where
-    another process of the training did not answer, so that what went wrong went wrong there.
+    `lost_others` is set where another process of the training did not answer, so that what went wrong went wrong there.
     """
 
     status: Literal["oom", "failed", "skipped"]
     reason: str
-    killed_worker: bool = False
     lost_others: bool = False
-    was_killed: bool = False
-    """Whether one of several processes was, as the kernel does it where memory runs out."""
+    interrupted_by: str = ""
+    """The signal from outside that ended or stopped one of its processes, or what else did; that is no result. Only of
+    SIGKILL can the OOM killer be the sender."""
     crashed: bool = False
     """Whether a process was ended by SIGSEGV."""
     out_of_memory: OutOfMemory | None = None

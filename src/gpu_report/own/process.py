@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from multiprocessing import active_children, current_process, forkserver
+from multiprocessing import active_children, current_process
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, TypeGuard
 
@@ -39,6 +39,8 @@ from gpu_report.measure.processes import (
     be_killed_before_others,
     end_with_parent,
     fresh_processes,
+    server_pid,
+    start,
     take_interruptions,
 )
 from gpu_report.measure.run import PATIENCE_S, Stopped
@@ -158,7 +160,7 @@ def own_server() -> Iterator[None]:
 def _end_server() -> None:
     """Where one is needed again, it starts anew."""
     # Its _stop() would wait for ever where a process that was forked meanwhile holds the pipe.
-    pid = getattr(getattr(forkserver, "_forkserver", None), "_forkserver_pid", None)
+    pid = server_pid()
     if pid is not None and not active_children():
         os.kill(pid, signal.SIGKILL)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # multiprocessing looks for its end itself
@@ -181,7 +183,7 @@ def train_in_fresh_process(training: OwnTraining, *, patience_s: float = PATIENC
     context = fresh_processes(_PRELOADED)
     receiving, sending = context.Pipe(duplex=False)
     process = context.Process(target=_carry_out, args=(pickled, sending), name=_NAME)
-    process.start()
+    start(process)
     sending.close()
     result: OwnResult | Stopped | None = None
     is_late = False

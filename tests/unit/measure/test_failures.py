@@ -1,5 +1,6 @@
 """What ended a training, and what is known of memory that ran out."""
 
+import signal
 from pathlib import Path
 
 import psutil
@@ -7,7 +8,7 @@ import pytest
 import torch
 
 from gpu_report.measure import failures
-from gpu_report.measure.failures import asked_mib, available_mib, classify
+from gpu_report.measure.failures import asked_mib, available_mib, classify, unless_memory_ran_out, without_result
 
 
 def raised(error: BaseException) -> BaseException:
@@ -34,8 +35,32 @@ def test_a_failure_names_type_message_and_place_in_one_line() -> None:
 def test_only_a_worker_that_was_killed_may_have_been_killed_from_outside() -> None:
     killed = RuntimeError("DataLoader worker (pid 3) is killed by signal: Killed. ")
     crashed = RuntimeError("DataLoader worker (pid 3) is killed by signal: Segmentation fault. ")
-    assert classify(raised(killed)).killed_worker
-    assert not classify(raised(crashed)).killed_worker
+    assert classify(raised(killed)).interrupted_by == "SIGKILL"
+    assert not classify(raised(crashed)).interrupted_by
+
+
+def test_memory_that_ran_out_is_a_result_and_a_signal_from_outside_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counter = tmp_path / "vmstat"
+    monkeypatch.setattr(failures, "_VMSTAT", counter)
+    monkeypatch.setattr(failures, "_OWN_GROUPS", tmp_path / "no_groups")
+    counter.write_text("oom_kill 3\n")
+    killed, ended = (without_result("rank 1", -number) for number in (signal.SIGKILL, signal.SIGTERM))
+
+    assert unless_memory_ran_out(killed, 3) == killed
+
+    counter.write_text("oom_kill 4\n")
+    assert unless_memory_ran_out(killed, 3).status == "oom"
+    assert unless_memory_ran_out(ended, 3) == ended
+
+
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL"])
+def test_a_signal_that_a_process_gets_for_its_own_fault_is_a_failure(name: str) -> None:
+    stopped = without_result("the process", -signal.Signals[name])
+
+    assert (stopped.status, stopped.interrupted_by) == ("failed", "")
+    assert name in stopped.reason
 
 
 def test_a_gpu_that_another_process_has_to_itself_is_said_to_be_in_use() -> None:

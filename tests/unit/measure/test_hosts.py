@@ -20,6 +20,7 @@ from gpu_report.measure.hosts import (
     nodes_to_share,
     start_on,
 )
+from gpu_report.measure.processes import MeasurementInterruptedError
 from gpu_report.records.record import Record
 from gpu_report.study.variant import Variant
 from tests.unit.measure.test_ranks import measured
@@ -66,12 +67,32 @@ def test_two_agents_measure_one_training_and_each_has_the_whole_of_it(tmp_path: 
     assert records[0].profile == records[1].profile
 
 
-@pytest.mark.parametrize(("where", "what"), [("model", "MemoryError"), ("backward", "SIGKILL")])
+@pytest.mark.parametrize(("where", "what"), [("model", "MemoryError"), ("backward", "SIGABRT")])
 def test_agents_agree_on_the_rank_that_went_wrong_on_one_of_them(where: str, what: str, tmp_path: Path) -> None:
     first, second = measured_by_two(tmp_path, "GoesWrongInOneRank", settings={"where": where, "what": what})
     assert first.status == second.status == ("oom" if what == "MemoryError" else "failed")
     assert first.reason == second.reason
     assert first.reason.startswith("repetition 1: rank 1"), first.reason
+
+
+@pytest.mark.parametrize(
+    ("what", "says"), [("SIGKILL", {"rank 1 was ended by SIGKILL"}), ("agent", {"was ended by SIGKILL", "is gone"})]
+)
+def test_no_host_has_a_result_where_a_rank_or_an_agent_of_one_was_killed(
+    what: str, says: set[str], tmp_path: Path
+) -> None:
+    port = free_port()
+
+    def interrupted_on(index: int) -> str:
+        hosts, settings = Hosts(count=2, index=index, port=port), {"where": "backward", "what": what}
+        with pytest.raises(MeasurementInterruptedError) as error:
+            measured("GoesWrongInOneRank", tmp_path / str(index), hosts=hosts, settings=settings)
+        return str(error.value)
+
+    with ThreadPoolExecutor() as agents:
+        said = list(agents.map(interrupted_on, range(2)))
+
+    assert {each for each in says for line in said if each in line} == says, said
 
 
 def test_a_host_that_does_not_come_is_named_with_how_many_came(tmp_path: Path) -> None:

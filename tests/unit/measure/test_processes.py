@@ -4,13 +4,24 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
 
-from gpu_report.measure.processes import fresh_processes, take_interruptions
+from gpu_report.measure import processes
+from gpu_report.measure.processes import (
+    SERVER_GONE,
+    MeasurementInterruptedError,
+    ending_stopped,
+    exit_status_of,
+    fresh_processes,
+    server_pid,
+    start,
+    take_interruptions,
+)
 from gpu_report.own.process import own_server
 
 STARTS = "from gpu_report.measure.processes import fresh_processes; fresh_processes(['json'])"
@@ -67,6 +78,64 @@ def test_sigint_ends_a_fresh_process_at_once() -> None:
     process.join(timeout=60)
 
     assert process.exitcode == -signal.SIGINT
+
+
+def sleep() -> None:
+    time.sleep(60)
+
+
+@pytest.mark.parametrize("moment", ["starts", "runs"])
+def test_a_server_that_is_killed_is_named_and_the_next_process_gets_a_new_one(moment: str) -> None:
+    first, *others = (fresh_processes(["json"]).Process(target=sleep) for _ in range(2))
+    if moment == "runs":
+        start(first)
+    server = server_pid()
+    assert server is not None
+    os.kill(server, signal.SIGKILL)
+    if moment == "runs":
+        first.join(timeout=60)
+        assert (first.exitcode, exit_status_of(server)) == (SERVER_GONE, -signal.SIGKILL)
+        first.close()
+    else:
+        with pytest.raises(MeasurementInterruptedError, match="was ended by SIGKILL"):
+            start(first)
+
+    start(others[0])
+
+    assert server_pid() != server
+    assert others[0].is_alive()
+    others[0].kill()
+    others[0].join()
+
+
+def test_a_stopped_server_is_said_once_with_its_number_and_ended(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(processes, "_SAID_AFTER_S", 0.4)
+    monkeypatch.setattr(processes, "_LOOK_S", 0.1)
+    process = fresh_processes(["json"]).Process(target=sleep)
+    server = server_pid()
+    assert server is not None
+    os.kill(server, signal.SIGSTOP)
+
+    with ending_stopped("repetition 1", patience_s=1) as waiting, pytest.raises(MeasurementInterruptedError):
+        start(process)
+
+    assert f"process {server} was stopped" in waiting.ended
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"repetition 1 waits for process {server}")
+
+
+def test_an_interruption_that_was_ignored_from_the_start_stays_so() -> None:
+    ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process = fresh_processes(["json"]).Process(target=interrupt_oneself)
+        process.start()
+        process.join(timeout=60)
+    finally:
+        signal.signal(signal.SIGINT, ignored)
+
+    assert process.exitcode == 0
 
 
 @pytest.mark.parametrize("code", [STARTS, SEARCHES])

@@ -21,6 +21,7 @@ from torch.distributed.tensor import DTensor
 
 from gpu_report.measure.batches import ShuffledSampler
 from gpu_report.measure.hosts import Hosts
+from gpu_report.measure.processes import MeasurementInterruptedError
 from gpu_report.measure.threads import training_threads
 from gpu_report.measure.training import _add_gradients, build_training
 from gpu_report.measure.variant_run import measure_variant
@@ -137,19 +138,31 @@ def test_options_of_ddp_change_nothing_of_what_is_learned(record: Record, option
     assert other.repetitions[0].epochs[-1].train_losses == record.repetitions[0].epochs[-1].train_losses
 
 
-@pytest.mark.parametrize("what", ["SIGKILL", "ArithmeticError", "MemoryError"])
+@pytest.mark.parametrize("what", ["ArithmeticError", "MemoryError"])
 @pytest.mark.parametrize("where", ["model", "optimizer", "train_data", "loss1", "loss6", "quality"])
 def test_a_rank_that_goes_wrong_is_named_with_its_reason(where: str, what: str, tmp_path: Path) -> None:
     record = measured("GoesWrongInOneRank", tmp_path, settings={"where": where, "what": what})
     assert (record.status, record.repetitions) == ("oom" if what == "MemoryError" else "failed", [])
     assert record.reason.startswith("repetition 1: rank 1"), record.reason
-    assert {"SIGKILL": "SIGKILL", "MemoryError": "no room", "ArithmeticError": "no such number"}[what] in record.reason
+    assert {"MemoryError": "no room", "ArithmeticError": "no such number"}[what] in record.reason
 
 
-@pytest.mark.parametrize("where", ["backward", "step", "gather_ranks"])
-def test_a_rank_that_is_killed_is_named_wherever_it_is(where: str, tmp_path: Path) -> None:
-    record = measured("GoesWrongInOneRank", tmp_path, settings={"where": where, "what": "SIGKILL"})
-    assert (record.status, record.reason) == ("failed", "repetition 1: rank 1 was ended by SIGKILL")
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [
+        *((where, "SIGKILL") for where in ("model", "optimizer", "train_data", "backward", "step", "quality")),
+        ("gather_ranks", "SIGKILL"),
+        *(("loss2", name) for name in ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGUSR1")),
+    ],
+)
+def test_a_rank_ended_from_outside_is_no_result_wherever_it_is(where: str, what: str, tmp_path: Path) -> None:
+    with pytest.raises(MeasurementInterruptedError, match=f"repetition 1 .*rank 1 was ended by {what}"):
+        measured("GoesWrongInOneRank", tmp_path, settings={"where": where, "what": what})
+
+
+def test_the_first_rank_ended_from_outside_after_its_result_is_no_result(tmp_path: Path) -> None:
+    with pytest.raises(MeasurementInterruptedError, match="rank 0 was ended by SIGKILL"):
+        measured("GoesWrongInOneRank", tmp_path, settings={"where": "leave", "what": "SIGKILL", "rank": 0})
 
 
 def test_a_rank_that_aborts_is_named_before_those_that_lose_it(tmp_path: Path) -> None:
@@ -158,17 +171,46 @@ def test_a_rank_that_aborts_is_named_before_those_that_lose_it(tmp_path: Path) -
     assert record.reason.startswith("repetition 1: rank 1 was ended by SIGABRT"), record.reason
 
 
-def test_a_rank_killed_in_the_profiled_run_costs_no_repetition(tmp_path: Path) -> None:
-    record = measured("GoesWrongInOneRank", tmp_path, settings={"where": "move_whole_trace", "what": "SIGKILL"})
-    assert (record.status, record.reason) == ("failed", "profiled run: rank 1 was ended by SIGKILL")
+def test_a_rank_that_aborts_in_the_profiled_run_costs_no_repetition(tmp_path: Path) -> None:
+    record = measured("GoesWrongInOneRank", tmp_path, settings={"where": "move_whole_trace", "what": "SIGABRT"})
+    assert (record.status, record.reason) == ("failed", "profiled run: rank 1 was ended by SIGABRT")
     assert len(record.repetitions) == 1
     assert not any((tmp_path / "trace").iterdir())
 
 
-def test_a_rank_that_does_not_answer_is_named(tmp_path: Path) -> None:
-    record = measured("GoesWrongInOneRank", tmp_path, patience_s=3, settings={"where": "loss2", "what": "SIGSTOP"})
+@pytest.mark.parametrize("what", ["SIGSTOP", "stop agent"])
+def test_a_process_that_is_stopped_is_named_and_no_result(what: str, tmp_path: Path) -> None:
+    with pytest.raises(MeasurementInterruptedError, match=r"(rank 1|process [0-9]+) was stopped"):
+        measured("GoesWrongInOneRank", tmp_path, patience_s=3, settings={"where": "loss2", "what": what})
+
+
+def test_a_rank_that_does_not_answer_and_runs_is_a_result(tmp_path: Path) -> None:
+    record = measured("GoesWrongInOneRank", tmp_path, patience_s=3, settings={"where": "loss2", "what": "be deaf"})
     assert record.status == "failed"
     assert "rank 1 did not answer" in record.reason, record.reason
+
+
+_IGNORING = """
+import signal
+import sys
+from pathlib import Path
+from tests.unit.measure.test_ranks import measured
+if __name__ == "__main__":
+    for name in ("SIGHUP", "SIGINT"):
+        signal.signal(signal.Signals[name], signal.SIG_IGN)
+    for number, fields in enumerate(({}, {"strategy": "single", "devices": 1, "workers": 1})):
+        folder = Path(sys.argv[1]) / str(number)
+        record = measured("SignalsItsFamily", folder, settings={"note": "SIGHUP SIGINT"}, **fields)
+        print(record.status, record.reason)
+"""
+
+
+def test_signals_that_the_command_ignores_end_nothing_that_it_starts(tmp_path: Path) -> None:
+    (script := tmp_path / "ignoring.py").write_text(_IGNORING, "utf-8")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, str(script), str(tmp_path)]
+    measuring = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    assert measuring.stdout.split() == ["ok", "ok"]
 
 
 _MEASURE = """

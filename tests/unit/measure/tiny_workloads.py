@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import cast
 
+import psutil
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
@@ -223,7 +224,8 @@ class GoesWrongInOneRank(Tiny):
     """One rank does something at a moment of its training, while the others are busy with something that takes longer.
 
     `where` names the part of the workload, or a function that is called after the model is built; `what` is a signal,
-    an exception, or `agent` where it kills the agent that started it.
+    an exception, `be deaf` where it answers nothing and ignores SIGTERM, or `agent` and `stop agent` where it kills or
+    stops the agent that started it.
     """
 
     def __init__(self, *, size: str, seed: int, where: str, what: str, rank: int = 1) -> None:
@@ -259,13 +261,26 @@ class GoesWrongInOneRank(Tiny):
         if os.environ.get("RANK") != self._rank:
             time.sleep(0.5)  # longer than the agent takes to see that the rank is gone
             return
-        if self._what == "agent":
-            os.kill(os.getppid(), signal.SIGKILL)
+        if self._what == "be deaf":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            time.sleep(60)
+        if self._what in ("agent", "stop agent"):
+            os.kill(os.getppid(), signal.SIGKILL if self._what == "agent" else signal.SIGSTOP)
             time.sleep(60)
         if self._what.startswith("SIG"):
             os.kill(os.getpid(), getattr(signal, self._what))
             time.sleep(60)
         raise MemoryError("no room for this") if self._what == "MemoryError" else ArithmeticError("no such number")
+
+
+class SignalsItsFamily(Tiny):
+    """Sends the signals named in `note` to its process, the one that started it and its loader workers."""
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        for process in (psutil.Process(), psutil.Process(os.getppid()), *psutil.Process().children(recursive=True)):
+            for name in self.note.split():
+                process.send_signal(signal.Signals[name])
+        return super().loss(output, target)
 
 
 class FailsAlone(Tiny):
