@@ -120,7 +120,7 @@ def _in_fresh_process(
             return executor.submit(measure, *arguments).result()
         except (BrokenProcessPool, EOFError, ConnectionError) as error:
             raise MachineError(
-                f"calibrating {what}: its process, or the server that forks it, was killed, from outside or by the OOM "
+                f"calibrating {what}: its process was killed, or the server that forks it, from outside or by the OOM "
                 "killer; run the same command again"
             ) from error
         except RuntimeError as error:
