@@ -11,7 +11,7 @@ import psutil
 import pytest
 from hypothesis import settings
 
-from gpu_report.study.machine import usable_cores
+from gpu_report.study.machine import core_count
 
 _WORKER_MEMORY_GIB = 2
 """What a worker takes at most, with PyTorch and the trainings that its tests start."""
@@ -56,4 +56,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """One for each core that these processes may run on, and no more than there is memory for."""
     free_gib = psutil.virtual_memory().available / 2**30
-    return max(1, min(len(usable_cores()), int(free_gib / _WORKER_MEMORY_GIB)))
+    return max(1, min(core_count(), int(free_gib / _WORKER_MEMORY_GIB)))

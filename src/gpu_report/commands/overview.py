@@ -19,7 +19,8 @@ from gpu_report.records.record import RECORD_FILE, differences
 from gpu_report.study.cluster import describe_machine as describe_machine_as
 from gpu_report.study.cluster import read_requests
 from gpu_report.study.config import read_config
-from gpu_report.study.machine import find_machine
+from gpu_report.study.control_groups import cpu_quota
+from gpu_report.study.machine import find_machine, usable_cores
 from gpu_report.study.search import BatchSearch
 from gpu_report.study.study import Study, load_study
 from gpu_report.study.variant import Variant
@@ -45,7 +46,12 @@ def show_machine(_: Namespace) -> None:
     machine = find_machine()
     console = new_console()
     console.print(f"machine   {machine.id}")
-    console.print(f"cpu       {machine.cpu_model}, {machine.cores} cores, {machine.memory_gib} GiB")
+    console.print(f"cpu       {machine.cpu_model}, {counted(machine.cores, 'core')}, {machine.memory_gib} GiB")
+    quota = cpu_quota()
+    if quota is not None:
+        console.print(
+            f"quota     {quota:.3g} cores' time on {counted(len(usable_cores()), 'core')}, by the control group"
+        )
     for accelerator in machine.accelerators:
         console.print(f"{accelerator.backend:9} {accelerator.name}, {accelerator.memory_gib:.0f} GiB")
     if not machine.accelerators:

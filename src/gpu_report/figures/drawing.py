@@ -3,7 +3,6 @@
 drawings -> processes (a figure at a time) -> bytes in the order of the drawings
 """
 
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +15,7 @@ from matplotlib.figure import Figure
 
 from gpu_report.errors import ReportError
 from gpu_report.figures.style import FileFormat, figure_bytes
+from gpu_report.study.machine import core_count
 
 _MOST_PROCESSES: Final = 8
 _LEAST_FIGURES: Final = 4
@@ -38,7 +38,7 @@ def draw_all(
     Raises:
         ReportError: a process ended early, for instance for lack of memory.
     """
-    processes = min(processes or _cores(), _MOST_PROCESSES)
+    processes = min(processes or core_count(), _MOST_PROCESSES)
 
     def task(position: int) -> bytes:
         return figure_bytes(drawings[position](), file_format)
@@ -56,10 +56,6 @@ def draw_all(
             raise ReportError(
                 "a process that drew figures ended early; if memory ran out, run it again with fewer cores"
             ) from error
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
 
 
 def _begin(task: Callable[[int], bytes]) -> None:

@@ -16,7 +16,8 @@ import psutil
 from gpu_report.measure.run import EnvironmentValue
 from gpu_report.records.record import OTHER_JOBS, OTHER_JOBS_ALLOWED
 from gpu_report.study.cluster import JOB, job_facts
-from gpu_report.study.machine import cpu_model, usable_cores
+from gpu_report.study.control_groups import cpu_quota
+from gpu_report.study.machine import core_count, cpu_model
 
 if TYPE_CHECKING:
     import torch
@@ -26,12 +27,12 @@ _NVIDIA_DRIVER: Final = Path("/proc/driver/nvidia/version")
 
 
 def host_environment() -> dict[str, EnvironmentValue]:
-    """Python, packages, operating system, memory, and the cores that this process may run on.
+    """Python, packages, operating system, memory, and the cores that this process may use.
 
-    In a job of Slurm the name of the host as well, as nodes that are one machine by their hardware may still differ,
-    and whether other jobs may run on the node.
+    Where a control group limits its CPU time, the quota as well, in cores. In a job of Slurm the name of the host, as
+    nodes that are one machine by their hardware may still differ, and whether other jobs may run on the node.
     """
-    sharing = job_facts().get("OverSubscribe")
+    sharing, quota = job_facts().get("OverSubscribe"), cpu_quota()
     return {
         **({"host": platform.node()} if JOB in os.environ else {}),
         # NO is what --exclusive makes of it.
@@ -43,7 +44,8 @@ def host_environment() -> dict[str, EnvironmentValue]:
         "os": _operating_system(),
         "kernel": platform.release(),
         "cpu_model": cpu_model(),
-        "cpu_cores": len(usable_cores()),
+        "cpu_cores": core_count(),
+        **({} if quota is None else {"cpu_quota": quota}),
         "memory_gib": round(psutil.virtual_memory().total / _GIB, 1),
     }
 

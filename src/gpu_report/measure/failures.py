@@ -16,6 +16,7 @@ import psutil
 
 from gpu_report.measure.run import Stopped
 from gpu_report.records.record import OutOfMemory
+from gpu_report.study.control_groups import group_folders
 
 _MIB: Final = 2**20
 _MIB_PER_GIB: Final = 1024
@@ -36,8 +37,8 @@ _FROM_OUTSIDE: Final = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SI
 """Signals that people, schedulers, limits and the OOM killer send; a program that fails gets others."""
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+), in (\S+)$', re.MULTILINE)
 _VMSTAT: Final = Path("/proc/vmstat")
-_OWN_GROUPS: Final = Path("/proc/self/cgroup")
-_GROUPS: Final = Path("/sys/fs/cgroup")
+_KILLS: Final = ("memory.events", "memory.oom_control")
+"""Of a control group, what the kernel killed in it: of version 2, and of version 1."""
 _LIMITS: Final = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
 """Of a control group, and what it uses of it: of version 2, and of version 1."""
 _CACHED: Final = re.compile(r"^(?:total_)?inactive_file (\d+)$", re.MULTILINE)
@@ -191,7 +192,7 @@ def read_oom_kills() -> int:
 
     The sum has no meaning of its own: a rise between two readings is the evidence.
     """
-    return sum(_kills_in(path) for path in (_VMSTAT, *_group_files()))
+    return sum(map(_kills_in, (_VMSTAT, *(folder / name for folder in group_folders("memory") for name in _KILLS))))
 
 
 def available_mib() -> float:
@@ -200,7 +201,7 @@ def available_mib() -> float:
     What the kernel can drop of the group's page cache counts as available.
     """
     available = psutil.virtual_memory().available
-    for group in {folder for events in _group_files() for folder in (events.parent, *events.parent.parents)}:
+    for group in group_folders("memory"):
         for limit_name, usage_name in _LIMITS:
             try:
                 files = (group / name for name in (limit_name, usage_name, "memory.stat"))
@@ -212,20 +213,6 @@ def available_mib() -> float:
                 cached = max(map(int, _CACHED.findall(kinds)), default=0)
                 available = min(available, int(limit) - int(usage) + cached)
     return available / _MIB
-
-
-def _group_files() -> list[Path]:
-    """The counters of this process's control group: `memory.events` of version 2, `memory.oom_control` of version 1."""
-    if not _OWN_GROUPS.exists():
-        return []
-    files = []
-    for line in _OWN_GROUPS.read_text("utf-8").splitlines():
-        _, controllers, group = line.split(":", 2)
-        if not controllers:
-            files.append(_GROUPS / group.lstrip("/") / "memory.events")
-        elif "memory" in controllers.split(","):
-            files.append(_GROUPS / "memory" / group.lstrip("/") / "memory.oom_control")
-    return files
 
 
 def _kills_in(path: Path) -> int:

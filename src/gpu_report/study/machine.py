@@ -1,6 +1,7 @@
 """Which machine this is: its hardware, the id made from it, and the devices that PyTorch can train on."""
 
 import json
+import math
 import os
 import platform
 import re
@@ -14,6 +15,7 @@ from typing import Any, Final
 from gpu_report import __version__
 from gpu_report.errors import MachineError
 from gpu_report.storage.files import write_text_atomically
+from gpu_report.study.control_groups import cpu_quota
 
 DESCRIPTIONS: Final = Path("results/machines")
 """Where descriptions of machines are kept, beside the folders of their results."""
@@ -171,7 +173,7 @@ def _device_files() -> list[str]:
 def _describe(found: Mapping[str, Any]) -> Machine:
     return Machine(
         cpu_model=cpu_model(),
-        cores=len(usable_cores()),
+        cores=core_count(),
         memory_gib=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         accelerators=tuple(Accelerator(**values) for values in found["accelerators"]),
         accelerator_reason=found["reason"],
@@ -202,7 +204,7 @@ def _cache_key() -> dict[str, Any]:
         "package": __version__,
         "host": platform.node(),
         "boot": boot.read_text("ascii").strip() if boot.exists() else "",
-        "cores": len(usable_cores()),
+        "cores": core_count(),
         "python": sys.executable,
         "torch": torch_version,
         "device_files": _device_files(),
@@ -215,6 +217,25 @@ def usable_cores() -> tuple[int, ...]:
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
     return tuple(range(os.cpu_count() or 1))
+
+
+def core_count() -> int:
+    """How many cores this process has the time of: those it may run on, or fewer where a control group has a quota.
+
+    A quota of 3.5 cores counts as 3. The fourth thread would use up the time of each of the kernel's periods early, and
+    then all four would stop until the next.
+    """
+    return max(1, int(min(len(usable_cores()), cpu_quota() or math.inf)))
+
+
+def default_threads(device_type: str, *, cores: int, sharing: int) -> int:
+    """Of each of the processes that share a training on a machine with so many cores.
+
+    On the CPU one for each logical core. With an accelerator the threads only collate batches: on 16 cores one H100
+    trained as fast with 1 thread as with 16, and epochs that read batches from a loader varied by 10 % instead of 16 %
+    (`python -m benchmarks.host_jitter`). Pinning the process to fewer cores changed neither.
+    """
+    return max(1, cores // sharing) if device_type == "cpu" else 1
 
 
 def cpu_model() -> str:

@@ -29,6 +29,7 @@ _NAMES: Final = {
     "other_jobs": "other jobs on the node",
     "cpu_model": "CPU",
     "cpu_cores": "CPU cores",
+    "cpu_quota": "CPU quota in cores",
     "cpu_instructions": "CPU instructions",
     "memory_gib": "main memory",
     "os": "operating system",

@@ -14,7 +14,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from gpu_report.study.machine import usable_cores
+from gpu_report.study.machine import core_count
 
 Split = Literal["train", "test"]
 Floats = npt.NDArray[np.float32]
@@ -52,7 +52,7 @@ def pixel_noise(shape: tuple[int, ...], *, deviation: float, seed: int, split: S
         stream(seed=seed, split=split, quantity=f"noise {first}").standard_normal(dtype=np.float32, out=drawn)
         drawn *= deviation
 
-    with ThreadPoolExecutor(len(usable_cores())) as threads:
+    with ThreadPoolExecutor(core_count()) as threads:
         list(threads.map(draw, range(0, shape[0], _SAMPLES_PER_STREAM)))
     return noise
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from gpu_report.measure.environment import device_environment, host_environment
-from gpu_report.study.machine import usable_cores
+from gpu_report.study.machine import core_count
 
 
 def test_the_host_is_known_without_a_device() -> None:
     found = host_environment()
     assert found["python"] == platform.python_version()
-    assert found["cpu_cores"] == len(usable_cores())
+    assert found["cpu_cores"] == core_count()
     assert found["memory_gib"] == round(psutil.virtual_memory().total / 2**30, 1)
     assert found["cpu_model"]
 

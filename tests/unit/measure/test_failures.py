@@ -137,7 +137,7 @@ def test_the_page_cache_of_the_groups_inside_counts_as_available(
     (tmp_path / limit).write_text("314572800\n")
     (tmp_path / usage).write_text("209715200\n")
     (tmp_path / "memory.stat").write_text(kinds)
-    monkeypatch.setattr(failures, "_group_files", lambda: [tmp_path / "memory.events"])
+    monkeypatch.setattr(failures, "group_folders", lambda _controller: [tmp_path])
     assert psutil.virtual_memory().available > 2**30
 
     assert available_mib() == 200
