@@ -55,3 +55,26 @@ def test_missing_cifar10_is_said_in_one_line_with_the_way_out(tmp_path: Path, mo
 
     assert "\n" not in str(raised.value)
     assert str(tmp_path / "data") in str(raised.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"the beginning of an archive"])
+def test_an_archive_that_fails_its_checksum_is_called_corrupt_and_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    elsewhere, archive = tmp_path / "elsewhere", tmp_path / "cifar-10-python.tar.gz"
+    elsewhere.write_bytes(b"what would be downloaded")
+    archive.write_bytes(content)
+    monkeypatch.setattr(CIFAR10, "url", elsewhere.as_uri())
+
+    with pytest.raises(WorkloadError, match=r"is corrupt: .*delete it") as raised:
+        cifar10_cnn(tmp_path).train_data()
+
+    assert "\n" not in str(raised.value)
+    assert str(archive) in str(raised.value)
+    assert archive.read_bytes() == content
+
+
+def test_pictures_that_are_unpacked_need_no_archive(small_cifar10: Path) -> None:
+    (small_cifar10 / "cifar-10-python.tar.gz").write_bytes(b"the beginning of an archive")
+
+    assert all_of(cifar10_cnn(small_cifar10).train_data())[0].shape == (4, 3, 32, 32)
