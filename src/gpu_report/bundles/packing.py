@@ -24,6 +24,7 @@ from gpu_report.bundles.manifest import (
 from gpu_report.errors import BundleError, RecordError, TableError, TraceError
 from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER, SearchRecord
 from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
+from gpu_report.records.provenance import why_no_commit
 from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, TRACE_FOLDER, Provenance, Record
 from gpu_report.records.record import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.storage.files import unfinished_folder, write_errors, write_text_atomically
@@ -163,7 +164,9 @@ def _check_commits(found: Mapping[str, Provenance]) -> None:
     reasons = [
         f"changed were {', '.join(known)}" if known else "",
         "what was changed is not known" if None in changes else "",
-        "there was no commit" if len(changes) < len(dirty) else "",
+        f"there was no commit{f' (now: {why})' if (why := why_no_commit()) else ''}"
+        if len(changes) < len(dirty)
+        else "",
     ]
     raise BundleError(
         f"{len(dirty)} of {len(found)} records were measured by code that no commit holds, such as "

@@ -15,6 +15,7 @@ from gpu_report.errors import RecordError
 from gpu_report.printing.number_format import count, counted
 from gpu_report.printing.terminal import new_console, say
 from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
+from gpu_report.records.provenance import why_no_commit
 from gpu_report.records.record import RECORD_FILE, differences
 from gpu_report.study.cluster import describe_machine as describe_machine_as
 from gpu_report.study.cluster import read_requests
@@ -87,6 +88,8 @@ def show_plan(arguments: Namespace) -> None:
         say(f"{name}: no job has found out yet which machine it is; the first asks for {request.in_words}")
     for machine in shown.measured:
         _show_plan_of(machine)
+    if shown.measured and (why := why_no_commit()):
+        say(f"note: git names no commit of this code, without which pack refuses what is measured: {why}")
     published = [machine.id for machine in shown.machines if machine.bundle]
     if published and shown.measured:
         say(f"compared with, as published: {', '.join(published)}")

@@ -51,7 +51,7 @@ def find_provenance(class_path: str = "") -> Provenance:
 
     Without a class it measures the machine alone.
     """
-    commit = _git("rev-parse", "HEAD") if _is_tracked() else None
+    commit = None if why_no_commit() else _git("rev-parse", "HEAD")
     changes = _changed_files() if commit else None
     return Provenance(
         measured_at=utc_now(),
@@ -62,6 +62,19 @@ def find_provenance(class_path: str = "") -> Provenance:
         code_digest=code_digest(),
         workload_digest=workload_digest(class_path),
     )
+
+
+def why_no_commit() -> str:
+    """Why git names no commit that has the code in hand, and what to type where that helps; empty where it names one.
+
+    It has to have the package: one that is installed below some other project must not report that one's commit.
+    """
+    try:
+        _ask_git("rev-parse", "HEAD:./__init__.py")
+    except (OSError, subprocess.SubprocessError) as error:
+        said = [line.strip() for line in str(getattr(error, "stderr", None) or error).splitlines()]
+        return "; ".join([*said[:1], *(f"type: {line}" for line in said if line.startswith("git config"))])
+    return ""
 
 
 def utc_now() -> str:
@@ -99,11 +112,6 @@ def workload_digest(class_path: str) -> str:
     return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
 
 
-def _is_tracked() -> bool:
-    """Whether git knows the package: one installed below some other project must not report that one's commit."""
-    return bool(_git("ls-files", "--", "__init__.py"))
-
-
 def _changed_files() -> list[str] | None:
     """Tracked files that differ from the commit, and untracked ones beside the package, relative to the repository.
 
@@ -117,13 +125,17 @@ def _changed_files() -> list[str] | None:
 
 
 def _git(*arguments: str) -> str | None:
+    try:
+        return _ask_git(*arguments)
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _ask_git(*arguments: str) -> str:
     # A lock taken only to refresh git's index would make another git command of the user fail.
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     command = ["git", "-C", str(_PACKAGE), *arguments]
-    try:
-        answer = subprocess.run(
-            command, capture_output=True, text=True, check=True, timeout=10, env=environment, errors="replace"
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
+    answer = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=10, env=environment, errors="replace"
+    )
     return answer.stdout.strip()

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from gpu_report.cli import main
+from gpu_report.records import provenance
 from gpu_report.study.cluster import description_file, read_requests
 from gpu_report.study.machine import Accelerator, Machine, write_description
 from tests.factories import CONFIG
@@ -80,3 +81,15 @@ def test_jobs_on_several_nodes_are_told_apart_and_their_hours_counted(
     assert "3 jobs" in said
     assert "1 of them on 2 such nodes" in said
     assert "4 hours" in said
+
+
+def test_code_without_a_commit_is_said_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(provenance, "_PACKAGE", tmp_path)
+
+    assert main(["plan", "--configfile", CI]) == 0
+
+    (note,) = (line for line in capsys.readouterr().out.splitlines() if "commit" in line)
+    assert "not a git repository" in note

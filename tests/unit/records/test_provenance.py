@@ -1,5 +1,6 @@
 """Which code measured."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,14 @@ import pytest
 
 from gpu_report import __version__
 from gpu_report.records import provenance
-from gpu_report.records.provenance import MEASURES_ALIKE, code_digest, find_provenance, measures_alike, workload_digest
+from gpu_report.records.provenance import (
+    MEASURES_ALIKE,
+    code_digest,
+    find_provenance,
+    measures_alike,
+    why_no_commit,
+    workload_digest,
+)
 
 
 def test_the_digest_is_the_same_in_every_process() -> None:
@@ -86,6 +94,61 @@ def test_provenance_names_version_time_and_commit_together_with_its_state() -> N
     assert (found.git_commit is None) == (found.git_dirty is None)
 
 
+def commit_all(folder: Path) -> None:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init"], ["add", "."], [*identity, "commit", "--allow-empty", "--message", "all"]):
+        subprocess.run(["git", "-C", str(folder), *command], check=True, capture_output=True)
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of which git knows nothing yet."""
+    package = tmp_path / "project/package"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    monkeypatch.setattr(provenance, "_PACKAGE", package)
+    return package
+
+
+def test_git_that_names_a_commit_has_no_reason_not_to(package: Path) -> None:
+    commit_all(package.parent)
+
+    assert why_no_commit() == ""
+    assert find_provenance().git_commit is not None
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root to give a folder away")
+def test_a_checkout_that_git_refuses_says_what_to_type(package: Path) -> None:
+    commit_all(package.parent)
+    for path in (package.parent, *package.parent.rglob("*")):
+        os.chown(path, 65534, 65534)
+
+    assert f"git config --global --add safe.directory {package.parent}" in why_no_commit()
+    assert "\n" not in why_no_commit()
+    assert find_provenance().git_commit is None
+
+
+def test_a_package_below_the_project_of_others_has_no_commit(package: Path) -> None:
+    (package.parent / ".gitignore").write_text("package\n", "utf-8")
+    commit_all(package.parent)
+
+    assert "__init__.py" in why_no_commit()
+    assert find_provenance().git_commit is None
+
+
+def test_each_other_reason_is_said_in_a_line(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_repository = why_no_commit()
+    subprocess.run(["git", "-C", str(package), "init"], check=True, capture_output=True)
+    without_commit = why_no_commit()
+    monkeypatch.setenv("PATH", str(package))
+    without_git = why_no_commit()
+
+    reasons = [without_repository, without_commit, without_git]
+    assert all(reasons)
+    assert len({*reasons}) == len(reasons)
+    assert not any("\n" in reason for reason in reasons)
+
+
 def test_a_dirty_tree_names_tracked_changes_anywhere_and_new_files_beside_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,9 +158,7 @@ def test_a_dirty_tree_names_tracked_changes_anywhere_and_new_files_beside_the_pa
     bundle.parent.mkdir(parents=True)
     for file in (package / "__init__.py", tmp_path / "README.md", tmp_path / "gone.md", bundle):
         file.touch()
-    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    for command in (["init"], ["add", "."], [*identity, "commit", "--message", "all"]):
-        subprocess.run(["git", "-C", str(tmp_path), *command], check=True, capture_output=True)
+    commit_all(tmp_path)
     monkeypatch.setattr(provenance, "_PACKAGE", package)
 
     bundle.write_bytes(b"packed anew")
