@@ -12,6 +12,7 @@ from gpu_report.bundles.manifest import trace_paths
 from gpu_report.bundles.shown_machines import MACHINES, ShownMachine, choose_machines
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.errors import RecordError
+from gpu_report.measure.threads import training_threads
 from gpu_report.printing.number_format import count, counted
 from gpu_report.printing.terminal import new_console, say
 from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
@@ -48,8 +49,7 @@ def show_machine(_: Namespace) -> None:
     console = new_console()
     console.print(f"machine   {machine.id}")
     console.print(f"cpu       {machine.cpu_model}, {counted(machine.cores, 'core')}, {machine.memory_gib} GiB")
-    quota = cpu_quota()
-    if quota is not None:
+    if (quota := cpu_quota()) is not None:
         console.print(
             f"quota     {quota:.3g} cores' time on {counted(len(usable_cores()), 'core')}, by the control group"
         )
@@ -158,5 +158,12 @@ def state_of(results: ResultsFolder, asked: Asked) -> State:
         return State(name="measured", reason=measured_at)
     if not all((path.parent / trace).exists() for trace in trace_paths(record)):
         return State(name="out of date", reason=f"its trace is gone; measure it again with gpu-report run {asked.slug}")
+    variant, cores = record.as_variant(), int(record.environment.get("cpu_cores") or 0)
+    now = training_threads(variant.device_type, sharing=variant.devices // record.hosts, cores=cores)
+    if (threads := record.environment.get("torch_threads", now)) != now:
+        return State(
+            name="out of date",
+            reason=f"trained with {threads} threads, now {now}; measure it again with gpu-report run {asked.slug}",
+        )
     by_other_code = "" if is_same_code(record, results.resolved.today) else ", by another version of the measuring code"
     return State(name="measured", reason=measured_at + by_other_code)

@@ -37,8 +37,6 @@ _FROM_OUTSIDE: Final = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SI
 """Signals that people, schedulers, limits and the OOM killer send; a program that fails gets others."""
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+), in (\S+)$', re.MULTILINE)
 _VMSTAT: Final = Path("/proc/vmstat")
-_KILLS: Final = ("memory.events", "memory.oom_control")
-"""Of a control group, what the kernel killed in it: of version 2, and of version 1."""
 _LIMITS: Final = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
 """Of a control group, and what it uses of it: of version 2, and of version 1."""
 _CACHED: Final = re.compile(r"^(?:total_)?inactive_file (\d+)$", re.MULTILINE)
@@ -192,7 +190,12 @@ def read_oom_kills() -> int:
 
     The sum has no meaning of its own: a rise between two readings is the evidence.
     """
-    return sum(map(_kills_in, (_VMSTAT, *(folder / name for folder in group_folders("memory") for name in _KILLS))))
+    files = [
+        _VMSTAT,
+        # Of version 2, and of version 1.
+        *(folder / name for folder in group_folders("memory") for name in ("memory.events", "memory.oom_control")),
+    ]
+    return sum(map(_kills_in, files))
 
 
 def available_mib() -> float:

@@ -10,8 +10,8 @@ SETTING: Final = "GPU_REPORT_THREADS"
 """The environment variable by which a user asks for another number."""
 
 
-def training_threads(device: str = "cpu", *, sharing: int = 1, cores: int | None = None) -> int:
-    """For each of the processes that share a training on a device of this type, or of a machine with so many cores.
+def training_threads(device: str = "cpu", *, sharing: int = 1, cores: int = 0) -> int:
+    """For each of the processes that share a training on this device, here or on a machine with so many cores.
 
     A user may ask for another number than the default, which each of them gets.
 

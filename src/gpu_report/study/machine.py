@@ -104,7 +104,8 @@ def find_machine(cache: Path = HERE) -> Machine:
         return known
     found = probe_accelerators()
     machine = _describe(found)
-    if not _may_pass(found):
+    # An accelerator that has a device file may only be unusable just now, for instance as its driver is starting.
+    if found["accelerators"] or found["built_for"] is None or not _device_files():
         write_description(cache, key, machine)
     return machine
 
@@ -156,14 +157,6 @@ def probe_accelerators() -> dict[str, Any]:
         last = (answer.stderr.strip().splitlines() or ["it printed nothing"])[-1]
         raise MachineError(f"asking PyTorch for devices failed: {last}; try: {' '.join(command)}") from error
     return found
-
-
-def _may_pass(found: Mapping[str, Any]) -> bool:
-    """Whether an accelerator is there that PyTorch could not use just now, for instance a driver that is starting.
-
-    Without a device file there is nothing to wait for; once there is one, the cache's key is another.
-    """
-    return not found["accelerators"] and found["built_for"] is not None and bool(_device_files())
 
 
 def _device_files() -> list[str]:

@@ -19,6 +19,7 @@ from gpu_report.records.record import MemoryKind, Record, Status, timed_step_ms
 from gpu_report.storage.columns import Table, number, text
 from gpu_report.tables.column_kinds import summary
 from gpu_report.tables.marks import CLOCK_DRIFT, INVALIDATES_TIMES, marks_of_numbers
+from gpu_report.tables.pairs import same_threads
 from gpu_report.tables.processes import values_by_seed, values_of
 from gpu_report.tables.statistics import (
     CONFIDENCE,
@@ -236,6 +237,8 @@ def mismatches(before: Mapping[str, Record], after: Mapping[str, Record]) -> lis
     for name, (one, other) in {one.variant: (one, other) for one, other in common}.items():
         asked = [dict(side.measurement["protocol"]) for side in (one, other)]
         found += [f"protocol.{text}" for text in differing(*asked)]
+        if not same_threads(one, other):
+            found += differing(*({f"threads of {name}": side.environment["torch_threads"]} for side in (one, other)))
         workloads = [side.measurement["workload"] for side in (one, other)]
         if workloads[0]["class_path"] != workloads[1]["class_path"]:
             found.append(f"class of {name}: {workloads[0]['class_path']} before, {workloads[1]['class_path']} after")

@@ -14,8 +14,8 @@ from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table, text
 from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary
 from gpu_report.tables.marks import MEANINGS, SEPARATOR, Today, marks_of
-from gpu_report.tables.pairs import speedup
-from gpu_report.tables.processes import protocol_version, torch_version, values_of
+from gpu_report.tables.pairs import other_software, speedup
+from gpu_report.tables.processes import protocol_version, values_of
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import in_reading_order, records_by_variant
 
@@ -83,9 +83,7 @@ def _row(machine: str, record: Record, reference_machine: str, reference: Record
 
 def _differences(record: Record, reference: Record) -> Iterator[str]:
     """What differs besides the machine, in words, the compared machine's value first."""
-    torch, reference_torch = torch_version(record), torch_version(reference)
-    if torch != reference_torch:
-        yield f"PyTorch {torch or 'unknown'} and {reference_torch or 'unknown'}"
+    yield from other_software(record, reference)
     version, reference_version = protocol_version(record), protocol_version(reference)
     if version != reference_version:
         yield f"protocol {version} and {reference_version}, so that no ratio is formed"

@@ -20,7 +20,8 @@ from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.tables.change_points import Changes, find_changes
 from gpu_report.tables.column_kinds import VARIANT, summary_of
 from gpu_report.tables.marks import INVALIDATES_TIMES, SEPARATOR, marks_of_numbers
-from gpu_report.tables.processes import protocol_version, torch_version, values_of
+from gpu_report.tables.pairs import SOFTWARE
+from gpu_report.tables.processes import protocol_version, values_of
 from gpu_report.tables.statistics import NOT_MEASURED, Summary, ratio, summarise
 
 HISTORY: Final = Table(
@@ -106,8 +107,8 @@ def session_of(record: Record) -> Session:
             "protocol version": str(protocol_version(record)),
             "workload class": workload["class_path"],
             **{f"workload {name}": str(value) for name, value in workload["settings"].items()},
-            "PyTorch": torch_version(record),
-            "driver": str(record.environment.get("driver") or ""),
+            **{name: str(record.environment.get(key) or "") for key, name in SOFTWARE.items()},
+            "threads": str(record.environment.get("torch_threads") or ""),
             "workload code": provenance.workload_digest,
             "measuring code": "" if provenance.code_digest in MEASURES_ALIKE else provenance.code_digest,
         },

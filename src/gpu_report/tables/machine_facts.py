@@ -10,6 +10,7 @@ from gpu_report.glossary import Row
 from gpu_report.printing.number_format import quantity
 from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table, text
+from gpu_report.tables.pairs import SOFTWARE
 from gpu_report.tables.variants import in_reading_order
 
 MACHINE: Final = Table(
@@ -33,11 +34,7 @@ _NAMES: Final = {
     "cpu_instructions": "CPU instructions",
     "memory_gib": "main memory",
     "os": "operating system",
-    "python": "Python",
-    "torch": "PyTorch",
-    "numpy": "NumPy",
-    "cuda": "CUDA",
-    "cudnn": "cuDNN",
+    **SOFTWARE,
     "torch_threads": "threads of PyTorch",
 }
 _WORKLOAD_FACTS: Final = (

@@ -13,8 +13,8 @@ from gpu_report.printing.number_format import count
 from gpu_report.records.provenance import code_digest, measures_alike, workload_digest
 from gpu_report.records.record import OTHER_JOBS, OTHER_JOBS_ALLOWED, Load, Record, Repetition
 from gpu_report.study.study import Protocol, Study, Workload
-from gpu_report.tables.pairs import same_protocol
-from gpu_report.tables.processes import is_projected, torch_version, values_of
+from gpu_report.tables.pairs import other_software, same_protocol, same_threads
+from gpu_report.tables.processes import is_projected, values_of
 from gpu_report.tables.statistics import Summary
 
 NOISY_RELATIVE_WIDTH: Final = 0.20
@@ -71,7 +71,9 @@ MEANINGS: Final[Mapping[str, str]] = {
     "earlier code": "measured by an earlier version of the measuring code",
     "other protocol": "measured by another protocol version than the current one, or than its baseline",
     "other settings": "measured with other workload settings than the study asks for",
-    "other software": "measured with another version of PyTorch than what it is compared with",
+    "other software": "measured with another version of PyTorch, Python, NumPy, CUDA, cuDNN or the driver than what "
+    "it is compared with",
+    "other threads": "trained with another setting of its number of threads than what it is compared with",
 }
 """Every mark with what it says, in the order they are given."""
 
@@ -82,6 +84,7 @@ INVALIDATES_TIMES: Final[Mapping[str, str]] = {
     "CPU steal": "the hypervisor took processor time from {variants}",
     "throttled": "heat or hardware protection slowed the GPU down under {variants}",
     "shared device": "other programs used the GPU beside {variants}",
+    "other threads": "{variants} trained with another number of threads",
 }
 """Marks with which a time, or an energy, supports no conclusion, in words.
 
@@ -133,10 +136,13 @@ def marks_of(record: Record, throughput: Summary, today: Today, *, reference: Re
     `reference` is what it is compared with; None where it stands alone.
     """
     found = {*_provenance_marks(record, today)}
-    if reference is not None and torch_version(reference) != torch_version(record):
-        found.add("other software")
-    if reference is not None and not same_protocol(reference, record):
-        found.add("other protocol")
+    if reference is not None:
+        compared = {
+            "other protocol": not same_protocol(record, reference),
+            "other software": any(other_software(record, reference)),
+            "other threads": not same_threads(record, reference),
+        }
+        found.update(mark for mark, differs in compared.items() if differs)
     found.update(marks_of_numbers(record, throughput))
     return [mark for mark in MEANINGS if mark in found]
 

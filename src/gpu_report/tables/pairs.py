@@ -3,11 +3,26 @@
 two records -> processes with the same seed side by side -> one figure of both, so that what seeds differ in cancels
 """
 
+from collections.abc import Iterator
+from typing import Final
+
 from gpu_report.records.record import Record, Repetition
+from gpu_report.study.machine import default_threads
 from gpu_report.tables.processes import protocol_version, values_by_seed
 from gpu_report.tables.statistics import NOT_MEASURED, Summary, difference, ratio
 
 Pairs = list[tuple[Repetition, Repetition]]
+
+SOFTWARE: Final = {
+    "torch": "PyTorch",
+    "torchvision": "torchvision",
+    "python": "Python",
+    "numpy": "NumPy",
+    "cuda": "CUDA",
+    "cudnn": "cuDNN",
+    "driver": "driver",
+}
+"""What decides how fast the same code trains, by its key in a record's environment, with its name for readers."""
 
 
 def pairs_of(reference: Record, record: Record) -> Pairs:
@@ -49,6 +64,34 @@ def quality_change(record: Record, reference: Record | None) -> Summary:
 def same_protocol(record: Record, reference: Record) -> bool:
     """Whether one version of the protocol measured both; numbers of two versions are never compared."""
     return protocol_version(record) == protocol_version(reference)
+
+
+def other_software(record: Record, reference: Record) -> Iterator[str]:
+    """What they were measured with in two versions, as `PyTorch 2.11.0 and 2.15.0`, the record's first.
+
+    A training on the CPU has no driver, CUDA or cuDNN, which is no difference.
+    """
+    for key, name in SOFTWARE.items():
+        versions = [each.environment.get(key) for each in (record, reference)]
+        if None not in versions and versions[0] != versions[1]:
+            yield f"{name} {versions[0]} and {versions[1]}"
+
+
+def same_threads(record: Record, reference: Record) -> bool:
+    """Whether one setting gives both their threads: the default, which depends on the device and on who shares it, or
+    one number that was asked for. What a record does not say is no difference.
+    """
+    threads = [each.environment.get("torch_threads") for each in (record, reference)]
+    defaults = [
+        default_threads(
+            variant.device_type,
+            cores=int(each.environment.get("cpu_cores") or 1),
+            sharing=variant.devices // each.hosts,
+        )
+        for each in (record, reference)
+        for variant in [each.as_variant()]
+    ]
+    return None in threads or threads[0] == threads[1] or threads == defaults
 
 
 def _same_state(record: Record, reference: Record) -> bool:

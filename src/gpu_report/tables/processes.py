@@ -98,11 +98,6 @@ def protocol_version(record: Record) -> int:
     return record.measurement["protocol"]["version"]
 
 
-def torch_version(record: Record) -> str:
-    """The version of PyTorch that measured; empty where it is not known."""
-    return str(record.environment.get("torch") or "")
-
-
 def preparation_cold_s(record: Record) -> float:
     """What compiling and capturing took the first process; NaN where an earlier one had filled the compiler's cache."""
     first = min(record.repetitions, key=lambda repetition: repetition.index, default=None)

@@ -27,7 +27,6 @@ from gpu_report.tables.processes import (
     process_values,
     protocol_version,
     skipped_steps,
-    torch_version,
 )
 from gpu_report.tables.statistics import Summary, summarise
 
@@ -141,7 +140,7 @@ def variant_row(record: Record, *, today: Today, prices: Prices = NO_PRICES, ref
         "commit_state": {None: "", False: "clean", True: "with changes"}[record.provenance.git_dirty],
         "code_digest": record.provenance.code_digest,
         "trace_sha256": record.profile.trace_sha256 if record.profile else "",
-        "torch": torch_version(record),
+        "torch": str(record.environment.get("torch") or ""),
         "protocol_version": protocol_version(record),
         "preparation_cold_s": preparation_cold_s(record),
         "skipped_steps": skipped_steps(record),

@@ -5,11 +5,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gpu_report.bundles.manifest import trace_paths
 from gpu_report.cli import main
+from gpu_report.commands.overview import state_of, waiting
+from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.records import provenance
+from gpu_report.records.record import RECORD_FILE
 from gpu_report.study.cluster import description_file, read_requests
 from gpu_report.study.machine import Accelerator, Machine, write_description
-from tests.factories import CONFIG
+from tests.factories import CONFIG, ENVIRONMENT, make_record, make_study
 
 CI = str((CONFIG.parent / "ci.yaml").resolve())
 
@@ -93,3 +97,26 @@ def test_code_without_a_commit_is_said_before_anything_is_measured(
 
     (note,) = (line for line in capsys.readouterr().out.splitlines() if "commit" in line)
     assert "not a git repository" in note
+
+
+@pytest.mark.parametrize(
+    ("setting", "threads", "state"),
+    [("", 8, "measured"), ("", 1, "out of date"), ("1", 1, "measured"), ("1", 8, "out of date")],
+)
+def test_a_record_of_other_threads_than_are_asked_for_is_out_of_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, threads: int, state: str
+) -> None:
+    monkeypatch.setenv("GPU_REPORT_THREADS", setting)
+    study = make_study(devices=["cpu"])
+    variant = study.variants[0]
+    environment = {**ENVIRONMENT, "cpu_cores": 8, "torch_threads": threads}
+    record = make_record(variant.slug, measurement=study.measurement(variant.slug), environment=environment)
+    results = ResultsFolder(resolved=ResolvedStudy.of("xeon-8c", study), machine_folder=tmp_path)
+    RECORD_FILE.write(record, results.record_file(variant.slug))
+    for trace in trace_paths(record):
+        path = results.record_file(variant.slug).parent / trace
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    assert state_of(results, variant).name == state
+    assert (variant.slug in waiting(results, [variant])) == (state == "out of date")

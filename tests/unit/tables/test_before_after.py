@@ -368,6 +368,7 @@ RECORD = make_record(SLUG)
         (changed(RECORD, "workload", settings={"samples": 7}), [SLUG, "samples", "7"]),
         (changed(RECORD, "workload", class_path="mine:Other"), [SLUG, "mine:Other"]),
         (make_record(SLUG, code_digest="0" * 64), ["measuring code"]),
+        (make_record(SLUG, environment={**RECORD.environment, "torch_threads": 7}), [SLUG, "threads", "2", "7"]),
     ],
 )
 def test_what_two_records_do_not_share_is_named(after: Record, named: list[str]) -> None:

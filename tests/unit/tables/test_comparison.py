@@ -78,7 +78,11 @@ OLDER: dict[str, str | int | float | None] = {**ENVIRONMENT, "torch": "2.11.0"}
             "PyTorch 2.11.0 and 2.15.0",
             "other software",
         ),
-        (make_record(SLUG, environment={}), "PyTorch unknown and 2.15.0", "other software"),
+        (
+            make_record(SLUG, environment={**ENVIRONMENT, "python": "3.12.3", "driver": "580"}),
+            "Python 3.12.3 and 3.11.9; driver 580 and 580.82.07",
+            "other software",
+        ),
         (
             changed(make_record(SLUG), "protocol", version=1),
             f"protocol 1 and {PROTOCOL_VERSION}, so that no ratio is formed",

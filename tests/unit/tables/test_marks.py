@@ -185,3 +185,11 @@ def test_software_is_doubted_only_beside_a_record_of_another_pytorch() -> None:
     assert marks_of(record, throughput, TODAY, reference=reference) == ["other software"]
     assert marks_of(record, throughput, TODAY, reference=record) == []
     assert marks(reference) == []
+
+
+def test_another_number_of_threads_invalidates_what_it_is_compared_with() -> None:
+    record, reference = make_record(SLUG), make_record(SLUG, environment={**ENVIRONMENT, "torch_threads": 3})
+    throughput = summarise(process_values(record)["throughput_per_s"])
+
+    assert marks_of(record, throughput, TODAY, reference=reference) == ["other threads"]
+    assert "other threads" in INVALIDATING

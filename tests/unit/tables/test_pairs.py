@@ -3,9 +3,9 @@ import math
 import pytest
 
 from gpu_report.records.record import Record
-from gpu_report.tables.pairs import pairs_of, quality_change, speedup
+from gpu_report.tables.pairs import SOFTWARE, other_software, pairs_of, quality_change, same_threads, speedup
 from gpu_report.tables.statistics import NOT_MEASURED, Summary
-from tests.factories import make_record
+from tests.factories import ACCELERATOR_ENVIRONMENT, ENVIRONMENT, make_record
 
 PLAIN, OTHER = "cnn-small-cpu-b16-w0-fp32-e3", "cnn-small-cpu-b64-w0-fp32-e3"
 
@@ -105,3 +105,44 @@ def test_one_pair_gives_no_interval() -> None:
 
     assert change.value == -0.25
     assert math.isnan(change.low)
+
+
+def trained(slug: str, threads: int | None) -> Record:
+    return make_record(slug, environment={**ENVIRONMENT, "cpu_cores": 8, "torch_threads": threads})
+
+
+ON_CPU, ON_GPU, BY_TWO = (
+    "cnn-medium-cpu-b64-w0-fp32-e3",
+    "cnn-medium-cuda-b64-w0-fp32-e3",
+    "unet-64px-cpu-b8-w0-fp32-e3-ddp2",
+)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (trained(ON_CPU, 8), trained(ON_CPU, 8), True),
+        (trained(ON_CPU, 8), trained(ON_GPU, 1), True),
+        (trained(ON_CPU, 8), trained(BY_TWO, 4), True),
+        (trained(ON_CPU, 3), trained(BY_TWO, 3), True),
+        (trained(ON_CPU, 8), trained(ON_CPU, None), True),
+        (trained(ON_CPU, 8), trained(ON_CPU, 1), False),
+        (trained(ON_CPU, 4), trained(ON_GPU, 1), False),
+        (trained(ON_GPU, 1), trained(ON_GPU, 8), False),
+        (trained(ON_CPU, 8), trained(BY_TWO, 2), False),
+    ],
+)
+def test_threads_are_the_same_where_one_setting_gives_both(one: Record, other: Record, *, same: bool) -> None:
+    assert same_threads(one, other) == same_threads(other, one) == same
+
+
+@pytest.mark.parametrize("key", SOFTWARE)
+def test_each_version_that_differs_is_named_and_none_that_only_one_side_has(key: str) -> None:
+    environment = {**ENVIRONMENT, "numpy": "2.5.2", **ACCELERATOR_ENVIRONMENT}
+    record = make_record(ON_GPU, environment={**environment, key: "another"})
+
+    assert list(other_software(record, make_record(ON_GPU, environment=environment))) == [
+        f"{SOFTWARE[key]} another and {environment[key]}"
+    ]
+    without = {name: value for name, value in environment.items() if name != key}
+    assert list(other_software(record, make_record(ON_GPU, environment=without))) == []
