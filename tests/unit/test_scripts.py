@@ -162,6 +162,39 @@ def test_missing_tex_is_found_before_anything_is_installed_or_measured(programs:
     assert sorted(path.name for path in project.iterdir()) == ["Makefile", "scripts"]
 
 
+@pytest.mark.parametrize(
+    ("home", "given", "expected"),
+    [
+        ("missing", None, "project/.venv/cache"),
+        ("missing", "given", "given"),
+        ("home", None, ""),
+        ("home with caches", None, ""),
+        (None, None, ""),
+    ],
+)
+def test_caches_are_in_the_project_only_where_the_home_cannot_be_written(
+    tmp_path: Path, home: str | None, given: str | None, expected: str
+) -> None:
+    project = tmp_path / "project"
+    for folder in (project, tmp_path / "home", tmp_path / "home with caches/.cache"):
+        folder.mkdir(parents=True)
+    shutil.copy(PROJECT / "Makefile", project)
+    environment = {name: value for name, value in os.environ.items() if name not in ("HOME", "XDG_CACHE_HOME")}
+    asked = {"HOME": home, "XDG_CACHE_HOME": given}
+    environment |= {name: str(tmp_path / path) for name, path in asked.items() if path}
+
+    answer = subprocess.run(
+        ["make", "--silent", "--eval", "shown: ; @echo $$XDG_CACHE_HOME", "shown"],
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert answer.stdout.strip() == (str(tmp_path / expected) if expected else "")
+
+
 @pytest.mark.skipif(shutil.which("kpsewhich") is None, reason="no TeX Live on PATH")
 def test_this_machines_tex_holds_every_package_the_report_loads() -> None:
     answer = need("tex", path=Path(os.environ["PATH"]))
