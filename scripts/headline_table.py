@@ -27,7 +27,7 @@ from gpu_report.tables.efficiency import tabulate_efficiency
 from gpu_report.tables.experiments import break_even_steps
 from gpu_report.tables.marks import Today
 from gpu_report.tables.pairs import speedup
-from gpu_report.tables.processes import process_values, torch_version
+from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import variant_row
 from gpu_report.writing.words import date_words, flags_of, model_words
@@ -132,7 +132,7 @@ def read_published(bundle: Path) -> Published:
 def headline(published: Published) -> str:
     """The table and what has to be said beside it, as Markdown."""
     manifest = published.manifest
-    torch = ", ".join(sorted({torch_version(record) for record in published.records.values()}))
+    torch = ", ".join(sorted({str(record.environment["torch"]) for record in published.records.values()}))
     processes = max(len(record.repetitions) for record in published.records.values())
     lines = [
         f"{manifest.hardware}; PyTorch {torch}; {date_words(manifest.measured_at[:10])}; means of {processes}"

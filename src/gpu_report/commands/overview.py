@@ -163,7 +163,7 @@ def state_of(results: ResultsFolder, asked: Asked) -> State:
     if (threads := record.environment.get("torch_threads", now)) != now:
         return State(
             name="out of date",
-            reason=f"trained with {threads} threads, now {now}; measure it again with gpu-report run {asked.slug}",
+            reason=f"threads: measured with {threads}, now {now}; measure it again with gpu-report run {asked.slug}",
         )
     by_other_code = "" if is_same_code(record, results.resolved.today) else ", by another version of the measuring code"
     return State(name="measured", reason=measured_at + by_other_code)
