@@ -6,11 +6,14 @@ this host and is gone.
 
 import fcntl
 import json
+import math
 import os
 import platform
+import re
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -23,33 +26,62 @@ from gpu_report.storage.files import write_text_atomically
 _FOR_EVERYONE: Final = 0o666
 _MEASURING: Final = Path(tempfile.gettempdir()) / "gpu-report-measuring.lock"
 """In the folder that all processes share, although this one may take a temporary folder of its own later."""
+_PAUSE_S: Final = 0.5
 _SNAKEMAKE: Final = Path(".snakemake")
 _REGISTRY: Final = _SNAKEMAKE / "gpu_report_runs.json"
 
 
 @contextmanager
-def machine_to_itself(lock: Path | None = None) -> Iterator[None]:
+def machine_to_itself(lock: Path | None = None, *, limit_s: float = math.inf) -> Iterator[None]:
     """Hold the machine's measuring lock, for which others wait; the system frees it when the process ends.
 
     Raises:
-        MachineError: the lock file cannot be opened.
+        MachineError: the lock file cannot be opened or locked, or another measurement goes on for longer than the
+            limit.
     """
     path = lock or _MEASURING
-    try:
-        file = _open_for_everyone(path)
-    except OSError as error:
-        raise MachineError(
-            f"cannot open the measuring lock {path}: {error.strerror}; set TMPDIR to another folder"
-        ) from error
-    try:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("another measurement runs on this machine; waiting for it to end", flush=True)
-            fcntl.flock(file, fcntl.LOCK_EX)
+            file = _open_for_everyone(path)
+            stack.callback(os.close, file)
+            _wait_for_lock(file, limit_s)
+        except OSError as error:
+            raise MachineError(
+                f"cannot lock {path}, so that one measurement runs at a time: {error.strerror}; set TMPDIR to a folder "
+                "where files can be made and locked"
+            ) from error
         yield
-    finally:
-        os.close(file)
+
+
+def _wait_for_lock(file: int, limit_s: float) -> None:
+    """Lock the file. A line says which process this one waits for, whenever it is another."""
+    end_s, said = time.monotonic() + limit_s, ""
+    while True:
+        with suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        holder = f"another measurement runs on this machine: {_holder(file)}"
+        what_to_do = "end it, or set TMPDIR to another folder to measure beside it"
+        if not time.monotonic() < end_s:
+            raise MachineError(f"{holder}; it was waited for {limit_s / 60:g} minutes; {what_to_do}")
+        if holder != said:
+            print(f"{holder}; waiting for it to end; {what_to_do}", flush=True)
+        said = holder
+        time.sleep(_PAUSE_S)
+
+
+def _holder(file: int) -> str:
+    """The process that has locked the file, as Linux lists those of this container; other systems have no list.
+
+    The process does not write itself into the file, which may be another user's.
+    """
+    status = os.fstat(file)
+    lock = rf"FLOCK .* (\d+) {os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino} "
+    with suppress(OSError, psutil.Error):
+        if found := re.search(lock, Path("/proc/locks").read_text("ascii")):
+            began = time.localtime(psutil.Process(int(found[1])).create_time())
+            return f"process {found[1]}, since {time.strftime('%Y-%m-%d %H:%M:%S', began)}"
+    return "the system does not say which process"
 
 
 def _open_for_everyone(path: Path) -> int:
@@ -57,12 +89,13 @@ def _open_for_everyone(path: Path) -> int:
 
     Systems refuse to open another user's file for writing in a shared temporary folder, even where its mode allows it.
     """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # or a named pipe in its place would be waited for
     with suppress(FileNotFoundError):
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return os.open(path, flags)
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FOR_EVERYONE)
+        file = os.open(path, flags | os.O_CREAT | os.O_EXCL, _FOR_EVERYONE)
     except FileExistsError:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return os.open(path, flags)
     os.fchmod(file, _FOR_EVERYONE)
     return file
 

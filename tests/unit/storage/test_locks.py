@@ -1,5 +1,6 @@
 """The measuring lock of a machine, and Snakemake's after a killed run."""
 
+import errno
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,10 +28,50 @@ def test_a_second_measurement_waits_for_the_first(tmp_path: Path) -> None:
     with machine_to_itself(lock):
         second = subprocess.Popen([sys.executable, "-c", TAKE, str(lock)], stdout=subprocess.PIPE, text=True)
         assert second.stdout is not None
-        assert "waiting" in second.stdout.readline()
+        said = second.stdout.readline()
+        assert "waiting" in said
 
     output, _ = second.communicate(timeout=60)
     assert output == "measuring\n"
+    if sys.platform == "linux":
+        assert f"process {os.getpid()}, since 20" in said
+
+
+def test_waiting_ends_at_its_limit_with_the_process_that_measures(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    with (
+        machine_to_itself(lock),
+        pytest.raises(MachineError, match=str(os.getpid()) if sys.platform == "linux" else "another"),
+        machine_to_itself(lock, limit_s=0),
+    ):
+        raise AssertionError
+
+    with machine_to_itself(lock, limit_s=0):
+        pass
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_an_error_that_says_what_to_do(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fcntl.flock", no_locks(code))
+
+    with pytest.raises(MachineError, match=f"{tmp_path}.*set TMPDIR"), machine_to_itself(tmp_path / "lock"):
+        raise AssertionError
+
+
+def no_locks(code: int) -> Callable[..., None]:
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    return refuse
+
+
+def test_a_named_pipe_in_place_of_the_lock_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "lock")
+
+    with machine_to_itself(tmp_path / "lock"):
+        pass
 
 
 def test_a_lock_file_of_another_user_is_waited_for_like_ones_own() -> None:

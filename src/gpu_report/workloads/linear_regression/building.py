@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -143,7 +143,8 @@ def _build(name: str, sources: Sequence[Path], *, depends_on: Sequence[str], fla
 def _alone_in(folder: Path) -> Iterator[None]:
     """One process builds, others wait. PyTorch's own lock, a file, outlives a build that was killed, and is removed."""
     with (folder / "building").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        with suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(file, fcntl.LOCK_EX)
         (folder / "lock").unlink(missing_ok=True)
         yield
 
