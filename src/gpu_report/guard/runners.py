@@ -31,8 +31,15 @@ _UNIT_BYTES: Final = 1 if sys.platform == "darwin" else 1024
 _MS_PER_S: Final = 1e3
 _FEWEST_BLOCKS: Final = 4
 _PATIENCE_S: Final = 10.0
-_KILL_AFTER_INPUT: Final = ("/bin/sh", "-c", 'read _; kill -s KILL -- "-$0"')
-"""Kills the process group of the given number when its input closes: when the guard ends, even if it is killed."""
+_ENDS_WITH_INPUT: Final = (
+    "/bin/sh",
+    "-c",
+    'exec 3<&0 </dev/null; { read _ <&3; kill -s KILL 0; } & exec 3<&-; /bin/sh -c "$0"; exit $?',
+)
+"""Runs the command that follows, and kills it with its process group when the input closes.
+
+So nothing goes on when the guard ends, even if it is killed, or is interrupted before it knows what it has started.
+"""
 _TAIL_BYTES: Final = 2**16
 """Of a log, which may be of any length."""
 
@@ -123,29 +130,22 @@ class CommandRunner:
             environment = {**self.version.environment, RESULT_FILE: str(result_file)}
             before, began_s = read_cpu_times(), time.perf_counter()
             process = subprocess.Popen(
-                self.version.command,
-                shell=True,
+                [*_ENDS_WITH_INPUT, self.version.command],
                 cwd=self.version.folder,
                 env=environment,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
-            killer = None
             try:
-                killer = subprocess.Popen(
-                    [*_KILL_AFTER_INPUT, str(process.pid)], stdin=subprocess.PIPE, start_new_session=True
-                )
                 _, status, usage = os.wait4(process.pid, 0)
                 took_ms, load = (time.perf_counter() - began_s) * _MS_PER_S, load_between(before, read_cpu_times())
                 process.returncode = os.waitstatus_to_exitcode(status)
             finally:
                 with suppress(ProcessLookupError):  # what it has started goes with it, and disturbs no other process
                     os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                if killer is not None:
-                    killer.kill()
-                    killer.communicate()
+                process.communicate()
             if process.returncode:
                 return Answer(
                     status="failed", reason=f"the command ended with status {process.returncode}: {_last_line(log)}"

@@ -2,6 +2,8 @@
 
 import os
 import resource
+import signal
+import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -166,6 +168,49 @@ def test_an_interrupted_guard_ends_the_command_and_what_it_started(
         psutil.wait_procs(started, timeout=30)
     assert started
     assert not any(each.is_running() for each in started)
+
+
+INTERRUPTED = """
+import subprocess, sys
+from pathlib import Path
+from gpu_report.guard.messages import Task
+from gpu_report.guard.runners import CommandRunner, FunctionRunner
+from gpu_report.guard.versions import Version
+
+class Interrupted(subprocess.Popen):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        if "cwd" in options:  # unlike what asks git something
+            print(self.pid, flush=True)
+            raise KeyboardInterrupt
+
+subprocess.Popen = Interrupted
+version = Version(name="before", folder=Path(), words="", command="sleep 600 & sleep 600")
+{runner}(version).measure(Task(configuration="a", index=0))
+"""
+
+
+@pytest.mark.parametrize("runner", ["CommandRunner", "FunctionRunner"])
+def test_what_is_started_ends_though_a_signal_comes_before_the_guard_knows_it(
+    runner: str, version: Version, tmp_path: Path
+) -> None:
+    mark = f"{tmp_path}/{runner}"
+    guard = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED.format(runner=runner)],
+        cwd=version.folder,
+        env={**os.environ, "MARK": mark},
+        capture_output=True,
+        check=False,
+    )
+
+    assert guard.returncode == -signal.SIGINT
+    assert guard.stdout
+    left = [each for each in psutil.process_iter(["environ"]) if (each.info["environ"] or {}).get("MARK") == mark]
+    assert not psutil.wait_procs(left, timeout=30)[1]
+
+
+def test_a_command_gets_no_input_that_it_could_wait_for(version: Version) -> None:
+    assert run(version, "import sys; assert sys.stdin.read() == ''").status == "ok"
 
 
 def test_a_command_ends_when_its_guard_is_killed(version: Version) -> None:
