@@ -48,11 +48,11 @@ def guard(arguments: Namespace) -> int:
     require_pytorch()
     tolerance = tolerance_of(arguments)
     _check(arguments)
-    content = content_of_worktree()
     take_own_temporary_folder()
     with ExitStack() as stack:
         stack.enter_context(_ended_in_order())
-        stack.enter_context(machine_to_itself())
+        stack.enter_context(machine_to_itself(limit_s=60 * arguments.wait))
+        content = content_of_worktree()
         folder_of_all = stack.enter_context(tempfile.TemporaryDirectory(prefix="gpu-report-guard-"))
         sides: list[Runner] = []
         for name in _NAMES:
@@ -69,10 +69,17 @@ def guard(arguments: Namespace) -> int:
             task = {**tasks[name], "machine_file": machine_file, "folder": _own_folder(sides, side), "index": index}
             return sides[side].measure(Task(**task))
 
-        guarded = Guarded(names, measure, tolerance=tolerance, on_pair=_look_at)
+        def look_at(name: str, pair: Pair) -> None:
+            now = content_of_worktree()
+            if changed := [part for part, state in content.items() if now.get(part) != state]:
+                raise ConfigError(
+                    f"{changed[0]} was changed while this folder was measured; leave the folder as it is, or list in "
+                    ".gitignore what the training itself writes, and guard again"
+                )
+            _look_at(name, pair)
+
+        guarded = Guarded(names, measure, tolerance=tolerance, on_pair=look_at)
         rows = guarded.run()
-        if content_of_worktree() != content:
-            raise ConfigError("the folder was changed while it was measured; leave it as it is, and guard again")
         changes, notes = _changes(rows, tasks, sides)
         comparison = Comparison(
             before=sides[0].version.words,

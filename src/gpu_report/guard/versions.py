@@ -1,9 +1,13 @@
 """The two versions that are compared: states of the user's repository, or commands, or Pythons, each in its folder.
 
 a reference -> a worktree of git in the temporary folder -> Version; a worktree that a killed guard left is removed
+
+git locks each worktree, for a reason that names the guard's process: git prunes none of them, and a guard removes only
+those of processes that it can see to have ended. Those of another host, container or boot stay.
 """
 
 import os
+import platform
 import re
 import shutil
 import signal
@@ -11,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,12 +24,20 @@ import psutil
 
 from gpu_report.errors import ConfigError
 from gpu_report.printing.number_format import counted
+from gpu_report.records.provenance import environment_without_git
 from gpu_report.storage.files import write_errors
 
 WORKTREE: Final = "worktree"
 """The folder as it is, with what is not committed."""
-_PREFIX: Final = "gpu-report-guard-"
-_MADE_BY: Final = re.compile(rf"^worktree (?P<path>.*/{_PREFIX}(?P<pid>\d+)-[^/\n]*/[^/\n]+)$", re.MULTILINE)
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_SPACE: Final = (
+    f"{_BOOT.read_text('ascii').strip()}, {Path('/proc/self/ns/pid').readlink()}" if _BOOT.exists() else platform.node()
+)
+"""Where a process id means the same process: in this boot of this host, and in this container."""
+_MADE_BY: Final = "gpu-report guard, process {} of {}"
+_MADE_HERE: Final = re.compile(
+    r"^worktree (.+)\n(?:.+\n)*locked " + _MADE_BY.format(r"(\d+)", re.escape(_SPACE)) + "$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +55,8 @@ class Version:
         """That of its processes: its own code comes before installed code, wherever in its repository it lies."""
         own = [root_of(self.folder) / each for each in _imported_folders(root_of(Path.cwd()))]
         paths = [self.folder, self.folder / "src", *own, os.environ.get("PYTHONPATH")]
-        return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(str(path) for path in paths if path))}
+        python_path = os.pathsep.join(dict.fromkeys(str(path) for path in paths if path))
+        return {**environment_without_git(), "PYTHONPATH": python_path}
 
 
 def root_of(folder: Path) -> Path:
@@ -74,7 +87,8 @@ def commit_of(reference: str) -> str:
     _git("rev-parse", "--git-dir", problem=f"{reference}: this folder is in no repository of git")
     name = reference or "the empty name"
     unknown = f"{name}: the repository has no such version; name a branch, a tag or a commit, or {WORKTREE}"
-    return _git("rev-parse", "--verify", "--end-of-options", f"{reference}^{{commit}}", problem=unknown)
+    # Each commit is the base of itself. rev-parse would take ^HEAD as well, which leaves out a commit.
+    return _git("merge-base", "--end-of-options", *[f"{reference}^{{commit}}"] * 2, problem=unknown)
 
 
 @contextmanager
@@ -98,18 +112,19 @@ def checked_out(
     commit = commit_of(reference)
     top = Path(_git("rev-parse", "--show-toplevel", problem=f"{reference}: its repository has no working tree"))
     _remove_left_over()
-    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")).resolve()
+    folder = Path(tempfile.mkdtemp(prefix="gpu-report-guard-")).resolve()
     checkout = folder / top.name
+    add = ("worktree", "add", "--detach", "--lock", "--reason", _MADE_BY.format(os.getpid(), _SPACE))
     try:
-        _git("worktree", "add", "--detach", str(checkout), commit, problem=f"{reference}: cannot be checked out")
+        _git(*add, str(checkout), commit, problem=f"{reference}: cannot be checked out")
         if (checkout / ".gitmodules").exists():
             update = ("submodule", "update", "--init", "--recursive")
             _git("-C", str(checkout), *update, problem=f"{reference}: its submodules cannot be checked out")
         inside = checkout / here.resolve().relative_to(top)
-        if not inside.is_dir():
+        if not (inside.is_dir() and inside.resolve().is_relative_to(checkout)):
             raise ConfigError(f"{reference}: it has no folder {inside.relative_to(checkout)}; use another version")
         for link in links:
-            _link(here / link, inside / link)
+            _link(here / link, inside / link, below=folder)
         subject = _git("log", "-1", "--format=%h %s", commit, problem=f"{reference}: cannot be read")
         yield inside, f"{reference} ({subject})"
     finally:
@@ -117,12 +132,21 @@ def checked_out(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def content_of_worktree() -> str:
-    """What is changed in files that git knows; empty where it knows none."""
+def content_of_worktree() -> dict[str, str]:
+    """The state of each part of this folder's repository that must not change; empty where it has no commit.
+
+    Of an untracked file, which may be large, it is the size and the time. What git ignores may change, as may Python's
+    compiled modules.
+    """
+    differences = ("diff", "--no-ext-diff", "--no-textconv", "--full-index", "--submodule=diff", "HEAD")
+    untracked = ("ls-files", "--others", "--exclude-standard", "--exclude=__pycache__", "--full-name", "-z", ":/")
     try:
-        return _git("diff", "HEAD", problem="")
+        known = {"HEAD": _git("rev-parse", "HEAD", problem=""), "a tracked file": _git(*differences, problem="")}
+        files = {name: root_of(Path.cwd()) / name for name in _git(*untracked, problem="").split("\0")}
     except ConfigError:
-        return ""
+        return {}
+    states = {name: file.stat() for name, file in files.items() if file.is_file()}
+    return {**known, **{name: f"{state.st_size} bytes, {state.st_mtime_ns}" for name, state in states.items()}}
 
 
 def _worktree_in_words(here: Path, written: Sequence[Path]) -> str:
@@ -138,9 +162,9 @@ def _worktree_in_words(here: Path, written: Sequence[Path]) -> str:
     return f"worktree at {commit}{dirty}"
 
 
-def _link(source: Path, target: Path) -> None:
-    if target.exists():
-        raise ConfigError(f"--link: {target.name} is in the version itself; link what git ignores")
+def _link(source: Path, target: Path, *, below: Path) -> None:
+    if target.exists() or not target.parent.resolve().is_relative_to(below):
+        raise ConfigError(f"--link: {target.name} is in the version itself or outside of it; link what git ignores")
     with write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(source.resolve(), target_is_directory=source.is_dir())
@@ -148,14 +172,15 @@ def _link(source: Path, target: Path) -> None:
 
 def _remove_left_over() -> None:
     """The worktrees of guards that were killed."""
-    for match in _MADE_BY.finditer(_git("worktree", "list", "--porcelain", problem="git lists no worktrees")):
-        if not psutil.pid_exists(int(match["pid"])):
-            _remove(Path(match["path"]))
-            shutil.rmtree(Path(match["path"]).parent, ignore_errors=True)
+    for made in _MADE_HERE.finditer(_git("worktree", "list", "--porcelain", problem="git lists no worktrees")):
+        if not psutil.pid_exists(int(made[2])):
+            _remove(Path(made[1]))
 
 
 def _remove(checkout: Path) -> None:
-    subprocess.run(["git", "worktree", "remove", "--force", "--force", str(checkout)], capture_output=True, check=False)
+    with suppress(ConfigError, OSError):
+        _git("worktree", "remove", "--force", "--force", str(checkout), problem="")
+        checkout.parent.rmdir()  # unless something else is in it
 
 
 def _git(*arguments: str, problem: str) -> str:
@@ -165,8 +190,10 @@ def _git(*arguments: str, problem: str) -> str:
         ConfigError: git is not there, or fails; the message begins with the problem.
     """
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
+    environment = {**environment_without_git(), "GIT_OPTIONAL_LOCKS": "0"}
+    command = ["git", "-c", f"core.hooksPath={os.devnull}", *arguments]  # hooks are for the user's own commands
     try:
-        process = subprocess.Popen(["git", *arguments], **pipes, start_new_session=True)
+        process = subprocess.Popen(command, **pipes, env=environment, start_new_session=True)
     except FileNotFoundError as error:
         raise ConfigError(f"{problem}: git is not installed") from error
     with process:

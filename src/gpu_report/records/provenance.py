@@ -124,6 +124,14 @@ def _changed_files() -> list[str] | None:
     return sorted(filter(None, f"{tracked}\0{untracked}".split("\0")))
 
 
+def environment_without_git() -> dict[str, str]:
+    """This process's environment without what leads git to one repository and its index, as git's hooks have it."""
+    # The variable is one of them, and one with which rev-parse does nothing.
+    list_them = "unset GIT_INTERNAL_SUPER_PREFIX; git rev-parse --local-env-vars 2>/dev/null"
+    local = subprocess.getoutput(list_them).split()
+    return {name: value for name, value in os.environ.items() if name not in local}
+
+
 def _git(*arguments: str) -> str | None:
     try:
         return _ask_git(*arguments)
@@ -133,7 +141,7 @@ def _git(*arguments: str) -> str | None:
 
 def _ask_git(*arguments: str) -> str:
     # A lock taken only to refresh git's index would make another git command of the user fail.
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    environment = {**environment_without_git(), "GIT_OPTIONAL_LOCKS": "0"}
     command = ["git", "-C", str(_PACKAGE), *arguments]
     answer = subprocess.run(
         command, capture_output=True, text=True, check=True, timeout=10, env=environment, errors="replace"

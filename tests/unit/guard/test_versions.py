@@ -1,6 +1,8 @@
 """A version of a repository is checked out beside it, and what a guard made there is gone afterwards."""
 
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from gpu_report.errors import ConfigError
-from gpu_report.guard.versions import WORKTREE, Version, checked_out
+from gpu_report.guard.versions import WORKTREE, Version, checked_out, content_of_worktree
 
 
 @pytest.fixture(autouse=True)
@@ -143,7 +145,9 @@ def check_out(reference: str, *links: str) -> None:
 
 
 @pytest.mark.usefixtures("repository")
-@pytest.mark.parametrize("reference", ["no-such-branch", "", "-q", "--all", "HEAD:model.py", "v1..HEAD", "f" * 40])
+@pytest.mark.parametrize(
+    "reference", ["no-such-branch", "", "-q", "--all", "^HEAD", "HEAD:model.py", "v1..HEAD", "f" * 40]
+)
 def test_what_git_knows_as_no_commit_is_refused_in_one_line(reference: str) -> None:
     assert reference in refused(lambda: check_out(reference))
     assert len(worktrees()) == 1
@@ -175,9 +179,11 @@ def test_a_link_to_what_is_in_the_version_itself_is_refused() -> None:
     assert len(worktrees()) == 1
 
 
+KILLED = "import os; from gpu_report.guard.versions import checked_out\nwith checked_out('v1'): os._exit(9)"
+
+
 def test_the_worktree_of_a_guard_that_was_killed_is_removed_by_the_next_and_others_stay(repository: Path) -> None:
-    code = "import os; from gpu_report.guard.versions import checked_out\nwith checked_out('v1'): os._exit(9)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    assert subprocess.run([sys.executable, "-c", KILLED], check=False).returncode == 9
     left_over = Path(worktrees()[1].removeprefix("worktree "))
     assert left_over.exists()
     own = repository.parent / "of the user"
@@ -189,6 +195,157 @@ def test_the_worktree_of_a_guard_that_was_killed_is_removed_by_the_next_and_othe
     assert not left_over.parent.exists()
     assert own.exists()
     assert len(worktrees()) == 2
+
+
+@pytest.mark.usefixtures("repository")
+def test_the_worktree_of_a_guard_in_another_container_or_before_the_last_boot_stays() -> None:
+    subprocess.run([sys.executable, "-c", KILLED], check=False)
+    listed = git("worktree", "list", "--porcelain")
+    left_over, reason = worktrees()[1].removeprefix("worktree "), listed.partition("\nlocked ")[2].splitlines()[0]
+    git("worktree", "unlock", left_over)
+    git("worktree", "lock", "--reason", reason.replace("pid:[", "pid:[1").replace("-", "0"), left_over)
+
+    with checked_out("HEAD"):
+        assert len(worktrees()) == 3
+
+    assert Path(left_over, "model.py").exists()
+
+
+@pytest.mark.usefixtures("repository")
+def test_a_version_is_not_pruned_where_its_folder_cannot_be_seen() -> None:
+    with checked_out("v1") as (folder, _):
+        hidden = folder.parent.rename(folder.parent.with_name("hidden"))
+        git("worktree", "prune", "--expire", "now")
+        hidden.rename(folder.parent)
+
+        assert git("-C", str(folder), "status", "--porcelain") == ""
+
+
+def test_a_folder_that_is_named_like_a_guards_own_is_left_alone(repository: Path) -> None:
+    above = repository.parent / "gpu-report-guard-99999999-test"
+    above.mkdir()
+    (above / "precious").touch()
+    main, linked = above / "repo", above / "linked"
+    repository.rename(main)
+    os.chdir(main)
+    git("worktree", "add", "--detach", str(linked), "v1")
+    for work in (main, linked):
+        (work / "model.py").write_text("STEP = 3\n")
+
+    with checked_out("HEAD"):
+        pass
+
+    assert [work.joinpath("model.py").read_text() for work in (main, linked)] == ["STEP = 3\n"] * 2
+    assert (above / "precious").exists()
+    assert len(worktrees()) == 2
+
+
+HOOK = "from gpu_report.guard.versions import checked_out\nwith checked_out('v1'), checked_out('HEAD'): pass"
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_a_commit_whose_hook_checks_out_versions_is_what_the_user_made(
+    repository: Path, is_linked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_linked:
+        git("worktree", "add", "-b", "other", "../linked")
+        monkeypatch.chdir("../linked")
+    before = worktrees()
+    hook = repository / ".git/hooks/pre-commit"
+    hook.write_text(f"#!/bin/sh\n{shlex.join([sys.executable, '-c', HOOK])}\n")
+    hook.chmod(0o755)
+    Path("model.py").write_text("STEP = 3\n")
+
+    git("commit", "--all", "--message", "Third step")
+
+    assert git("show", "HEAD:model.py") == "STEP = 3\n"
+    assert git("status", "--porcelain") == ""
+    assert worktrees() == before
+
+
+def test_no_variable_of_a_hook_reaches_the_processes_of_a_side(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in git("rev-parse", "--local-env-vars").split():
+        monkeypatch.setenv(name, "/of/a/hook")
+
+    with checked_out("v1") as (folder, _):
+        environment = Version(name="before", folder=folder, words="").environment
+
+    assert repository.exists()
+    assert "/of/a/hook" not in environment.values()
+    assert environment["GIT_CONFIG_GLOBAL"] == os.devnull
+
+
+def test_hooks_of_the_user_are_not_run_for_a_version(repository: Path) -> None:
+    hook = repository / ".git/hooks/post-checkout"
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+
+    with checked_out("v1") as (folder, _):
+        assert (folder / "model.py").exists()
+
+
+def test_a_folder_that_was_a_link_to_elsewhere_is_not_followed(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    shutil.rmtree("later")
+    Path("later").symlink_to(tmp_path / "elsewhere")
+    git("add", "--all")
+    git("commit", "-m", "A link")
+    Path("later").unlink()
+    git("checkout", "v1~0")
+    Path("later").mkdir()
+    monkeypatch.chdir(repository / "later")
+
+    assert "later" in refused(lambda: check_out("main"))
+    monkeypatch.chdir(repository)
+    assert "data" in refused(lambda: check_out("main", "later/data"))
+    assert not [*(tmp_path / "elsewhere").iterdir()]
+
+
+def overwrite(path: str) -> Callable[[], object]:
+    return lambda: Path(path).write_text("STEP = 4\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda: git("checkout", "--force", "v1"), {"HEAD", "a tracked file"}),
+        (lambda: git("commit", "--allow-empty", "-m", "Third"), {"HEAD"}),
+        (overwrite("model.py"), {"a tracked file"}),
+        (overwrite("later/model.py"), {"a tracked file"}),
+        (overwrite("later/own.sh"), {"later/own.sh"}),
+        (lambda: Path("later/own.sh").unlink(), {"later/own.sh"}),
+        (overwrite("new.sh"), set()),
+        (overwrite("data"), set()),
+        (lambda: Path("__pycache__/model.pyc").write_bytes(b"newer"), set()),
+    ],
+)
+@pytest.mark.usefixtures("repository")
+def test_what_changes_in_the_folder_is_named_but_for_new_files_and_what_git_ignores(
+    change: Callable[[], object], named: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git("config", "diff.external", "true")  # which shows no difference
+    Path("later/own.sh").write_text("sleep 1\n")
+    Path("model.py").write_text("STEP = 3\n")
+    Path("__pycache__").mkdir()
+    Path("__pycache__/model.pyc").touch()
+    Path("data").touch()
+    before = content_of_worktree()
+
+    change()
+
+    monkeypatch.chdir("later")
+    now = content_of_worktree()
+    assert {part for part, state in before.items() if now.get(part) != state} == named
+
+
+def test_a_folder_without_a_commit_has_no_content_to_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert content_of_worktree() == {}
 
 
 def test_a_sides_own_code_comes_before_what_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
