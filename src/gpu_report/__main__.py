@@ -2,10 +2,13 @@
 
 import gc
 import sys
+import traceback
+
+from gpu_report.printing.terminal import takes
 
 
 def main() -> int:
-    """Run the command that was typed and return its exit status, for the shell."""
+    """Run the command that was typed and return its exit status, for the shell: 3 where gpu-report itself fails."""
     gc.set_threshold(50_000)  # looking for garbage takes a sixth of the time: nearly all is kept to the end
     try:
         from gpu_report import cli
@@ -13,8 +16,14 @@ def main() -> int:
         sys.path.insert(0, "")  # a study's own workloads and train:build_model are found in the current folder
         return cli.main()
     except KeyboardInterrupt:
-        sys.stderr.write("gpu-report: interrupted; run the same command again to go on\n")
+        takes(sys.stderr, "gpu-report: interrupted; run the same command again to go on\n")
         return 130
+    except Exception:  # noqa: BLE001 -- Python's own status, 1, would be a verdict of guard and compare
+        takes(sys.stderr, traceback.format_exc())
+        return 3
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            takes(stream)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """The command `gpu-report`: what a person types and what the rules call, one function each in gpu_report.commands."""
 
 import argparse
+import os
+import signal
 import sys
-import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 from gpu_report import __version__
 from gpu_report.errors import GpuReportError
 from gpu_report.glossary import PRECISIONS, TIME_TOLERANCE
-from gpu_report.printing.terminal import clean, say
+from gpu_report.printing.terminal import clean, say, takes
 from gpu_report.storage.files import DISK_TROUBLE
 from gpu_report.study.config import DEFAULT_CONFIGFILE
 
@@ -22,29 +23,40 @@ _MISTAKE: Final = 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; a mistake that a person can correct, or a full disk, is one line on stderr and exit status 2.
 
+    Of the commands whose status is a verdict, so is every error of the system, and the status is 3.
+
     Returns:
         The exit status, 0 unless the command has others; one run by hand may also raise KeyboardInterrupt.
     """
+    closed = [name for name in ("stdin", "stdout", "stderr") if getattr(sys, name) is None]
+    for name in closed:  # else a file that is opened later would be in its place, and take what is printed
+        setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w"))  # noqa: SIM115
     parser = _parser()
     parsed, unknown = parser.parse_known_args(arguments)
     command = COMMANDS[parsed.command]
+    has_verdict = command.error_status != _MISTAKE
     if unknown:
         parser.error_status = command.error_status
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
+        if has_verdict and "stdout" in closed:
+            raise GpuReportError("standard output is closed, so that nobody sees the verdict; open it, or name a file")
         module, function = command.target.split(":")
-        return int(getattr(import_module(f"gpu_report.commands.{module}"), function)(parsed) or 0)
+        status = int(getattr(import_module(f"gpu_report.commands.{module}"), function)(parsed) or 0)
+        sys.stdout.flush()
+        return status
     except GpuReportError as error:
         problem = str(error)
     except OSError as error:
-        if error.errno not in DISK_TROUBLE:
+        is_unread = isinstance(error, BrokenPipeError) and not takes(sys.stdout, "\n")
+        if is_unread and not has_verdict:
+            return 128 + signal.SIGPIPE  # as other programs end where nobody reads on
+        if not (has_verdict or error.errno in DISK_TROUBLE):
             raise
-        problem = f"{error}; free some space or check the disk, then run the same again"
-    except Exception:
-        if command.error_status == _MISTAKE:
-            raise
-        traceback.print_exc()  # whose status of 1 would be a verdict
-        return command.error_status
+        what_to_do = "free some space or check the disk" if error.errno in DISK_TROUBLE else "correct that"
+        problem = (
+            f"{'standard output was closed too early' if is_unread else error}; {what_to_do}, then run the same again"
+        )
     say(f"gpu-report: error: {clean(problem, keep='')}", to_stderr=True)
     return command.error_status
 
@@ -265,6 +277,13 @@ COMMANDS: Final = {
             _optional("--device", "for a function: PyTorch's name (default: the accelerator, if there is one)"),
             _optional("--precision", "for a function: fp32 (default), tf32, fp16 or bf16", choices=PRECISIONS),
             _optional("--seconds", "for a function: measuring time per process (default: 5)", type=float),
+            _optional(
+                "--wait",
+                "for another measurement on this machine at most (default: %(default)g minutes)",
+                type=float,
+                default=60.0,
+                metavar="MINUTES",
+            ),
             *_OF_COMPARISON,
             _CONFIGFILE,
         ],

@@ -2,14 +2,19 @@
 
 import errno
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from gpu_report import __main__
 from gpu_report.cli import main
-from gpu_report.commands import traces
+from gpu_report.commands import comparing, guarding, traces
+from tests.factories import make_study
+from tests.machine_results import write_results
 
 
 def test_an_error_reaches_the_terminal_though_its_log_is_on_a_full_disk(tmp_path: Path) -> None:
@@ -53,3 +58,102 @@ def test_an_unknown_option_has_the_status_that_the_command_has_for_errors(comman
         main([*command, "--no-such-option"])
 
     assert ended.value.code == status
+
+
+NO_VERDICT = 3
+GATES = [(comparing, ["compare", "a", "b"]), (guarding, ["guard", "unet", "--before", "HEAD"])]
+
+
+@pytest.mark.parametrize(("module", "command"), GATES, ids=["compare", "guard"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(
+            OSError(code, os.strerror(code), "file")
+            for code in (errno.ENOENT, errno.ENOEXEC, errno.EMFILE, errno.ENOMEM, errno.EACCES, errno.ENOSPC, errno.EIO)
+        ),
+        BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)),
+        ConnectionResetError(),
+        MemoryError(),
+        RecursionError(),
+        AssertionError("two\nlines"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_no_error_of_a_gate_is_taken_for_a_verdict(
+    error: BaseException, module: ModuleType, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(module, command[0], fail)
+    monkeypatch.setattr(sys, "argv", ["gpu-report", *command])
+
+    assert __main__.main() == NO_VERDICT
+
+
+def test_an_error_of_the_system_in_a_gate_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: object) -> None:
+        raise OSError(errno.ENOEXEC, os.strerror(errno.ENOEXEC), "old/bin/python")
+
+    monkeypatch.setattr(comparing, "compare", fail)
+
+    assert main(["compare", "a", "b"]) == NO_VERDICT
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "old/bin/python" in line
+
+
+def test_a_failure_before_the_command_is_known_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("gpu_report.cli")
+    monkeypatch.setitem(sys.modules, "gpu_report.cli", None)
+
+    assert __main__.main() == NO_VERDICT
+
+
+@pytest.fixture(scope="module")
+def same(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A comparison that has no regression, and prints more than a pipe holds back."""
+    study = make_study()
+    side = write_results(
+        tmp_path_factory.mktemp("results"), study, machine="xeon-2c", variants=[study.variants[0].slug]
+    )
+    return f"compare {side} {side}"
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "unbuffered"),
+    [
+        ("{same}", 0, ""),
+        ("{same} | true", NO_VERDICT, ""),
+        ("{same} | true", NO_VERDICT, "1"),
+        ("{same} >&-", NO_VERDICT, ""),
+        ("{same} >/dev/full", NO_VERDICT, ""),
+        ("{same} 2>&1 | true", NO_VERDICT, ""),
+        ("columns | true", 141, ""),
+        ("columns | true", 141, "1"),
+        ("columns >&-", 0, ""),
+        ("columns <&- 2>&-", 0, ""),
+        ("trace absent 2>&-", 2, ""),
+        ("--help | true", 0, ""),
+    ],
+)
+def test_output_that_is_not_read_gives_a_status_and_no_traceback(
+    command: str, status: int, unbuffered: str, same: str
+) -> None:
+    python = f"{shlex.quote(sys.executable)} -m gpu_report"
+    line, pipe, reader = command.format(same=same).partition(" | ")
+    waits = "sleep 0.1; " * bool(pipe)  # until the reader has ended
+
+    ran = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {{ {waits}{python} {line}; }} {pipe} {reader}"],
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+
+    assert ran.returncode == status
+    assert len(ran.stderr.splitlines()) == int(status == NO_VERDICT and "2>" not in command)

@@ -43,17 +43,23 @@ def say(text: str, *, to_stderr: bool = False) -> None:
 
     Standard error may be the log of a rule on a disk that is full, and then that is what the text is about.
     """
-    _allow_any_character()
-    if to_stderr:
-        try:
-            print(clean(text), file=sys.stderr, flush=True)
-        except OSError:
-            to_stderr = False
-            # Python would write what is still buffered at its end, fail again, and exit with 120.
-            with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
-                os.dup2(nowhere.fileno(), sys.stderr.fileno())
-    if not to_stderr:
+    if not (to_stderr and takes(sys.stderr, f"{clean(text)}\n")):
+        _allow_any_character()
         print(clean(text), flush=True)
+
+
+def takes(stream: TextIO, text: str = "") -> bool:
+    """Whether the stream takes the text and what is buffered; if not, they go nowhere, and what follows does, too.
+
+    Python would write what is buffered at its end, fail again, and exit with 120.
+    """
+    try:
+        print(text, end="", file=stream, flush=True)
+    except OSError:
+        with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
+        return False
+    return True
 
 
 @contextmanager
@@ -92,6 +98,9 @@ def new_console(*, unwrapped_when_piped: bool = False) -> "Console":
         def render(self, renderable: "RenderableType", options: "ConsoleOptions | None" = None) -> Iterable["Segment"]:
             for segment in super().render(renderable, options):
                 yield segment if segment.control else Segment(clean(segment.text), segment.style)
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # where rich would exit with 1, which is a verdict
 
     _allow_any_character()
     width = _WIDE if unwrapped_when_piped and not sys.stdout.isatty() else None

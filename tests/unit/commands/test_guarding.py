@@ -144,6 +144,30 @@ def test_a_version_that_git_lacks_is_refused_without_waiting_for_another_measure
         assert subprocess.run(command, check=False, timeout=60).returncode == 3
 
 
+@pytest.mark.usefixtures("repository")
+def test_a_guard_waits_for_another_measurement_as_long_as_it_is_asked_to(capsys: pytest.CaptureFixture[str]) -> None:
+    with machine_to_itself():
+        assert main(["guard", "--before", "HEAD", "--before-command", "true", "--wait", "0"]) == 3
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "another measurement" in line
+    assert git("worktree", "list").count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["echo >>notes", "git checkout --quiet other"])
+def test_a_folder_that_changes_while_it_is_measured_has_no_verdict(
+    command: str, repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git("checkout", "-b", "other")
+    git("commit", "--allow-empty", "-m", "Another")
+    git("checkout", "main")
+    (repository / "notes").touch()
+
+    assert main(["guard", "--before-command", "true", "--after-command", command]) == 3
+
+    assert "changed" in capsys.readouterr().err.splitlines()[-1]
+
+
 @contextmanager
 def guard_at_work(temporary: Path, *through: str) -> Iterator[subprocess.Popen[bytes]]:
     """A guard that has begun to check out a version, and would go on for long."""

@@ -1,5 +1,6 @@
 """What cannot be built says why, and what was built is kept."""
 
+import errno
 import fcntl
 import os
 import shutil
@@ -90,6 +91,16 @@ def test_one_process_builds_and_others_wait_until_it_is_done(tmp_path: Path) -> 
         with building._alone_in(tmp_path), pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_file_system_without_locks_is_built_on_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+    with building._alone_in(tmp_path):
+        assert (tmp_path / "building").exists()
 
 
 def test_a_killed_build_does_not_block_the_next_one_and_what_that_built_is_not_built_again(tmp_path: Path) -> None:
