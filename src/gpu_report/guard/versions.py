@@ -136,7 +136,7 @@ def content_of_worktree() -> dict[str, str]:
     """The state of each part of this folder's repository that must not change; empty where it has no commit.
 
     Of an untracked file, which may be large, it is the size and the time. What git ignores may change, as may Python's
-    compiled modules.
+    compiled modules and what this process prints to.
     """
     differences = ("diff", "--no-ext-diff", "--no-textconv", "--full-index", "--submodule=diff", "HEAD")
     untracked = ("ls-files", "--others", "--exclude-standard", "--exclude=__pycache__", "--full-name", "-z", ":/")
@@ -145,8 +145,13 @@ def content_of_worktree() -> dict[str, str]:
         files = {name: root_of(Path.cwd()) / name for name in _git(*untracked, problem="").split("\0")}
     except ConfigError:
         return {}
+    printed = [os.fstat(number) for number in (1, 2)]
     states = {name: file.stat() for name, file in files.items() if file.is_file()}
-    return {**known, **{name: f"{state.st_size} bytes, {state.st_mtime_ns}" for name, state in states.items()}}
+    return known | {
+        name: f"{state.st_size} bytes, {state.st_mtime_ns}"
+        for name, state in states.items()
+        if not any(os.path.samestat(state, each) for each in printed)
+    }
 
 
 def _worktree_in_words(here: Path, written: Sequence[Path]) -> str:

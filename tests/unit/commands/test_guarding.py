@@ -168,6 +168,14 @@ def test_a_folder_that_changes_while_it_is_measured_has_no_verdict(
     assert "changed" in capsys.readouterr().err.splitlines()[-1]
 
 
+def test_what_guard_prints_may_go_to_a_file_in_the_folder(repository: Path) -> None:
+    command = [sys.executable, "-m", "gpu_report", "guard", "--before-command", "true", "--after-command", ":"]
+    with (repository / "printed").open("w") as printed, (repository / "said").open("w") as said:
+        guard = subprocess.run(command, stdout=printed, stderr=said, check=False)
+
+    assert guard.returncode in (0, 1, 2), (repository / "said").read_text()
+
+
 @contextmanager
 def guard_at_work(temporary: Path, *through: str) -> Iterator[subprocess.Popen[bytes]]:
     """A guard that has begun to check out a version, and would go on for long."""
