@@ -1,6 +1,7 @@
 """The bytes of a bundle: a tar archive under xz, written the same for the same files, and read with suspicion.
 
-A bundle comes from elsewhere: it may be cut, altered, or made to fill a disk. Nothing in it is believed unchecked.
+A bundle comes from elsewhere: it may be cut, damaged, or made to fill a disk. Nothing in it is believed unchecked, but
+its numbers are the sender's: whoever alters a file can write its checksum anew as well.
 """
 
 import hashlib
@@ -30,6 +31,8 @@ _SMALLEST: Final = 9 | lzma.PRESET_EXTREME
 _QUICK: Final = 1
 """With traces, which are compressed already: 79 MB of them take a quarter of the time and become 3 % larger."""
 _CHUNK_BYTES: Final = 2**20
+_MEMORY_BYTES: Final = 128 * 2**20
+"""What unpacking may take: twice what the strongest of xz's presets needs, whose dictionary may be of up to 4 GiB."""
 
 
 def write_archive(target: IO[bytes], manifest: Manifest, content_of: Callable[[FileEntry], bytes]) -> None:
@@ -100,8 +103,9 @@ class BundleReader:
             yield entry, self._checked(entry, member)
         if waiting:
             raise BundleError(f"{self._name}: lacks {next(iter(waiting))!r}, which its manifest names; {FETCH_AGAIN}")
-        while self._source.read(_CHUNK_BYTES):  # to its end, where the checksum of the whole is compared
-            continue
+        while rest := self._source.read(_CHUNK_BYTES):  # to its end, where the checksum of the whole is compared
+            if any(rest):
+                raise BundleError(f"{self._name}: holds something behind its last file; {FETCH_AGAIN}")
 
     def _checked(self, entry: FileEntry, member: tarfile.TarInfo) -> Iterator[bytes]:
         digest = hashlib.sha256()
@@ -135,8 +139,8 @@ def open_bundle(path: Path) -> Iterator[BundleReader]:
             f"cannot read bundle {path}: {error.strerror}; gpu-report machines lists those that are there"
         ) from error
     try:
-        with file, lzma.open(file) as unpacked:
-            source = _Bounded(unpacked, path)
+        with file:
+            source = _Bounded(file, path)
             with tarfile.open(fileobj=source, mode="r|") as archive:
                 yield BundleReader(archive, source, name=str(path), packed_bytes=path.stat().st_size)
     except EOFError as error:
@@ -156,11 +160,12 @@ def read_manifest(bundle: Path) -> Manifest:
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that refuses to give more than was allowed: at first the manifest, then what it names."""
+    """A file of one xz stream, of which no more is unpacked than was allowed: the manifest, then what it names."""
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._file = file
         self._path = path
+        self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY_BYTES)
         self._left_bytes = MOST_BYTES + _HEADERS_BYTES
 
     def allow(self, further_bytes: int) -> None:
@@ -168,8 +173,15 @@ class _Bounded(io.RawIOBase):
         self._left_bytes = further_bytes + 2 * tarfile.RECORDSIZE
 
     def read(self, size: int = -1, /) -> bytes:
-        """As many bytes as asked for, or what is left before the end."""
-        content = self._file.read(size)
+        """At most as many bytes as asked for; none at the end, which is that of the file as well."""
+        content = b""
+        while not (content or self._stream.eof):
+            packed = self._file.read(_CHUNK_BYTES) if self._stream.needs_input else b""
+            if self._stream.needs_input and not packed:
+                raise EOFError
+            content = self._stream.decompress(packed, size)
+        if not content and (self._stream.unused_data or self._file.read(1)):
+            raise BundleError(f"{self._path}: has further bytes behind its end; {FETCH_AGAIN}")
         self._left_bytes -= len(content)
         if self._left_bytes < 0:
             raise BundleError(f"{self._path}: unpacks to more than its manifest says; {FETCH_AGAIN}")

@@ -47,7 +47,7 @@ def unpack(bundle: Path, machines: Path) -> Unpacked:
     than what it was made from.
 
     Raises:
-        BundleError: the bundle is cut short, altered, of another schema, or holds what does not belong into it; then
+        BundleError: the bundle is cut short, damaged, of another schema, or holds what does not belong into it; then
             nothing has been put anywhere.
         FileWriteError: the folder cannot be written.
     """
@@ -61,6 +61,7 @@ def unpack(bundle: Path, machines: Path) -> Unpacked:
 
 def _extract(bundle: Path, folder: Path) -> Manifest:
     with open_bundle(bundle) as reader:
+        dates = set()
         try:
             for entry, chunks in reader.files():
                 target = folder / entry.path
@@ -68,17 +69,23 @@ def _extract(bundle: Path, folder: Path) -> Manifest:
                 with target.open("xb") as file:
                     for chunk in chunks:
                         file.write(chunk)
-                _check_file(bundle, folder, target, reader.manifest)
+                dates.add(_check_file(bundle, folder, target, reader.manifest))
             for tables in folder.glob(f"runs/*/{TABLES_FOLDER}"):
                 _check_tables(tables, can_be_made_anew=reader.manifest.with_traces)
         except (RecordError, TableError) as error:
             said = str(error).replace(f"{folder}/", "").partition("; ")[0]
             raise BundleError(f"{bundle}: {said}; {FETCH_AGAIN}") from error
+        dates.discard("")
+        if not min(dates) <= reader.manifest.measured_at <= max(dates):
+            raise BundleError(
+                f"{bundle}: says it was measured at {reader.manifest.measured_at}, its files from {min(dates)} to "
+                f"{max(dates)}; {FETCH_AGAIN}"
+            )
         return reader.manifest
 
 
-def _check_file(bundle: Path, folder: Path, file: Path, manifest: Manifest) -> None:
-    """Each record as it comes, so that a bundle of bad ones is refused at the first."""
+def _check_file(bundle: Path, folder: Path, file: Path, manifest: Manifest) -> str:
+    """Each record as it comes, so that a bundle of bad ones is refused at the first; gives when it was measured, or ""."""
     if file.name == RECORD_NAME:
         slug = file.parent.name
         record = RECORD_FILE.read(file, from_elsewhere=True)
@@ -89,14 +96,18 @@ def _check_file(bundle: Path, folder: Path, file: Path, manifest: Manifest) -> N
         held = {entry.path for entry in manifest.files}
         if manifest.with_traces and not held.issuperset(f"runs/{slug}/{trace}" for trace in trace_paths(record)):
             raise BundleError(f"{bundle}: lacks the trace of {slug}; {FETCH_AGAIN}")
+        return record.provenance.measured_at
     if file.parent == folder / SEARCHES_FOLDER:
         found = SEARCH_FILE.read(file, from_elsewhere=True)
         if (found.machine, found.search.slug) != (manifest.machine, file.stem):
             raise BundleError(f"{bundle}: {file.name} is of {found.search.slug} on {found.machine}; {FETCH_AGAIN}")
+        return found.provenance.measured_at
     if file == folder / CALIBRATION_FILE:
         calibration = CALIBRATIONS.read(file, from_elsewhere=True)
         if calibration.machine != manifest.machine:
             raise BundleError(f"{bundle}: its calibration is of another machine; {FETCH_AGAIN}")
+        return calibration.provenance.measured_at
+    return ""
 
 
 def _check_tables(folder: Path, *, can_be_made_anew: bool) -> None:

@@ -1,6 +1,10 @@
-"""What commands print: text from any file, without what a terminal would obey or hide, in an encoding that it has."""
+"""What commands print: text from any file, without what a terminal would obey or hide, in an encoding that it has.
+
+Pages, Markdown and tables get their text through the same `clean`.
+"""
 
 import os
+import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -16,6 +20,9 @@ if TYPE_CHECKING:
 
 _WIDE: Final = 10_000
 _STDERR: Final = 2
+_MAY_BE_HIDDEN: Final = re.compile(r"[^ -~]")
+CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Control characters that no name or title needs: all but the tab and the end of a line."""
 
 
 def clean(text: str, *, keep: str = "\n\t") -> str:
@@ -28,14 +35,14 @@ def clean(text: str, *, keep: str = "\n\t") -> str:
     Returns:
         The text with `\x1b` in place of an escape character, `\u202e` in place of an override of the direction.
     """
-    if text.isprintable():
-        return text
-    return "".join(char if char in keep or _is_seen(char) else char.encode("unicode_escape").decode() for char in text)
 
+    def shown(found: re.Match[str]) -> str:
+        char = found[0]
+        category = unicodedata.category(char)
+        is_seen = category[0] != "C" and category not in ("Zl", "Zp")
+        return char if is_seen or char in keep else char.encode("unicode_escape").decode()
 
-def _is_seen(char: str) -> bool:
-    category = unicodedata.category(char)
-    return category[0] != "C" and category not in ("Zl", "Zp")
+    return _MAY_BE_HIDDEN.sub(shown, text)
 
 
 def say(text: str, *, to_stderr: bool = False) -> None:

@@ -26,6 +26,7 @@ from gpu_report.storage.json_files import (
     PositiveCount,
     Seconds,
     Text,
+    Title,
     Values,
 )
 from gpu_report.study.variant import Variant
@@ -378,7 +379,7 @@ class Profile(Part):
 class WorkloadFacts(Part):
     """What the workload says of itself once built."""
 
-    title: Text
+    title: Title
     parameters: Count = Field(description="Trainable parameters.")
     train_samples: PositiveCount
     test_samples: Count = Field(description="0 where nothing is held out.")
@@ -387,7 +388,7 @@ class WorkloadFacts(Part):
     data_description: Text = Field(
         description="How the data is generated or where it comes from, in one or two sentences."
     )
-    quality_name: Text = Field(
+    quality_name: Title = Field(
         description="Name of the quality metric, for instance 'Dice' or 'accuracy'; empty where there is none."
     )
     quality_chance: Finite | None = Field(

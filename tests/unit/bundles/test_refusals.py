@@ -1,4 +1,4 @@
-"""A bundle that was cut, altered or made to harm is refused with the reason, and nothing of it is put anywhere."""
+"""A bundle that was cut, damaged or made to harm is refused with the reason, and nothing of it is put anywhere."""
 
 import hashlib
 import io
@@ -108,6 +108,12 @@ MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
     "measured_at: .* month must be in": lambda manifest: manifest.update(measured_at="2026-99-01T10:00:00Z"),
     "calibration.json has .* bytes, its manifest says 7": lambda manifest: manifest["files"][0].update(bytes=7),
     "the checksum of calibration.json is another": lambda manifest: manifest["files"][0].update(sha256="0" * 64),
+    "says it was measured at 2001-01-01T00:00:00Z, its files": lambda manifest: manifest.update(
+        measured_at="2001-01-01T00:00:00Z"
+    ),
+    "says it was measured at 2099-01-01T00:00:00Z, its files": lambda manifest: manifest.update(
+        measured_at="2099-01-01T00:00:00Z"
+    ),
     f"lacks runs/{SLUG}/trace_tables/steps.csv; have it packed anew": lambda manifest: manifest["files"].remove(
         next(entry for entry in manifest["files"] if entry["path"].endswith("/steps.csv"))
     ),
@@ -189,6 +195,30 @@ def test_a_bundle_with_a_flipped_bit_anywhere_is_refused(bundle: Path, tmp_path:
         assert_refused(bundle, tmp_path, "bundle.tar.xz")
 
 
+@pytest.mark.parametrize("further", [b"\0", bytes(4), b"a note", lzma.compress(b"another stream"), lzma.compress(b"")])
+def test_whatever_follows_the_end_of_the_stream_is_refused(bundle: Path, tmp_path: Path, further: bytes) -> None:
+    bundle.write_bytes(bundle.read_bytes() + further)
+
+    assert_refused(bundle, tmp_path, "has further bytes behind its end")
+
+
+def test_what_follows_the_end_of_the_archive_inside_the_stream_is_refused(bundle: Path, tmp_path: Path) -> None:
+    bundle.write_bytes(lzma.compress(lzma.decompress(bundle.read_bytes()) + bytes(5000) + b"a note"))
+
+    assert_refused(bundle, tmp_path, "holds something behind its last file")
+
+
+def test_a_stream_that_needs_much_memory_or_is_no_xz_is_refused(bundle: Path, tmp_path: Path) -> None:
+    archive = lzma.decompress(bundle.read_bytes())
+    for options in (
+        {"filters": [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": 2**28}]},
+        {"format": lzma.FORMAT_ALONE},
+    ):
+        bundle.write_bytes(lzma.compress(archive, **options))  # type: ignore[arg-type]
+
+        assert_refused(bundle, tmp_path, "damaged or no bundle")
+
+
 def test_an_archive_that_grows_without_end_is_refused_before_it_fills_the_disk(bundle: Path, tmp_path: Path) -> None:
     whole = contents_of(bundle)
     padding = bytes(64 * 2**20)
@@ -246,6 +276,10 @@ def test_a_record_or_table_that_does_not_hold_what_it_should_is_refused(bundle: 
     whole = bundle.read_bytes()
     replace_file(bundle, RECORD, b'{"schema_version": 2, "variant": 7}')
     assert_refused(bundle, tmp_path, rf"record runs/{SLUG}/record.json: .*; fetch it again")
+
+    bundle.write_bytes(whole)
+    replace_file(bundle, RECORD, contents_of(bundle)[RECORD].replace(b'"status":', b'"status":"failed","status":', 1))
+    assert_refused(bundle, tmp_path, rf"record runs/{SLUG}/record.json .*'status' is there twice")
 
     bundle.write_bytes(whole)
     replace_file(bundle, f"runs/{SLUG}/trace_tables/steps.csv", b"colour\nred\n")
