@@ -22,7 +22,9 @@ LINE_TO_ADD: Final = "with gpu_report.step():"
 _MOST_SIZES: Final = 4
 """A loader may give every step another, and some have to be timed."""
 _LINE_BYTES: Final = 512
-"""One write of this length replaces the line as a whole, so that the reader never sees half of it."""
+"""One write of this length replaces the line as a whole, so that the reader never sees half of it, nor reads more."""
+_LARGEST: Final = 1e15
+"""No clock and no counter gets there, and every quotient of two is finite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,8 +118,13 @@ def trace_beside(result_file: Path) -> Path:
 
 
 def read_reported(reported: type[Reported], path: Path) -> Reported | None:
-    """What the script wrote last; None where it marked no step, or ended before it could write."""
+    """What the script wrote last; None where it marked no step, ended before it could write, or wrote anything else."""
+    import msgspec  # not in the script, which only writes
+
     try:
-        return reported(**json.loads(path.read_text("ascii")))
-    except (OSError, ValueError, TypeError):
+        with path.open("rb") as file:
+            found = msgspec.json.decode(file.read(_LINE_BYTES), type=reported)
+    except (OSError, ValueError):
         return None
+    numbers = [value for value in asdict(found).values() if not isinstance(value, str)]
+    return found if 0 <= min(numbers) <= max(numbers) < _LARGEST else None

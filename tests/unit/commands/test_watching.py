@@ -28,6 +28,46 @@ def script(code: str) -> list[str]:
     return [*WATCH, sys.executable, "-c", code]
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        b'{"moment_s":1,"steps":"1","samples":{},"waited_s":[]}',
+        b'{"moment_s":1,"steps":1,"samples":1,"waited_s":1,"device_uuid":7}',
+        b'{"moment_s":1,"steps":1,"samples":1e999,"waited_s":1}',
+        b'{"moment_s":1,"steps":%s,"samples":1,"waited_s":1}' % (b"9" * 400),
+        b'{"moment_s":-1,"steps":1,"samples":1,"waited_s":NaN}',
+        b"[" * 100_000,
+        b'{"moment_s":' * 100_000,
+        b'{"a":' + b"[" * 100_000,
+        b'{"moment_s":1,"steps":1,"samples":1,"waited_s":1,"device_uuid":"\xff"}',
+        b"\xff\x00",
+        b"null",
+    ],
+    ids=range(11),
+)
+def test_a_file_of_counts_that_holds_anything_else_counts_no_step(written: bytes, tmp_path: Path) -> None:
+    (tmp_path / "counts").write_bytes(written)
+
+    assert read_reported(StepCounts, tmp_path / "counts") is None
+
+
+def test_a_script_that_writes_anything_into_the_file_of_counts_is_watched_to_its_end() -> None:
+    code = (
+        "import os, sys, time\n"
+        "for moment in range(8):\n"
+        "    with open(os.environ['GPU_REPORT_STEP_COUNTS'], 'w') as file:\n"
+        '        file.write(\'{"moment_s":%d,"steps":%d,"samples":1,"waited_s":[]}\' % (moment, moment))\n'
+        "    time.sleep(0.3)\n"
+        "sys.exit(7)"
+    )
+
+    ended = subprocess.run(script(code), capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 7
+    assert "Traceback" not in ended.stderr
+    assert "no step seen" in ended.stderr
+
+
 def test_output_input_and_exit_status_are_the_scripts_own() -> None:
     ended = subprocess.run(
         script("import sys; print(input()); sys.exit(7)"), input="typed\n", capture_output=True, text=True, check=False
