@@ -46,7 +46,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     memory_gib: Annotated[float, msgspec.Meta(gt=0)]
     minutes: AtLeastOne
     gpus: Annotated[int, msgspec.Meta(ge=0)] = 0
-    gpu_model: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_.]*$")] = ""
+    gpu_model: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.]*\Z")] = ""
     partition: str = ""
     account: str = ""
     constraint: str = ""

@@ -4,7 +4,8 @@ Errors name the key, its value and what is allowed.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -12,12 +13,16 @@ from reprlib import Repr
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import ConfigError
+from gpu_report.printing.terminal import CONTROLS
 
 if TYPE_CHECKING:
     import yaml
+    from jsonschema import ValidationError
 
 DEFAULT_CONFIGFILE: Final = Path("config/study.yaml")
 _LARGEST: Final = 10**15
+_MOST_VALUES: Final = 100_000
+"""A hundred times those of the default study; short aliases of aliases could name more than any memory holds."""
 _LONGEST_KEY: Final = 100
 _VALUES: Final = Repr()
 _VALUES.maxstring = 100
@@ -35,7 +40,11 @@ def read_config(path: Path, *, example: str = "config/study.yaml") -> dict[str, 
     try:
         loader = yaml.SafeLoader(path.read_text("utf-8"))
         root = loader.get_single_node()
-        repeated = _repeated_key(root)  # before the values are made, which takes merged keys into their mappings
+        # Before the values are made, which takes merged keys into their mappings.
+        if root is not None and _checked_size(root, path, {}) > _MOST_VALUES:
+            raise ConfigError(
+                f"{path} has more than {_MOST_VALUES} values, each alias (*) counted as what it names; use fewer"
+            )
         values = None if root is None else loader.construct_document(root)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}; name a configuration with --configfile") from error
@@ -45,35 +54,33 @@ def read_config(path: Path, *, example: str = "config/study.yaml") -> dict[str, 
         raise ConfigError(f"{path} is nested too deep to be read; write it flatter") from error
     except (yaml.YAMLError, ValueError, KeyError, AttributeError, OverflowError) as error:  # of a date that is none
         raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
-    if repeated is not None:
-        line = repeated.start_mark.line + 1
-        raise ConfigError(f"{path}, line {line}: the key {repeated.value} is there twice; remove one")
     if not isinstance(values, dict):
         raise ConfigError(f"{path} has no keys; begin from {example}")
     return values
 
 
-def _repeated_key(root: "yaml.Node | None") -> "yaml.ScalarNode | None":
-    """The first key that a mapping has twice; a merge key (`<<`) may be there as often as one likes."""
+def _checked_size(node: "yaml.Node", path: Path, known: dict[int, int]) -> int:
+    """How many values a node has, each alias counted as what it names; `known` has the nodes that are counted.
+
+    Raises:
+        ConfigError: a mapping has a key twice; a merge key (`<<`) may be there as often as one likes.
+    """
     import yaml
 
-    waiting, seen = [root], set()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen or not isinstance(node, yaml.CollectionNode):
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            waiting += node.value
-            continue
+    if id(node) in known:
+        return known[id(node)]
+    inner = node.value if isinstance(node, yaml.SequenceNode) else []
+    if isinstance(node, yaml.MappingNode):
         names = set()
         for key, value in node.value:
-            waiting += [key, value]
+            inner += [key, value]
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if (key.tag, key.value) in names:
-                    return key
+                    line = key.start_mark.line + 1
+                    raise ConfigError(f"{path}, line {line}: the key {key.value} is there twice; remove one")
                 names.add((key.tag, key.value))
-    return None
+    known[id(node)] = 1 + sum(_checked_size(each, path, known) for each in inner)
+    return known[id(node)]
 
 
 def check_config(config: Mapping[str, Any]) -> None:
@@ -106,6 +113,8 @@ def _check_values(value: Any, path: tuple[str | int, ...]) -> None:
     elif isinstance(value, list):
         for position, inner in enumerate(value):
             _check_values(inner, (*path, position))
+    elif isinstance(value, str) and (found := CONTROLS.search(value)):
+        raise ConfigError(f"{_dotted(path)}: it holds the control character {found[0]!r}; remove it")
     elif isinstance(value, int) and abs(value) >= _LARGEST:
         raise ConfigError(f"{_dotted(path)}: it has more than 15 digits; use a smaller number")
 
@@ -118,7 +127,16 @@ def _validator() -> Any:
 
     schema = yaml.safe_load(resources.files("gpu_report.study").joinpath("study.schema.yaml").read_text("utf-8"))
     strict = Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": _is_whole, "number": _is_finite})
-    return extend(Draft202012Validator, type_checker=strict)(schema)  # type: ignore[no-untyped-call]
+    whole = {"pattern": _match_whole}
+    return extend(Draft202012Validator, whole, type_checker=strict)(schema)  # type: ignore[no-untyped-call]
+
+
+def _match_whole(_validator: Any, pattern: str, value: Any, _schema: Any) -> "Iterator[ValidationError]":
+    """A `$` of Python also matches before a newline at the end, which belongs into no name."""
+    from jsonschema import ValidationError
+
+    if isinstance(value, str) and re.fullmatch(pattern, value) is None:
+        yield ValidationError(f"it must match {pattern}")
 
 
 def _is_whole(_: Any, value: Any) -> bool:
@@ -159,6 +177,7 @@ def _allowed(problem: Any) -> str:
         "exclusiveMinimum": lambda: f"use more than {value}",
         "type": lambda: f"use {' or '.join(value) if isinstance(value, list) else f'a value of type {value}'}",
         "minItems": lambda: f"give {value} or more entries",
+        "maxLength": lambda: f"use at most {value} characters",
         "minProperties": lambda: f"give {value} or more entries",
         "pattern": lambda: f"it must match {value}",
     }.get(problem.validator, lambda: str(problem.message))()

@@ -287,6 +287,32 @@ BAD = {
     r"machines\[0\]: 'My Machine' is not allowed": lambda config: config.update(machines=["My Machine"]),
     "before_after.after: missing": lambda config: config.update(before_after={"before": "a.tar.xz"}),
     "before_after.before: 3 is not allowed": lambda config: config.update(before_after={"before": 3, "after": "b"}),
+    "name: 'tiny.n' is not allowed; it must match": lambda config: config.update(name="tiny\n"),
+    f"name: '{'a' * 10}.*' is not allowed; use at most 100 characters": lambda config: config.update(name="a" * 101),
+    "experiments: 'device.n' is not allowed; it must match": lambda config: config["experiments"].update(
+        {"device\n": config["experiments"].pop("device")}
+    ),
+    "experiments: 'd+[.]*d+' is not allowed; use at most 100": lambda config: config["experiments"].update(
+        {"d" * 4000: config["experiments"].pop("device")}
+    ),
+    "workloads: 'mine.n' is not allowed; it must match": lambda config: config["workloads"].update(
+        {"mine\n": {"class": "json:JSONDecoder"}}
+    ),
+    "class: 'json:JSONDecoder.n' is not allowed; it must match": lambda config: config["workloads"].update(
+        mine={"class": "json:JSONDecoder\n"}
+    ),
+    r"machines\[0\]: 'here.n' is not allowed": lambda config: config.update(machines=["here\n"]),
+    r"devices\[0\]: 'cpu.n' is not allowed": lambda config: config.update(devices=["cpu\n"]),
+    r"title: it holds the control character '.x00'; remove it": lambda config: config.update(title="A\0study"),
+    r"question: it holds the control character '.x1b'": lambda config: config["experiments"]["device"].update(
+        question="Which\x1b[2J?"
+    ),
+    "epochs: 1000000000 is not allowed; use 100000 or less": lambda config: grid(config, "device").update(
+        epochs=1_000_000_000
+    ),
+    "on_cpu.epochs: 1000000000 is not allowed; use 100000 or less": lambda config: grid(config, "device").update(
+        on_cpu={"epochs": 1_000_000_000}
+    ),
     "experiments.variants: the name is taken": lambda config: config["experiments"].update(
         variants=config["experiments"].pop("device")
     ),
@@ -306,6 +332,25 @@ def test_a_list_that_holds_itself_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="nested too deep"):
         load_study(read_config(tmp_path / "study.yaml"), devices=["cpu"])
+
+
+@pytest.mark.parametrize(("first", "repeat"), [("[x]", "[{}]"), ("{x: 1}", "{{<<: [{}]}}")], ids=["listed", "merged"])
+def test_aliases_of_aliases_that_name_more_than_any_study_holds_are_refused(
+    first: str, repeat: str, tmp_path: Path
+) -> None:
+    lines = [f"a0: &a0 {first}"]
+    for level in range(1, 30):
+        lines.append(f"a{level}: &a{level} {repeat.format(', '.join([f'*a{level - 1}'] * 9))}")
+    (tmp_path / "study.yaml").write_text("\n".join(lines), "utf-8")
+
+    with pytest.raises(ConfigError, match="more than 100000 values, each alias"):
+        read_config(tmp_path / "study.yaml")
+
+
+def test_an_alias_may_name_what_several_experiments_share(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text("a: &a [1, 2]\nb: *a\nc: {d: *a}", "utf-8")
+
+    assert read_config(tmp_path / "study.yaml") == {"a": [1, 2], "b": [1, 2], "c": {"d": [1, 2]}}
 
 
 @pytest.mark.parametrize(
