@@ -85,7 +85,11 @@ def _extract(bundle: Path, folder: Path) -> Manifest:
 
 
 def _check_file(bundle: Path, folder: Path, file: Path, manifest: Manifest) -> str:
-    """Each record as it comes, so that a bundle of bad ones is refused at the first; gives when it was measured, or ""."""
+    """Check each record as it comes, so that a bundle of bad ones is refused at the first.
+
+    Returns:
+        When it was measured; empty for a file that does not say so.
+    """
     if file.name == RECORD_NAME:
         slug = file.parent.name
         record = RECORD_FILE.read(file, from_elsewhere=True)

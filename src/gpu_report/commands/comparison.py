@@ -5,6 +5,7 @@ rows of BEFORE_AFTER, what else differs, where the time went -> Comparison -> sh
 
 import json
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,6 +17,7 @@ from rich.text import Text
 from gpu_report.commands.trace_summary import fitted, text_table
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import change, counted, share, signed
+from gpu_report.printing.terminal import clean
 from gpu_report.tables.before_after import (
     NO_CHANGE,
     NO_VERDICT,
@@ -37,8 +39,11 @@ _SHOWN: Final = {STEP: 1, CATEGORY: 5, OPERATION: 5, KERNEL: 5}
 _LEAST_SHOWN: Final = 0.01
 """Share of the step's growth below which a change is left out."""
 _ESCAPED: Final = str.maketrans(
-    {**{each: f"\\{each}" for each in "\\`*_|[]#"}, "<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;"}
+    {each: f"\\{each}" for each in "\\`*_~|[]#"}
+    | {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", "$": "&dollar;"}
 )
+_LIVE_COLON: Final = re.compile(r":(?=//|[\w+\\-]+:)")
+"""Of an address, which GitHub makes a link of, or of a name between two of them, which may be an emoji."""
 _OF_TRACES: Final = "per step, in one profiled run of each side"
 _HEADER_OF_TRACES: Final = ("", "on", "before", "after", "change", "calls before", "calls after")
 _HEADER: Final = ("configuration", "before", "after", "change", "verdict")
@@ -174,7 +179,7 @@ def as_markdown(comparison: Comparison) -> str:
         lines += ["", "To repeat:", "```", comparison.repeat.replace("`", "'"), "```"]
     kept: list[str] = []
     length, ending = 0, f"\n\n(cut at {MOST_CHARACTERS:,} characters; --json writes everything)\n"
-    for line in lines:
+    for line in map(clean, lines):
         length += len(line) + 1
         if length > MOST_CHARACTERS - len(ending):
             return "\n".join(kept) + ending
@@ -249,7 +254,7 @@ def _markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> lis
 
 def _plain(text: str) -> str:
     """Text that Markdown takes as it is, and that mentions nobody."""
-    return " ".join(text.split()).translate(_ESCAPED)
+    return _LIVE_COLON.sub("&colon;", " ".join(text.split()).translate(_ESCAPED))
 
 
 def _without_nan(row: Row) -> dict[str, Any]:

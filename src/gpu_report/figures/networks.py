@@ -18,6 +18,7 @@ from gpu_report.figures import style
 from gpu_report.figures.declaration import FigureSpec
 from gpu_report.figures.network_models import Network, model_of
 from gpu_report.printing.number_format import count
+from gpu_report.printing.terminal import clean
 from gpu_report.records.record import Record
 
 _NAMES_IN: Final = 0.34
@@ -92,7 +93,7 @@ def _layers_csv(models: Mapping[str, Network]) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    return " ".join(text.split())
+    return clean(" ".join(text.split()))
 
 
 def _draw_networks(models: Mapping[str, Network]) -> Figure:

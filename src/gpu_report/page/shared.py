@@ -20,6 +20,7 @@ from gpu_report.figures import style
 from gpu_report.figures.roofline import PRECISION_COLORS
 from gpu_report.figures.stacked_bars import CATEGORY_COLORS, PHASE_COLORS
 from gpu_report.glossary import METRICS, Metric, Row, american
+from gpu_report.printing.terminal import clean
 from gpu_report.writing import words
 from gpu_report.writing.table import Text, metric
 
@@ -56,7 +57,10 @@ _TAG: Final = re.compile(r"<[^>]+>")
 
 
 def rendered(template: str, data: Mapping[str, Any], **printed: Any) -> str:
-    """The text of a page: a template, with what page.js draws as `data` and everything else that it prints."""
+    """The text of a page: a template, with what page.js draws as `data` and everything else that it prints.
+
+    Names from the trained code could otherwise turn the order of what follows them around.
+    """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER),
         undefined=jinja2.StrictUndefined,
@@ -64,13 +68,14 @@ def rendered(template: str, data: Mapping[str, Any], **printed: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(
+    page = environment.get_template(template).render(
         data=data,
         packed=_packed(_present(data)),
         css=Markup((_FOLDER / "page.css").read_text("utf-8")),
         script=Markup((_FOLDER / "page.js").read_text("utf-8")),
         **printed,
     )
+    return clean(page)
 
 
 def html_table(columns: Sequence[Text | Metric], shown: Sequence[Row]) -> dict[str, Any]:
@@ -148,9 +153,11 @@ def _packed(data: Any) -> str:
 
 
 def _present(value: Any) -> Any:
-    """The same with null for what is no finite number, which JSON does not have."""
+    """The same with null for what is no finite number, which JSON does not have, and with texts as they are shown."""
+    if isinstance(value, str):
+        return clean(value)
     if isinstance(value, Mapping):
-        return {key: _present(each) for key, each in value.items()}
+        return {_present(key): _present(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_present(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -3,6 +3,7 @@
 Table -> Column (name, dtype, unit, meaning); rows -> CSV text -> rows or a DataFrame
 
 Only a number of dtype float64 may be missing: NaN in rows and DataFrames, empty in the CSV, which has every digit.
+In a text, what a terminal obeys or hides is escaped, so that no table turns around or ends what is printed of it.
 """
 
 import csv
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from gpu_report.errors import TableError
+from gpu_report.printing.terminal import clean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,6 +166,9 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
                     f"table {self.name}, column {column.name}: a value is {found}; a quotient by zero is written as "
                     "missing"
                 )
+            if column.dtype == "str":
+                shown = {value: clean(value) for value in {*of_column}}
+                values[column.name] = list(map(shown.__getitem__, of_column))
         return values
 
     def _frame(self, values: _Values) -> "pd.DataFrame":
@@ -213,11 +218,11 @@ def _name_difference(found: list[str], declared: list[str]) -> str:
     return f"columns are ordered {', '.join(found)[:_MOST_SHOWN]}, not {', '.join(declared)}"
 
 
-_NEEDS_QUOTES: Final = re.compile(r'[",\r\n]')
+_NEEDS_QUOTES: Final = re.compile(r'[",\n]')
 
 
 def _quoted(cell: str) -> str:
-    """As RFC 4180 asks; csv.writer of Python 3.11 leaves a lone carriage return bare, which no reader gives back."""
+    """As RFC 4180 asks."""
     return '"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell
 
 

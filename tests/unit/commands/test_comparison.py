@@ -108,6 +108,20 @@ def test_names_and_reasons_are_safe_for_markdown() -> None:
             assert len(unescaped("|", line)) == 6
 
 
+def test_a_name_is_no_formula_no_link_no_emoji_and_turns_nothing_around_in_markdown() -> None:
+    nasty = "$x$ ~~gone~~ https://example.org :tada: :white_check_mark: \u202e12.5\u2066 \x1b[2J \x00 a: b"
+    found = comparison({nasty: (side(10), side(12))}, before=nasty, notes=[nasty], repeat=f"gpu-report guard '{nasty}'")
+
+    text, _, repeated = as_markdown(found).partition("To repeat:")
+
+    assert not set("$\x1b\x00\u202e\u2066") & set(text)
+    assert unescaped("~", text) == []
+    assert not re.search(r"://|:tada:|:white", text)
+    assert "a: b" in text
+    assert "\\u202e12.5" in text
+    assert not set("\x1b\x00\u202e\u2066") & set(repeated)
+
+
 def test_a_command_to_repeat_cannot_end_its_block() -> None:
     found = comparison({NAME: (side(1), side(1))}, repeat="gpu-report guard 'a\n```\n@team'")
 

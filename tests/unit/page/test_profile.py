@@ -73,6 +73,20 @@ def test_nothing_is_taken_for_markup() -> None:
     assert text.count("</script>") == 2
 
 
+def test_no_name_turns_around_or_hides_what_follows_it() -> None:
+    controls = "\u202e\u2066\u200f\u061c\x1b\x00\x85"
+    seen = r"\u202e\u2066\u200f\u061c\x1b\x00\x85"
+    parts = {"finding": controls, "remedy": controls, "at_stake": 0.5, "gain": 2.0}
+    kernels = [{**row, "name": f"gemm{controls}"} for row in TABLES[KERNELS]]
+
+    text = page(card=controls, facts={controls: controls}, suggestions=[parts], gate=Gate({**TABLES, KERNELS: kernels}))
+
+    names = [row[1] for row in data_of(text)["kernels"]["rows"]]
+    assert names == [f"gemm{seen}"] * len(kernels)
+    assert text.count(seen) >= 5
+    assert not set(controls) & set(text)
+
+
 def test_a_profile_of_too_few_steps_has_the_card_alone() -> None:
     text = page(blocks=[], parts=[], suggestions=[], gate=Gate(EMPTY_TABLES))
 

@@ -49,6 +49,18 @@ def test_a_table_read_back_is_the_table_written(
     assert KERNELS.rows_to_csv(read) == path.read_bytes().decode()
 
 
+def test_a_text_cannot_turn_around_or_hide_what_follows_it(tmp_path: Path) -> None:
+    path = tmp_path / "kernels.csv"
+    name = "\u202egemm\u2066\x1b[2J\x00\r\x85, \xe9\n\U0001f600"
+    seen = "\\u202egemm\\u2066\\x1b[2J\\x00\\r\\x85, \xe9\n\U0001f600"
+
+    path.write_text(KERNELS.rows_to_csv([{**ROW, "name": name}]), encoding="utf-8", newline="")
+
+    assert f'"{seen}",3' in path.read_text("utf-8")
+    path.write_text(path.read_text("utf-8").replace(seen, name), encoding="utf-8", newline="")
+    assert [row["name"] for row in KERNELS.read_rows(path)] == [seen]
+
+
 def test_a_missing_number_is_an_empty_cell() -> None:
     assert KERNELS.rows_to_csv([{**ROW, "total_ms": None}]).splitlines()[1] == '"gemm<float, 4>",3,,true'
 
