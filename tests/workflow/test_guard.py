@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from markdown_it import MarkdownIt
 
 from gpu_report.bundles.packing import pack
 from tests.factories import make_study
@@ -120,10 +121,39 @@ if "--jq" in sys.argv:
 def test_one_comment_is_posted_or_updated_on_the_pull_request_of_the_event(
     number: str, comment: str, expected: list[str] | None, tmp_path: Path
 ) -> None:
+    calls = calls_with(b"no regression\n", tmp_path, number=number, comment=comment)
+
+    assert "head=fork:main" in calls[0]
+    assert [call[2:4] for call in calls if "-F" in call] == ([expected] if expected else [])
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        b"@" * 100_000,
+        b"@team\n" * 30_000,
+        "\u00b5\U0001f600".encode() * 50_000,
+        b"# a\n\n```\n</code></pre><img src=x>\n[x](http://y) $x$ ~~a~~ :tada:\r\r# b\n\n\n1. c\n\x0c# d\x0b# e",
+        "12.5 \u202e ms\u2028# a\u2066 \x1b[2J \x00".encode() + b"\xff\xed\xa0\x80",
+    ],
+    ids=["mentions", "lines", "characters", "markup", "controls"],
+)
+def test_the_text_of_the_fork_is_a_block_of_code_that_fits_into_a_comment(printed: bytes, tmp_path: Path) -> None:
+    calls_with(printed, tmp_path)
+
+    body = (tmp_path / "body.md").read_text("utf-8")
+    assert len(body) < 65_536
+    assert [token.type for token in MarkdownIt().parse(body)] == ["html_block", "code_block"]
+    assert not set("\x1b\x00\r\u202e\u2066") & set(body)
+    assert body.startswith("<!-- gpu-report guard -->\n")
+
+
+def calls_with(printed: bytes, tmp_path: Path, *, number: str = "7", comment: str = "") -> list[list[str]]:
+    """What the second workflow's script asks of `gh` where guard printed this in the first."""
     gh = tmp_path / "gh"
     gh.write_text(GH.format(python=sys.executable))
     gh.chmod(0o755)
-    (tmp_path / "guard.md").write_text("### no regression\n" + "x" * 100_000)
+    (tmp_path / "guard.txt").write_bytes(printed)
     given = {
         "NUMBER": number,
         "COMMENT": comment,
@@ -135,11 +165,15 @@ def test_one_comment_is_posted_or_updated_on_the_pull_request_of_the_event(
     environment = {**os.environ, **given, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
 
     script = steps_of("guard-comment.yml")[-1]["run"]
-    subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, env=environment, check=True)
+    subprocess.run(["bash", "-eo", "pipefail", "-c", script], cwd=tmp_path, env=environment, check=True)
 
-    calls = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
-    assert f"head={given['HEAD']}" in calls[0]
-    written = [call[2:4] for call in calls if "-F" in call]
-    assert written == ([expected] if expected else [])
-    if expected:
-        assert len((tmp_path / "body.md").read_text()) < 65_536
+    return [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
+
+
+def test_every_action_is_pinned_by_a_commit_and_names_its_version() -> None:
+    files = [DOCS / "guard.yml", DOCS / "guard-comment.yml", *(DOCS.parent / ".github" / "workflows").glob("*.yml")]
+    used = [line for file in files for line in file.read_text("utf-8").splitlines() if "uses:" in line]
+
+    assert len(used) >= 8
+    for line in used:
+        assert re.search(r"uses: [\w-]+/[\w-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+$", line), line

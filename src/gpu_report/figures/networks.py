@@ -18,7 +18,6 @@ from gpu_report.figures import style
 from gpu_report.figures.declaration import FigureSpec
 from gpu_report.figures.network_models import Network, model_of
 from gpu_report.printing.number_format import count
-from gpu_report.printing.terminal import clean
 from gpu_report.records.record import Record
 
 _NAMES_IN: Final = 0.34
@@ -93,7 +92,7 @@ def _layers_csv(models: Mapping[str, Network]) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    return clean(" ".join(text.split()))
+    return " ".join(text.split())
 
 
 def _draw_networks(models: Mapping[str, Network]) -> Figure:
