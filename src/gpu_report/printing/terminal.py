@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _WIDE: Final = 10_000
 _STDERR: Final = 2
 _MAY_BE_HIDDEN: Final = re.compile(r"[^ -~]")
-CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Control characters that no name or title needs: all but the tab and the end of a line."""
 
 
 def clean(text: str, *, keep: str = "\n\t") -> str:
@@ -35,14 +33,14 @@ def clean(text: str, *, keep: str = "\n\t") -> str:
     Returns:
         The text with `\x1b` in place of an escape character, `\u202e` in place of an override of the direction.
     """
+    return _MAY_BE_HIDDEN.sub(
+        lambda char: char[0] if char[0] in keep or _is_seen(char[0]) else char[0].encode("unicode_escape").decode(),
+        text,
+    )
 
-    def shown(found: re.Match[str]) -> str:
-        char = found[0]
-        category = unicodedata.category(char)
-        is_seen = category[0] != "C" and category not in ("Zl", "Zp")
-        return char if is_seen or char in keep else char.encode("unicode_escape").decode()
 
-    return _MAY_BE_HIDDEN.sub(shown, text)
+def _is_seen(char: str) -> bool:
+    return char.isprintable() or unicodedata.category(char) == "Zs"
 
 
 def say(text: str, *, to_stderr: bool = False) -> None:

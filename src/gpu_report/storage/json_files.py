@@ -6,9 +6,7 @@ JsonFile (name, schema, version) -> parse(bytes) or read(path) -> Part; whatever
 import json
 import math
 import re
-import reprlib
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +16,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fai
 from pydantic_core import from_json
 
 from gpu_report.errors import GpuReportError
-from gpu_report.printing.terminal import CONTROLS
 from gpu_report.storage.files import write_bytes_atomically
 
 MOST_BYTES: Final = 4 * 2**20
@@ -65,17 +62,11 @@ def _storable(text: Any) -> Any:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _without_controls(text: str) -> str:
-    if found := CONTROLS.search(text):
-        raise ValueError(f"it holds the control character {found[0]!r}; use text without it")
-    return text
-
-
-def _check_keys(pairs: Sequence[tuple[str, Any]]) -> None:
+def _check_keys(pairs: list[tuple[str, Any]]) -> None:
     """Of one object; of two values for a key, some readers of JSON take the first, others the last."""
     counts = Counter(key for key, _ in pairs)
     if len(counts) < len(pairs):
-        raise ValueError(f"the key {reprlib.repr(counts.most_common(1)[0][0])} is there twice")
+        raise ValueError(f"the key {counts.most_common(1)[0][0][:_LONGEST_PLACE]!r} is there twice")
 
 
 Values = Annotated[list[Item], FailFast()]
@@ -94,8 +85,8 @@ Moment = Annotated[str, AfterValidator(_moment)]
 """A time in UTC, ISO 8601."""
 Text = Annotated[str, BeforeValidator(_storable)]
 """Text from a workload's code or from an error message."""
-Title = Annotated[Text, AfterValidator(_without_controls)]
-"""A name that a reader sees, as a workload's code gives it."""
+Title = Annotated[Text, Field(pattern=r"^[\P{Cc}\n\t]*$")]
+"""A name that a reader sees, as a workload's code gives it, without control characters."""
 FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
 FileName = Annotated[str, Field(pattern=f"^{FILE_NAME.pattern}$")]
 """The name of a file in a folder that is known, and no path out of it."""

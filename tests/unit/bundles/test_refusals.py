@@ -214,7 +214,7 @@ def test_a_stream_that_needs_much_memory_or_is_no_xz_is_refused(bundle: Path, tm
         {"filters": [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": 2**28}]},
         {"format": lzma.FORMAT_ALONE},
     ):
-        bundle.write_bytes(lzma.compress(archive, **options))  # type: ignore[arg-type]
+        bundle.write_bytes(lzma.compress(archive, **options))
 
         assert_refused(bundle, tmp_path, "damaged or no bundle")
 

@@ -29,8 +29,8 @@ def parsed(text: bytes) -> Note:
         (b'{"schema_version": 1, "inner": ' + b"[" * 29_000, "recursion"),
         (b'{"schema_version": 1, "title": "\xff"}', "is not whole JSON"),
         ('{"schema_version": 1}'.encode("utf-16"), "is not whole JSON"),
-        (b'{"schema_version": 1, "title": "a\\u0000b"}', "title: .*control character"),
-        (b'{"schema_version": 1, "title": "a\\u001b[2Jb"}', "title: .*control character"),
+        (b'{"schema_version": 1, "title": "a\\u0000b"}', "title: String should match"),
+        (b'{"schema_version": 1, "title": "a\\u001b[2Jb"}', "title: String should match"),
     ],
 )
 def test_a_text_that_readers_would_take_for_different_things_is_refused_in_one_line(text: bytes, reason: str) -> None:
