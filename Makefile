@@ -18,10 +18,12 @@ CHECKED := src tests scripts $(wildcard benchmarks notebooks)
 # The rules of the workflow call gpu-report by name.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-# In a home that cannot be written, as in a container of another user's, Snakemake and LuaTeX end because they cannot cache.
+# In a home that cannot be written, as in a container of another user's, Snakemake and LuaTeX end because they cannot cache,
+# and Matplotlib looks for the fonts in every process anew.
 ifneq ($(HOME),)
 ifeq ($(shell cache="$$HOME/.cache"; test -e "$$cache" || cache=$$HOME; test -w "$$cache" || echo unwritable),unwritable)
 export XDG_CACHE_HOME ?= $(CURDIR)/.venv/cache
+export MPLCONFIGDIR ?= $(CURDIR)/.venv/cache/matplotlib
 export TEXMFVAR ?= $(CURDIR)/.venv/cache/texmf-var
 export PIP_NO_CACHE_DIR ?= 1
 endif
