@@ -134,9 +134,11 @@ def _join(values: Sequence[Any], separator: str = ", ") -> Tex:
 
 
 def _sentence_list(values: Sequence[Any]) -> Tex:
-    """`a`, `a and b`, or `a, b and c`; empty without any."""
+    """`a`, `a and b`, `a, b and c`, or of many the first two, how many follow, and the last; empty without any."""
     if not values:
         return Tex("")
+    if len(values) > _MOST_LISTED:
+        values = [*values[:2], f"{len(values) - 3} more", values[-1]]
     *first, last = [_printable(value) for value in values]
     return Tex(" and ").join([Tex(", ").join(first), last]) if first else last
 
@@ -146,6 +148,8 @@ def _key(value: str) -> Tex:
     return Tex(re.sub(r"[^A-Za-z0-9_:./-]", "-", value))
 
 
+_MOST_LISTED: Final = 20
+"""More values than any experiment of the default study has; a reader would skip the sentence."""
 _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "breakable": breakable,
     "join": _join,

@@ -51,6 +51,8 @@ def test_joined_values_are_escaped_and_so_is_what_joins_them(write: Write) -> No
 def test_a_list_reads_as_in_a_sentence(write: Write) -> None:
     assert fill(write(r"\VAR{names|sentence_list}"), names=["1", "2", "3"]) == "1, 2 and 3"
     assert fill(write(r"\VAR{names|sentence_list}"), names=["1"]) == "1"
+    many = [str(number) for number in range(1, 251)]
+    assert fill(write(r"\VAR{names|sentence_list}"), names=many) == "1, 2, 247 more and 250"
 
 
 def test_a_key_keeps_only_what_a_label_may_hold(write: Write) -> None:
