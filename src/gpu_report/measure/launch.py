@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import Pipe
@@ -18,7 +18,6 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-import psutil
 from torch.distributed import DistError
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -27,7 +26,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from gpu_report.errors import GpuReportError
 from gpu_report.measure.failures import read_oom_kills, unless_memory_ran_out, without_result
-from gpu_report.measure.processes import exit_status_of
+from gpu_report.measure.processes import exit_status_of, stopped_below
 from gpu_report.measure.rendezvous import PATIENCE_S, NotMetError, Rendezvous, Verdict, Weight, meet
 from gpu_report.measure.run import Built, Present, ProfiledRun, Progress, Run, Started, Stopped, TimedRun
 
@@ -160,7 +159,8 @@ class _Relay:
         self._sending = [sending for _, sending in pairs]
         self._ends: dict[int, _End] = {}
         self._pids: dict[int, int] = {}
-        self._stopped: set[int] = set()
+        self._stopped: list[int] = []
+        """Processes that somebody had stopped when the first rank failed, for which it may have waited too long."""
         self._failed_s: float | None = None
         self._lost_s = math.inf
         """When a rank here has said that it lost another, or another host that it has failed."""
@@ -172,9 +172,13 @@ class _Relay:
             timeout_s = self._rendezvous.poll_s if self._failed_s is None else _GRACE_S
             ready = cast("list[Connection]", wait(list(reading), timeout=timeout_s))
             if self._failed_s is None and self._rendezvous.poll_s and self._rendezvous.has_failed():
-                self._failed_s = self._lost_s = time.monotonic()
+                self._lost_s = time.monotonic()
+                self._fail()
             if self._failed_s is not None and time.monotonic() > self._failed_s + _GRACE_S:
-                self._kill(reading.values())
+                for pid in (self._pids.get(rank) for rank in reading.values()):
+                    with suppress(ProcessLookupError):
+                        if pid is not None:
+                            os.kill(pid, signal.SIGKILL)
             for connection in ready:
                 rank = reading[connection]
                 try:
@@ -199,17 +203,10 @@ class _Relay:
                     if not isinstance(message, TimedRun | ProfiledRun):
                         self._fail()
 
-    def _kill(self, ranks: Iterable[int]) -> None:
-        for rank in set(ranks) & self._pids.keys():
-            with suppress(psutil.NoSuchProcess):
-                process = psutil.Process(self._pids[rank])
-                if process.status() == psutil.STATUS_STOPPED:
-                    self._stopped.add(rank)
-                process.kill()
-
     def _fail(self) -> None:
         if self._failed_s is None:
             self._failed_s = time.monotonic()
+            self._stopped = [process.pid for process in stopped_below(os.getpid())]
             self._rendezvous.say_failed()
 
     def close_sending(self) -> None:
@@ -252,19 +249,21 @@ class _Relay:
         # One that was stopped ends only when it is killed, after those that waited for it; NCCL aborts them.
         killed_s = (self._failed_s or 0) + _GRACE_S / 2
         silent = [
-            rank for rank, end in by_time if not end.message and end.moment_s > killed_s and not _was_aborted(end)
+            f"rank {rank} did not answer"
+            for rank, end in by_time
+            if not end.message and end.moment_s > killed_s and not _was_aborted(end)
         ]
-        is_stopped = bool(silent) and silent[0] - first in self._stopped
-        said = [f"rank {rank} {'was stopped' if is_stopped else 'did not answer'}" for rank in silent[:1]]
+        names = {pid: f"rank {first + number}" for number, pid in self._pids.items()}
+        stopped = [f"{names.get(pid, f'process {pid}')} was stopped" for pid in self._stopped]
         aborted = [without_result(f"rank {rank}", end.exit_status).reason for rank, end in by_time if _was_aborted(end)]
         lost = [_named(rank, end.message) for rank, end in by_time if isinstance(end.message, Stopped)]
         return Verdict(
-            weight=Weight.DID_NOT_ANSWER if silent else Weight.LOST_OTHERS,
+            weight=Weight.DID_NOT_ANSWER if stopped or silent else Weight.LOST_OTHERS,
             message=Stopped(
                 status="failed",
-                reason="; ".join([*said, *(aborted or lost)[:1]])
+                reason="; ".join([*(stopped or silent)[:1], *(aborted or lost)[:1]])
                 or without_result(f"rank {by_time[0][0]}", by_time[0][1].exit_status).reason,
-                interrupted_by="SIGSTOP" if is_stopped else "",
+                interrupted_by="SIGSTOP" if stopped else "",
             ),
         )
 

@@ -200,7 +200,7 @@ def ending_stopped(what: str, *, patience_s: float = PATIENCE_S) -> Iterator[Wai
         while not is_over.wait(look_s):
             if time.monotonic() < waiting.heard_s + look_s:
                 continue
-            looks = {process: looks.get(process, 0) + 1 for process in _stopped_processes()}
+            looks = {process: looks.get(process, 0) + 1 for process in stopped_below(server_pid())}
             for process, count in looks.items():
                 if count == round(_SAID_AFTER_S / look_s):
                     print(
@@ -223,12 +223,12 @@ def ending_stopped(what: str, *, patience_s: float = PATIENCE_S) -> Iterator[Wai
         looking.join()
 
 
-def _stopped_processes() -> list[psutil.Process]:
-    """Of the server and all below it, or, where no server forks, of all below this process."""
+def stopped_below(pid: int | None) -> list[psutil.Process]:
+    """Which of this process, or, where it is None, of the one that asks, and of all below it somebody has stopped."""
     with suppress(psutil.NoSuchProcess):
-        server = psutil.Process(server_pid())
-        below = server.children(recursive=True)
-        return [process for process in (server, *below) if process.status() == psutil.STATUS_STOPPED]
+        top = psutil.Process(pid)
+        below = top.children(recursive=True)
+        return [process for process in (top, *below) if process.status() == psutil.STATUS_STOPPED]
     return []
 
 
@@ -322,7 +322,7 @@ def _outcome(run: Run, messages: list[Message], end: Stopped, *, kills_before: i
     else:
         # What has become of ranks was decided where they ran.
         end = last if run.measurement.variant.has_ranks else unless_memory_ran_out(last, kills_before)
-    if end.interrupted_by:
+    if end.interrupted_by or stopped:
         raise MeasurementInterruptedError(
             f"{run.measurement.variant.slug}: {run.title} was ended from outside ({stopped or end.reason}), nothing is "
             "recorded; run the same command again"
