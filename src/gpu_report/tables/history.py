@@ -38,7 +38,9 @@ HISTORY: Final = Table(
         flag(
             "is_used", "Whether change points are looked for with it: measured, and no quality flag invalidates times."
         ),
-        whole("series", "1", "Number of the series, from 1; protocol and workload settings are the same in all of it."),
+        whole(
+            "series", "1", "Number of the series, from 1; protocol, threads and workload settings are the same in it."
+        ),
         text("verdict", "Whether the throughput of the series changed."),
         whole("sessions_needed", "1", "Sessions that a series needs to show a change point."),
         whole("segment", "1", "Number of the segment in its series, from 1; a change point begins a segment."),
@@ -53,7 +55,7 @@ HISTORY: Final = Table(
         text("differences", f"What changed since the last session that is used, separated by {SEPARATOR!r}."),
     ),
 )
-_NOTED: Final = ("PyTorch", "driver", "workload code", "measuring code")
+_NOTED: Final = (*SOFTWARE.values(), "workload code", "measuring code")
 """Facts that may change within a series; any other begins a series anew."""
 _WITHOUT_VALUES: Final = ("workload code", "measuring code")
 """Facts that are digests, which say nothing to a reader."""
@@ -88,7 +90,12 @@ class Session:
     def differences(self, before: "Session") -> dict[str, str]:
         """The facts that are others than before, each in words."""
         names = [name for name in {**before.facts, **self.facts} if before.facts.get(name) != self.facts.get(name)]
-        return {name: _difference(name, before.facts.get(name), self.facts.get(name)) for name in names}
+        return {
+            name: f"{name} changed"
+            if name in _WITHOUT_VALUES
+            else f"{name} {before.facts.get(name) or 'none'} to {self.facts.get(name) or 'none'}"
+            for name in names
+        }
 
 
 def session_of(record: Record) -> Session:
@@ -177,7 +184,3 @@ def _rows(position: int, series: _Series, changes: Changes) -> Iterator[Row]:
             "differences": differences,
         }
         seen += each.is_used
-
-
-def _difference(name: str, before: str | None, now: str | None) -> str:
-    return f"{name} changed" if name in _WITHOUT_VALUES else f"{name} {before or 'none'} to {now or 'none'}"

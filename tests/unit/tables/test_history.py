@@ -77,6 +77,27 @@ def test_what_was_measured_otherwise_is_in_another_series(later: Measurement) ->
     assert rows[12]["differences"]
 
 
+def test_software_may_change_within_a_series_and_the_number_of_threads_may_not() -> None:
+    facts: list[dict[str, Any]] = [
+        {"python": "3.12.1"},
+        {"python": "3.12.2"},
+        {"torch_threads": 1},
+        {"torch_threads": 1, "cuda": "13.0"},
+    ]
+    rows = rows_of(
+        [
+            session_of(
+                make_record(SLUG, measured_at=f"2026-03-{day:02}T10:00:00Z", environment={**ENVIRONMENT, **changed})
+            )
+            for day, changed in enumerate(facts, start=1)
+        ]
+    )
+
+    assert [row["series"] for row in rows] == [1, 1, 2, 2]
+    assert "Python 3.12.1 to 3.12.2" in rows[1]["differences"]
+    assert "CUDA none to 13.0" in rows[3]["differences"]
+
+
 def test_a_measurement_that_several_bundles_hold_counts_once() -> None:
     rows = rows_of([session(0), session(1), session(0)])
 
