@@ -32,9 +32,10 @@ _LOST_PROCESS: Final = re.compile(
 )
 """What gloo, NCCL and the store of a process group say when another process is gone or does not answer."""
 _DEVICE_BUSY: Final = re.compile(r"CUDA error: CUDA-capable device\(s\) is/are busy or unavailable")
-_KILLED_WORKER: Final = re.compile(r"DataLoader worker .*killed by signal: (?:Killed|Terminated|Interrupt|Hangup)")
 _FROM_OUTSIDE: Final = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGXCPU")
 """Signals that people, schedulers, limits and the OOM killer send; a program that fails gets others."""
+_IN_WORDS: Final = "|".join(re.escape(signal.strsignal(signal.Signals[name]) or name) for name in _FROM_OUTSIDE)
+_KILLED_WORKER: Final = re.compile(rf"DataLoader worker .*killed by signal: (?:{_IN_WORDS})")
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+), in (\S+)$', re.MULTILINE)
 _VMSTAT: Final = Path("/proc/vmstat")
 _LIMITS: Final = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))

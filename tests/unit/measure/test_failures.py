@@ -32,11 +32,20 @@ def test_a_failure_names_type_message_and_place_in_one_line() -> None:
     assert "\n" not in reason
 
 
-def test_only_a_worker_that_was_killed_may_have_been_killed_from_outside() -> None:
-    killed = RuntimeError("DataLoader worker (pid 3) is killed by signal: Killed. ")
-    crashed = RuntimeError("DataLoader worker (pid 3) is killed by signal: Segmentation fault. ")
-    assert classify(raised(killed)).interrupted_by == "SIGKILL"
-    assert not classify(raised(crashed)).interrupted_by
+@pytest.mark.parametrize(
+    ("name", "is_from_outside"),
+    [("SIGKILL", True), ("SIGTERM", True), ("SIGQUIT", True), ("SIGUSR1", True), ("SIGXCPU", True), ("SIGSEGV", False)],
+)
+def test_a_loader_worker_is_ended_from_outside_by_the_same_signals_as_its_training(
+    name: str, *, is_from_outside: bool
+) -> None:
+    ended = without_result("the process", -signal.Signals[name])
+    of_worker = RuntimeError(
+        f"DataLoader worker (pid 3) is killed by signal: {signal.strsignal(signal.Signals[name])}. "
+    )
+
+    assert bool(ended.interrupted_by) == is_from_outside
+    assert bool(classify(raised(of_worker)).interrupted_by) == is_from_outside
 
 
 def test_memory_that_ran_out_is_a_result_and_a_signal_from_outside_is_none(
@@ -44,7 +53,7 @@ def test_memory_that_ran_out_is_a_result_and_a_signal_from_outside_is_none(
 ) -> None:
     counter = tmp_path / "vmstat"
     monkeypatch.setattr(failures, "_VMSTAT", counter)
-    monkeypatch.setattr(failures, "_OWN_GROUPS", tmp_path / "no_groups")
+    monkeypatch.setattr(failures, "group_folders", lambda _: [])
     counter.write_text("oom_kill 3\n")
     killed, ended = (without_result("rank 1", -number) for number in (signal.SIGKILL, signal.SIGTERM))
 
