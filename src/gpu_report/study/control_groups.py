@@ -1,5 +1,6 @@
 """The control groups of Linux that this process is in, which may leave it less than the machine has."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -36,9 +37,10 @@ def group_folders(controller: str, process: Path = _PROCESS) -> list[Path]:
 
 def cpu_quota(process: Path = _PROCESS) -> float | None:
     """How many cores' time the control groups leave this process, the smallest of their quotas; None without one."""
-    said = [
-        " ".join(file.read_text("ascii") for name in _QUOTA if (file := folder / name).exists()).split()
-        for folder in group_folders("cpu", process)
-    ]
+    said: list[list[str]] = []
+    for folder in group_folders("cpu", process):
+        with suppress(OSError):  # what a container may not read limits it, but does not say by how much
+            files = [folder / name for name in _QUOTA]
+            said.append(" ".join(file.read_text("ascii") for file in files if file.exists()).split())
     # Without a quota they say max or -1.
     return min((int(words[0]) / int(words[1]) for words in said if words and words[0].isdecimal()), default=None)

@@ -82,5 +82,12 @@ def test_other_controllers_of_version_1_are_elsewhere(mount: Path) -> None:
     assert group_folders("memory", process(mount, VERSION_1, "3:cpu,cpuacct:/own")) == []
 
 
+def test_a_limit_that_cannot_be_read_leaves_those_around_it(mount: Path) -> None:
+    limit(mount / "pod", version=2, quota_us=200_000)
+    (mount / "pod/own/cpu.max").mkdir(parents=True)
+
+    assert cpu_quota(process(mount, VERSION_2, "0::/pod/own")) == 2
+
+
 def test_a_system_without_control_groups_limits_nothing(tmp_path: Path) -> None:
     assert cpu_quota(tmp_path / "missing") is None
