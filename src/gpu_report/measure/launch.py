@@ -26,7 +26,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from gpu_report.errors import GpuReportError
 from gpu_report.measure.failures import read_oom_kills, unless_memory_ran_out, without_result
-from gpu_report.measure.processes import exit_status_of, stopped_below
+from gpu_report.measure.processes import exit_status_of, stopped_processes
 from gpu_report.measure.rendezvous import PATIENCE_S, NotMetError, Rendezvous, Verdict, Weight, meet
 from gpu_report.measure.run import Built, Present, ProfiledRun, Progress, Run, Started, Stopped, TimedRun
 
@@ -206,7 +206,7 @@ class _Relay:
     def _fail(self) -> None:
         if self._failed_s is None:
             self._failed_s = time.monotonic()
-            self._stopped = [process.pid for process in stopped_below(os.getpid())]
+            self._stopped = [process.pid for process in stopped_processes()]
             self._rendezvous.say_failed()
 
     def close_sending(self) -> None:

@@ -187,7 +187,7 @@ class Waiting:
 
 @contextmanager
 def ending_stopped(what: str, *, patience_s: float = PATIENCE_S) -> Iterator[Waiting]:
-    """Meanwhile end the server or a process below it that has been stopped, as by SIGSTOP, for `patience_s`.
+    """Meanwhile end any process below this one that has been stopped, as by SIGSTOP, for `patience_s`.
 
     Silence is no evidence, since a training may compile or read for long; the state of a process is. Nobody looks while
     messages come, since looking takes time from a training.
@@ -200,7 +200,7 @@ def ending_stopped(what: str, *, patience_s: float = PATIENCE_S) -> Iterator[Wai
         while not is_over.wait(look_s):
             if time.monotonic() < waiting.heard_s + look_s:
                 continue
-            looks = {process: looks.get(process, 0) + 1 for process in stopped_below(server_pid())}
+            looks = {process: looks.get(process, 0) + 1 for process in stopped_processes()}
             for process, count in looks.items():
                 if count == round(_SAID_AFTER_S / look_s):
                     print(
@@ -223,13 +223,12 @@ def ending_stopped(what: str, *, patience_s: float = PATIENCE_S) -> Iterator[Wai
         looking.join()
 
 
-def stopped_below(pid: int | None) -> list[psutil.Process]:
-    """Which of this process, or, where it is None, of the one that asks, and of all below it somebody has stopped."""
-    with suppress(psutil.NoSuchProcess):
-        top = psutil.Process(pid)
-        below = top.children(recursive=True)
-        return [process for process in (top, *below) if process.status() == psutil.STATUS_STOPPED]
-    return []
+def stopped_processes() -> Iterator[psutil.Process]:
+    """Of all processes below this one, those that somebody has stopped."""
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # one that ends meanwhile hides no other
+            if process.status() == psutil.STATUS_STOPPED:
+                yield process
 
 
 def carry_out_in_fresh_process(run: Run, on_progress: OnProgress) -> Outcome:
