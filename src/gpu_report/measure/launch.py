@@ -240,13 +240,14 @@ class _Relay:
                 return Verdict(weight=Weight.CAUSE, message=end.message)
             if isinstance(end.message, Stopped) and not end.message.lost_others:
                 return Verdict(weight=Weight.CAUSE, message=replace(end.message, reason=_named(rank, end.message)))
-        lost_s = min((end.moment_s for _, end in by_time if _has_lost_others(end)), default=math.inf)
+        said_s = (end.moment_s for _, end in by_time if isinstance(end.message, Stopped) or _was_aborted(end))
+        lost_s = min(said_s, default=math.inf)
         for rank, end in by_time:
             # The agent sees no other rank fail than the first, before it ends the rest by SIGTERM.
             was_first = failed.get(rank) == end.exit_status == -signal.SIGTERM
             if not isinstance(end.message, Stopped) and (was_first or _is_its_own_end(end, min(lost_s, self._lost_s))):
                 return Verdict(weight=Weight.CAUSE, message=without_result(f"rank {rank}", end.exit_status))
-        # One that was stopped ends only when it is killed, after those that waited for it; NCCL aborts them.
+        # One that does not answer ends only when it is killed, after those that waited for it; NCCL aborts them.
         killed_s = (self._failed_s or 0) + _GRACE_S / 2
         silent = [
             f"rank {rank} did not answer"
@@ -266,10 +267,6 @@ class _Relay:
                 interrupted_by="SIGSTOP" if stopped else "",
             ),
         )
-
-
-def _has_lost_others(end: _End) -> bool:
-    return isinstance(end.message, Stopped) or _was_aborted(end)
 
 
 def _was_aborted(end: _End) -> bool:
