@@ -168,13 +168,16 @@ def meet(run: Run) -> Rendezvous:
     deadline_s = time.monotonic() + patience_s
     while True:
         try:
-            store, own, reached = _open_store(run, deadline_s)
+            store, own, reached = _open_store(run)
             came = _come(run, store, reached, deadline_s, patience_s)
             break
-        except DistNetworkError as error:
-            # The store of the run before, which is about to end, may have answered.
+        except (OSError, DistNetworkError) as error:
+            # Host 0 may come later, or the store of the run before, which is about to end, may have answered.
             if time.monotonic() > deadline_s:
-                raise NotMetError(f"lost the store at {run.hosts.endpoint}: {str(error).partition('. ')[0]}") from error
+                raise NotMetError(
+                    f"no answer from host 0 at {run.hosts.endpoint} ({str(error).partition('. ')[0]}); start the same "
+                    f"command there with {INDEX}=0, and check the name, the port and the firewall"
+                ) from error
             time.sleep(0.1)
     for host, theirs in enumerate(came):
         for name, value in _asked(run).items():
@@ -205,11 +208,13 @@ def _asked(run: Run) -> dict[str, str]:
     }
 
 
-def _open_store(run: Run, deadline_s: float) -> tuple[TCPStore, str, str]:
+def _open_store(run: Run) -> tuple[TCPStore, str, str]:
     """Host 0's store, this host's address towards it, and the one at which it was reached.
 
     Raises:
-        NotMetError: the port is in use, or nobody answers there.
+        NotMetError: the port is in use, or what answers is no store.
+        OSError: nobody answers there.
+        DistNetworkError: the store ended meanwhile.
     """
     hosts, port = run.hosts, run.hosts.port
     if hosts.index == 0:
@@ -226,18 +231,8 @@ def _open_store(run: Run, deadline_s: float) -> tuple[TCPStore, str, str]:
             master_listen_fd=listener.detach(),
         )
         return store, "127.0.0.1", "127.0.0.1"
-    while True:
-        try:
-            with socket.create_connection((hosts.address, port), timeout=_ANSWER_S) as probe:
-                own, reached = probe.getsockname()[0], probe.getpeername()[0]
-            break
-        except OSError as error:
-            if time.monotonic() > deadline_s:
-                raise NotMetError(
-                    f"no answer from host 0 at {hosts.endpoint} ({error}); start the same command there with "
-                    f"{INDEX}=0, and check the name, the port and the firewall"
-                ) from error
-            time.sleep(0.2)
+    with socket.create_connection((hosts.address, port), timeout=_ANSWER_S) as probe:
+        own, reached = probe.getsockname()[0], probe.getpeername()[0]
     opened: list[TCPStore | DistError] = []
     # A server that is no store and does not answer would be waited for without an end.
     opening = threading.Thread(target=_connect, args=(hosts.address, port, opened), name="rendezvous", daemon=True)
