@@ -149,14 +149,12 @@ def device_pairs(devices: Sequence[str]) -> list[DevicePair]:
         DevicePair(
             devices=names,
             has_peer_access=torch.cuda.can_device_access_peer(*(torch.device(name).index or 0 for name in names)),
-            connection=connection(nvml, *map(_uuid, names)) if nvml else None,
+            connection=connection(nvml, *(f"GPU-{torch.cuda.get_device_properties(name).uuid}" for name in names))
+            if nvml
+            else None,
         )
         for names in combinations(devices, 2)
     ]
-
-
-def _uuid(name: str) -> str:
-    return f"GPU-{torch.cuda.get_device_properties(name).uuid}"
 
 
 def connection(nvml: Any, first_uuid: str, second_uuid: str) -> str | None:

@@ -193,6 +193,7 @@ class DeviceWatch:
             return None
         processes_before, reading_before = self._before[self._uuid]
         inside = [sample for sample in self._samples if any(begin <= sample.moment_s < end for begin, end in timed)]
+        reasons = Counter(reason for sample in inside for reason in sample.reading.reasons)
         kept = _thinned(inside)
         series: dict[str, Any] = {name: _series(kept, name) for name in _DECIMALS}
         return Telemetry(
@@ -200,7 +201,7 @@ class DeviceWatch:
             sample_cost_ms=round(statistics.median(sample.cost_s for sample in self._samples) * 1e3, 3),
             moments_s=[round(sample.moment_s - timed[0][0], 3) for sample in kept],
             **series,
-            throttle_reasons=_shares_of_reasons(inside),
+            throttle_reasons={reason: round(count / len(inside), 4) for reason, count in sorted(reasons.items())},
             energy_j=energy_within(self._samples, timed),
             # Inside a container process numbers do not identify their owner, so one of them is taken to be ours.
             other_processes=max(processes_before, *(count - 1 for count in self._processes), 0),
@@ -269,8 +270,3 @@ def _series(samples: Sequence[Sample], name: str) -> list[float]:
     """Empty where one of the samples lacks the value."""
     values = [sample.reading.values[name] for sample in samples if name in sample.reading.values]
     return [round(value, _DECIMALS[name]) for value in values] if len(values) == len(samples) else []
-
-
-def _shares_of_reasons(samples: Sequence[Sample]) -> dict[str, float]:
-    counts = Counter(reason for sample in samples for reason in sample.reading.reasons)
-    return {reason: round(count / len(samples), 4) for reason, count in sorted(counts.items())}

@@ -224,7 +224,8 @@ class OptionGains:
             gains = "".join(f"{_in_words(each):<{gain_width}}" for each in both)
             lines.append(f"{titles[name]:<{width}}{gains}" + _in_columns(map(_shown, numbers)))
             lines += [f"  {reason}" for reason in dict.fromkeys(each.reason for each in both) if reason]
-        return "\n".join(_cut(clean(line, keep="")) for line in [*lines, self._note()])
+        cleaned = (clean(line, keep="") for line in [*lines, self._note()])
+        return "\n".join(line.rstrip() if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…" for line in cleaned)
 
     def _note(self) -> str:
         if self.is_fresh:
@@ -238,10 +239,6 @@ class OptionGains:
 
 def _in_columns(texts: Iterable[str]) -> str:
     return "".join(f"{text:<{_LOSS}}" for text in texts)
-
-
-def _cut(line: str) -> str:
-    return line.rstrip() if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
 
 
 def _in_words(gain: Gain) -> str:

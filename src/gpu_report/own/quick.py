@@ -406,7 +406,12 @@ def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
     waited = summarise(measured.data_wait_shares, scale="share").value if is_enough and device == CPU else math.nan
     as_timed = _with_wait(rows, waited)
     parts = _parts(as_timed, device)
-    suggestions = [*_growing_memory(measured), *_python(as_timed, trace, parts), *_advice(as_timed, trace)]
+    advice = [
+        Suggestion(rule=row["rule"], finding=row["finding"], remedy=row["advice"], at_stake=at_stake)
+        for at_stake, row in (weigh(as_timed, trace)[0] if trace is not None else [])
+        if at_stake or row["rule"] in _NOT_ABOUT_TIME
+    ]
+    suggestions = [*_growing_memory(measured), *_python(as_timed, trace, parts), *advice]
     if not parts and waited > HALF:
         parts = {"loader": waited}
     problem, remedy = _problem(measured, parts, Gate(rows), too_few, is_enough=is_enough)
@@ -451,14 +456,6 @@ def _with_wait(rows: TraceTables, waited: float) -> TraceTables:
 def _step_with_wait(row: Row, waited: float) -> Row:
     wall_ms = (row["wall_ms"] - row["loader_ms"]) / (1 - waited)
     return {**row, "wall_ms": wall_ms, "loader_ms": wall_ms * waited}
-
-
-def _advice(rows: TraceTables, trace: Trace | None) -> list[Suggestion]:
-    return [
-        Suggestion(rule=row["rule"], finding=row["finding"], remedy=row["advice"], at_stake=at_stake)
-        for at_stake, row in (weigh(rows, trace)[0] if trace is not None else [])
-        if at_stake or row["rule"] in _NOT_ABOUT_TIME
-    ]
 
 
 def _growing_memory(measured: Measured) -> Iterator[Suggestion]:

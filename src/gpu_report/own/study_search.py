@@ -36,14 +36,21 @@ def search_batch_size(search: BatchSearch, *, machine: str, on_try: Callable[[Pr
     for probe in tries(training, patience_s=PATIENCE_S):
         on_try(probe)
         probes.append(probe)
-    fitting = [probe.fitting.measured for probe in probes if probe.fits]
+    fitting, found = [probe.fitting.measured for probe in probes if probe.fits], BatchSizes(probes=probes)
     return SearchRecord(
         schema_version=SCHEMA_VERSION,
         machine=machine,
         search=search,
         memory_kind=fitting[0].memory_kind if fitting else None,
         tries=[_tried(probe) for probe in probes],
-        answers=_answers(BatchSizes(probes=probes)) if fitting else None,
+        answers=Answers(
+            largest=found.largest.samples,
+            is_resolved=found.is_resolved,
+            fastest=found.fastest.samples,
+            smallest_near_fastest=found.smallest_near_fastest.samples,
+        )
+        if fitting
+        else None,
         environment={**host_environment(), **({"torch": fitting[0].torch_version} if fitting else {})},
         provenance=provenance,
     )
@@ -68,13 +75,4 @@ def _tried(probe: Probe) -> Tried:
         memory_peak_mib=None,
         memory_taken_mib=None,
         memory_limit_mib=None,
-    )
-
-
-def _answers(found: BatchSizes) -> Answers:
-    return Answers(
-        largest=found.largest.samples,
-        is_resolved=found.is_resolved,
-        fastest=found.fastest.samples,
-        smallest_near_fastest=found.smallest_near_fastest.samples,
     )

@@ -28,7 +28,6 @@ from gpu_report.tables.variants import in_reading_order, records_by_variant
 from gpu_report.traces.ranks import RANKS
 
 if TYPE_CHECKING:
-    from gpu_report.study.variant import Variant
     from gpu_report.traces.tables import TraceTables
 
 COMMUNICATION: Final = Table(
@@ -66,15 +65,11 @@ def tabulate_communication(records: Iterable[Record], traces: "Mapping[str, Trac
         variant = record.as_variant()
         if variant.strategy != "ddp" or NO_COMMUNICATION in option_names(variant.options):
             continue
-        bound = by_variant.get(_without_communication(variant).slug)
+        kept = [name for name in option_names(variant.options) if not OPTIONS[name].ddp_only]
+        bound = by_variant.get(replace(variant, options=joined([*kept, NO_COMMUNICATION])).slug)
         if bound is not None and record.status == bound.status == "ok" and same_protocol(record, bound):
             rows.append({**_row(record, bound), "exposed_in_trace_ms": in_trace_ms.get(record.variant, math.nan)})
     return rows
-
-
-def _without_communication(variant: "Variant") -> "Variant":
-    kept = [name for name in option_names(variant.options) if not OPTIONS[name].ddp_only]
-    return replace(variant, options=joined([*kept, NO_COMMUNICATION]))
 
 
 def _row(record: Record, bound: Record) -> Row:

@@ -88,12 +88,11 @@ def _rows(variant: Variant, pairs: Pairs) -> Iterator[Row]:
                 "epoch": epoch,
                 "reference_value": _mean(first for first, _ in values),
                 "value": _mean(second for _, second in values),
-                "difference_percent": _mean(_difference_percent(*pair) for pair in values),
+                "difference_percent": _mean(
+                    100 * abs(second - first) / abs(first) if first and second is not None else math.nan
+                    for first, second in values
+                ),
             }
-
-
-def _difference_percent(reference: float | None, value: float | None) -> float:
-    return 100 * abs(value - reference) / abs(reference) if reference and value is not None else math.nan
 
 
 def _mean(values: Iterable[float | None]) -> float:

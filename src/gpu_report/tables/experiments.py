@@ -135,14 +135,11 @@ def break_even_steps(record: Record, reference: Record | None, speedup: Summary)
     """
     if reference is None or not (speedup.low > 1 and speedup.p < SIGNIFICANCE):
         return math.nan
-    step_s, reference_step_s = (_time_of_samples_s(one, record.as_variant().batch_size) for one in (record, reference))
+    samples, both = record.as_variant().batch_size, (record, reference)
+    step_s, reference_step_s = (samples / summarise(values_of(one, "throughput_per_s")).value for one in both)
     saved_s = reference_step_s - step_s
     longer_s = preparation_cold_s(record) - preparation_cold_s(reference)
     return math.ceil(longer_s / saved_s) if longer_s > 0 else math.nan
-
-
-def _time_of_samples_s(record: Record, samples: int) -> float:
-    return samples / summarise(values_of(record, "throughput_per_s")).value
 
 
 def _record_of(experiment: Experiment, variant: Variant, by_variant: Mapping[str, Record]) -> Record:
@@ -160,7 +157,8 @@ def _is_baseline(variant: Variant, experiment: Experiment) -> bool:
 
 def _groups(experiment: Experiment) -> dict[Variant, _Fields]:
     """Variant -> what it shares with those it is compared with."""
-    groups = {variant: _shared_fields(variant, experiment.axis) for variant in experiment.variants}
+    compared_fields = AXIS_FIELDS.get(experiment.axis, (experiment.axis,))
+    groups = {variant: variant.fields_without(*compared_fields) for variant in experiment.variants}
     if experiment.axis != "device":
         return groups
     exact = dict(groups)
@@ -177,10 +175,6 @@ def _groups(experiment: Experiment) -> dict[Variant, _Fields]:
             groups[baseline] = exact[variant]
         groups[variant] = groups[baseline]
     return groups
-
-
-def _shared_fields(variant: Variant, axis: str) -> _Fields:
-    return variant.fields_without(*AXIS_FIELDS.get(axis, (axis,)))
 
 
 def _without_length(fields: _Fields) -> _Fields:

@@ -61,7 +61,8 @@ def tabulate_machine(records: Iterable[Record]) -> list[Row]:
 def _environment(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
     for key in dict.fromkeys(key for record in records for key in record.environment):
         values = [_text(key, record.environment[key]) for record in records if key in record.environment]
-        yield _topic(key), _name(key), _joined(values)
+        name = _NAMES.get(key, key.removesuffix("_gib").replace("_", " ").replace("accelerator", "GPU"))
+        yield _topic(key), name, _joined(values)
     variants = [record.as_variant() for record in records if record.status == "ok"]
     most = max((variant.devices for variant in variants if variant.device_type != "cpu"), default=1)
     if most > 1:
@@ -106,10 +107,6 @@ def _topic(key: str) -> str:
     if key.startswith(_HARDWARE):
         return "hardware"
     return "measurement" if key.startswith(_MEASUREMENT) else "software"
-
-
-def _name(key: str) -> str:
-    return _NAMES.get(key, key.removesuffix("_gib").replace("_", " ").replace("accelerator", "GPU"))
 
 
 def _text(key: str, value: str | float | None) -> str:

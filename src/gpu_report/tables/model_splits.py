@@ -64,7 +64,19 @@ def tabulate_model_splits(records: Iterable[Record]) -> list[Row]:
             continue
         plain = by_variant.get(replace(variant.base, batch_size=variant.batch_size, accumulation=1).slug)
         if plain is not None and plain.status == "ok":
-            rows.append(_row(record, plain))
+            rows.append(
+                {
+                    "variant": variant.slug,
+                    "workload": variant.workload,
+                    "device": variant.device,
+                    "plain": plain.variant,
+                    "micro_batches": variant.accumulation,
+                    "bubble_share": bubble_share(variant),
+                    **speedup(record, plain).as_columns("speedup_over_one"),
+                    **_missing_to_one(over_base(record), variant.devices).as_columns("lost_share"),
+                    **_missing_to_one(_memory_over(record, plain), 1).as_columns("memory_saved_share"),
+                }
+            )
     return rows
 
 
@@ -74,21 +86,6 @@ def bubble_share(variant: "Variant") -> float | None:
         return None
     parts, micro_batches = variant.devices, variant.accumulation if variant.has_ranks else 1
     return (parts - 1) / (micro_batches + parts - 1)
-
-
-def _row(record: Record, plain: Record) -> Row:
-    variant = record.as_variant()
-    return {
-        "variant": variant.slug,
-        "workload": variant.workload,
-        "device": variant.device,
-        "plain": plain.variant,
-        "micro_batches": variant.accumulation,
-        "bubble_share": bubble_share(variant),
-        **speedup(record, plain).as_columns("speedup_over_one"),
-        **_missing_to_one(over_base(record), variant.devices).as_columns("lost_share"),
-        **_missing_to_one(_memory_over(record, plain), 1).as_columns("memory_saved_share"),
-    }
 
 
 def _missing_to_one(figure: Summary, whole: int) -> Summary:

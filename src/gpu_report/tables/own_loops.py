@@ -18,14 +18,13 @@ from gpu_report.study.options import is_bound
 from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary_of
 from gpu_report.tables.efficiency import peak_flops_per_s
 from gpu_report.tables.processes import brings_loop, built_in
-from gpu_report.tables.profiled import Profiled, profiled
+from gpu_report.tables.profiled import profiled
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import in_reading_order
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.steps import STEPS
 
 if TYPE_CHECKING:
-    from gpu_report.study.variant import Variant
     from gpu_report.traces.tables import TraceTables
 
 OWN_LOOPS: Final = Table(
@@ -84,17 +83,17 @@ def tabulate_own_loops(
 ) -> list[Row]:
     """The table OWN_LOOPS in reading order; without a calibration of the device no floor is known."""
     by_device = {one.device: one for one in (calibration.ceilings if calibration else [])}
-    launched = {each.variant.slug: _launched(each) for each in profiled(traces)}
+    # Kernels, copies and fills of a profiled call, however much the profiler slowed it; NaN on the CPU.
+    launched = {
+        each.variant.slug: sum(row["calls"] for row in each.rows(KERNELS, "calls")) / max(len(each.tables[STEPS]), 1)
+        or math.nan
+        for each in profiled(traces)
+    }
     return [
         _row(record, by_device.get(record.as_variant().device), launched.get(record.variant, math.nan))
         for record in in_reading_order(records)
         if brings_loop(record) and record.status == "ok"
     ]
-
-
-def _launched(each: Profiled) -> float:
-    """Kernels, copies and fills of a profiled call, however much the profiler slowed it; NaN on the CPU."""
-    return sum(row["calls"] for row in each.rows(KERNELS, "calls")) / max(len(each.tables[STEPS]), 1) or math.nan
 
 
 def _row(record: Record, ceilings: Ceilings | None, launches: float) -> Row:
@@ -108,7 +107,11 @@ def _row(record: Record, ceilings: Ceilings | None, launches: float) -> Row:
     reading_us = _US * BYTES_OF_POINT * variant.batch_size / _copy_rate(ceilings) if built_in(record) else math.nan
     kind = max(floor_us, key=floor_us.__getitem__, default="")
     return {
-        **_identity(variant),
+        "variant": variant.slug,
+        "workload": variant.workload,
+        "device": variant.device,
+        "optimization": variant.optimization,
+        "is_bound": is_bound(variant.options),
         "points": variant.batch_size,
         "passes": passes,
         **summarise([_MS * time_s for time_s in trainings_s]).as_columns("training_ms"),
@@ -129,16 +132,6 @@ def _largest(errors: Sequence[float | None]) -> float:
     """NaN as soon as one process was not compared, or diverged."""
     known = [error for error in errors if error is not None]
     return max(known) if len(known) == len(errors) else math.nan
-
-
-def _identity(variant: "Variant") -> Row:
-    return {
-        "variant": variant.slug,
-        "workload": variant.workload,
-        "device": variant.device,
-        "optimization": variant.optimization,
-        "is_bound": is_bound(variant.options),
-    }
 
 
 def _floors_us(record: Record, ceilings: Ceilings | None) -> Mapping[str, float]:

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Final
 
 from gpu_report.glossary import Row
-from gpu_report.records.record import Base, Record, Repetition
+from gpu_report.records.record import Record, Repetition
 from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.study.strategies import SINGLE
 from gpu_report.study.variant import Variant
@@ -116,7 +116,12 @@ def _row(record: Record, variant: Variant, measured: Mapping[str, Record]) -> Ro
         "throughput_per_device_per_s": summarise([value / devices for value in throughputs]),
         "step_time_ms": summarise(values_of(record, "step_time_ms")),
         "base_throughput_per_s": summarise([base.throughput_per_s for base in bases]),
-        "base_step_time_ms": summarise([_step_time_ms(base) for base in bases]),
+        "base_step_time_ms": summarise(
+            [
+                median(chain.from_iterable(epoch.step_times_ms for epoch in base.epochs[base.warm_up_epochs :]))
+                for base in bases
+            ]
+        ),
         "base_speedup": gained,
         "weak_efficiency": _per_device(efficiency, devices),
         "weak_efficiency_plain": _per_device(speedup(record, plain), devices),
@@ -148,10 +153,6 @@ def _row(record: Record, variant: Variant, measured: Mapping[str, Record]) -> Ro
 
 def _per_device(found: Summary, devices: int) -> Summary:
     return replace(found, value=found.value / devices, low=found.low / devices, high=found.high / devices)
-
-
-def _step_time_ms(base: Base) -> float:
-    return median(chain.from_iterable(epoch.step_times_ms for epoch in base.epochs[base.warm_up_epochs :]))
 
 
 def _memory(repetitions: Sequence[Repetition]) -> dict[str, Summary]:

@@ -310,17 +310,13 @@ def _idle_causes(each: Profiled) -> Iterator[Row]:
     for cause, of_cause in groupby(ordered, key=lambda row: row["cause"]):
         longest = list(of_cause)
         yield from longest[:TOP_OF_CAUSE]
-        if longest[TOP_OF_CAUSE:]:
-            yield _together(cause, longest[TOP_OF_CAUSE:])
-
-
-def _together(cause: str, rows: Sequence[Row]) -> Row:
-    return {
-        "cause": cause,
-        "operation": OTHERS,
-        **{column: sum(row[column] for row in rows) for column in ("gaps", "total_ms", "share")},
-        "longest_us": max(row["longest_us"] for row in rows),
-    }
+        if rest := longest[TOP_OF_CAUSE:]:
+            yield {
+                "cause": cause,
+                "operation": OTHERS,
+                **{column: sum(row[column] for row in rest) for column in ("gaps", "total_ms", "share")},
+                "longest_us": max(row["longest_us"] for row in rest),
+            }
 
 
 def top_kernels(each: Gate) -> Iterator[Row]:

@@ -119,11 +119,26 @@ def variant_row(record: Record, *, today: Today, prices: Prices = NO_PRICES, ref
 
     `reference` is the record it is compared with, which may have been measured with other software.
     """
-    values = process_values(record)
+    values, variant = process_values(record), record.as_variant()
     summaries = {name: summarise(values[name], scale=figure.scale) for name, figure in PER_PROCESS.items()}
     marks = marks_of(record, summaries["throughput_per_s"], today, reference=reference)
     return {
-        **_identity(record.as_variant()),
+        "variant": variant.slug,
+        "workload": variant.workload,
+        "size": variant.size,
+        "device": variant.device,
+        "batch_size": variant.batch_size,
+        "workers": variant.workers,
+        "accumulation": variant.accumulation,
+        "precision": variant.precision,
+        "options": variant.options,
+        "strategy": variant.strategy,
+        "devices": variant.devices,
+        "parallelism": variant.parallelism,
+        "optimization": variant.optimization,
+        "epochs": variant.epochs,
+        "steps_per_epoch": variant.steps_per_epoch,
+        "seed": variant.seed,
         **_facts(record),
         "optimizer_steps": optimizer_steps(record),
         "begins_anew": brings_loop(record),
@@ -198,27 +213,6 @@ def _reading_key(variant: Variant) -> tuple[Any, ...]:
 def _position(value: str, order: Sequence[str]) -> int:
     """Its place in the order; those that are not in it come last."""
     return order.index(value) if value in order else len(order)
-
-
-def _identity(variant: Variant) -> Row:
-    return {
-        "variant": variant.slug,
-        "workload": variant.workload,
-        "size": variant.size,
-        "device": variant.device,
-        "batch_size": variant.batch_size,
-        "workers": variant.workers,
-        "accumulation": variant.accumulation,
-        "precision": variant.precision,
-        "options": variant.options,
-        "strategy": variant.strategy,
-        "devices": variant.devices,
-        "parallelism": variant.parallelism,
-        "optimization": variant.optimization,
-        "epochs": variant.epochs,
-        "steps_per_epoch": variant.steps_per_epoch,
-        "seed": variant.seed,
-    }
 
 
 def _facts(record: Record) -> Mapping[str, Any]:
