@@ -142,8 +142,8 @@ class JsonFile(Generic[Content]):
         """Check the text of a file; `where` names it in errors.
 
         Raises:
-            GpuReportError: of type `error`; the text is too large, is no whole JSON, has a key twice, is of another
-                version, or holds what the schema forbids.
+            GpuReportError: of type `error`; the text is no whole JSON, is of another version, or holds what the schema
+                forbids; or it is from elsewhere and too large, or has a key twice.
         """
         if from_elsewhere and (len(text) > MOST_BYTES or sum(map(text.count, (b":", b"[", b"{"))) > self.most_parts):
             raise self.error(
@@ -152,7 +152,8 @@ class JsonFile(Generic[Content]):
             )
         try:
             values = from_json(text)
-            json.loads(text, object_pairs_hook=_check_keys, parse_float=str, parse_int=str)  # twice as fast
+            if from_elsewhere:
+                json.loads(text, object_pairs_hook=_check_keys, parse_float=str, parse_int=str)  # twice as fast
         except ValueError as error:
             raise self.error(f"{where} is not whole JSON ({error}); {self.again}") from error
         version = values.get("schema_version") if isinstance(values, dict) else None
