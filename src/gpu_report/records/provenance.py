@@ -3,6 +3,7 @@
 import hashlib
 import os
 import subprocess
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -43,6 +44,8 @@ in where the device is waited for before step times are read, in what follows a 
 model is divided among devices: by the time that its pieces take, which moves one or two of them.
 """
 _MOST_CHANGES: Final = 100
+_OURS: Final = "HEAD:./__init__.py"
+_NO_ANSWER: Final = (OSError, subprocess.SubprocessError)
 _SOURCES: Final = frozenset({".py", ".cu", ".cuh", ".cpp", ".h"})
 
 
@@ -51,8 +54,10 @@ def find_provenance(class_path: str = "") -> Provenance:
 
     Without a class it measures the machine alone.
     """
-    commit = None if why_no_commit() else _git("rev-parse", "HEAD")
-    changes = _changed_files() if commit else None
+    commit = changes = None
+    with suppress(*_NO_ANSWER):
+        commit, _ = _git("rev-parse", "HEAD", _OURS).split()
+        changes = _changed_files()
     return Provenance(
         measured_at=utc_now(),
         package_version=gpu_report.__version__,
@@ -70,8 +75,8 @@ def why_no_commit() -> str:
     It has to have the package: one that is installed below some other project must not report that one's commit.
     """
     try:
-        _ask_git("rev-parse", "HEAD:./__init__.py")
-    except (OSError, subprocess.SubprocessError) as error:
+        _git("rev-parse", _OURS)
+    except _NO_ANSWER as error:
         said = [line.strip() for line in str(getattr(error, "stderr", None) or error).splitlines()]
         return "; ".join([*said[:1], *(f"type: {line}" for line in said if line.startswith("git config"))])
     return ""
@@ -112,15 +117,13 @@ def workload_digest(class_path: str) -> str:
     return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
 
 
-def _changed_files() -> list[str] | None:
+def _changed_files() -> list[str]:
     """Tracked files that differ from the commit, and untracked ones beside the package, relative to the repository.
 
     Results are left out: a bundle that was packed anew changes nothing of what is measured next.
     """
     tracked = _git("diff", "--name-only", "-z", "HEAD", "--", ":(top)", ":(top,exclude)results")
     untracked = _git("ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--", str(_PACKAGE.parent))
-    if tracked is None or untracked is None:
-        return None
     return sorted(filter(None, f"{tracked}\0{untracked}".split("\0")))
 
 
@@ -132,14 +135,7 @@ def environment_without_git() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in local}
 
 
-def _git(*arguments: str) -> str | None:
-    try:
-        return _ask_git(*arguments)
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _ask_git(*arguments: str) -> str:
+def _git(*arguments: str) -> str:
     # A lock taken only to refresh git's index would make another git command of the user fail.
     environment = {**environment_without_git(), "GIT_OPTIONAL_LOCKS": "0"}
     command = ["git", "-C", str(_PACKAGE), *arguments]
