@@ -20,8 +20,8 @@ from typing import Final
 
 import psutil
 
-from gpu_report.errors import FileWriteError, MachineError
-from gpu_report.storage.files import write_text_atomically
+from gpu_report.errors import MachineError
+from gpu_report.storage.files import write_errors, write_text_atomically
 
 _FOR_EVERYONE: Final = 0o666
 _MEASURING: Final = Path(tempfile.gettempdir()) / "gpu-report-measuring.lock"
@@ -32,22 +32,21 @@ _REGISTRY: Final = _SNAKEMAKE / "gpu_report_runs.json"
 
 
 @contextmanager
-def machine_to_itself(lock: Path | None = None, *, limit_s: float = math.inf) -> Iterator[None]:
+def machine_to_itself(lock: Path = _MEASURING, *, limit_s: float = math.inf) -> Iterator[None]:
     """Hold the machine's measuring lock, for which others wait; the system frees it when the process ends.
 
     Raises:
         MachineError: the lock file cannot be opened or locked, or another measurement goes on for longer than the
             limit.
     """
-    path = lock or _MEASURING
     with ExitStack() as stack:
         try:
-            file = _open_for_everyone(path)
+            file = _open_for_everyone(lock)
             stack.callback(os.close, file)
             _wait_for_lock(file, limit_s)
         except OSError as error:
             raise MachineError(
-                f"cannot lock {path}, so that one measurement runs at a time: {error.strerror}; set TMPDIR to a folder "
+                f"cannot lock {lock}, so that one measurement runs at a time: {error.strerror}; set TMPDIR to a folder "
                 "where files can be made and locked"
             ) from error
         yield
@@ -90,14 +89,11 @@ def _open_for_everyone(path: Path) -> int:
     Systems refuse to open another user's file for writing in a shared temporary folder, even where its mode allows it.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # or a named pipe in its place would be waited for
-    with suppress(FileNotFoundError):
-        return os.open(path, flags)
-    try:
+    with suppress(FileExistsError):
         file = os.open(path, flags | os.O_CREAT | os.O_EXCL, _FOR_EVERYONE)
-    except FileExistsError:
-        return os.open(path, flags)
-    os.fchmod(file, _FOR_EVERYONE)
-    return file
+        os.fchmod(file, _FOR_EVERYONE)
+        return file
+    return os.open(path, flags)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +143,13 @@ def release_stale_lock(project: Path = Path(), *, temporary_folder: str = "") ->
         FileWriteError: the folder cannot be written.
     """
     registry, this_run = project / _REGISTRY, RunningProcess.this(temporary_folder=temporary_folder)
-    with _one_at_a_time(registry.with_suffix(".lock")):
+    with write_errors(registry):
+        registry.parent.mkdir(parents=True, exist_ok=True)
+        one_at_a_time = registry.with_suffix(".lock").open("ab")
+    with one_at_a_time:
+        # Some network file systems have no locks; runs that start there in the same moment do not see each other.
+        with suppress(OSError):
+            fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
         known = _read(registry)
         alive = [run for run in known if run.alive and run != this_run]
         for run in known:
@@ -158,22 +160,6 @@ def release_stale_lock(project: Path = Path(), *, temporary_folder: str = "") ->
         if known and not alive:
             for lock in (project / _SNAKEMAKE / "locks").glob("*.lock"):
                 lock.unlink(missing_ok=True)
-
-
-@contextmanager
-def _one_at_a_time(path: Path) -> Iterator[None]:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise FileWriteError(f"cannot open {path}: {error.strerror}; allow writing there, then run the same") from error
-    try:
-        # Some network file systems have no locks; runs that start there in the same moment do not see each other.
-        with suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(file)
 
 
 def snakemake_here(project: Path = Path()) -> list[RunningProcess]:
