@@ -24,11 +24,11 @@ def results_at(path: Path) -> Iterator[Path]:
         BundleError: there is no bundle and no such folder, the bundle cannot be trusted, or the folder holds the
             results of several machines.
     """
-    if not path.is_dir():
+    if path.is_dir():
+        yield _folder_in(path)
+    else:
         with tempfile.TemporaryDirectory(prefix="gpu-report-bundle-") as folder:
             yield unpack(path, Path(folder)).folder
-        return
-    yield _folder_in(path)
 
 
 def files_at(path: Path) -> list[Path]:

@@ -63,7 +63,6 @@ def _draw_into(arguments: Namespace, specs: "Sequence[FigureSpec]") -> None:
     with replaced_folder(arguments.figures) as drawn:
         for spec, pdf in zip(specs, draw_all([spec.draw for spec in specs]), strict=True):
             write_bytes_atomically(drawn / f"{spec.name}.pdf", pdf)
-        for spec in specs:
             if spec.csv:
                 write_text_atomically(drawn / f"{spec.name}.csv", spec.csv)
     list_content(arguments.figures)

@@ -127,12 +127,11 @@ class CommandRunner:
         """
         with tempfile.TemporaryDirectory(prefix="gpu-report-guard-") as temporary, tempfile.TemporaryFile() as log:
             result_file = Path(temporary, "steps.json")
-            environment = {**self.version.environment, RESULT_FILE: str(result_file)}
             before, began_s = read_cpu_times(), time.perf_counter()
             process = subprocess.Popen(
                 [*_ENDS_WITH_INPUT, self.version.command],
                 cwd=self.version.folder,
-                env=environment,
+                env={**self.version.environment, RESULT_FILE: str(result_file)},
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import psutil
 
@@ -194,11 +194,16 @@ def _git(*arguments: str, problem: str) -> str:
     Raises:
         ConfigError: git is not there, or fails; the message begins with the problem.
     """
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
-    environment = {**environment_without_git(), "GIT_OPTIONAL_LOCKS": "0"}
-    command = ["git", "-c", f"core.hooksPath={os.devnull}", *arguments]  # hooks are for the user's own commands
     try:
-        process = subprocess.Popen(command, **pipes, env=environment, start_new_session=True)
+        process = subprocess.Popen(
+            ["git", "-c", f"core.hooksPath={os.devnull}", *arguments],  # hooks are for the user's own commands
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env={**environment_without_git(), "GIT_OPTIONAL_LOCKS": "0"},
+            start_new_session=True,
+        )
     except FileNotFoundError as error:
         raise ConfigError(f"{problem}: git is not installed") from error
     with process:
@@ -210,4 +215,4 @@ def _git(*arguments: str, problem: str) -> str:
     if process.returncode:
         said = said.strip().rpartition("\n")[-1]
         raise ConfigError(f"{problem} ({said})" if said else problem)
-    return str(printed.strip())
+    return printed.strip()
