@@ -137,7 +137,13 @@ def _check_files(manifest: Manifest, bundle: str) -> None:
         raise BundleError(
             f"{bundle}: says {manifest.records} records and names {len(manifest.variants)}; {FETCH_AGAIN}"
         )
-    _check_completeness(manifest, bundle)
+    # Every run has its record and, where the traces are not there to make them from, its trace tables.
+    paths = {entry.path for entry in manifest.files}
+    needed = [RECORD_NAME, *([] if manifest.with_traces else (f"{TABLES_FOLDER}/{name}" for name in _NEEDED_TABLES))]
+    runs = dict.fromkeys(path.split("/")[1] for path in paths if path.startswith("runs/"))
+    missing = sorted(path for slug in runs for inner in needed if (path := f"runs/{slug}/{inner}") not in paths)
+    if missing:
+        raise BundleError(f"{bundle}: lacks {missing[0]}; have it packed anew by this version of gpu-report")
 
 
 def size_problem(entries: Sequence[FileEntry], *, packed_bytes: int) -> str:
@@ -185,8 +191,12 @@ def belongs(path: str) -> bool:
             return name == CALIBRATION_FILE
         case [_, _]:
             return is_search(path)
-        case ["runs", slug, *inner]:
-            return _is_of_run(slug, inner)
+        case ["runs", slug, name]:
+            return _is_variant(slug) and name == RECORD_NAME
+        case ["runs", slug, folder, name] if folder == TABLES_FOLDER:
+            return _is_variant(slug) and name in _TABLE_FILES
+        case ["runs", slug, folder, name] if folder in RAW_FOLDERS:
+            return _is_variant(slug) and FILE_NAME.fullmatch(name) is not None
     return False
 
 
@@ -203,26 +213,9 @@ def is_raw(path: str) -> bool:
     return len(parts) == 4 and parts[2] in RAW_FOLDERS
 
 
-def _is_of_run(slug: str, inner: list[str]) -> bool:
+def _is_variant(slug: str) -> bool:
     try:
         Variant.from_slug(slug)
     except ConfigError:
         return False
-    match inner:
-        case [name]:
-            return name == RECORD_NAME
-        case [folder, name] if folder == TABLES_FOLDER:
-            return name in _TABLE_FILES
-        case [folder, name] if folder in RAW_FOLDERS:
-            return FILE_NAME.fullmatch(name) is not None
-    return False
-
-
-def _check_completeness(manifest: Manifest, bundle: str) -> None:
-    """Every run has its record and, where the traces are not there to make them from, its trace tables."""
-    paths = {entry.path for entry in manifest.files}
-    needed = [RECORD_NAME, *([] if manifest.with_traces else (f"{TABLES_FOLDER}/{name}" for name in _NEEDED_TABLES))]
-    runs = dict.fromkeys(path.split("/")[1] for path in paths if path.startswith("runs/"))
-    missing = sorted(path for slug in runs for inner in needed if (path := f"runs/{slug}/{inner}") not in paths)
-    if missing:
-        raise BundleError(f"{bundle}: lacks {missing[0]}; have it packed anew by this version of gpu-report")
+    return True

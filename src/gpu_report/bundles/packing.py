@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from gpu_report import __version__
 from gpu_report.bundles.archive import write_archive
@@ -28,6 +28,7 @@ from gpu_report.records.provenance import why_no_commit
 from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, TRACE_FOLDER, Provenance, Record
 from gpu_report.records.record import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.storage.files import unfinished_folder, write_errors, write_text_atomically
+from gpu_report.storage.json_files import JsonFile
 from gpu_report.study.machine import device_name, hardware_words
 from gpu_report.traces.tables import as_csv, read_trace_tables, table_as_csv, table_files, tabulate_trace_of
 
@@ -35,6 +36,7 @@ PUBLISHED_LIMIT_BYTES: Final = 2_000_000
 """A repository keeps every version of a bundle for good, so one without traces stays below this."""
 _KINDS: Final = (CALIBRATION_FILE, SEARCHES_FOLDER, RECORD_NAME, *RAW_FOLDERS, TABLES_FOLDER)
 """Files lie in the archive by kind, because alike beside alike compresses better."""
+Measured = TypeVar("Measured", bound=Record | SearchRecord)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,11 +68,18 @@ def pack(
             commit, or a bundle without traces is too large to be published.
         FileWriteError: the target cannot be written.
     """
-    records, left_out = _records(results / "runs", machine=machine, with_traces=with_traces)
+    runs = {path.parent.name: path for path in sorted((results / "runs").glob(f"*/{RECORD_NAME}"))}
+    records, left_out = _read_all(RECORD_FILE, runs, machine=machine)
+    problem_of = _problem_of_trace if with_traces else _problem_of_tables
+    for slug in list(records):
+        if problem := problem_of(runs[slug].parent, records[slug]):
+            left_out[slug] = problem
+            del records[slug]
     if not records:
         reason = next(iter(left_out.values()), "no variant is measured; measure with: snakemake --cores 4")
         raise BundleError(f"there is nothing to pack in {results}: {reason}")
-    searches, unreadable = _searches(results / SEARCHES_FOLDER, machine=machine)
+    files = {path.stem: path for path in sorted((results / SEARCHES_FOLDER).glob("*.json"))}
+    searches, unreadable = _read_all(SEARCH_FILE, files, machine=machine)
     left_out |= unreadable
     if not allow_dirty:
         of_searches = {name: search.provenance for name, search in searches.items()}
@@ -84,40 +93,21 @@ def pack(
     return Packed(manifest=manifest, bytes=size, left_out=left_out)
 
 
-def _records(runs: Path, *, machine: str, with_traces: bool) -> tuple[dict[str, Record], dict[str, str]]:
-    """The records of today's schema by variant, and why the others are left out."""
-    found: dict[str, Record] = {}
+def _read_all(
+    kind: JsonFile[Measured], files: Mapping[str, Path], *, machine: str
+) -> tuple[dict[str, Measured], dict[str, str]]:
+    """What is measured of today's schema, by the name of its variant or search, and why the others are left out."""
+    found: dict[str, Measured] = {}
     left_out: dict[str, str] = {}
-    for path in sorted(runs.glob(f"*/{RECORD_NAME}")):
-        slug = path.parent.name
+    for slug, path in files.items():
         try:
-            record = RECORD_FILE.read(path, from_elsewhere=True)
+            content = found[slug] = kind.read(path, from_elsewhere=True)
         except RecordError as error:
             left_out[slug] = str(error)
             continue
-        if (record.machine, record.variant) != (machine, slug):
-            raise BundleError(f"{path} is of {record.variant} on {record.machine}; take it out of this folder")
-        problem = _problem_of_trace(path.parent, record) if with_traces else _problem_of_tables(path.parent, record)
-        if problem:
-            left_out[slug] = problem
-        else:
-            found[slug] = record
-    return found, left_out
-
-
-def _searches(folder: Path, *, machine: str) -> tuple[dict[str, SearchRecord], dict[str, str]]:
-    """The batch-size searches of today's schema by name, and why the others are left out."""
-    found: dict[str, SearchRecord] = {}
-    left_out: dict[str, str] = {}
-    for path in sorted(folder.glob("*.json")):
-        try:
-            search = SEARCH_FILE.read(path, from_elsewhere=True)
-        except RecordError as error:
-            left_out[path.stem] = str(error)
-            continue
-        if (search.machine, search.search.slug) != (machine, path.stem):
-            raise BundleError(f"{path} is of {search.search.slug} on {search.machine}; take it out of this folder")
-        found[path.stem] = search
+        name = content.variant if isinstance(content, Record) else content.search.slug
+        if (content.machine, name) != (machine, slug):
+            raise BundleError(f"{path} is of {name} on {content.machine}; take it out of this folder")
     return found, left_out
 
 
