@@ -22,7 +22,7 @@ from gpu_report.errors import BundleError, RecordError, TableError
 from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER
 from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
 from gpu_report.records.record import RECORD_FILE
-from gpu_report.storage.files import list_content, unfinished_folder, write_errors
+from gpu_report.storage.files import unfinished_folder, write_errors
 from gpu_report.traces.tables import file_name, read_trace_tables
 
 _SMALLEST: Final = 1e-30
@@ -55,7 +55,9 @@ def unpack(bundle: Path, machines: Path) -> Unpacked:
         manifest = _extract(bundle, folder)
         if manifest.with_traces:
             _make_raw_folders(folder, manifest)
-        _set_times(folder)
+        now = time.time()
+        for path in folder.rglob("*"):
+            os.utime(path, (now, now))
         return _put_in_place(folder, machines / manifest.machine, manifest)
 
 
@@ -78,7 +80,7 @@ def _extract(bundle: Path, folder: Path) -> Manifest:
         dates.discard("")
         if not min(dates) <= reader.manifest.measured_at <= max(dates):
             raise BundleError(
-                f"{bundle}: says it was measured at {reader.manifest.measured_at}, its files from {min(dates)} to "
+                f"{bundle}: says it was measured at {reader.manifest.measured_at}, its records from {min(dates)} to "
                 f"{max(dates)}; {FETCH_AGAIN}"
             )
         return reader.manifest
@@ -88,7 +90,7 @@ def _check_file(bundle: Path, folder: Path, file: Path, manifest: Manifest) -> s
     """Check each record as it comes, so that a bundle of bad ones is refused at the first.
 
     Returns:
-        When it was measured; empty for a file that does not say so.
+        When a record was measured; empty for any other file.
     """
     if file.name == RECORD_NAME:
         slug = file.parent.name
@@ -105,12 +107,10 @@ def _check_file(bundle: Path, folder: Path, file: Path, manifest: Manifest) -> s
         found = SEARCH_FILE.read(file, from_elsewhere=True)
         if (found.machine, found.search.slug) != (manifest.machine, file.stem):
             raise BundleError(f"{bundle}: {file.name} is of {found.search.slug} on {found.machine}; {FETCH_AGAIN}")
-        return found.provenance.measured_at
     if file == folder / CALIBRATION_FILE:
         calibration = CALIBRATIONS.read(file, from_elsewhere=True)
         if calibration.machine != manifest.machine:
             raise BundleError(f"{bundle}: its calibration is of another machine; {FETCH_AGAIN}")
-        return calibration.provenance.measured_at
     return ""
 
 
@@ -136,12 +136,6 @@ def _make_raw_folders(folder: Path, manifest: Manifest) -> None:
             (folder / "runs" / slug / name).mkdir(exist_ok=True)
 
 
-def _set_times(folder: Path) -> None:
-    now = time.time()
-    for path in folder.rglob("*"):
-        os.utime(path, (now, now))
-
-
 def _put_in_place(unpacked: Path, folder: Path, manifest: Manifest) -> Unpacked:
     """A run is moved as a whole, so that an interruption leaves whole runs."""
     (folder / "runs").mkdir(parents=True, exist_ok=True)
@@ -162,6 +156,4 @@ def _put_in_place(unpacked: Path, folder: Path, manifest: Manifest) -> Unpacked:
             (unpacked / name).rename(folder / name)
     if manifest.has_calibration and not (folder / CALIBRATION_FILE).exists():
         (unpacked / CALIBRATION_FILE).rename(folder / CALIBRATION_FILE)
-    for name in ("runs", SEARCHES_FOLDER):
-        list_content(folder / name)
     return Unpacked(folder=folder, manifest=manifest, placed=tuple(placed), kept=tuple(kept))

@@ -7,7 +7,9 @@ from gpu_report.bundles.shown_machines import BUNDLE_SUFFIX, MACHINES, PUBLISHED
 from gpu_report.bundles.unpacking import unpack as unpack_results
 from gpu_report.errors import RecordError
 from gpu_report.printing.terminal import new_console, say
+from gpu_report.records.batch_sizes import SEARCHES_FOLDER
 from gpu_report.records.record import RECORD_FILE, Record
+from gpu_report.storage.files import list_content
 from gpu_report.study.config import read_config
 from gpu_report.study.machine import Machine, find_machine
 
@@ -35,6 +37,8 @@ def pack(arguments: Namespace) -> None:
 def unpack(arguments: Namespace) -> None:
     """Put a bundle's results into the folder of its machine, beside what is measured there already."""
     unpacked = unpack_results(arguments.bundle, arguments.machine_folder)
+    for name in ("runs", SEARCHES_FOLDER):
+        list_content(unpacked.folder / name)
     say(f"{unpacked.folder}: {len(unpacked.placed)} records of {unpacked.manifest.hardware}")
     if unpacked.kept:
         say(f"left as they were, being measured there already: {', '.join(unpacked.kept)}", to_stderr=True)

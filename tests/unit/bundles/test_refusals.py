@@ -108,10 +108,10 @@ MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
     "measured_at: .* month must be in": lambda manifest: manifest.update(measured_at="2026-99-01T10:00:00Z"),
     "calibration.json has .* bytes, its manifest says 7": lambda manifest: manifest["files"][0].update(bytes=7),
     "the checksum of calibration.json is another": lambda manifest: manifest["files"][0].update(sha256="0" * 64),
-    "says it was measured at 2001-01-01T00:00:00Z, its files": lambda manifest: manifest.update(
+    "says it was measured at 2001-01-01T00:00:00Z, its records": lambda manifest: manifest.update(
         measured_at="2001-01-01T00:00:00Z"
     ),
-    "says it was measured at 2099-01-01T00:00:00Z, its files": lambda manifest: manifest.update(
+    "says it was measured at 2099-01-01T00:00:00Z, its records": lambda manifest: manifest.update(
         measured_at="2099-01-01T00:00:00Z"
     ),
     f"lacks runs/{SLUG}/trace_tables/steps.csv; have it packed anew": lambda manifest: manifest["files"].remove(
@@ -125,6 +125,16 @@ def test_an_altered_manifest_is_refused(bundle: Path, tmp_path: Path, message: s
     edit_manifest(bundle, MANIFESTS[message])
 
     assert_refused(bundle, tmp_path, message)
+
+
+def test_a_date_that_only_the_calibration_has_is_none_of_the_records(bundle: Path, tmp_path: Path) -> None:
+    later = "2030-01-01T00:00:00Z"
+    calibration = json.loads(contents_of(bundle)["calibration.json"])
+    calibration["provenance"]["measured_at"] = later
+    replace_file(bundle, "calibration.json", json.dumps(calibration).encode())
+    edit_manifest(bundle, lambda manifest: manifest.update(measured_at=later))
+
+    assert_refused(bundle, tmp_path, f"says it was measured at {later}, its records")
 
 
 def test_more_files_than_a_bundle_can_hold_are_refused(bundle: Path, tmp_path: Path) -> None:
