@@ -85,8 +85,10 @@ def commit_of(reference: str) -> str:
         ConfigError: git has no repository for this folder, or no such version.
     """
     _git("rev-parse", "--git-dir", problem=f"{reference}: this folder is in no repository of git")
-    name = reference or "the empty name"
-    unknown = f"{name}: the repository has no such version; name a branch, a tag or a commit, or {WORKTREE}"
+    unknown = (
+        f"{reference or 'the empty name'}: the repository has no such version; "
+        f"name a branch, a tag or a commit, or {WORKTREE}"
+    )
     # Each commit is the base of itself. rev-parse would take ^HEAD as well, which leaves out a commit.
     return _git("merge-base", "--end-of-options", *[f"{reference}^{{commit}}"] * 2, problem=unknown)
 
