@@ -21,6 +21,7 @@ from gpu_report.guard.runners import MARK_STEPS, CommandRunner, FunctionRunner, 
 from gpu_report.guard.sequence import FIRST_LOOK, SECOND_LOOK, Guarded, Pair
 from gpu_report.guard.versions import WORKTREE, Version, checked_out, commit_of, content_of_worktree
 from gpu_report.measure.probe import require_pytorch
+from gpu_report.measure.processes import ending_stopped
 from gpu_report.printing.number_format import counted, duration
 from gpu_report.printing.terminal import say
 from gpu_report.records.provenance import measures_alike
@@ -67,7 +68,8 @@ def guard(arguments: Namespace) -> int:
         def measure(side: int, name: str, index: int) -> Answer:
             machine_file = str(Path(folder_of_all, _NAMES[side], HERE.name))
             task = {**tasks[name], "machine_file": machine_file, "folder": _own_folder(sides, side), "index": index}
-            return sides[side].measure(Task(**task))
+            with ending_stopped(f"guard of {name}"):
+                return sides[side].measure(Task(**task))
 
         def look_at(name: str, pair: Pair) -> None:
             now = content_of_worktree()
@@ -191,9 +193,12 @@ def _look_at(name: str, pair: Pair) -> None:
     """Print what a pair took.
 
     Raises:
-        ConfigError: neither side can be measured, or two versions of gpu-report measure them.
+        ConfigError: a process was ended from outside, neither side can be measured, or two versions of gpu-report
+            measure them.
     """
     before, after = pair
+    if ended := next((answer for answer in pair if answer.interrupted), None):
+        raise ConfigError(f"{name}: {ended.reason}; nothing says that this side is at fault; guard again")
     if before.status == after.status == "failed":
         why = before.reason if before.reason == after.reason else f"before: {before.reason}; after: {after.reason}"
         raise ConfigError(f"{name}: neither side can be measured: {why}")

@@ -133,7 +133,7 @@ def _of_study(task: Task) -> Answer:
         try:
             outcome = carry_out_in_fresh_process(run, ignore_progress)
         except MeasurementInterruptedError as error:
-            return Answer(status="failed", reason=str(error))
+            return Answer(status="failed", reason=str(error), interrupted=True)
     if isinstance(outcome.end, Stopped):
         return Answer(status=outcome.end.status, reason=outcome.end.reason)
     environment = {**host_environment(), **outcome.environment}

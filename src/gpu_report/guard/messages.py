@@ -34,6 +34,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     version: int = VERSION
     status: Literal["ok", "oom", "failed", "skipped"] = "ok"
     reason: str = ""
+    interrupted: bool = False
+    """Whether it was ended from outside, which says nothing of this version."""
     step_time_ms: float | None = None
     memory_mib: float | None = None
     memory_kind: Literal["allocator", "resident set"] = "allocator"

@@ -16,7 +16,7 @@ import msgspec
 from gpu_report.errors import ConfigError
 from gpu_report.guard.messages import Answer, Task
 from gpu_report.guard.versions import Version
-from gpu_report.measure.failures import read_oom_kills
+from gpu_report.measure.failures import read_oom_kills, unless_memory_ran_out, without_result
 from gpu_report.measure.progress import load_between, read_cpu_times
 from gpu_report.measure.run import trace_name
 from gpu_report.own.step_counts import LINE_TO_ADD, RESULT_FILE, StepResult, read_reported, trace_beside
@@ -40,6 +40,8 @@ _ENDS_WITH_INPUT: Final = (
 
 So nothing goes on when the guard ends, even if it is killed, or is interrupted before it knows what it has started.
 """
+_SHELLS_SIGNAL: Final = 128
+"""To which a shell adds the number of the signal that ended a command."""
 _TAIL_BYTES: Final = 2**16
 """Of a log, which may be of any length."""
 
@@ -70,7 +72,7 @@ class FunctionRunner:
         Raises:
             ConfigError: the version's Python lacks gpu-report, or what that needs.
         """
-        oom_kills_before = read_oom_kills()
+        kills_before = read_oom_kills()
         with tempfile.TemporaryFile() as log:
             agent = subprocess.Popen(
                 [self.version.python, *_AGENT],
@@ -86,10 +88,7 @@ class FunctionRunner:
                     with suppress(subprocess.TimeoutExpired):
                         agent.wait(_PATIENCE_S)  # so that it removes its temporary folder
                     return msgspec.json.decode(line, type=Answer)
-                status = agent.wait()
-                if status == -signal.SIGKILL and read_oom_kills() > oom_kills_before:
-                    return Answer(status="oom", reason="the kernel's OOM killer ended the process")
-                said = _last_line(log)
+                status, said = agent.wait(), _last_line(log)
                 if "No module named" in said:  # of the agent itself, which answers whatever the user's code raises
                     raise ConfigError(f"{self.version.python}: {said}; each side needs the same gpu-report as this one")
             except msgspec.DecodeError as error:
@@ -97,7 +96,13 @@ class FunctionRunner:
             finally:
                 agent.kill()
                 agent.communicate()
-        return Answer(status="failed", reason=f"{self.version.python} ended with status {status}: {said}")
+        return _without_answer(self.version.python, status, said, kills_before)
+
+
+def _without_answer(who: str, exit_status: int, said: str, kills_before: int) -> Answer:
+    """Of a process that ended by itself, by the OOM killer, or by a signal from outside, which says nothing of it."""
+    ended = unless_memory_ran_out(without_result(who, exit_status), kills_before)
+    return Answer(status=ended.status, reason=f"{ended.reason}: {said}", interrupted=bool(ended.interrupted_by))
 
 
 def _asked(agent: "subprocess.Popen[bytes]", task: Task) -> bytes:
@@ -126,7 +131,7 @@ class CommandRunner:
             ConfigError: the command marks steps, and too few of them to be timed, which says nothing of their speed.
         """
         with tempfile.TemporaryDirectory(prefix="gpu-report-guard-") as temporary, tempfile.TemporaryFile() as log:
-            result_file = Path(temporary, "steps.json")
+            result_file, kills_before = Path(temporary, "steps.json"), read_oom_kills()
             before, began_s = read_cpu_times(), time.perf_counter()
             process = subprocess.Popen(
                 [*_ENDS_WITH_INPUT, self.version.command],
@@ -145,10 +150,9 @@ class CommandRunner:
                 with suppress(ProcessLookupError):  # what it has started goes with it, and disturbs no other process
                     os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
-            if process.returncode:
-                return Answer(
-                    status="failed", reason=f"the command ended with status {process.returncode}: {_last_line(log)}"
-                )
+            if status := process.returncode:
+                status = _SHELLS_SIGNAL - status if status - _SHELLS_SIGNAL in {*signal.Signals} else status
+                return _without_answer("the command", status, _last_line(log), kills_before)
             found = read_reported(StepResult, result_file)
             if found is None:
                 return _of_whole(took_ms, usage, doubts=tuple(load_marks([load])))

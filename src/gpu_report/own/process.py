@@ -31,13 +31,21 @@ from gpu_report.errors import GpuReportError, MachineError, ProfileError
 from gpu_report.glossary import PRECISIONS
 from gpu_report.measure.arithmetic import set_up_arithmetic, why_not_computed
 from gpu_report.measure.building import checkpoint_blocks, rebuilt, why_not_applied
-from gpu_report.measure.failures import available_mib, classify, read_oom_kills
+from gpu_report.measure.failures import (
+    available_mib,
+    classify,
+    read_oom_kills,
+    unless_memory_ran_out,
+    without_result,
+)
 from gpu_report.measure.memory import MemoryMeter
 from gpu_report.measure.nested import mapped, tensors_of
 from gpu_report.measure.processes import (
     SERVER_GONE,
+    MeasurementInterruptedError,
     be_killed_before_others,
     end_with_parent,
+    ending_stopped,
     fresh_processes,
     server_pid,
     start,
@@ -167,10 +175,11 @@ def _end_server() -> None:
 
 
 def train_in_fresh_process(training: OwnTraining, *, patience_s: float = PATIENCE_S) -> OwnResult | Stopped:
-    """Train in a process of its own, which has ended when this returns; any failure of it is a result, too.
+    """Train in a process of its own, which has ended when this returns; any failure of its own is a result, too.
 
     Raises:
         ProfileError: a function cannot be sent to another process, or importing the script calls this again.
+        MeasurementInterruptedError: the process or its server was ended from outside.
     """
     try:
         pickled = pickle.dumps(training)
@@ -183,7 +192,8 @@ def train_in_fresh_process(training: OwnTraining, *, patience_s: float = PATIENC
     context = fresh_processes(_PRELOADED)
     receiving, sending = context.Pipe(duplex=False)
     process = context.Process(target=_carry_out, args=(pickled, sending), name=_NAME)
-    start(process)
+    with ending_stopped(_NAME, patience_s=patience_s):  # a server that is stopped, before it forks
+        start(process)
     sending.close()
     result: OwnResult | Stopped | None = None
     is_late = False
@@ -209,19 +219,17 @@ def train_in_fresh_process(training: OwnTraining, *, patience_s: float = PATIENC
             "each fresh process imports the script, which makes this call again; put the call under "
             '`if __name__ == "__main__":`'
         )
-    return _without_result(ended_by_itself, memory_ran_out=read_oom_kills() > kills_before)
-
-
-def _without_result(exit_status: int | None, *, memory_ran_out: bool) -> Stopped:
-    if memory_ran_out and exit_status in (-signal.SIGKILL, SERVER_GONE):
-        return Stopped(status="oom", reason="the kernel's OOM killer ended the process")
-    if exit_status is not None and exit_status < 0:
-        return Stopped(status="failed", reason=f"the process was ended by {signal.Signals(-exit_status).name}")
-    return Stopped(
-        status="failed",
-        reason=f"the process ended with exit status {exit_status} and without a result; in a script of your own, call "
-        'this under `if __name__ == "__main__":`',
+    # With its server gone, nobody knows how the process ended; the server ends by SIGKILL alone.
+    who, exit_status = (
+        ("its server", -signal.SIGKILL) if ended_by_itself == SERVER_GONE else ("the process", ended_by_itself)
     )
+    ended = unless_memory_ran_out(without_result(who, exit_status), kills_before)
+    if ended.interrupted_by:
+        raise MeasurementInterruptedError(f"{_NAME}: {ended.reason}, from outside; run the same again")
+    if exit_status is not None and exit_status >= 0:
+        hint = 'in a script of your own, call this under `if __name__ == "__main__":`'
+        return replace(ended, reason=f"{ended.reason} and without a result; {hint}")
+    return ended
 
 
 def _carry_out(pickled: bytes, pipe: Connection) -> None:

@@ -322,6 +322,12 @@ def test_a_command_without_marked_steps_is_compared_as_a_whole_with_a_note(repos
     assert any("gpu_report.step()" in note for note in document["notes"])
 
 
+def test_a_side_that_is_killed_from_outside_is_no_regression(repository: Path) -> None:
+    command = ["guard", "--before-command", "true", "--after-command", "kill -s KILL $$"]
+
+    assert main(command) == 3
+
+
 def test_a_slower_command_is_found_and_confirmed(repository: Path, guard: Guard) -> None:
     (repository / "train.py").write_text("import sys, time; time.sleep(float(sys.argv[1]))")
 

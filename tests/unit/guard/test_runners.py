@@ -127,7 +127,6 @@ def test_the_memory_of_a_whole_command_is_its_own_or_not_measured(version: Versi
     [
         ("import no_such_module", "no_such_module"),
         ("print('out'); raise SystemExit('no data\\x1b[2J')", r"no data\x1b[2J"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "status"),
     ],
 )
 def test_a_command_that_fails_gives_its_last_line(version: Version, script: str, said: str) -> None:
@@ -136,6 +135,14 @@ def test_a_command_that_fails_gives_its_last_line(version: Version, script: str,
     assert answer.status == "failed"
     assert said in answer.reason
     assert len(answer.reason.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("signal_name", "interrupted"), [("SIGKILL", True), ("SIGSEGV", False)])
+def test_a_command_may_be_ended_from_outside_or_crash(version: Version, signal_name: str, *, interrupted: bool) -> None:
+    answer = run(version, f"import os, signal; os.kill(os.getpid(), signal.{signal_name})")
+
+    assert (answer.status, answer.interrupted) == ("failed", interrupted)
+    assert signal_name in answer.reason
 
 
 def test_a_command_runs_in_its_folder_with_its_code_first(version: Version) -> None:

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from gpu_report.errors import MachineError, ProfileError
-from gpu_report.measure.processes import fresh_processes
+from gpu_report.measure.processes import MeasurementInterruptedError, fresh_processes
 from gpu_report.measure.run import Stopped
 from gpu_report.own import process
 from gpu_report.own.process import OwnResult, OwnTraining, train_in_fresh_process, train_in_this_process
@@ -150,7 +150,6 @@ def test_a_limit_above_the_free_memory_is_the_free_memory() -> None:
     ("build", "said"),
     [
         ("raise_key_error", "KeyError: 'weights'"),
-        ("be_killed", "SIGKILL"),
         ("leave_without_a_word", "exit status 4"),
         ("nothing_of_this_name", "nothing_of_this_name"),
     ],
@@ -161,6 +160,11 @@ def test_a_function_that_goes_wrong_is_a_result_with_its_reason(build: str, said
     assert found.status == "failed"
     assert said in found.reason
     assert "\n" not in found.reason
+
+
+def test_a_process_that_is_killed_from_outside_is_no_result() -> None:
+    with pytest.raises(MeasurementInterruptedError, match="SIGKILL"):
+        train_in_fresh_process(replace(TRAINING, build=f"{MODULE}:be_killed"))
 
 
 def test_a_function_that_hangs_is_ended_and_no_process_is_left() -> None:
