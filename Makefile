@@ -18,8 +18,8 @@ CHECKED := src tests scripts $(wildcard benchmarks notebooks)
 # The rules of the workflow call gpu-report by name.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-# In a home that cannot be written, as in a container of another user's, Snakemake and LuaTeX end because they cannot cache,
-# and Matplotlib looks for the fonts in every process anew.
+# If the home folder is not writable, as in a container that runs as another user, Snakemake and LuaTeX fail because they
+# cannot write their caches, and Matplotlib searches for the fonts again in every process.
 ifneq ($(HOME),)
 ifeq ($(shell cache="$$HOME/.cache"; test -e "$$cache" || cache=$$HOME; test -w "$$cache" || echo unwritable),unwritable)
 export XDG_CACHE_HOME ?= $(CURDIR)/.venv/cache

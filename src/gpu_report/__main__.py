@@ -8,7 +8,7 @@ from gpu_report.printing.terminal import takes
 
 
 def main() -> int:
-    """Run the command that was typed and return its exit status, for the shell: 3 where gpu-report itself fails."""
+    """Run the command that was typed and return its exit status for the shell: 3 if gpu-report itself fails."""
     gc.set_threshold(50_000)  # looking for garbage takes a sixth of the time: nearly all is kept to the end
     try:
         from gpu_report import cli
@@ -18,7 +18,7 @@ def main() -> int:
     except KeyboardInterrupt:
         takes(sys.stderr, "gpu-report: interrupted; run the same command again to go on\n")
         return 130
-    except Exception:  # noqa: BLE001 -- Python's own status, 1, would be a verdict of guard and compare
+    except Exception:  # noqa: BLE001 -- Python's own status, 1, would mean a regression for guard and compare
         takes(sys.stderr, traceback.format_exc())
         return 3
     finally:

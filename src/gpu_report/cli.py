@@ -23,13 +23,13 @@ _MISTAKE: Final = 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; a mistake that a person can correct, or a full disk, is one line on stderr and exit status 2.
 
-    Of the commands whose status is a verdict, so is every error of the system, and the status is 3.
+    For a command whose status is a verdict, every system error is one line too, and the exit status is 3.
 
     Returns:
         The exit status, 0 unless the command has others; one run by hand may also raise KeyboardInterrupt.
     """
     closed = [name for name in ("stdin", "stdout", "stderr") if getattr(sys, name) is None]
-    for name in closed:  # else a file that is opened later would be in its place, and take what is printed
+    for name in closed:  # else a file that is opened later gets its number and what is printed
         setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w"))  # noqa: SIM115
     parser = _parser()
     parsed, unknown = parser.parse_known_args(arguments)
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         if has_verdict and "stdout" in closed:
-            raise GpuReportError("standard output is closed, so that nobody sees the verdict; open it, or name a file")
+            raise GpuReportError("standard output is closed, so nobody would see the verdict; redirect it to a file")
         module, function = command.target.split(":")
         status = int(getattr(import_module(f"gpu_report.commands.{module}"), function)(parsed) or 0)
         sys.stdout.flush()
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         is_unread = isinstance(error, BrokenPipeError) and not takes(sys.stdout, "\n")
         if is_unread and not has_verdict:
-            return 128 + signal.SIGPIPE  # as other programs end where nobody reads on
+            return 128 + signal.SIGPIPE  # as other programs end if nobody reads their output
         if not (has_verdict or error.errno in DISK_TROUBLE):
             raise
         what_to_do = "free some space or check the disk" if error.errno in DISK_TROUBLE else "correct that"
@@ -279,7 +279,7 @@ COMMANDS: Final = {
             _optional("--seconds", "for a function: measuring time per process (default: 5)", type=float),
             _optional(
                 "--wait",
-                "for another measurement on this machine at most (default: %(default)g minutes)",
+                "longest wait for another measurement on this machine (default: %(default)g minutes)",
                 type=float,
                 default=60.0,
                 metavar="MINUTES",

@@ -11,9 +11,9 @@ from snakemake.exceptions import WorkflowError
 from gpu_report.errors import ConfigError, GpuReportError
 from gpu_report.storage.locks import release_stale_lock
 
-if workflow.is_main_process:  # and not a job of it, which reads this too
+if workflow.is_main_process:  # not in its jobs, which read this file too
     try:
-        # Before anything else is imported: a run that is killed earlier leaves its temporary folder for good.
+        # Before the other imports: a run that is killed before this line leaves its temporary folder for good.
         release_stale_lock(temporary_folder=str(workflow.snakemake_tmp_dir))
     except GpuReportError as error:
         raise WorkflowError(str(error))
@@ -33,8 +33,8 @@ from gpu_report.traces import tables as of_traces
 
 try:
     for path in map(Path, workflow.configfiles):
-        if path.suffix != ".json":  # which YAML does not read if it is indented with tabs
-            read_config(path)  # Snakemake takes the last of a key that is there twice
+        if path.suffix != ".json":  # YAML cannot read JSON that is indented with tabs
+            read_config(path)  # Snakemake would silently use the last of two equal keys
 except GpuReportError as error:
     raise WorkflowError(clean(str(error)))
 
@@ -54,7 +54,7 @@ MACHINES = {str(machine.results): machine for machine in SHOWN.machines}
 ABOUT = next(iter(MACHINES), "")
 BUNDLES = {machine.id: str(machine.bundle) for machine in SHOWN.machines if machine.bundle}
 EXPERIMENTS = list(config["experiments"])
-# Snakemake formats the path, which may have braces.
+# Snakemake formats this path, so braces in it are doubled.
 ENVIRONMENT = str(Path("environment.yml").absolute()).replace("{", "{{").replace("}", "}}")
 TEMPLATES = sorted(["report/gpu_report.sty", "report/references.bib", *map(str, Path("report").rglob("*.j2"))])
 CALIBRATION_TABLES = [table.name for table in MADE_BY_CALIBRATION]
@@ -154,15 +154,15 @@ def sources(*packages):
 def made_again_if_absent(rule):
     """An input function that adds no file: a job runs again if a file that it makes or reads is gone.
 
-    Snakemake makes an absent file only for a job that runs for another reason. A job that has made nothing yet is left to
-    it. A folder lists what is in it, so that it counts as absent where one of its files is.
+    Snakemake by itself makes an absent file only if the job runs for another reason. A job that has made nothing yet is
+    left to Snakemake. A folder has a list of its files, so it counts as absent if one of them is absent.
     """
     seen = set()
 
     def no_file(wildcards):
         values = dict(wildcards.items())
         if (job := tuple(values.items())) not in seen:
-            seen.add(job)  # since `expand_input` calls this function, too
+            seen.add(job)  # `expand_input` calls this function, too
             made = rule.expand_output(values)[0]
             read = [file for file in rule.expand_input(values)[0] if not file.is_ancient]
             if any(Path(file).exists() for file in made) and not all(is_whole(Path(file)) for file in [*made, *read]):
@@ -235,7 +235,7 @@ def tables(wildcards):
 
 
 def tables_of_experiment(name):
-    """Of the report's machine; an experiment that has nothing to measure there is refused."""
+    """Tables of an experiment on the report's machine; an experiment with nothing to measure there is refused."""
     experiment = MACHINES[ABOUT].study.alone(name).experiments[0]
     tables = [*([name] if experiment.variants else []), *(["batch_sizes"] if experiment.searches else [])]
     return [f"{ABOUT}/experiments/{name}/tables/{table}.csv" for table in tables]

@@ -45,8 +45,8 @@ rule calibrate_machine:
         " 2> {log:q}"
 
 
-# Snakemake runs a rule again when its command has changed: an edit to this one measures everything anew. No rule reads
-# the snapshot of memory that is beside the traces, so it may be deleted.
+# Snakemake runs a rule again when its command has changed: an edit to this one measures everything again. No rule reads
+# the memory snapshot beside the traces, so you may delete it.
 rule measure_variant:
     input:
         image_files=lambda wildcards: ancient(image_manifest(wildcards)),

@@ -1,7 +1,7 @@
 """The bytes of a bundle: a tar archive under xz, written the same for the same files, and read with suspicion.
 
-A bundle comes from elsewhere: it may be cut, damaged, or made to fill a disk. Nothing in it is believed unchecked, but
-its numbers are the sender's: whoever alters a file can write its checksum anew as well.
+A bundle comes from elsewhere: it may be cut, damaged, or made to fill a disk. Everything in it is checked, but
+its numbers are the sender's: anyone who changes a file can compute its checksum again.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ _QUICK: Final = 1
 """With traces, which are compressed already: 79 MB of them take a quarter of the time and become 3 % larger."""
 _CHUNK_BYTES: Final = 2**20
 _MEMORY_BYTES: Final = 128 * 2**20
-"""What unpacking may take: twice what the strongest of xz's presets needs, whose dictionary may be of up to 4 GiB."""
+"""Memory that unpacking may take: twice what xz's strongest preset needs. A dictionary in xz may have up to 4 GiB."""
 
 
 def write_archive(target: IO[bytes], manifest: Manifest, content_of: Callable[[FileEntry], bytes]) -> None:
@@ -103,7 +103,7 @@ class BundleReader:
             yield entry, self._checked(entry, member)
         if waiting:
             raise BundleError(f"{self._name}: lacks {next(iter(waiting))!r}, which its manifest names; {FETCH_AGAIN}")
-        while rest := self._source.read(_CHUNK_BYTES):  # to its end, where the checksum of the whole is compared
+        while rest := self._source.read(_CHUNK_BYTES):  # to the end, where xz checks the whole stream
             if any(rest):
                 raise BundleError(f"{self._name}: holds something behind its last file; {FETCH_AGAIN}")
 
@@ -160,7 +160,7 @@ def read_manifest(bundle: Path) -> Manifest:
 
 
 class _Bounded(io.RawIOBase):
-    """A file of one xz stream, of which no more is unpacked than was allowed: the manifest, then what it names."""
+    """A file of one xz stream. It unpacks no more than was allowed: the manifest, then the files that it names."""
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._file = file
@@ -173,7 +173,7 @@ class _Bounded(io.RawIOBase):
         self._left_bytes = further_bytes + 2 * tarfile.RECORDSIZE
 
     def read(self, size: int = -1, /) -> bytes:
-        """At most as many bytes as asked for; none at the end, which is that of the file as well."""
+        """At most as many bytes as asked for; none at the stream's end, which must be the end of the file."""
         content = b""
         while not (content or self._stream.eof):
             packed = self._file.read(_CHUNK_BYTES) if self._stream.needs_input else b""

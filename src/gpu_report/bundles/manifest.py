@@ -137,7 +137,7 @@ def _check_files(manifest: Manifest, bundle: str) -> None:
         raise BundleError(
             f"{bundle}: says {manifest.records} records and names {len(manifest.variants)}; {FETCH_AGAIN}"
         )
-    # Every run has its record and, where the traces are not there to make them from, its trace tables.
+    # Every run has its record and, if the bundle has no traces to make them from, its trace tables.
     paths = {entry.path for entry in manifest.files}
     needed = [RECORD_NAME, *([] if manifest.with_traces else (f"{TABLES_FOLDER}/{name}" for name in _NEEDED_TABLES))]
     runs = dict.fromkeys(path.split("/")[1] for path in paths if path.startswith("runs/"))

@@ -96,7 +96,7 @@ def pack(
 def _read_all(
     kind: JsonFile[Measured], files: Mapping[str, Path], *, machine: str
 ) -> tuple[dict[str, Measured], dict[str, str]]:
-    """What is measured of today's schema, by the name of its variant or search, and why the others are left out."""
+    """What has the current schema, by the name of its variant or search, and why the others are left out."""
     found: dict[str, Measured] = {}
     left_out: dict[str, str] = {}
     for slug, path in files.items():

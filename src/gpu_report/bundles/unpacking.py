@@ -47,7 +47,7 @@ def unpack(bundle: Path, machines: Path) -> Unpacked:
     than what it was made from.
 
     Raises:
-        BundleError: the bundle is cut short, damaged, of another schema, or holds what does not belong into it; then
+        BundleError: the bundle is cut short, damaged, of another schema, or contains what does not belong in it; then
             nothing has been put anywhere.
         FileWriteError: the folder cannot be written.
     """
@@ -87,7 +87,7 @@ def _extract(bundle: Path, folder: Path) -> Manifest:
 
 
 def _check_file(bundle: Path, folder: Path, file: Path, manifest: Manifest) -> str:
-    """Check each record as it comes, so that a bundle of bad ones is refused at the first.
+    """Check each record as it is unpacked, so that the first bad one refuses the bundle.
 
     Returns:
         When a record was measured; empty for any other file.

@@ -43,7 +43,7 @@ _ESCAPED: Final = str.maketrans(
     | {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", "$": "&dollar;"}
 )
 _LIVE_COLON: Final = re.compile(r":(?=//|[\w+\\-]+:)")
-"""Of an address, which GitHub makes a link of, or of a name between two of them, which may be an emoji."""
+"""A colon that GitHub would interpret: in an address, as a link; around a name, as an emoji."""
 _OF_TRACES: Final = "per step, in one profiled run of each side"
 _HEADER_OF_TRACES: Final = ("", "on", "before", "after", "change", "calls before", "calls after")
 _HEADER: Final = ("configuration", "before", "after", "change", "verdict")

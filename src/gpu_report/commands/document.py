@@ -182,7 +182,7 @@ def results_of(results: ResultsFolder) -> "MachineResults":
 
 
 def keep_document_of_another(document: Path, about: str) -> None:
-    """Rename a report that is about another study or machine than the one to be written in its place.
+    """Rename an existing report that is about another study or machine than the one that replaces it.
 
     Raises:
         FileWriteError: the folder cannot be written.

@@ -75,8 +75,8 @@ def guard(arguments: Namespace) -> int:
             now = content_of_worktree()
             if changed := [part for part, state in content.items() if now.get(part) != state]:
                 raise ConfigError(
-                    f"{changed[0]} was changed while this folder was measured; leave the folder as it is, or list in "
-                    ".gitignore what the training itself writes, and guard again"
+                    f"{changed[0]} changed while this folder was measured; leave the folder as it is, or list in "
+                    ".gitignore what the training itself writes, then run guard again"
                 )
             _look_at(name, pair)
 
@@ -193,12 +193,12 @@ def _look_at(name: str, pair: Pair) -> None:
     """Print what a pair took.
 
     Raises:
-        ConfigError: a process was ended from outside, neither side can be measured, or two versions of gpu-report
-            measure them.
+        ConfigError: a process was ended from outside, neither side can be measured, or the sides are measured by two
+            versions of gpu-report.
     """
     before, after = pair
     if ended := next((answer for answer in pair if answer.interrupted), None):
-        raise ConfigError(f"{name}: {ended.reason}; nothing says that this side is at fault; guard again")
+        raise ConfigError(f"{name}: {ended.reason}; this does not show that this side is at fault; run guard again")
     if before.status == after.status == "failed":
         why = before.reason if before.reason == after.reason else f"before: {before.reason}; after: {after.reason}"
         raise ConfigError(f"{name}: neither side can be measured: {why}")

@@ -51,7 +51,7 @@ def show_machine(_: Namespace) -> None:
     console.print(f"cpu       {machine.cpu_model}, {counted(machine.cores, 'core')}, {machine.memory_gib} GiB")
     if (quota := cpu_quota()) is not None:
         console.print(
-            f"quota     {quota:.3g} cores' time on {counted(len(usable_cores()), 'core')}, by the control group"
+            f"quota     CPU time of {quota:.3g} of {counted(len(usable_cores()), 'core')}, set by the control group"
         )
     for accelerator in machine.accelerators:
         console.print(f"{accelerator.backend:9} {accelerator.name}, {accelerator.memory_gib:.0f} GiB")
@@ -89,7 +89,7 @@ def show_plan(arguments: Namespace) -> None:
     for machine in shown.measured:
         _show_plan_of(machine)
     if shown.measured and (why := why_no_commit()):
-        say(f"note: git names no commit of this code, without which pack refuses what is measured: {why}")
+        say(f"note: git names no commit of this code, and pack refuses measurements without one: {why}")
     published = [machine.id for machine in shown.machines if machine.bundle]
     if published and shown.measured:
         say(f"compared with, as published: {', '.join(published)}")

@@ -35,7 +35,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     status: Literal["ok", "oom", "failed", "skipped"] = "ok"
     reason: str = ""
     interrupted: bool = False
-    """Whether it was ended from outside, which says nothing of this version."""
+    """Whether the process was ended from outside, which says nothing about this version."""
     step_time_ms: float | None = None
     memory_mib: float | None = None
     memory_kind: Literal["allocator", "resident set"] = "allocator"

@@ -38,10 +38,10 @@ _ENDS_WITH_INPUT: Final = (
 )
 """Runs the command that follows, and kills it with its process group when the input closes.
 
-So nothing goes on when the guard ends, even if it is killed, or is interrupted before it knows what it has started.
+So nothing keeps running after guard ends, even if guard is killed, or is interrupted before it knows what it started.
 """
 _SHELLS_SIGNAL: Final = 128
-"""To which a shell adds the number of the signal that ended a command."""
+"""A shell's exit status is this plus the number of the signal that ended the command."""
 _TAIL_BYTES: Final = 2**16
 """Of a log, which may be of any length."""
 
@@ -100,7 +100,7 @@ class FunctionRunner:
 
 
 def _without_answer(who: str, exit_status: int, said: str, kills_before: int) -> Answer:
-    """Of a process that ended by itself, by the OOM killer, or by a signal from outside, which says nothing of it."""
+    """The answer if a process sent none. A signal from outside says nothing about the version; the OOM killer does."""
     ended = unless_memory_ran_out(without_result(who, exit_status), kills_before)
     return Answer(status=ended.status, reason=f"{ended.reason}: {said}", interrupted=bool(ended.interrupted_by))
 

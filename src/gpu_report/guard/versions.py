@@ -2,8 +2,8 @@
 
 a reference -> a worktree of git in the temporary folder -> Version; a worktree that a killed guard left is removed
 
-git locks each worktree, for a reason that names the guard's process: git prunes none of them, and a guard removes only
-those of processes that it can see to have ended. Those of another host, container or boot stay.
+Each worktree is locked in git with a reason that names the guard's process, so git prunes none of them. A guard removes
+only the worktrees of processes that it knows have ended. Those of another host, container or boot stay.
 """
 
 import os
@@ -33,7 +33,7 @@ _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _SPACE: Final = (
     f"{_BOOT.read_text('ascii').strip()}, {Path('/proc/self/ns/pid').readlink()}" if _BOOT.exists() else platform.node()
 )
-"""Where a process id means the same process: in this boot of this host, and in this container."""
+"""The space in which a process id is unique: this boot of this host, and this container."""
 _MADE_BY: Final = "gpu-report guard, process {} of {}"
 _MADE_HERE: Final = re.compile(
     r"^worktree (.+)\n(?:.+\n)*locked " + _MADE_BY.format(r"(\d+)", re.escape(_SPACE)) + "$", re.MULTILINE
@@ -89,7 +89,7 @@ def commit_of(reference: str) -> str:
         f"{reference or 'the empty name'}: the repository has no such version; "
         f"name a branch, a tag or a commit, or {WORKTREE}"
     )
-    # Each commit is the base of itself. rev-parse would take ^HEAD as well, which leaves out a commit.
+    # The merge base of a commit with itself is that commit. rev-parse would also accept ^HEAD, which excludes a commit.
     return _git("merge-base", "--end-of-options", *[f"{reference}^{{commit}}"] * 2, problem=unknown)
 
 
@@ -135,10 +135,10 @@ def checked_out(
 
 
 def content_of_worktree() -> dict[str, str]:
-    """The state of each part of this folder's repository that must not change; empty where it has no commit.
+    """The state of each part of this folder's repository that must not change; empty if it has no commit.
 
-    Of an untracked file, which may be large, it is the size and the time. What git ignores may change, as may Python's
-    compiled modules and what this process prints to.
+    The state of an untracked file, which may be large, is its size and time. What git ignores may change, as may
+    Python's compiled modules and what this process prints to.
     """
     differences = ("diff", "--no-ext-diff", "--no-textconv", "--full-index", "--submodule=diff", "HEAD")
     untracked = ("ls-files", "--others", "--exclude-standard", "--exclude=__pycache__", "--full-name", "-z", ":/")
@@ -171,7 +171,7 @@ def _worktree_in_words(here: Path, written: Sequence[Path]) -> str:
 
 def _link(source: Path, target: Path, *, below: Path) -> None:
     if target.exists() or not target.parent.resolve().is_relative_to(below):
-        raise ConfigError(f"--link: {target.name} is in the version itself or outside of it; link what git ignores")
+        raise ConfigError(f"--link: {target.name} is part of the version or outside it; link only what git ignores")
     with write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(source.resolve(), target_is_directory=source.is_dir())
@@ -179,7 +179,7 @@ def _link(source: Path, target: Path, *, below: Path) -> None:
 
 def _remove_left_over() -> None:
     """The worktrees of guards that were killed."""
-    for made in _MADE_HERE.finditer(_git("worktree", "list", "--porcelain", problem="git lists no worktrees")):
+    for made in _MADE_HERE.finditer(_git("worktree", "list", "--porcelain", problem="git cannot list its worktrees")):
         if not psutil.pid_exists(int(made[2])):
             _remove(Path(made[1]))
 

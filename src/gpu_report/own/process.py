@@ -192,7 +192,7 @@ def train_in_fresh_process(training: OwnTraining, *, patience_s: float = PATIENC
     context = fresh_processes(_PRELOADED)
     receiving, sending = context.Pipe(duplex=False)
     process = context.Process(target=_carry_out, args=(pickled, sending), name=_NAME)
-    with ending_stopped(_NAME, patience_s=patience_s):  # a server that is stopped, before it forks
+    with ending_stopped(_NAME, patience_s=patience_s):  # the server may be stopped before it forks
         start(process)
     sending.close()
     result: OwnResult | Stopped | None = None
@@ -219,7 +219,7 @@ def train_in_fresh_process(training: OwnTraining, *, patience_s: float = PATIENC
             "each fresh process imports the script, which makes this call again; put the call under "
             '`if __name__ == "__main__":`'
         )
-    # With its server gone, nobody knows how the process ended; the server ends by SIGKILL alone.
+    # Without its server, nobody knows how the process ended; only SIGKILL ends the server.
     who, exit_status = (
         ("its server", -signal.SIGKILL) if ended_by_itself == SERVER_GONE else ("the process", ended_by_itself)
     )

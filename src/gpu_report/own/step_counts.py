@@ -22,9 +22,9 @@ LINE_TO_ADD: Final = "with gpu_report.step():"
 _MOST_SIZES: Final = 4
 """A loader may give every step another, and some have to be timed."""
 _LINE_BYTES: Final = 512
-"""One write of this length replaces the line as a whole, so that the reader never sees half of it, nor reads more."""
+"""One write of this length replaces the whole line, so the reader never sees half of it and never reads more."""
 _LARGEST: Final = 1e15
-"""No clock and no counter gets there, and every quotient of two is finite."""
+"""No clock or counter reaches this, and every quotient of two numbers below it is finite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +118,8 @@ def trace_beside(result_file: Path) -> Path:
 
 
 def read_reported(reported: type[Reported], path: Path) -> Reported | None:
-    """What the script wrote last; None where it marked no step, ended before it could write, or wrote anything else."""
-    import msgspec  # not in the script, which only writes
+    """What the script wrote last; None if it marked no step, ended before it could write, or wrote anything else."""
+    import msgspec  # not at the top: the watched script imports this module and only writes
 
     try:
         with path.open("rb") as file:

@@ -59,7 +59,7 @@ _TAG: Final = re.compile(r"<[^>]+>")
 def rendered(template: str, data: Mapping[str, Any], **printed: Any) -> str:
     """The text of a page: a template, with what page.js draws as `data` and everything else that it prints.
 
-    Names from the trained code could otherwise turn the order of what follows them around.
+    Names from the trained code could otherwise reverse the order of the text after them.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER),

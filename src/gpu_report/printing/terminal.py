@@ -54,9 +54,9 @@ def say(text: str, *, to_stderr: bool = False) -> None:
 
 
 def takes(stream: TextIO, text: str = "") -> bool:
-    """Whether the stream takes the text and what is buffered; if not, they go nowhere, and what follows does, too.
+    """Whether the stream takes the text and what is buffered; if not, these and all later text are dropped.
 
-    Python would write what is buffered at its end, fail again, and exit with 120.
+    Otherwise Python would write the buffered text at exit, fail again, and exit with 120.
     """
     try:
         print(text, end="", file=stream, flush=True)
@@ -105,7 +105,7 @@ def new_console(*, unwrapped_when_piped: bool = False) -> "Console":
                 yield segment if segment.control else Segment(clean(segment.text), segment.style)
 
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # where rich would exit with 1, which is a verdict
+            raise BrokenPipeError  # rich would exit with 1, which is a verdict
 
     _allow_any_character()
     width = _WIDE if unwrapped_when_piped and not sys.stdout.isatty() else None

@@ -72,9 +72,9 @@ def find_provenance(class_path: str = "") -> Provenance:
 
 
 def why_no_commit() -> str:
-    """Why git names no commit that has the code in hand, and what to type where that helps; empty where it names one.
+    """Why git names no commit of the current code, and what to type if that helps; empty if it names one.
 
-    It has to have the package: one that is installed below some other project must not report that one's commit.
+    The commit must contain the package: one that is installed inside another project must not report that project's.
     """
     try:
         _git("rev-parse", _OURS)
@@ -130,8 +130,8 @@ def _changed_files() -> list[str]:
 
 
 def environment_without_git() -> dict[str, str]:
-    """This process's environment without what leads git to one repository and its index, as git's hooks have it."""
-    # The variable is one of them, and one with which rev-parse does nothing.
+    """This process's environment without the variables that point git to one repository and index, as in a git hook."""
+    # With this variable, which is one of them, rev-parse does nothing.
     list_them = "unset GIT_INTERNAL_SUPER_PREFIX; git rev-parse --local-env-vars 2>/dev/null"
     local = subprocess.getoutput(list_them).split()
     return {name: value for name, value in os.environ.items() if name not in local}

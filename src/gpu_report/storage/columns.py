@@ -3,7 +3,7 @@
 Table -> Column (name, dtype, unit, meaning); rows -> CSV text -> rows or a DataFrame
 
 Only a number of dtype float64 may be missing: NaN in rows and DataFrames, empty in the CSV, which has every digit.
-In a text, what a terminal obeys or hides is escaped, so that no table turns around or ends what is printed of it.
+Characters that a terminal obeys or hides are escaped, so that no text in a table reorders or cuts what is printed.
 """
 
 import csv

@@ -102,7 +102,7 @@ def replaced_folder(target: Path) -> Iterator[Path]:
 
 
 def list_content(folder: Path) -> None:
-    """Write down beside a folder which files are in it, so that `is_whole` notices when one of them is gone.
+    """List a folder's files in a file beside it, so that `is_whole` notices when one of them is missing.
 
     Raises:
         FileWriteError: the list cannot be written.
@@ -112,7 +112,7 @@ def list_content(folder: Path) -> None:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a file is there, or a folder and every file that was listed in it."""
+    """Whether a file exists, or a folder and every file that was listed in it."""
     listed = _listing(path).read_text("utf-8").splitlines() if _listing(path).is_file() else []
     return path.exists() and all((path / name).exists() for name in listed)
 

@@ -63,7 +63,7 @@ def _storable(text: Any) -> Any:
 
 
 def _check_keys(pairs: list[tuple[str, Any]]) -> None:
-    """Of one object; of two values for a key, some readers of JSON take the first, others the last."""
+    """Refuse an object that has a key twice: some readers of JSON use the first value, others the last."""
     counts = Counter(key for key, _ in pairs)
     if len(counts) < len(pairs):
         raise ValueError(f"the key {counts.most_common(1)[0][0][:_LONGEST_PLACE]!r} is there twice")
@@ -142,8 +142,8 @@ class JsonFile(Generic[Content]):
         """Check the text of a file; `where` names it in errors.
 
         Raises:
-            GpuReportError: of type `error`; the text is no whole JSON, is of another version, or holds what the schema
-                forbids; or it is from elsewhere and too large, or has a key twice.
+            GpuReportError: of type `error`; the text is not complete JSON, is of another version, or contains what
+                the schema forbids; or it is from elsewhere and is too large or has a key twice.
         """
         if from_elsewhere and (len(text) > MOST_BYTES or sum(map(text.count, (b":", b"[", b"{"))) > self.most_parts):
             raise self.error(

@@ -36,7 +36,7 @@ def machine_to_itself(lock: Path = _MEASURING, *, limit_s: float = math.inf) -> 
     """Hold the machine's measuring lock, for which others wait; the system frees it when the process ends.
 
     Raises:
-        MachineError: the lock file cannot be opened or locked, or another measurement goes on for longer than the
+        MachineError: the lock file cannot be opened or locked, or another measurement runs longer than the
             limit.
     """
     with ExitStack() as stack:
@@ -46,14 +46,14 @@ def machine_to_itself(lock: Path = _MEASURING, *, limit_s: float = math.inf) -> 
             _wait_for_lock(file, limit_s)
         except OSError as error:
             raise MachineError(
-                f"cannot lock {lock}, so that one measurement runs at a time: {error.strerror}; set TMPDIR to a folder "
+                f"cannot lock {lock}, which keeps measurements one at a time: {error.strerror}; set TMPDIR to a folder "
                 "where files can be made and locked"
             ) from error
         yield
 
 
 def _wait_for_lock(file: int, limit_s: float) -> None:
-    """Lock the file. A line says which process this one waits for, whenever it is another."""
+    """Lock the file. A line names the process that this one waits for, again whenever that changes."""
     end_s, said = time.monotonic() + limit_s, ""
     while True:
         with suppress(BlockingIOError):
@@ -62,7 +62,7 @@ def _wait_for_lock(file: int, limit_s: float) -> None:
         holder = f"another measurement runs on this machine: {_holder(file)}"
         what_to_do = "end it, or set TMPDIR to another folder to measure beside it"
         if not time.monotonic() < end_s:
-            raise MachineError(f"{holder}; it was waited for {limit_s / 60:g} minutes; {what_to_do}")
+            raise MachineError(f"{holder}; waited {limit_s / 60:g} minutes for it; {what_to_do}")
         if holder != said:
             print(f"{holder}; waiting for it to end; {what_to_do}", flush=True)
         said = holder
@@ -70,9 +70,9 @@ def _wait_for_lock(file: int, limit_s: float) -> None:
 
 
 def _holder(file: int) -> str:
-    """The process that has locked the file, as Linux lists those of this container; other systems have no list.
+    """The process that has locked the file, from Linux's list of locks in this container; other systems have none.
 
-    The process does not write itself into the file, which may be another user's.
+    The process does not write its id into the file, because another user may own it.
     """
     status = os.fstat(file)
     lock = rf"FLOCK .* (\d+) {os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino} "
@@ -88,7 +88,7 @@ def _open_for_everyone(path: Path) -> int:
 
     Systems refuse to open another user's file for writing in a shared temporary folder, even where its mode allows it.
     """
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # or a named pipe in its place would be waited for
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # never wait for a named pipe in its place
     with suppress(FileExistsError):
         file = os.open(path, flags | os.O_CREAT | os.O_EXCL, _FOR_EVERYONE)
         os.fchmod(file, _FOR_EVERYONE)
@@ -147,7 +147,7 @@ def release_stale_lock(project: Path = Path(), *, temporary_folder: str = "") ->
         registry.parent.mkdir(parents=True, exist_ok=True)
         one_at_a_time = registry.with_suffix(".lock").open("ab")
     with one_at_a_time:
-        # Some network file systems have no locks; runs that start there in the same moment do not see each other.
+        # Some network file systems have no locks; runs that start there at the same moment do not see each other.
         with suppress(OSError):
             fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
         known = _read(registry)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DEFAULT_CONFIGFILE: Final = Path("config/study.yaml")
 _LARGEST: Final = 10**15
 _MOST_VALUES: Final = 100_000
-"""A hundred times those of the default study; short aliases of aliases could name more than any memory holds."""
+"""A hundred times those of the default study; aliases of aliases could expand to more than any memory holds."""
 _LONGEST_KEY: Final = 100
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _VALUES: Final = Repr()
@@ -39,7 +39,7 @@ def read_config(path: Path, *, example: str = "config/study.yaml") -> dict[str, 
     try:
         loader = yaml.SafeLoader(path.read_text("utf-8"))
         root = loader.get_single_node()
-        # Before the values are made, which takes merged keys into their mappings.
+        # Before the values are made: making them merges the merge keys into their mappings.
         if root is not None and _checked_size(root, path, {}) > _MOST_VALUES:
             raise ConfigError(
                 f"{path} has more than {_MOST_VALUES} values, each alias (*) counted as what it names; use fewer"
@@ -59,10 +59,10 @@ def read_config(path: Path, *, example: str = "config/study.yaml") -> dict[str, 
 
 
 def _checked_size(node: "yaml.Node", path: Path, known: dict[int, int]) -> int:
-    """How many values a node has, each alias counted as what it names; `known` has the nodes that are counted.
+    """How many values a node has, each alias counted as what it names; `known` has the count of each node so far.
 
     Raises:
-        ConfigError: a mapping has a key twice; a merge key (`<<`) may be there as often as one likes.
+        ConfigError: a mapping has a key twice; a merge key (`<<`) may be repeated.
     """
     import yaml
 
@@ -127,7 +127,7 @@ def _validator() -> Any:
     schema = yaml.safe_load(resources.files("gpu_report.study").joinpath("study.schema.yaml").read_text("utf-8"))
     strict = Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": _is_whole, "number": _is_finite})
     match = Draft202012Validator.VALIDATORS["pattern"]
-    # A `$` of Python also matches before a newline at the end, which belongs into no name.
+    # In Python, `$` also matches before a final newline, which no name may have.
     whole = {"pattern": lambda validator, pattern, *rest: match(validator, rf"{pattern}\Z", *rest)}
     return extend(Draft202012Validator, whole, type_checker=strict)(schema)  # type: ignore[no-untyped-call]
 

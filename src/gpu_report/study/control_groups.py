@@ -1,4 +1,4 @@
-"""The control groups of Linux that this process is in, which may leave it less than the machine has."""
+"""Linux control groups of this process, which may give it less than the machine has."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -6,14 +6,14 @@ from typing import Final
 
 _PROCESS: Final = Path("/proc/self")
 _QUOTA: Final = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
-"""Files with the microseconds of CPU time in a period, and the period's: the first of version 2, the others of 1."""
+"""Files with the CPU time per period and the period, in microseconds: the first in version 2, the others in 1."""
 
 
 def group_folders(controller: str, process: Path = _PROCESS) -> list[Path]:
     """Folders of the group that limits this resource, such as `memory`, and of the groups around it, innermost first.
 
-    A container may see only a part of the groups' tree, and its own group at the top of that part. Not every folder
-    exists, nor has each the controller's files. There are none on a system without control groups.
+    A container may see only a part of the groups' tree, and its own group at the top of that part. Some folders
+    do not exist or lack the controller's files. There are none on a system without control groups.
     """
     try:
         mounts, groups = ((process / name).read_text("utf-8").splitlines() for name in ("mountinfo", "cgroup"))
@@ -36,11 +36,11 @@ def group_folders(controller: str, process: Path = _PROCESS) -> list[Path]:
 
 
 def cpu_quota(process: Path = _PROCESS) -> float | None:
-    """How many cores' time the control groups leave this process, the smallest of their quotas; None without one."""
+    """The CPU quota of this process in cores, the smallest of its control groups; None without one."""
     said: list[list[str]] = []
     for folder in group_folders("cpu", process):
-        with suppress(OSError):  # what a container may not read limits it, but does not say by how much
+        with suppress(OSError):  # a file that a container may not read still limits it, by an unknown amount
             files = [folder / name for name in _QUOTA]
             said.append(" ".join(file.read_text("ascii") for file in files if file.exists()).split())
-    # Without a quota they say max or -1.
+    # Without a quota, the files say max or -1.
     return min((int(words[0]) / int(words[1]) for words in said if words and words[0].isdecimal()), default=None)

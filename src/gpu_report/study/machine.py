@@ -104,7 +104,7 @@ def find_machine(cache: Path = HERE) -> Machine:
         return known
     found = probe_accelerators()
     machine = _describe(found)
-    # An accelerator that has a device file may only be unusable just now, for instance as its driver is starting.
+    # An accelerator that has a device file may be unusable only now, for instance while its driver starts.
     if found["accelerators"] or found["built_for"] is None or not _device_files():
         write_description(cache, key, machine)
     return machine
@@ -213,18 +213,18 @@ def usable_cores() -> tuple[int, ...]:
 
 
 def core_count() -> int:
-    """How many cores this process has the time of: those it may run on, or fewer where a control group has a quota.
+    """How many cores this process can use fully: those it may run on, or fewer if a control group has a CPU quota.
 
-    A quota of 3.5 cores counts as 3. The fourth thread would use up the time of each of the kernel's periods early, and
-    then all four would stop until the next.
+    A quota of 3.5 cores counts as 3. With a fourth thread, each of the kernel's periods would run out of quota early,
+    and all four threads would stop until the next.
     """
     return max(1, int(min(len(usable_cores()), cpu_quota() or math.inf)))
 
 
 def default_threads(device_type: str, *, cores: int, sharing: int) -> int:
-    """Of each of the processes that share a training on a machine with so many cores.
+    """Threads of each process that shares a training, on a machine with this many cores.
 
-    On the CPU one for each logical core. With an accelerator the threads only collate batches: on 16 cores one H100
+    On the CPU, one for each logical core. With an accelerator, the threads only collate batches: on 16 cores one H100
     trained as fast with 1 thread as with 16, and epochs that read batches from a loader varied by 10 % instead of 16 %
     (`python -m benchmarks.host_jitter`). Pinning the process to fewer cores changed neither.
     """

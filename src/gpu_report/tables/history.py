@@ -38,9 +38,7 @@ HISTORY: Final = Table(
         flag(
             "is_used", "Whether change points are looked for with it: measured, and no quality flag invalidates times."
         ),
-        whole(
-            "series", "1", "Number of the series, from 1; protocol, threads and workload settings are the same in it."
-        ),
+        whole("series", "1", "Number of the series, from 1. Its protocol, threads and workload settings are the same."),
         text("verdict", "Whether the throughput of the series changed."),
         whole("sessions_needed", "1", "Sessions that a series needs to show a change point."),
         whole("segment", "1", "Number of the segment in its series, from 1; a change point begins a segment."),

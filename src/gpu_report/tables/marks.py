@@ -71,9 +71,9 @@ MEANINGS: Final[Mapping[str, str]] = {
     "earlier code": "measured by an earlier version of the measuring code",
     "other protocol": "measured by another protocol version than the current one, or than its baseline",
     "other settings": "measured with other workload settings than the study asks for",
-    "other software": "measured with another version of PyTorch, Python, NumPy, CUDA, cuDNN or the driver than what "
-    "it is compared with",
-    "other threads": "trained with another setting of its number of threads than what it is compared with",
+    "other software": "measured with a different version of PyTorch, Python, NumPy, CUDA, cuDNN or the driver than "
+    "what it is compared with",
+    "other threads": "trained with a different thread setting than what it is compared with",
 }
 """Every mark with what it says, in the order they are given."""
 
@@ -84,7 +84,7 @@ INVALIDATES_TIMES: Final[Mapping[str, str]] = {
     "CPU steal": "the hypervisor took processor time from {variants}",
     "throttled": "heat or hardware protection slowed the GPU down under {variants}",
     "shared device": "other programs used the GPU beside {variants}",
-    "other threads": "{variants} trained with another number of threads",
+    "other threads": "{variants} trained with a different number of threads",
 }
 """Marks with which a time, or an energy, supports no conclusion, in words.
 

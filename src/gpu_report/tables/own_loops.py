@@ -83,7 +83,7 @@ def tabulate_own_loops(
 ) -> list[Row]:
     """The table OWN_LOOPS in reading order; without a calibration of the device no floor is known."""
     by_device = {one.device: one for one in (calibration.ceilings if calibration else [])}
-    # Kernels, copies and fills of a profiled call, however much the profiler slowed it; NaN on the CPU.
+    # Kernels, copies and memsets per profiled call; the profiler's slowdown does not change them. NaN on the CPU.
     launched = {
         each.variant.slug: sum(row["calls"] for row in each.rows(KERNELS, "calls")) / max(len(each.tables[STEPS]), 1)
         or math.nan

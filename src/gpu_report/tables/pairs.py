@@ -22,7 +22,7 @@ SOFTWARE: Final = {
     "cudnn": "cuDNN",
     "driver": "driver",
 }
-"""What decides how fast the same code trains, by its key in a record's environment, with its name for readers."""
+"""Software that affects how fast the same code trains: the key in a record's environment, and the name for readers."""
 
 
 def pairs_of(reference: Record, record: Record) -> Pairs:
@@ -67,9 +67,9 @@ def same_protocol(record: Record, reference: Record) -> bool:
 
 
 def other_software(record: Record, reference: Record) -> Iterator[str]:
-    """What they were measured with in two versions, as `PyTorch 2.11.0 and 2.15.0`, the record's first.
+    """Software whose versions differ, such as `PyTorch 2.11.0 and 2.15.0`, the record's version first.
 
-    A training on the CPU has no driver, CUDA or cuDNN, which is no difference.
+    A training on the CPU has no driver, CUDA or cuDNN; that does not count as a difference.
     """
     for key, name in SOFTWARE.items():
         versions = [each.environment.get(key) for each in (record, reference)]
@@ -78,8 +78,10 @@ def other_software(record: Record, reference: Record) -> Iterator[str]:
 
 
 def same_threads(record: Record, reference: Record) -> bool:
-    """Whether one setting gives both their threads: the default, which depends on the device and on who shares it, or
-    one number that was asked for. What a record does not say is no difference.
+    """Whether one thread setting explains the thread counts of both.
+
+    The setting is the default, which depends on the device and on how many processes share it, or one requested number.
+    A count that is missing in a record does not count as a difference.
     """
     threads = [each.environment.get("torch_threads") for each in (record, reference)]
     defaults = [

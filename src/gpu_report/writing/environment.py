@@ -134,7 +134,7 @@ def _join(values: Sequence[Any], separator: str = ", ") -> Tex:
 
 
 def _sentence_list(values: Sequence[Any]) -> Tex:
-    """`a`, `a and b`, `a, b and c`, or of many the first two, how many follow, and the last; empty without any."""
+    """`a`, `a and b`, `a, b and c`; for many, the first two, how many more, and the last; empty without values."""
     if not values:
         return Tex("")
     if len(values) > _MOST_LISTED:
@@ -149,7 +149,7 @@ def _key(value: str) -> Tex:
 
 
 _MOST_LISTED: Final = 20
-"""More values than any experiment of the default study has; a reader would skip the sentence."""
+"""More values than any experiment of the default study has; a reader would skip a longer list."""
 _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "breakable": breakable,
     "join": _join,

@@ -128,9 +128,9 @@ _MARK_CLAUSES: Final = {
     "earlier code": "an earlier version of the measuring code was used",
     "other protocol": "another version of the protocol was used, and nothing is compared with it",
     "other settings": "the workload had other settings than the study asks for, and comparisons support no conclusion",
-    "other software": "PyTorch, Python, NumPy, CUDA, cuDNN or the driver has another version than in what it is "
-    "compared with",
-    "other threads": "the number of threads is set otherwise than in what it is compared with, and the times support "
-    "no conclusion",
+    "other software": "PyTorch, Python, NumPy, CUDA, cuDNN or the driver has a different version than in what it "
+    "is compared with",
+    "other threads": "the thread setting differs from that of what it is compared with, and the times support no "
+    "conclusion",
 }
 """What each mark but `projected` means for the numbers."""

@@ -86,7 +86,7 @@ def flags_but_projected(row: Row) -> list[str]:
 
 
 def flags_but_software(row: Row) -> list[str]:
-    """The same where the table says in which software two measurements differ."""
+    """The flags for a table that itself shows in which software two measurements differ."""
     return [flag for flag in flags_of(row) if flag != "other software"]
 
 
