@@ -91,7 +91,7 @@ def without_result(who: str, exit_status: int | None) -> Stopped:
 
 
 def unless_memory_ran_out(stopped: Stopped, kills_before: int) -> Stopped:
-    """The same, or memory that ran out where the OOM killer has killed since it had killed this often."""
+    """The same, or `oom` if the OOM killer has ended a process since `kills_before` was read."""
     if stopped.interrupted_by != "SIGKILL" or read_oom_kills() <= kills_before:
         return stopped
     # What is free now is free because the training is gone.

@@ -247,7 +247,7 @@ class _Relay:
             was_first = failed.get(rank) == end.exit_status == -signal.SIGTERM
             if not isinstance(end.message, Stopped) and (was_first or _is_its_own_end(end, min(lost_s, self._lost_s))):
                 return Verdict(weight=Weight.CAUSE, message=without_result(f"rank {rank}", end.exit_status))
-        # One that does not answer ends only when it is killed, after those that waited for it; NCCL aborts them.
+        # A rank that does not answer ends only when it is killed, after those that waited for it. NCCL aborts them.
         killed_s = (self._failed_s or 0) + _GRACE_S / 2
         silent = [
             f"rank {rank} did not answer"

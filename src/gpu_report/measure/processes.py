@@ -118,7 +118,7 @@ def start(process: BaseProcess) -> None:
 
 
 def exit_status_of(pid: int | None) -> int | None:
-    """Of a child that has closed its files, left for its owner to reap; negative for a signal, None where it runs."""
+    """The exit status of a child, which its owner is left to reap; negative for a signal, None while it runs."""
     with suppress(ChildProcessError):
         for _ in range(20):
             ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) if pid else None
@@ -187,7 +187,7 @@ class Waiting:
 
 @contextmanager
 def ending_stopped(what: str, *, patience_s: float = PATIENCE_S) -> Iterator[Waiting]:
-    """Meanwhile end any process below this one that has been stopped, as by SIGSTOP, for `patience_s`.
+    """End any process below this one that has been stopped, as by SIGSTOP, for `patience_s`, until the context ends.
 
     Silence is no evidence, since a training may compile or read for long; the state of a process is. Nobody looks while
     messages come, since looking takes time from a training.

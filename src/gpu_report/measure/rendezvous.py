@@ -3,7 +3,7 @@
 meet -> Rendezvous -> the agents run -> Rendezvous.agree
 
 One agent alone meets itself, at a free port of the loopback interface. What we write into the store is JSON of declared
-types. torchrun's agents write pickles beside it, so whoever reaches the port of several hosts can run code on them.
+types. torchrun's agents write pickles beside it, so anyone who reaches the port of several hosts can run code on them.
 """
 
 import errno
@@ -149,7 +149,7 @@ def _read(form: TypeAdapter[Any], text: bytes, host: int, hosts: Hosts) -> Any:
 
 
 def _gone(host: int) -> Verdict:
-    """Whatever took a host away, it is no result of the training."""
+    """The verdict on a host that is gone, whose end says nothing about the training."""
     reason = f"host {host} is gone: it ended without saying why"
     stopped = Stopped(status="failed", reason=reason, lost_others=True, interrupted_by="its host's end")
     return Verdict(weight=Weight.DID_NOT_ANSWER, message=stopped)

@@ -11,7 +11,7 @@ SETTING: Final = "GPU_REPORT_THREADS"
 
 
 def training_threads(device: str = "cpu", *, sharing: int = 1, cores: int = 0) -> int:
-    """For each of the processes that share a training on this device, here or on a machine with so many cores.
+    """The threads of each process that shares a training on this device, here or on a machine with this many cores.
 
     A user may ask for another number than the default, which each of them gets.
 

@@ -32,7 +32,7 @@ MEASURES_ALIKE: Final = frozenset(
         "a2e1ef95868139c2dd2791b85bdd127d73e472a8373b3c3916f26273027b6b7e",
         "8c0e56e228427fa06ba31f7530aa39c39843198e901c8a1c09d75e13327bf818",
         "3c1ff6cb31607ef4fb0853a3b50a9ea578c1fd0c8b8c5c2bc964e308f3278e7f",
-        "60bbaea497abe2698c2ab9ed289935fdd1acb2e42b8b3a2a837f9d2cf401a267",
+        "d1cc8cf11dc8d38bc1f9e755f31932901dcae9d65c927f751365e81d44fab6dc",
     }
 )
 """Digests of measuring code whose numbers may stand side by side, all of the present study.PROTOCOL_VERSION.
@@ -42,8 +42,8 @@ shows that the new code measures alike: then its digest is added. These differ i
 up and when it takes a trace anew, in how the code is divided into modules, in how several processes can train, in
 what a workload's batches may be, in how a Ctrl-C is answered, in whether a record names its host and how several meet,
 in where the device is waited for before step times are read, in what follows a profiled run that crashes, in how a
-model is divided among devices (by the time that its pieces take, which moves one or two of them), in what hosts tell
-each other, in what a process that is ended or stopped from outside means, and in what a CPU quota leaves.
+model is divided among devices (by the time that its pieces take, which moves one or two of them), in what hosts
+exchange, in what a process that is ended or stopped from outside means, and in what a CPU quota leaves.
 """
 _MOST_CHANGES: Final = 100
 _OURS: Final = "HEAD:./__init__.py"
