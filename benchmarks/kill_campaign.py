@@ -275,8 +275,7 @@ def publish_as_of_another_machine(project: Project) -> None:
         other = Path(temporary) / OTHER_MACHINE
         shutil.copytree(results, other)
         for path in other.rglob("*.json"):
-            text = path.read_text("utf-8")
-            path.write_text(text.replace(f'"machine": "{results.name}"', f'"machine": "{OTHER_MACHINE}"'), "utf-8")
+            path.write_text(path.read_text("utf-8").replace(f'"{results.name}"', f'"{OTHER_MACHINE}"'), "utf-8")
         bundle = project.folder / PUBLISHED / f"{OTHER_MACHINE}{BUNDLE_SUFFIX}"
         pack(other, bundle, machine=OTHER_MACHINE, study=study, with_traces=False, allow_dirty=True)
 
