@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -249,10 +250,10 @@ def test_records_and_machines_print_no_order(text: str) -> None:
 @given(HOSTILE)
 @example(WORST)
 def test_unpacking_prints_no_order(text: str) -> None:
-    unpacked = Unpacked(folder=Path("h100"), manifest=manifest_with(text), placed=(text,), kept=(text,))
-
-    with replaced("bundles", unpack_results=unpacked):
-        shown = printed("unpack", "bundle.tar.xz")
+    with tempfile.TemporaryDirectory() as folder:
+        unpacked = Unpacked(folder=Path(folder), manifest=manifest_with(text), placed=(text,), kept=(text,))
+        with replaced("bundles", unpack_results=unpacked):
+            shown = printed("unpack", "bundle.tar.xz")
 
     assert "1 records of" in shown
     assert not hidden_or_obeyed(shown)
