@@ -161,8 +161,8 @@ def test_what_was_there_before_is_replaced_whole(tmp_path: Path) -> None:
 
     write_tensorboard_logs([RECORDS[0]], {}, folder)
 
-    assert [path.name for path in folder.iterdir()] == [CPU]
-    assert [path.name for path in tmp_path.iterdir()] == ["logs"]
+    assert names_in(folder) == [CPU]
+    assert names_in(tmp_path) == [".logs.content", "logs"]
     assert TRACE.is_file()
 
 
@@ -175,7 +175,7 @@ def test_what_was_there_before_stays_where_a_trace_is_missing(tmp_path: Path) ->
         write_tensorboard_logs([RECORDS[0]], {CPU: tmp_path / "absent.json.gz"}, folder)
 
     assert digests(folder) == before
-    assert [path.name for path in tmp_path.iterdir()] == ["logs"]
+    assert names_in(tmp_path) == [".logs.content", "logs"]
 
 
 def test_no_records_give_an_empty_log_directory(tmp_path: Path) -> None:
@@ -184,6 +184,10 @@ def test_no_records_give_an_empty_log_directory(tmp_path: Path) -> None:
     write_tensorboard_logs(nothing, {}, tmp_path / "logs")
 
     assert list((tmp_path / "logs").iterdir()) == []
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
 def digests(folder: Path) -> dict[str, str]:
