@@ -29,7 +29,7 @@ export PIP_NO_CACHE_DIR ?= 1
 endif
 endif
 
-CHECKS := check-ruff check-format check-types check-layers check-snakefmt check-workflow check-spelling
+CHECKS := check-ruff check-format check-types check-layers check-snakefmt check-workflow check-spelling check-size
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what is missing is found before anything is installed
@@ -61,7 +61,7 @@ test-cluster: $(TOOLS) ## run the tests of a cluster on a Slurm of two nodes, wh
 quick: $(TOOLS) ## run the unit tests that together take less than a minute
 	@$(BIN)/pytest --numprocesses auto --dist worksteal --quiet $(QUICK)
 
-check: $(TOOLS) ## run every checker: ruff, mypy, import-linter, snakefmt, snakemake --lint, codespell
+check: $(TOOLS) ## run every checker: ruff, mypy, import-linter, snakefmt, snakemake --lint, codespell, size of src
 	@$(MAKE) --no-print-directory --keep-going $(CHECKS)
 
 check-ruff:
@@ -79,6 +79,8 @@ check-workflow:
 	$(BIN)/snakemake --lint
 check-spelling:
 	$(BIN)/codespell
+check-size:
+	$(BIN)/python scripts/size.py
 
 fix: $(TOOLS) ## let the checkers mend what they can
 	$(BIN)/ruff check --fix $(CHECKED)

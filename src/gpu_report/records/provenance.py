@@ -1,5 +1,6 @@
 """Which code measures: the package's version, its commit, and a digest of everything that decides a measured number."""
 
+import ast
 import hashlib
 import os
 import subprocess
@@ -33,6 +34,7 @@ MEASURES_ALIKE: Final = frozenset(
         "8c0e56e228427fa06ba31f7530aa39c39843198e901c8a1c09d75e13327bf818",
         "3c1ff6cb31607ef4fb0853a3b50a9ea578c1fd0c8b8c5c2bc964e308f3278e7f",
         "d1cc8cf11dc8d38bc1f9e755f31932901dcae9d65c927f751365e81d44fab6dc",
+        "25789c0bc894cf772d23a9a1caa29810b6a561b12d9238b8a1649aa40d18a6a3",
     }
 )
 """Digests of measuring code whose numbers may stand side by side, all of the present study.PROTOCOL_VERSION.
@@ -43,7 +45,8 @@ up and when it takes a trace anew, in how the code is divided into modules, in h
 what a workload's batches may be, in how a Ctrl-C is answered, in whether a record names its host and how several meet,
 in where the device is waited for before step times are read, in what follows a profiled run that crashes, in how a
 model is divided among devices (by the time that its pieces take, which moves one or two of them), in what hosts
-exchange, in what a process that is ended or stopped from outside means, and in what a CPU quota leaves.
+exchange, in what a process that is ended or stopped from outside means, in what a CPU quota leaves, and in what of a
+Python file is digested.
 """
 _MOST_CHANGES: Final = 100
 _OURS: Final = "HEAD:./__init__.py"
@@ -91,13 +94,33 @@ def utc_now() -> str:
 
 @cache
 def code_digest() -> str:
-    """SHA-256 over the names and contents of the source files that measure and that are measured."""
+    """SHA-256 over the names and contents of the source files that measure and that are measured.
+
+    Of a Python file only its syntax tree counts, so that layout, comments and docstrings can be improved freely.
+    """
     digest = hashlib.sha256()
     sources = (path for folder in _MEASURING for path in (_PACKAGE / folder).rglob("*") if path.suffix in _SOURCES)
     for path in sorted(sources):
+        content = path.read_bytes()
+        if path.suffix == ".py":
+            content = repr(_without_prose(ast.parse(content))).encode()
         digest.update(f"{path.relative_to(_PACKAGE).as_posix()}\0".encode())
-        digest.update(path.read_bytes() + b"\0")
+        digest.update(content + b"\0")
     return digest.hexdigest()
+
+
+def _without_prose(node: object) -> object:
+    """A syntax tree as nested lists without bare strings, and without empty fields, in which Python versions differ."""
+    if isinstance(node, ast.AST):
+        fields = ((name, value) for name, value in ast.iter_fields(node) if value is not None and value != [])
+        return [type(node).__name__, *((name, _without_prose(value)) for name, value in fields)]
+    if isinstance(node, list):
+        return [_without_prose(each) for each in node if not _is_prose(each)]
+    return node
+
+
+def _is_prose(node: object) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def measures_alike(digest: str, other: str) -> bool:

@@ -11,10 +11,9 @@ OUR_WORKLOADS: Final = "gpu_report.workloads."
 def find_module(name: str) -> ModuleSpec | None:
     """Where the module is, or None; unlike `importlib.util.find_spec`, this imports no package around it."""
     outermost, *inner = name.split(".")
-    try:
-        found = importlib.util.find_spec(outermost)
-    except ValueError:  # of `__main__`, which is no file
+    if outermost == "__main__":  # another module in every process, and not the one that measures
         return None
+    found = importlib.util.find_spec(outermost)
     for part in inner:
         if found is None:
             return None

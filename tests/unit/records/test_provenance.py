@@ -55,26 +55,59 @@ def copied_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    "edited",
+    ("edited", "addition"),
     [
-        "measure/training.py",
-        "workloads/linear_regression/__init__.py",
-        "workloads/linear_regression/persistent.cu",
-        "workloads/linear_regression/linear_regression.cuh",
-        "workloads/linear_regression/fused_cpu.cpp",
-        "workloads/linear_regression/loops.h",
+        ("measure/training.py", "\nADDED = None\n"),
+        ("workloads/linear_regression/__init__.py", "\nADDED = None\n"),
+        ("workloads/linear_regression/persistent.cu", "\n"),
+        ("workloads/linear_regression/linear_regression.cuh", "\n"),
+        ("workloads/linear_regression/fused_cpu.cpp", "\n"),
+        ("workloads/linear_regression/loops.h", "\n"),
     ],
 )
 def test_an_edit_to_what_measures_or_is_measured_changes_the_digest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: str, addition: str
 ) -> None:
     package = copied_package(tmp_path, monkeypatch)
     before = code_digest.__wrapped__()
 
     with (package / edited).open("a") as source:
-        source.write("\n")
+        source.write(addition)
 
     assert code_digest.__wrapped__() != before
+
+
+STEP = """
+def step(batch):
+    total = batch + 1
+    return f"{total:.2f}", 'one'
+"""
+
+
+@pytest.mark.parametrize(
+    ("edited", "is_alike"),
+    [
+        ('"""A step."""\n' + STEP, True),
+        (STEP.replace("batch):", 'batch):\n    """The total of a batch."""'), True),
+        (STEP.replace("batch + 1", "(\n        batch + 1  # and one\n    )"), True),
+        (STEP.replace("'one'", '"on" "e"'), True),
+        (STEP.replace("1", "1.0"), False),
+        (STEP.replace(".2f", ".3f"), False),
+        (STEP.replace("'one'", "'One'"), False),
+        (STEP.replace("return", "yield"), False),
+        (STEP.replace("batch + 1", "None"), False),
+    ],
+)
+def test_layout_comments_and_docstrings_of_python_leave_the_digest_and_all_else_changes_it(
+    package: Path, edited: str, *, is_alike: bool
+) -> None:
+    (package / "measure").mkdir()
+    (package / "measure/step.py").write_text(STEP, "utf-8")
+    before = code_digest.__wrapped__()
+
+    (package / "measure/step.py").write_text(edited, "utf-8")
+
+    assert (code_digest.__wrapped__() == before) == is_alike
 
 
 def test_an_edit_to_what_only_shows_results_leaves_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
