@@ -1,4 +1,5 @@
-# The study from configuration to PDF; the rules are in workflow/rules, what they call is in src/gpu_report.
+# The study from configuration to PDF; the rules are in workflow/rules, what they call is in
+# src/gpu_report.
 
 from snakemake.utils import min_version
 

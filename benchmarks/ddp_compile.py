@@ -1,12 +1,14 @@
 """Why a compiled step may be slower with DistributedDataParallel than without being compiled.
 
-`torchrun --nproc-per-node 2 -m benchmarks.ddp_compile` trains U-Net in bf16, with the training set on the device: each
-rank by itself and all by DistributedDataParallel (DDP), eager and compiled. Compiled code with DDP there is of two
-kinds: Dynamo divides the graph where a bucket ends, so that communication can begin during the backward pass, or it
-keeps the graph whole (`torch._dynamo.config.optimize_ddp = False`). Each round builds every one anew, in the same
-processes, forwards and backwards. It prints of each the graphs that Dynamo compiled, the operations (on CUDA the
-kernels) of a step, its time as the median over rounds of the slowest rank with the least and the greatest of them, and,
-of the rank that waits least, the communication in the profiled steps and how much of it is hidden.
+`torchrun --nproc-per-node 2 -m benchmarks.ddp_compile` trains U-Net in bf16, with the training set
+on the device: each rank by itself and all by DistributedDataParallel (DDP), eager and compiled.
+Compiled code with DDP there is of two kinds: Dynamo divides the graph where a bucket ends, so that
+communication can begin during the backward pass, or it keeps the graph whole
+(`torch._dynamo.config.optimize_ddp = False`). Each round builds every one anew, in the same
+processes, forwards and backwards. It prints of each the graphs that Dynamo compiled, the operations
+(on CUDA the kernels) of a step, its time as the median over rounds of the slowest rank with the
+least and the greatest of them, and, of the rank that waits least, the communication in the profiled
+steps and how much of it is hidden.
 """
 
 import argparse
@@ -35,7 +37,9 @@ PATIENCE_S: Final = 600
 
 @dataclass(kw_only=True)
 class Arm:
-    """One way to train; `divides_graph` is what Dynamo does with the graph of DistributedDataParallel."""
+    """One way to train; `divides_graph` is what Dynamo does with the graph of
+    DistributedDataParallel.
+    """
 
     title: str
     shared: bool
@@ -52,16 +56,30 @@ class Arm:
         torch._dynamo.utils.counters.clear()
         torch._dynamo.config.optimize_ddp = self.divides_graph  # type: ignore[assignment]
         fields = UNET if device.type == "cuda" else SMALL_UNET
-        sharing = {"strategy": "ddp", "devices": world.size, "batch_size": world.size * int(fields["batch_size"])}
+        sharing = {
+            "strategy": "ddp",
+            "devices": world.size,
+            "batch_size": world.size * int(fields["batch_size"]),
+        }
         asked = measurement_of(
-            {**fields, **(sharing if self.shared else {}), "options": self.options, "precision": precision},
+            {
+                **fields,
+                **(sharing if self.shared else {}),
+                "options": self.options,
+                "precision": precision,
+            },
             device=device.type,
             samples=512,
             steps_per_epoch=1000,
         )
         workload = load_workload(asked.workload, size=asked.variant.size, seed=0)
         self.training = build_training(
-            workload, asked.variant, device=device, seed=0, steps_per_epoch=1000, world=world if self.shared else ALONE
+            workload,
+            asked.variant,
+            device=device,
+            seed=0,
+            steps_per_epoch=1000,
+            world=world if self.shared else ALONE,
         )
         prepare(self.training)
         self.training.model.train()
@@ -79,16 +97,24 @@ class Arm:
         on_cuda = self.training.device.type == "cuda"
         stepper = Stepper(self.training, lambda *_: None)
         stepper.train_once()
-        with profile(activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_cuda else [])]) as profiler:
+        with profile(
+            activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_cuda else [])]
+        ) as profiler:
             stepper.train_once()
         events = profiler.events() or []
         kind = DeviceType.CUDA if on_cuda else DeviceType.CPU
-        return sum(event.device_type == kind and (on_cuda or event.name.startswith("aten::")) for event in events)
+        return sum(
+            event.device_type == kind and (on_cuda or event.name.startswith("aten::"))
+            for event in events
+        )
 
     def communication(self, folder: Path) -> str:
         rows = profiled(self.training, folder, PROFILED_STEPS)
         spent = {
-            rank: [statistics.median(row[name] for row in rows if row["rank"] == rank) for name in _COLUMNS]
+            rank: [
+                statistics.median(row[name] for row in rows if row["rank"] == rank)
+                for name in _COLUMNS
+            ]
             for rank in {row["rank"] for row in rows}
         }
         total_ms, hidden_ms = min(spent.values())
@@ -105,14 +131,24 @@ def arms(options: str, *, steps: int) -> list[Arm]:
         Arm(title="one process, compiled", shared=False, options=compiled, steps=steps),
         Arm(title="DDP, eager", shared=True, options=options, steps=steps),
         Arm(title="DDP, compiled, divided graph", shared=True, options=compiled, steps=steps),
-        Arm(title="DDP, compiled, whole graph", shared=True, options=compiled, divides_graph=False, steps=steps),
+        Arm(
+            title="DDP, compiled, whole graph",
+            shared=True,
+            options=compiled,
+            divides_graph=False,
+            steps=steps,
+        ),
     ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-    parser.add_argument("--options", default="channelslast+resident", help="of all ways, without compile")
+    parser.add_argument(
+        "--options", default="channelslast+resident", help="of all ways, without compile"
+    )
     parser.add_argument("--precision", default="bf16")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20, help="timed in each round")
@@ -120,7 +156,10 @@ def main() -> None:
     world, device = joined("ddp_compile", asked.device, patience_s=PATIENCE_S)
     ways = arms(asked.options, steps=asked.steps)
     if world.rank == 0:
-        print(f"{world.size} ranks on {asked.device}, {asked.precision}, {asked.options}, {asked.rounds} rounds")
+        print(
+            f"{world.size} ranks on {asked.device}, {asked.precision}, {asked.options}, "
+            f"{asked.rounds} rounds"
+        )
     with tempfile.TemporaryDirectory() as own_folder:
         folder = Path(world.gather(own_folder)[0])
         for number in range(asked.rounds):

@@ -1,16 +1,19 @@
-"""How often `gpu-report guard` finds a planted slowdown of known size, and how often it finds one that is not there.
+"""How often `gpu-report guard` finds a planted slowdown of known size, and how often it finds one
+that is not there.
 
-`python -m benchmarks.guard_power --device cuda --minutes 25 --results FILE` guards a small training against itself with
-a slowdown planted on one side, by the guard's own order, looks and confirming run: 0, 1, 2, 3, 5 or 10 % of a
-function's step in that step (a kernel that spins on a GPU, a loop on the CPU), of a script's step in its loader, or of
-the function's peak as memory. The length of the plant is timed by itself first. Guards without a plant are as many as
-all others together, since false alarms must be rare. Each guard is a line of FILE, to which several runs add up;
-`--minutes 0` prints the table alone.
+`python -m benchmarks.guard_power --device cuda --minutes 25 --results FILE` guards a small training
+against itself with a slowdown planted on one side, by the guard's own order, looks and confirming
+run: 0, 1, 2, 3, 5 or 10 % of a function's step in that step (a kernel that spins on a GPU, a loop
+on the CPU), of a script's step in its loader, or of the function's peak as memory. The length of
+the plant is timed by itself first. Guards without a plant are as many as all others together, since
+false alarms must be rare. Each guard is a line of FILE, to which several runs add up; `--minutes 0`
+prints the table alone.
 
-`--record` measures single processes instead, in rounds that contain the plain training twice and each plant once, in
-random order, and the table then has `--draws` guards. Each of their pairs is drawn from one round, with replacement, so
-that drift of the machine affects both sides, as in a live guard. That shows more of a machine in the
-same time, but guards drawn from the same processes are not independent.
+`--record` measures single processes instead, in rounds that contain the plain training twice and
+each plant once, in random order, and the table then has `--draws` guards. Each of their pairs is
+drawn from one round, with replacement, so that drift of the machine affects both sides, as in a
+live guard. That shows more of a machine in the same time, but guards drawn from the same processes
+are not independent.
 
 `--load N` keeps N processes busy beside it: then no verdict is the right answer.
 """
@@ -67,13 +70,14 @@ class Plant:
         planted = f"{'larger' if self.kind == 'memory' else 'slowed'}_by_{self.amount}_" + (
             "mib" if self.kind == "memory" else "us"
         )
+        batch = "make_batch" if self._options.device == "cpu" else "make_large_batch"
         names = ("plain", planted if self.amount else "plain")
         return tuple(
             {
                 "configuration": f"{NAME}:{name}",
                 "training": {
                     "build": f"{NAME}:{name}",
-                    "make_batch": f"{NAME}:{'make_batch' if self._options.device == 'cpu' else 'make_large_batch'}",
+                    "make_batch": f"{NAME}:{batch}",
                     "loss": f"{NAME}:loss",
                     "device": self._options.device,
                     "seconds": self._options.seconds,
@@ -85,24 +89,38 @@ class Plant:
     def measure(self, sides: list[Runner]) -> Measure:
         if self.kind == "loader":
             command = (
-                f"{sys.executable} -m {NAME} --device {self._options.device} --seconds {3 * self._options.seconds}"
+                f"{sys.executable} -m {NAME} --device {self._options.device} --seconds "
+                f"{3 * self._options.seconds}"
             )
-            sides = [CommandRunner(_version("a side", f"{command} --wait-us {wait}")) for wait in (0, self.amount)]
+            sides = [
+                CommandRunner(_version("a side", f"{command} --wait-us {wait}"))
+                for wait in (0, self.amount)
+            ]
         tasks = self.tasks()
         return lambda side, _, index: sides[side].measure(Task(**tasks[side], index=index))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--minutes", type=float, default=25.0)
     parser.add_argument("--seconds", type=float, default=1.0, help="of timing in each process")
     parser.add_argument("--tolerance", type=float, default=1.0, help="in percent")
-    parser.add_argument("--plants", nargs="+", type=_plant, default=PLANTS, metavar="step|loader|memory:SHARE")
+    parser.add_argument(
+        "--plants", nargs="+", type=_plant, default=PLANTS, metavar="step|loader|memory:SHARE"
+    )
     parser.add_argument("--only-plain", action="store_true", help="no plant at all")
-    parser.add_argument("--record", action="store_true", help="single processes, to draw guards from")
-    parser.add_argument("--draws", type=int, default=1000, help="guards of each plant, from recorded processes")
-    parser.add_argument("--load", type=int, default=0, help="processes that keep a core busy beside it")
+    parser.add_argument(
+        "--record", action="store_true", help="single processes, to draw guards from"
+    )
+    parser.add_argument(
+        "--draws", type=int, default=1000, help="guards of each plant, from recorded processes"
+    )
+    parser.add_argument(
+        "--load", type=int, default=0, help="processes that keep a core busy beside it"
+    )
     parser.add_argument("--results", type=Path, default=Path("build/guard_power.jsonl"))
     options = parser.parse_args()
     if options.record and options.only_plain:
@@ -124,7 +142,9 @@ def _plant(text: str) -> tuple[str, float]:
     """`step:0.03` -> its kind and its share."""
     kind, _, share = text.partition(":")
     if kind not in ("step", "loader", "memory"):
-        raise argparse.ArgumentTypeError(f"{text}: expected step, loader or memory with a share, such as step:0.03")
+        raise argparse.ArgumentTypeError(
+            f"{text}: expected step, loader or memory with a share, such as step:0.03"
+        )
     return kind, float(share)
 
 
@@ -140,7 +160,9 @@ def _measure(options: argparse.Namespace, sides: list[Runner], end_s: float) -> 
             device = torch.device("cpu" if kind == "loader" else options.device)
             wanted_us = share * wholes[kind]
             takes_us = time_spins(device, wanted_us)
-            print(f"plant {kind}:{share:g} is to take {wanted_us:.0f} us, and takes {takes_us:.0f} us")
+            print(
+                f"plant {kind}:{share:g} is to take {wanted_us:.0f} us, and takes {takes_us:.0f} us"
+            )
     if options.record:
         _record(wholes, options, sides, end_s)
     while time.monotonic() < end_s:
@@ -150,7 +172,10 @@ def _measure(options: argparse.Namespace, sides: list[Runner], end_s: float) -> 
         started_s = time.monotonic()
         plant = Plant(kind, round(share * wholes[kind]), options)
         found = _guarded(
-            {**_set_up(options), "kind": kind, "share": share}, plant.amount, plant.measure(sides), options
+            {**_set_up(options), "kind": kind, "share": share},
+            plant.amount,
+            plant.measure(sides),
+            options,
         )
         if found is None:
             continue
@@ -164,9 +189,13 @@ def _measure(options: argparse.Namespace, sides: list[Runner], end_s: float) -> 
         )
 
 
-def _guarded(of: dict[str, Any], amount: int, measure: Measure, options: argparse.Namespace) -> dict[str, Any] | None:
+def _guarded(
+    of: dict[str, Any], amount: int, measure: Measure, options: argparse.Namespace
+) -> dict[str, Any] | None:
     """What a guard says of these processes; None where one of them failed."""
-    guarded = Guarded(["guarded"], measure, tolerance=options.tolerance / 100, on_pair=lambda *_: None)
+    guarded = Guarded(
+        ["guarded"], measure, tolerance=options.tolerance / 100, on_pair=lambda *_: None
+    )
     rows = guarded.run()
     compared = MEMORY if of["kind"] == "memory" else TIME
     row = next((row for row in rows if row["compared"] == compared), None)
@@ -179,7 +208,9 @@ def _guarded(of: dict[str, Any], amount: int, measure: Measure, options: argpars
         "planted": amount / (row["before"] if of["kind"] == "memory" else 1e3 * row["before"]),
         "verdict": row["verdict"],
         "why": row["why"],
-        "alarms": sorted({each["verdict"] for each in rows if each["verdict"] in REGRESSIONS | IMPROVEMENTS}),
+        "alarms": sorted(
+            {each["verdict"] for each in rows if each["verdict"] in REGRESSIONS | IMPROVEMENTS}
+        ),
         "change": row["change"],
         "detectable": row["detectable"],
         "pairs": len(guarded.pairs["guarded"]),
@@ -195,8 +226,12 @@ def _set_up(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _record(wholes: dict[str, float], options: argparse.Namespace, sides: list[Runner], end_s: float) -> None:
-    """A round contains the plain training twice, as guards of it alone need both sides, and each plant once."""
+def _record(
+    wholes: dict[str, float], options: argparse.Namespace, sides: list[Runner], end_s: float
+) -> None:
+    """A round contains the plain training twice, as guards of it alone need both sides, and each
+    plant once.
+    """
     without = [(kind, 0.0) for kind in {PLAIN[kind] for kind, _ in options.plants}]
     generator, started, index = random.Random(time.time_ns()), round(time.time()), 0
     arms, left = [*without, *without, *options.plants], list[tuple[str, float]]()
@@ -209,7 +244,11 @@ def _record(wholes: dict[str, float], options: argparse.Namespace, sides: list[R
         line |= {"kind": kind, "share": share, "planted": plant.amount}
         with options.results.open("a", encoding="utf-8") as file:
             file.write(json.dumps({**line, "answer": msgspec.to_builtins(answer)}) + "\n")
-        print(f"{kind} {share:.0%}: {answer.step_time_ms} ms, {answer.memory_mib} MiB  {answer.reason}", flush=True)
+        print(
+            f"{kind} {share:.0%}: {answer.step_time_ms} ms, {answer.memory_mib} MiB  "
+            f"{answer.reason}",
+            flush=True,
+        )
         index += 1
 
 
@@ -218,18 +257,27 @@ def _drawn(lines: list[dict[str, Any]], options: argparse.Namespace) -> Iterator
     sessions: dict[tuple[Any, ...], dict[int, dict[tuple[str, float], list[dict[str, Any]]]]] = {}
     for line in lines:
         rounds = sessions.setdefault(tuple(line[name] for name in SESSION), {})
-        rounds.setdefault(line["round"], {}).setdefault((line["kind"], line["share"]), []).append(line)
+        rounds.setdefault(line["round"], {}).setdefault((line["kind"], line["share"]), []).append(
+            line
+        )
     generator = random.Random(0)
     for rounds in sessions.values():
         for arm in sorted({arm for each in rounds.values() for arm in each}):
             plain = (PLAIN[arm[0]], 0.0)
-            whole = [each for each in rounds.values() if arm in each and len(each.get(plain, [])) == len(SIDES)]
+            whole = [
+                each
+                for each in rounds.values()
+                if arm in each and len(each.get(plain, [])) == len(SIDES)
+            ]
             if len(whole) < FEWEST:
                 print(f"{arm[0]} {arm[1]:.0%}: {len(whole)} rounds, too few to draw from")
                 continue
             for _ in range(options.draws):
                 found = _guarded(
-                    whole[0][arm][0], whole[0][arm][0]["planted"], _drawn_pairs(whole, plain, arm, generator), options
+                    whole[0][arm][0],
+                    whole[0][arm][0]["planted"],
+                    _drawn_pairs(whole, plain, arm, generator),
+                    options,
                 )
                 if found is not None:
                     yield found
@@ -254,7 +302,9 @@ def _drawn_pairs(
 
 
 def _calibrated(options: argparse.Namespace, sides: list[Runner]) -> dict[str, float]:
-    """What a plant's share refers to: the median time of a step without one in microseconds, or the peak in MiB."""
+    """What a plant's share refers to: the median time of a step without one in microseconds, or the
+    peak in MiB.
+    """
     wholes = dict[str, float]()
     for plain in sorted({PLAIN[kind] for kind, _ in options.plants}):
         measure = Plant(plain, 0, options).measure(sides)
@@ -266,13 +316,18 @@ def _calibrated(options: argparse.Namespace, sides: list[Runner]) -> dict[str, f
         wholes[plain] = 1e3 * statistics.median(times_ms)
         if plain == "step":
             wholes["memory"] = statistics.median(answer.memory_mib or 0.0 for answer in answers)
-        print(f"plain {plain}: {', '.join(f'{each:.2f}' for each in times_ms)} ms a step, {answers[0].memory_mib} MiB")
+        print(
+            f"plain {plain}: {', '.join(f'{each:.2f}' for each in times_ms)} ms a step, "
+            f"{answers[0].memory_mib} MiB"
+        )
     return wholes
 
 
 @contextmanager
 def _busy(processes: int) -> Iterator[None]:
-    started = [get_context("spawn").Process(target=_spin_for_ever, daemon=True) for _ in range(processes)]
+    started = [
+        get_context("spawn").Process(target=_spin_for_ever, daemon=True) for _ in range(processes)
+    ]
     for each in started:
         each.start()
     try:
@@ -288,7 +343,9 @@ def _spin_for_ever() -> None:
 
 
 def _print_table(lines: list[dict[str, Any]]) -> None:
-    """Of each kind and size of plant: how many guards said what, with the Clopper-Pearson interval."""
+    """Of each kind and size of plant: how many guards said what, with the Clopper-Pearson
+    interval.
+    """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for each in lines:
         groups.setdefault(tuple(each[name] for name in GROUPED_BY), []).append(each)
@@ -306,12 +363,16 @@ def _print_table(lines: list[dict[str, Any]]) -> None:
         known = [each["detectable"] for each in of_it if not math.isnan(each["detectable"])]
         detectable = f"{statistics.median(known):.1%}" if known else "unknown"
         print(
-            f"{machine} {device}, {seconds:g} s a process, load {load}, tolerance {tolerance:g} %, {kind} {share:.0%}: "
-            f"found {found} of {len(of_it)}{'' if is_drawn else f' ({ends.low:.1%} to {ends.high:.1%})'}, "
-            f"no verdict {undecided}, "
-            f"measured {measured:+.2%}, detectable {detectable}, "
+            f"{machine} {device}, {seconds:g} s a process, load {load}, tolerance {tolerance:g} "
+            f"%, {kind} {share:.0%}: found {found} of "
+            f"{len(of_it)}{'' if is_drawn else f' ({ends.low:.1%} to {ends.high:.1%})'}, no "
+            f"verdict {undecided}, measured {measured:+.2%}, detectable {detectable}, "
             f"{statistics.median(each['pairs'] for each in of_it):.0f} pairs"
-            + (", drawn" if is_drawn else f", {statistics.median(each['took_s'] for each in of_it):.0f} s")
+            + (
+                ", drawn"
+                if is_drawn
+                else f", {statistics.median(each['took_s'] for each in of_it):.0f} s"
+            )
         )
 
 

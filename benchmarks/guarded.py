@@ -1,6 +1,8 @@
-"""Trainings for `benchmarks/guard_power.py`: one plain, others with a slowdown or memory planted as named.
+"""Trainings for `benchmarks/guard_power.py`: one plain, others with a slowdown or memory planted as
+named.
 
-`plain` -> a model; `slowed_by_250_us`, `larger_by_3_mib` -> the same with that planted; as a script a loader is slow
+`plain` -> a model; `slowed_by_250_us`, `larger_by_3_mib` -> the same with that planted; as a script
+a loader is slow
 """
 
 import argparse
@@ -37,7 +39,9 @@ class Model(nn.Module):
         layers = [nn.Conv2d(3, width, 3, padding=1), nn.ReLU()]
         for _ in range(4):
             layers += [nn.Conv2d(width, width, 3, padding=1), nn.ReLU()]
-        self.layers = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, CLASSES))
+        self.layers = nn.Sequential(
+            *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, CLASSES)
+        )
         self.plant: Callable[[torch.device], None] = lambda _: None
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -81,7 +85,9 @@ def loss(output: Tensor, target: Tensor) -> Tensor:
 
 
 def main() -> None:
-    """Train for some seconds, with a loader that is busy for `--wait-us` before it gives a batch."""
+    """Train for some seconds, with a loader that is busy for `--wait-us` before it gives a
+    batch.
+    """
     parser = argparse.ArgumentParser(description=sys.modules[__name__].__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seconds", type=float, default=3.0)
@@ -90,11 +96,14 @@ def main() -> None:
     device = torch.device(options.device)
     model = plain().to(device)
     optimizer = torch.optim.AdamW(model.parameters())
-    inputs, target = (each.to(device) for each in (make_batch() if device.type == "cpu" else make_large_batch()))
+    inputs, target = (
+        each.to(device) for each in (make_batch() if device.type == "cpu" else make_large_batch())
+    )
     end_s = time.monotonic() + options.seconds
     while time.monotonic() < end_s:
         if device.type != "cpu":
-            torch.accelerator.synchronize()  # else the loader works while the device does, and slows nothing down
+            # else the loader works while the device does, and slows nothing down
+            torch.accelerator.synchronize()
         spin(torch.device("cpu"), options.wait_us)
         with gpu_report.step():
             optimizer.zero_grad()

@@ -1,8 +1,9 @@
 """What makes epochs vary on the host: threads, cores, and where the training set lies.
 
-`python -m benchmarks.host_jitter` (an accelerator is needed) trains U-Net in bf16 and the LSTM, with a loader and with
-the training set on the device. Within one process it goes through the numbers of threads and cores in turns, forwards
-and backwards, and prints for each the median epoch and the standard deviation of the epochs over their mean.
+`python -m benchmarks.host_jitter` (an accelerator is needed) trains U-Net in bf16 and the LSTM,
+with a loader and with the training set on the device. Within one process it goes through the
+numbers of threads and cores in turns, forwards and backwards, and prints for each the median epoch
+and the standard deviation of the epochs over their mean.
 """
 
 import argparse
@@ -51,14 +52,17 @@ def epochs_s(training: Training, *, rounds: int, epochs: int) -> dict[str, list[
             torch.set_num_threads(threads)
             run_on(cores)
             times_s = [
-                train_epoch(training, epoch=0, on_step=lambda *_: None)[0]["wall_time_s"] for _ in range(1 + epochs)
+                train_epoch(training, epoch=0, on_step=lambda *_: None)[0]["wall_time_s"]
+                for _ in range(1 + epochs)
             ]
             found[name] += times_s[1:]
     return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=4, help="of each round and setting")
@@ -71,7 +75,8 @@ def main() -> None:
                 spread = statistics.stdev(times_s) / statistics.fmean(times_s)
                 median_ms = 1000 * statistics.median(times_s)
                 print(
-                    f"{name:5} {options:9} {setting:24} {median_ms:8.1f} ms, standard deviation {spread:.1%}",
+                    f"{name:5} {options:9} {setting:24} {median_ms:8.1f} ms, standard deviation "
+                    f"{spread:.1%}",
                     flush=True,
                 )
 

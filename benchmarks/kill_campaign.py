@@ -1,11 +1,14 @@
-"""Whether a study survives `kill -9`: random kills over the whole of a small one, and what they leave on disk.
+"""Whether a study survives `kill -9`: random kills over the whole of a small one, and what they
+leave on disk.
 
-copy of the project -> uninterrupted build, which times each rule -> a second copy, built and killed -> comparison
+copy of the project -> uninterrupted build, which times each rule -> a second copy, built and killed
+-> comparison
 
-Each round removes or changes a part of what was built, starts the command that a user types, waits for a rule and a
-random part of its time, and kills the whole process tree, Snakemake alone, or one process of the rule. After one to
-three such rounds the same command runs to its end. What the uninterrupted build measured is also published as a bundle
-of another machine, so that there is one to import. Each copy has a TMPDIR of its own; nothing changes in the project.
+Each round removes or changes a part of what was built, starts the command that a user types, waits
+for a rule and a random part of its time, and kills the whole process tree, Snakemake alone, or one
+process of the rule. After one to three such rounds the same command runs to its end. What the
+uninterrupted build measured is also published as a bundle of another machine, so that there is one
+to import. Each copy has a TMPDIR of its own; nothing changes in the project.
 """
 
 import argparse
@@ -76,7 +79,9 @@ PATIENCE_S: Final = 180.0
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """A copy of the project and a temporary folder of its own; `configfile` is relative to the copy."""
+    """A copy of the project and a temporary folder of its own; `configfile` is relative to the
+    copy.
+    """
 
     root: Path
     configfile: str
@@ -100,15 +105,24 @@ class Project:
         self.temporary.mkdir(parents=True, exist_ok=True)
         environment = {
             **os.environ,
-            "PATH": os.pathsep.join([str(self.root.parent), str(ENTRY_POINT.parent), os.environ["PATH"]]),
-            "PYTHONPATH": os.pathsep.join([str(self.folder / "src"), str((self.folder / self.configfile).parent)]),
+            "PATH": os.pathsep.join(
+                [str(self.root.parent), str(ENTRY_POINT.parent), os.environ["PATH"]]
+            ),
+            "PYTHONPATH": os.pathsep.join(
+                [str(self.folder / "src"), str((self.folder / self.configfile).parent)]
+            ),
             "TMPDIR": str(self.temporary),
         }
         command = ["snakemake", "--cores", str(CORES), "--configfile", self.configfile, *options]
         with (
             self.log.open("wb") as log,
             subprocess.Popen(
-                command, cwd=self.folder, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                command,
+                cwd=self.folder,
+                env=environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             ) as snakemake,
         ):
             try:
@@ -130,11 +144,15 @@ class Project:
         return self.run("--dry-run", "--", *targets) == 0 and "Nothing to be done" in self.printed()
 
     def processes(self) -> list[psutil.Process]:
-        """Every process that runs for this copy: its TMPDIR is that of the copy, or a folder inside."""
+        """Every process that runs for this copy: its TMPDIR is that of the copy, or a folder
+        inside.
+        """
         return [
             process
             for process in psutil.process_iter(["environ"])
-            if Path((process.info["environ"] or {}).get("TMPDIR", "")).is_relative_to(self.temporary)
+            if Path((process.info["environ"] or {}).get("TMPDIR", "")).is_relative_to(
+                self.temporary
+            )
         ]
 
     def kill_all(self) -> None:
@@ -146,7 +164,9 @@ class Project:
 
 @dataclass(frozen=True, kw_only=True)
 class CleanBuild:
-    """An uninterrupted build: how long a job takes by state, in the order of the first jobs, and the outputs."""
+    """An uninterrupted build: how long a job takes by state, in the order of the first jobs, and
+    the outputs.
+    """
 
     project: Project
     job_times_s: Mapping[str, float]
@@ -155,7 +175,9 @@ class CleanBuild:
 
 @dataclass(frozen=True, kw_only=True)
 class Kill:
-    """`state` is the rule that ran; `half_written` has one line for each file that is not whole afterwards."""
+    """`state` is the rule that ran; `half_written` has one line for each file that is not whole
+    afterwards.
+    """
 
     state: str
     victim: str
@@ -166,7 +188,9 @@ class Kill:
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """Kills in a row and the command that was let run after them; `problems` say why it did not complete."""
+    """Kills in a row and the command that was let run after them; `problems` say why it did not
+    complete.
+    """
 
     kills: tuple[Kill, ...]
     problems: tuple[str, ...]
@@ -175,7 +199,9 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
-    """All series, what is wrong with the last PDF, and the paths that the uninterrupted build does not have."""
+    """All series, what is wrong with the last PDF, and the paths that the uninterrupted build does
+    not have.
+    """
 
     states: tuple[str, ...]
     series: tuple[Series, ...]
@@ -193,7 +219,11 @@ class Campaign:
     @property
     def problems(self) -> list[str]:
         half_written = [line for kill in self.kills for line in kill.half_written]
-        return [*half_written, *(line for each in self.series for line in each.problems), *self.final_problems]
+        return [
+            *half_written,
+            *(line for each in self.series for line in each.problems),
+            *self.final_problems,
+        ]
 
     def lines(self) -> Iterator[str]:
         yield _row("state hit", "kills", *VICTIMS, "half-written", "completed")
@@ -207,12 +237,17 @@ class Campaign:
                 sum(kill.state == state for kill in self.completed),
             )
         yield (
-            f"{len(self.kills)} kills, {sum(each.builds for each in self.series)} builds, completed: "
+            f"{len(self.kills)} kills, {sum(each.builds for each in self.series)} builds, "
+            "completed: "
             f"{'all' if len(self.completed) == len(self.kills) else len(self.completed)}, "
-            f"half-written {sum(len(kill.half_written) for kill in self.kills)}, leftovers {len(self.leftovers)}"
+            f"half-written {sum(len(kill.half_written) for kill in self.kills)}, leftovers "
+            f"{len(self.leftovers)}"
         )
         if outlived := sum(kill.outlived for kill in self.kills):
-            yield f"after {outlived} kills of one process another one was still running {PATIENCE_S:.0f} s later"
+            yield (
+                f"after {outlived} kills of one process another one was still running "
+                f"{PATIENCE_S:.0f} s later"
+            )
         for pattern, count in Counter(map(pattern_of, self.leftovers)).items():
             yield f"left over: {pattern}, {count} of them"
         yield from (f"problem: {line}" for line in self.problems)
@@ -231,13 +266,18 @@ def build_clean(project: Project) -> CleanBuild:
         sys.exit(f"{project.printed()}\nafter an uninterrupted build there are still jobs to run")
     return CleanBuild(
         project=project,
-        job_times_s={state: median_low(alone.get(state, []) + beside.get(state, [])) for state in {**alone, **beside}},
+        job_times_s={
+            state: median_low(alone.get(state, []) + beside.get(state, []))
+            for state in {**alone, **beside}
+        },
         outputs=outputs_of(project),
     )
 
 
 def build_timed(project: Project) -> dict[str, list[float]]:
-    """Build, and return the times of the jobs of each rule in seconds, and that of Snakemake's start."""
+    """Build, and return the times of the jobs of each rule in seconds, and that of Snakemake's
+    start.
+    """
     begun = time.monotonic()
     spans_s: dict[tuple[str, int], tuple[float, float]] = {}
     with project.started() as snakemake:
@@ -257,14 +297,18 @@ def build_timed(project: Project) -> dict[str, list[float]]:
 
 
 def running_commands(snakemake: "subprocess.Popen[bytes]") -> dict[str, psutil.Process]:
-    """The commands of gpu-report that run now, by rule, without the shells around them and what they forked."""
+    """The commands of gpu-report that run now, by rule, without the shells around them and what
+    they forked.
+    """
     found: dict[str, psutil.Process] = {}
     with suppress(psutil.NoSuchProcess):
         for process in psutil.Process(snakemake.pid).children(recursive=True):
             with suppress(psutil.NoSuchProcess):
                 match process.cmdline():
                     case [_, program, command, *_] if Path(program).name == "gpu-report":
-                        found.setdefault(RULES_OF_COMMANDS.get(command, command.replace("-", "_")), process)
+                        found.setdefault(
+                            RULES_OF_COMMANDS.get(command, command.replace("-", "_")), process
+                        )
     return found
 
 
@@ -275,7 +319,9 @@ def publish_as_of_another_machine(project: Project) -> None:
         other = Path(temporary) / OTHER_MACHINE
         shutil.copytree(results, other)
         for path in other.rglob("*.json"):
-            path.write_text(path.read_text("utf-8").replace(f'"{results.name}"', f'"{OTHER_MACHINE}"'), "utf-8")
+            path.write_text(
+                path.read_text("utf-8").replace(f'"{results.name}"', f'"{OTHER_MACHINE}"'), "utf-8"
+            )
         bundle = project.folder / PUBLISHED / f"{OTHER_MACHINE}{BUNDLE_SUFFIX}"
         pack(other, bundle, machine=OTHER_MACHINE, study=study, with_traces=False, allow_dirty=True)
 
@@ -313,7 +359,9 @@ def carry_out(project: Project, clean: CleanBuild, *, kills: int, seed: int) -> 
 
 
 def planned_rounds(states: Sequence[str], seed: int) -> Iterator[tuple[str, Random]]:
-    """A state and what the round draws from; every state comes once before any comes again, so that kills spread."""
+    """A state and what the round draws from; every state comes once before any comes again, so that
+    kills spread.
+    """
     chance = Random(seed)
     while True:
         for state in chance.sample(states, len(states)):
@@ -323,7 +371,9 @@ def planned_rounds(states: Sequence[str], seed: int) -> Iterator[tuple[str, Rand
 def kill_and_complete(
     project: Project, clean: CleanBuild, rounds: Iterator[tuple[str, Random]], *, most_kills: int
 ) -> Series:
-    """Some rounds in a row, of which each may end without a kill, and then the command without a kill."""
+    """Some rounds in a row, of which each may end without a kill, and then the command without a
+    kill.
+    """
     kills: list[Kill] = []
     wanted, chance = next(rounds)
     in_a_row = min(most_kills, chance.randint(1, MOST_KILLS_IN_A_ROW))
@@ -331,7 +381,9 @@ def kill_and_complete(
         if number:
             wanted, chance = next(rounds)
         make_work(project, clean, wanted=wanted, chance=chance)
-        killed = kill_once(project, wanted=wanted, job_time_s=clean.job_times_s[wanted], chance=chance)
+        killed = kill_once(
+            project, wanted=wanted, job_time_s=clean.job_times_s[wanted], chance=chance
+        )
         kills += [killed] if killed else []
     problems = tuple(problems_of_a_build(project))
     say(f"to the end: {'; '.join(problems) or 'completed'}")
@@ -345,13 +397,16 @@ def say(line: str) -> None:
 def make_work(project: Project, clean: CleanBuild, *, wanted: str, chance: Random) -> None:
     """Remove or change something, so that the wanted rule has to run.
 
-    Snakemake misses only what the job of a missing file reads, so an output is removed together with the report where
-    the report reads it. Other rules run after a change in a record or the calibration; then the old report stays until
-    the new one is made, or, every other time, is removed with an output of the rule.
+    Snakemake misses only what the job of a missing file reads, so an output is removed together
+    with the report where the report reads it. Other rules run after a change in a record or the
+    calibration; then the old report stays until the new one is made, or, every other time, is
+    removed with an output of the rule.
     """
     rule = wanted if wanted in clean.outputs else chance.choice(list(clean.outputs))
     if rule not in READ_BY_THE_PDF:
-        measured = sorted(project.folder.glob(CALIBRATIONS if rule == AFTER_CALIBRATION else RECORDS))
+        measured = sorted(
+            project.folder.glob(CALIBRATIONS if rule == AFTER_CALIBRATION else RECORDS)
+        )
         for path in chance.sample(measured, min(1, len(measured))):
             path.write_text(path.read_text("utf-8") + "\n", "utf-8")
         if chance.random() < KEPT_SHARE:
@@ -370,7 +425,9 @@ def remove(path: Path) -> None:
 
 
 def kill_once(project: Project, *, wanted: str, job_time_s: float, chance: Random) -> Kill | None:
-    """Start the command and kill at a random moment of the wanted state; None if the build ends before that."""
+    """Start the command and kill at a random moment of the wanted state; None if the build ends
+    before that.
+    """
     delay_s, victim = chance.uniform(0, job_time_s), chance.choice(VICTIMS)
     with project.started() as snakemake:
         if not reached(wanted, snakemake, delay_s=delay_s):
@@ -382,7 +439,10 @@ def kill_once(project: Project, *, wanted: str, job_time_s: float, chance: Rando
         outlived = not ended(project, snakemake)
     state = state or (STARTING if wanted == STARTING else BETWEEN_RULES)
     half = (*half_written(project.folder), *stale_pdf(project))
-    say(f"{state}: killed {victim} {delay_s:.1f} s after {wanted} began; {'; '.join(half) or 'nothing half-written'}")
+    say(
+        f"{state}: killed {victim} {delay_s:.1f} s after {wanted} began; "
+        f"{'; '.join(half) or 'nothing half-written'}"
+    )
     return Kill(state=state, victim=victim, half_written=half, outlived=outlived)
 
 
@@ -422,7 +482,9 @@ def strike(
 
 
 def ended(project: Project, snakemake: "subprocess.Popen[bytes]") -> bool:
-    """Wait until nothing runs for this copy any more; False if that takes too long, and then the rest is killed."""
+    """Wait until nothing runs for this copy any more; False if that takes too long, and then the
+    rest is killed.
+    """
     given_up_at = time.monotonic() + PATIENCE_S
     while project.processes():
         if time.monotonic() > given_up_at:
@@ -434,10 +496,17 @@ def ended(project: Project, snakemake: "subprocess.Popen[bytes]") -> bool:
 
 
 def half_written(folder: Path) -> Iterator[str]:
-    """A line for each file in its place that is not whole; hidden names and LaTeX's own folder are no such place."""
-    for path in sorted(path for part in ("results", "report") for path in (folder / part).rglob("*")):
+    """A line for each file in its place that is not whole; hidden names and LaTeX's own folder are
+    no such place.
+    """
+    for path in sorted(
+        path for part in ("results", "report") for path in (folder / part).rglob("*")
+    ):
         name = path.relative_to(folder)
-        in_place = not any(part.startswith(".") for part in name.parts) and LATEX_FOLDER not in name.parents
+        in_place = (
+            not any(part.startswith(".") for part in name.parts)
+            and LATEX_FOLDER not in name.parents
+        )
         if in_place and (reader := reader_of(path)):
             try:
                 reader(path)
@@ -457,7 +526,8 @@ def reader_of(path: Path) -> Callable[[Path], object] | None:
 
 
 def read_table(path: Path) -> Sequence[object]:
-    """The rows of any table in results, or of the report's list of numbers or of a network's layers.
+    """The rows of any table in results, or of the report's list of numbers or of a network's
+    layers.
 
     Raises:
         GpuReportError: the file is cut short or does not hold the table's columns.
@@ -486,7 +556,9 @@ def read_pdf(path: Path) -> bytes:
 
 
 def stale_pdf(project: Project) -> Iterator[str]:
-    """A line if Snakemake takes the PDF for up to date, and the files that it is made from give another one."""
+    """A line if Snakemake takes the PDF for up to date, and the files that it is made from give
+    another one.
+    """
     if not (project.folder / PDF).exists():
         return
     with tempfile.TemporaryDirectory() as temporary:
@@ -524,10 +596,11 @@ def begin_again(project: Project, clean: CleanBuild, *, number: int) -> None:
 
 
 def leftovers_of(project: Project, clean: CleanBuild) -> list[str]:
-    """Files and folders that the uninterrupted build lacks; of a folder that it lacks, only the folder itself.
+    """Files and folders that the uninterrupted build lacks; of a folder that it lacks, only the
+    folder itself.
 
-    A folder that a rule makes as a whole may hold other figures and tables, since they depend on what was measured:
-    there only hidden names count.
+    A folder that a rule makes as a whole may hold other figures and tables, since they depend on
+    what was measured: there only hidden names count.
     """
     folders = {Path(output) for outputs in clean.outputs.values() for output in outputs}
     extra = {
@@ -542,7 +615,10 @@ def leftovers_of(project: Project, clean: CleanBuild) -> list[str]:
 def paths_in(project: Project, part: str) -> set[Path]:
     """Everything in results, report or the temporary folder, whose paths begin with TMPDIR."""
     if part == "temporary":
-        return {Path("TMPDIR") / path.relative_to(project.temporary) for path in project.temporary.rglob("*")}
+        return {
+            Path("TMPDIR") / path.relative_to(project.temporary)
+            for path in project.temporary.rglob("*")
+        }
     return {path.relative_to(project.folder) for path in (project.folder / part).rglob("*")}
 
 
@@ -553,9 +629,13 @@ def pattern_of(leftover: str) -> str:
 
 def campaign_in(root: Path, *, configfile: str, kills: int, seed: int) -> Campaign:
     """Make both copies in this folder, build one, and kill in the other."""
-    clean, killed = (Project(root=root / name, configfile=configfile) for name in ("clean", "killed"))
+    clean, killed = (
+        Project(root=root / name, configfile=configfile) for name in ("clean", "killed")
+    )
     copied_project(clean.folder)
-    shutil.copy2(ENTRY_POINT, root)  # of the same moment as the sources, whatever is installed meanwhile
+    shutil.copy2(
+        ENTRY_POINT, root
+    )  # of the same moment as the sources, whatever is installed meanwhile
     shutil.copytree(clean.folder, killed.folder, symlinks=True)
     built = build_clean(clean)
     say(", ".join(f"{state} {job_time_s:.1f} s" for state, job_time_s in built.job_times_s.items()))
@@ -568,15 +648,22 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--configfile", default=TINY, help="relative to the project")
-    parser.add_argument("--keep", type=Path, help="a new folder for the copies, which then stay for inspection")
+    parser.add_argument(
+        "--keep", type=Path, help="a new folder for the copies, which then stay for inspection"
+    )
     arguments = parser.parse_args()
     if arguments.keep and arguments.keep.exists():
         parser.error(f"{arguments.keep} exists; name a new folder")
-    print(f"snakemake --cores {CORES} --configfile {arguments.configfile}, seed {arguments.seed}", flush=True)
+    print(
+        f"snakemake --cores {CORES} --configfile {arguments.configfile}, seed {arguments.seed}",
+        flush=True,
+    )
     begun = time.monotonic()
     with nullcontext(arguments.keep) if arguments.keep else tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
-        campaign = campaign_in(root, configfile=arguments.configfile, kills=arguments.kills, seed=arguments.seed)
+        campaign = campaign_in(
+            root, configfile=arguments.configfile, kills=arguments.kills, seed=arguments.seed
+        )
     print("\n".join([*campaign.lines(), f"took {(time.monotonic() - begun) / 60:.0f} min"]))
     return 1 if campaign.problems or campaign.leftovers else 0
 

@@ -1,10 +1,13 @@
-"""What a measurement says of a rank that is killed, at every moment of its life, and whether a process is left.
+"""What a measurement says of a rank that is killed, at every moment of its life, and whether a
+process is left.
 
-Two ranks train a tiny model with gloo, started by one agent, then by two agents on this host; one rank kills itself
-with SIGKILL, or is killed as soon as it exists. The last row kills one of the agents, as when a host loses its power.
+Two ranks train a tiny model with gloo, started by one agent, then by two agents on this host; one
+rank kills itself with SIGKILL, or is killed as soon as it exists. The last row kills one of the
+agents, as when a host loses its power.
 
-With --kills, `gpu-report run` trains a small CNN by two ranks in a copy of the project, again and again; a rank, the
-agent, the server that forks or the command itself is killed at a random moment: what is recorded, left, half written?
+With --kills, `gpu-report run` trains a small CNN by two ranks in a copy of the project, again and
+again; a rank, the agent, the server that forks or the command itself is killed at a random moment:
+what is recorded, left, half written?
 """
 
 import argparse
@@ -48,7 +51,9 @@ MOMENTS: Final = {
     "gathering at the end": "gather_ranks",
     "profiled run": "_export",
 }
-"""By moment: the part of the workload or the function that is reached; the first is killed from outside."""
+"""By moment: the part of the workload or the function that is reached; the first is killed from
+outside.
+"""
 
 FIRST: Final = "first"
 """The first rank that exists, whichever that is."""
@@ -71,13 +76,24 @@ class Killed:
         if self.killed not in (AGENT, FIRST):
             expected = f"rank {self.killed} {expected}"
         is_alone = ": failed" not in self.says and not self.says.startswith(("ok", "failed", "oom"))
-        return self.left == 0 and is_alone and "ended from outside" in self.says and expected in self.says
+        return (
+            self.left == 0
+            and is_alone
+            and "ended from outside" in self.says
+            and expected in self.says
+        )
 
 
 def measured(hosts: Hosts, settings: dict[str, Any]) -> str:
     """What the record says, or the command where it has none."""
     variant = Variant(
-        workload="tiny", strategy="ddp", devices=2, device="cpu", batch_size=4, steps_per_epoch=4, epochs=3
+        workload="tiny",
+        strategy="ddp",
+        devices=2,
+        device="cpu",
+        batch_size=4,
+        steps_per_epoch=4,
+        epochs=3,
     )
     module = "tests.unit.measure.tiny_workloads"
     with tempfile.TemporaryDirectory() as folder:
@@ -86,9 +102,13 @@ def measured(hosts: Hosts, settings: dict[str, Any]) -> str:
                 Measurement(
                     variant=variant,
                     workload=Workload(
-                        name="tiny", class_path=f"{module}:GoesWrongInOneRank", settings={"what": "SIGKILL", **settings}
+                        name="tiny",
+                        class_path=f"{module}:GoesWrongInOneRank",
+                        settings={"what": "SIGKILL", **settings},
                     ),
-                    protocol=Protocol(repetitions=1, profile_steps=2, timed_epochs=1, timed_seconds=0),
+                    protocol=Protocol(
+                        repetitions=1, profile_steps=2, timed_epochs=1, timed_seconds=0
+                    ),
                 ),
                 machine="here",
                 trace_folder=Path(folder) / "trace",
@@ -108,7 +128,9 @@ def children_of(process: psutil.Process) -> Iterator[psutil.Process]:
 
 
 def agents_and_ranks() -> tuple[list[psutil.Process], list[psutil.Process]]:
-    """The server that forks runs is a child of this process; agents are its children, ranks are theirs."""
+    """The server that forks runs is a child of this process; agents are its children, ranks are
+    theirs.
+    """
     agents = [agent for server in psutil.Process().children() for agent in children_of(server)]
     return agents, [rank for agent in agents for rank in children_of(agent)]
 
@@ -123,7 +145,11 @@ def kill(agents: int, moment: str, killed: str, settings: dict[str, Any]) -> Kil
     with socket.socket() as probe:
         probe.bind(("", 0))
         port = probe.getsockname()[1]
-    all_hosts = [Hosts(count=agents, index=index, port=port) for index in range(agents)] if agents > 1 else [ONE_HOST]
+    all_hosts = (
+        [Hosts(count=agents, index=index, port=port) for index in range(agents)]
+        if agents > 1
+        else [ONE_HOST]
+    )
     began_s = time.monotonic()
     if killed == FIRST:
         threading.Thread(target=kill_first_rank, daemon=True).start()
@@ -131,9 +157,12 @@ def kill(agents: int, moment: str, killed: str, settings: dict[str, Any]) -> Kil
         said = list(commands.map(lambda hosts: measured(hosts, settings), all_hosts))
     seconds = time.monotonic() - began_s
     left = sum(map(len, agents_and_ranks()))
-    # Whatever is recorded is wrong; of two hosts the one whose agent was killed does not know of the other.
+    # Whatever is recorded is wrong; of two hosts the one whose agent was killed does not know of
+    # the other.
     says = max(said, key=lambda each: (not each.startswith("no record"), "is gone" in each))
-    return Killed(agents=agents, moment=moment, killed=killed, says=says, left=left, seconds=seconds)
+    return Killed(
+        agents=agents, moment=moment, killed=killed, says=says, left=left, seconds=seconds
+    )
 
 
 def cases(agents: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -150,19 +179,33 @@ RANK: Final = "rank"
 SERVER: Final = "server"
 PARENT: Final = "parent"
 VICTIMS: Final = (RANK, AGENT, SERVER, PARENT)
-TRAINING: Final = "cnn --size small --batch-size 32 --epochs 2 --steps-per-epoch 4 --parallelism ddp2 --device cpu"
+TRAINING: Final = (
+    "cnn --size small --batch-size 32 --epochs 2 --steps-per-epoch 4 --parallelism ddp2 --device "
+    "cpu"
+)
 RECORDED: Final = "--repetitions 3 --record --configfile config/ci.yaml"
 BOTH_RANKS: Final = 2
 MISTAKE: Final = 2
 PATIENCE_S: Final = 120.0
 LEAVING_S: Final = 20.0
 """What a killed process has started ends with it, after some seconds at most."""
-COLUMNS: Final = ("kills", "recorded falsely", "left running", "half records", "tracebacks", "no line and status 2")
+COLUMNS: Final = (
+    "kills",
+    "recorded falsely",
+    "left running",
+    "half records",
+    "tracebacks",
+    "no line and status 2",
+)
 
 
 def started(project: Project) -> "subprocess.Popen[bytes]":
     project.temporary.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "PYTHONPATH": str(project.folder / "src"), "TMPDIR": str(project.temporary)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(project.folder / "src"),
+        "TMPDIR": str(project.temporary),
+    }
     shutil.rmtree(project.folder / "results/machines", ignore_errors=True)
     with project.log.open("wb") as log:
         return subprocess.Popen(
@@ -180,7 +223,10 @@ def found(command: "subprocess.Popen[bytes]", victim: str, chance: Random) -> ps
     parent = psutil.Process(command.pid)
     servers = [child for child in children_of(parent) if "forkserver" in " ".join(child.cmdline())]
     agents = [
-        agent for server in servers for agent in children_of(server) if len(list(children_of(agent))) == BOTH_RANKS
+        agent
+        for server in servers
+        for agent in children_of(server)
+        if len(list(children_of(agent))) == BOTH_RANKS
     ]
     ranks = [rank for agent in agents for rank in children_of(agent)]
     of_kind = {RANK: ranks, AGENT: agents, SERVER: servers, PARENT: [parent]}[victim]
@@ -188,7 +234,9 @@ def found(command: "subprocess.Popen[bytes]", victim: str, chance: Random) -> ps
 
 
 def kill_one(project: Project, victim: str, chance: Random, *, span_s: float) -> Counter[str]:
-    """Kill this victim at a moment of this span after it first exists; nothing is counted where it ended before."""
+    """Kill this victim at a moment of this span after it first exists; nothing is counted where it
+    ended before.
+    """
     command, delay_s = started(project), chance.uniform(0, span_s)
     seen_s: float | None = None
     struck = False
@@ -216,9 +264,13 @@ def kill_one(project: Project, victim: str, chance: Random, *, span_s: float) ->
             statuses.append(RECORD_FILE.read(path).status)
         except GpuReportError:
             half += 1
-    is_said = any(line.startswith("gpu-report: error: ") for line in said) and command.returncode == MISTAKE
+    is_said = (
+        any(line.startswith("gpu-report: error: ") for line in said)
+        and command.returncode == MISTAKE
+    )
     print(
-        f"{victim} {delay_s:.1f} s: status {command.returncode}, {statuses or 'no record'}: {(said or [''])[-1][:150]}",
+        f"{victim} {delay_s:.1f} s: status {command.returncode}, {statuses or 'no record'}: "
+        f"{(said or [''])[-1][:150]}",
         file=sys.stderr,
         flush=True,
     )
@@ -236,7 +288,9 @@ def kill_one(project: Project, victim: str, chance: Random, *, span_s: float) ->
 
 
 def kill_often(kills: int, seed: int) -> int:
-    """Print a table with a row for each victim; the exit status is 1 where anything but kills was counted."""
+    """Print a table with a row for each victim; the exit status is 1 where anything but kills was
+    counted.
+    """
     chance = Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         project = Project(root=Path(folder).resolve(), configfile="")
@@ -258,7 +312,9 @@ def kill_often(kills: int, seed: int) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
-        "--kills", type=int, help="this many at random moments, by victim, instead of one at each moment"
+        "--kills",
+        type=int,
+        help="this many at random moments, by victim, instead of one at each moment",
     )
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
@@ -273,7 +329,8 @@ def kill_at_each_moment() -> int:
         for moment, victim, settings in cases(agents):
             killed.append(each := kill(agents, moment, victim, settings))
             print(
-                f"{agents:6}  {moment:25}  {victim:6}  {each.left:4}  {each.seconds:7.1f}  {each.says}",
+                f"{agents:6}  {moment:25}  {victim:6}  {each.left:4}  {each.seconds:7.1f}  "
+                f"{each.says}",
                 flush=True,
             )
     good = sum(each.is_as_promised for each in killed)

@@ -1,8 +1,10 @@
-"""What our training loop costs: its throughput over that of a bare hand-written loop, on the same workload.
+"""What our training loop costs: its throughput over that of a bare hand-written loop, on the same
+workload.
 
-`python -m benchmarks.loop_overhead --device cuda` (or cpu). Both loops train models of their own in one process, epoch
-by epoch in turns, and which goes first alternates. The ratio is that of the epochs pair by pair, with the interval
-of the report's statistics; 1 is no cost, and what the project promises is 0.98.
+`python -m benchmarks.loop_overhead --device cuda` (or cpu). Both loops train models of their own in
+one process, epoch by epoch in turns, and which goes first alternates. The ratio is that of the
+epochs pair by pair, with the interval of the report's statistics; 1 is no cost, and what the
+project promises is 0.98.
 """
 
 import argparse
@@ -74,8 +76,8 @@ def compare(name: str, *, device: torch.device, pairs: int) -> None:
     our_s, bare_s = (statistics.median(times_s[loop]) for loop in (ours, bare))
     of_ours = ratio(dict(enumerate(times_s[bare])), dict(enumerate(times_s[ours])))
     print(
-        f"{name:5} {samples / our_s:9.1f} samples/s ours, {samples / bare_s:9.1f} bare: ratio {of_ours.value:.3f} "
-        f"({of_ours.low:.3f} to {of_ours.high:.3f}, {pairs} pairs of epochs)",
+        f"{name:5} {samples / our_s:9.1f} samples/s ours, {samples / bare_s:9.1f} bare: ratio "
+        f"{of_ours.value:.3f} ({of_ours.low:.3f} to {of_ours.high:.3f}, {pairs} pairs of epochs)",
         flush=True,
     )
 
@@ -83,8 +85,12 @@ def compare(name: str, *, device: torch.device, pairs: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--workload", choices=SOURCES_SAMPLES, action="append", help="one of them alone")
-    parser.add_argument("--pairs", type=int, default=31, help="epochs of each loop, after one of warm-up")
+    parser.add_argument(
+        "--workload", choices=SOURCES_SAMPLES, action="append", help="one of them alone"
+    )
+    parser.add_argument(
+        "--pairs", type=int, default=31, help="epochs of each loop, after one of warm-up"
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(training_threads())
     for name in arguments.workload or SOURCES_SAMPLES:

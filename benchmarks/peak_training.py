@@ -1,8 +1,10 @@
-"""How fast the best configurations train at the sources' own sizes: seconds for 5 epochs, beside the eager baseline.
+"""How fast the best configurations train at the sources' own sizes: seconds for 5 epochs, beside
+the eager baseline.
 
-`python -m benchmarks.peak_training` on a machine with an NVIDIA GPU. U-Net trains on 500 pictures of 128x128 in batches
-of 16, the LSTM on 2000 texts in batches of 64. The time is five times the timed epoch of a record, so the first
-epoch, compiling and capturing are left out; they are printed beside it.
+`python -m benchmarks.peak_training` on a machine with an NVIDIA GPU. U-Net trains on 500 pictures
+of 128x128 in batches of 16, the LSTM on 2000 texts in batches of 64. The time is five times the
+timed epoch of a record, so the first epoch, compiling and capturing are left out; they are printed
+beside it.
 """
 
 import argparse
@@ -48,7 +50,9 @@ def measure(fields: dict[str, Any], *, device: str, precision: str, options: str
         options=options,
     )
     with tempfile.TemporaryDirectory() as folder:
-        return measure_variant(measurement, machine="benchmark", trace_folder=Path(folder) / "trace")
+        return measure_variant(
+            measurement, machine="benchmark", trace_folder=Path(folder) / "trace"
+        )
 
 
 def show(record: Record) -> None:
@@ -57,12 +61,13 @@ def show(record: Record) -> None:
         return
     values = process_values(record)
     epoch, quality = (
-        summarise(values[metric.column], scale=metric.scale) for metric in (METRICS["epoch_time_s"], QUALITY)
+        summarise(values[metric.column], scale=metric.scale)
+        for metric in (METRICS["epoch_time_s"], QUALITY)
     )
     print(
-        f"{record.variant}: {EPOCHS * epoch.value:.3f} s ({EPOCHS * epoch.low:.3f} to {EPOCHS * epoch.high:.3f}), "
-        f"{quality.value:.3f} held out ({quality.low:.3f} to {quality.high:.3f}), "
-        f"prepared in {preparation_cold_s(record):.1f} s",
+        f"{record.variant}: {EPOCHS * epoch.value:.3f} s ({EPOCHS * epoch.low:.3f} to "
+        f"{EPOCHS * epoch.high:.3f}), {quality.value:.3f} held out ({quality.low:.3f} to "
+        f"{quality.high:.3f}), prepared in {preparation_cold_s(record):.1f} s",
         flush=True,
     )
 

@@ -1,7 +1,8 @@
 """What the pipeline costs beside the training itself, as ratios of things timed in one run.
 
-Run it in a project whose report is built: `make report && make bench`. It edits one section template, builds the report
-twice from it, and puts the template back; then it times a report of 100 variants in a copy of the project.
+Run it in a project whose report is built: `make report && make bench`. It edits one section
+template, builds the report twice from it, and puts the template back; then it times a report of 100
+variants in a copy of the project.
 """
 
 import argparse
@@ -37,7 +38,9 @@ def nothing_to_do(build: list[str]) -> None:
         (Path(empty) / "Snakefile").touch()
         bare = median_of(["snakemake", "--cores", "4"], folder=Path(empty))
     ours = median_of(build)
-    print(f"nothing to do       {ours:6.2f} s, empty Snakefile {bare:.2f} s: ratio {ours / bare:.2f}")
+    print(
+        f"nothing to do       {ours:6.2f} s, empty Snakefile {bare:.2f} s: ratio {ours / bare:.2f}"
+    )
 
 
 def edited_section(build: list[str]) -> None:
@@ -50,7 +53,9 @@ def edited_section(build: list[str]) -> None:
         TEMPLATE.write_text(text, "utf-8")
     restored = seconds_of(build)
     idle = seconds_of(build)
-    print(f"edited section      {edited:6.2f} s and back {restored:.2f} s, nothing to do {idle:.2f} s")
+    print(
+        f"edited section      {edited:6.2f} s and back {restored:.2f} s, nothing to do {idle:.2f} s"
+    )
 
 
 def main() -> int:

@@ -1,7 +1,9 @@
-"""The least that reading a trace takes with msgspec: typed events in pieces, then operators, kernels and steps.
+"""The least that reading a trace takes with msgspec: typed events in pieces, then operators,
+kernels and steps.
 
-What `benchmarks/traces.py` compares with. It reads sound traces of today's PyTorch and checks nothing: no gate, no
-stacks, no memory, no shapes, times as the floats they are, and a cut wherever PyTorch's own layout has one.
+What `benchmarks/traces.py` compares with. It reads sound traces of today's PyTorch and checks
+nothing: no gate, no stacks, no memory, no shapes, times as the floats they are, and a cut wherever
+PyTorch's own layout has one.
 """
 
 from collections import defaultdict
@@ -95,7 +97,9 @@ def _steps(
     steps: list[_Event], launched: dict[int, float], work: list[tuple[int, float]]
 ) -> list[tuple[str, float, float]]:
     steps.sort(key=attrgetter("ts"))
-    moments = sorted((launched.get(correlation, 0.0), duration_us) for correlation, duration_us in work)
+    moments = sorted(
+        (launched.get(correlation, 0.0), duration_us) for correlation, duration_us in work
+    )
     found, place = [], 0
     for step in steps:
         kernel_us = 0.0

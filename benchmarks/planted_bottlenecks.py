@@ -1,15 +1,17 @@
-"""How often `gpu_report.profile` names a planted bottleneck first, and how often it finds something in a clean run.
+"""How often `gpu_report.profile` names a planted bottleneck first, and how often it finds something
+in a clean run.
 
-`python -m benchmarks.planted_bottlenecks` builds models that it has not seen before (convolutions or token mixers of
-random width, depth and input), plants one cause in each, and asks profile() what limits the training. What is named
-first is the first suggestion of the card or, without one, the limit. A clean run is right where the limit is kernels
-and nothing is suggested. Where the card says that data are insufficient or that a limit is not resolved, it gave no
-answer, right or wrong. Every run prints a line, and the end is a table. The plants take turns, so that `--minutes` may
-end it anywhere.
+`python -m benchmarks.planted_bottlenecks` builds models that it has not seen before (convolutions
+or token mixers of random width, depth and input), plants one cause in each, and asks profile() what
+limits the training. What is named first is the first suggestion of the card or, without one, the
+limit. A clean run is right where the limit is kernels and nothing is suggested. Where the card says
+that data are insufficient or that a limit is not resolved, it gave no answer, right or wrong. Every
+run prints a line, and the end is a table. The plants take turns, so that `--minutes` may end it
+anywhere.
 
-On CUDA a clean model computes in bf16 on a batch that is on the GPU, and the batch is doubled until launching a step
-takes at most half as long as the step: a model that the host paces is not clean. On the CPU only those causes are
-planted that exist there.
+On CUDA a clean model computes in bf16 on a batch that is on the GPU, and the batch is doubled until
+launching a step takes at most half as long as the step: a model that the host paces is not clean.
+On the CPU only those causes are planted that exist there.
 """
 
 import argparse
@@ -35,7 +37,13 @@ from gpu_report.measure.memory import MemoryMeter
 CLASSES: Final = 10
 MIB: Final = 2**20
 PACED_BY_HOST: Final = frozenset(
-    {"launching", "Python between two operations", "accelerator busy", "launch-bound", "short operations"}
+    {
+        "launching",
+        "Python between two operations",
+        "accelerator busy",
+        "launch-bound",
+        "short operations",
+    }
 )
 NOTHING: Final = frozenset({"kernels"})
 MOST_LAUNCHING: Final = 0.5
@@ -43,13 +51,19 @@ LARGEST_BATCH: Final = 1024
 
 
 class Block(nn.Module):
-    """A residual layer; the tokens or pixels of a sample are its last axis but one, or its last two."""
+    """A residual layer; the tokens or pixels of a sample are its last axis but one, or its last
+    two.
+    """
 
     def __init__(self, width: int, *, is_image: bool) -> None:
         super().__init__()
         self.norm = nn.BatchNorm2d(width) if is_image else nn.LayerNorm(width)
         self.layers = (
-            nn.Sequential(nn.Conv2d(width, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, width, 3, padding=1))
+            nn.Sequential(
+                nn.Conv2d(width, width, 3, padding=1),
+                nn.ReLU(),
+                nn.Conv2d(width, width, 3, padding=1),
+            )
             if is_image
             else nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
         )
@@ -65,8 +79,12 @@ class Model(nn.Module):
     def __init__(self, shape: "Shape", *, dtype: torch.dtype | None) -> None:
         super().__init__()
         self.shape, self.dtype = shape, dtype
-        self.first: nn.Module = nn.Conv2d(3, shape.width, 3, padding=1) if shape.is_image else nn.Identity()
-        self.blocks = nn.ModuleList(Block(shape.width, is_image=shape.is_image) for _ in range(shape.depth))
+        self.first: nn.Module = (
+            nn.Conv2d(3, shape.width, 3, padding=1) if shape.is_image else nn.Identity()
+        )
+        self.blocks = nn.ModuleList(
+            Block(shape.width, is_image=shape.is_image) for _ in range(shape.depth)
+        )
         self.last = nn.Linear(shape.width, CLASSES)
         self.after_block: Callable[[Tensor], Tensor] = lambda output: output
 
@@ -113,7 +131,9 @@ class Case:
             return profile(self.model, loss=cross_entropy, device="auto", seconds=seconds, **given)
 
     def step_s(self) -> tuple[float, float]:
-        """Seconds of a clean step, roughly: until all its work is launched, and until it is done."""
+        """Seconds of a clean step, roughly: until all its work is launched, and until it is
+        done.
+        """
         launched_s, done_s = [], []
         for _ in range(2 + 5):
             started_s = time.perf_counter()
@@ -163,14 +183,28 @@ def in_fp32(case: Case, draw: random.Random) -> None:
 
 def tiny_batch(case: Case, draw: random.Random) -> None:
     """A sample or two at a time, of a model that is small for its device."""
-    shape = replace(case.model.shape, batch=draw.choice((1, 2)), width=32, side=8, depth=2 * case.model.shape.depth)
-    case.model, case.batch = Model(shape, dtype=case.model.dtype).to(case.device), shape.batch_of(case.device)
+    shape = replace(
+        case.model.shape,
+        batch=draw.choice((1, 2)),
+        width=32,
+        side=8,
+        depth=2 * case.model.shape.depth,
+    )
+    case.model, case.batch = (
+        Model(shape, dtype=case.model.dtype).to(case.device),
+        shape.batch_of(case.device),
+    )
 
 
 def unpinned_copies(case: Case, draw: random.Random) -> None:
-    """Batches of large images in pageable memory of the host, copied in each step of a model with little to compute."""
+    """Batches of large images in pageable memory of the host, copied in each step of a model with
+    little to compute.
+    """
     shape = replace(case.model.shape, width=draw.choice((16, 32)), depth=1, side=128)
-    case.model, case.batch = Model(shape, dtype=case.model.dtype).to(case.device), shape.batch_of(torch.device("cpu"))
+    case.model, case.batch = (
+        Model(shape, dtype=case.model.dtype).to(case.device),
+        shape.batch_of(torch.device("cpu")),
+    )
 
 
 def growing_memory(case: Case, draw: random.Random) -> None:
@@ -197,7 +231,10 @@ def small_operations(case: Case, draw: random.Random) -> None:
         return output + 0 * small.sum()
 
     shape = replace(case.model.shape, batch=4, width=32, side=8)
-    case.model, case.batch = Model(shape, dtype=case.model.dtype).to(case.device), shape.batch_of(case.device)
+    case.model, case.batch = (
+        Model(shape, dtype=case.model.dtype).to(case.device),
+        shape.batch_of(case.device),
+    )
     case.model.after_block = by_channel
 
 
@@ -207,7 +244,9 @@ def clean(case: Case, draw: random.Random) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Plant:
-    """What is planted, which of profile()'s names for it are right, and whether a CPU has it, too."""
+    """What is planted, which of profile()'s names for it are right, and whether a CPU has
+    it, too.
+    """
 
     plant: Callable[[Case, random.Random], None]
     right: frozenset[str]
@@ -233,7 +272,11 @@ def drawn(draw: random.Random, device: torch.device, *, is_image: bool | None) -
     shape = Shape(
         is_image=image,
         width=draw.choice(
-            ((32, 48, 64) if image else (192, 256)) if on_cpu else (128, 192, 256) if image else (768, 1024)
+            ((32, 48, 64) if image else (192, 256))
+            if on_cpu
+            else (128, 192, 256)
+            if image
+            else (768, 1024)
         ),
         depth=draw.randint(2, 3) if on_cpu else draw.randint(3, 6),
         side=draw.choice((32, 48) if image else (64, 128))
@@ -242,7 +285,9 @@ def drawn(draw: random.Random, device: torch.device, *, is_image: bool | None) -
         batch=draw.choice((8, 16)) if on_cpu else draw.choice((64, 128)),
     )
     dtype = None if on_cpu else torch.bfloat16
-    case = Case(model=Model(shape, dtype=dtype).to(device), device=device, batch=shape.batch_of(device))
+    case = Case(
+        model=Model(shape, dtype=dtype).to(device), device=device, batch=shape.batch_of(device)
+    )
     while not on_cpu and case.model.shape.batch < LARGEST_BATCH:
         launched_s, done_s = case.step_s()
         if launched_s <= MOST_LAUNCHING * done_s:
@@ -258,7 +303,9 @@ def first_cause(found: Profile) -> str:
     return found.suggestions[0].rule if found.suggestions else found.limit
 
 
-def one_run(name: str, run: int, *, device: torch.device, seed: int, seconds: float) -> tuple[str, str, float]:
+def one_run(
+    name: str, run: int, *, device: torch.device, seed: int, seconds: float
+) -> tuple[str, str, float]:
     """`right`, `wrong` or `no answer`, the run in words, and what the call took in s."""
     (each,) = (plant for plant in PLANTS if plant.plant.__name__ == name)
     draw = random.Random(f"{seed} {name} {run}")
@@ -270,32 +317,52 @@ def one_run(name: str, run: int, *, device: torch.device, seed: int, seconds: fl
     took_s = time.perf_counter() - started
     cause, shape = first_cause(found), case.model.shape
     words = (
-        f"{cause} ({'image' if shape.is_image else 'tokens'}, width {shape.width}, depth {shape.depth}, side "
-        f"{shape.side}, batch {shape.batch}, {found.measured.step_ms:.3g} ms a step)"
+        f"{cause} ({'image' if shape.is_image else 'tokens'}, width {shape.width}, depth "
+        f"{shape.depth}, side {shape.side}, batch {shape.batch}, {found.measured.step_ms:.3g} ms "
+        "a step)"
     )
-    return "right" if cause in each.right else "no answer" if found.problem else "wrong", words, took_s
+    return (
+        "right" if cause in each.right else "no answer" if found.problem else "wrong",
+        words,
+        took_s,
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--runs", type=int, default=10, help="of each plant; twice as many are clean")
+    parser.add_argument(
+        "--runs", type=int, default=10, help="of each plant; twice as many are clean"
+    )
     parser.add_argument("--plants", nargs="*", default=[plant.plant.__name__ for plant in PLANTS])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--minutes", type=float, default=math.inf, help="start no run after this time")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="start no run after this time"
+    )
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
     chosen = [
-        each for each in PLANTS if each.plant.__name__ in arguments.plants and (device.type != "cpu" or each.on_cpu)
+        each
+        for each in PLANTS
+        if each.plant.__name__ in arguments.plants and (device.type != "cpu" or each.on_cpu)
     ]
-    wanted = {each.plant.__name__: arguments.runs * (2 if each.right is NOTHING else 1) for each in chosen}
+    wanted = {
+        each.plant.__name__: arguments.runs * (2 if each.right is NOTHING else 1) for each in chosen
+    }
     found: dict[str, list[tuple[str, float]]] = {name: [] for name in wanted}
     began_s = time.monotonic()
-    # Of a process on the CPU the free memory hides what a later run keeps; one on CUDA takes seconds to start.
+    # Of a process on the CPU the free memory hides what a later run keeps; one on CUDA takes
+    # seconds to start.
     each_run = 1 if device.type == "cpu" else None
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=each_run) as process:
-        turns = sorted((run / runs, name, run) for name, runs in wanted.items() for run in range(runs))
+    with ProcessPoolExecutor(
+        1, mp_context=get_context("spawn"), max_tasks_per_child=each_run
+    ) as process:
+        turns = sorted(
+            (run / runs, name, run) for name, runs in wanted.items() for run in range(runs)
+        )
         for _, name, run in turns:
             if time.monotonic() - began_s > 60 * arguments.minutes:
                 break
@@ -305,16 +372,28 @@ def main() -> None:
             found[name].append((verdict, took_s))
             print(f"{name} {run}: {verdict}: {words}", flush=True)
     print(f"\non {device_name(device)}, torch {torch.__version__}:")
-    print(f"{'planted':20} {'runs':>5} {'right':>6} {'wrong':>6} {'no answer':>10} {'a call takes':>13}")
+    print(
+        f"{'planted':20} {'runs':>5} {'right':>6} {'wrong':>6} {'no answer':>10} "
+        f"{'a call takes':>13}"
+    )
     for name, runs in found.items():
         if runs:
-            right, wrong, none = (sum(each == word for each, _ in runs) for word in ("right", "wrong", "no answer"))
+            right, wrong, none = (
+                sum(each == word for each, _ in runs) for word in ("right", "wrong", "no answer")
+            )
             took_s = statistics.median(time_s for _, time_s in runs)
-            print(f"{name.replace('_', ' '):20} {len(runs):5} {right:6} {wrong:6} {none:10} {took_s:11.1f} s")
+            print(
+                f"{name.replace('_', ' '):20} {len(runs):5} {right:6} {wrong:6} {none:10} "
+                f"{took_s:11.1f} s"
+            )
 
 
 def device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name() if device.type == "cuda" else f"{torch.get_num_threads()} threads of the CPU"
+    return (
+        torch.cuda.get_device_name()
+        if device.type == "cuda"
+        else f"{torch.get_num_threads()} threads of the CPU"
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Whether `gpu-report profile NAME` and a study measure the same throughput of a built-in workload.
 
-rounds of `gpu-report run --workload NAME` with three processes and of `gpu-report profile NAME`, in turns -> ratio of
-their throughputs, the profile's over the study's, as geometric mean over rounds with its 95 % interval
+rounds of `gpu-report run --workload NAME` with three processes and of `gpu-report profile NAME`, in
+turns -> ratio of their throughputs, the profile's over the study's, as geometric mean over rounds
+with its 95 % interval
 
 They agree where 1 is in the interval.
 """
@@ -57,7 +58,9 @@ def by_profile(workload: str, device: str) -> float:
     with tempfile.TemporaryDirectory() as folder:
         asked = command("profile", workload, "--json", "profile.json", device=device)
         subprocess.run(asked, check=True, stdout=subprocess.DEVNULL, cwd=folder)
-        return float(json.loads(Path(folder, "profile.json").read_bytes())["throughput_per_s"]["value"])
+        return float(
+            json.loads(Path(folder, "profile.json").read_bytes())["throughput_per_s"]["value"]
+        )
 
 
 def main() -> None:
@@ -69,7 +72,9 @@ def main() -> None:
     given = parser.parse_args()
     print(f"{find_machine().id}, {given.rounds} rounds by the study and by the profile")
     for workload in given.workloads or WORKLOADS[given.device]:
-        study, profile = (partial(measure, workload, given.device) for measure in (by_study, by_profile))
+        study, profile = (
+            partial(measure, workload, given.device) for measure in (by_study, by_profile)
+        )
         print(f"{workload:20} {compared_in_turns(study, profile, rounds=given.rounds)}", flush=True)
 
 

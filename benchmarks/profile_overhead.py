@@ -1,10 +1,11 @@
 """How much longer a step takes under the profiler, by what is recorded.
 
-`python -m benchmarks.profile_overhead` goes through the settings in turns, a few steps of one training each, and prints
-the ratio of the median step to the median one without the profiler; every step ends with a device synchronization.
-`light` and `rich` are the two profiles of a study; the light one leaves out, by functions that PyTorch keeps private
-(2.11 to 2.15 have them), operations of the loader and the number that the driver receives with each operation. The
-other settings leave out one of the two, or nothing.
+`python -m benchmarks.profile_overhead` goes through the settings in turns, a few steps of one
+training each, and prints the ratio of the median step to the median one without the profiler; every
+step ends with a device synchronization. `light` and `rich` are the two profiles of a study; the
+light one leaves out, by functions that PyTorch keeps private (2.11 to 2.15 have them), operations
+of the loader and the number that the driver receives with each operation. The other settings leave
+out one of the two, or nothing.
 """
 
 import argparse
@@ -24,7 +25,12 @@ TRAININGS: Final[dict[str, dict[str, Any]]] = {
     "CNN medium, batch 64": {"workload": "cnn", "size": "medium", "batch_size": 64},
     "LSTM, batch 64": {"workload": "lstm", "batch_size": 64},
     "Transformer, batch 64": {"workload": "transformer", "batch_size": 64},
-    "U-Net bf16, batch 16": {"workload": "unet", "size": "128px", "batch_size": 16, "precision": "bf16"},
+    "U-Net bf16, batch 16": {
+        "workload": "unet",
+        "size": "128px",
+        "batch_size": 16,
+        "precision": "bf16",
+    },
 }
 SAMPLES: Final = 640
 WARM_UP_STEPS: Final = 20
@@ -36,18 +42,26 @@ SETTINGS: Final[dict[str, tuple[dict[str, Any] | None, bool]]] = {
     "light": (LIGHT, False),
     "rich": (RICH, True),
 }
-"""What the profiler is asked for, None without one; and whether the loader's operations are recorded."""
+"""What the profiler is asked for, None without one; and whether the loader's operations are
+recorded.
+"""
 
 
 def times_ms(stepper: Stepper, setting: str, *, device: torch.device, steps: int) -> list[float]:
     asked, with_loader = SETTINGS[setting]
-    profiler = nullcontext() if asked is None else profile(activities=activities_of(device), **asked)
+    profiler = (
+        nullcontext() if asked is None else profile(activities=activities_of(device), **asked)
+    )
     with profiler:
-        return [stepper.train_once(loading_unrecorded=not with_loader) for _ in range(1 + steps)][1:]
+        return [stepper.train_once(loading_unrecorded=not with_loader) for _ in range(1 + steps)][
+            1:
+        ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--steps", type=int, default=4, help="of each round and setting")
@@ -57,7 +71,9 @@ def main() -> None:
     torch.set_num_threads(1)
     for name, fields in TRAININGS.items():
         steps = WARM_UP_STEPS + arguments.rounds * len(SETTINGS) * (1 + arguments.steps) + 1
-        asked = measurement_of(fields, device=arguments.device, samples=SAMPLES, steps_per_epoch=steps)
+        asked = measurement_of(
+            fields, device=arguments.device, samples=SAMPLES, steps_per_epoch=steps
+        )
         training = prepared_training(asked)
         training.model.train()
         stepper = Stepper(training, lambda _epoch, _step: None)
@@ -67,7 +83,9 @@ def main() -> None:
             for setting in SETTINGS if number % 2 else reversed(SETTINGS):
                 found[setting] += times_ms(stepper, setting, device=device, steps=arguments.steps)
         plain_ms = statistics.median(found.pop("none"))
-        ratios = ", ".join(f"{setting} {statistics.median(each) / plain_ms:.2f}" for setting, each in found.items())
+        ratios = ", ".join(
+            f"{setting} {statistics.median(each) / plain_ms:.2f}" for setting, each in found.items()
+        )
         print(f"{name:22} {plain_ms:8.2f} ms a step; {ratios}", flush=True)
 
 

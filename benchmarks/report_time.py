@@ -1,9 +1,12 @@
-"""From recorded results to the PDF: the time with 100 variants on 2 cores, stage by stage, and the share of LaTeX.
+"""From recorded results to the PDF: the time with 100 variants on 2 cores, stage by stage, and the
+share of LaTeX.
 
-published bundle -> a bundle of 100 variants in a copy of the project -> imported, untimed -> snakemake, timed
+published bundle -> a bundle of 100 variants in a copy of the project -> imported, untimed ->
+snakemake, timed
 
-The further variants are copies of one that was measured, under other batch sizes. The copy of the project holds the
-files that git knows; nothing is changed in the project itself. `make bench` runs this too.
+The further variants are copies of one that was measured, under other batch sizes. The copy of the
+project holds the files that git knows; nothing is changed in the project itself. `make bench` runs
+this too.
 """
 
 import argparse
@@ -68,14 +71,17 @@ class Build:
 
     def lines(self) -> Iterator[str]:
         yield (
-            f"{self.variants} variants on {self.cores} cores: {self.wall_s:.1f} s from records to PDF, "
-            f"{self.cpu_s:.1f} s of CPU time; LaTeX {self.latex_s:.1f} s, {self.latex_s / self.wall_s:.0%}"
+            f"{self.variants} variants on {self.cores} cores: {self.wall_s:.1f} s from records to "
+            f"PDF, {self.cpu_s:.1f} s of CPU time; LaTeX {self.latex_s:.1f} s, "
+            f"{self.latex_s / self.wall_s:.0%}"
         )
         first = min(stage.begin_s for stage in self.stages)
         yield f"  {'snakemake until the first job':<30} {first:5.1f} s"
         for stage in self.stages:
             took_s = stage.end_s - stage.begin_s
-            yield f"  {stage.rule:<30} {took_s:5.1f} s, from {stage.begin_s:.1f} to {stage.end_s:.1f}"
+            yield (
+                f"  {stage.rule:<30} {took_s:5.1f} s, from {stage.begin_s:.1f} to {stage.end_s:.1f}"
+            )
 
 
 def copied_project(folder: Path) -> None:
@@ -86,7 +92,9 @@ def copied_project(folder: Path) -> None:
         capture_output=True,
         check=True,
     )
-    compiled = [path.relative_to(PROJECT).as_posix() for path in PROJECT.glob("src/**/__pycache__/*.pyc")]
+    compiled = [
+        path.relative_to(PROJECT).as_posix() for path in PROJECT.glob("src/**/__pycache__/*.pyc")
+    ]
     for name in filter(None, [*listed.stdout.decode().split("\0"), *compiled]):
         if (PROJECT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +102,9 @@ def copied_project(folder: Path) -> None:
 
 
 def widen(folder: Path, *, variants: int) -> str:
-    """Put a bundle of this many variants in the place of the published ones, and say of which machine it is."""
+    """Put a bundle of this many variants in the place of the published ones, and say of which
+    machine it is.
+    """
     published = folder / PUBLISHED
     bundle, *others = sorted(published.glob(f"*{BUNDLE_SUFFIX}"))
     for other in others:
@@ -102,14 +112,25 @@ def widen(folder: Path, *, variants: int) -> str:
     unpacked = unpack(bundle, folder / "measured")
     machine, runs = unpacked.manifest.machine, unpacked.folder / "runs"
     config = yaml.safe_load((folder / "config/study.yaml").read_text("utf-8"))
-    row = next(row for row in config["experiments"][EXPERIMENT]["grid"] if row.get("needs_accelerator"))
+    row = next(
+        row for row in config["experiments"][EXPERIMENT]["grid"] if row.get("needs_accelerator")
+    )
     missing = variants - len(unpacked.placed)
-    further = [size for size in range(8, 8 * variants, 8) if size not in row["batch_size"]][:missing]
+    further = [size for size in range(8, 8 * variants, 8) if size not in row["batch_size"]][
+        :missing
+    ]
     for size in further:
         copy_run(runs, size)
     row["batch_size"] = sorted([*row["batch_size"], *further])
     (folder / CONFIG).write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
-    pack(unpacked.folder, bundle, machine=machine, study=config["name"], with_traces=False, allow_dirty=True)
+    pack(
+        unpacked.folder,
+        bundle,
+        machine=machine,
+        study=config["name"],
+        with_traces=False,
+        allow_dirty=True,
+    )
     return machine
 
 
@@ -124,7 +145,9 @@ def copy_run(runs: Path, batch_size: int) -> None:
 
 
 def timed_engines(folder: Path) -> Path:
-    """A folder of programs that stand in for the TeX engines, and note their seconds in `seconds` beside them."""
+    """A folder of programs that stand in for the TeX engines, and note their seconds in `seconds`
+    beside them.
+    """
     folder.mkdir()
     for name in ENGINES:
         if program := shutil.which(name):
@@ -135,7 +158,9 @@ def timed_engines(folder: Path) -> Path:
 
 
 def stages_of(folder: Path, begun: float) -> tuple[Stage, ...]:
-    """Every job that began after this moment, from the note that Snakemake keeps of each of its files."""
+    """Every job that began after this moment, from the note that Snakemake keeps of each of its
+    files.
+    """
     paths = [path for path in (folder / ".snakemake/metadata").rglob("*") if path.is_file()]
     spans: dict[str, tuple[float, float]] = {}
     for note in (json.loads(path.read_text("utf-8")) for path in paths):
@@ -143,7 +168,9 @@ def stages_of(folder: Path, begun: float) -> tuple[Stage, ...]:
             begin, end = spans.get(note["rule"], (math.inf, 0.0))
             spans[note["rule"]] = min(begin, note["starttime"]), max(end, note["endtime"])
     ordered = sorted(spans.items(), key=lambda item: item[1])
-    return tuple(Stage(rule=rule, begin_s=begin - begun, end_s=end - begun) for rule, (begin, end) in ordered)
+    return tuple(
+        Stage(rule=rule, begin_s=begin - begun, end_s=end - begun) for rule, (begin, end) in ordered
+    )
 
 
 def build(folder: Path, *, variants: int, cores: int) -> Build:
@@ -152,7 +179,9 @@ def build(folder: Path, *, variants: int, cores: int) -> Build:
     engines = timed_engines(folder / "engines")
     environment = {
         **os.environ,
-        "PATH": os.pathsep.join([str(engines), str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PATH": os.pathsep.join(
+            [str(engines), str(Path(sys.executable).parent), os.environ["PATH"]]
+        ),
         "PYTHONPATH": str(folder / "src"),
     }
     _snakemake(f"results/imported/{machine}/calibration.json", folder, environment, cores)
@@ -169,9 +198,22 @@ def build(folder: Path, *, variants: int, cores: int) -> Build:
 
 
 def _snakemake(target: str, folder: Path, environment: Mapping[str, str], cores: int) -> None:
-    command = ["snakemake", "--cores", str(cores), "--configfile", CONFIG, "--config", "machines=[published]"]
+    command = [
+        "snakemake",
+        "--cores",
+        str(cores),
+        "--configfile",
+        CONFIG,
+        "--config",
+        "machines=[published]",
+    ]
     done = subprocess.run(
-        [*command, "--", target], cwd=folder, env=environment, capture_output=True, text=True, check=False
+        [*command, "--", target],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode != 0:
         sys.exit(done.stdout + done.stderr)

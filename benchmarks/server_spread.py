@@ -1,9 +1,10 @@
 """Whether processes that one server forked are more alike than processes of different servers.
 
-`python -m benchmarks.server_spread --device cuda` starts several servers one after the other and measures a small
-training in as many fresh processes of each. Forks share the places of their server's memory and its seed of hashes.
-Where the means of the servers differ by more than their processes explain (F test of a one-way analysis of variance),
-the interval over processes of one server is too narrow for a comparison with processes of another.
+`python -m benchmarks.server_spread --device cuda` starts several servers one after the other and
+measures a small training in as many fresh processes of each. Forks share the places of their
+server's memory and its seed of hashes. Where the means of the servers differ by more than their
+processes explain (F test of a one-way analysis of variance), the interval over processes of one
+server is too narrow for a comparison with processes of another.
 """
 
 import argparse
@@ -20,7 +21,9 @@ NAME = "benchmarks.guarded"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--servers", type=int, default=8)
     parser.add_argument("--processes", type=int, default=5, help="of each server")
@@ -31,14 +34,19 @@ def main() -> None:
         for server in range(options.servers):
             with own_server():
                 times_ms.append([_step_ms(options, seed) for seed in range(options.processes)])
-            print(f"server {server + 1}: {', '.join(f'{time_ms:.3f}' for time_ms in times_ms[-1])} ms", flush=True)
+            print(
+                f"server {server + 1}: {', '.join(f'{time_ms:.3f}' for time_ms in times_ms[-1])} "
+                "ms",
+                flush=True,
+            )
     logs = [[math.log(time_ms) for time_ms in each] for each in times_ms]
     within = math.sqrt(statistics.fmean(statistics.variance(each) for each in logs))
     of_means = statistics.stdev(statistics.fmean(each) for each in logs)
     expected = within / math.sqrt(options.processes)
     print(
-        f"processes of a server: {within:.2%} (standard deviation); means of servers: {of_means:.2%}, of which "
-        f"processes explain {expected:.2%}; p {f_oneway(*logs).pvalue:.3g}"
+        f"processes of a server: {within:.2%} (standard deviation); means of servers: "
+        f"{of_means:.2%}, of which processes explain {expected:.2%}; p "
+        f"{f_oneway(*logs).pvalue:.3g}"
     )
 
 

@@ -1,4 +1,6 @@
-"""Workloads of ours with a slowdown of known length planted in every step, for `benchmarks/coverage.py`."""
+"""Workloads of ours with a slowdown of known length planted in every step, for
+`benchmarks/coverage.py`.
+"""
 
 import time
 from collections.abc import Callable

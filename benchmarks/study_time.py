@@ -2,8 +2,8 @@
 
 records -> one Span per variant -> seconds by part
 
-A folder is one machine's results; without one, every machine in results/machines. The calibration and the reports are
-not in it.
+A folder is one machine's results; without one, every machine in results/machines. The calibration
+and the reports are not in it.
 """
 
 import argparse
@@ -41,13 +41,18 @@ def read_spans(folders: Sequence[Path]) -> list[Span]:
     Raises:
         GpuReportError: there is none that says how long it took, or a record cannot be read.
     """
-    records = [RECORD_FILE.read(path) for folder in folders for path in folder.glob("runs/*/record.json")]
-    spans = [span_of(record) for record in sorted(records, key=lambda record: record.provenance.measured_at)]
+    records = [
+        RECORD_FILE.read(path) for folder in folders for path in folder.glob("runs/*/record.json")
+    ]
+    spans = [
+        span_of(record)
+        for record in sorted(records, key=lambda record: record.provenance.measured_at)
+    ]
     if not any(spans):
         named = ", ".join(map(str, folders)) or MACHINES
         raise GpuReportError(
-            f"no record in {named} says how long it took (older ones do not); name a machine's folder, such as "
-            f"{MACHINES}/<machine>"
+            f"no record in {named} says how long it took (older ones do not); name a machine's "
+            f"folder, such as {MACHINES}/<machine>"
         )
     return [span for span in spans if span]
 
@@ -57,13 +62,17 @@ def span_of(record: Record) -> Span | None:
     whole_s = record.provenance.measuring_s
     if whole_s is None:
         return None
-    trained_s = [sum(epoch.wall_time_s for epoch in repetition.all_epochs) for repetition in record.repetitions]
+    trained_s = [
+        sum(epoch.wall_time_s for epoch in repetition.all_epochs)
+        for repetition in record.repetitions
+    ]
     parts_s = {
         TIMED: sum(trained_s),
         PROFILED: sum(record.profile.step_times_ms) / 1e3 if record.profile else 0.0,
         COMPILING: sum(repetition.preparation_time_s for repetition in record.repetitions),
         BUILDING: sum(repetition.build_time_s for repetition in record.repetitions),
-        EVALUATING: sum(repetition.training_wall_s for repetition in record.repetitions) - sum(trained_s),
+        EVALUATING: sum(repetition.training_wall_s for repetition in record.repetitions)
+        - sum(trained_s),
     }
     parts_s[REST] = whole_s - sum(parts_s.values())
     return Span(variant=record.variant, whole_s=whole_s, parts_s=parts_s)
@@ -77,13 +86,18 @@ def lines(spans: Sequence[Span]) -> list[str]:
     return [
         *(f"{part:36} {total_s[part]:8.1f} s  {total_s[part] / whole_s:5.1%}" for part in PARTS),
         f"{'all ' + str(len(spans)) + ' variants':36} {whole_s:8.1f} s",
-        f"timed or profiled {inside_s / (whole_s - total_s[COMPILING]):.1%} of it, compiling and capturing apart",
+        f"timed or profiled {inside_s / (whole_s - total_s[COMPILING]):.1%} of it, compiling and "
+        "capturing apart",
     ]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="one machine's results")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "folders", nargs="*", type=Path, metavar="FOLDER", help="one machine's results"
+    )
     parser.add_argument("--each", action="store_true", help="also the share of each variant")
     arguments = parser.parse_args()
     try:
@@ -93,7 +107,10 @@ def main() -> int:
         return 2
     for span in spans if arguments.each else ():
         inside_s = span.parts_s[TIMED] + span.parts_s[PROFILED]
-        print(f"{span.variant:80} {inside_s:6.1f} s of {span.whole_s:6.1f} s: {inside_s / span.whole_s:.2f}")
+        print(
+            f"{span.variant:80} {inside_s:6.1f} s of {span.whole_s:6.1f} s: "
+            f"{inside_s / span.whole_s:.2f}"
+        )
     print("\n".join(lines(spans)))
     return 0
 

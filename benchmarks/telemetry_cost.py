@@ -1,8 +1,10 @@
-"""What asking the driver about the device costs the training: throughput with telemetry over throughput without.
+"""What asking the driver about the device costs the training: throughput with telemetry over
+throughput without.
 
-`python -m benchmarks.telemetry_cost` on a machine with an NVIDIA GPU. One training goes on epoch by epoch; during every
-other one a second process asks the driver as often as in a measurement, where the process that waits does so. The
-ratio is that of the epochs pair by pair, with the interval of the report's statistics; 1 is no cost.
+`python -m benchmarks.telemetry_cost` on a machine with an NVIDIA GPU. One training goes on epoch by
+epoch; during every other one a second process asks the driver as often as in a measurement, where
+the process that waits does so. The ratio is that of the epochs pair by pair, with the interval of
+the report's statistics; 1 is no cost.
 """
 
 import argparse
@@ -34,8 +36,12 @@ def sample_on_request(uuid: str, period_s: float, pipe: Connection) -> None:
             pipe.send(True)
 
 
-def compare(name: str, pipe: Connection, *, device: torch.device, pairs: int, **changes: Any) -> None:
-    """Print the throughput with and without telemetry and their ratio; `changes` are more fields of the variant."""
+def compare(
+    name: str, pipe: Connection, *, device: torch.device, pairs: int, **changes: Any
+) -> None:
+    """Print the throughput with and without telemetry and their ratio; `changes` are more fields of
+    the variant.
+    """
     fields, samples = training_of(name, device.type)
     measurement = measurement_of(fields, device=str(device), samples=samples, **changes)
     epoch = our_loop(prepared_training(measurement))
@@ -51,8 +57,9 @@ def compare(name: str, pipe: Connection, *, device: torch.device, pairs: int, **
     watched_s, alone_s = statistics.median(times_s[True]), statistics.median(times_s[False])
     watched = ratio(dict(enumerate(times_s[False])), dict(enumerate(times_s[True])))
     print(
-        f"{name:5} {samples / watched_s:9.1f} samples/s with telemetry, {samples / alone_s:9.1f} without: "
-        f"ratio {watched.value:.4f} ({watched.low:.4f} to {watched.high:.4f}, {pairs} pairs of epochs)",
+        f"{name:5} {samples / watched_s:9.1f} samples/s with telemetry, {samples / alone_s:9.1f} "
+        f"without: ratio {watched.value:.4f} ({watched.low:.4f} to {watched.high:.4f}, {pairs} "
+        "pairs of epochs)",
         flush=True,
     )
 
@@ -62,9 +69,15 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--precision", default="fp32")
     parser.add_argument("--options", default="none")
-    parser.add_argument("--pairs", type=int, default=41, help="epochs with telemetry, and as many without")
-    parser.add_argument("--period", type=float, default=PERIOD_S, help="seconds from one sample to the next")
-    parser.add_argument("--workload", choices=SOURCES_SAMPLES, action="append", help="one of them alone")
+    parser.add_argument(
+        "--pairs", type=int, default=41, help="epochs with telemetry, and as many without"
+    )
+    parser.add_argument(
+        "--period", type=float, default=PERIOD_S, help="seconds from one sample to the next"
+    )
+    parser.add_argument(
+        "--workload", choices=SOURCES_SAMPLES, action="append", help="one of them alone"
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(training_threads())
     device = torch.device(arguments.device)

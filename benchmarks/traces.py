@@ -1,7 +1,9 @@
-"""How fast a trace is read and tabulated, against HTA and against decoding alone, each in a process of its own.
+"""How fast a trace is read and tabulated, against HTA and against decoding alone, each in a process
+of its own.
 
-`python -m benchmarks.traces --peer-python PATH` makes large traces from small ones, times every reader in turns, and
-prints medians and ratios. `PATH` is the interpreter of an environment in which HolisticTraceAnalysis is installed.
+`python -m benchmarks.traces --peer-python PATH` makes large traces from small ones, times every
+reader in turns, and prints medians and ratios. `PATH` is the interpreter of an environment in which
+HolisticTraceAnalysis is installed.
 """
 
 import argparse
@@ -77,7 +79,9 @@ class Cost:
 
 
 def cost_of(python: str, body: str, trace: Path) -> Cost:
-    printed = subprocess.run(_command(python, body, trace), check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run(
+        _command(python, body, trace), check=True, capture_output=True, text=True
+    ).stdout
     time_s, peak_bytes = json.loads(printed.splitlines()[-1])
     return Cost(time_s=time_s, peak_bytes=peak_bytes)
 
@@ -86,7 +90,9 @@ def _command(python: str, body: str, trace: Path) -> list[str]:
     return [python, "-c", _MEASURED.format(body=body), str(trace)]
 
 
-def compare(name: str, trace: Path, *, peer_python: str | None, repeats: int, peer_repeats: int) -> None:
+def compare(
+    name: str, trace: Path, *, peer_python: str | None, repeats: int, peer_repeats: int
+) -> None:
     """Every reader on one trace, in turns; medians and ratios."""
     costs: dict[str, list[Cost]] = {}
     for turn in range(repeats):
@@ -95,16 +101,21 @@ def compare(name: str, trace: Path, *, peer_python: str | None, repeats: int, pe
         if peer_python and turn < peer_repeats:
             costs.setdefault(HTA, []).append(cost_of(peer_python, _HTA_BODY, trace))
     size = trace.stat().st_size
-    times_s = {reader: statistics.median(cost.time_s for cost in measured) for reader, measured in costs.items()}
+    times_s = {
+        reader: statistics.median(cost.time_s for cost in measured)
+        for reader, measured in costs.items()
+    }
     print(
-        f"{name}: {size / MB:.0f} MB, medians of {repeats} processes ({HTA} {peer_repeats}) on {os.cpu_count()} cores"
+        f"{name}: {size / MB:.0f} MB, medians of {repeats} processes ({HTA} {peer_repeats}) on "
+        f"{os.cpu_count()} cores"
     )
     for reader, measured in costs.items():
         peak = statistics.median(cost.peak_bytes for cost in measured)
         beyond = (peak - 35 * MIB) / size
         print(
-            f"  {reader:13} {times_s[reader]:7.2f} s  {times_s[reader] / times_s[PLAIN]:6.2f} of {PLAIN}"
-            f"{_than_hta(times_s, reader)}  peak {peak / MIB:6.0f} MiB ({beyond:.2f} of the file + 35 MiB)",
+            f"  {reader:13} {times_s[reader]:7.2f} s  {times_s[reader] / times_s[PLAIN]:6.2f} of "
+            f"{PLAIN}{_than_hta(times_s, reader)}  peak {peak / MIB:6.0f} MiB ({beyond:.2f} of "
+            "the file + 35 MiB)",
             flush=True,
         )
 
@@ -121,7 +132,11 @@ def scaling(source: Path, folder: Path, sizes_mb: list[int]) -> None:
         write_large_trace(source, trace, size_bytes=size_mb * MB)
         size, cost = trace.stat().st_size, cost_of(sys.executable, _ALL_TABLES, trace)
         points.append((math.log(size), math.log(cost.time_s)))
-        print(f"scaling: {size / MB:6.0f} MB in {cost.time_s:6.2f} s, peak {cost.peak_bytes / MIB:.0f} MiB", flush=True)
+        print(
+            f"scaling: {size / MB:6.0f} MB in {cost.time_s:6.2f} s, peak "
+            f"{cost.peak_bytes / MIB:.0f} MiB",
+            flush=True,
+        )
         trace.unlink()
     exponent = statistics.linear_regression(*zip(*points, strict=True)).slope
     print(f"scaling: time grows with the size to the power {exponent:.2f}", flush=True)
@@ -131,10 +146,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gpu-trace", type=Path, default=TRACES / "unet_cuda.pt.trace.json.gz")
     parser.add_argument("--cpu-trace", type=Path, help="a trace of the CPU alone; left out without")
-    parser.add_argument("--peer-python", help="interpreter that has HolisticTraceAnalysis; left out without")
+    parser.add_argument(
+        "--peer-python", help="interpreter that has HolisticTraceAnalysis; left out without"
+    )
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--peer-repeats", type=int, default=5, help="a large trace takes the peer minutes")
-    parser.add_argument("--scaling", type=int, nargs="*", default=[10, 50, 250, 1000, 2000], help="sizes in MB")
+    parser.add_argument(
+        "--peer-repeats", type=int, default=5, help="a large trace takes the peer minutes"
+    )
+    parser.add_argument(
+        "--scaling", type=int, nargs="*", default=[10, 50, 250, 1000, 2000], help="sizes in MB"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         cases = [("GPU trace", arguments.gpu_trace, 54), ("GPU trace", arguments.gpu_trace, 543)]

@@ -1,4 +1,6 @@
-"""The trainings that the benchmarks measure: the sources' own sizes on an accelerator, a few steps of them on a CPU."""
+"""The trainings that the benchmarks measure: the sources' own sizes on an accelerator, a few steps
+of them on a CPU.
+"""
 
 import os
 import sys
@@ -43,7 +45,11 @@ def measurement_of(
         class_path=BUILT_IN_WORKLOADS[variant.workload].class_path,
         settings={"train_samples": samples, "test_samples": test_samples},
     )
-    return Measurement(variant=variant, workload=workload, protocol=Protocol(repetitions=repetitions, profile_steps=1))
+    return Measurement(
+        variant=variant,
+        workload=workload,
+        protocol=Protocol(repetitions=repetitions, profile_steps=1),
+    )
 
 
 def prepared_training(measurement: Measurement) -> Training:
@@ -51,14 +57,20 @@ def prepared_training(measurement: Measurement) -> Training:
     variant = measurement.variant
     workload = load_workload(measurement.workload, size=variant.size, seed=0)
     training = build_training(
-        workload, variant, device=torch.device(variant.device), seed=0, steps_per_epoch=variant.steps_per_epoch
+        workload,
+        variant,
+        device=torch.device(variant.device),
+        seed=0,
+        steps_per_epoch=variant.steps_per_epoch,
     )
     prepare(training)
     return training
 
 
 def joined(benchmark: str, device: str, *, patience_s: float) -> tuple[World, torch.device]:
-    """The ranks that torchrun has started, of which this process is one with one thread, and the device of this one."""
+    """The ranks that torchrun has started, of which this process is one with one thread, and the
+    device of this one.
+    """
     if "LOCAL_RANK" not in os.environ:
         sys.exit(f"start it with: torchrun --nproc-per-node 2 -m benchmarks.{benchmark}")
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")

@@ -1,10 +1,11 @@
 """How much longer a step takes in `with gpu_report.step():`, beside `gpu-report watch` at 1 Hz.
 
-`gpu-report watch --interval 1 -- python -m benchmarks.watch_overhead --rounds 300 --seconds 0.3` trains a small CNN in
-stretches with and without step(), in the order ABBA; in those without, the watcher is stopped. It prints the ratio of
-the time of a step, by the wall clock and by this process's CPU time, with 95 % intervals over the pairs, and what
-step() takes around nothing. Timed steps carry no profiler, so none is started here.
-With `--batch-size 1024` a GPU sets the pace, and not the host that launches its kernels.
+`gpu-report watch --interval 1 -- python -m benchmarks.watch_overhead --rounds 300 --seconds 0.3`
+trains a small CNN in stretches with and without step(), in the order ABBA; in those without, the
+watcher is stopped. It prints the ratio of the time of a step, by the wall clock and by this
+process's CPU time, with 95 % intervals over the pairs, and what step() takes around nothing. Timed
+steps carry no profiler, so none is started here. With `--batch-size 1024` a GPU sets the pace, and
+not the host that launches its kernels.
 """
 
 import argparse
@@ -29,7 +30,9 @@ EMPTY_STEPS: Final = 100_000
 
 def training_step(device: torch.device, batch_size: int) -> Callable[[], None]:
     width = nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU()
-    model = nn.Sequential(*width, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10)).to(device)
+    model = nn.Sequential(*width, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10)).to(
+        device
+    )
     optimizer = torch.optim.AdamW(model.parameters())
     images = torch.randn(batch_size, 3, 32, 32, device=device)
     labels = torch.zeros(batch_size, dtype=torch.long, device=device)
@@ -59,7 +62,9 @@ def stretch(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=20, help="of four stretches each")
@@ -74,7 +79,10 @@ def main() -> None:
         try:
             for _ in range(arguments.rounds):
                 order = (True, False, False, True)
-                found = [stretch(train, device, arguments.seconds, is_watched=watched) for watched in order]
+                found = [
+                    stretch(train, device, arguments.seconds, is_watched=watched)
+                    for watched in order
+                ]
                 for watched, plain in ((found[0], found[1]), (found[3], found[2])):
                     wall.append(watched[0] / plain[0])
                     cpu.append(watched[1] / plain[1])
@@ -89,11 +97,15 @@ def main() -> None:
                 pass
         empty_s = (time.perf_counter() - began_s) / EMPTY_STEPS
     print(
-        f"{duration(summarise(plain_s).value).plain()} a step on {device}, {len(wall)} pairs of {arguments.seconds:g} s"
+        f"{duration(summarise(plain_s).value).plain()} a step on {device}, {len(wall)} pairs of "
+        f"{arguments.seconds:g} s"
     )
     for name, ratios in (("wall clock", wall), ("CPU time", cpu)):
         mean = summarise(ratios)
-        print(f"{name:10} {ratio(mean.value, low=mean.low, high=mean.high).plain()} a step without step()")
+        print(
+            f"{name:10} {ratio(mean.value, low=mean.low, high=mean.high).plain()} a step without "
+            "step()"
+        )
     print(f"step() around nothing: {duration(empty_s).plain()}")
 
 

@@ -22,7 +22,9 @@ from gpu_report.notebook import read_bundle, readable
 from gpu_report.writing.answers import answer_word, answered
 from gpu_report.writing.table import metric
 
-machine = read_bundle("../results/published/h100-80gb-x1-xeon-16c.tar.xz", study="../config/study.yaml")
+machine = read_bundle(
+    "../results/published/h100-80gb-x1-xeon-16c.tar.xz", study="../config/study.yaml"
+)
 experiments = machine.tables.experiments
 figures = {figure.name: figure for figure in machine.figures}
 print(machine.name)
@@ -34,7 +36,10 @@ print(machine.name)
 # five fresh processes.
 
 # %%
-readable(experiments["device"].query("workload in ('lstm', 'unet')"), ["step_time", "throughput", "speedup", "memory"])
+readable(
+    experiments["device"].query("workload in ('lstm', 'unet')"),
+    ["step_time", "throughput", "speedup", "memory"],
+)
 
 # %%
 figures["device_speedup"]
@@ -56,7 +61,10 @@ parts = {
 }
 readable(
     lstm.merge(machine.tables.step_shares.drop(columns=["workload", "device"]), on="variant"),
-    [metric(column, title, "share") for column, title in {**parts, "device_idle_share": "GPU idle"}.items()],
+    [
+        metric(column, title, "share")
+        for column, title in {**parts, "device_idle_share": "GPU idle"}.items()
+    ],
 )
 
 # %%

@@ -23,7 +23,9 @@
 from gpu_report.notebook import read_bundle, readable
 from gpu_report.writing.answers import answer_word, answered
 
-machine = read_bundle("../results/published/h100-80gb-x1-xeon-16c.tar.xz", study="../config/study.yaml")
+machine = read_bundle(
+    "../results/published/h100-80gb-x1-xeon-16c.tar.xz", study="../config/study.yaml"
+)
 experiments = machine.tables.experiments
 figures = {figure.name: figure for figure in machine.figures}
 print(machine.name)

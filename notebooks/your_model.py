@@ -43,7 +43,9 @@ found = profile(model, batch, loss=cross_entropy, seconds=20)
 # The profile is in `tables`, as DataFrames. `self_ms` is the time of an operation without what it calls.
 
 # %%
-found.tables["operations"].nlargest(8, "self_ms")[["name", "device", "category", "calls", "self_ms", "self_share"]]
+found.tables["operations"].nlargest(8, "self_ms")[
+    ["name", "device", "category", "calls", "self_ms", "self_share"]
+]
 
 # %% [markdown]
 # ## Try a change, and compare

@@ -1,6 +1,8 @@
-"""Write the README's table of what one machine measured from that machine's published bundle: `make readme`.
+"""Write the README's table of what one machine measured from that machine's published bundle: `make
+readme`.
 
-bundle -> records -> rows of the variants named in GROUPS -> Markdown between the README's two markers
+bundle -> records -> rows of the variants named in GROUPS -> Markdown between the README's two
+markers
 """
 
 import math
@@ -16,7 +18,16 @@ from gpu_report.bundles.manifest import Manifest
 from gpu_report.bundles.unpacking import unpack
 from gpu_report.errors import GpuReportError
 from gpu_report.glossary import SHOWN, device_words
-from gpu_report.printing.number_format import count, counted, duration, is_range, memory, ratio, scaled, share
+from gpu_report.printing.number_format import (
+    count,
+    counted,
+    duration,
+    is_range,
+    memory,
+    ratio,
+    scaled,
+    share,
+)
 from gpu_report.records.calibration import CALIBRATION_FILE, Calibration
 from gpu_report.records.record import RECORD_FILE, Record
 from gpu_report.storage.files import write_text_atomically
@@ -95,22 +106,38 @@ class Published:
         """
         record = self.records.get(slug)
         if record is None or record.status != "ok":
-            raise ReadmeError(f"{BUNDLE} has no measured {slug}; publish one that has, or change GROUPS in {__file__}")
+            raise ReadmeError(
+                f"{BUNDLE} has no measured {slug}; publish one that has, or change GROUPS in "
+                f"{__file__}"
+            )
         return record
 
     def varied(self, slug: str, *fields: str) -> list[Record]:
-        """The records of all variants that differ from this one in these fields alone, whatever came of them."""
+        """The records of all variants that differ from this one in these fields alone, whatever
+        came of them.
+        """
         start = self.record(slug).as_variant()
         same = {field: getattr(start, field) for field in fields}
-        return [record for record in self.records.values() if replace(record.as_variant(), **same) == start]
+        return [
+            record
+            for record in self.records.values()
+            if replace(record.as_variant(), **same) == start
+        ]
 
     def ladder(self, plain: str) -> list[Record]:
-        """What was measured of the optimizations that start from this eager baseline, itself included."""
-        return [record for record in self.varied(plain, "workers", "options") if record.status == "ok"]
+        """What was measured of the optimizations that start from this eager baseline, itself
+        included.
+        """
+        return [
+            record for record in self.varied(plain, "workers", "options") if record.status == "ok"
+        ]
 
     def best(self, plain: str) -> Record:
         """The fastest of them."""
-        return max(self.ladder(plain), key=lambda record: summarise(process_values(record)["throughput_per_s"]).value)
+        return max(
+            self.ladder(plain),
+            key=lambda record: summarise(process_values(record)["throughput_per_s"]).value,
+        )
 
 
 def read_published(bundle: Path) -> Published:
@@ -124,7 +151,8 @@ def read_published(bundle: Path) -> Published:
         manifest = read_manifest(bundle)
         calibration = CALIBRATION_FILE.read(unpacked.folder / "calibration.json")
         records = {
-            slug: RECORD_FILE.read(unpacked.folder / "runs" / slug / "record.json") for slug in manifest.variants
+            slug: RECORD_FILE.read(unpacked.folder / "runs" / slug / "record.json")
+            for slug in manifest.variants
         }
     return Published(manifest=manifest, records=records, calibration=calibration)
 
@@ -132,13 +160,17 @@ def read_published(bundle: Path) -> Published:
 def headline(published: Published) -> str:
     """The table and what has to be said beside it, as Markdown."""
     manifest = published.manifest
-    torch = ", ".join(sorted({str(record.environment["torch"]) for record in published.records.values()}))
+    torch = ", ".join(
+        sorted({str(record.environment["torch"]) for record in published.records.values()})
+    )
     processes = max(len(record.repetitions) for record in published.records.values())
     lines = [
-        f"{manifest.hardware}; PyTorch {torch}; {date_words(manifest.measured_at[:10])}; means of {processes}"
-        f" processes, in brackets their {'range' if is_range(processes) else '95 % interval'}:",
+        f"{manifest.hardware}; PyTorch {torch}; {date_words(manifest.measured_at[:10])}; means of "
+        f"{processes} processes, in brackets their "
+        f"{'range' if is_range(processes) else '95 % interval'}:",
         "",
-        "| training | how | samples/s | one epoch | against the CPU | of the peak | held-out quality |",
+        "| training | how | samples/s | one epoch | against the CPU | of the peak | held-out "
+        "quality |",
         "|---|---|---|---|---|---|---|",
         *(row for group in GROUPS for row in _rows(published, group)),
         "",
@@ -158,7 +190,9 @@ def _rows(published: Published, group: Group) -> Iterator[str]:
             _how(row, is_best=slug == BEST),
             replace(SHOWN["throughput"].quantity(row), is_range=False).plain(unit=False),
             _epoch(row, record),
-            "1" if record is reference else ratio(against.value, low=against.low, high=against.high).plain(),
+            "1"
+            if record is reference
+            else ratio(against.value, low=against.low, high=against.high).plain(),
             _share_of_peak(published, record),
             _quality(row),
         ]
@@ -166,8 +200,13 @@ def _rows(published: Published, group: Group) -> Iterator[str]:
 
 
 def _row_of(published: Published, record: Record) -> Mapping[str, Any]:
-    """The record's row of the table of variants, with doubts about the measurement and none about today's code."""
-    today = Today(code_digest=record.provenance.code_digest, protocol=Protocol(**record.measurement["protocol"]))
+    """The record's row of the table of variants, with doubts about the measurement and none about
+    today's code.
+    """
+    today = Today(
+        code_digest=record.provenance.code_digest,
+        protocol=Protocol(**record.measurement["protocol"]),
+    )
     return variant_row(record, today=today)
 
 
@@ -198,7 +237,9 @@ def _share_of_peak(published: Published, record: Record) -> str:
 
 
 def _quality(row: Mapping[str, Any]) -> str:
-    """What was learned in whole epochs; shortened ones have learned from a few batches and compare with nothing."""
+    """What was learned in whole epochs; shortened ones have learned from a few batches and compare
+    with nothing.
+    """
     if row["epoch_time_projected"]:
         return "–"
     return f"{SHOWN['quality'].quantity(row).plain(interval=False)} {row['quality_name']}"
@@ -216,28 +257,38 @@ def _best_in_words(published: Published, group: Group) -> str:
     row = _row_of(published, best)
     gain = speedup(best, plain)
     sentences = [
-        f"{model_words(row)}, best optimizations: `{row['optimization']}`,"
-        f" {ratio(gain.value, low=gain.low, high=gain.high).plain()} the eager baseline in {row['precision']}."
+        (
+            f"{model_words(row)}, best optimizations: `{row['optimization']}`, "
+            f"{ratio(gain.value, low=gain.low, high=gain.high).plain()} the eager baseline in "
+            f"{row['precision']}."
+        )
     ]
     steps = break_even_steps(best, plain, gain)
-    break_even = f", which breaks even after {count(steps).plain()} steps" if math.isfinite(steps) else ""
+    break_even = (
+        f", which breaks even after {count(steps).plain()} steps" if math.isfinite(steps) else ""
+    )
     if row["preparation_cold_s"] > 0:
         sentences.append(
-            f"Before its first step it compiles and captures for {duration(row['preparation_cold_s']).plain()}"
-            f" ({duration(row['preparation_time_s']).plain()} with the compiler's cache filled){break_even}."
+            "Before its first step it compiles and captures for "
+            f"{duration(row['preparation_cold_s']).plain()} "
+            f"({duration(row['preparation_time_s']).plain()} with the compiler's cache "
+            f"filled){break_even}."
         )
     return " ".join(sentences)
 
 
 def _largest_batch(published: Published) -> str:
     tried = published.varied(FRONTIER, "batch_size")
-    rows = sorted((_row_of(published, record) for record in tried), key=lambda row: int(row["batch_size"]))
+    rows = sorted(
+        (_row_of(published, record) for record in tried), key=lambda row: int(row["batch_size"])
+    )
     largest = [row for row in rows if row["status"] == "ok"][-1]
     failed = [str(row["batch_size"]) for row in rows if row["status"] == "oom"]
     return (
-        f"{model_words(largest)}, largest batch in {largest['precision']}: {largest['batch_size']}, in"
-        f" {memory(largest['memory_peak_mib']).plain()} of {memory(largest['device_memory_mib']).plain()};"
-        f" out of memory: {', '.join(failed) or 'none of those tried'}."
+        f"{model_words(largest)}, largest batch in {largest['precision']}: "
+        f"{largest['batch_size']}, in {memory(largest['memory_peak_mib']).plain()} of "
+        f"{memory(largest['device_memory_mib']).plain()}; out of memory: "
+        f"{', '.join(failed) or 'none of those tried'}."
     )
 
 
@@ -259,7 +310,10 @@ def with_headline(text: str, block: str) -> str:
     before, begin, rest = text.partition(f"{BEGIN}\n")
     _, end, after = rest.partition(f"{END}\n")
     if not begin or not end or (text.count(BEGIN), text.count(END)) != (1, 1):
-        raise ReadmeError(f"the README needs the line {BEGIN!r} and, below it, the line {END!r}, once each; add them")
+        raise ReadmeError(
+            f"the README needs the line {BEGIN!r} and, below it, the line {END!r}, once each; add "
+            "them"
+        )
     return f"{before}{begin}\n{block}\n\n{end}{after}"
 
 

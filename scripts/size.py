@@ -1,6 +1,7 @@
 """Whether src is within its budget: statements of Python against the number in pyproject.toml.
 
-Statements are nodes of the syntax tree, so that the width of a line, comments and blank lines cost nothing.
+Statements are nodes of the syntax tree, so that the width of a line, comments and blank lines cost
+nothing.
 """
 
 import ast
@@ -24,7 +25,10 @@ def main() -> None:
     found = count_statements(PROJECT / "src")
     print(f"src has {found:,} statements of {budget:,}")
     if found > budget:
-        raise SystemExit("remove code, or say in the commit why tool.gpu-report.statements in pyproject.toml grows")
+        raise SystemExit(
+            "remove code, or say in the commit why tool.gpu-report.statements in pyproject.toml "
+            "grows"
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""A page opened in headless Chromium without a network; tests that need it skip where there is none.
+"""A page opened in headless Chromium without a network; tests that need it skip where there is
+none.
 
-Chromium reads and writes its DevTools protocol through two pipes: a message is JSON, and a zero byte ends it.
+Chromium reads and writes its DevTools protocol through two pipes: a message is JSON, and a zero
+byte ends it.
 """
 
 import json
@@ -17,7 +19,9 @@ import pytest
 
 CHROMIUM: Final = next(filter(shutil.which, ("chromium", "chromium-browser", "google-chrome")), "")
 
-needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="needs chromium or google-chrome, such as Debian's chromium")
+needs_chromium = pytest.mark.skipif(
+    not CHROMIUM, reason="needs chromium or google-chrome, such as Debian's chromium"
+)
 
 _COMPLAINTS: Final = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
 
@@ -59,7 +63,10 @@ class Browser:
     def run(self, script: str) -> Any:
         """What the script returns, which may use `await`."""
         answer = self.call(
-            "Runtime.evaluate", expression=f"(async () => {{{script}}})()", awaitPromise=True, returnByValue=True
+            "Runtime.evaluate",
+            expression=f"(async () => {{{script}}})()",
+            awaitPromise=True,
+            returnByValue=True,
         )
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
@@ -80,7 +87,13 @@ class Browser:
 def browser(profile: Path) -> Iterator[Browser]:
     """Chromium with a new profile in this folder."""
     (reads, to_chromium), (from_chromium, writes) = os.pipe(), os.pipe()
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--window-size=1200,900"]
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--remote-debugging-pipe",
+        "--window-size=1200,900",
+    ]
     command = [CHROMIUM, *options, f"--user-data-dir={profile}", "about:blank"]
     process = subprocess.Popen(
         ["bash", "-c", f'exec "$@" 3<&{reads} 4>&{writes}', "bash", *command],
@@ -99,7 +112,11 @@ def browser(profile: Path) -> Iterator[Browser]:
             for domain in ("Page", "Runtime", "Log", "Network"):
                 tab.call(f"{domain}.enable")
             tab.call(
-                "Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0
+                "Network.emulateNetworkConditions",
+                offline=True,
+                latency=0,
+                downloadThroughput=0,
+                uploadThroughput=0,
             )
             yield tab
             tab.session = {}

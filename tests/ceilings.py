@@ -25,7 +25,10 @@ _FLOPS_PER_S: Final = {
     "cuda": {"fp32": 51e12, "tf32": 380e12, "fp16": 760e12, "bf16": 787e12},
 }
 _COPY_BYTES_PER_S: Final = {"cpu": 21e9, "cuda": 3.03e12}
-_LINK: Final[dict[HostMemory, tuple[float, float]]] = {"pageable": (14e-6, 9e9), "pinned": (8e-6, 53e9)}
+_LINK: Final[dict[HostMemory, tuple[float, float]]] = {
+    "pageable": (14e-6, 9e9),
+    "pinned": (8e-6, 53e9),
+}
 """Time that a copy of nothing takes in s, and bytes per second beyond it."""
 
 _DIRECTIONS: Final[tuple[Direction, ...]] = ("to device", "to host")
@@ -42,9 +45,15 @@ _BUS_BYTES_PER_S: Final[dict[Operation, float]] = {
 
 
 def make_calibration(
-    devices: Sequence[str] = ("cpu", "cuda"), *, linked: int = 0, machine: str = "xeon-2c", provenance: Provenance
+    devices: Sequence[str] = ("cpu", "cuda"),
+    *,
+    linked: int = 0,
+    machine: str = "xeon-2c",
+    provenance: Provenance,
 ) -> Calibration:
-    """Five processes' ceilings of each device, 1 % apart, with sizes of 4 KiB to 1 GiB, and of so many linked GPUs."""
+    """Five processes' ceilings of each device, 1 % apart, with sizes of 4 KiB to 1 GiB, and of so
+    many linked GPUs.
+    """
     return Calibration(
         schema_version=SCHEMA_VERSION,
         machine=machine,
@@ -61,7 +70,11 @@ def _make_ceilings(device: str) -> Ceilings:
         device=device,
         name="Intel(R) Xeon(R)" if kind == "cpu" else "NVIDIA H100 80GB HBM3",
         matrix_products=[
-            MatrixProduct(precision=precision, size=2048 if kind == "cpu" else 8192, flops_per_s=_spread(flops_per_s))
+            MatrixProduct(
+                precision=precision,
+                size=2048 if kind == "cpu" else 8192,
+                flops_per_s=_spread(flops_per_s),
+            )
             for precision, flops_per_s in _FLOPS_PER_S[kind].items()
         ],
         copy_bytes=2**28 if kind == "cpu" else 2**30,
@@ -72,7 +85,12 @@ def _make_ceilings(device: str) -> Ceilings:
 
 def _make_transfers() -> list[Transfer]:
     return [
-        Transfer(direction=direction, memory=memory, bytes=size, times_s=_spread(latency_s + size / bytes_per_s))
+        Transfer(
+            direction=direction,
+            memory=memory,
+            bytes=size,
+            times_s=_spread(latency_s + size / bytes_per_s),
+        )
         for direction in _DIRECTIONS
         for memory, (latency_s, bytes_per_s) in _LINK.items()
         for size in _SIZES
@@ -86,14 +104,20 @@ def _make_link(devices: int) -> Link:
         backend="nccl",
         backend_version="2.27.5",
         multicast="off",
-        pairs=[DevicePair(devices=pair, has_peer_access=True, connection="NV18") for pair in combinations(names, 2)],
+        pairs=[
+            DevicePair(devices=pair, has_peer_access=True, connection="NV18")
+            for pair in combinations(names, 2)
+        ],
         operations=[
             LinkOperation(
                 operation=operation,
                 devices=count,
                 bytes=size,
                 times_s=_spread(
-                    30e-6 + bus_bandwidth_per_s(operation, devices=count, payload_bytes=size, time_s=bytes_per_s)
+                    30e-6
+                    + bus_bandwidth_per_s(
+                        operation, devices=count, payload_bytes=size, time_s=bytes_per_s
+                    )
                 ),
             )
             for count in sorted({2, devices})

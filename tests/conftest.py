@@ -16,19 +16,24 @@ from gpu_report.study.machine import core_count
 _WORKER_MEMORY_GIB = 2
 """What a worker takes at most, with PyTorch and the trainings that its tests start."""
 
-# How long an example takes depends on what else the machine does, and no test asserts time. CI draws the same examples
-# each time, so that a change is judged by what it changes; runs by hand draw new ones.
+# How long an example takes depends on what else the machine does, and no test asserts time. CI
+# draws the same examples each time, so that a change is judged by what it changes; runs by hand
+# draw new ones.
 settings.register_profile("project", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("project")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # A worker has one core; PyTorch would start a thread for each of the machine's, and where two trainings each start
-    # as many as there are cores, their threads wait for each other most of the time.
+    # A worker has one core; PyTorch would start a thread for each of the machine's, and where two
+    # trainings each start as many as there are cores, their threads wait for each other most of the
+    # time.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("GPU_REPORT_THREADS", "1")
-    # Measurements lock a file in the temporary folder. Workers measure side by side: no test asserts time, and one that
-    # waited for another's training would say so where a test reads what is printed.
-    os.environ["TMPDIR"] = tempfile.mkdtemp(prefix=f"gpu-report-{os.environ['PYTEST_XDIST_WORKER']}-")
+    # Measurements lock a file in the temporary folder. Workers measure side by side: no test
+    # asserts time, and one that waited for another's training would say so where a test reads what
+    # is printed.
+    os.environ["TMPDIR"] = tempfile.mkdtemp(
+        prefix=f"gpu-report-{os.environ['PYTEST_XDIST_WORKER']}-"
+    )
     Path(os.environ["TMPDIR"]).chmod(0o755)  # as the system's: a test looks into it as another user
     tempfile.tempdir = None
     atexit.register(shutil.rmtree, os.environ["TMPDIR"], ignore_errors=True)
@@ -47,7 +52,9 @@ def temporary_folder_is_given_back() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What builds whole studies comes first, all on one worker; the others begin with the many short tests."""
+    """What builds whole studies comes first, all on one worker; the others begin with the many
+    short tests.
+    """
     longest_first = ("tests/workflow/test_ci_study", "tests/workflow")
     items.sort(key=lambda item: [part not in item.path.as_posix() for part in longest_first])
 

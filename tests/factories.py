@@ -1,6 +1,8 @@
-"""Plausible records, studies and tables, made without training; the same arguments give the same values.
+"""Plausible records, studies and tables, made without training; the same arguments give the same
+values.
 
-make_study -> make_records -> make_tables; make_record alone for one variant that a test wants in its own way.
+make_study -> make_records -> make_tables; make_record alone for one variant that a test wants in
+its own way.
 """
 
 import hashlib
@@ -15,7 +17,14 @@ import yaml
 
 from gpu_report.records.batch_sizes import SearchRecord
 from gpu_report.records.calibration import Calibration
-from gpu_report.records.record import SCHEMA_VERSION, Load, Provenance, Record, Status, WorkloadFacts
+from gpu_report.records.record import (
+    SCHEMA_VERSION,
+    Load,
+    Provenance,
+    Record,
+    Status,
+    WorkloadFacts,
+)
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.study.study import Measurement, Protocol, Study, Workload, load_study
 from gpu_report.study.variant import Variant
@@ -80,15 +89,23 @@ SCALING: Final[dict[str, Any]] = {
     "axis": "parallelism",
     "baseline": "single",
     "grid": [
-        {**_SHARED, "batch_per_process": 8, "parallelism": ["single", "ddp1", "ddp2", "fsdp2", "dp2"]},
+        {
+            **_SHARED,
+            "batch_per_process": 8,
+            "parallelism": ["single", "ddp1", "ddp2", "fsdp2", "dp2"],
+        },
         {**_SHARED, "batch_size": 8, "parallelism": "ddp2"},
         {**_SHARED, **_OPTIMIZED, "batch_per_process": 8, "parallelism": ["single", "ddp2"]},
     ],
 }
-"""An experiment in which GPUs share a training: weak and strong scaling, of eager and of optimized code."""
+"""An experiment in which GPUs share a training: weak and strong scaling, of eager and of optimized
+code.
+"""
 
 
-def make_study(*, devices: Sequence[str] = ("cpu", "cuda"), config: Mapping[str, Any] | None = None) -> Study:
+def make_study(
+    *, devices: Sequence[str] = ("cpu", "cuda"), config: Mapping[str, Any] | None = None
+) -> Study:
     """The default study, or the one of another configuration, for a machine with these devices."""
     return load_study(config or yaml.safe_load(CONFIG.read_text("utf-8")), devices=devices)
 
@@ -104,7 +121,8 @@ def make_records(
 
     `faster` is each device's speed over the CPU's, `options` are those of make_record.
 
-    What needs more memory than the accelerator has is out of memory, unless the options say otherwise.
+    What needs more memory than the accelerator has is out of memory, unless the options say
+    otherwise.
     """
     return [
         make_record(
@@ -130,15 +148,21 @@ def make_tables(
     traces: "Mapping[str, TraceTables] | None" = None,
     searches: Sequence[SearchRecord] = (),
 ) -> Tables:
-    """Every table of the study; `operations` (name to category, the costliest first) fill the traces' tables, unless
-    `traces` has them.
+    """Every table of the study; `operations` (name to category, the costliest first) fill the
+    traces' tables, unless `traces` has them.
     """
     study = study or make_study()
     records = make_records(study) if records is None else records
     today = Today(code_digest=CODE_DIGEST, protocol=study.protocol)
-    calibration = calibration or make_calibration(tuple(dict.fromkeys(variant.device for variant in study.variants)))
+    calibration = calibration or make_calibration(
+        tuple(dict.fromkeys(variant.device for variant in study.variants))
+    )
     if traces is None:
-        traces = {record.variant: make_trace_tables(record.variant, operations) for record in records if record.profile}
+        traces = {
+            record.variant: make_trace_tables(record.variant, operations)
+            for record in records
+            if record.profile
+        }
     measured = Measured(
         experiments=study.experiments,
         records=records,
@@ -150,16 +174,23 @@ def make_tables(
     )
     return Tables(
         **{table.name: table.from_rows(make(measured)) for table, make in MADE_BY.items()},
-        **{table.name: table.from_rows(make(calibration)) for table, make in MADE_BY_CALIBRATION.items()},
+        **{
+            table.name: table.from_rows(make(calibration))
+            for table, make in MADE_BY_CALIBRATION.items()
+        },
         experiments={
-            experiment.name: tabulate_experiment(experiment, records, traces, today=today, prices=study.prices)
+            experiment.name: tabulate_experiment(
+                experiment, records, traces, today=today, prices=study.prices
+            )
             for experiment in study.experiments
         },
     )
 
 
 def make_comparison(machines: Sequence[str] = ("xeon-2c", "h100-x1", "h200-x1")) -> "pd.DataFrame":
-    """The table of machines side by side; each is a fifth faster than the one before, the last with another PyTorch."""
+    """The table of machines side by side; each is a fifth faster than the one before, the last with
+    another PyTorch.
+    """
     study = make_study()
     environments = [{} if machine != machines[-1] else {"torch": "2.11.0"} for machine in machines]
     return tabulate_comparison(
@@ -170,7 +201,9 @@ def make_comparison(machines: Sequence[str] = ("xeon-2c", "h100-x1", "h200-x1"))
                 faster={"cpu": 1.2**position, "cuda": 12 * 1.2**position},
                 environment=ENVIRONMENT | ACCELERATOR_ENVIRONMENT | environment,
             )
-            for position, (machine, environment) in enumerate(zip(machines, environments, strict=True))
+            for position, (machine, environment) in enumerate(
+                zip(machines, environments, strict=True)
+            )
         },
         today=Today(code_digest=CODE_DIGEST, protocol=study.protocol),
     )
@@ -181,7 +214,10 @@ def make_calibration(
 ) -> Calibration:
     """What each of the devices reaches, by five processes, and so many linked GPUs together."""
     return ceilings.make_calibration(
-        devices, linked=linked, machine=machine, provenance=_make_provenance("2026-05-04T09:00:00Z", CODE_DIGEST)
+        devices,
+        linked=linked,
+        machine=machine,
+        provenance=_make_provenance("2026-05-04T09:00:00Z", CODE_DIGEST),
     )
 
 
@@ -204,9 +240,9 @@ def make_record(
 ) -> Record:
     """A complete record; `options` are those of make_run.
 
-    Its mean throughput over processes is `throughput_per_s`; the processes spread evenly over `noise`, relative, on
-    either side, their speeds in an order that another variant does not share. Without status ok there are no
-    repetitions; failed and skipped variants also lack facts.
+    Its mean throughput over processes is `throughput_per_s`; the processes spread evenly over
+    `noise`, relative, on either side, their speeds in an order that another variant does not share.
+    Without status ok there are no repetitions; failed and skipped variants also lack facts.
     """
     variant = Variant.from_slug(slug)
     built = make_facts(variant, **(facts or {}))
@@ -215,7 +251,9 @@ def make_record(
     speed = throughput_per_s or typical_throughput_per_s(variant)
     speeds = _spread(speed, noise, processes, order=slug) if status == "ok" else []
     epoch_s = record_parts.samples_per_epoch(variant, built) / speed
-    profiled_ms = 1000 * epoch_s / record_parts.steps_per_epoch(variant, built) * (profile_overhead or 0.0)
+    profiled_ms = (
+        1000 * epoch_s / record_parts.steps_per_epoch(variant, built) * (profile_overhead or 0.0)
+    )
     return Record(
         schema_version=SCHEMA_VERSION,
         variant=slug,
@@ -224,8 +262,13 @@ def make_record(
         reason=_REASONS[status] if reason is None else reason,
         measurement=(measurement or _measurement(variant)).as_dict(),
         workload=built if status in ("ok", "oom") else None,
-        repetitions=[record_parts.make_repetition(variant, index, *each, run) for index, each in enumerate(speeds)],
-        profile=record_parts.make_profile(variant, profiled_ms, memory_mib) if speeds and profiled_ms else None,
+        repetitions=[
+            record_parts.make_repetition(variant, index, *each, run)
+            for index, each in enumerate(speeds)
+        ],
+        profile=record_parts.make_profile(variant, profiled_ms, memory_mib)
+        if speeds and profiled_ms
+        else None,
         out_of_memory=record_parts.make_out_of_memory(memory_mib) if status == "oom" else None,
         environment=_environment(variant) if environment is None else dict(environment),
         provenance=_make_provenance(measured_at, code_digest),
@@ -246,7 +289,8 @@ def make_run(
     steal_share: float | None = 0.0,
     telemetry: Mapping[str, Any] | None = MappingProxyType({}),
 ) -> Run:
-    """What all processes of a record share; memory and waiting are typical of the variant where none is given.
+    """What all processes of a record share; memory and waiting are typical of the variant where
+    none is given.
 
     `telemetry` says what is other than usual in that of an accelerator; None leaves it away.
     """
@@ -269,10 +313,18 @@ def _fits(variant: Variant) -> bool:
 
 
 def _spread(speed: float, noise: float, processes: int, *, order: str) -> list[tuple[float, float]]:
-    """The speed of each process, and how far what its seed decides lies from the middle, relative."""
-    offsets = [0.0] if processes == 1 else [noise * (2 * index / (processes - 1) - 1) for index in range(processes)]
+    """The speed of each process, and how far what its seed decides lies from the middle,
+    relative.
+    """
+    offsets = (
+        [0.0]
+        if processes == 1
+        else [noise * (2 * index / (processes - 1) - 1) for index in range(processes)]
+    )
     of_speed = random.Random(order).sample(offsets, len(offsets))
-    return [(speed * math.exp(faster), offset) for faster, offset in zip(of_speed, offsets, strict=True)]
+    return [
+        (speed * math.exp(faster), offset) for faster, offset in zip(of_speed, offsets, strict=True)
+    ]
 
 
 def _make_provenance(measured_at: str, code_digest: str) -> Provenance:
@@ -325,6 +377,10 @@ def _environment(variant: Variant) -> dict[str, str | int | float | None]:
 
 
 def _measurement(variant: Variant) -> Measurement:
-    known = BUILT_IN_WORKLOADS[LOOPS].class_path if variant.workload == LOOPS else f"somewhere:{variant.workload}"
+    known = (
+        BUILT_IN_WORKLOADS[LOOPS].class_path
+        if variant.workload == LOOPS
+        else f"somewhere:{variant.workload}"
+    )
     workload = Workload(name=variant.workload, class_path=known, settings={})
     return Measurement(variant=variant, workload=workload, protocol=PROTOCOL)

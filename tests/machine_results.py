@@ -1,4 +1,6 @@
-"""A machine's folder of results as measuring leaves it, without training: records, traces, tables, calibration."""
+"""A machine's folder of results as measuring leaves it, without training: records, traces, tables,
+calibration.
+"""
 
 import gzip
 import json
@@ -20,18 +22,24 @@ from gpu_report.traces.tables import EMPTY_TABLES, as_csv
 from tests.factories import CODE_DIGEST, make_records
 
 
-def write_results(machines: Path, study: Study, *, machine: str, variants: Sequence[str] | None = None) -> Path:
+def write_results(
+    machines: Path, study: Study, *, machine: str, variants: Sequence[str] | None = None
+) -> Path:
     """The folder of a machine that measured these variants of the study, or all of them."""
     results = machines / machine
     for record in make_records(study, variants=variants, machine=machine):
         write_run(results / "runs" / record.variant, record)
     devices = dict.fromkeys(variant.device for variant in study.variants)
-    CALIBRATION_FILE.write(make_plain_calibration(machine, list(devices)), results / "calibration.json")
+    CALIBRATION_FILE.write(
+        make_plain_calibration(machine, list(devices)), results / "calibration.json"
+    )
     return results
 
 
 def write_run(folder: Path, record: Record) -> None:
-    """Record, trace and trace tables of one variant; the trace holds nothing, and the tables have no rows."""
+    """Record, trace and trace tables of one variant; the trace holds nothing, and the tables have
+    no rows.
+    """
     RECORD_FILE.write(record, folder / "record.json")
     (folder / "trace").mkdir()
     if record.profile:
@@ -70,7 +78,9 @@ def _ceilings(device: str) -> Ceilings:
         copy_bytes=2**28,
         copy_bytes_per_s=[1e10, 1.1e10, 1.2e10],
         transfers=[
-            Transfer(direction=direction, memory=memory, bytes=size, times_s=[size / 1e10 + 1e-5] * 3)
+            Transfer(
+                direction=direction, memory=memory, bytes=size, times_s=[size / 1e10 + 1e-5] * 3
+            )
             for direction in ("to device", "to host")
             for memory in ("pageable", "pinned")
             for size in sizes

@@ -10,7 +10,9 @@ import pytest
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
-    """A folder that the first of pytest's workers to ask has filled; the others wait for it. None may change it."""
+    """A folder that the first of pytest's workers to ask has filled; the others wait for it. None
+    may change it.
+    """
     own = factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     folder, done = shared / name, shared / f"{name}.done"

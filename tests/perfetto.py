@@ -1,7 +1,8 @@
 """What Perfetto asks of a trace in JSON: nothing of one that meets it is left out or fails to open.
 
-Its importer states it, in perfetto/src/trace_processor/importers/json: json_trace_tokenizer.cc for the file, `ts` and
-`dur`, json_trace_parser_impl.cc for each kind of event. The importer itself is a program that PyPI does not have.
+Its importer states it, in perfetto/src/trace_processor/importers/json: json_trace_tokenizer.cc for
+the file, `ts` and `dur`, json_trace_parser_impl.cc for each kind of event. The importer itself is a
+program that PyPI does not have.
 """
 
 import gzip
@@ -21,7 +22,9 @@ _MOST: Final = 2**32
 
 
 def complaints(path: Path) -> list[str]:
-    """What Perfetto would not open, skip or put in another place; empty for a trace that it shows whole."""
+    """What Perfetto would not open, skip or put in another place; empty for a trace that it shows
+    whole.
+    """
     document = json.loads(gzip.decompress(path.read_bytes()).decode("utf-8"))
     events = document.get("traceEvents") if isinstance(document, dict) else document
     if not isinstance(events, list):
@@ -30,7 +33,9 @@ def complaints(path: Path) -> list[str]:
 
 
 def partial_overlaps(path: Path, kind: str) -> list[str]:
-    """Slices of a kind that outlive the one of their thread in which they began; Perfetto leaves such slices out."""
+    """Slices of a kind that outlive the one of their thread in which they began; Perfetto leaves
+    such slices out.
+    """
     events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
     threads = defaultdict(list)
     for event in events:
@@ -57,7 +62,11 @@ def _complaints_about(event: Any) -> Iterator[str]:
         yield "name is no text"
     if kind == "C" and not isinstance(event.get("args"), dict):
         yield "a counter without arguments"
-    yield from (f"{key} is neither a number nor a name" for key in ("pid", "tid") if not _is_place(event.get(key)))
+    yield from (
+        f"{key} is neither a number nor a name"
+        for key in ("pid", "tid")
+        if not _is_place(event.get(key))
+    )
     if kind in _FLOWS and not _is_flow(event.get("id")):
         yield "a flow without id"
     if kind in ("i", "I", "R") and event.get("s", "t") not in _SCOPES:
@@ -75,11 +84,15 @@ def _is_place(value: object) -> bool:
 
 def _is_flow(value: object) -> bool:
     """A number, or a text in hexadecimal digits."""
-    return _is_number(value) or (isinstance(value, str) and all(digit in "0123456789abcdefABCDEFx" for digit in value))
+    return _is_number(value) or (
+        isinstance(value, str) and all(digit in "0123456789abcdefABCDEFx" for digit in value)
+    )
 
 
 def _outliving(slices: list[tuple[int, int, str]]) -> Iterator[str]:
-    """Names of those that end after the one around them; they come in the order of their begin, the longest first."""
+    """Names of those that end after the one around them; they come in the order of their begin, the
+    longest first.
+    """
     ends_ns: list[int] = []
     for begin_ns, negative_length_ns, name in slices:
         while ends_ns and ends_ns[-1] <= begin_ns:

@@ -1,4 +1,6 @@
-"""The parts of a record, made without training: epochs, processes, telemetry, and the profiled run."""
+"""The parts of a record, made without training: epochs, processes, telemetry, and the
+profiled run.
+"""
 
 import math
 import random
@@ -25,14 +27,23 @@ from gpu_report.records.record import (
 from gpu_report.study.options import option_names
 from gpu_report.study.strategies import SINGLE
 from gpu_report.study.variant import Variant
-from tests.typical import BYTES_OF_PASS, DEVICE_MEMORY_MIB, LOOPS, typical_flops_per_sample, typical_share_of_base
+from tests.typical import (
+    BYTES_OF_PASS,
+    DEVICE_MEMORY_MIB,
+    LOOPS,
+    typical_flops_per_sample,
+    typical_share_of_base,
+)
 
 _FLOPS_PER_BYTE: Final = 20.0
 _FIRST_LOSS_SCALE: Final = 65536.0
 _TELEMETRY_SAMPLES: Final = 20
 
 
-_LEARNT: Final[dict[str, Any]] = {"learnt": {"weight": 2.003, "bias": 0.98}, "reference_error": 3e-7}
+_LEARNT: Final[dict[str, Any]] = {
+    "learnt": {"weight": 2.003, "bias": 0.98},
+    "reference_error": 3e-7,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +62,21 @@ class Run:
     """What is other than usual in the telemetry; None leaves it away."""
 
 
-def make_repetition(variant: Variant, index: int, speed: float, offset: float, run: Run) -> Repetition:
-    """A process that trained at this speed in samples per second, which lies `offset`, relative, from the middle."""
+def make_repetition(
+    variant: Variant, index: int, speed: float, offset: float, run: Run
+) -> Repetition:
+    """A process that trained at this speed in samples per second, which lies `offset`, relative,
+    from the middle.
+    """
     generator = random.Random(f"{variant.slug} {index}")
-    epochs = [_make_epoch(variant, epoch, speed, offset, generator, run) for epoch in range(max(2, variant.epochs))]
-    extra = [TimedEpoch(**{name: getattr(each, name) for name in TimedEpoch.model_fields}) for each in epochs]
+    epochs = [
+        _make_epoch(variant, epoch, speed, offset, generator, run)
+        for epoch in range(max(2, variant.epochs))
+    ]
+    extra = [
+        TimedEpoch(**{name: getattr(each, name) for name in TimedEpoch.model_fields})
+        for each in epochs
+    ]
     preparation_s, cache = _preparation(variant, index)
     return Repetition(
         index=index,
@@ -72,7 +93,10 @@ def make_repetition(variant: Variant, index: int, speed: float, offset: float, r
         memory_baseline_mib=200.0 if variant.device_type == "cpu" else 0.0,
         load=run.load,
         telemetry=_telemetry_of(variant, epochs[1:], run),
-        ranks=[_make_rank(variant, rank, epochs, run) for rank in range(variant.devices if variant.has_ranks else 0)],
+        ranks=[
+            _make_rank(variant, rank, epochs, run)
+            for rank in range(variant.devices if variant.has_ranks else 0)
+        ],
         base=None if variant.strategy == SINGLE else _make_base(variant, epochs),
         **(_LEARNT if run.facts.begins_anew else {}),
     )
@@ -148,14 +172,20 @@ def make_telemetry(timed: Sequence[Epoch], **changes: Any) -> Telemetry:
     return Telemetry(**{**values, **changes})
 
 
-def _make_epoch(variant: Variant, epoch: int, speed: float, offset: float, generator: random.Random, run: Run) -> Epoch:
+def _make_epoch(
+    variant: Variant, epoch: int, speed: float, offset: float, generator: random.Random, run: Run
+) -> Epoch:
     facts = run.facts
     steps, samples = steps_per_epoch(variant, facts), samples_per_epoch(variant, facts)
     wall_time_s = samples / speed * (1.0 if epoch else run.first_epoch_ratio)
     done = (epoch + 1) / variant.epochs
     losses = [
         run.test_loss
-        * (0.8 + 2.2 * math.exp(-3 * (epoch + step / steps) / variant.epochs) + generator.uniform(-0.05, 0.05))
+        * (
+            0.8
+            + 2.2 * math.exp(-3 * (epoch + step / steps) / variant.epochs)
+            + generator.uniform(-0.05, 0.05)
+        )
         for step in range(steps)
     ]
     chance = facts.quality_chance or 0.0
@@ -166,8 +196,12 @@ def _make_epoch(variant: Variant, epoch: int, speed: float, offset: float, gener
         samples=samples,
         train_losses=losses,
         loss_scales=_loss_scales(epoch, steps) if variant.precision == "fp16" else [],
-        test_loss=run.test_loss * (1 + 2 * (1 - done)) * (1 + offset / 10) if facts.test_samples else None,
-        quality=min(1.0, (chance + (run.quality - chance) * done) * (1 + offset / 10)) if facts.quality_name else None,
+        test_loss=run.test_loss * (1 + 2 * (1 - done)) * (1 + offset / 10)
+        if facts.test_samples
+        else None,
+        quality=min(1.0, (chance + (run.quality - chance) * done) * (1 + offset / 10))
+        if facts.quality_name
+        else None,
     )
 
 
@@ -184,7 +218,11 @@ def steps_per_epoch(variant: Variant, facts: WorkloadFacts) -> int:
 
 def samples_per_epoch(variant: Variant, facts: WorkloadFacts) -> int:
     """Samples that an epoch goes through as the variant has it."""
-    return variant.steps_per_epoch * variant.batch_size if variant.steps_per_epoch else facts.train_samples
+    return (
+        variant.steps_per_epoch * variant.batch_size
+        if variant.steps_per_epoch
+        else facts.train_samples
+    )
 
 
 def make_profile(variant: Variant, step_ms: float, memory_peak_mib: float) -> Profile:
@@ -212,7 +250,9 @@ def _make_allocator(peak_mib: float) -> AllocatorSummary:
 
 
 def make_work(variant: Variant) -> Work:
-    """The step of a convolutional network, at 20 FLOP per byte, or 40 where numbers are half as long."""
+    """The step of a convolutional network, at 20 FLOP per byte, or 40 where numbers are half as
+    long.
+    """
     if variant.workload == LOOPS:
         return _work_of_loop(variant)
     intensity = _FLOPS_PER_BYTE * (2 if variant.precision in ("fp16", "bf16") else 1)
@@ -220,7 +260,10 @@ def make_work(variant: Variant) -> Work:
     return Work(
         samples=variant.batch_size,
         flops=flops,
-        flops_by_operator={"aten::convolution": flops / 3, "aten::convolution_backward": 2 * flops / 3},
+        flops_by_operator={
+            "aten::convolution": flops / 3,
+            "aten::convolution_backward": 2 * flops / 3,
+        },
         bytes=flops / intensity,
         uncounted_operators={"aten::native_batch_norm": 18},
     )
@@ -240,5 +283,9 @@ def _work_of_loop(variant: Variant) -> Work:
 
 
 def make_out_of_memory(memory_mib: float) -> OutOfMemory:
-    """A training that wants so much altogether asks for an eighth of it at the point where the rest is taken."""
-    return OutOfMemory(asked_mib=round(memory_mib / 8, 1), free_mib=812.5, total_mib=DEVICE_MEMORY_MIB)
+    """A training that wants so much altogether asks for an eighth of it at the point where the rest
+    is taken.
+    """
+    return OutOfMemory(
+        asked_mib=round(memory_mib / 8, 1), free_mib=812.5, total_mib=DEVICE_MEMORY_MIB
+    )

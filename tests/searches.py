@@ -1,4 +1,6 @@
-"""What a batch-size search found, made without training: throughput that saturates, and memory that runs out."""
+"""What a batch-size search found, made without training: throughput that saturates, and memory that
+runs out.
+"""
 
 from typing import Any
 
@@ -14,13 +16,22 @@ CONFIG: dict[str, Any] = {
     "devices": "auto",
     "seed": 0,
     "protocol": {"repetitions": 3, "profile_steps": 3},
-    "workloads": {"unet": {}, "lstm": {}, "image_files": {"train_samples": 8, "test_samples": 8, "image_px": 64}},
+    "workloads": {
+        "unet": {},
+        "lstm": {},
+        "image_files": {"train_samples": 8, "test_samples": 8, "image_px": 64},
+    },
     "experiments": {
         "batch_search": {
             "question": "Which batch size?",
             "search": "batch_size",
             "grid": [
-                {"workload": "unet", "size": "128px", "device": "fastest", "precision": ["fp32", "bf16"]},
+                {
+                    "workload": "unet",
+                    "size": "128px",
+                    "device": "fastest",
+                    "precision": ["fp32", "bf16"],
+                },
                 {"workload": "lstm", "device": "fastest", "needs_accelerator": True},
             ],
         }
@@ -29,7 +40,9 @@ CONFIG: dict[str, Any] = {
 """A study that searches and does nothing else."""
 
 
-def make_search(search: BatchSearch, *, machine: str = "xeon-2c", is_resolved: bool = True) -> SearchRecord:
+def make_search(
+    search: BatchSearch, *, machine: str = "xeon-2c", is_resolved: bool = True
+) -> SearchRecord:
     """Sizes up to 1000 fit, 1010 do not; 1000 train fastest, 100 nearly so, and 1 is slow."""
     fitting = [
         Tried(
@@ -49,13 +62,17 @@ def make_search(search: BatchSearch, *, machine: str = "xeon-2c", is_resolved: b
         search=search,
         memory_kind="allocator",
         tries=[*fitting, *([failed_try(1010, "oom")] if is_resolved else [])],
-        answers=Answers(largest=1000, is_resolved=is_resolved, fastest=1000, smallest_near_fastest=100),
+        answers=Answers(
+            largest=1000, is_resolved=is_resolved, fastest=1000, smallest_near_fastest=100
+        ),
         environment={"torch": "2.15.0"},
         provenance=_provenance(),
     )
 
 
-def make_failed_search(search: BatchSearch, *, machine: str = "xeon-2c", status: Status = "oom") -> SearchRecord:
+def make_failed_search(
+    search: BatchSearch, *, machine: str = "xeon-2c", status: Status = "oom"
+) -> SearchRecord:
     """Not even one sample could be trained."""
     return make_search(search, machine=machine).model_copy(
         update={"memory_kind": None, "tries": [failed_try(1, status)], "answers": None}

@@ -1,4 +1,6 @@
-"""What makes the rows of each table, with the rows checked and as the DataFrame that is read from its CSV file."""
+"""What makes the rows of each table, with the rows checked and as the DataFrame that is read from
+its CSV file.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
@@ -58,7 +60,9 @@ tabulate_communication = _framed(communication.COMMUNICATION, communication.tabu
 tabulate_model_splits = _framed(model_splits.MODEL_SPLITS, model_splits.tabulate_model_splits)
 tabulate_comparison = _framed(comparison.COMPARISON, comparison.tabulate_comparison)
 tabulate_experiment = _framed(experiments.EXPERIMENT, experiments.tabulate_experiment)
-tabulate_category_speedups = _framed(operations.CATEGORY_SPEEDUPS, operations.tabulate_category_speedups)
+tabulate_category_speedups = _framed(
+    operations.CATEGORY_SPEEDUPS, operations.tabulate_category_speedups
+)
 
 
 def tabulate_profiles(name: str, traces: "Mapping[str, TraceTables]") -> pd.DataFrame:

@@ -39,7 +39,9 @@ OPERATIONS: Final = {
 
 
 def make_operations(slug: str, operations: Mapping[str, str] | None = None) -> list[Row]:
-    """A variant's table of operations as its trace gives it; the earlier an operation, the more time it took."""
+    """A variant's table of operations as its trace gives it; the earlier an operation, the more
+    time it took.
+    """
     operations = OPERATIONS if operations is None else operations
     devices = dict.fromkeys(["cpu", Variant.from_slug(slug).device_type])
     total = sum(range(1, len(operations) + 1))
@@ -57,7 +59,9 @@ def make_operations(slug: str, operations: Mapping[str, str] | None = None) -> l
             "p90_us": 4100.0,
         }
         for device in devices
-        for weight, (name, category) in zip(range(len(operations), 0, -1), operations.items(), strict=True)
+        for weight, (name, category) in zip(
+            range(len(operations), 0, -1), operations.items(), strict=True
+        )
     )
 
 
@@ -78,9 +82,13 @@ _PHASES: Final = {"data": 0.04, "forward": 0.3, "backward": 0.52, "optimizer": 0
 
 
 def make_phases(slug: str) -> list[Row]:
-    """A variant's table of phases as its trace gives it: a step that spends most of its time going backward."""
+    """A variant's table of phases as its trace gives it: a step that spends most of its time going
+    backward.
+    """
     devices = dict.fromkeys(["cpu", Variant.from_slug(slug).device_type])
-    shares = _PHASES | ({"forward": 0.2, "loss": 0.1} if Variant.from_slug(slug).workload == LOOPS else {})
+    shares = _PHASES | (
+        {"forward": 0.2, "loss": 0.1} if Variant.from_slug(slug).workload == LOOPS else {}
+    )
     in_convolutions = {"forward": 0.6, "backward": 0.7}
     return PHASES.checked(
         {
@@ -89,7 +97,9 @@ def make_phases(slug: str) -> list[Row]:
             "self_ms": 780.0 * share,
             "share": share,
             "convolution_ms": 780.0 * share * in_convolutions.get(phase, 0.0),
-            "cudnn_ms": None if device == "cpu" else 700.0 * share * in_convolutions.get(phase, 0.0),
+            "cudnn_ms": None
+            if device == "cpu"
+            else 700.0 * share * in_convolutions.get(phase, 0.0),
         }
         for device in devices
         for phase, share in shares.items()
@@ -99,12 +109,16 @@ def make_phases(slug: str) -> list[Row]:
 def make_trace_tables(slug: str, operations: Mapping[str, str] | None = None) -> TraceTables:
     """All tables of a variant's trace, of three steps; without an accelerator nothing tells of one.
 
-    The LSTM is too fast on an accelerator to be profiled as it was timed; a replayed graph tells no operation.
+    The LSTM is too fast on an accelerator to be profiled as it was timed; a replayed graph tells no
+    operation.
     """
     variant = Variant.from_slug(slug)
     on_device = variant.device_type != "cpu"
     slowed = variant.workload == "lstm" and on_device
-    quality = [_slowness(2.4 if slowed else 1.1), _graphs(1.0 if "graphs" in variant.options else 0.0)]
+    quality = [
+        _slowness(2.4 if slowed else 1.1),
+        _graphs(1.0 if "graphs" in variant.options else 0.0),
+    ]
     advice = _waits_for_the_device() if on_device else _waits_for_data()
     rows = {
         OPERATIONS_TABLE: make_operations(slug, operations),
@@ -126,9 +140,13 @@ def make_trace_tables(slug: str, operations: Mapping[str, str] | None = None) ->
     return {**EMPTY_TABLES, **{table: table.checked(made) for table, made in rows.items()}}
 
 
-def with_failed_check(tables: TraceTables, *spoils: str, step: int = -1, check: str = "durations") -> TraceTables:
+def with_failed_check(
+    tables: TraceTables, *spoils: str, step: int = -1, check: str = "durations"
+) -> TraceTables:
     """The same trace, one of whose checks failed; all the others are left away."""
-    failed = row_of(check, 2, 1, passed=False, text="2 were found; at most 1", invalidates=spoils, step=step)
+    failed = row_of(
+        check, 2, 1, passed=False, text="2 were found; at most 1", invalidates=spoils, step=step
+    )
     return {**tables, QUALITY: QUALITY.checked([failed])}
 
 
@@ -138,7 +156,15 @@ def _step_on_host(step: int) -> Row:
 
 
 def _step_on_device(step: int) -> Row:
-    parts = {"kernel": 7.0, "memcpy": 0.5, "memset": 0.1, "runtime": 0.6, "loader": 0.3, "operator": 1.2, "other": 0.3}
+    parts = {
+        "kernel": 7.0,
+        "memcpy": 0.5,
+        "memset": 0.1,
+        "runtime": 0.6,
+        "loader": 0.3,
+        "operator": 1.2,
+        "other": 0.3,
+    }
     return _step(
         step,
         parts,
@@ -177,8 +203,18 @@ def _step(step: int, parts: Mapping[str, float], **others: float | None) -> Row:
 
 def _kernels() -> list[Row]:
     names = {
-        "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32": ("convolution", "cuDNN", "yes", "aten::cudnn_convolution"),
-        "void at::native::vectorized_elementwise_kernel<4>": ("activation", "native", "no", "aten::relu_"),
+        "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32": (
+            "convolution",
+            "cuDNN",
+            "yes",
+            "aten::cudnn_convolution",
+        ),
+        "void at::native::vectorized_elementwise_kernel<4>": (
+            "activation",
+            "native",
+            "no",
+            "aten::relu_",
+        ),
         "Memcpy HtoD (Pageable -> Device)": ("copy", "driver", "no", "aten::copy_"),
     }
     return [
@@ -202,12 +238,18 @@ def _kernels() -> list[Row]:
             "module": "nn.Module: Conv2d_0",
             "source": "training.py(48): train_step",
         }
-        for weight, (name, (category, library, tensor_cores, operation)) in zip((3, 2, 1), names.items(), strict=True)
+        for weight, (name, (category, library, tensor_cores, operation)) in zip(
+            (3, 2, 1), names.items(), strict=True
+        )
     ]
 
 
 def _allocations(device: str) -> list[Row]:
-    sizes_mib = {"aten::convolution_backward": 300.0, "aten::cudnn_convolution": 200.0, "(no operation)": 100.0}
+    sizes_mib = {
+        "aten::convolution_backward": 300.0,
+        "aten::cudnn_convolution": 200.0,
+        "(no operation)": 100.0,
+    }
     return [
         {
             "device": device,
@@ -258,7 +300,10 @@ def _slowness(ratio: float) -> Row:
         invalidates=(
             "idle",
             "launches",
-            *(f"steps.{part}_ms" for part in ("runtime", "loader", "operator", "other", "host_busy")),
+            *(
+                f"steps.{part}_ms"
+                for part in ("runtime", "loader", "operator", "other", "host_busy")
+            ),
             "steps.device_idle_share",
         ),
     )
@@ -270,11 +315,18 @@ def _graphs(share: float) -> Row:
         share,
         0.01,
         passed=share <= 0.01,
-        text=f"graphs launched {share:.1%} of the device time, whose operations are unknown; at most 1%",
+        text=f"graphs launched {share:.1%} of the device time, whose operations are unknown; at "
+        "most 1%",
         invalidates=(
             *(f"{table} on device" for table in ("operations", "categories", "phases")),
-            *(f"kernels.{column}" for column in ("launch_delay_us", "category", "operation", "module", "source")),
-            *(f"launches.{column}" for column in ("median_delay_us", "mean_queue", "longest_queue")),
+            *(
+                f"kernels.{column}"
+                for column in ("launch_delay_us", "category", "operation", "module", "source")
+            ),
+            *(
+                f"launches.{column}"
+                for column in ("median_delay_us", "mean_queue", "longest_queue")
+            ),
             "timeline.category on device",
         ),
     )
@@ -298,7 +350,9 @@ def _waits_for_data() -> Row:
 
 
 def _advice(rule: str, *, value: float, finding: str, place: str = "") -> Row:
-    """A finding of a rule as it stands in the project, which has to be one to which the rule applies."""
+    """A finding of a rule as it stands in the project, which has to be one to which the rule
+    applies.
+    """
     (asked,) = [each for each in ALL_ADVICE if each.name == rule]
     return {
         "rule": rule,
@@ -332,7 +386,11 @@ def _unanswered(quality: list[Row]) -> list[Row]:
     return [
         {"rule": rule, "reason": why[0]}
         for rule, reads in READ_BY.items()
-        if (why := [text for table, columns in reads.items() for text in gate.reasons(table, *columns)])
+        if (
+            why := [
+                text for table, columns in reads.items() for text in gate.reasons(table, *columns)
+            ]
+        )
     ]
 
 
@@ -340,8 +398,17 @@ def _stretches(device_type: str) -> list[Row]:
     """Of the second step, in three lanes on an accelerator and two on the CPU."""
     wall_ms = 200.0 if device_type == "cpu" else 10.0
     lanes = {
-        ("phases", "cpu"): {"data": (0.0, 0.1), "forward": (0.1, 0.4), "backward": (0.4, 0.9), "optimizer": (0.9, 1.0)},
-        ("host 1", "cpu"): {"other": (0.0, 0.1), "convolution": (0.1, 0.9), "optimizer": (0.9, 1.0)},
+        ("phases", "cpu"): {
+            "data": (0.0, 0.1),
+            "forward": (0.1, 0.4),
+            "backward": (0.4, 0.9),
+            "optimizer": (0.9, 1.0),
+        },
+        ("host 1", "cpu"): {
+            "other": (0.0, 0.1),
+            "convolution": (0.1, 0.9),
+            "optimizer": (0.9, 1.0),
+        },
         ("stream 7", device_type): {"copy": (0.1, 0.15), "convolution": (0.2, 0.9)},
     }
     return [

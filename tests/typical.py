@@ -1,4 +1,6 @@
-"""What is typical of a variant: its speed, memory, arithmetic and waiting, so that made records look measured."""
+"""What is typical of a variant: its speed, memory, arithmetic and waiting, so that made records
+look measured.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -109,17 +111,27 @@ _ACCELERATED_MORE: Final = {"unet-128px": 4.0, "resnet18": 2.0, "resnet50": 2.0}
 _FILLS_THE_ACCELERATOR: Final = 64
 
 
-def typical_throughput_per_s(variant: Variant, *, faster: Mapping[str, float] | None = None) -> float:
+def typical_throughput_per_s(
+    variant: Variant, *, faster: Mapping[str, float] | None = None
+) -> float:
     """Samples per second: `faster` is each device's speed over the CPU's.
 
-    They grow with the batch until they saturate, and with loader workers up to four where files are decoded. Shorter
-    formats and options count on an accelerator alone. A small model leaves it idle between kernels at small batches.
+    They grow with the batch until they saturate, and with loader workers up to four where files are
+    decoded. Shorter formats and options count on an accelerator alone. A small model leaves it idle
+    between kernels at small batches.
     """
     if variant.workload == LOOPS:
         fixed_us, us_per_million = _PASS_US[variant.device_type][variant.options]
         usual = {"cpu": 1.0, "cuda": 12.0}
-        speed = (faster or usual).get(variant.device_type, 1.0) / usual.get(variant.device_type, 1.0)
-        return 1e6 * speed * variant.batch_size / (fixed_us + us_per_million * variant.batch_size / 1e6)
+        speed = (faster or usual).get(variant.device_type, 1.0) / usual.get(
+            variant.device_type, 1.0
+        )
+        return (
+            1e6
+            * speed
+            * variant.batch_size
+            / (fixed_us + us_per_million * variant.batch_size / 1e6)
+        )
     if variant.strategy != SINGLE:
         alone = typical_throughput_per_s(variant.base, faster=faster)
         return alone * variant.batch_size / variant.base.batch_size * typical_share_of_base(variant)
@@ -131,7 +143,9 @@ def typical_throughput_per_s(variant: Variant, *, faster: Mapping[str, float] | 
 
 
 def typical_share_of_base(variant: Variant) -> float:
-    """What each device reaches of a plain process with its samples: the less, the faster the training is."""
+    """What each device reaches of a plain process with its samples: the less, the faster the
+    training is.
+    """
     share = _SHARE_OF_BASE.get(variant.strategy, 0.6)
     return share if variant.precision == "fp32" else share**2
 
@@ -155,10 +169,16 @@ def typical_memory_mib(variant: Variant, parameters: int) -> float:
         return base + 16 * variant.batch_size / 2**20
     shorter = 0.6 if variant.precision in ("fp16", "bf16") else 1.0
     if variant.strategy != SINGLE:
-        return typical_memory_mib(variant.base, parameters) * (0.8 if variant.strategy == "fsdp" else 1.02)
+        return typical_memory_mib(variant.base, parameters) * (
+            0.8 if variant.strategy == "fsdp" else 1.02
+        )
     kept = 0.4 if "checkpoint" in option_names(variant.options) else 1.0
     part = variant.batch_size / variant.accumulation
-    return base + 16 * parameters / 2**20 + _ACTIVATIONS_MIB.get(key_of(variant), 0.5) * part * shorter * kept
+    return (
+        base
+        + 16 * parameters / 2**20
+        + _ACTIVATIONS_MIB.get(key_of(variant), 0.5) * part * shorter * kept
+    )
 
 
 def typical_flops_per_sample(variant: Variant) -> float:

@@ -19,7 +19,9 @@ _MODULES: Final = {
 
 
 def __getattr__(name: str) -> object:
-    """What is called from Python needs PyTorch, and is imported with its first use; __init__.pyi declares it."""
+    """What is called from Python needs PyTorch, and is imported with its first use; __init__.pyi
+    declares it.
+    """
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # Kept: a loop asks for `gpu_report.step` in every step.

@@ -1,4 +1,6 @@
-"""Where `gpu-report` begins: Ctrl-C ends it in one line, also while everything else is still imported."""
+"""Where `gpu-report` begins: Ctrl-C ends it in one line, also while everything else is still
+imported.
+"""
 
 import gc
 import sys
@@ -8,12 +10,18 @@ from gpu_report.printing.terminal import takes
 
 
 def main() -> int:
-    """Run the command that was typed and return its exit status for the shell: 3 if gpu-report itself fails."""
-    gc.set_threshold(50_000)  # looking for garbage takes a sixth of the time: nearly all is kept to the end
+    """Run the command that was typed and return its exit status for the shell: 3 if gpu-report
+    itself fails.
+    """
+    gc.set_threshold(
+        50_000
+    )  # looking for garbage takes a sixth of the time: nearly all is kept to the end
     try:
         from gpu_report import cli
 
-        sys.path.insert(0, "")  # a study's own workloads and train:build_model are found in the current folder
+        sys.path.insert(
+            0, ""
+        )  # a study's own workloads and train:build_model are found in the current folder
         return cli.main()
     except KeyboardInterrupt:
         takes(sys.stderr, "gpu-report: interrupted; run the same command again to go on\n")

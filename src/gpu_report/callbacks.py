@@ -2,7 +2,8 @@
 
 `Trainer(callbacks=[lightning_callback()])`, `Trainer(..., callbacks=[hugging_face_callback()])`
 
-Each class is built when it is asked for, since it derives from the trainer's own, and neither library is needed here.
+Each class is built when it is asked for, since it derives from the trainer's own, and neither
+library is needed here.
 """
 
 import atexit
@@ -20,7 +21,8 @@ _LIGHTNING: Final = ("lightning.pytorch", "pytorch_lightning")
 
 
 def lightning_callback(*, tensorboard: Path | str | None = None) -> Any:
-    """A Lightning `Callback`: the card is printed where training ends; `tensorboard` as in `gpu_report.watch`.
+    """A Lightning `Callback`: the card is printed where training ends; `tensorboard` as in
+    `gpu_report.watch`.
 
     A step is one batch, also where several are accumulated. Validation is not timed.
 
@@ -30,7 +32,13 @@ def lightning_callback(*, tensorboard: Path | str | None = None) -> Any:
     base = _named("Callback", *_LIGHTNING)
 
     def samples_of(batch: Any) -> int | None:
-        parts = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, (tuple, list)) else [batch]
+        parts = (
+            batch.values()
+            if isinstance(batch, Mapping)
+            else batch
+            if isinstance(batch, (tuple, list))
+            else [batch]
+        )
         return next((len(part) for part in parts if getattr(part, "ndim", 0)), None) or None
 
     class GpuReportCallback(base):  # type: ignore[misc,valid-type]
@@ -39,10 +47,14 @@ def lightning_callback(*, tensorboard: Path | str | None = None) -> Any:
         def on_train_start(self, trainer: Any, module: Any) -> None:
             self.steps = WatchedSteps(tensorboard)
 
-        def on_train_batch_start(self, trainer: Any, module: Any, batch: Any, batch_idx: int) -> None:
+        def on_train_batch_start(
+            self, trainer: Any, module: Any, batch: Any, batch_idx: int
+        ) -> None:
             self.steps.begin(samples_of(batch))
 
-        def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        def on_train_batch_end(
+            self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int
+        ) -> None:
             self.steps.end()
 
         def on_validation_start(self, trainer: Any, module: Any) -> None:
@@ -64,10 +76,11 @@ def lightning_callback(*, tensorboard: Path | str | None = None) -> Any:
 
 
 def hugging_face_callback(*, tensorboard: Path | str | None = None) -> Any:
-    """A Hugging Face `TrainerCallback`; a step is an optimizer step, with all batches that it accumulates.
+    """A Hugging Face `TrainerCallback`; a step is an optimizer step, with all batches that it
+    accumulates.
 
-    Evaluating and saving are not timed. The Trainer does not say that a training has failed, so the card of one that
-    has is printed where the process ends, or the callback's next training begins.
+    Evaluating and saving are not timed. The Trainer does not say that a training has failed, so the
+    card of one that has is printed where the process ends, or the callback's next training begins.
 
     Raises:
         ProfileError: `transformers` is not installed.
@@ -132,7 +145,9 @@ class WatchedSteps:
             self._step = None
 
     def close(self, error: BaseException | None = None) -> None:
-        """Print the card; a step that has not ended is dropped, as is one that the error has ended."""
+        """Print the card; a step that has not ended is dropped, as is one that the error
+        has ended.
+        """
         self._drop(error)
         self._stack.close()
         atexit.unregister(self._at_exit)
@@ -150,4 +165,7 @@ def _named(name: str, *modules: str) -> Callable[..., Any]:
         except ModuleNotFoundError as error:
             if error.name != module.partition(".")[0]:
                 raise
-    raise ProfileError(f"{name}: {modules[0].partition('.')[0]} is not installed; install it, or use gpu_report.step()")
+    raise ProfileError(
+        f"{name}: {modules[0].partition('.')[0]} is not installed; install it, or use "
+        "gpu_report.step()"
+    )

@@ -1,4 +1,6 @@
-"""The command `gpu-report`: what a person types and what the rules call, one function each in gpu_report.commands."""
+"""The command `gpu-report`: what a person types and what the rules call, one function each in
+gpu_report.commands.
+"""
 
 import argparse
 import os
@@ -21,12 +23,15 @@ _MISTAKE: Final = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; a mistake that a person can correct, or a full disk, is one line on stderr and exit status 2.
+    """Run one command; a mistake that a person can correct, or a full disk, is one line on stderr
+    and exit status 2.
 
-    For a command whose status is a verdict, every system error is one line too, and the exit status is 3.
+    For a command whose status is a verdict, every system error is one line too, and the exit status
+    is 3.
 
     Returns:
-        The exit status, 0 unless the command has others; one run by hand may also raise KeyboardInterrupt.
+        The exit status, 0 unless the command has others; one run by hand may also raise
+        KeyboardInterrupt.
     """
     closed = [name for name in ("stdin", "stdout", "stderr") if getattr(sys, name) is None]
     for name in closed:  # else a file that is opened later gets its number and what is printed
@@ -40,7 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         if has_verdict and "stdout" in closed:
-            raise GpuReportError("standard output is closed, so nobody would see the verdict; redirect it to a file")
+            raise GpuReportError(
+                "standard output is closed, so nobody would see the verdict; redirect it to a file"
+            )
         module, function = command.target.split(":")
         status = int(getattr(import_module(f"gpu_report.commands.{module}"), function)(parsed) or 0)
         sys.stdout.flush()
@@ -53,9 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 128 + signal.SIGPIPE  # as other programs end if nobody reads their output
         if not (has_verdict or error.errno in DISK_TROUBLE):
             raise
-        what_to_do = "free some space or check the disk" if error.errno in DISK_TROUBLE else "correct that"
+        what_to_do = (
+            "free some space or check the disk" if error.errno in DISK_TROUBLE else "correct that"
+        )
         problem = (
-            f"{'standard output was closed too early' if is_unread else error}; {what_to_do}, then run the same again"
+            f"{'standard output was closed too early' if is_unread else error}; {what_to_do}, "
+            "then run the same again"
         )
     say(f"gpu-report: error: {clean(problem, keep='')}", to_stderr=True)
     return command.error_status
@@ -74,7 +84,8 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> _Parser:
     parser = _Parser(
         prog="gpu-report",
-        description="Measure PyTorch training and report it. Snakemake calls the commands from write-image-files on.",
+        description="Measure PyTorch training and report it. Snakemake calls the commands from "
+        "write-image-files on.",
     )
     parser.add_argument("--version", action="version", version=f"gpu-report {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -132,13 +143,18 @@ _CONFIGFILE: Final = _optional(
     type=Path,
     default=DEFAULT_CONFIGFILE,
 )
-_STUDY: Final = _path("--study", "the study.json in the folder of one machine's results, which the command works on")
-_EXPERIMENT: Final = _optional("--experiment", "only this one, apart from the others (default: all)", default="")
+_STUDY: Final = _path(
+    "--study", "the study.json in the folder of one machine's results, which the command works on"
+)
+_EXPERIMENT: Final = _optional(
+    "--experiment", "only this one, apart from the others (default: all)", default=""
+)
 _FIGURES: Final = (
     _path("--figures", "folder for the figures"),
     _optional(
         "--format",
-        "pgf lets a document set the words in its own fonts, and is beside the PDF files (default: %(default)s)",
+        "pgf lets a document set the words in its own fonts, and is beside the PDF files "
+        "(default: %(default)s)",
         choices=("pdf", "pgf"),
         default="pdf",
     ),
@@ -166,46 +182,82 @@ _TABLES: Final = _path("--tables", "folder for the tables")
 _CALIBRATION: Final = _path("--calibration", "the calibration.json")
 _COMPARISON: Final = _path("--comparison", "the comparison.csv; its findings are beside it")
 _COMPARED_WITH: Final = _optional(
-    "--comparison", "the comparison.csv, its findings beside it (default: none)", type=Path, nargs="?"
+    "--comparison",
+    "the comparison.csv, its findings beside it (default: none)",
+    type=Path,
+    nargs="?",
 )
 
 COMMANDS: Final = {
     "list": _Command(
-        "overview:list_variants", "show the study's variants and searches with their states", [_CONFIGFILE]
+        "overview:list_variants",
+        "show the study's variants and searches with their states",
+        [_CONFIGFILE],
     ),
     "run": _Command(
         "measuring:run",
         "measure variants now, one after the other, with a progress bar",
         [
             _optional(
-                "variants", "a name, also of a search, as gpu-report list shows it", nargs="*", metavar="VARIANT"
+                "variants",
+                "a name, also of a search, as gpu-report list shows it",
+                nargs="*",
+                metavar="VARIANT",
             ),
-            _optional("--workload", "name of a workload to measure instead of VARIANT, such as unet"),
+            _optional(
+                "--workload", "name of a workload to measure instead of VARIANT, such as unet"
+            ),
             *_OF_BUILT_IN,
-            _optional("--epochs", "with --workload: epochs to train and evaluate (required)", type=int),
-            _optional("--steps-per-epoch", "with --workload: steps per epoch, to shorten it", type=int),
-            _optional("--device", "with --workload: PyTorch's name (default: the accelerator, if there is one)"),
-            _optional("--optimization", "with --workload: optimizations to switch on, such as pinned+compile"),
-            _optional("--parallelism", "with --workload: how devices share the training, such as ddp2"),
-            _optional("--repetitions", "with --workload: number of fresh processes (default: the study's)", type=int),
+            _optional(
+                "--epochs", "with --workload: epochs to train and evaluate (required)", type=int
+            ),
+            _optional(
+                "--steps-per-epoch", "with --workload: steps per epoch, to shorten it", type=int
+            ),
+            _optional(
+                "--device",
+                "with --workload: PyTorch's name (default: the accelerator, if there is one)",
+            ),
+            _optional(
+                "--optimization",
+                "with --workload: optimizations to switch on, such as pinned+compile",
+            ),
+            _optional(
+                "--parallelism", "with --workload: how devices share the training, such as ddp2"
+            ),
+            _optional(
+                "--repetitions",
+                "with --workload: number of fresh processes (default: the study's)",
+                type=int,
+            ),
             _flag("--record", "with --workload: keep the record in results/machines"),
             _flag("--missing", "also all that are not measured, or are out of date"),
-            _flag("--nvtx", "train once with NVTX ranges, for nsys profile --trace=cuda,nvtx; nothing is recorded"),
+            _flag(
+                "--nvtx",
+                "train once with NVTX ranges, for nsys profile --trace=cuda,nvtx; nothing is "
+                "recorded",
+            ),
             _CONFIGFILE,
         ],
     ),
     "new-workload": _Command(
         "new_workload:write_example",
-        "write an example of a workload of your own and of its study, which run as they are, into this folder",
+        "write an example of a workload of your own and of its study, which run as they are, into "
+        "this folder",
         [_optional("name", "of the module and the study, such as my_model", metavar="NAME")],
     ),
-    "machine": _Command("overview:show_machine", "show this machine's id and the devices PyTorch finds"),
+    "machine": _Command(
+        "overview:show_machine", "show this machine's id and the devices PyTorch finds"
+    ),
     "plan": _Command(
         "overview:show_plan",
-        "say what `snakemake report/gpu_report.pdf` is about to measure, and what jobs of a cluster ask for",
+        "say what `snakemake report/gpu_report.pdf` is about to measure, and what jobs of a "
+        "cluster ask for",
         [
             _CONFIGFILE,
-            _optional("--machines", "instead of those in the configuration", nargs="+", metavar="MACHINE"),
+            _optional(
+                "--machines", "instead of those in the configuration", nargs="+", metavar="MACHINE"
+            ),
         ],
     ),
     "machines": _Command("bundles:list_machines", "list the machines that a report can show"),
@@ -214,14 +266,20 @@ COMMANDS: Final = {
         "put a machine's records and tables into one file to publish or keep",
         [
             _optional("--machine", "id of the machine (default: this one)", default=""),
-            _optional("--out", "the file to write (default: results/published/<machine>.tar.xz)", type=Path),
+            _optional(
+                "--out",
+                "the file to write (default: results/published/<machine>.tar.xz)",
+                type=Path,
+            ),
             _flag(
                 "--traces",
-                "with the profiler's traces, to go on measuring from it; by default not into results/published",
+                "with the profiler's traces, to go on measuring from it; by default not into "
+                "results/published",
             ),
             _flag(
                 "--allow-dirty",
-                "also records that were measured by code that is in no commit; the bundle says how many",
+                "also records that were measured by code that is in no commit; the bundle says "
+                "how many",
             ),
             _CONFIGFILE,
         ],
@@ -241,45 +299,97 @@ COMMANDS: Final = {
     ),
     "compare": _Command(
         "comparing:compare",
-        "report what got slower, needs more memory or has a worse metric between two stored sets of results; "
-        "exit status 1 if anything did",
+        "report what got slower, needs more memory or has a worse metric between two stored sets "
+        "of results; exit status 1 if anything did",
         [
-            _optional("before", "results before the change: a bundle or a folder", type=Path, metavar="BEFORE"),
-            _optional("after", "results after the change: a bundle or a folder", type=Path, metavar="AFTER"),
-            _flag("--across", "compare even if machine, protocol or settings differ, and list what differs"),
+            _optional(
+                "before",
+                "results before the change: a bundle or a folder",
+                type=Path,
+                metavar="BEFORE",
+            ),
+            _optional(
+                "after",
+                "results after the change: a bundle or a folder",
+                type=Path,
+                metavar="AFTER",
+            ),
+            _flag(
+                "--across",
+                "compare even if machine, protocol or settings differ, and list what differs",
+            ),
             *_OF_COMPARISON,
         ],
         error_status=3,
     ),
     "guard": _Command(
         "guarding:guard",
-        "measure two versions of your training alternately and report whether it got slower; exit status 1 if it did",
+        "measure two versions of your training alternately and report whether it got slower; exit "
+        "status 1 if it did",
         [
             _optional(
                 "configurations",
-                "a name that gpu-report list prints, or the function that builds your model, as module:function",
+                "a name that gpu-report list prints, or the function that builds your model, as "
+                "module:function",
                 nargs="*",
                 metavar="CONFIGURATION",
             ),
             _optional(
-                "--before", "version to compare with: a commit, branch or tag, or worktree for the folder as it is"
+                "--before",
+                "version to compare with: a commit, branch or tag, or worktree for the folder as "
+                "it is",
             ),
             _optional("--after", "version to check, named in the same way (default: worktree)"),
-            _optional("--before-command", "command to measure instead of CONFIGURATION, such as 'python train.py'"),
-            _optional("--after-command", "command of the version after (default: that of --before-command)"),
-            _optional("--before-python", "Python of the version before, in its own environment (default: this one)"),
+            _optional(
+                "--before-command",
+                "command to measure instead of CONFIGURATION, such as 'python train.py'",
+            ),
+            _optional(
+                "--after-command",
+                "command of the version after (default: that of --before-command)",
+            ),
+            _optional(
+                "--before-python",
+                "Python of the version before, in its own environment (default: this one)",
+            ),
             _optional("--after-python", "Python of the version after (default: this one)"),
-            _optional("--link", "file or folder that git ignores, such as data", action="append", default=[]),
-            _optional("--batch", "for a function: the function that makes a batch, as module:function"),
-            _optional("--loss", "for a function: takes output and target (default: the model returns the loss)"),
-            _optional("--optimizer", "for a function: makes the optimizer from the parameters (default: AdamW)"),
-            _optional("--metric", "for a function: takes the trained model, returns a number; higher is better"),
-            _optional("--device", "for a function: PyTorch's name (default: the accelerator, if there is one)"),
-            _optional("--precision", "for a function: fp32 (default), tf32, fp16 or bf16", choices=PRECISIONS),
-            _optional("--seconds", "for a function: measuring time per process (default: 5)", type=float),
+            _optional(
+                "--link",
+                "file or folder that git ignores, such as data",
+                action="append",
+                default=[],
+            ),
+            _optional(
+                "--batch", "for a function: the function that makes a batch, as module:function"
+            ),
+            _optional(
+                "--loss",
+                "for a function: takes output and target (default: the model returns the loss)",
+            ),
+            _optional(
+                "--optimizer",
+                "for a function: makes the optimizer from the parameters (default: AdamW)",
+            ),
+            _optional(
+                "--metric",
+                "for a function: takes the trained model, returns a number; higher is better",
+            ),
+            _optional(
+                "--device",
+                "for a function: PyTorch's name (default: the accelerator, if there is one)",
+            ),
+            _optional(
+                "--precision",
+                "for a function: fp32 (default), tf32, fp16 or bf16",
+                choices=PRECISIONS,
+            ),
+            _optional(
+                "--seconds", "for a function: measuring time per process (default: 5)", type=float
+            ),
             _optional(
                 "--wait",
-                "longest wait for another measurement on this machine (default: %(default)g minutes)",
+                "longest wait for another measurement on this machine (default: %(default)g "
+                "minutes)",
                 type=float,
                 default=60.0,
                 metavar="MINUTES",
@@ -291,9 +401,14 @@ COMMANDS: Final = {
     ),
     "history": _Command(
         "history:show_history",
-        "show the throughput of each configuration over the sessions, and the sessions at which it changed",
+        "show the throughput of each configuration over the sessions, and the sessions at which "
+        "it changed",
         [
-            _optional("folder", "folder with one bundle per session, written by gpu-report pack --out", type=Path),
+            _optional(
+                "folder",
+                "folder with one bundle per session, written by gpu-report pack --out",
+                type=Path,
+            ),
             _optional(
                 "configurations",
                 "only these names from gpu-report list (default: all)",
@@ -305,48 +420,122 @@ COMMANDS: Final = {
     ),
     "profile": _Command(
         "profiling:profile_model",
-        "say what limits the training of your own model or a built-in workload, and what to try; records nothing",
+        "say what limits the training of your own model or a built-in workload, and what to try; "
+        "records nothing",
         [
-            _optional("model", "function that builds it, as module:function, or a name such as unet", metavar="MODEL"),
-            _optional("--batch", "function that makes a batch: (inputs, target), or what the model is called with"),
-            _optional("--loss", "function of output and target (default: the model returns the loss)", default=""),
-            _optional("--device", "PyTorch's name (default: the accelerator, if there is one)", default="auto"),
+            _optional(
+                "model",
+                "function that builds it, as module:function, or a name such as unet",
+                metavar="MODEL",
+            ),
+            _optional(
+                "--batch",
+                "function that makes a batch: (inputs, target), or what the model is called with",
+            ),
+            _optional(
+                "--loss",
+                "function of output and target (default: the model returns the loss)",
+                default="",
+            ),
+            _optional(
+                "--device",
+                "PyTorch's name (default: the accelerator, if there is one)",
+                default="auto",
+            ),
             *_OF_BUILT_IN,
-            _optional("--epochs", "for a named workload: at most this many epochs (default: no limit)", type=int),
-            _optional("--seconds", "what it takes at most (default: %(default)g)", type=float, default=60.0),
+            _optional(
+                "--epochs",
+                "for a named workload: at most this many epochs (default: no limit)",
+                type=int,
+            ),
+            _optional(
+                "--seconds",
+                "what it takes at most (default: %(default)g)",
+                type=float,
+                default=60.0,
+            ),
             _optional("--json", "file for the numbers", type=Path, metavar="FILE"),
-            _optional("--html", "HTML file for the card, the timeline and the kernels", type=Path, metavar="FILE"),
+            _optional(
+                "--html",
+                "HTML file for the card, the timeline and the kernels",
+                type=Path,
+                metavar="FILE",
+            ),
         ],
     ),
     "batch-size": _Command(
         "batch_size:find_own_batch_size",
-        "find the largest batch of a model that fits, the fastest, and the smallest that is nearly as fast",
+        "find the largest batch of a model that fits, the fastest, and the smallest that is "
+        "nearly as fast",
         [
-            _optional("model", "function that builds it, as module:function, or a name such as unet", metavar="MODEL"),
-            _optional("--size", "for a named workload: one of its sizes, such as 128px (default: its own)"),
-            _optional("--batch", "function that takes the number of samples and makes such a batch"),
-            _optional("--loss", "function of output and target (default: the model returns the loss)"),
-            _optional("--optimizer", "function that makes an optimizer from the parameters (default: AdamW)"),
             _optional(
-                "--checkpoint", "function that takes the model and returns modules to checkpoint (default: none)"
+                "model",
+                "function that builds it, as module:function, or a name such as unet",
+                metavar="MODEL",
             ),
-            _optional("--device", "PyTorch's name (default: the accelerator, if there is one)", default="auto"),
-            _optional("--precision", "of the training (default: %(default)s)", choices=PRECISIONS, default="fp32"),
             _optional(
-                "--accumulate", "batches whose gradients a step adds up (default: %(default)d)", type=int, default=1
+                "--size", "for a named workload: one of its sizes, such as 128px (default: its own)"
             ),
-            _optional("--memory-limit", "memory to use at most (default: what is free now)", type=float, metavar="GIB"),
-            _optional("--seconds", "time to measure one batch size (default: %(default)g)", type=float, default=5.0),
+            _optional(
+                "--batch", "function that takes the number of samples and makes such a batch"
+            ),
+            _optional(
+                "--loss", "function of output and target (default: the model returns the loss)"
+            ),
+            _optional(
+                "--optimizer",
+                "function that makes an optimizer from the parameters (default: AdamW)",
+            ),
+            _optional(
+                "--checkpoint",
+                "function that takes the model and returns modules to checkpoint (default: none)",
+            ),
+            _optional(
+                "--device",
+                "PyTorch's name (default: the accelerator, if there is one)",
+                default="auto",
+            ),
+            _optional(
+                "--precision",
+                "of the training (default: %(default)s)",
+                choices=PRECISIONS,
+                default="fp32",
+            ),
+            _optional(
+                "--accumulate",
+                "batches whose gradients a step adds up (default: %(default)d)",
+                type=int,
+                default=1,
+            ),
+            _optional(
+                "--memory-limit",
+                "memory to use at most (default: what is free now)",
+                type=float,
+                metavar="GIB",
+            ),
+            _optional(
+                "--seconds",
+                "time to measure one batch size (default: %(default)g)",
+                type=float,
+                default=5.0,
+            ),
         ],
     ),
     "watch": _Command(
         "watching:watch",
-        "show what a training script and the machine do, or without one the study that runs in this folder",
+        "show what a training script and the machine do, or without one the study that runs in "
+        "this folder",
         [
-            _optional("--interval", "seconds between two lines outside a terminal", type=float, default=10.0),
+            _optional(
+                "--interval",
+                "seconds between two lines outside a terminal",
+                type=float,
+                default=10.0,
+            ),
             _optional(
                 "script",
-                "the command to run, such as -- python train.py ARGS; its exit status is this one's",
+                "the command to run, such as -- python train.py ARGS; its exit status is this "
+                "one's",
                 nargs="...",
                 metavar="COMMAND",
             ),
@@ -372,14 +561,28 @@ COMMANDS: Final = {
     "columns": _Command(
         "traces:columns",
         "list the tables and their columns with unit and meaning",
-        [_optional("table", "its name (default: every table)", nargs="?", default="", metavar="TABLE")],
+        [
+            _optional(
+                "table", "its name (default: every table)", nargs="?", default="", metavar="TABLE"
+            )
+        ],
     ),
     "numbers": _Command(
         "numbers:list_numbers",
         "list the numbers that a document can quote, with table and run",
         [
-            _optional("words", "show the keys with all of these, such as unet speedup", nargs="*", metavar="WORD"),
-            _optional("--folder", "folder of the report (default: %(default)s)", type=Path, default=Path("report")),
+            _optional(
+                "words",
+                "show the keys with all of these, such as unet speedup",
+                nargs="*",
+                metavar="WORD",
+            ),
+            _optional(
+                "--folder",
+                "folder of the report (default: %(default)s)",
+                type=Path,
+                default=Path("report"),
+            ),
         ],
     ),
     "export": _Command(
@@ -390,7 +593,8 @@ COMMANDS: Final = {
             _flag("--arxiv", "write DIR.tar.gz instead, all files in one folder"),
             _optional(
                 "--figures",
-                "their format (default: %(default)s); pgf must have been drawn, by snakemake --cores 4 figures_in_pgf",
+                "their format (default: %(default)s); pgf must have been drawn, by snakemake "
+                "--cores 4 figures_in_pgf",
                 choices=("pdf", "pgf"),
                 default="pdf",
             ),
@@ -420,7 +624,8 @@ COMMANDS: Final = {
             _required("--devices", "their PyTorch names, such as cpu cuda", nargs="+"),
             _optional(
                 "--linked",
-                "accelerators that share trainings, of which the link is measured; unless given, those of --devices",
+                "accelerators that share trainings, of which the link is measured; unless given, "
+                "those of --devices",
                 nargs="*",
                 default=[],
             ),
@@ -442,7 +647,11 @@ COMMANDS: Final = {
         "turn a variant's trace into CSV tables",
         [
             _path("--record", "the record.json"),
-            _path("--trace", "folder of the variant's trace; its rich trace is in the folder rich_trace beside it"),
+            _path(
+                "--trace",
+                "folder of the variant's trace; its rich trace is in the folder rich_trace beside "
+                "it",
+            ),
             _TABLES,
         ],
     ),
@@ -452,12 +661,19 @@ COMMANDS: Final = {
         [_STUDY, _EXPERIMENT],
     ),
     "tabulate-calibration": _Command(
-        "results:tabulate_calibration", "turn the calibration into its tables", [_CALIBRATION, _TABLES]
+        "results:tabulate_calibration",
+        "turn the calibration into its tables",
+        [_CALIBRATION, _TABLES],
     ),
     "compare-machines": _Command(
         "results:compare_machines",
         "compare the machines on the variants that several of them measured",
-        [_required("--studies", "the study.json of each machine, in their order", nargs="+", type=Path), _COMPARISON],
+        [
+            _required(
+                "--studies", "the study.json of each machine, in their order", nargs="+", type=Path
+            ),
+            _COMPARISON,
+        ],
     ),
     "compare-sides": _Command(
         "comparing:compare_sides",
@@ -469,18 +685,26 @@ COMMANDS: Final = {
         ],
     ),
     "derive-comparison": _Command(
-        "results:derive_comparison", "decide what follows from comparing the machines", [_COMPARISON]
+        "results:derive_comparison",
+        "decide what follows from comparing the machines",
+        [_COMPARISON],
     ),
     "derive-findings": _Command(
         "results:derive_findings", "decide from the tables what follows", [_STUDY, _EXPERIMENT]
     ),
     "draw-figures": _Command(
-        "document:draw_figures", "draw every figure that the tables have data for", [_STUDY, _EXPERIMENT, *_FIGURES]
+        "document:draw_figures",
+        "draw every figure that the tables have data for",
+        [_STUDY, _EXPERIMENT, *_FIGURES],
     ),
     "draw-comparison": _Command(
-        "document:draw_comparison", "draw the figures that show machines side by side", [_COMPARISON, *_FIGURES]
+        "document:draw_comparison",
+        "draw the figures that show machines side by side",
+        [_COMPARISON, *_FIGURES],
     ),
-    "draw-study": _Command("document:draw_study", "draw the networks that were trained", [_STUDY, *_FIGURES]),
+    "draw-study": _Command(
+        "document:draw_study", "draw the networks that were trained", [_STUDY, *_FIGURES]
+    ),
     "write-sections": _Command(
         "document:write_sections",
         "fill the report's templates, or those of a document about one experiment",
@@ -495,7 +719,9 @@ COMMANDS: Final = {
                 nargs="?",
             ),
             _optional(
-                "--rebuilt-by", "the command that makes the report again; without it the report names none", default=""
+                "--rebuilt-by",
+                "the command that makes the report again; without it the report names none",
+                default="",
             ),
             _FOLDER,
         ],

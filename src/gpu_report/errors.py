@@ -2,7 +2,9 @@
 
 
 class GpuReportError(Exception):
-    """Base of every error the tool raises on purpose; the command line prints it without a traceback."""
+    """Base of every error the tool raises on purpose; the command line prints it without a
+    traceback.
+    """
 
 
 class ConfigError(GpuReportError):

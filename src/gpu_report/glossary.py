@@ -1,6 +1,8 @@
-"""Every axis, device, status and metric once: its name, what it means, how it is written, drawn and averaged.
+"""Every axis, device, status and metric once: its name, what it means, how it is written, drawn and
+averaged.
 
-Tables, figures, findings, exports and the report read it here. What computes a metric is beside the table it fills.
+Tables, figures, findings, exports and the report read it here. What computes a metric is beside the
+table it fills.
 """
 
 import math
@@ -44,13 +46,22 @@ STATUS_WORDS: Final = {"oom": "out of memory", "failed": "failed", "skipped": "s
 TIME_TOLERANCE: Final = 0.03
 """The slowdown that does not matter, unless a comparison sets its own."""
 QUALITY_TOLERANCE: Final = 0.02
-"""The smallest difference of a held-out metric that matters, of one from 0 to 1; of others as a share of its value."""
+"""The smallest difference of a held-out metric that matters, of one from 0 to 1; of others as a
+share of its value.
+"""
 
-_NOUNS: Final = {"accumulation": "part", "workers": "worker", "epochs": "epoch", "steps_per_epoch": "step"}
+_NOUNS: Final = {
+    "accumulation": "part",
+    "workers": "worker",
+    "epochs": "epoch",
+    "steps_per_epoch": "step",
+}
 _FIELD_WORDS: Final = {"batch_size": "batch {}", "seed": "seed {}"}
 
 Scale = Literal["log", "linear", "share", "percent", "amount"]
-"""How processes are averaged: on logarithms, or as they are, where values may be 0 or negative or have a maximum."""
+"""How processes are averaged: on logarithms, or as they are, where values may be 0 or negative or
+have a maximum.
+"""
 
 Row = Mapping[str, Any]
 """One row of a table, by column name."""
@@ -79,7 +90,9 @@ def model_words(row: "Row | pd.Series[Any]") -> str:
 
 
 def field_words(field: str, value: Any) -> str:
-    """A field of a variant in as few words as name it: `batch 16`, `4 workers`, `whole epochs`, `bf16`."""
+    """A field of a variant in as few words as name it: `batch 16`, `4 workers`, `whole epochs`,
+    `bf16`.
+    """
     if field == "steps_per_epoch" and (value is None or math.isnan(value)):
         return "whole epochs"
     if field in _NOUNS:
@@ -89,7 +102,8 @@ def field_words(field: str, value: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A number of a table: `column` has it, `<column>_low` and `<column>_high` its interval or range.
+    """A number of a table: `column` has it, `<column>_low` and `<column>_high` its interval or
+    range.
 
     `<column>_count` is the number of processes it comes from.
     """
@@ -98,7 +112,9 @@ class Metric:
     header: str
     """In a table of the report."""
     show: Callable[..., Quantity] = quantity
-    """The formatter, from the table's unit; takes `low` and `high`, and `unit` where `column_unit` fixes one."""
+    """The formatter, from the table's unit; takes `low` and `high`, and `unit` where `column_unit`
+    fixes one.
+    """
     column_unit: Callable[[Sequence[float]], str] = lambda _: ""
     """The one unit of a column of these numbers; empty where `show` has one unit alone."""
     key: str = ""
@@ -110,7 +126,9 @@ class Metric:
     """In the table."""
     scale: Scale = "log"
     is_of_process: bool = False
-    """Whether each process has one, and a variant their mean; what computes it is in tables.processes."""
+    """Whether each process has one, and a variant their mean; what computes it is in
+    tables.processes.
+    """
     is_timing: bool = False
     """Whether a busy machine falsifies it; memory, loss and quality stay what they are."""
     label: str = ""
@@ -137,12 +155,18 @@ class Metric:
 
     def named(self, **words: str) -> "Metric":
         """The metric with these words filled in where its labels leave room for them."""
-        return replace(self, label=self.label.format(**words), reference_label=self.reference_label.format(**words))
+        return replace(
+            self,
+            label=self.label.format(**words),
+            reference_label=self.reference_label.format(**words),
+        )
 
     def quantity(self, row: Row, *, unit: str = "") -> Quantity:
         """The number of that row with its interval, in a fixed unit where one is given."""
         bounds = {
-            bound: float(row[f"{self.column}_{bound}"]) for bound in ("low", "high") if f"{self.column}_{bound}" in row
+            bound: float(row[f"{self.column}_{bound}"])
+            for bound in ("low", "high")
+            if f"{self.column}_{bound}" in row
         }
         options = {"unit": unit} if unit else {}
         shown = self.show(float(row[self.column]), **bounds, **options)
@@ -164,10 +188,13 @@ class Metric:
         return [self.quantity(row, unit=fixed) for row in rows]
 
     def _fixed_unit(self, rows: Sequence[Row]) -> str:
-        return self.column_unit([float(row[self.column]) for row in rows if math.isfinite(row[self.column])])
+        return self.column_unit(
+            [float(row[self.column]) for row in rows if math.isfinite(row[self.column])]
+        )
 
     def intervals(self, frame: "pd.DataFrame") -> "pd.DataFrame":
-        """Columns `value`, `low` and `high` as they are drawn; an interval that is not known has no width.
+        """Columns `value`, `low` and `high` as they are drawn; an interval that is not known has no
+        width.
 
         The column `text` has them in digits, without the unit, which is on the axis.
         """
@@ -182,21 +209,36 @@ class Metric:
         ]
         value, low, high = columns
         return pd.DataFrame(
-            {"value": value, "low": np.fmin(low, value), "high": np.fmax(high, value), "text": texts},
+            {
+                "value": value,
+                "low": np.fmin(low, value),
+                "high": np.fmax(high, value),
+                "text": texts,
+            },
             index=frame.index,
         )
 
     def text_heading(self, frame: "pd.DataFrame", name: str = "mean") -> str:
-        """What the texts of `intervals` are: numbers with 95 % intervals, or the range of three processes."""
-        ranges = {is_range(count) for count in frame.loc[frame[self.column].notna(), f"{self.column}_count"]}
-        return f"{name} ({' or '.join('range' if each else '95 % interval' for each in sorted(ranges)) or 'interval'})"
+        """What the texts of `intervals` are: numbers with 95 % intervals, or the range of three
+        processes.
+        """
+        ranges = {
+            is_range(count)
+            for count in frame.loc[frame[self.column].notna(), f"{self.column}_count"]
+        }
+        kinds = ["range" if each else "95 % interval" for each in sorted(ranges)]
+        return f"{name} ({' or '.join(kinds) or 'interval'})"
 
 
 def time_in(per_second: float) -> Callable[..., Quantity]:
     """The formatter of times in a unit that is a second divided by `per_second`."""
 
-    def show(value: float, *, low: float = math.nan, high: float = math.nan, unit: str | None = None) -> Quantity:
-        return number_format.duration(value / per_second, low=low / per_second, high=high / per_second, unit=unit)
+    def show(
+        value: float, *, low: float = math.nan, high: float = math.nan, unit: str | None = None
+    ) -> Quantity:
+        return number_format.duration(
+            value / per_second, low=low / per_second, high=high / per_second, unit=unit
+        )
 
     return show
 
@@ -225,8 +267,16 @@ def memory_unit(mebibytes: Sequence[float]) -> str:
     return "GiB" if mebibytes and min(mebibytes) >= _SHOWN_IN_GIB_FROM_MIB else "MiB"
 
 
-_IN_SECONDS: Final[dict[str, Any]] = {"unit": "s", "show": number_format.duration, "column_unit": _seconds}
-_IN_MIB: Final[dict[str, Any]] = {"unit": "MiB", "show": number_format.memory, "column_unit": memory_unit}
+_IN_SECONDS: Final[dict[str, Any]] = {
+    "unit": "s",
+    "show": number_format.duration,
+    "column_unit": _seconds,
+}
+_IN_MIB: Final[dict[str, Any]] = {
+    "unit": "MiB",
+    "show": number_format.memory,
+    "column_unit": memory_unit,
+}
 
 METRICS: Final[Mapping[str, Metric]] = {
     metric.column: metric
@@ -430,11 +480,12 @@ METRICS: Final[Mapping[str, Metric]] = {
         Metric(
             column="exposed_ms",
             header="exposed",
-            meaning="exposed communication in a step: how much longer it takes than without communication",
+            meaning="exposed communication in a step: how much longer it takes than without "
+            "communication",
             detail=(
-                "of gradients and buffers, process by process with the same seed; it includes the slowdown of compute "
-                "by collectives, which take streaming multiprocessors from it, and what an option saves or costs on "
-                "the host"
+                "of gradients and buffers, process by process with the same seed; it includes the "
+                "slowdown of compute by collectives, which take streaming multiprocessors from "
+                "it, and what an option saves or costs on the host"
             ),
             unit="ms",
             show=partial(quantity, unit="ms"),
@@ -459,8 +510,8 @@ METRICS: Final[Mapping[str, Metric]] = {
             header="in the trace",
             meaning="time in a profiled step in which a collective and no other kernel runs",
             detail=(
-                "interval union, a mean over ranks, without the slowdown of compute by collectives; missing on the CPU "
-                "and without a trace"
+                "interval union, a mean over ranks, without the slowdown of compute by "
+                "collectives; missing on the CPU and without a trace"
             ),
             unit="ms",
             show=partial(quantity, unit="ms"),
@@ -479,8 +530,10 @@ METRICS: Final[Mapping[str, Metric]] = {
         Metric(
             column="lost_share",
             header="lost",
-            meaning="share of the devices' time that is lost, against each device at the rate of one plain process",
-            detail="which goes through the samples of a device in as many parts, in turn with it; missing without one",
+            meaning="share of the devices' time that is lost, against each device at the rate of "
+            "one plain process",
+            detail="which goes through the samples of a device in as many parts, in turn with it; "
+            "missing without one",
             show=number_format.share,
             scale="linear",
             is_timing=True,
@@ -488,7 +541,8 @@ METRICS: Final[Mapping[str, Metric]] = {
         Metric(
             column="memory_saved_share",
             header="memory saved",
-            meaning="share by which the peak memory of the device that uses most is below that of one plain process",
+            meaning="share by which the peak memory of the device that uses most is below that of "
+            "one plain process",
             detail="with the same batch in one part; negative where it is above",
             show=number_format.share,
             scale="linear",
@@ -537,7 +591,8 @@ METRICS: Final[Mapping[str, Metric]] = {
             column="time_to_target_s",
             key="time_to_target",
             header="time to target",
-            meaning="training time, without evaluation, until the held-out quality reached the target",
+            meaning="training time, without evaluation, until the held-out quality reached the "
+            "target",
             detail="missing where a process never did",
             is_timing=True,
             **_IN_SECONDS,
@@ -647,7 +702,8 @@ METRICS: Final[Mapping[str, Metric]] = {
         Metric(
             column="base_throughput_per_s",
             header="base",
-            meaning="throughput of one plain process with the samples per step that each device has",
+            meaning="throughput of one plain process with the samples per step that each device "
+            "has",
             detail="measured in turn with the repetitions",
             unit="1/s",
             show=number_format.throughput,
@@ -700,7 +756,8 @@ METRICS: Final[Mapping[str, Metric]] = {
         Metric(
             column="strong_speedup",
             header="speedup",
-            meaning="throughput of all devices over that of strong_variant, at the same samples per step",
+            meaning="throughput of all devices over that of strong_variant, at the same samples "
+            "per step",
             show=number_format.ratio,
             is_timing=True,
         ),
@@ -763,10 +820,14 @@ METRICS: Final[Mapping[str, Metric]] = {
 }
 """By column."""
 
-PER_PROCESS: Final[Mapping[str, Metric]] = {name: metric for name, metric in METRICS.items() if metric.is_of_process}
+PER_PROCESS: Final[Mapping[str, Metric]] = {
+    name: metric for name, metric in METRICS.items() if metric.is_of_process
+}
 """Every figure that is summarized over the processes of a variant."""
 
-SHOWN: Final[Mapping[str, Metric]] = {metric.key: metric for metric in METRICS.values() if metric.key}
+SHOWN: Final[Mapping[str, Metric]] = {
+    metric.key: metric for metric in METRICS.values() if metric.key
+}
 """What templates and numbers.tex name, by key."""
 
 
@@ -788,7 +849,8 @@ _MACHINE_ID: Final = re.compile(r"(?:(?P<gpu>.+)-x(?P<count>\d+)-)?(?P<cpu>.+)-(
 
 
 def machine_words(machine: str) -> str:
-    """A machine's id for readers: `H100 80GB` of `h100-80gb-x1-xeon-16c`, `Xeon, 2 cores` of `xeon-2c`.
+    """A machine's id for readers: `H100 80GB` of `h100-80gb-x1-xeon-16c`, `Xeon, 2 cores` of
+    `xeon-2c`.
 
     A name that is no such id stays what it is.
     """

@@ -1,6 +1,8 @@
-"""What the notebooks work with: a machine's results out of a bundle, and rows with numbers as the report prints them.
+"""What the notebooks work with: a machine's results out of a bundle, and rows with numbers as the
+report prints them.
 
-bundle + study -> the commands that tabulate, in a temporary folder -> MachineResults, as the report and the page get it
+bundle + study -> the commands that tabulate, in a temporary folder -> MachineResults, as the report
+and the page get it
 """
 
 from collections.abc import Sequence
@@ -13,7 +15,11 @@ import pandas as pd
 from gpu_report.bundles.shown_machines import study_of
 from gpu_report.bundles.unpacking import unpack
 from gpu_report.commands.document import results_of
-from gpu_report.commands.results import write_calibration_tables, write_study_findings, write_study_tables
+from gpu_report.commands.results import (
+    write_calibration_tables,
+    write_study_findings,
+    write_study_tables,
+)
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.figures import labels
 from gpu_report.glossary import Metric
@@ -24,11 +30,13 @@ from gpu_report.writing.table import metric
 
 
 def read_bundle(bundle: Path | str, *, study: Path | str) -> MachineResults:
-    """The results of a machine that `gpu-report pack` wrote, with its tables, figures and findings; leaves no files.
+    """The results of a machine that `gpu-report pack` wrote, with its tables, figures and findings;
+    leaves no files.
 
     Args:
         bundle: The file, for instance one of `results/published`.
-        study: The study's YAML file, for instance `config/study.yaml`. What the bundle has no record of is left out.
+        study: The study's YAML file, for instance `config/study.yaml`. What the bundle has no
+            record of is left out.
 
     Raises:
         BundleError: the bundle cannot be trusted, or there is none.
@@ -36,7 +44,9 @@ def read_bundle(bundle: Path | str, *, study: Path | str) -> MachineResults:
     """
     with TemporaryDirectory() as folder:
         unpacked = unpack(Path(bundle), Path(folder))
-        resolved = ResolvedStudy.of(unpacked.manifest.machine, study_of(read_config(Path(study)), unpacked.manifest))
+        resolved = ResolvedStudy.of(
+            unpacked.manifest.machine, study_of(read_config(Path(study)), unpacked.manifest)
+        )
         resolved.write(unpacked.folder)
         results = ResultsFolder.of(unpacked.folder / "study.json")
         write_calibration_tables(results.calibration_file, results.folder / "tables")
@@ -46,12 +56,13 @@ def read_bundle(bundle: Path | str, *, study: Path | str) -> MachineResults:
 
 
 def readable(table: pd.DataFrame, columns: Sequence[str | Metric]) -> pd.DataFrame:
-    """Rows of `variants`, or of an experiment, by their names in the report, with numbers as the report prints them.
+    """Rows of `variants`, or of an experiment, by their names in the report, with numbers as the
+    report prints them.
 
     Args:
         table: The rows to show; at least one.
-        columns: Keys or columns of the glossary's metrics, such as `step_time`; of any other column of numbers what
-            `gpu_report.writing.table.metric` makes of it.
+        columns: Keys or columns of the glossary's metrics, such as `step_time`; of any other column
+            of numbers what `gpu_report.writing.table.metric` makes of it.
 
     Raises:
         ReportError: the glossary has no such metric.
@@ -60,7 +71,9 @@ def readable(table: pd.DataFrame, columns: Sequence[str | Metric]) -> pd.DataFra
     named = labels.full_names(labels.with_labels(labels.with_titles(table, table)))
     metrics = [column if isinstance(column, Metric) else metric(column) for column in columns]
     shown = {
-        column.header: [each.plain() if each.is_measured else "–" for each in column.quantities(rows)]
+        column.header: [
+            each.plain() if each.is_measured else "–" for each in column.quantities(rows)
+        ]
         for column in metrics
     }
     return pd.DataFrame(shown, index=pd.Index(named, name="configuration"))

@@ -1,4 +1,5 @@
-"""The tiny study through a real Slurm: its jobs, its records, and what is left when a job or a node goes away.
+"""The tiny study through a real Slurm: its jobs, its records, and what is left when a job or a node
+goes away.
 
 `make test-cluster` starts such a Slurm, of two nodes on this host, and runs these.
 """
@@ -25,11 +26,16 @@ def runs() -> bool:
     """Whether the Slurm of slurm.sh does, and not one that people use."""
     if shutil.which("scontrol") is None:
         return False
-    said = subprocess.run(["scontrol", "show", "config"], capture_output=True, text=True, check=False).stdout
+    said = subprocess.run(
+        ["scontrol", "show", "config"], capture_output=True, text=True, check=False
+    ).stdout
     return "gpu-report-test" in said
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not runs(), reason="make test-cluster starts the Slurm for these")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not runs(), reason="make test-cluster starts the Slurm for these"),
+]
 
 NODE = "{partition: gpu, cpus: 2, memory_gib: 2, minutes: 5}"
 TABLES = "report/gpu_report.html"
@@ -37,7 +43,12 @@ TABLES = "report/gpu_report.html"
 
 def command(project: Project, *targets: str, jobs: int = 50, requeues: bool = True) -> list[str]:
     options = ["--profile", "profiles/slurm", "--jobs", str(jobs)]
-    options += ["--slurm-init-seconds-before-status-checks", "1", "--seconds-between-status-checks", "1"]
+    options += [
+        "--slurm-init-seconds-before-status-checks",
+        "1",
+        "--seconds-between-status-checks",
+        "1",
+    ]
     options += ["--slurm-keep-successful-logs", *([] if requeues else ["--slurm-no-requeue"])]
     return [
         "snakemake",
@@ -62,7 +73,9 @@ def slurm(*arguments: str) -> str:
 @pytest.fixture(scope="session")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Measured through Slurm up to the page, which needs no TeX."""
-    project = copy_of_the_project(tmp_path_factory.mktemp("cluster") / "project", "config/tiny.yaml")
+    project = copy_of_the_project(
+        tmp_path_factory.mktemp("cluster") / "project", "config/tiny.yaml"
+    )
     (project.folder / "config/machines.yaml").write_text(f"node: {NODE}\n", "utf-8")
     found = on_slurm(project)  # out which machine a node is
     assert found.returncode == 0, found.stdout + found.stderr
@@ -112,11 +125,17 @@ def running_job(folder: Path, *, after: str = "") -> str:
     return job
 
 
-def test_tables_are_those_of_a_local_run_but_for_what_was_measured(measured: Project, built_tiny: Project) -> None:
-    folders = [next(each.folder.glob("results/machines/*/tables")) for each in (measured, built_tiny)]
+def test_tables_are_those_of_a_local_run_but_for_what_was_measured(
+    measured: Project, built_tiny: Project
+) -> None:
+    folders = [
+        next(each.folder.glob("results/machines/*/tables")) for each in (measured, built_tiny)
+    ]
 
     assert records(measured).keys() == records(built_tiny).keys()
-    assert [path.name for path in sorted(folders[0].iterdir())] == [path.name for path in sorted(folders[1].iterdir())]
+    assert [path.name for path in sorted(folders[0].iterdir())] == [
+        path.name for path in sorted(folders[1].iterdir())
+    ]
     for name in ("device.csv", "batch_size.csv", "variants.csv"):
         ours, local = (pd.read_csv(folder / name) for folder in folders)
         assert list(ours) == list(local)
@@ -124,7 +143,10 @@ def test_tables_are_those_of_a_local_run_but_for_what_was_measured(measured: Pro
 
 
 def test_each_configuration_is_measured_by_a_job_and_the_rest_by_none(measured: Project) -> None:
-    logs = {path.name: len([*path.rglob("*.log")]) for path in (measured.folder / ".snakemake/slurm_logs").iterdir()}
+    logs = {
+        path.name: len([*path.rglob("*.log")])
+        for path in (measured.folder / ".snakemake/slurm_logs").iterdir()
+    }
 
     assert logs == {
         "rule_describe_machine": 1,
@@ -133,7 +155,9 @@ def test_each_configuration_is_measured_by_a_job_and_the_rest_by_none(measured: 
     }
 
 
-def test_another_machine_than_the_one_asked_for_leaves_no_record(measured: Project, project: Project) -> None:
+def test_another_machine_than_the_one_asked_for_leaves_no_record(
+    measured: Project, project: Project
+) -> None:
     path = project.folder / "results/machines/node.json"
     found = json.loads(path.read_text("utf-8"))
     found["machine"]["cores"] = 999
@@ -147,14 +171,17 @@ def test_another_machine_than_the_one_asked_for_leaves_no_record(measured: Proje
     assert not project.records()
 
 
-def test_a_job_that_goes_away_loses_its_own_configuration_alone(measured: Project, project: Project) -> None:
+def test_a_job_that_goes_away_loses_its_own_configuration_alone(
+    measured: Project, project: Project
+) -> None:
     output, config = project.folder / "output", project.folder / project.configfile
     config.write_text(config.read_text("utf-8").replace("[8, 16]", "[8, 16, 32]"), "utf-8")
     targets = some_records(measured, 2)
     targets.append(targets[-1].replace("-b8-", "-b32-"))
     with output.open("w") as file:
         run = subprocess.Popen(
-            # Else Slurm waits two minutes before it gives the job of a node that went away to another.
+            # Else Slurm waits two minutes before it gives the job of a node that went away to
+            # another.
             command(project, *targets, jobs=1, requeues=False),
             cwd=project.folder,
             env=project.environment(),
@@ -188,12 +215,18 @@ def assert_trained_by_two_nodes(project: Project, variant: str) -> None:
         assert sorted(rank.agent for rank in repetition.ranks) == [0, 1]
 
 
-def test_a_training_that_two_nodes_share_is_one_job_of_the_study(measured: Project, project: Project) -> None:
+def test_a_training_that_two_nodes_share_is_one_job_of_the_study(
+    measured: Project, project: Project
+) -> None:
     variant = "cnn-small-cpu-b32-w0-fp32-e2x4-ddp2"
-    (project.folder / "config/machines.yaml").write_text(f"node: {NODE.replace('{', '{nodes: 2, ')}\n", "utf-8")
+    (project.folder / "config/machines.yaml").write_text(
+        f"node: {NODE.replace('{', '{nodes: 2, ')}\n", "utf-8"
+    )
     results = measured.records()[0].relative_to(measured.folder).parents[2]
 
-    trained = on_slurm(replace(project, configfile="config/ci.yaml"), f"{results}/runs/{variant}/record.json")
+    trained = on_slurm(
+        replace(project, configfile="config/ci.yaml"), f"{results}/runs/{variant}/record.json"
+    )
 
     assert trained.returncode == 0, trained.stdout + trained.stderr
     assert_trained_by_two_nodes(project, variant)

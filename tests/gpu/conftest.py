@@ -21,6 +21,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def accelerator_to_itself(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One file of tests at a time, whichever of pytest's workers runs it: some fill the accelerator's memory."""
+    """One file of tests at a time, whichever of pytest's workers runs it: some fill the
+    accelerator's memory.
+    """
     with machine_to_itself(tmp_path_factory.getbasetemp().parent / "accelerator.lock"):
         yield

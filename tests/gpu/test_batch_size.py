@@ -1,4 +1,6 @@
-"""On an accelerator: memory that runs out is survived, a limit is kept, and nothing is left in its memory."""
+"""On an accelerator: memory that runs out is survived, a limit is kept, and nothing is left in its
+memory.
+"""
 
 import pytest
 import torch
@@ -28,7 +30,9 @@ def test_the_largest_batch_is_within_2_percent_and_no_memory_is_left() -> None:
         pytest.skip("needs CUDA's allocator, which can be limited")
     free_before, _ = torch.cuda.mem_get_info()
 
-    found = find_batch_size(own_model.build, own_model.make_batch, memory_limit=LIMIT_GIB, seconds=1.0)
+    found = find_batch_size(
+        own_model.build, own_model.make_batch, memory_limit=LIMIT_GIB, seconds=1.0
+    )
 
     assert found.is_resolved
     assert isinstance(on_accelerator(found.largest.samples), OwnResult)

@@ -1,4 +1,6 @@
-"""Calibrating an accelerator: every precision it has, its own copy, and both directions of the link to the host."""
+"""Calibrating an accelerator: every precision it has, its own copy, and both directions of the link
+to the host.
+"""
 
 import pytest
 import torch
@@ -21,7 +23,9 @@ def calibration() -> Calibration:
     return calibrate([accelerator().type], machine="here", processes=2)
 
 
-def test_every_precision_of_the_device_is_measured_by_every_process(calibration: Calibration) -> None:
+def test_every_precision_of_the_device_is_measured_by_every_process(
+    calibration: Calibration,
+) -> None:
     products = calibration.ceilings[0].matrix_products
 
     assert [one.precision for one in products] == precisions_of(accelerator())
@@ -36,7 +40,9 @@ def test_tensor_cores_are_among_the_precisions_of_a_device_that_has_them() -> No
     assert precisions_of(device) == ["fp32", "tf32", "fp16", "bf16"]
 
 
-def test_copies_go_both_ways_from_both_kinds_of_memory_in_every_size(calibration: Calibration) -> None:
+def test_copies_go_both_ways_from_both_kinds_of_memory_in_every_size(
+    calibration: Calibration,
+) -> None:
     if accelerator().type != "cuda":
         pytest.skip("only CUDA devices have pinned memory here")
     table = tabulate_transfers(calibration)

@@ -1,4 +1,6 @@
-"""The loops that a GPU runs, against the same training in float64, on points drawn anew in every run."""
+"""The loops that a GPU runs, against the same training in float64, on points drawn anew in every
+run.
+"""
 
 from typing import Any
 
@@ -8,11 +10,18 @@ import torch
 from gpu_report.workloads.linear_regression.building import NoCompilerError, cuda_loops
 from gpu_report.workloads.linear_regression.loops import LOOPS, Problem, Trained, cuda_loop
 from gpu_report.workloads.linear_regression.reference import relative_error
-from tests.unit.workloads.linear_regression.lines import MOST_ERROR, make_problem, train_in_float64, trained_by
+from tests.unit.workloads.linear_regression.lines import (
+    MOST_ERROR,
+    make_problem,
+    train_in_float64,
+    trained_by,
+)
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch finds no CUDA device here"),
-    pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning"),  # of torch 2.11's own compiler
+    pytest.mark.filterwarnings(
+        "ignore:.*torch.jit.script_method:DeprecationWarning"
+    ),  # of torch 2.11's own compiler
 ]
 
 ON_CUDA = [name for name, loop in LOOPS.items() if "cuda" in loop.device_types]
@@ -54,7 +63,9 @@ def test_the_size_of_the_grid_does_not_change_what_it_comes_to(name: str) -> Non
     operator = cuda_operator(name)
 
     for grid in (1, 3, 31, 32, 33, blocks):
-        parameters, losses = operator(problem.x, problem.y, problem.weight, problem.bias, 0.01, problem.epochs, grid)
+        parameters, losses = operator(
+            problem.x, problem.y, problem.weight, problem.bias, 0.01, problem.epochs, grid
+        )
         assert relative_error(Trained(parameters=parameters, losses=losses), reference) < MOST_ERROR
 
 
@@ -69,7 +80,10 @@ def test_a_grid_that_cannot_run_at_once_is_refused() -> None:
     problem = make_problem(1000, device="cuda")
 
     with pytest.raises(RuntimeError, match="too many blocks in cooperative launch"):
-        trained_by(cuda_loop("persistent", blocks_per_multiprocessor=2, bytes_of_epoch=lambda _: 0.0), problem)
+        trained_by(
+            cuda_loop("persistent", blocks_per_multiprocessor=2, bytes_of_epoch=lambda _: 0.0),
+            problem,
+        )
 
 
 @pytest.mark.parametrize("name", BY_HAND)

@@ -1,4 +1,6 @@
-"""Measuring on an accelerator: the same names and records as on the CPU, with the device's own clock and memory."""
+"""Measuring on an accelerator: the same names and records as on the CPU, with the device's own
+clock and memory.
+"""
 
 import gzip
 import json
@@ -32,7 +34,9 @@ def backend() -> str:
     return accelerator.type
 
 
-def measurement(*, device: str, class_path: str = CNN, workers: int = 0, **settings: Any) -> Measurement:
+def measurement(
+    *, device: str, class_path: str = CNN, workers: int = 0, **settings: Any
+) -> Measurement:
     is_cnn = class_path == CNN
     return Measurement(
         variant=Variant(
@@ -44,8 +48,12 @@ def measurement(*, device: str, class_path: str = CNN, workers: int = 0, **setti
             epochs=EPOCHS,
             steps_per_epoch=STEPS,
         ),
-        workload=Workload(name="cnn", class_path=class_path, settings=settings or (CNN_SETTINGS if is_cnn else {})),
-        protocol=Protocol(repetitions=2, profile_steps=PROFILE_STEPS, timed_epochs=1, timed_seconds=0),
+        workload=Workload(
+            name="cnn", class_path=class_path, settings=settings or (CNN_SETTINGS if is_cnn else {})
+        ),
+        protocol=Protocol(
+            repetitions=2, profile_steps=PROFILE_STEPS, timed_epochs=1, timed_seconds=0
+        ),
     )
 
 
@@ -66,7 +74,9 @@ def record(folder: Path) -> Record:
 
 @pytest.fixture(scope="module")
 def cpu_record(folder: Path) -> Record:
-    return measure_variant(measurement(device="cpu"), machine="here", trace_folder=folder / "cpu_trace")
+    return measure_variant(
+        measurement(device="cpu"), machine="here", trace_folder=folder / "cpu_trace"
+    )
 
 
 def test_the_probe_names_every_accelerator() -> None:
@@ -79,7 +89,9 @@ def test_the_probe_names_every_accelerator() -> None:
         assert accelerator["memory_gib"] > 0
 
 
-def test_the_record_has_the_form_of_one_from_the_cpu(record: Record, cpu_record: Record, tmp_path: Path) -> None:
+def test_the_record_has_the_form_of_one_from_the_cpu(
+    record: Record, cpu_record: Record, tmp_path: Path
+) -> None:
     assert (record.status, cpu_record.status) == ("ok", "ok")
     assert record.variant == cpu_record.variant.replace("-cpu-", f"-{backend()}-")
     assert record.workload == cpu_record.workload
@@ -87,7 +99,9 @@ def test_the_record_has_the_form_of_one_from_the_cpu(record: Record, cpu_record:
     assert RECORD_FILE.read(tmp_path / "record.json") == record
 
 
-def test_training_begins_from_the_same_weights_and_data_as_on_the_cpu(record: Record, cpu_record: Record) -> None:
+def test_training_begins_from_the_same_weights_and_data_as_on_the_cpu(
+    record: Record, cpu_record: Record
+) -> None:
     for here, on_cpu in zip(record.repetitions, cpu_record.repetitions, strict=True):
         first, first_on_cpu = here.epochs[0].train_losses[0], on_cpu.epochs[0].train_losses[0]
         assert math.isclose(first, first_on_cpu, rel_tol=1e-4)
@@ -124,17 +138,25 @@ def test_the_trace_holds_kernels_and_steps(record: Record, folder: Path) -> None
     assert len(set(steps)) == PROFILE_STEPS
 
 
-def test_times_come_from_the_light_trace_and_modules_and_memory_from_the_rich_one(record: Record, folder: Path) -> None:
+def test_times_come_from_the_light_trace_and_modules_and_memory_from_the_rich_one(
+    record: Record, folder: Path
+) -> None:
     rows = tabulate_trace_of(record, folder / "trace", folder / "rich_trace")
     convolutions = [row for row in rows[KERNELS] if row["category"] == "convolution"]
 
     assert len(rows[STEPS_TABLE]) == PROFILE_STEPS
     assert {row["module"].partition("_")[0] for row in convolutions} == {"Conv2d"}
-    assert any("conv" in row["operation"] for row in rows[ALLOCATIONS] if row["device"] == backend())
+    assert any(
+        "conv" in row["operation"] for row in rows[ALLOCATIONS] if row["device"] == backend()
+    )
 
 
 def _names(text: str) -> list[str]:
-    return [event["name"] for event in json.loads(text)["traceEvents"] if event.get("cat") == "user_annotation"]
+    return [
+        event["name"]
+        for event in json.loads(text)["traceEvents"]
+        if event.get("cat") == "user_annotation"
+    ]
 
 
 def test_no_process_begins_with_an_accelerator_touched(tmp_path: Path) -> None:
@@ -149,18 +171,24 @@ def test_running_out_of_memory_is_survived_and_says_what_was_asked(tmp_path: Pat
     record = measure_variant(asked, machine="here", trace_folder=tmp_path / "trace")
     assert record.status == "oom"
     assert "GiB" in record.reason
-    again = measure_variant(measurement(device=backend()), machine="here", trace_folder=tmp_path / "trace")
+    again = measure_variant(
+        measurement(device=backend()), machine="here", trace_folder=tmp_path / "trace"
+    )
     assert again.status == "ok"
 
 
 def test_loader_workers_feed_an_accelerator(tmp_path: Path) -> None:
-    record = measure_variant(measurement(device=backend(), workers=2), machine="here", trace_folder=tmp_path / "trace")
+    record = measure_variant(
+        measurement(device=backend(), workers=2), machine="here", trace_folder=tmp_path / "trace"
+    )
     assert record.status == "ok"
 
 
 def test_an_accelerator_beyond_the_last_is_skipped(tmp_path: Path) -> None:
     beyond = f"{backend()}:{torch.accelerator.device_count()}"
-    record = measure_variant(measurement(device=beyond), machine="here", trace_folder=tmp_path / "trace")
+    record = measure_variant(
+        measurement(device=beyond), machine="here", trace_folder=tmp_path / "trace"
+    )
     assert record.status == "skipped"
     assert "counts" in record.reason
 

@@ -45,7 +45,9 @@ def _compile_anew() -> Iterator[None]:
 
 
 def copies_to_device(events: Events) -> Events:
-    return [event for event in events if event.get("cat") == "gpu_memcpy" and "HtoD" in event["name"]]
+    return [
+        event for event in events if event.get("cat") == "gpu_memcpy" and "HtoD" in event["name"]
+    ]
 
 
 def calls(events: Events, name: str) -> int:
@@ -54,13 +56,17 @@ def calls(events: Events, name: str) -> int:
 
 def test_the_eager_baseline_copies_from_pageable_memory_and_waits(tmp_path: Path) -> None:
     events = trace(build(cnn()), tmp_path)
-    assert {event["name"] for event in copies_to_device(events)} == {"Memcpy HtoD (Pageable -> Device)"}
+    assert {event["name"] for event in copies_to_device(events)} == {
+        "Memcpy HtoD (Pageable -> Device)"
+    }
     assert calls(events, "cudaStreamSynchronize") >= 2 * STEPS
 
 
 def test_pinned_batches_are_copied_from_page_locked_memory_without_waiting(tmp_path: Path) -> None:
     events = trace(build(cnn(), options="pinned"), tmp_path)
-    assert [event["name"] for event in copies_to_device(events)] == ["Memcpy HtoD (Pinned -> Device)"] * 2 * STEPS
+    assert [event["name"] for event in copies_to_device(events)] == [
+        "Memcpy HtoD (Pinned -> Device)"
+    ] * 2 * STEPS
     assert calls(events, "cudaStreamSynchronize") == 0
 
 
@@ -98,26 +104,35 @@ def _layout_changes(names: list[str]) -> int:
 
 
 def test_a_fused_optimizer_updates_in_its_own_kernels(tmp_path: Path) -> None:
-    fused, plain = (kernels(trace(build(cnn(), options=options), tmp_path)) for options in ("fused", "none"))
+    fused, plain = (
+        kernels(trace(build(cnn(), options=options), tmp_path)) for options in ("fused", "none")
+    )
     assert any("FusedAdam" in name for name in fused)
     assert not any("FusedAdam" in name for name in plain)
 
 
 def test_each_captured_step_is_one_launch(tmp_path: Path) -> None:
-    captured, plain = (trace(build(cnn(), options=options), tmp_path) for options in ("resident+graphs", "resident"))
+    captured, plain = (
+        trace(build(cnn(), options=options), tmp_path)
+        for options in ("resident+graphs", "resident")
+    )
     assert calls(captured, "cudaGraphLaunch") == STEPS
     assert calls(plain, "cudaGraphLaunch") == 0
     assert 4 * calls(captured, "cudaLaunchKernel") < calls(plain, "cudaLaunchKernel")
 
 
 def test_a_compiled_model_runs_kernels_of_the_compiler(tmp_path: Path) -> None:
-    compiled, plain = (kernels(trace(build(cnn(), options=options), tmp_path)) for options in ("compile", "none"))
+    compiled, plain = (
+        kernels(trace(build(cnn(), options=options), tmp_path)) for options in ("compile", "none")
+    )
     assert any(name.startswith("triton_") for name in compiled)
     assert not any(name.startswith("triton_") for name in plain)
 
 
 def test_checkpointing_keeps_less_for_the_backward_pass() -> None:
-    """The peak says little here: in fp32 the workspace of cuDNN's convolutions is the larger part of it."""
+    """The peak says little here: in fp32 the workspace of cuDNN's convolutions is the larger part
+    of it.
+    """
     assert _kept_bytes(options="checkpoint") < 0.6 * _kept_bytes()
 
 
@@ -137,7 +152,9 @@ def test_accumulating_takes_less_memory() -> None:
 
 
 def _peak_bytes(**fields: Any) -> int:
-    """With batches large enough that activations fill the memory, and not the workspace of a convolution."""
+    """With batches large enough that activations fill the memory, and not the workspace of a
+    convolution.
+    """
     variant = Variant(workload="tiny", device="cuda", batch_size=64, epochs=2, **fields)
     training = build_training(unet(size="128px"), variant, device=CUDA, seed=0, steps_per_epoch=1)
     train_epoch(training)
@@ -196,7 +213,9 @@ def test_preparing_leaves_weights_buffers_and_random_numbers_as_they_were(option
 
     ours, theirs = training.model.state_dict(), plain.model.state_dict()
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
-    assert all(not value.any() for state in training.optimizer.state.values() for value in state.values())
+    assert all(
+        not value.any() for state in training.optimizer.state.values() for value in state.values()
+    )
     assert torch.equal(torch.cuda.get_rng_state(), random_state)
 
 
@@ -204,14 +223,18 @@ def test_a_captured_training_can_still_be_stepped_operator_by_operator(tmp_path:
     training, plain = build(cnn(), options="resident+graphs"), build(cnn())
     prepare(training)
     batch = next(iter(training.train_loader))
-    assert eager_step(training, batch).item() == pytest.approx(train_step(plain, batch).item(), rel=1e-4)
+    assert eager_step(training, batch).item() == pytest.approx(
+        train_step(plain, batch).item(), rel=1e-4
+    )
 
 
 def test_a_shape_that_was_not_captured_is_refused() -> None:
     training = build(cnn(), options="graphs")
     prepare(training)
     inputs, target = next(iter(training.train_loader))
-    with pytest.raises(WorkloadError, match=r"captured for inputs of \(8, 3, 32, 32\), \(4, 3, 32, 32\)"):
+    with pytest.raises(
+        WorkloadError, match=r"captured for inputs of \(8, 3, 32, 32\), \(4, 3, 32, 32\)"
+    ):
         train_step(training, [inputs[:3], target[:3]])
 
 
@@ -237,5 +260,8 @@ def test_only_the_first_process_of_a_variant_compiles_from_nothing(tmp_path: Pat
     record = measure_variant(asked, machine="here", trace_folder=tmp_path / "trace")
 
     assert (record.status, record.reason) == ("ok", "")
-    assert [repetition.preparation_cache for repetition in record.repetitions] == ["empty", "filled"]
+    assert [repetition.preparation_cache for repetition in record.repetitions] == [
+        "empty",
+        "filled",
+    ]
     assert all(repetition.preparation_time_s > 0 for repetition in record.repetitions)

@@ -1,4 +1,6 @@
-"""On an NVIDIA GPU the captured step of a user's model trains like the eager one, or its row gives the reason."""
+"""On an NVIDIA GPU the captured step of a user's model trains like the eager one, or its row gives
+the reason.
+"""
 
 import pytest
 import torch
@@ -7,7 +9,9 @@ from gpu_report import compare_options
 
 MODULE = "tests.unit.own.own_model"
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need an NVIDIA GPU")
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="CUDA graphs need an NVIDIA GPU"
+)
 
 
 def test_graphs_change_no_loss_in_fresh_processes_alone_or_with_others() -> None:
@@ -27,7 +31,7 @@ def test_graphs_change_no_loss_in_fresh_processes_alone_or_with_others() -> None
     assert found.cumulative["compile"].loss == pytest.approx(plain.loss, rel=1e-2)
 
 
-def test_a_step_that_cannot_be_captured_is_a_row_with_the_reason_and_the_next_option_is_measured() -> None:
+def test_a_step_that_cannot_be_captured_has_a_reason_and_the_next_option_is_measured() -> None:
     found = compare_options(
         f"{MODULE}:build_asking",
         f"{MODULE}:make_images",

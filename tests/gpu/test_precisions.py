@@ -1,4 +1,6 @@
-"""Every precision takes effect on a GPU, as its trace shows, and trains about as single precision does."""
+"""Every precision takes effect on a GPU, as its trace shows, and trains about as single precision
+does.
+"""
 
 from pathlib import Path
 
@@ -6,7 +8,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.gpu.trainings import SAMPLES, STEPS, build, cnn, kernels, losses, trace, train_quietly, unet
+from tests.gpu.trainings import (
+    SAMPLES,
+    STEPS,
+    build,
+    cnn,
+    kernels,
+    losses,
+    trace,
+    train_quietly,
+    unet,
+)
 from tests.unit.measure.tiny_workloads import Tiny
 
 pytestmark = [
@@ -24,7 +36,9 @@ class Steep(Tiny):
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
-def test_a_shorter_format_runs_on_tensor_cores_and_ieee_does_not(precision: str, tmp_path: Path) -> None:
+def test_a_shorter_format_runs_on_tensor_cores_and_ieee_does_not(
+    precision: str, tmp_path: Path
+) -> None:
     ieee = kernels(trace(build(unet()), tmp_path))
     shorter = kernels(trace(build(unet(), precision=precision), tmp_path))
 

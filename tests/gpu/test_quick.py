@@ -1,4 +1,6 @@
-"""On an accelerator the call takes a model there and back, restores the allocator's peak, and sees what limits it."""
+"""On an accelerator the call takes a model there and back, restores the allocator's peak, and sees
+what limits it.
+"""
 
 import subprocess
 import sys
@@ -30,7 +32,9 @@ except ProfileError as error:
 
 
 def small_model() -> nn.Module:
-    return nn.Sequential(*(nn.Sequential(nn.Linear(512, 512), nn.ReLU()) for _ in range(8)), nn.Linear(512, 10))
+    return nn.Sequential(
+        *(nn.Sequential(nn.Linear(512, 512), nn.ReLU()) for _ in range(8)), nn.Linear(512, 10)
+    )
 
 
 def train_once(model: nn.Module, inputs: torch.Tensor, target: torch.Tensor) -> None:
@@ -59,7 +63,8 @@ def test_a_model_on_the_cpu_is_trained_on_the_accelerator_and_comes_back_as_it_w
         assert each.data_ptr() == place
         assert torch.equal(each, value)
     assert all(
-        torch.equal(values["exp_avg"], moment) for values, moment in zip(optimizer.state.values(), moments, strict=True)
+        torch.equal(values["exp_avg"], moment)
+        for values, moment in zip(optimizer.state.values(), moments, strict=True)
     )
 
 
@@ -94,7 +99,10 @@ def test_many_small_kernels_are_limited_by_launching_and_large_ones_by_kernels()
         pytest.skip("needs a trace with kernels")
     small = nn.Sequential(*(nn.Linear(8, 8) for _ in range(100)))
     large = nn.Sequential(*(nn.Linear(8192, 8192) for _ in range(4)))
-    few, many = (torch.randn(4, 8), torch.randn(4, 8)), (torch.randn(4096, 8192), torch.randn(4096, 8192))
+    few, many = (
+        (torch.randn(4, 8), torch.randn(4, 8)),
+        (torch.randn(4096, 8192), torch.randn(4096, 8192)),
+    )
 
     assert profile(small, few, loss=mse_loss).limit == "launching"
     assert profile(large, many, loss=mse_loss).limit == "kernels"
@@ -107,7 +115,9 @@ def test_a_step_of_ones_own_is_on_the_device_that_it_uses() -> None:
 
     model.to(accelerator())
     batch = X.to(accelerator()), Y.to(accelerator())
-    assert profile(step=lambda: train_once(model, *batch)).measured.device.startswith(accelerator().type)
+    assert profile(step=lambda: train_once(model, *batch)).measured.device.startswith(
+        accelerator().type
+    )
 
 
 def test_memory_that_each_step_keeps_on_the_device_is_named_first() -> None:
@@ -122,9 +132,13 @@ def test_memory_that_each_step_keeps_on_the_device_is_named_first() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA's traces name the GPU")
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="only CUDA has an assertion on the device")
+@pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="only CUDA has an assertion on the device"
+)
 def test_after_a_target_out_of_range_it_says_that_the_device_is_lost_to_this_process() -> None:
-    ended = subprocess.run([sys.executable, "-c", OUT_OF_RANGE], capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", OUT_OF_RANGE], capture_output=True, text=True, check=True
+    )
 
     assert ended.stdout.startswith(
         "True cuda:0: AcceleratorError: CUDA error: device-side assert triggered; this process"

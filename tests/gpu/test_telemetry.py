@@ -1,4 +1,6 @@
-"""What is known of an NVIDIA device beside the times: telemetry, work, the allocator, and memory that ran out."""
+"""What is known of an NVIDIA device beside the times: telemetry, work, the allocator, and memory
+that ran out.
+"""
 
 import pickle
 from pathlib import Path
@@ -24,10 +26,14 @@ TIMED_S = 2 * STEPS * 0.07
 """Of the two timed epochs of the workload that sleeps in every step, at least."""
 
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch finds no CUDA device here")
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="PyTorch finds no CUDA device here"
+)
 
 
-def measurement(class_name: str, *, workload: str = "tiny", options: str = "none", **settings: Any) -> Measurement:
+def measurement(
+    class_name: str, *, workload: str = "tiny", options: str = "none", **settings: Any
+) -> Measurement:
     is_cnn = class_name == CNN
     return Measurement(
         variant=Variant(
@@ -45,7 +51,9 @@ def measurement(class_name: str, *, workload: str = "tiny", options: str = "none
 
 
 def measured(folder: Path, asked: Measurement) -> Record:
-    return measure_variant(asked, machine="here", trace_folder=folder / "trace", memory_folder=folder / "memory")
+    return measure_variant(
+        asked, machine="here", trace_folder=folder / "trace", memory_folder=folder / "memory"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +81,12 @@ def test_telemetry_covers_the_timed_epochs(telemetry: Telemetry) -> None:
     assert len(telemetry.moments_s) >= TIMED_S / telemetry.period_s / 4
     assert telemetry.moments_s == sorted(telemetry.moments_s)
     assert telemetry.moments_s[0] >= 0
-    for values in (telemetry.power_w, telemetry.sm_clock_mhz, telemetry.memory_clock_mhz, telemetry.temperature_c):
+    for values in (
+        telemetry.power_w,
+        telemetry.sm_clock_mhz,
+        telemetry.memory_clock_mhz,
+        telemetry.temperature_c,
+    ):
         assert len(values) == len(telemetry.moments_s)
         assert min(values) > 0
     assert max(telemetry.memory_used_mib) > telemetry.memory_used_before_mib
@@ -100,7 +113,9 @@ def test_the_allocator_hands_out_no_more_than_it_took(cnn_record: Record) -> Non
     assert cnn_record.profile is not None
     allocator = cnn_record.profile.allocator
     assert allocator is not None
-    assert 0 < allocator.allocated_peak_mib <= allocator.active_peak_mib <= allocator.reserved_peak_mib
+    assert (
+        0 < allocator.allocated_peak_mib <= allocator.active_peak_mib <= allocator.reserved_peak_mib
+    )
     assert allocator.allocations > 0
     assert allocator.retries == 0
 
@@ -132,16 +147,22 @@ def test_a_convolution_is_counted_on_the_device(cnn_record: Record) -> None:
 def test_cudnn_s_recurrent_layers_take_the_operations_of_the_cpu_s(precision: str) -> None:
     flops = []
     for device in ("cpu", "cuda"):
-        variant = Variant(workload="lstm", device=device, batch_size=BATCH_SIZE, epochs=2, precision=precision)
+        variant = Variant(
+            workload="lstm", device=device, batch_size=BATCH_SIZE, epochs=2, precision=precision
+        )
         workload = LSTMClassification(size="default", seed=0)
-        training = build_training(workload, variant, device=torch.device(device), seed=0, steps_per_epoch=2)
+        training = build_training(
+            workload, variant, device=torch.device(device), seed=0, steps_per_epoch=2
+        )
         work = count_work(training)
         assert work is not None
         flops.append(work.flops)
     assert flops[0] == pytest.approx(flops[1], rel=0.01)
 
 
-def test_a_device_that_is_full_is_out_of_memory_and_is_empty_again_for_the_next(tmp_path: Path) -> None:
+def test_a_device_that_is_full_is_out_of_memory_and_is_empty_again_for_the_next(
+    tmp_path: Path,
+) -> None:
     full = measured(tmp_path, measurement(f"{TINY}:FillsTheDevice"))
     assert full.status == "oom"
     assert full.out_of_memory is not None

@@ -1,4 +1,6 @@
-"""GPUs that share one model learn what one learns that trains all of it; one that goes wrong is named."""
+"""GPUs that share one model learn what one learns that trains all of it; one that goes wrong is
+named.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -38,7 +40,9 @@ FOUR = pytest.mark.skipif(torch.cuda.device_count() < 4, reason="there are no fo
 
 @pytest.mark.parametrize("devices", [2, pytest.param(4, marks=FOUR)])
 @pytest.mark.parametrize(
-    ("precision", "options"), [("fp32", "none"), ("bf16", "channelslast+fused+resident")], ids=["fp32", "bf16"]
+    ("precision", "options"),
+    [("fp32", "none"), ("bf16", "channelslast+fused+resident")],
+    ids=["fp32", "bf16"],
 )
 def test_gpus_that_share_a_model_learn_what_one_learns(
     precision: str, options: str, devices: int, tmp_path: Path
@@ -50,7 +54,9 @@ def test_gpus_that_share_a_model_learn_what_one_learns(
         folder = tmp_path / strategy
         shared = measured(folder, strategy=strategy, devices=devices, **fields)
         assert shared.status == "ok", shared.reason
-        for epoch, expected in zip(shared.repetitions[0].epochs, alone.repetitions[0].epochs, strict=True):
+        for epoch, expected in zip(
+            shared.repetitions[0].epochs, alone.repetitions[0].epochs, strict=True
+        ):
             assert epoch.samples == expected.samples
             assert epoch.train_losses == pytest.approx(expected.train_losses, rel=0.02)
         assert len(list((folder / "trace").iterdir())) == traces
@@ -70,6 +76,8 @@ def test_gpus_that_share_a_model_learn_what_one_learns(
 )
 def test_a_rank_that_nccl_loses_is_named(what: str, says: str, tmp_path: Path) -> None:
     settings = {"where": "loss2", "what": what}
-    record = measured_by_ranks("GoesWrongInOneRank", tmp_path, device="cuda", patience_s=10, settings=settings)
+    record = measured_by_ranks(
+        "GoesWrongInOneRank", tmp_path, device="cuda", patience_s=10, settings=settings
+    )
     assert record.status == "failed"
     assert record.reason.startswith(f"repetition 1: {says}"), record.reason

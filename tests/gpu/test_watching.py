@@ -1,4 +1,6 @@
-"""On an accelerator a watched loop is not waited for in each step, and its tree is of the device's work."""
+"""On an accelerator a watched loop is not waited for in each step, and its tree is of the device's
+work.
+"""
 
 import pytest
 import torch
@@ -40,4 +42,6 @@ def test_kernels_limit_a_large_step_and_the_device_is_waited_for_in_first_and_pr
     assert found.limit == "kernels"
     marked = next(line for line in capsys.readouterr().err.splitlines() if "<-" in line)
     assert "backward" in marked
-    assert len(waits) <= step_watch.FIRST_STEPS + MOST_LIGHT_PROFILES * (1 + step_watch.PROFILED_STEPS)
+    assert len(waits) <= step_watch.FIRST_STEPS + MOST_LIGHT_PROFILES * (
+        1 + step_watch.PROFILED_STEPS
+    )

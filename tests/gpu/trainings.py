@@ -1,4 +1,6 @@
-"""Small trainings on a GPU that tests of options and precisions compare, and what their traces say."""
+"""Small trainings on a GPU that tests of options and precisions compare, and what their
+traces say.
+"""
 
 import json
 from pathlib import Path
@@ -45,7 +47,9 @@ def build(workload: TrainingWorkload, **fields: Any) -> Training:
 def train_quietly(training: Training) -> list[Epoch]:
     prepare(training)
     protocol = Protocol(repetitions=1, profile_steps=1, timed_epochs=1, timed_seconds=0)
-    return train(training, epochs=2, protocol=protocol, on_step=lambda *_: None, before_epoch=lambda _: None).epochs
+    return train(
+        training, epochs=2, protocol=protocol, on_step=lambda *_: None, before_epoch=lambda _: None
+    ).epochs
 
 
 def losses(training: Training) -> list[float]:
@@ -56,7 +60,9 @@ def trace(training: Training, folder: Path) -> Events:
     """The events of one epoch of training; another one before it is not traced."""
     prepare(training)
     train_epoch(training)
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], acc_events=True) as profiler:
+    with profile(
+        activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], acc_events=True
+    ) as profiler:
         train_epoch(training)
     profiler.export_chrome_trace(str(folder / "trace.json"))
     events: Events = json.loads((folder / "trace.json").read_text("utf-8"))["traceEvents"]

@@ -1,4 +1,6 @@
-"""Names that try to break a report, the same on every run: of TeX, shell, Jinja, Unicode and the longest kernels."""
+"""Names that try to break a report, the same on every run: of TeX, shell, Jinja, Unicode and the
+longest kernels.
+"""
 
 import random
 import re
@@ -17,16 +19,25 @@ _COMMANDS: Final = (
         r" § |\n",
         r"""
 \input{secret} § \input{secret.tex} § \include{secret} § \@@input secret § \write18{touch @FILE@}
-\immediate\write18{touch @FILE@} § \immediate\openout9=@FILE@.tex § \directlua{os.execute('touch @FILE@')}
-\csname input\endcsname secret § \end{document} § \begin{verbatim} § \verb|x| § \catcode`\%=12 § \par § \\
-\& § \\[2pt] § ^^5cinput{secret} § ^^M § ^^41 § \def\gpurep#1{} § \endinput § \loop\repeat § \expandafter
-\relax § \VAR{7*7191} § \BLOCK{if true} § \BLOCK{endif} § \#{comment} § %% § %% comment § {{ 7*7191 }}
+\immediate\write18{touch @FILE@} § \immediate\openout9=@FILE@.tex
+\directlua{os.execute('touch @FILE@')}
+\csname input\endcsname secret § \end{document} § \begin{verbatim} § \verb|x| § \catcode`\%=12
+\par § \\
+\& § \\[2pt] § ^^5cinput{secret} § ^^M § ^^41 § \def\gpurep#1{} § \endinput § \loop\repeat
+\expandafter
+\relax § \VAR{7*7191} § \BLOCK{if true} § \BLOCK{endif} § \#{comment} § %% § %% comment
+{{ 7*7191 }}
 {% raw %} § {# x #} § ${7*7191} § #{7*7191} § <%= 7*7191 %> § {{ self.__init__ }} § $(touch @FILE@)
-`touch @FILE@` § ; touch @FILE@; § | tee @FILE@ § && touch @FILE@ § > @FILE@ § $HOME § ${PATH} § !! § ~root
-* § ../../etc/passwd § C:\Users\name\x.py § /tmp/a b/c'd"e.json § -rf § --help § =cmd|' /C calc'!A0 § @SUM(1)
-+1 § -1 § a,b § a"b § a;b § NULL § nan § inf § 1e400 § None § <b>x</b> § &amp; § ]]> § ?` § !` § $x$ § $$ § $
-a_b § a^b § #1 § ## § & § % § ~ § _ § ^ § { § } § }{ § \ § | § < § > § " § ` § ' § '' § ''' § ,, § -- § ---
----- § << § >> § [ § ] § [x] § [1]* § ff § fi § ffi § fl § ij § = § @ § / § // § : § :: § ; § ? § ! § ...
+`touch @FILE@` § ; touch @FILE@; § | tee @FILE@ § && touch @FILE@ § > @FILE@ § $HOME § ${PATH}
+!! § ~root
+* § ../../etc/passwd § C:\Users\name\x.py § /tmp/a b/c'd"e.json § -rf § --help
+=cmd|' /C calc'!A0 § @SUM(1)
++1 § -1 § a,b § a"b § a;b § NULL § nan § inf § 1e400 § None § <b>x</b> § &amp; § ]]> § ?` § !`
+$x$ § $$ § $
+a_b § a^b § #1 § ## § & § % § ~ § _ § ^ § { § } § }{ § \ § | § < § > § " § ` § ' § '' § '''
+,, § -- § ---
+---- § << § >> § [ § ] § [x] § [1]* § ff § fi § ffi § fl § ij § = § @ § / § // § : § :: § ; § ?
+! § ...
 U+0041 § \unhbox\voidb@x § table-format=3 § 1.2(3)
 """.strip().replace("@FILE@", FORBIDDEN_FILE),
     ),
@@ -67,22 +78,25 @@ _WORDS: Final = (
 _KERNELS: Final = (
     "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128_16x5_nn_align4>("
     "cutlass_80_tensorop_s1688gemm_128x128_16x5_nn_align4::Params)",
-    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace):"
-    ":TensorListMetadata<4>, at::native::(anonymous namespace)::FusedAdamMathFunctor<float, 4, (at::"
-    "native::ADAM_MODE)0, false>, float const*, double, double, double, double, double, bool, float*, "
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
+    "namespace)::TensorListMetadata<4>, at::native::(anonymous "
+    "namespace)::FusedAdamMathFunctor<float, 4, (at::native::ADAM_MODE)0, false>, float const*, "
+    "double, double, double, double, double, bool, float*, "
     "float*>(at::native::TensorListMetadata<4>, float)",
-    "void cudnn::ops::nchwToNhwcKernel<__half, __half, float, false, true, (cudnnKernelDataType_t)0>("
-    "cudnn::ops::nchw2nhwc_params_t<float>, __half const*, __half*)",
-    "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float, float, float, float, "
-    "false, true, true, false, 7, false, cublasGemvParamsEx<int, cublasGemvTensorStridedBatched<float "
-    "const>>>(cublasGemvParamsEx<int>)",
+    "void cudnn::ops::nchwToNhwcKernel<__half, __half, float, false, true, "
+    "(cudnnKernelDataType_t)0>(cudnn::ops::nchw2nhwc_params_t<float>, __half const*, __half*)",
+    "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float, float, float, "
+    "float, false, true, true, false, 7, false, cublasGemvParamsEx<int, "
+    "cublasGemvTensorStridedBatched<float const>>>(cublasGemvParamsEx<int>)",
 )
 _LONGEST: Final = 300
 
 
 @cache
 def hostile_names(count: int = 2000) -> tuple[str, ...]:
-    """So many names, none twice and none empty: every command and letter alone, then mixtures, then long kernels."""
+    """So many names, none twice and none empty: every command and letter alone, then mixtures, then
+    long kernels.
+    """
     dice = random.Random(20)
     pieces = [*_COMMANDS, *(letter for letters in _LETTERS for letter in letters)]
     names = dict.fromkeys([*(f"{piece}x" for piece in pieces), *(f"x{piece}" for piece in pieces)])
@@ -103,13 +117,17 @@ def hostile_names(count: int = 2000) -> tuple[str, ...]:
 def as_read(text: str) -> str:
     """What is left to compare of a text that was printed and read back.
 
-    Not compared are white space, the look of quotation marks, and how Unicode writes a letter; `U+XXXX` stands for the
-    character that it names.
+    Not compared are white space, the look of quotation marks, and how Unicode writes a letter;
+    `U+XXXX` stands for the character that it names.
     """
-    composed = unicodedata.normalize("NFC", _DOTLESS.sub(lambda found: {"ı": "i", "ȷ": "j"}[found[0]], text))
+    composed = unicodedata.normalize(
+        "NFC", _DOTLESS.sub(lambda found: {"ı": "i", "ȷ": "j"}[found[0]], text)
+    )
     shown = _SPELT_OUT.sub(lambda found: chr(int(found[1], 16)), composed)
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFC", shown))
-    return "".join(_ALIKE.get(character, character) for character in plain if not character.isspace())
+    return "".join(
+        _ALIKE.get(character, character) for character in plain if not character.isspace()
+    )
 
 
 _ALIKE: Final = {"’": "'", "‘": "'", "∆": "Δ"}

@@ -1,4 +1,6 @@
-"""Documents of other people that take our sections, built with us and without us, and what TeX says of each."""
+"""Documents of other people that take our sections, built with us and without us, and what TeX says
+of each.
+"""
 
 import os
 import re
@@ -14,21 +16,30 @@ import pytest
 from gpu_report.writing.latex_log import OVERFULL_TOLERANCE_PT
 
 MOST_RUNS: Final = 4
-_COMPLAINT: Final = re.compile(r"^(?:! |(?:LaTeX|Package|Class)\b.*\bWarning: |Overfull |Missing character)")
+_COMPLAINT: Final = re.compile(
+    r"^(?:! |(?:LaTeX|Package|Class)\b.*\bWarning: |Overfull |Missing character)"
+)
 _OVERFULL: Final = re.compile(r"^Overfull \\[hv]box \(([\d.]+)pt")
 _RERUN: Final = re.compile(r"Rerun to get|Please rerun LaTeX|There were undefined references")
 _STATE: Final = re.compile(r"^STATE (.*)$", re.MULTILINE)
-_WORD: Final = re.compile(r'<word xMin="([\d.]+)" yMin="([\d.]+)" xMax="([\d.]+)" yMax="([\d.]+)">(.*?)</word>')
+_WORD: Final = re.compile(
+    r'<word xMin="([\d.]+)" yMin="([\d.]+)" xMax="([\d.]+)" yMax="([\d.]+)">(.*?)</word>'
+)
 
-# What a document would notice if it were changed: lengths, fonts, language, page style, counters, colour.
+# What a document would notice if it were changed: lengths, fonts, language, page style, counters,
+# colour.
 PROBE: Final = r"""\makeatletter
 \newcommand*\probe{\par
   \typeout{STATE font \fontname\font; tt {\ttfamily\fontname\font}}%
   \begingroup\ttfamily\typeout{STATE tt hyphen \the\hyphenchar\font}\endgroup
-  \typeout{STATE page \the\textwidth,\the\textheight,\the\columnwidth,\the\hsize,\the\oddsidemargin,\the\topmargin}%
-  \typeout{STATE paragraph \the\parindent,\the\parskip,\the\baselineskip,\the\emergencystretch,\the\tolerance}%
-  \typeout{STATE table \the\tabcolsep,\arraystretch,\the\abovecaptionskip,\the\belowcaptionskip,\the\arrayrulewidth}%
-  \typeout{STATE floats \the\floatsep,\the\textfloatsep,\the\c@topnumber,\the\c@totalnumber,\topfraction}%
+  \typeout{STATE page \the\textwidth,\the\textheight,\the\columnwidth}%
+  \typeout{STATE more page \the\hsize,\the\oddsidemargin,\the\topmargin}%
+  \typeout{STATE paragraph \the\parindent,\the\parskip,\the\baselineskip}%
+  \typeout{STATE more paragraph \the\emergencystretch,\the\tolerance}%
+  \typeout{STATE table \the\tabcolsep,\arraystretch,\the\abovecaptionskip}%
+  \typeout{STATE more table \the\belowcaptionskip,\the\arrayrulewidth}%
+  \typeout{STATE floats \the\floatsep,\the\textfloatsep,\the\c@topnumber}%
+  \typeout{STATE more floats \the\c@totalnumber,\topfraction}%
   \typeout{STATE language \the\language,\the\lefthyphenmin,\the\endlinechar}%
   \typeout{STATE style \meaning\@oddhead; \meaning\@oddfoot; \meaning\thepage; \meaning\@listi}%
   \typeout{STATE counters \the\c@equation,\the\c@secnumdepth,\the\c@tocdepth}%
@@ -37,11 +48,12 @@ PROBE: Final = r"""\makeatletter
 \makeatother
 """
 OWN_TEXT: Final = r"""\section*{Mine}
-Text of \textbf{my own}, set with \texttt{names \textbf{of} \textit{mine}} and \emph{words} that the sections
-must leave as they are: efficiency, office, Überlegungen, a formula $a + b = c$, and a
+Text of \textbf{my own}, set with \texttt{names \textbf{of} \textit{mine}} and \emph{words} that the
+sections must leave as they are: efficiency, office, Überlegungen, a formula $a + b = c$, and a
 footnote.\footnote{A note of mine.}
 \begin{itemize}\item One thing.\item And another thing.\end{itemize}
-\begin{quote}And something that somebody else said, which is long enough to be broken into several lines.\end{quote}
+\begin{quote}And something that somebody else said, which is long enough to be
+broken into several lines.\end{quote}
 """
 
 
@@ -71,7 +83,8 @@ class Host:
                 OWN_TEXT,
                 r"\probe\clearpage",
                 sections if with_us else "",
-                # Where floats over two columns still wait, LaTeX makes the column after one \clearpage too short.
+                # Where floats over two columns still wait, LaTeX makes the column after one
+                # \clearpage too short.
                 r"\clearpage\mbox{}\clearpage\setcounter{page}{7}\setcounter{footnote}{0}\markboth{}{}\probe",
                 OWN_TEXT,
                 r"\end{document}",
@@ -104,7 +117,11 @@ HOSTS: Final = (
         after=r"\usepackage{hyperref}",
         options="level=section",
     ),
-    Host(name="memoir", document_class="{memoir}", after=r"\usepackage{hyperref}\usepackage{cleveref}"),
+    Host(
+        name="memoir",
+        document_class="{memoir}",
+        after=r"\usepackage{hyperref}\usepackage{cleveref}",
+    ),
     Host(
         name="IEEEtran",
         document_class="[conference]{IEEEtran}",
@@ -114,7 +131,8 @@ HOSTS: Final = (
     Host(
         name="acmart",
         document_class="[sigconf,nonacm]{acmart}",
-        opening=_TITLE + r"\affiliation{\institution{I}\city{C}\country{D}}\email{a@b.example}\maketitle",
+        opening=_TITLE
+        + r"\affiliation{\institution{I}\city{C}\country{D}}\email{a@b.example}\maketitle",
     ),
     Host(
         name="elsarticle",
@@ -127,7 +145,11 @@ HOSTS: Final = (
         # In REVTeX's columns, floats as high as ours are stuck.
         opening=_TITLE + r"\affiliation{An institute}\maketitle\onecolumngrid",
     ),
-    Host(name="llncs", document_class="{llncs}", opening=_TITLE + r"\institute{An institute}\maketitle"),
+    Host(
+        name="llncs",
+        document_class="{llncs}",
+        opening=_TITLE + r"\institute{An institute}\maketitle",
+    ),
 )
 
 
@@ -140,7 +162,9 @@ class Built:
 
     @property
     def complaints(self) -> list[str]:
-        """What TeX complains of: errors, warnings, boxes that stick out, characters that no font has."""
+        """What TeX complains of: errors, warnings, boxes that stick out, characters that no font
+        has.
+        """
         lines = [line for line in self.log.splitlines() if _COMPLAINT.match(line)]
         return [line for line in lines if not _sticks_out_unseen(line)]
 
@@ -151,7 +175,9 @@ class Built:
 
     def words(self, page: int) -> list[tuple[str, tuple[float, ...]]]:
         """The words of a page with the places they are printed at."""
-        found = _WORD.findall(_asked("pdftotext", "-bbox", "-f", str(page), "-l", str(page), self.pdf, "-"))
+        found = _WORD.findall(
+            _asked("pdftotext", "-bbox", "-f", str(page), "-l", str(page), self.pdf, "-")
+        )
         return [(word, tuple(map(float, places))) for *places, word in found]
 
     def fonts(self, page: int) -> list[str]:
@@ -179,9 +205,13 @@ def _asked(*command: str | Path) -> str:
 
 
 def need(engine: str, *files: str) -> None:
-    """Skip the test, and say why, where the engine or a class or package of its document is not installed."""
+    """Skip the test, and say why, where the engine or a class or package of its document is not
+    installed.
+    """
     if shutil.which(engine) is None:
-        pytest.skip(f"{engine} is not installed; scripts/system_packages.sh hosts installs what Debian has")
+        pytest.skip(
+            f"{engine} is not installed; scripts/system_packages.sh hosts installs what Debian has"
+        )
     for file in files if engine != "tectonic" else ():
         if not _is_there(file):
             pytest.skip(f"TeX has no {file}; scripts/system_packages.sh hosts installs it")
@@ -204,7 +234,9 @@ def build(folder: Path, text: str, *, engine: str = "pdflatex", name: str = "hos
 
 
 def _run(folder: Path, name: str, engine: str) -> str:
-    options = ["--keep-logs"] if engine == "tectonic" else ["-interaction=nonstopmode", "-halt-on-error"]
+    options = (
+        ["--keep-logs"] if engine == "tectonic" else ["-interaction=nonstopmode", "-halt-on-error"]
+    )
     environment = {**os.environ, "max_print_line": "100000"}
     finished = subprocess.run(
         [engine, *options, f"{name}.tex"],
@@ -215,5 +247,7 @@ def _run(folder: Path, name: str, engine: str) -> str:
         check=False,
     )
     log = (folder / f"{name}.log").read_text("utf-8", errors="replace")
-    assert finished.returncode == 0, "\n".join(line for line in log.splitlines() if line.startswith(("!", "l.")))[:2000]
+    assert finished.returncode == 0, "\n".join(
+        line for line in log.splitlines() if line.startswith(("!", "l."))
+    )[:2000]
     return log

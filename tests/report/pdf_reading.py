@@ -43,7 +43,9 @@ def pdf_metadata(pdf: Path) -> Mapping[str, str]:
 
 
 def pdf_objects(pdf: Path) -> bytes:
-    """The whole file as it is, and after it what its compressed streams hold: objects, and what is drawn."""
+    """The whole file as it is, and after it what its compressed streams hold: objects, and what is
+    drawn.
+    """
     data = pdf.read_bytes()
     return b"\n".join([data, *(_inflated(found[1]) for found in _STREAM.finditer(data))])
 

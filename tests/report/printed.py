@@ -2,8 +2,9 @@ r"""The numbers that a reader of a report sees, each with the unit that it is pr
 
 report folder -> wide_text -> printed -> Printed(text, units, sources)
 
-The report is set once more on a page so wide that no line breaks, without what numbers a page, section, table, figure
-or item, without formulas (set by \[ \] and \( \)) and listings: what is left are numbers that say something.
+The report is set once more on a page so wide that no line breaks, without what numbers a page,
+section, table, figure or item, without formulas (set by \[ \] and \( \)) and listings: what is left
+are numbers that say something.
 """
 
 import calendar
@@ -45,10 +46,20 @@ FACTORS: Final[Mapping[str, Mapping[str, float]]] = {
     **{
         prefix + unit: {unit: 1 / factor, f"G{unit}": 1e9 / factor}
         for unit in ("FLOP/s", "FLOP", "B/s", "J", "W")
-        for prefix, factor in {"P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3}.items()
+        for prefix, factor in {
+            "P": 1e15,
+            "T": 1e12,
+            "G": 1e9,
+            "M": 1e6,
+            "k": 1e3,
+            "": 1.0,
+            "m": 1e-3,
+        }.items()
     },
 }
-"""Unit as it is printed -> unit of a column -> what the column's values are multiplied with, as number_format does."""
+"""Unit as it is printed -> unit of a column -> what the column's values are multiplied with, as
+number_format does.
+"""
 
 _COUNTED: Final = {"steps": ("",)}
 """Words that are the unit of some columns, and in a sentence what is counted."""
@@ -71,7 +82,9 @@ class Printed:
 
     text: str
     units: tuple[str, ...] = ()
-    """The unit beside it; where there is none, none or those it may be in: of the number before, or of its table."""
+    """The unit beside it; where there is none, none or those it may be in: of the number before, or
+    of its table.
+    """
     is_number: bool = True
     is_bound: bool = False
     """Whether it is printed as `<0.1`."""
@@ -87,39 +100,58 @@ class Printed:
 
 
 def wide_text(folder: Path) -> str:
-    """The report in a folder, paragraph by paragraph and row by row, without numbers that only point somewhere."""
+    """The report in a folder, paragraph by paragraph and row by row, without numbers that only
+    point somewhere.
+    """
     document = (folder / "gpu_report.tex").read_text("utf-8")
     wide = document.replace(r"\begin{document}", _WIDE + r"\begin{document}", 1)
     (folder / "wide.tex").write_text(wide, encoding="utf-8")
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "wide.tex"]
+    command = [
+        "pdflatex",
+        "-interaction=nonstopmode",
+        "-halt-on-error",
+        "-no-shell-escape",
+        "wide.tex",
+    ]
     finished = subprocess.run(command, cwd=folder, capture_output=True, check=False)
     assert finished.returncode == 0, finished.stdout[-2000:].decode(errors="replace")
-    found = subprocess.run(["pdftotext", "-raw", folder / "wide.pdf", "-"], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        ["pdftotext", "-raw", folder / "wide.pdf", "-"], capture_output=True, text=True, check=True
+    )
     return found.stdout
 
 
 def printed(text: str) -> Iterator[Printed]:
     """Every number and every word with digits in a text made by `wide_text`."""
-    dated = _DATE.sub(lambda date: f"{date[3]}-{_MONTHS.index(date[2]) + 1:02}-{int(date[1]):02}", text)
+    dated = _DATE.sub(
+        lambda date: f"{date[3]}-{_MONTHS.index(date[2]) + 1:02}-{int(date[1]):02}", text
+    )
     lines = re.sub(r"(?<=\d)\s*±\s*(?=\d)", "±", _POWER.sub(r"e\1", dated)).splitlines()
     for position, line in enumerate(lines):
         yield from numbers_in(line, *_table_of(lines, position))
 
 
-def numbers_in(line: str, units: tuple[str, ...] = (), sources: tuple[str, ...] = ()) -> Iterator[Printed]:
+def numbers_in(
+    line: str, units: tuple[str, ...] = (), sources: tuple[str, ...] = ()
+) -> Iterator[Printed]:
     """The numbers of a line; `units` and `sources` are those of the table whose row it is."""
     words = line.split()
     inherited: tuple[str, ...] = ()
     for word, after, then in zip(words, [*words[1:], ""], [*words[2:], "", ""], strict=False):
         bare = word.strip(_AROUND)
         match = _NUMBER.fullmatch(bare)
-        if (after, then) == ("more", "in"):  # points to where more evidence stands, as a reference does
+        if (after, then) == (
+            "more",
+            "in",
+        ):  # points to where more evidence stands, as a reference does
             continue
         if not match:
             if _DIGIT.search(bare):
                 yield Printed(text=bare, is_number=False, line=line)
             continue
-        is_a_side = after == "×" and _NUMBER.fullmatch(then.strip(_AROUND))  # of a square, such as 3 × 3
+        is_a_side = after == "×" and _NUMBER.fullmatch(
+            then.strip(_AROUND)
+        )  # of a square, such as 3 × 3
         beside = "" if is_a_side else _unit_beside(match["unit"], word, after)
         if beside and then.strip(_AROUND) not in ("interval", "intervals"):
             inherited = (beside,)
@@ -146,8 +178,17 @@ def _unit_beside(glued: str | None, word: str, after: str) -> str:
 
 
 def _table_of(lines: Sequence[str], position: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Units and CSV files of the table whose rows hold this line; none in the text, captions and notes included."""
-    start = next((at for at in range(position, -1, -1) if lines[at].startswith(("Table :", "NOTE", "Figure :"))), 0)
+    """Units and CSV files of the table whose rows hold this line; none in the text, captions and
+    notes included.
+    """
+    start = next(
+        (
+            at
+            for at in range(position, -1, -1)
+            if lines[at].startswith(("Table :", "NOTE", "Figure :"))
+        ),
+        0,
+    )
     if not lines[start].startswith("Table :") or position == start:
         return (), ()
     end = next(at for at in range(start, len(lines)) if lines[at].startswith("NOTE"))
@@ -157,6 +198,8 @@ def _table_of(lines: Sequence[str], position: int) -> tuple[tuple[str, ...], tup
 
 
 def _units_alone(line: str) -> tuple[str, ...]:
-    """The units of a row that has nothing else, perhaps after what it is that has the unit: `CPU, %`."""
+    """The units of a row that has nothing else, perhaps after what it is that has the unit: `CPU,
+    %`.
+    """
     words = [_SPELLINGS.get(word, word) for word in re.sub(r"\S+, (?=%)", "", line).split()]
     return tuple(dict.fromkeys(words)) if words and all(word in FACTORS for word in words) else ()

@@ -30,7 +30,10 @@ _PROSE: Final = ("statement", "recommendation")
 _QUOTED: Final = ("findings.csv", "machine.csv")
 """What the text quotes beside numbers.csv."""
 
-_TABLE_OF: Final[Mapping[str, Sequence[str]]] = {"record.json": ("variants.csv",), "comparison.csv": ("variants.csv",)}
+_TABLE_OF: Final[Mapping[str, Sequence[str]]] = {
+    "record.json": ("variants.csv",),
+    "comparison.csv": ("variants.csv",),
+}
 """The table of what a file says of a variant by its name alone."""
 
 _NAMES: Final = ("sha-256", "tables", "findings.json", "record.json", *_DRAWN_ONLY)
@@ -40,7 +43,9 @@ _OF_ROW: Final = {"unit": ""}
 """A column whose unit is that of its row declares `unit`."""
 
 _INTERPOLATED: Final = (("crossovers.csv", "batch_size"),)
-"""File and column of whole numbers that were interpolated, which are printed rounded; others as they are."""
+"""File and column of whole numbers that were interpolated, which are printed rounded; others as
+they are.
+"""
 
 _ABSENT_MEANS_ZERO: Final = "category_shares.csv"
 """A category that took no time has no row there, and a 0 in its place in the report."""
@@ -50,7 +55,9 @@ Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 @dataclass(frozen=True, kw_only=True)
 class _Cells:
-    """Cells of one CSV file: numbers by the unit of their column, and texts; of numbers.csv those of one table."""
+    """Cells of one CSV file: numbers by the unit of their column, and texts; of numbers.csv those
+    of one table.
+    """
 
     numbers: Mapping[str, list[float]] = field(default_factory=dict)
     intervals: Mapping[str, list[tuple[float, float, float]]] = field(default_factory=dict)
@@ -59,7 +66,9 @@ class _Cells:
     """Whole numbers that may be rounded, with the ends of their intervals."""
     texts: Sequence[str] = ()
     written: frozenset[tuple[str, str, str]] = frozenset()
-    """Numbers with their distance to either end of the interval and unit, to be found as they are written."""
+    """Numbers with their distance to either end of the interval and unit, to be found as they are
+    written.
+    """
 
     @cached_property
     def arrays(self) -> Mapping[str, Floats]:
@@ -69,31 +78,46 @@ class _Cells:
     def quoted(self) -> frozenset[tuple[str, str, str]]:
         """Every number as it is written there and each unit it may be in."""
         found = (number for text in self.texts for number in numbers_in(text))
-        return self.written | {(each.text, each.spread, unit) for each in found for unit in each.units}
+        return self.written | {
+            (each.text, each.spread, unit) for each in found for unit in each.units
+        }
 
     def hold(self, number: Printed, unit: str) -> bool:
         if (number.text, number.spread, unit) in self.quoted:
             return True
-        if not (unit or number.spread) and _is_among(np.array(self.interpolated), number, exact=False):
+        if not (unit or number.spread) and _is_among(
+            np.array(self.interpolated), number, exact=False
+        ):
             return True
         factors = FACTORS[unit] if unit else dict.fromkeys(self.arrays, 1.0)
-        return any(self._holds(number, of_column, factor, exact=not unit) for of_column, factor in factors.items())
+        return any(
+            self._holds(number, of_column, factor, exact=not unit)
+            for of_column, factor in factors.items()
+        )
 
     def _holds(self, number: Printed, of_column: str, factor: float, *, exact: bool) -> bool:
         if number.spread:
             found = self.intervals.get(of_column, ())
-            return any(_is_rounded(number, [factor * each for each in interval]) for interval in found)
-        return of_column in self.arrays and _is_among(self.arrays[of_column] * factor, number, exact=exact)
+            return any(
+                _is_rounded(number, [factor * each for each in interval]) for interval in found
+            )
+        return of_column in self.arrays and _is_among(
+            self.arrays[of_column] * factor, number, exact=exact
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """What the CSV files behind a report hold, by file name; the numbers of numbers.csv by the table they are from."""
+    """What the CSV files behind a report hold, by file name; the numbers of numbers.csv by the
+    table they are from.
+    """
 
     tables: Mapping[str, Sequence[_Cells]]
     """By file name."""
     numbers: Mapping[str, Sequence[_Cells]]
-    """Those of numbers.csv, by the file name of the table that they are from, empty for those that the code decides."""
+    """Those of numbers.csv, by the file name of the table that they are from, empty for those that
+    the code decides.
+    """
 
     @classmethod
     def read(cls, paths: Iterable[Path], *, drawn: bool = False) -> "Sources":
@@ -112,10 +136,14 @@ class Sources:
     def words(self) -> str:
         """All texts of all files and their names, in small letters."""
         cells = [one for found in (*self.tables.values(), *self.numbers.values()) for one in found]
-        return "\n".join([*(text for one in cells for text in one.texts), *self.tables, *_NAMES]).lower()
+        return "\n".join(
+            [*(text for one in cells for text in one.texts), *self.tables, *_NAMES]
+        ).lower()
 
     def hold(self, number: Printed) -> bool:
-        """Whether the number is a cell of a file, as it stands there or rounded to the digits printed."""
+        """Whether the number is a cell of a file, as it stands there or rounded to the digits
+        printed.
+        """
         if not number.is_number:
             is_path = number.text.startswith(("results/", "report/"))
             name = number.text.rpartition("/")[2] if is_path else number.text
@@ -123,7 +151,9 @@ class Sources:
         if number.text == "0" and _ABSENT_MEANS_ZERO in number.sources:
             return True
         return any(
-            cells.hold(number, unit) if wholly else (number.text, number.spread, unit) in cells.quoted
+            cells.hold(number, unit)
+            if wholly
+            else (number.text, number.spread, unit) in cells.quoted
             for cells, wholly in self._behind(number)
             for unit in number.units
         )
@@ -131,8 +161,8 @@ class Sources:
     def _behind(self, number: Printed) -> Iterator[tuple[_Cells, bool]]:
         """What may hold it, and whether its numbers count as well, or its texts alone.
 
-        Of a table's row it is the files that the table names and the numbers that are about none; the text quotes
-        numbers.csv, the findings, the machine, and what is text in any table.
+        Of a table's row it is the files that the table names and the numbers that are about none;
+        the text quotes numbers.csv, the findings, the machine, and what is text in any table.
         """
         beside = [name for source in number.sources for name in _TABLE_OF.get(source, ())]
         whole = (*number.sources, *beside) or _QUOTED
@@ -145,7 +175,9 @@ class Sources:
 
 
 def unfounded(text: str, sources: Sources) -> list[Printed]:
-    """The numbers of a report's text that are found nowhere, in the order in which they are printed."""
+    """The numbers of a report's text that are found nowhere, in the order in which they are
+    printed.
+    """
     known: dict[tuple[object, ...], bool] = {}
     lost: list[Printed] = []
     for number in printed(text):
@@ -158,7 +190,9 @@ def unfounded(text: str, sources: Sources) -> list[Printed]:
 
 
 def _is_among(values: Floats, number: Printed, *, exact: bool) -> bool:
-    """Whether one of the values rounds to the number; a whole one must be the value itself where that is `exact`."""
+    """Whether one of the values rounds to the number; a whole one must be the value itself where
+    that is `exact`.
+    """
     value = float(number.text)
     if number.is_bound:
         return bool(np.any(np.abs(values) < value))
@@ -167,25 +201,34 @@ def _is_among(values: Floats, number: Printed, *, exact: bool) -> bool:
     if exact and decimals <= 0:
         return bool(np.any(values == value))
     digits = mantissa.lstrip("-").replace(".", "")
-    zeros = 0 if "." in mantissa else min(len(digits) - len(digits.rstrip("0")), max(0, len(digits) - 2))
+    zeros = (
+        0
+        if "." in mantissa
+        else min(len(digits) - len(digits.rstrip("0")), max(0, len(digits) - 2))
+    )
     half = 0.5 * 10.0 ** (zeros - decimals)
     return bool(np.any(np.abs(values - value) <= half * (1 + 1e-9)))
 
 
 def _is_rounded(number: Printed, interval: Sequence[float]) -> bool:
-    """Whether value and distance are those of the interval; each of the two that are subtracted was rounded."""
+    """Whether value and distance are those of the interval; each of the two that are subtracted was
+    rounded.
+    """
     value, low, high = interval
     last_digit = 10.0 ** -len(number.text.partition(".")[2])
     zeros = 0 if "." in number.text else len(number.spread) - len(number.spread.rstrip("0"))
     rounding = float(last_digit * 10.0**zeros)
     distance = max(high - value, value - low)
     return (
-        abs(float(number.text) - value) <= 0.51 * rounding and abs(float(number.spread) - distance) <= 1.01 * rounding
+        abs(float(number.text) - value) <= 0.51 * rounding
+        and abs(float(number.spread) - distance) <= 1.01 * rounding
     )
 
 
 def _of_numbers(path: Path) -> dict[str, _Cells]:
-    """The numbers of numbers.csv by the file name of the table that each is from; empty for what the code decides."""
+    """The numbers of numbers.csv by the file name of the table that each is from; empty for what
+    the code decides.
+    """
     found: dict[str, tuple[list[str], set[tuple[str, str, str]]]] = {}
     for row in read_numbers(path):
         table = row.table.rpartition("/")[2] if row.table.endswith(".csv") else ""
@@ -196,7 +239,10 @@ def _of_numbers(path: Path) -> dict[str, _Cells]:
         if low and high:
             middle, lowest, highest = map(Decimal, (value, low, high))
             written.add((value, f"{max(highest - middle, middle - lowest):f}", row.unit))
-    return {table: _Cells(texts=texts, written=frozenset(written)) for table, (texts, written) in found.items()}
+    return {
+        table: _Cells(texts=texts, written=frozenset(written))
+        for table, (texts, written) in found.items()
+    }
 
 
 def _of_table(path: Path) -> _Cells:
@@ -209,7 +255,9 @@ def _of_table(path: Path) -> _Cells:
     with path.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             for name, cell in row.items():
-                number, low, high = (_as_number(row.get(name + end, "")) for end in ("", "_low", "_high"))
+                number, low, high = (
+                    _as_number(row.get(name + end, "")) for end in ("", "_low", "_high")
+                )
                 unit = _OF_ROW.get(units.get(name, ""), units.get(name, "")) or row.get("unit", "")
                 if number is not None:
                     numbers.setdefault(unit, []).append(number)
@@ -219,7 +267,9 @@ def _of_table(path: Path) -> _Cells:
                     interpolated += (each for each in (number, low, high) if each is not None)
                 if number is not None and low is not None and high is not None:
                     intervals.setdefault(unit, []).append((number, low, high))
-    return _Cells(numbers=numbers, intervals=intervals, interpolated=interpolated, texts=tuple(texts))
+    return _Cells(
+        numbers=numbers, intervals=intervals, interpolated=interpolated, texts=tuple(texts)
+    )
 
 
 def _as_number(cell: str) -> float | None:
@@ -232,4 +282,6 @@ def _as_number(cell: str) -> float | None:
 
 def _declared() -> Iterator[Table]:
     for module in vars(tables).values():
-        yield from (value for value in getattr(module, "__dict__", {}).values() if isinstance(value, Table))
+        yield from (
+            value for value in getattr(module, "__dict__", {}).values() if isinstance(value, Table)
+        )

@@ -79,12 +79,16 @@ def render_machines(
     before_after: Sequence[Row] = (),
     before_after_findings: Sequence[Finding] = (),
 ) -> dict[str, str]:
-    """The text of every file of the report on the first machine, beside the others; the study says what is asked."""
+    """The text of every file of the report on the first machine, beside the others; the study says
+    what is asked.
+    """
     comparison = comparison_of(machines)
     names = [experiment.name for experiment in study.experiments]
     return render_report(
         title=title or study.title,
-        layout=experiment_layout(names[0]) if alone else report_layout(names, has_sides=bool(before_after)),
+        layout=experiment_layout(names[0])
+        if alone
+        else report_layout(names, has_sides=bool(before_after)),
         experiments=study.experiments,
         machine=machines[0],
         comparison=comparison,
@@ -104,10 +108,17 @@ def comparison_of(machines: Sequence[MachineResults]) -> "pd.DataFrame":
 
 
 def render_study(
-    study: Study, *, templates: Path = TEMPLATES, title: str | None = None, alone: bool = False, **results: Any
+    study: Study,
+    *,
+    templates: Path = TEMPLATES,
+    title: str | None = None,
+    alone: bool = False,
+    **results: Any,
 ) -> dict[str, str]:
     """The text of every file of the report on one machine."""
-    return render_machines(study, [results_of(study, **results)], templates=templates, title=title, alone=alone)
+    return render_machines(
+        study, [results_of(study, **results)], templates=templates, title=title, alone=alone
+    )
 
 
 @cache
@@ -130,7 +141,9 @@ def render_devices(*devices: str) -> dict[str, str]:
 
 @cache
 def two_machines() -> tuple[MachineResults, MachineResults]:
-    """A server with an accelerator and a laptop without one, both measured for the default study."""
+    """A server with an accelerator and a laptop without one, both measured for the default
+    study.
+    """
     return (
         results_of(make_study(devices=("cpu", "cuda")), machine=SERVER),
         results_of(make_study(devices=("cpu",)), machine=LAPTOP),
@@ -146,12 +159,16 @@ def render_two_machines() -> dict[str, str]:
 def section_with_floats(files: Mapping[str, str], name: str) -> str:
     """The text of a section with its tables and figures in their places."""
     return re.sub(
-        r"\\gpurepfloat\{([^}]+)\}", lambda taken: files[f"floats/{taken[1]}.tex"], files[f"sections/{name}.tex"]
+        r"\\gpurepfloat\{([^}]+)\}",
+        lambda taken: files[f"floats/{taken[1]}.tex"],
+        files[f"sections/{name}.tex"],
     )
 
 
 def figure_files(machines: Sequence[MachineResults]) -> list[str]:
-    """The figures of these machines and of their comparison, as the report's text names their files."""
+    """The figures of these machines and of their comparison, as the report's text names their
+    files.
+    """
     compared = [figure.name for figure in comparison_figures(comparison_of(machines))]
     return [
         *(f"{machine.id}/{figure.name}.pdf" for machine in machines for figure in machine.figures),
@@ -159,7 +176,9 @@ def figure_files(machines: Sequence[MachineResults]) -> list[str]:
     ]
 
 
-def write_report(folder: Path, files: Mapping[str, str], machines: Sequence[MachineResults]) -> Path:
+def write_report(
+    folder: Path, files: Mapping[str, str], machines: Sequence[MachineResults]
+) -> Path:
     """Lay out a report's folder ready to be compiled; every figure is the same small picture."""
     for name, text in files.items():
         path = folder / name
@@ -175,14 +194,18 @@ def write_report(folder: Path, files: Mapping[str, str], machines: Sequence[Mach
 
 
 def write_project(folder: Path, *shown: str) -> Path:
-    """The report's folder in a project that has the data of two tables; on these devices, or on `TWO_MACHINES`."""
+    """The report's folder in a project that has the data of two tables; on these devices, or on
+    `TWO_MACHINES`.
+    """
     two = shown == (TWO_MACHINES,)
     machines = two_machines() if two else (results_on(*shown),)
     for name in ("variants", "batch_size"):
         table = folder / machines[0].folder / "tables" / f"{name}.csv"
         table.parent.mkdir(parents=True, exist_ok=True)
         table.write_text("variant\n", encoding="utf-8")
-    return write_report(folder / "report", render_two_machines() if two else render_devices(*shown), machines)
+    return write_report(
+        folder / "report", render_two_machines() if two else render_devices(*shown), machines
+    )
 
 
 @cache

@@ -63,17 +63,23 @@ def test_a_report_compiles_without_a_problem_and_stays_short_enough_to_be_read(
 
 def test_the_sections_about_several_gpus_are_short_enough_to_be_read(compiled: Compiled) -> None:
     devices = ("cpu", "cuda", "cuda:1")
-    numbers = report_layout([experiment.name for experiment in make_study(devices=devices).experiments]).body
+    numbers = report_layout(
+        [experiment.name for experiment in make_study(devices=devices).experiments]
+    ).body
 
     pdf = compiled(*devices).pdf
 
-    first, after = (numbers.index(name) + 1 + later for name, later in (("scaling", 0), ("model_split", 1)))
+    first, after = (
+        numbers.index(name) + 1 + later for name, later in (("scaling", 0), ("model_split", 1))
+    )
     assert begin_of_section(pdf, after) - begin_of_section(pdf, first) < MOST_PAGES_ON_SEVERAL_GPUS
 
 
 def begin_of_section(pdf: Path, number: int) -> float:
     """Where it begins, in pages from the first."""
-    found = re.search(rf'(\d+) \[ XYZ +\d+ +(\d+) .*"section\.{number}"', said_by("pdfinfo", "-dests", pdf))
+    found = re.search(
+        rf'(\d+) \[ XYZ +\d+ +(\d+) .*"section\.{number}"', said_by("pdfinfo", "-dests", pdf)
+    )
     assert found
     return int(found[1]) - int(found[2]) / A4_HEIGHT_PT
 
@@ -84,7 +90,10 @@ def test_lualatex_makes_the_report_too(compiled: Compiled) -> None:
 
 def test_experiments_without_templates_compile_alone_without_a_problem(tmp_path: Path) -> None:
     study = make_study()
-    study = replace(study, experiments=tuple(replace(each, name=f"my_{each.name}") for each in study.experiments))
+    study = replace(
+        study,
+        experiments=tuple(replace(each, name=f"my_{each.name}") for each in study.experiments),
+    )
     results = results_of(study)
     files = render_machines(study, [results], alone=True)
 
@@ -94,17 +103,28 @@ def test_experiments_without_templates_compile_alone_without_a_problem(tmp_path:
     assert "??" not in pdf_text(compiled.pdf)
 
 
-def test_a_failed_variant_an_experiment_of_ones_own_and_a_title_of_any_characters_are_shown(tmp_path: Path) -> None:
+def test_a_failed_variant_an_experiment_of_ones_own_and_a_title_of_any_characters_are_shown(
+    tmp_path: Path,
+) -> None:
     study = make_study(devices=("cpu", "cuda"))
     loaders = next(experiment for experiment in study.experiments if experiment.axis == "workers")
     added = replace(loaders, name="my_loaders", question="Does mine load faster?")
     study = replace(study, experiments=(*study.experiments, added))
-    failed = next(variant.slug for variant in study.variants if variant.workload == "lstm" and variant.device == "cuda")
+    failed = next(
+        variant.slug
+        for variant in study.variants
+        if variant.workload == "lstm" and variant.device == "cuda"
+    )
     records = [
-        record if record.variant != failed else make_record(failed, status="oom") for record in make_records(study)
+        record if record.variant != failed else make_record(failed, status="oom")
+        for record in make_records(study)
     ]
     templates = tmp_path / "templates"
-    shutil.copytree(TEMPLATES, templates, ignore=lambda _, names: [name for name in names if is_no_template(name)])
+    shutil.copytree(
+        TEMPLATES,
+        templates,
+        ignore=lambda _, names: [name for name in names if is_no_template(name)],
+    )
     (templates / "sections" / "my_loaders.tex.j2").write_text(OWN_SECTION, encoding="utf-8")
     results = results_of(study, records=records)
     files = render_machines(study, [results], templates=templates, title=TITLE)
@@ -132,7 +152,9 @@ def test_a_latex_error_names_file_and_line_and_leaves_the_old_pdf(tmp_path: Path
     line = len(section.read_text("utf-8").splitlines())
 
     for _ in range(2):
-        with pytest.raises(ReportError, match=rf"sections/batch_size\.tex:{line}: Undefined control") as caught:
+        with pytest.raises(
+            ReportError, match=rf"sections/batch_size\.tex:{line}: Undefined control"
+        ) as caught:
             compile_report(folder, dated=DATED)
 
     assert "\n" not in str(caught.value)
@@ -142,7 +164,9 @@ def test_a_latex_error_names_file_and_line_and_leaves_the_old_pdf(tmp_path: Path
 def test_a_number_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
     folder = build(tmp_path, "cpu")
     section = folder / "sections" / "summary.tex"
-    section.write_text(section.read_text("utf-8") + "\n\\gpurep{xeon-2c/cnn/cpu/nothing}\n", encoding="utf-8")
+    section.write_text(
+        section.read_text("utf-8") + "\n\\gpurep{xeon-2c/cnn/cpu/nothing}\n", encoding="utf-8"
+    )
 
     with pytest.raises(ReportError, match=r"there is no number `xeon-2c/cnn/cpu/nothing'"):
         compile_report(folder, dated=DATED)
@@ -167,7 +191,9 @@ def test_problems_of_the_log_are_reported_with_their_file(tmp_path: Path) -> Non
         ("[twocolumn]{article}", ""),
     ],
 )
-def test_a_thesis_takes_the_sections_from_another_folder(tmp_path: Path, document_class: str, options: str) -> None:
+def test_a_thesis_takes_the_sections_from_another_folder(
+    tmp_path: Path, document_class: str, options: str
+) -> None:
     build(tmp_path / "measured", "cpu")
     (tmp_path / "gpu_report.tex").write_text(
         rf"""\documentclass{document_class}
@@ -184,7 +210,9 @@ def test_a_thesis_takes_the_sections_from_another_folder(tmp_path: Path, documen
 
     compiled = compile_report(tmp_path, dated=DATED)
 
-    assert [problem for problem in compiled.problems if "undefined" in problem or "multiply" in problem] == []
+    assert [
+        problem for problem in compiled.problems if "undefined" in problem or "multiply" in problem
+    ] == []
     assert "DataLoader workers" in pdf_text(compiled.pdf)
 
 
@@ -197,7 +225,9 @@ def test_a_study_of_custom_training_loops_alone_compiles_and_shows_no_other_trai
     study = replace(study, experiments=tuple(of_loops))
     results = results_of(study)
 
-    compiled = compile_report(write_report(tmp_path, render_machines(study, [results]), [results]), dated=DATED)
+    compiled = compile_report(
+        write_report(tmp_path, render_machines(study, [results]), [results]), dated=DATED
+    )
 
     assert compiled.problems == ()
     text = " ".join(pdf_text(compiled.pdf).split())

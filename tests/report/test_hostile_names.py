@@ -1,4 +1,6 @@
-"""Hostile names, printed where reports print names: nothing executes, and the text shows them as they are."""
+"""Hostile names, printed where reports print names: nothing executes, and the text shows them as
+they are.
+"""
 
 import re
 import subprocess
@@ -30,10 +32,12 @@ _PLACES: Final[Mapping[str, Callable[[str], str]]] = {
     "heading": lambda name: rf"\section{{{escape(name)}}}",
     "caption": lambda name: rf"\captionof{{table}}[{escape(name)}]{{{escape(name)}}}",
     "cells": lambda name: (
-        rf"\begin{{tabular}}{{ll}}{escape(name)} & {breakable(name)} \\ {escape(name)} \\\end{{tabular}}"
+        rf"\begin{{tabular}}{{ll}}{escape(name)} & {breakable(name)} \\ {escape(name)} "
+        rf"\\\end{{tabular}}"
     ),
     "item": lambda name: (
-        rf"\begin{{description}}\item[\gpurepname{{{breakable(name)}}}] {escape(name)}\end{{description}}"
+        rf"\begin{{description}}\item[\gpurepname{{{breakable(name)}}}] "
+        rf"{escape(name)}\end{{description}}"
     ),
     "sentence": lambda name: f"In {escape(name)}, it says.",
     "typewriter": lambda name: rf"\gpurepname{{{breakable(name)}}}",
@@ -57,10 +61,16 @@ _PREAMBLE: Final = r"""\documentclass[11pt]{article}
 """
 
 
-def compiled(folder: Path, body: str, *, engine: str, text_mm: int, runs: int = 1) -> tuple[str, list[str]]:
-    """What the document says, and what its log complains of; a file with a secret lies beside it."""
+def compiled(
+    folder: Path, body: str, *, engine: str, text_mm: int, runs: int = 1
+) -> tuple[str, list[str]]:
+    """What the document says, and what its log complains of; a file with a secret lies
+    beside it.
+    """
     preamble = _PREAMBLE.replace("@width", str(text_mm + 100)).replace("@text", str(text_mm))
-    (folder / "gpu_report.sty").write_text((TEMPLATES / "gpu_report.sty").read_text("utf-8"), encoding="utf-8")
+    (folder / "gpu_report.sty").write_text(
+        (TEMPLATES / "gpu_report.sty").read_text("utf-8"), encoding="utf-8"
+    )
     (folder / "secret.tex").write_text(SECRET, encoding="utf-8")
     (folder / "names.tex").write_text(f"{preamble}{body}\n\\end{{document}}\n", encoding="utf-8")
     command = [
@@ -74,7 +84,9 @@ def compiled(folder: Path, body: str, *, engine: str, text_mm: int, runs: int = 
     for _ in range(runs):
         finished = subprocess.run(command, cwd=folder, capture_output=True, check=False)
         assert finished.returncode == 0, finished.stdout[-2000:].decode(errors="replace")
-    text = subprocess.run(["pdftotext", "-raw", "names.pdf", "-"], cwd=folder, capture_output=True, check=True).stdout
+    text = subprocess.run(
+        ["pdftotext", "-raw", "names.pdf", "-"], cwd=folder, capture_output=True, check=True
+    ).stdout
     return text.decode(), log_problems((folder / "names.log").read_text("utf-8", errors="replace"))
 
 
@@ -86,13 +98,23 @@ def test_two_thousand_hostile_names_are_read_back_as_they_are_in_every_place(
     names = hostile_names(2000)
     places = list(_PLACES)
     printed = [
-        (name, places[(index + turn) % len(places)]) for turn in range(turns) for index, name in enumerate(names)
+        (name, places[(index + turn) % len(places)])
+        for turn in range(turns)
+        for index, name in enumerate(names)
     ]
-    parts = [f"BEGIN{at} \\par {_PLACES[place](name)} \\par END{at}\\par" for at, (name, place) in enumerate(printed)]
+    parts = [
+        f"BEGIN{at} \\par {_PLACES[place](name)} \\par END{at}\\par"
+        for at, (name, place) in enumerate(printed)
+    ]
 
-    text, problems = compiled(tmp_path, "\\listoftables\n" + "\n".join(parts), engine=engine, text_mm=4000, runs=turns)
+    text, problems = compiled(
+        tmp_path, "\\listoftables\n" + "\n".join(parts), engine=engine, text_mm=4000, runs=turns
+    )
 
-    shown = {int(found[1]): found[2] for found in re.finditer(r"BEGIN(\d+)\s(.*?)\sEND\1\b", text, re.DOTALL)}
+    shown = {
+        int(found[1]): found[2]
+        for found in re.finditer(r"BEGIN(\d+)\s(.*?)\sEND\1\b", text, re.DOTALL)
+    }
     distorted = [
         (name, place, shown.get(at))
         for at, (name, place) in enumerate(printed)
@@ -104,11 +126,16 @@ def test_two_thousand_hostile_names_are_read_back_as_they_are_in_every_place(
 
 
 def is_shown(name: str, place: str, text: str) -> bool:
-    """Whether the text of a place is the name, as often as the place prints it, and the words around it."""
+    """Whether the text of a place is the name, as often as the place prints it, and the words
+    around it.
+    """
     around = {"sentence": ("In", ",itsays."), "caption": (r"Table\d+:", "")}.get(place, ("", ""))
     wanted = as_read(shorten(name, _SHORT) if place == "shortened" else name)
     times = {"cells": 3, "item": 2}.get(place, 1)
-    return re.fullmatch(around[0] + re.escape(wanted * times) + re.escape(around[1]), as_read(text)) is not None
+    return (
+        re.fullmatch(around[0] + re.escape(wanted * times) + re.escape(around[1]), as_read(text))
+        is not None
+    )
 
 
 def assert_nothing_was_executed(folder: Path, text: str) -> None:
@@ -132,7 +159,9 @@ class Names:
     """Hands out hostile names of every sort, each once, and keeps them."""
 
     def __init__(self, *, longest: int) -> None:
-        self._left: Iterator[str] = iter(name for name in hostile_names()[::7] if 2 < len(name) <= longest)
+        self._left: Iterator[str] = iter(
+            name for name in hostile_names()[::7] if 2 < len(name) <= longest
+        )
         self.used: list[str] = []
 
     def next(self) -> str:
@@ -142,39 +171,69 @@ class Names:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["pdflatex", "lualatex"])
-def test_a_report_made_of_hostile_names_shows_them_and_executes_none(tmp_path: Path, engine: str) -> None:
+def test_a_report_made_of_hostile_names_shows_them_and_executes_none(
+    tmp_path: Path, engine: str
+) -> None:
     names = Names(longest=40)
     study = make_study(devices=("cpu",))
     study = replace(
-        study, experiments=tuple(replace(each, question=names.next()) for each in study.experiments if each.variants)
+        study,
+        experiments=tuple(
+            replace(each, question=names.next()) for each in study.experiments if each.variants
+        ),
     )
-    untitled = replace(study.experiments[0], name="an_experiment_without_a_template", question=names.next())
+    untitled = replace(
+        study.experiments[0], name="an_experiment_without_a_template", question=names.next()
+    )
     study = replace(study, experiments=(*study.experiments, untitled))
     facts = {
         workload: {
             fact: names.next()
-            for fact in ("title", "data_description", "sample_description", "quality_name", "optimizer", "loss")
+            for fact in (
+                "title",
+                "data_description",
+                "sample_description",
+                "quality_name",
+                "optimizer",
+                "loss",
+            )
         }
         for workload in dict.fromkeys(variant.workload for variant in study.variants)
     }
-    environment = {**ENVIRONMENT, "os": names.next(), "cpu_model": names.next(), "accelerator": names.next()}
+    environment = {
+        **ENVIRONMENT,
+        "os": names.next(),
+        "cpu_model": names.next(),
+        "accelerator": names.next(),
+    }
     environment |= {f"fact {number}": names.next() for number in range(9)}
     records = [
-        make_record(variant.slug, machine="x", facts=facts[variant.workload], environment=environment)
+        make_record(
+            variant.slug, machine="x", facts=facts[variant.workload], environment=environment
+        )
         for variant in study.variants
     ]
     records[-2:] = [
-        make_record(record.variant, machine="x", status="failed", reason=" ".join(names.next() for _ in range(40)))
+        make_record(
+            record.variant,
+            machine="x",
+            status="failed",
+            reason=" ".join(names.next() for _ in range(40)),
+        )
         for record in records[-2:]
     ]
     operations = {names.next(): names.next() for _ in range(5)}
-    results = results_of(study, records=records, tables=make_tables(study, records, operations=operations))
+    results = results_of(
+        study, records=records, tables=make_tables(study, records, operations=operations)
+    )
     files = render_machines(study, [results], title=names.next())
     folder = write_report(tmp_path, files, [results])
     (folder / "secret.tex").write_text(SECRET, encoding="utf-8")
 
     compiled = compile_report(
-        folder, dated=newest_measurement(rows_of(results.tables.variants)), engine=find_engine(engine)
+        folder,
+        dated=newest_measurement(rows_of(results.tables.variants)),
+        engine=find_engine(engine),
     )
 
     text = wide_text(folder)
@@ -186,7 +245,9 @@ def test_a_report_made_of_hostile_names_shows_them_and_executes_none(tmp_path: P
     assert_nothing_was_executed(tmp_path, text)
 
 
-def test_hostile_names_come_back_from_a_table_with_their_control_characters_escaped(tmp_path: Path) -> None:
+def test_hostile_names_come_back_from_a_table_with_their_control_characters_escaped(
+    tmp_path: Path,
+) -> None:
     rows = [{"topic": "name", "name": name, "value": name[::-1]} for name in hostile_names()]
     path = tmp_path / "machine.csv"
 
@@ -198,9 +259,23 @@ def test_hostile_names_come_back_from_a_table_with_their_control_characters_esca
 
 def test_a_name_in_a_figure_is_no_formula(tmp_path: Path) -> None:
     study = make_study(devices=("cpu",))
-    titles = iter([r"$x^2_1$ 5%", r"a_b$c$ \frac{1}{2}", r"{k}\\&#~ $", "$$ ^ _ <T>", r"\alpha $\beta$", "100% $1_2$"])
-    names = {workload: next(titles) for workload in dict.fromkeys(variant.workload for variant in study.variants)}
-    records = [make_record(each.slug, facts={"title": names[each.workload]}) for each in study.variants]
+    titles = iter(
+        [
+            r"$x^2_1$ 5%",
+            r"a_b$c$ \frac{1}{2}",
+            r"{k}\\&#~ $",
+            "$$ ^ _ <T>",
+            r"\alpha $\beta$",
+            "100% $1_2$",
+        ]
+    )
+    names = {
+        workload: next(titles)
+        for workload in dict.fromkeys(variant.workload for variant in study.variants)
+    }
+    records = [
+        make_record(each.slug, facts={"title": names[each.workload]}) for each in study.variants
+    ]
     tables = make_tables(study, records)
 
     figures = [spec.draw() for spec in available_figures(tables, study.experiments)]
@@ -217,7 +292,9 @@ def text_of(pdf: bytes, folder: Path) -> str:
 
 
 @pytest.mark.slow
-def test_a_document_that_draws_hostile_names_in_its_own_fonts_shows_them_too(tmp_path: Path) -> None:
+def test_a_document_that_draws_hostile_names_in_its_own_fonts_shows_them_too(
+    tmp_path: Path,
+) -> None:
     names = dict.fromkeys(printable(name) for name in hostile_names()[::13] if len(name) <= 40)
     with report_style():
         figure = new_figure(height_in=40)
@@ -225,10 +302,18 @@ def test_a_document_that_draws_hostile_names_in_its_own_fonts_shows_them_too(tmp
         for row, name in enumerate(names):
             axes.text(0, row / len(names), f"BEGIN{row} {name} END{row}")
 
-    write_pgf(figure, tmp_path / "figure.pgf", escape=lambda text: escape(text).replace(r"\gpurepbreak{}", ""))
+    write_pgf(
+        figure,
+        tmp_path / "figure.pgf",
+        escape=lambda text: escape(text).replace(r"\gpurepbreak{}", ""),
+    )
 
-    text, problems = compiled(tmp_path, r"\noindent\input{figure.pgf}", engine="pdflatex", text_mm=400)
+    text, problems = compiled(
+        tmp_path, r"\noindent\input{figure.pgf}", engine="pdflatex", text_mm=400
+    )
     shown = as_read(text)
-    assert [name for row, name in enumerate(names) if f"BEGIN{row}{as_read(name)}END{row}" not in shown] == []
+    assert [
+        name for row, name in enumerate(names) if f"BEGIN{row}{as_read(name)}END{row}" not in shown
+    ] == []
     assert problems == []
     assert_nothing_was_executed(tmp_path, text)

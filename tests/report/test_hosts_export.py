@@ -1,4 +1,6 @@
-"""What `gpu-report export` writes compiles wherever it is put: beside a thesis, in a folder below it, at arXiv."""
+"""What `gpu-report export` writes compiles wherever it is put: beside a thesis, in a folder below
+it, at arXiv.
+"""
 
 import shutil
 import subprocess
@@ -35,7 +37,9 @@ def pasted(readme: str) -> tuple[str, str, str]:
     return first, second, third
 
 
-def test_the_pasted_lines_compile_beside_the_folder_and_with_a_longer_path(project: Path, tmp_path: Path) -> None:
+def test_the_pasted_lines_compile_beside_the_folder_and_with_a_longer_path(
+    project: Path, tmp_path: Path
+) -> None:
     need("pdflatex")
     thesis = tmp_path / "thesis"
     assert main(["export", str(thesis / "measured")]) == 0
@@ -45,12 +49,22 @@ def test_the_pasted_lines_compile_beside_the_folder_and_with_a_longer_path(proje
 
     beside = build(
         thesis,
-        "\n".join([r"\documentclass{article}", package, r"\begin{document}", number, sections, r"\end{document}"]),
+        "\n".join(
+            [
+                r"\documentclass{article}",
+                package,
+                r"\begin{document}",
+                number,
+                sections,
+                r"\end{document}",
+            ]
+        ),
     )
     further = build(
         below,
         "\n".join([
-            r"\documentclass{article}", package.replace("measured/", "../measured/"), r"\begin{document}",
+            r"\documentclass{article}", package.replace("measured/", "../measured/"),
+            r"\begin{document}",
             number, sections.replace("measured/", "../measured/", 1), r"\end{document}",
         ]),
     )  # fmt: skip
@@ -76,7 +90,9 @@ def extract(archive: Path, folder: Path) -> None:
     subprocess.run(["tar", "-xzf", str(archive), "-C", str(folder)], check=True)
 
 
-def test_the_archive_for_arxiv_compiles_alone_and_has_the_same_bytes_again(project: Path, tmp_path: Path) -> None:
+def test_the_archive_for_arxiv_compiles_alone_and_has_the_same_bytes_again(
+    project: Path, tmp_path: Path
+) -> None:
     need("pdflatex", "siunitx.sty", "lmodern.sty")
     for name in ("one", "two.tar.gz"):
         assert main(["export", "--arxiv", str(tmp_path / name)]) == 0
@@ -103,11 +119,17 @@ def test_nothing_that_is_there_is_written_over(
 
     assert status == 2
     assert "remove it" in capsys.readouterr().err
-    assert sorted((path, path.read_bytes()) for path in tmp_path.rglob("*") if path.is_file()) == before
+    assert (
+        sorted((path, path.read_bytes()) for path in tmp_path.rglob("*") if path.is_file())
+        == before
+    )
 
 
 def test_an_empty_folder_is_taken_and_a_project_without_a_report_learns_how_to_make_one(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    project: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "elsewhere").mkdir()
@@ -125,7 +147,10 @@ def test_an_empty_folder_is_taken_and_a_project_without_a_report_learns_how_to_m
 def only_one_figure(report: Path) -> None:
     """Leave one section with one figure, drawn in PGF, of which a part is a picture."""
     (report / "gpu_analysis_sections.tex").write_text("\\gpurepsections{one}\n", encoding="utf-8")
-    section = "\\begin{gpureptext}\\gpurepsection{One}{sec:one}\\gpureppicture{xeon-2c/drawn}\\end{gpureptext}\n"
+    section = (
+        "\\begin{gpureptext}\\gpurepsection{One}{sec:one}\\gpureppicture{xeon-2c/drawn}"
+        "\\end{gpureptext}\n"
+    )
     (report / "sections" / "one.tex").write_text(section, encoding="utf-8")
     figure = Figure(figsize=(6.3, 2.0))
     axes = figure.subplots()

@@ -1,4 +1,6 @@
-"""Every way to take the sections: from any folder, one float, two reports, packages in any order, every switch."""
+"""Every way to take the sections: from any folder, one float, two reports, packages in any order,
+every switch.
+"""
 
 import re
 import shutil
@@ -22,12 +24,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for documents, with a report of a CPU inside it, and one of two devices."""
     parent = tmp_path_factory.mktemp("taking")
     write_report(parent / "measured", render_devices("cpu"), [results_on("cpu")])
-    write_report(parent / "deep er" / "b_2", render_devices("cpu", "cuda"), [results_on("cpu", "cuda")])
+    write_report(
+        parent / "deep er" / "b_2", render_devices("cpu", "cuda"), [results_on("cpu", "cuda")]
+    )
     return parent
 
 
 def article(*body: str, preamble: str = PACKAGE, document_class: str = "{article}") -> str:
-    return "\n".join([rf"\documentclass{document_class}", preamble, r"\begin{document}", *body, r"\end{document}"])
+    return "\n".join(
+        [
+            rf"\documentclass{document_class}",
+            preamble,
+            r"\begin{document}",
+            *body,
+            r"\end{document}",
+        ]
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,7 +53,9 @@ def article(*body: str, preamble: str = PACKAGE, document_class: str = "{article
         ("one-imported", r"\import{measured/sections/}{batch_size}"),
     ],
 )
-def test_sections_are_taken_from_another_folder_in_every_way(folder: Path, name: str, taking: str) -> None:
+def test_sections_are_taken_from_another_folder_in_every_way(
+    folder: Path, name: str, taking: str
+) -> None:
     need("pdflatex", "import.sty")
 
     built = build(folder, article(taking, preamble=r"\usepackage{import}" + PACKAGE), name=name)
@@ -59,7 +73,9 @@ def test_a_section_alone_names_the_section_that_it_refers_to(folder: Path) -> No
     assert "Section ‘convergence’ of the full report" in built.text
 
 
-def test_a_document_cites_only_when_it_asks_and_lists_our_references_with_its_own(folder: Path) -> None:
+def test_a_document_cites_only_when_it_asks_and_lists_our_references_with_its_own(
+    folder: Path,
+) -> None:
     need("pdflatex", "unsrt.bst")
     (folder / "mine.bib").write_text("@misc{mine, title = {A work of mine}}\n", encoding="utf-8")
     body = [r"\cite{mine}", r"\input{measured/sections/machine}", r"\bibliographystyle{unsrt}"]
@@ -89,7 +105,9 @@ def test_the_package_is_found_on_the_search_path_when_its_folder_is_said(folder:
     preamble = rf"""\makeatletter\def\input@path{{{{elsewhere/}}}}\makeatother
 \usepackage[folder=measured,{FEW}]{{gpu_report}}"""
 
-    built = build(folder, article(r"\gpurep{study/variants} ", ALL, preamble=preamble), name="searched")
+    built = build(
+        folder, article(r"\gpurep{study/variants} ", ALL, preamble=preamble), name="searched"
+    )
 
     assert built.complaints == []
 
@@ -97,7 +115,11 @@ def test_the_package_is_found_on_the_search_path_when_its_folder_is_said(folder:
 @pytest.mark.parametrize(
     ("name", "before", "after"),
     [
-        ("after-all", r"\usepackage[ngerman,english]{babel}\usepackage{biblatex,hyperref,cleveref}", ""),
+        (
+            "after-all",
+            r"\usepackage[ngerman,english]{babel}\usepackage{biblatex,hyperref,cleveref}",
+            "",
+        ),
         (
             "before-all",
             "",
@@ -130,10 +152,14 @@ def test_english_is_hyphenated_as_english_in_a_german_document(folder: Path) -> 
     told = r"\typeout{LANGUAGE \the\language, \the\csname l@english\endcsname}"
 
     built = build(
-        folder, article(rf"\begin{{gpureptext}}{told}\end{{gpureptext}}{told}", preamble=preamble), name="said"
+        folder,
+        article(rf"\begin{{gpureptext}}{told}\end{{gpureptext}}{told}", preamble=preamble),
+        name="said",
     )
 
-    inside, outside = (line.split()[1:] for line in built.log.splitlines() if line.startswith("LANGUAGE"))
+    inside, outside = (
+        line.split()[1:] for line in built.log.splitlines() if line.startswith("LANGUAGE")
+    )
     assert inside[0] == f"{inside[1]},"
     assert outside[0] != f"{outside[1]},"
 
@@ -141,12 +167,17 @@ def test_english_is_hyphenated_as_english_in_a_german_document(folder: Path) -> 
 def test_two_reports_are_in_one_document_each_with_its_numbers(folder: Path) -> None:
     need("pdflatex")
     preamble = rf"\usepackage{{hyperref}}\usepackage[prefix=a:,{FEW}]{{measured/gpu_report}}"
-    second = [r"\gpurepsetup{folder=deep er/b_2, prefix=b:}", r"\input{deep er/b_2/gpu_analysis_sections}"]
+    second = [
+        r"\gpurepsetup{folder=deep er/b_2, prefix=b:}",
+        r"\input{deep er/b_2/gpu_analysis_sections}",
+    ]
     both = r"One has \gpurep{study/variants}, named \gpurep{a:xeon-2c/study/variants}. "
 
     built = build(folder, article(both, ALL, *second, both, preamble=preamble), name="two")
 
-    variants = [len(results_on(*devices).tables.variants) for devices in (("cpu",), ("cpu", "cuda"))]
+    variants = [
+        len(results_on(*devices).tables.variants) for devices in (("cpu",), ("cpu", "cuda"))
+    ]
     assert built.complaints == []
     assert f"One has {variants[0]}, named {variants[0]}." in built.text
     assert f"One has {variants[1]}, named {variants[0]}." in built.text
@@ -155,20 +186,32 @@ def test_two_reports_are_in_one_document_each_with_its_numbers(folder: Path) -> 
 ENDFLOAT = r"\usepackage[nomarkers]{endfloat}"
 
 
-@pytest.mark.parametrize(("name", "before", "after"), [("end-before", ENDFLOAT, ""), ("end-after", "", ENDFLOAT)])
+@pytest.mark.parametrize(
+    ("name", "before", "after"), [("end-before", ENDFLOAT, ""), ("end-after", "", ENDFLOAT)]
+)
 def test_endfloat_sets_the_floats_at_the_end_each_from_its_report(
     folder: Path, name: str, before: str, after: str
 ) -> None:
     need("pdflatex", "endfloat.sty")
-    preamble = rf"{before}\usepackage[prefix=a:,{FEW}]{{measured/gpu_report}}{after}\usepackage{{hyperref}}"
+    ours = rf"\usepackage[prefix=a:,{FEW}]{{measured/gpu_report}}"
+    preamble = rf"{before}{ours}{after}\usepackage{{hyperref}}"
     own = r"""\begin{figure}
 \caption{Of mine}
 \end{figure}"""
-    second = [r"\gpurepsetup{folder=deep er/b_2, prefix=b:}", r"\input{deep er/b_2/gpu_analysis_sections}"]
-    referring = r"See \ref{a:tab:xeon-2c/batch_size} and \ref{b:tab:xeon-2c/batch_size}. The text ends."
+    second = [
+        r"\gpurepsetup{folder=deep er/b_2, prefix=b:}",
+        r"\input{deep er/b_2/gpu_analysis_sections}",
+    ]
+    referring = (
+        r"See \ref{a:tab:xeon-2c/batch_size} and \ref{b:tab:xeon-2c/batch_size}. The text ends."
+    )
 
     built = build(folder, article(ALL, own, *second, referring, preamble=preamble), name=name)
-    plain = build(folder, article(ALL, own, *second, preamble=preamble.replace(ENDFLOAT, "")), name=f"{name}-plain")
+    plain = build(
+        folder,
+        article(ALL, own, *second, preamble=preamble.replace(ENDFLOAT, "")),
+        name=f"{name}-plain",
+    )
 
     assert built.complaints == []
     text, floats = built.text.split("The text ends.")
@@ -181,7 +224,9 @@ def test_endfloat_sets_the_floats_at_the_end_each_from_its_report(
 
 
 @pytest.mark.parametrize("option", ["figuresonly", "disable"])
-def test_endfloat_leaves_the_floats_in_the_text_that_it_is_told_to(folder: Path, option: str) -> None:
+def test_endfloat_leaves_the_floats_in_the_text_that_it_is_told_to(
+    folder: Path, option: str
+) -> None:
     need("pdflatex", "endfloat.sty")
     preamble = rf"\usepackage[{option}]{{endfloat}}" + PACKAGE
 
@@ -195,8 +240,14 @@ def test_endfloat_leaves_the_floats_in_the_text_that_it_is_told_to(folder: Path,
 
 def test_a_frame_and_a_minipage_hold_one_float_where_it_stands(folder: Path) -> None:
     need("pdflatex", "beamer.cls")
-    frames = [rf"\begin{{frame}}\frametitle{{One}}\gpurepfloat{{{key}}}\end{{frame}}" for key in (TABLE, FIGURE)]
-    boxes = [rf"Word\begin{{minipage}}{{6cm}}\gpurepfloat{{{key}}}\end{{minipage}}\par" for key in (TABLE, FIGURE)]
+    frames = [
+        rf"\begin{{frame}}\frametitle{{One}}\gpurepfloat{{{key}}}\end{{frame}}"
+        for key in (TABLE, FIGURE)
+    ]
+    boxes = [
+        rf"Word\begin{{minipage}}{{6cm}}\gpurepfloat{{{key}}}\end{{minipage}}\par"
+        for key in (TABLE, FIGURE)
+    ]
 
     slides = build(folder, article(*frames, document_class="{beamer}"), name="slides")
     paper = build(folder, article(*boxes), name="boxes")
@@ -214,7 +265,10 @@ def test_a_float_is_printed_once_in_a_document_of_one_or_two_columns_and_in_seve
     floats = rf"\gpurepfloat{{{TABLE}}}\gpurepfloat{{{FIGURE}}}"
     package, body = "", floats
     if "two" not in document_class:
-        package, body = r"\usepackage{multicol}", rf"\begin{{multicols}}{{2}}Text. {floats}\end{{multicols}}"
+        package, body = (
+            r"\usepackage{multicol}",
+            rf"\begin{{multicols}}{{2}}Text. {floats}\end{{multicols}}",
+        )
 
     built = build(
         folder,
@@ -229,10 +283,18 @@ def test_a_float_is_printed_once_in_a_document_of_one_or_two_columns_and_in_seve
 
 def test_every_switch_does_what_it_says(folder: Path) -> None:
     need("pdflatex")
-    preamble = r"\usepackage[language=german,level=chapter,prefix=mine:,sections={batch_size}]{measured/gpu_report}"
-    body = [ALL, r"See \ref{mine:sec:batch_size}.", r"\gpurepsetup{prefix=other:,level=section,language=english}", ALL]
+    options = "language=german,level=chapter,prefix=mine:,sections={batch_size}"
+    preamble = rf"\usepackage[{options}]{{measured/gpu_report}}"
+    body = [
+        ALL,
+        r"See \ref{mine:sec:batch_size}.",
+        r"\gpurepsetup{prefix=other:,level=section,language=english}",
+        ALL,
+    ]
 
-    built = build(folder, article(*body, preamble=preamble, document_class="{report}"), name="switches")
+    built = build(
+        folder, article(*body, preamble=preamble, document_class="{report}"), name="switches"
+    )
 
     assert built.complaints == []
     assert "Chapter 1" in built.text
@@ -252,7 +314,9 @@ def test_every_switch_does_what_it_says(folder: Path) -> None:
         ("level=chapter", "this document class has no chapters"),
     ],
 )
-def test_a_switch_that_cannot_be_followed_is_an_error_that_says_so(folder: Path, option: str, said: str) -> None:
+def test_a_switch_that_cannot_be_followed_is_an_error_that_says_so(
+    folder: Path, option: str, said: str
+) -> None:
     need("pdflatex")
     preamble = rf"\usepackage[sections=batch_size,{option}]{{measured/gpu_report}}"
 

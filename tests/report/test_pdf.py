@@ -24,7 +24,15 @@ from tests.report.synthetic import DATED, TWO_MACHINES, results_on, write_projec
 
 pytestmark = pytest.mark.slow
 ENGINES = ("pdflatex", "lualatex")
-FORBIDDEN = (b"/JavaScript", b"/Launch", b"/Encrypt", b"/LZWDecode", b"/DeviceCMYK", b"/EmbeddedFile", b"/PTEX.")
+FORBIDDEN = (
+    b"/JavaScript",
+    b"/Launch",
+    b"/Encrypt",
+    b"/LZWDecode",
+    b"/DeviceCMYK",
+    b"/EmbeddedFile",
+    b"/PTEX.",
+)
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -57,7 +65,9 @@ def test_the_pdf_says_that_it_is_pdf_a_2b_and_what_its_information_says(pdf: Pat
         "xmp:CreateDate": "CreationDate",
         "xmp:ModifyDate": "ModDate",
     }
-    assert {name: metadata[name] for name in same} == {name: information[told] for name, told in same.items()}
+    assert {name: metadata[name] for name in same} == {
+        name: information[told] for name, told in same.items()
+    }
     assert metadata["xmp:CreateDate"] == "2026-05-04T10:00:00Z"
 
 
@@ -110,25 +120,32 @@ def test_the_same_records_give_the_same_bytes_in_another_folder_on_another_day(
     for path in folder.rglob("*"):
         os.utime(path, (yesterday, yesterday))
 
-    one, other = compiled("cpu", engine=engine).pdf, compile_report(folder, dated=DATED, engine=find_engine(engine)).pdf
+    one, other = (
+        compiled("cpu", engine=engine).pdf,
+        compile_report(folder, dated=DATED, engine=find_engine(engine)).pdf,
+    )
 
     assert one.read_bytes() == other.read_bytes()
     assert str(tmp_path).encode() not in pdf_objects(other)
     assert f"{datetime.now(tz=UTC):%Y%m%d}".encode() not in pdf_objects(other)
 
 
-def test_the_id_of_the_file_follows_the_numbers_and_without_the_color_profile_the_pdf_claims_nothing(
+def test_the_id_of_the_file_follows_the_numbers_and_no_color_profile_claims_nothing(
     tmp_path: Path, compiled: Compiled
 ) -> None:
     folder = write_project(tmp_path, "cpu")
     with (folder / "numbers.tex").open("a", encoding="utf-8") as numbers:
         numbers.write("% another\n")
     document = folder / "gpu_report.tex"
-    document.write_text(document.read_text("utf-8").replace("sRGB.icc", "no such profile.icc"), encoding="utf-8")
+    document.write_text(
+        document.read_text("utf-8").replace("sRGB.icc", "no such profile.icc"), encoding="utf-8"
+    )
 
     pdf = compile_report(folder, dated=DATED).pdf
 
-    one, other = (re.findall(rb"/ID\s*\[\s*<(\w+)>", path.read_bytes()) for path in (compiled("cpu").pdf, pdf))
+    one, other = (
+        re.findall(rb"/ID\s*\[\s*<(\w+)>", path.read_bytes()) for path in (compiled("cpu").pdf, pdf)
+    )
     assert one != other
     assert pdf_metadata(pdf) == {}
     assert b"/OutputIntents" not in pdf_objects(pdf)

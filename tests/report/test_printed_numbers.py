@@ -49,8 +49,14 @@ UNSAID: Final = (
 def write_tables(folder: Path, machines: Sequence[MachineResults]) -> list[Path]:
     """The CSV files of these machines, as the pipeline writes them."""
     for machine in machines:
-        texts = {table.name: table.rows_to_csv(rows_of(getattr(machine.tables, table.name))) for table in STUDY_TABLES}
-        texts |= {name: EXPERIMENT.rows_to_csv(rows_of(frame)) for name, frame in machine.tables.experiments.items()}
+        texts = {
+            table.name: table.rows_to_csv(rows_of(getattr(machine.tables, table.name)))
+            for table in STUDY_TABLES
+        }
+        texts |= {
+            name: EXPERIMENT.rows_to_csv(rows_of(frame))
+            for name, frame in machine.tables.experiments.items()
+        }
         write_all(folder / machine.id, {**texts, "findings": findings_to_csv(machine.findings)})
     comparison = comparison_of(machines)
     compared = {
@@ -67,8 +73,12 @@ def write_all(folder: Path, texts: Mapping[str, str]) -> None:
         (folder / f"{name}.csv").write_text(text, encoding="utf-8")
 
 
-def lost_numbers(folder: Path, files: Mapping[str, str], machines: Sequence[MachineResults]) -> list[str]:
-    """The numbers that a report of these files prints and no CSV file has, each with the words around it."""
+def lost_numbers(
+    folder: Path, files: Mapping[str, str], machines: Sequence[MachineResults]
+) -> list[str]:
+    """The numbers that a report of these files prints and no CSV file has, each with the words
+    around it.
+    """
     write_report(folder / "report", files, machines)
     text = wide_text(folder / "report")
     assert len(list(printed(text))) > 600
@@ -88,7 +98,9 @@ def test_every_number_of_a_report_on_two_machines_is_in_a_csv(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_every_number_written_into_a_figure_is_in_a_csv_and_a_false_one_is_reported(tmp_path: Path) -> None:
+def test_every_number_written_into_a_figure_is_in_a_csv_and_a_false_one_is_reported(
+    tmp_path: Path,
+) -> None:
     machine = results_on(*ON_BOTH)
     numbers = tmp_path / "numbers.csv"
     numbers.write_text(render_devices(*ON_BOTH)["numbers.csv"], encoding="utf-8")
@@ -106,7 +118,9 @@ def test_every_number_written_into_a_figure_is_in_a_csv_and_a_false_one_is_repor
     ]
 
     assert len(found) > 150
-    assert [(name, number.text) for name, number in found if not sources.hold(number)] == [("device_speedup", "7731.5")]
+    assert [(name, number.text) for name, number in found if not sources.hold(number)] == [
+        ("device_speedup", "7731.5")
+    ]
 
 
 def numbers_drawn(figure: Figure, sources: tuple[str, ...]) -> Iterator[Printed]:
@@ -114,14 +128,22 @@ def numbers_drawn(figure: Figure, sources: tuple[str, ...]) -> Iterator[Printed]
     axes = [axis for each in figure.axes for axis in (each.xaxis, each.yaxis)]
     scales = [axis for axis in axes if not isinstance(axis.get_major_formatter(), FixedFormatter)]
     ticks = {label for axis in scales for label in axis.findobj(Text) if label is not axis.label}
-    texts = [text.get_text().replace("\N{NO-BREAK SPACE}", " ") for text in figure.findobj(Text) if text not in ticks]
+    texts = [
+        text.get_text().replace("\N{NO-BREAK SPACE}", " ")
+        for text in figure.findobj(Text)
+        if text not in ticks
+    ]
     units = tuple(unit for unit in FACTORS if unit and any(f"({unit}" in text for text in texts))
     for text in texts:
         yield from numbers_in(text, units, sources)
 
 
 FALSE: Final = (
-    ("sections/summary.tex", r"\end{gpureptext}", r"It took 7651.3\,ms, on 4 May 2031.\end{gpureptext}"),
+    (
+        "sections/summary.tex",
+        r"\end{gpureptext}",
+        r"It took 7651.3\,ms, on 4 May 2031.\end{gpureptext}",
+    ),
     (
         "sections/device.tex",
         r"\end{gpureptext}",
@@ -147,10 +169,22 @@ def test_false_numbers_are_reported_wherever_they_stand(tmp_path: Path) -> None:
     told = lost_numbers(tmp_path, files, [results_on(*ON_BOTH)])
 
     found = [number.partition(" in: ")[0] for number in told]
-    assert sorted(found) == ["1234567", "2031-05-04", "47.11", "62.5", "71.77", "7300", "7651.3", "98.7654", "b17-cuda"]
+    assert sorted(found) == [
+        "1234567",
+        "2031-05-04",
+        "47.11",
+        "62.5",
+        "71.77",
+        "7300",
+        "7651.3",
+        "98.7654",
+        "b17-cuda",
+    ]
 
 
-@pytest.mark.parametrize("template", sorted((TEMPLATES / "sections").glob("*.j2")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "template", sorted((TEMPLATES / "sections").glob("*.j2")), ids=lambda path: path.name
+)
 def test_no_number_but_0_and_1_is_typed_into_a_sentence(template: Path) -> None:
     text = template.read_text("utf-8")
     for silent in UNSAID:

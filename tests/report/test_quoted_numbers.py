@@ -1,4 +1,6 @@
-"""Numbers quoted by a document: in titles, captions and maths, with and without siunitx, under several prefixes."""
+"""Numbers quoted by a document: in titles, captions and maths, with and without siunitx, under
+several prefixes.
+"""
 
 import os
 import shutil
@@ -25,41 +27,62 @@ QUANTITIES = {
 def write_numbers(folder: Path, machine: str, factor: float = 1.0) -> None:
     folder.mkdir(exist_ok=True)
     numbers = {**QUANTITIES, "speedup": ratio(12.3456 * factor)} if factor != 1.0 else QUANTITIES
-    found = [KeyedNumber(key=f"{machine}/unet/{key}", quantity=number, table="") for key, number in numbers.items()]
+    found = [
+        KeyedNumber(key=f"{machine}/unet/{key}", quantity=number, table="")
+        for key, number in numbers.items()
+    ]
     (folder / "numbers.tex").write_text(numbers_tex(found, machine=machine), encoding="utf-8")
     shutil.copy(TEMPLATES / "gpu_report.sty", folder)
 
 
-def compiled(folder: Path, body: str, *, packages: str = "", runs: int = 1, engine: str = "pdflatex") -> str:
+def compiled(
+    folder: Path, body: str, *, packages: str = "", runs: int = 1, engine: str = "pdflatex"
+) -> str:
     """The text of the document's PDF; its log where it did not compile."""
     write_numbers(folder, "h100")
-    preamble = rf"\documentclass{{article}}\usepackage[T1]{{fontenc}}\usepackage{{lmodern}}{packages}"
+    preamble = (
+        rf"\documentclass{{article}}\usepackage[T1]{{fontenc}}\usepackage{{lmodern}}{packages}"
+    )
     text = rf"{preamble}\usepackage{{gpu_report}}\begin{{document}}{body}\end{{document}}"
     (folder / "host.tex").write_text(text, encoding="utf-8")
     command = [engine, "-interaction=nonstopmode", "-halt-on-error", "host.tex"]
     finished = None
     for _ in range(runs):
         finished = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False, env=UNBROKEN_LOG
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            env=UNBROKEN_LOG,
         )
     if finished is None or finished.returncode:
         return (folder / "host.log").read_text("utf-8", errors="replace")
     shown = subprocess.run(
-        ["pdftotext", "-layout", "host.pdf", "-"], cwd=folder, capture_output=True, text=True, check=True
+        ["pdftotext", "-layout", "host.pdf", "-"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return " ".join(shown.stdout.split())
 
 
 @pytest.mark.parametrize("engine", ["pdflatex", "lualatex"])
-@pytest.mark.parametrize("packages", ["", r"\usepackage{siunitx}", r"\usepackage{hyperref}\usepackage{siunitx}"])
-def test_a_number_is_in_titles_captions_and_maths(tmp_path: Path, packages: str, engine: str) -> None:
+@pytest.mark.parametrize(
+    "packages", ["", r"\usepackage{siunitx}", r"\usepackage{hyperref}\usepackage{siunitx}"]
+)
+def test_a_number_is_in_titles_captions_and_maths(
+    tmp_path: Path, packages: str, engine: str
+) -> None:
     text = compiled(
         tmp_path,
-        r"\tableofcontents\section{Gains \gpurep{unet/speedup}}"
-        r"Takes \gpurep{h100/unet/step_time}, $x = \gpurep{unet/step_time}$, saved \gpurep{unet/saved}."
-        r"\begin{figure}\caption[Short \gpurep{unet/speedup}]{Long \gpurep{unet/step_time}}\end{figure}"
-        r" Lost \gpurep{unet/loss}."
-        r" Alone \gpurepvalue{unet/speedup} from \gpureplow{unet/speedup} to \gpurephigh{unet/speedup}.",
+        r"\tableofcontents\section{Gains \gpurep{unet/speedup}}Takes "
+        r"\gpurep{h100/unet/step_time}, $x = \gpurep{unet/step_time}$, saved \gpurep{unet/saved}."
+        r"\begin{figure}\caption[Short \gpurep{unet/speedup}]{Long "
+        r"\gpurep{unet/step_time}}\end{figure} Lost \gpurep{unet/loss}. Alone "
+        r"\gpurepvalue{unet/speedup} from \gpureplow{unet/speedup} to \gpurephigh{unet/speedup}.",
         packages=packages,
         runs=2,
         engine=engine,
@@ -73,8 +96,12 @@ def test_a_number_is_in_titles_captions_and_maths(tmp_path: Path, packages: str,
     assert "Alone 12.35 from 11.91 to 12.83" in text
 
 
-@pytest.mark.parametrize(("key", "told"), [("unet/sped_up", "unet/sped_up"), ("unet/sp#eedup", "unet/sp##eedup")])
-def test_a_key_that_no_number_has_is_an_error_that_names_the_nearest(tmp_path: Path, key: str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "told"), [("unet/sped_up", "unet/sped_up"), ("unet/sp#eedup", "unet/sp##eedup")]
+)
+def test_a_key_that_no_number_has_is_an_error_that_names_the_nearest(
+    tmp_path: Path, key: str, told: str
+) -> None:
     log = compiled(tmp_path, rf"\gpurep{{{key}}}")
 
     assert f"there is no number `{told}'; nearest: unet/speedup" in " ".join(log.split())
@@ -92,7 +119,8 @@ def test_two_reports_are_quoted_under_their_prefixes(tmp_path: Path) -> None:
     )
 
     assert text.startswith(
-        "First 12.35× (11.91 to 12.83). Second 24.7×, first 12.35× (11.91 to 12.83). First again 12.35×"
+        "First 12.35× (11.91 to 12.83). Second 24.7×, first 12.35× (11.91 to 12.83). First again "
+        "12.35×"
     )
 
 
@@ -101,16 +129,17 @@ def test_the_machine_of_a_short_key_can_be_chosen(tmp_path: Path) -> None:
     numbers = (tmp_path / "numbers.tex").read_text("utf-8")
     text = compiled(tmp_path, "x")
     (tmp_path / "numbers.tex").write_text(
-        numbers + r"\gpurepnumber{laptop/unet/speedup}{3.2}{}{}{}{\gpurepx}" + "\n", encoding="utf-8"
+        numbers + r"\gpurepnumber{laptop/unet/speedup}{3.2}{}{}{}{\gpurepx}" + "\n",
+        encoding="utf-8",
     )
     host = (tmp_path / "host.tex").read_text("utf-8")
 
     shown = {}
     for machine in ("", "[machine=laptop]"):
         (tmp_path / "host.tex").write_text(
-            host.replace(r"\usepackage{gpu_report}", rf"\usepackage{machine}{{gpu_report}}").replace(
-                "{document}x", r"{document}\gpurep{unet/speedup}"
-            ),
+            host.replace(
+                r"\usepackage{gpu_report}", rf"\usepackage{machine}{{gpu_report}}"
+            ).replace("{document}x", r"{document}\gpurep{unet/speedup}"),
             encoding="utf-8",
         )
         subprocess.run(["pdflatex", "-interaction=batchmode", "host.tex"], cwd=tmp_path, check=True)
@@ -125,9 +154,17 @@ def test_the_machine_of_a_short_key_can_be_chosen(tmp_path: Path) -> None:
 def test_an_option_of_the_class_is_none_of_the_package(tmp_path: Path) -> None:
     compiled(tmp_path, r"Is \gpurep{unet/speedup}.")
     host = (tmp_path / "host.tex").read_text("utf-8")
-    (tmp_path / "host.tex").write_text(host.replace("{article}", "[language=none,flat,prefix=x]{article}"), "utf-8")
+    (tmp_path / "host.tex").write_text(
+        host.replace("{article}", "[language=none,flat,prefix=x]{article}"), "utf-8"
+    )
 
-    subprocess.run(["pdflatex", "-interaction=batchmode", "-halt-on-error", "host.tex"], cwd=tmp_path, check=True)
-    shown = subprocess.run(["pdftotext", "host.pdf", "-"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    subprocess.run(
+        ["pdflatex", "-interaction=batchmode", "-halt-on-error", "host.tex"],
+        cwd=tmp_path,
+        check=True,
+    )
+    shown = subprocess.run(
+        ["pdftotext", "host.pdf", "-"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
 
     assert shown.stdout.startswith("Is 12.35× (11.91 to 12.83).")

@@ -1,4 +1,6 @@
-"""Trainers that own the loop call where steps begin and end; the libraries here are stand-ins with their hooks."""
+"""Trainers that own the loop call where steps begin and end; the libraries here are stand-ins with
+their hooks.
+"""
 
 import sys
 import time
@@ -29,7 +31,11 @@ class Hooks:
 
 @pytest.fixture(autouse=True)
 def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, base in (("lightning", ""), ("lightning.pytorch", "Callback"), ("transformers", "TrainerCallback")):
+    for name, base in (
+        ("lightning", ""),
+        ("lightning.pytorch", "Callback"),
+        ("transformers", "TrainerCallback"),
+    ):
         module = ModuleType(name)
         if base:
             setattr(module, base, Hooks)
@@ -72,7 +78,9 @@ def train(callback: Any, steps: int) -> None:
 @pytest.mark.parametrize(
     "batch", [torch.zeros(8, 2), (torch.zeros(8, 2), torch.zeros(8)), {"input": torch.zeros(8, 2)}]
 )
-def test_lightning_steps_are_counted_with_their_samples(batch: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lightning_steps_are_counted_with_their_samples(
+    batch: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     callback = lightning_callback()
 
     fit(callback, [batch] * 3)
@@ -82,7 +90,9 @@ def test_lightning_steps_are_counted_with_their_samples(batch: Any, capsys: pyte
     assert capsys.readouterr().err.count("insufficient data: 3 steps") == 1
 
 
-def test_an_error_in_lightnings_loop_prints_the_card_and_goes_through(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_in_lightnings_loop_prints_the_card_and_goes_through(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(LookupError, match="mine"):
         fit(lightning_callback(), [torch.zeros(8)], error=LookupError("mine"))
 
@@ -152,7 +162,9 @@ def counts_of(callback: Any) -> list[StepCounts]:
     return counts
 
 
-def test_a_training_that_fails_unsaid_prints_its_card_before_the_next(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_training_that_fails_unsaid_prints_its_card_before_the_next(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     callback = hugging_face_callback()
     callback.on_train_begin(ARGUMENTS, None, None)
     callback.on_step_begin(ARGUMENTS, None, GOING_ON)

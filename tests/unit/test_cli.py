@@ -21,7 +21,9 @@ def test_an_error_reaches_the_terminal_though_its_log_is_on_a_full_disk(tmp_path
     with Path("/dev/full").open("w") as log:
         command = [sys.executable, "-m", "gpu_report", "trace", "absent"]
         buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-        answer = subprocess.run(command, env=buffered, stdout=subprocess.PIPE, stderr=log, text=True, check=False)
+        answer = subprocess.run(
+            command, env=buffered, stdout=subprocess.PIPE, stderr=log, text=True, check=False
+        )
 
     assert answer.returncode == 2
     assert answer.stdout.startswith("gpu-report: error: absent does not exist")
@@ -52,8 +54,12 @@ def test_any_other_error_of_the_system_keeps_its_traceback(monkeypatch: pytest.M
         main(["columns"])
 
 
-@pytest.mark.parametrize(("command", "status"), [(["columns"], 2), (["compare", "a", "b"], 3), (["guard", "unet"], 3)])
-def test_an_unknown_option_has_the_status_that_the_command_has_for_errors(command: list[str], status: int) -> None:
+@pytest.mark.parametrize(
+    ("command", "status"), [(["columns"], 2), (["compare", "a", "b"], 3), (["guard", "unet"], 3)]
+)
+def test_an_unknown_option_has_the_status_that_the_command_has_for_errors(
+    command: list[str], status: int
+) -> None:
     with pytest.raises(SystemExit) as ended:
         main([*command, "--no-such-option"])
 
@@ -70,7 +76,15 @@ GATES = [(comparing, ["compare", "a", "b"]), (guarding, ["guard", "unet", "--bef
     [
         *(
             OSError(code, os.strerror(code), "file")
-            for code in (errno.ENOENT, errno.ENOEXEC, errno.EMFILE, errno.ENOMEM, errno.EACCES, errno.ENOSPC, errno.EIO)
+            for code in (
+                errno.ENOENT,
+                errno.ENOEXEC,
+                errno.EMFILE,
+                errno.ENOMEM,
+                errno.EACCES,
+                errno.ENOSPC,
+                errno.EIO,
+            )
         ),
         BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)),
         ConnectionResetError(),
@@ -105,7 +119,9 @@ def test_an_error_of_the_system_in_a_gate_is_one_line(
     assert "old/bin/python" in line
 
 
-def test_a_failure_before_the_command_is_known_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_before_the_command_is_known_is_no_verdict(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delattr("gpu_report.cli")
     monkeypatch.setitem(sys.modules, "gpu_report.cli", None)
 
@@ -117,7 +133,10 @@ def same(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A comparison that has no regression, and prints more than a pipe holds back."""
     study = make_study()
     side = write_results(
-        tmp_path_factory.mktemp("results"), study, machine="xeon-2c", variants=[study.variants[0].slug]
+        tmp_path_factory.mktemp("results"),
+        study,
+        machine="xeon-2c",
+        variants=[study.variants[0].slug],
     )
     return f"compare {side} {side}"
 

@@ -29,11 +29,16 @@ def in_report(name: str) -> dict[str, str]:
 def test_the_table_in_the_report_is_what_the_recorded_processes_show(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # SciPy's quantiles are the same ones at a hundredth of the time; test_statistics.py compares the two.
+    # SciPy's quantiles are the same ones at a hundredth of the time; test_statistics.py compares
+    # the two.
     monkeypatch.setattr(
-        statistics, "students_t", lambda freedom, confidence=0.95: float(stdtrit(freedom, (1 + confidence) / 2))
+        statistics,
+        "students_t",
+        lambda freedom, confidence=0.95: float(stdtrit(freedom, (1 + confidence) / 2)),
     )
-    monkeypatch.setattr(statistics, "students_p", lambda t, freedom: 2 * float(stdtr(freedom, -abs(t))))
+    monkeypatch.setattr(
+        statistics, "students_p", lambda t, freedom: 2 * float(stdtr(freedom, -abs(t)))
+    )
     row, shown = in_report(name), show(recorded(name), draws=2000).as_row()
 
     assert set(row) == set(shown)
@@ -44,10 +49,12 @@ def test_the_table_in_the_report_is_what_the_recorded_processes_show(
         assert float(row[drawn]) == pytest.approx(shown[drawn], abs=0.025)
 
 
-def test_groups_of_one_configuration_are_rarely_different_and_a_large_slowdown_is_always_found() -> None:
+def test_groups_of_one_configuration_rarely_differ_and_a_large_slowdown_is_always_found() -> None:
     steady = [100 + 0.01 * (index % 7) for index in range(40)]
 
-    found = show({"name": "lstm-cpu", "samples_per_s": {"0": steady}, "spin_us": {"0.5": 1.0}}, draws=300)
+    found = show(
+        {"name": "lstm-cpu", "samples_per_s": {"0": steady}, "spin_us": {"0.5": 1.0}}, draws=300
+    )
 
     assert found.slower == {"0.5": 1}
     assert found.different < 0.15

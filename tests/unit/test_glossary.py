@@ -19,7 +19,9 @@ def test_every_metric_is_a_column_of_a_table() -> None:
 
 
 @pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
-def test_every_metric_has_a_header_and_a_meaning_and_its_numbers_can_be_written(metric: Metric) -> None:
+def test_every_metric_has_a_header_and_a_meaning_and_its_numbers_can_be_written(
+    metric: Metric,
+) -> None:
     assert metric.header
     assert metric.meaning
     assert metric.quantity({metric.column: 0.5}).is_measured
@@ -42,5 +44,7 @@ def test_a_key_names_one_metric() -> None:
         ("a name of my own", "a name of my own"),
     ],
 )
-def test_an_id_is_read_as_the_hardware_that_distinguishes_machines(machine: str, words: str) -> None:
+def test_an_id_is_read_as_the_hardware_that_distinguishes_machines(
+    machine: str, words: str
+) -> None:
     assert machine_words(machine) == words

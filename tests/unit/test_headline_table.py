@@ -1,4 +1,6 @@
-"""The README's table of numbers says what the published bundle holds, and says so where it cannot."""
+"""The README's table of numbers says what the published bundle holds, and says so where it
+cannot.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -45,23 +47,37 @@ def test_what_stood_between_the_markers_is_replaced_and_the_rest_kept() -> None:
     assert with_headline(once, "new") == once
 
 
-@pytest.mark.parametrize("text", ["", f"{BEGIN}\n", f"{END}\n{BEGIN}\n", f"{BEGIN}\n{END}\n{BEGIN}\n{END}\n"])
+@pytest.mark.parametrize(
+    "text", ["", f"{BEGIN}\n", f"{END}\n{BEGIN}\n", f"{BEGIN}\n{END}\n{BEGIN}\n{END}\n"]
+)
 def test_a_readme_without_its_two_markers_is_refused(text: str) -> None:
     with pytest.raises(ReadmeError, match=r"once each; add them"):
         with_headline(text, "new")
 
 
-def test_the_best_step_is_the_fastest_of_the_ladder_in_the_same_precision(published: Published) -> None:
+def test_the_best_step_is_the_fastest_of_the_ladder_in_the_same_precision(
+    published: Published,
+) -> None:
     for group in GROUPS:
-        best, plain = published.best(group.plain).as_variant(), published.record(group.plain).as_variant()
+        best, plain = (
+            published.best(group.plain).as_variant(),
+            published.record(group.plain).as_variant(),
+        )
 
         assert best != plain
-        assert (best.workload, best.precision, best.batch_size) == (plain.workload, plain.precision, plain.batch_size)
+        assert (best.workload, best.precision, best.batch_size) == (
+            plain.workload,
+            plain.precision,
+            plain.batch_size,
+        )
 
 
 def test_the_table_asks_for_variants_of_todays_study() -> None:
     study = load_study(read_config(PROJECT / "config/study.yaml"), devices=["cpu", "cuda"])
-    asked = {FRONTIER, *(slug for group in GROUPS for slug in (*group.variants, group.plain) if slug != BEST)}
+    asked = {
+        FRONTIER,
+        *(slug for group in GROUPS for slug in (*group.variants, group.plain) if slug != BEST),
+    }
 
     assert asked <= {variant.slug for variant in study.variants}
 
@@ -76,9 +92,13 @@ def test_a_projected_time_says_so_and_has_no_quality_beside_it(published: Publis
 
 
 def test_a_bundle_that_lacks_a_variant_of_the_table_is_refused(published: Published) -> None:
-    records = {slug: record for slug, record in published.records.items() if slug != GROUPS[0].variants[0]}
+    records = {
+        slug: record for slug, record in published.records.items() if slug != GROUPS[0].variants[0]
+    }
 
-    with pytest.raises(ReadmeError, match=rf"has no measured {GROUPS[0].variants[0]}; publish one that has"):
+    with pytest.raises(
+        ReadmeError, match=rf"has no measured {GROUPS[0].variants[0]}; publish one that has"
+    ):
         headline(replace(published, records=records))
 
 

@@ -30,7 +30,9 @@ def test_a_metric_or_a_bundle_that_is_not_there_is_named() -> None:
 
 
 def test_a_bundle_is_read_with_its_tables_and_findings() -> None:
-    machine = read_bundle("results/published/h200-140gb-x1-xeon-16c.tar.xz", study="config/study.yaml")
+    machine = read_bundle(
+        "results/published/h200-140gb-x1-xeon-16c.tar.xz", study="config/study.yaml"
+    )
 
     assert machine.is_imported
     assert len(machine.records) == len(machine.tables.variants) > 0

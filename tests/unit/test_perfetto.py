@@ -1,4 +1,6 @@
-"""Traces meet what Perfetto's importer asks for, and the check of it finds every way in which one would not."""
+"""Traces meet what Perfetto's importer asks for, and the check of it finds every way in which one
+would not.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -39,16 +41,32 @@ def written(folder: Path, *events: Any) -> Path:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_perfetto_would_skip_is_found(tmp_path: Path, changed: dict[str, Any], complaint: str) -> None:
+def test_what_perfetto_would_skip_is_found(
+    tmp_path: Path, changed: dict[str, Any], complaint: str
+) -> None:
     sound = operation("aten::mm", 1, 2)
 
-    assert complaints(written(tmp_path, sound, FLOW, {"ph": "M", "name": "process_name", "pid": 1, "tid": 0})) == []
+    assert (
+        complaints(
+            written(tmp_path, sound, FLOW, {"ph": "M", "name": "process_name", "pid": 1, "tid": 0})
+        )
+        == []
+    )
     (found,) = complaints(written(tmp_path, sound, {**sound, **changed}))
     assert found.startswith(complaint)
 
 
-def test_slices_that_overlap_in_part_are_found_and_those_inside_others_are_not(tmp_path: Path) -> None:
-    inside = operation("inside", 1, 2), operation("around", 1, 9), operation("after", 10, 5), operation("end", 14, 1)
+def test_slices_that_overlap_in_part_are_found_and_those_inside_others_are_not(
+    tmp_path: Path,
+) -> None:
+    inside = (
+        operation("inside", 1, 2),
+        operation("around", 1, 9),
+        operation("after", 10, 5),
+        operation("end", 14, 1),
+    )
 
     assert partial_overlaps(written(tmp_path, *inside), "cpu_op") == []
-    assert partial_overlaps(written(tmp_path, *inside, operation("beyond", 12, 4)), "cpu_op") == ["beyond"]
+    assert partial_overlaps(written(tmp_path, *inside, operation("beyond", 12, 4)), "cpu_op") == [
+        "beyond"
+    ]

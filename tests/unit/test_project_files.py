@@ -1,4 +1,6 @@
-"""The files around the package agree with each other: dependencies, locks, environment, versions, doors."""
+"""The files around the package agree with each other: dependencies, locks, environment, versions,
+doors.
+"""
 
 import re
 import shlex
@@ -38,14 +40,21 @@ def pyproject() -> dict[str, Any]:
 
 def requirements(*extras: str) -> dict[str, Requirement]:
     project = pyproject()["project"]
-    lines = [*project["dependencies"], *(line for extra in extras for line in project["optional-dependencies"][extra])]
+    lines = [
+        *project["dependencies"],
+        *(line for extra in extras for line in project["optional-dependencies"][extra]),
+    ]
     return {requirement.name: requirement for requirement in map(Requirement, lines)}
 
 
 def pins(lock: Path) -> dict[str, set[str]]:
-    """The versions of each package in a lock file; there are two where Python versions need different ones."""
+    """The versions of each package in a lock file; there are two where Python versions need
+    different ones.
+    """
     found: dict[str, set[str]] = {}
-    for name, version in re.findall(r"^([\w.-]+)==([\w.+!-]+)", lock.read_text("utf-8"), re.MULTILINE):
+    for name, version in re.findall(
+        r"^([\w.-]+)==([\w.+!-]+)", lock.read_text("utf-8"), re.MULTILINE
+    ):
         found.setdefault(canonicalize_name(name), set()).add(version)
     return found
 
@@ -53,10 +62,16 @@ def pins(lock: Path) -> dict[str, set[str]]:
 def test_the_conda_environment_asks_for_what_the_package_asks_for() -> None:
     rows = yaml.safe_load(read("environment.yml"))["dependencies"]
     conda = [Requirement(row) for row in rows if isinstance(row, str)]
-    bounds = {CONDA_NAMES.get(row.name, row.name): row.specifier for row in conda if row.name not in CONDA_ONLY}
+    bounds = {
+        CONDA_NAMES.get(row.name, row.name): row.specifier
+        for row in conda
+        if row.name not in CONDA_ONLY
+    }
 
     wanted = requirements("torch")
-    wanted |= {name: requirement for name, requirement in requirements("dev").items() if name in bounds}
+    wanted |= {
+        name: requirement for name, requirement in requirements("dev").items() if name in bounds
+    }
 
     assert bounds == {name: requirement.specifier for name, requirement in wanted.items()}
 
@@ -95,7 +110,9 @@ def test_a_lock_pins_every_dependency_within_its_bounds(lock: str, extra: str | 
 def test_the_build_backend_is_pinned() -> None:
     pinned = pins(PROJECT / "locks" / "base.lock")
 
-    assert all(Requirement(line).name in pinned for line in pyproject()["dependency-groups"]["build"])
+    assert all(
+        Requirement(line).name in pinned for line in pyproject()["dependency-groups"]["build"]
+    )
 
 
 def test_a_package_in_two_locks_has_one_version() -> None:
@@ -128,9 +145,13 @@ def test_the_version_is_the_same_everywhere() -> None:
 
 def test_help_names_every_target_a_person_can_ask_for() -> None:
     internal = {"$(CHECKS)", "tex", "test-system", "another-python"}
-    phony = set(re.findall(r"^\.PHONY: (.*)$", read("Makefile"), re.MULTILINE)[0].split()) - internal
+    phony = (
+        set(re.findall(r"^\.PHONY: (.*)$", read("Makefile"), re.MULTILINE)[0].split()) - internal
+    )
 
-    answer = subprocess.run(["make", "--no-print-directory"], cwd=PROJECT, capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        ["make", "--no-print-directory"], cwd=PROJECT, capture_output=True, text=True, check=True
+    )
 
     assert set(re.findall(r"^make (\S+) ", answer.stdout, re.MULTILINE)) == phony
 
@@ -156,7 +177,9 @@ def test_a_commit_and_ci_run_what_a_person_runs() -> None:
         ("study", "gpu_report.records.record"),
     ],
 )
-def test_an_import_against_the_layers_is_found(tmp_path: Path, importer: str, imported: str) -> None:
+def test_an_import_against_the_layers_is_found(
+    tmp_path: Path, importer: str, imported: str
+) -> None:
     shutil.copy(PROJECT / "pyproject.toml", tmp_path)
     package = tmp_path / "gpu_report"
     for layer in ("figures", "findings", "measure", "tables", "traces", "workloads", "writing"):
@@ -164,13 +187,21 @@ def test_an_import_against_the_layers_is_found(tmp_path: Path, importer: str, im
         (package / layer / "__init__.py").touch()
     for module in ("__init__", "cli", "errors", "records", "study"):
         (package / f"{module}.py").touch()
-    file = package / importer / "inside.py" if (package / importer).is_dir() else package / f"{importer}.py"
+    file = (
+        package / importer / "inside.py"
+        if (package / importer).is_dir()
+        else package / f"{importer}.py"
+    )
     file.write_text(f"import {imported}\n", "utf-8")
 
     answer = subprocess.run(
         [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
-        cwd=tmp_path, env={"PYTHONPATH": str(tmp_path), "PATH": ""}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
     assert answer.returncode == 1, answer.stdout + answer.stderr
     assert "1 broken" in answer.stdout or "2 broken" in answer.stdout
@@ -188,7 +219,9 @@ def schema_keys(schema: Any) -> set[str]:
 
 def test_the_configs_readme_describes_every_key() -> None:
     schema = yaml.safe_load(read("src/gpu_report/study/study.schema.yaml"))
-    described = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", read("config/README.md")))))
+    described = set(
+        re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", read("config/README.md"))))
+    )
 
     assert "steps_per_epoch" in schema_keys(schema)
     assert schema_keys(schema) - described == set()
@@ -205,11 +238,21 @@ def test_the_readme_lists_the_experiments_of_the_study_with_their_questions() ->
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/guide.md", "docs/cluster.md", "config/README.md", "config/ci.yaml", "config/study.yaml"]
+    "name",
+    [
+        "README.md",
+        "docs/guide.md",
+        "docs/cluster.md",
+        "config/README.md",
+        "config/ci.yaml",
+        "config/study.yaml",
+    ],
 )
 def test_snakemake_reads_a_command_of_the_documents_as_it_is_meant(name: str) -> None:
     """`--configfile` takes every word that follows it, also one that was meant as the target."""
-    commands = re.findall(r"^(?:#\s*)?(snakemake .+?)(?:\s{2,}#.*)?$|`(snakemake [^`]+)`", read(name), re.MULTILINE)
+    commands = re.findall(
+        r"^(?:#\s*)?(snakemake .+?)(?:\s{2,}#.*)?$|`(snakemake [^`]+)`", read(name), re.MULTILINE
+    )
 
     for command in (in_block or in_line for in_block, in_line in commands):
         given, unknown = get_argument_parser().parse_known_args(shlex.split(command)[1:])
@@ -219,7 +262,9 @@ def test_snakemake_reads_a_command_of_the_documents_as_it_is_meant(name: str) ->
 
 
 def anchors(markdown: str) -> set[str]:
-    """What links to its headings end with: lower-case words joined by hyphens, without punctuation."""
+    """What links to its headings end with: lower-case words joined by hyphens, without
+    punctuation.
+    """
     headings = re.findall(r"^#+ (.+)$", markdown, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -256,7 +301,9 @@ def test_the_kubernetes_job_has_one_pod_with_whole_gpus_cores_and_shared_memory(
     resources, (command,) = container["resources"], container["args"]
     asked = resources["limits"]
 
-    assert "requests" not in resources  # which then are the limits, as extended resources and whole cores need
+    assert (
+        "requests" not in resources
+    )  # which then are the limits, as extended resources and whole cores need
     assert asked["nvidia.com/gpu"].isdigit()
     assert f"--cores {asked['cpu']} " in command
     mounted = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}

@@ -56,8 +56,14 @@ def add_program(path: Path, body: str) -> Path:
 
 
 def run(*command: str, path: Path, folder: Path = PROJECT) -> subprocess.CompletedProcess[str]:
-    environment = {"PATH": str(path), "GPU_REPORT_NO_INSTALL": "1", "HOME": os.environ.get("HOME", "")}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    environment = {
+        "PATH": str(path),
+        "GPU_REPORT_NO_INSTALL": "1",
+        "HOME": os.environ.get("HOME", ""),
+    }
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 def need(*names: str, path: Path) -> subprocess.CompletedProcess[str]:
@@ -72,7 +78,9 @@ def need(*names: str, path: Path) -> subprocess.CompletedProcess[str]:
         (("pdflatex", "tectonic"), "tectonic"),
     ],
 )
-def test_the_first_engine_that_is_whole_is_used(programs: Path, installed: tuple[str, ...], engine: str) -> None:
+def test_the_first_engine_that_is_whole_is_used(
+    programs: Path, installed: tuple[str, ...], engine: str
+) -> None:
     add_programs(programs, *installed)
 
     answer = need("tex", path=programs)
@@ -111,7 +119,9 @@ def test_without_a_compiler_the_tests_that_skip_are_named(programs: Path) -> Non
     answer = need("compiler", path=programs)
 
     assert answer.returncode == 0
-    assert answer.stdout.startswith("A C++ compiler or ninja is missing, so that tests of the kernels in C++ skip.")
+    assert answer.stdout.startswith(
+        "A C++ compiler or ninja is missing, so that tests of the kernels in C++ skip."
+    )
     assert "sudo apt-get install g++ ninja-build" in answer.stdout
 
 
@@ -137,7 +147,9 @@ def test_what_documents_of_the_tests_lack_is_said_and_stops_nothing(programs: Pa
     answer = need("hosts", path=programs)
 
     assert (answer.returncode, answer.stderr) == (0, "")
-    assert answer.stdout.startswith("TeX lacks xelatex acmart.cls so that tests of documents which need it skip.")
+    assert answer.stdout.startswith(
+        "TeX lacks xelatex acmart.cls so that tests of documents which need it skip."
+    )
     assert "sudo apt-get install texlive-latex-extra texlive-publishers" in answer.stdout
 
 
@@ -149,7 +161,9 @@ def test_nothing_is_said_where_engines_and_classes_are_there(programs: Path) -> 
     assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
 
 
-def test_missing_tex_is_found_before_anything_is_installed_or_measured(programs: Path, tmp_path: Path) -> None:
+def test_missing_tex_is_found_before_anything_is_installed_or_measured(
+    programs: Path, tmp_path: Path
+) -> None:
     project = tmp_path / "project"
     project.mkdir()
     shutil.copy(PROJECT / "Makefile", project)
@@ -179,7 +193,9 @@ def test_caches_are_in_the_project_only_where_the_home_cannot_be_written(
     for folder in (project, tmp_path / "home", tmp_path / "home with caches/.cache"):
         folder.mkdir(parents=True)
     shutil.copy(PROJECT / "Makefile", project)
-    environment = {name: value for name, value in os.environ.items() if name not in ("HOME", "XDG_CACHE_HOME")}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("HOME", "XDG_CACHE_HOME")
+    }
     asked = {"HOME": home, "XDG_CACHE_HOME": given}
     environment |= {name: str(tmp_path / path) for name, path in asked.items() if path}
 
@@ -211,7 +227,12 @@ def test_a_python_that_has_torch_keeps_it(tmp_path: Path) -> None:
     answer = run("scripts/environment.sh", "torch", path=path, folder=tmp_path)
 
     python = tmp_path / ".venv" / "bin" / "python"
-    found = run(str(python), "-c", "import importlib.util; print(importlib.util.find_spec('torch').origin)", path=path)
+    found = run(
+        str(python),
+        "-c",
+        "import importlib.util; print(importlib.util.find_spec('torch').origin)",
+        path=path,
+    )
     assert (answer.returncode, answer.stderr) == (0, "")
     assert f"of {sys.executable}; none is installed" in answer.stdout
     assert Path(found.stdout.strip()) == Path(str(torch.__file__))
@@ -225,7 +246,10 @@ def test_a_python_that_has_torch_keeps_it(tmp_path: Path) -> None:
             {"torch": "", "torchvision": "raise ImportError('no libjpeg\\nhere')"},
             "torchvision does not import: no libjpeg",
         ),
-        ({"torch": "raise OSError('libcudart.so: not found')"}, "torch does not import: libcudart.so: not found"),
+        (
+            {"torch": "raise OSError('libcudart.so: not found')"},
+            "torch does not import: libcudart.so: not found",
+        ),
         ({"torch": "import os; os.abort()"}, "torch ends Python when it is imported"),
         (
             {"torch": "__version__ = '1.0'", "torchvision": ""},
@@ -243,7 +267,8 @@ def test_a_torch_that_cannot_be_used_is_named_before_the_pinned_one_is_installed
     for name, content in modules.items():
         (own / f"{name}.py").write_text(content, "utf-8")
     python = add_program(
-        tmp_path / "python", f'cd {own} && exec {sys.executable} -S -c "import sys; exec(sys.stdin.read())"'
+        tmp_path / "python",
+        f'cd {own} && exec {sys.executable} -S -c "import sys; exec(sys.stdin.read())"',
     )
     (tmp_path / ".venv/bin").mkdir(parents=True)
     add_program(tmp_path / ".venv/bin/python", "exit 0")
@@ -279,10 +304,15 @@ def test_a_python_too_old_stops_with_what_to_do(programs: Path, asked_for: list[
     assert asked_for == [] or f"PYTHON={asked_for[0]}" in answer.stderr
 
 
-def test_a_python_without_venv_says_which_debian_package_holds_it(programs: Path, tmp_path: Path) -> None:
+def test_a_python_without_venv_says_which_debian_package_holds_it(
+    programs: Path, tmp_path: Path
+) -> None:
     version = "python3.11-venv"
 
     answer = need("venv", version, path=programs)
 
     assert answer.returncode == 1
-    assert answer.stderr == f"Python cannot make virtual environments here; run: sudo apt-get install {version}\n"
+    assert (
+        answer.stderr
+        == f"Python cannot make virtual environments here; run: sudo apt-get install {version}\n"
+    )

@@ -14,12 +14,16 @@ ON_GPU = "cnn-small-cuda-b64-w0-fp32-e3"
 
 
 def taking(whole_s: float | None, record: Record) -> Record:
-    return record.model_copy(update={"provenance": record.provenance.model_copy(update={"measuring_s": whole_s})})
+    return record.model_copy(
+        update={"provenance": record.provenance.model_copy(update={"measuring_s": whole_s})}
+    )
 
 
 def test_the_parts_of_a_variant_add_up_to_the_time_that_its_measuring_took() -> None:
     record = make_record(SLUG)
-    trained_s = sum(epoch.wall_time_s for repetition in record.repetitions for epoch in repetition.epochs)
+    trained_s = sum(
+        epoch.wall_time_s for repetition in record.repetitions for epoch in repetition.epochs
+    )
 
     divided = span_of(taking(trained_s + 100, record))
 

@@ -17,7 +17,13 @@ RULE_FILES = sorted((PROJECT / "workflow/rules").glob("*.smk"))
 # They check and carry what passes through them; no table, figure or sentence depends on how.
 CARRIERS = {"__init__.py", "errors.py"}
 
-MEASURING = {"describe_machine", "measure_variant", "search_batch_size", "calibrate_machine", "write_image_files"}
+MEASURING = {
+    "describe_machine",
+    "measure_variant",
+    "search_batch_size",
+    "calibrate_machine",
+    "write_image_files",
+}
 STARTS = {
     "import_bundle": ["bundles.unpacking"],
     "tabulate_trace": ["traces.tables"],
@@ -51,7 +57,11 @@ def file_of(module: str) -> Path | None:
 
 def imported(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("gpu_report"):
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module
+            and node.module.startswith("gpu_report")
+        ):
             module = node.module.removeprefix("gpu_report").lstrip(".")
             yield from [module, *(f"{module}.{alias.name}".lstrip(".") for alias in node.names)]
 
@@ -81,7 +91,9 @@ def test_a_cheap_stage_names_every_part_of_the_package_it_imports(rule: str) -> 
 
 
 def test_every_stage_after_the_measuring_is_looked_at() -> None:
-    assert {*STARTS} == {*rules()} - MEASURING - {"all", "figures_in_pgf", "transfer"} - {*rules_of_one_experiment()}
+    assert {*STARTS} == {*rules()} - MEASURING - {"all", "figures_in_pgf", "transfer"} - {
+        *rules_of_one_experiment()
+    }
 
 
 def rules_of_one_experiment() -> dict[str, str]:
@@ -91,12 +103,17 @@ def rules_of_one_experiment() -> dict[str, str]:
 def test_a_stage_for_one_experiment_names_the_same_code_as_that_for_all() -> None:
     assert {name.removesuffix("_alone") for name in rules_of_one_experiment()} <= {*STARTS}
     for name, text in rules_of_one_experiment().items():
-        assert set(re.findall(r"code=(.*),", text)) <= {f"rules.{name.removesuffix('_alone')}.input.code"}
+        assert set(re.findall(r"code=(.*),", text)) <= {
+            f"rules.{name.removesuffix('_alone')}.input.code"
+        }
 
 
 def labels() -> set[str]:
     """Names of the labels that the templates and the text around them set for the whole study."""
-    texts = [path.read_text("utf-8") for path in [*PROJECT.glob("report/**/*.j2"), *PACKAGE.glob("writing/*.py")]]
+    texts = [
+        path.read_text("utf-8")
+        for path in [*PROJECT.glob("report/**/*.j2"), *PACKAGE.glob("writing/*.py")]
+    ]
     return {name for text in texts for name in re.findall(r"(?:tab|sec|fig):([a-z_]+)", text)}
 
 

@@ -1,4 +1,6 @@
-"""A copy of the project in a folder of its own, and the study in it run through the command that a user types."""
+"""A copy of the project in a folder of its own, and the study in it run through the command that a
+user types.
+"""
 
 import os
 import shutil
@@ -41,7 +43,12 @@ class Project:
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command, cwd=self.folder, env=self.environment(), capture_output=True, text=True, check=False
+            command,
+            cwd=self.folder,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
     def snakemake(self, *targets: str) -> subprocess.CompletedProcess[str]:
@@ -52,11 +59,15 @@ class Project:
 
     def planned(self, *targets: str, options: tuple[str, ...] = ()) -> dict[str, int]:
         """How many jobs of each rule Snakemake would run now."""
-        answer = self.run(*self.command("--dry-run", "--quiet", "rules", "host", *options, "--", *targets))
+        answer = self.run(
+            *self.command("--dry-run", "--quiet", "rules", "host", *options, "--", *targets)
+        )
         assert answer.returncode == 0, answer.stderr
         lines = [line.split() for line in (answer.stdout + answer.stderr).splitlines()]
         return {
-            words[0]: int(words[1]) for words in lines if len(words) == 2 and words[1].isdigit() and words[0] != "total"
+            words[0]: int(words[1])
+            for words in lines
+            if len(words) == 2 and words[1].isdigit() and words[0] != "total"
         }
 
     def change_config(self, change: Callable[[dict[str, Any]], object]) -> None:
@@ -74,9 +85,11 @@ class Project:
 
 
 def copy_of_the_project(folder: Path, configfile: str) -> Project:
-    """The files that git tracks or would track, with their times, and the tiny study's configuration.
+    """The files that git tracks or would track, with their times, and the tiny study's
+    configuration.
 
-    What Python compiled goes along: its times fit, and compiling it costs each copy's first command a second.
+    What Python compiled goes along: its times fit, and compiling it costs each copy's first command
+    a second.
     """
     listing = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -101,7 +114,9 @@ def built_tiny(tmp_path_factory: pytest.TempPathFactory) -> Project:
         built = copy_of_the_project(folder, "config/tiny.yaml").snakemake(PDF)
         assert built.returncode == 0, built.stdout + built.stderr
 
-    return Project(folder=made_once(tmp_path_factory, "built_tiny", build), configfile="config/tiny.yaml")
+    return Project(
+        folder=made_once(tmp_path_factory, "built_tiny", build), configfile="config/tiny.yaml"
+    )
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DOCS = Path(__file__).parents[2] / "docs"
-BLOCK = re.compile(r"^##+ (?P<section>.+?)$|^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(
+    r"^##+ (?P<section>.+?)$|^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
+)
 FILE_NAME = re.compile(r"# (\w+\.py)\n")
 
 
@@ -48,14 +50,21 @@ def commands(block: Block, folder: Path, *, not_run: Collection[str] = ()) -> li
         script = folder / "example.py"
         script.write_text(block.text, "utf-8")
         return [[sys.executable, script.name]]
-    lines = [line for line in block.text.splitlines() if line.partition("  #")[0].rstrip() not in not_run]
+    lines = [
+        line for line in block.text.splitlines() if line.partition("  #")[0].rstrip() not in not_run
+    ]
     return [["bash", "-c", line] for line in lines]
 
 
 def run(command: Sequence[str], folder: Path, *, statuses: Collection[int] = (0,)) -> str:
     """What it printed, on both streams."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    answer = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    answer = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     assert answer.returncode in statuses, f"{command[-1]}\n{answer.stdout}{answer.stderr}"
     assert "Traceback" not in answer.stderr
     return answer.stdout + answer.stderr

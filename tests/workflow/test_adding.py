@@ -1,4 +1,6 @@
-"""What a user adds beside the project, without an edit to it: modules and rows of the study's configuration."""
+"""What a user adds beside the project, without an edit to it: modules and rows of the study's
+configuration.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -18,13 +20,20 @@ def add_an_experiment_with_its_own_loop(config: dict[str, Any]) -> None:
         "question": "How does the mean take to more numbers?",
         "axis": "batch_size",
         "baseline": 64,
-        "grid": [{"workload": "mean", "batch_size": [64, 65536], "epochs": 2, "steps_per_epoch": 50}],
+        "grid": [
+            {"workload": "mean", "batch_size": [64, 65536], "epochs": 2, "steps_per_epoch": 50}
+        ],
     }
 
 
 def add_a_workload_that_fails(config: dict[str, Any]) -> None:
-    config["workloads"]["faulty"] = {**config["workloads"]["tiny"], "fault": "[/lost] the loss is [lost]"}
-    config["experiments"]["device"]["grid"].append({"workload": "faulty", "batch_size": 8, "epochs": 2})
+    config["workloads"]["faulty"] = {
+        **config["workloads"]["tiny"],
+        "fault": "[/lost] the loss is [lost]",
+    }
+    config["experiments"]["device"]["grid"].append(
+        {"workload": "faulty", "batch_size": 8, "epochs": 2}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +55,9 @@ def text_of(project: Project) -> str:
     return " ".join(project.run("pdftotext", PDF, "-").stdout.split())
 
 
-def test_a_module_and_the_configuration_add_an_experiment_with_its_own_training_loop(extended: Project) -> None:
+def test_a_module_and_the_configuration_add_an_experiment_with_its_own_training_loop(
+    extended: Project,
+) -> None:
     text = text_of(extended)
 
     assert "How does the mean take to more numbers?" in text

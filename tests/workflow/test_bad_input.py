@@ -21,7 +21,9 @@ pytestmark = pytest.mark.slow
 
 
 def error_line(run: subprocess.CompletedProcess[str], text: str) -> str:
-    """The line of the output that holds the text; the test fails if the run succeeded or says nothing of the kind."""
+    """The line of the output that holds the text; the test fails if the run succeeded or says
+    nothing of the kind.
+    """
     assert run.returncode != 0, run.stdout + run.stderr
     lines = [line for line in (run.stdout + run.stderr).splitlines() if text in line]
     assert lines, run.stdout + run.stderr
@@ -30,7 +32,9 @@ def error_line(run: subprocess.CompletedProcess[str], text: str) -> str:
 
 def test_a_mistake_in_the_configuration_stops_before_any_job(tiny: Project) -> None:
     before = (tiny.folder / PDF).read_bytes()
-    tiny.change_config(lambda config: config["experiments"]["device"]["grid"][0].update(batch_size=0))
+    tiny.change_config(
+        lambda config: config["experiments"]["device"]["grid"][0].update(batch_size=0)
+    )
     message = "batch_size: 0 is not allowed; use 1 or more"
 
     line = error_line(tiny.snakemake(PDF), message)
@@ -40,7 +44,9 @@ def test_a_mistake_in_the_configuration_stops_before_any_job(tiny: Project) -> N
     assert error_line(tiny.gpu_report("list", "--configfile", tiny.configfile), message)
 
 
-def test_the_pdf_of_a_search_alone_is_refused_before_anything_is_measured(unbuilt_tiny: Project) -> None:
+def test_the_pdf_of_a_search_alone_is_refused_before_anything_is_measured(
+    unbuilt_tiny: Project,
+) -> None:
     unbuilt_tiny.change_config(
         lambda config: config.update(
             workloads={**config["workloads"], "cnn": {"data": "synthetic"}},
@@ -57,7 +63,9 @@ def test_the_pdf_of_a_search_alone_is_refused_before_anything_is_measured(unbuil
 
     refused = unbuilt_tiny.snakemake("--dry-run", "--", "report/sizes.pdf")
 
-    assert "build report/gpu_report.pdf" in error_line(refused, "experiments.sizes: it searches batch sizes")
+    assert "build report/gpu_report.pdf" in error_line(
+        refused, "experiments.sizes: it searches batch sizes"
+    )
     assert unbuilt_tiny.planned("sizes")["search_batch_size"] == 1
 
 
@@ -88,7 +96,9 @@ def test_a_trace_cut_in_the_middle_is_refused_by_name(tiny: Project) -> None:
     assert tiny.snakemake("batch_size").returncode == 0
 
 
-def test_a_full_disk_leaves_no_record(unbuilt_tiny: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_record(
+    unbuilt_tiny: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(str(TINY))
     limited = ["bash", "-c", 'trap "" XFSZ; ulimit -f 1; exec "$@"', "limited"]
     study = load_study(read_config(unbuilt_tiny.folder / unbuilt_tiny.configfile), devices=["cpu"])

@@ -1,4 +1,6 @@
-"""Results that were measured elsewhere are shown without measuring, without PyTorch, and the same wherever built."""
+"""Results that were measured elsewhere are shown without measuring, without PyTorch, and the same
+wherever built.
+"""
 
 import os
 import shlex
@@ -27,7 +29,9 @@ def machine_of(project: Project) -> str:
 
 
 def pack(project: Project, *options: str) -> Path:
-    packed = project.gpu_report("pack", "--allow-dirty", "--configfile", project.configfile, *options)
+    packed = project.gpu_report(
+        "pack", "--allow-dirty", "--configfile", project.configfile, *options
+    )
     assert packed.returncode == 0, packed.stdout + packed.stderr
     return project.folder / packed.stdout.partition(":")[0]
 
@@ -44,21 +48,30 @@ def with_bundle(folder: Path, bundle: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def bundle(built_tiny: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The published bundle of the built tiny study, as if of another machine than the one in hand."""
+    """The published bundle of the built tiny study, as if of another machine than the one
+    in hand.
+    """
 
     def make(folder: Path) -> None:
         packing = built_tiny.copy_to(folder)
         own = machine_of(packing)
         for path in packing.folder.glob("results/machines/*/**/*.json"):
-            path.write_text(path.read_text("utf-8").replace(f'"machine":"{own}"', '"machine":"abacus-8c"'), "utf-8")
-        (packing.folder / "results/machines" / own).rename(packing.folder / "results/machines/abacus-8c")
+            path.write_text(
+                path.read_text("utf-8").replace(f'"machine":"{own}"', '"machine":"abacus-8c"'),
+                "utf-8",
+            )
+        (packing.folder / "results/machines" / own).rename(
+            packing.folder / "results/machines/abacus-8c"
+        )
         pack(packing, "--machine", "abacus-8c").rename(folder / "abacus-8c.tar.xz")
 
     return made_once(tmp_path_factory, "packed", make) / "abacus-8c.tar.xz"
 
 
 class WithoutPyTorch(Project):
-    """A project whose commands find a package `torch` that cannot be imported and leaves a file where someone tried."""
+    """A project whose commands find a package `torch` that cannot be imported and leaves a file
+    where someone tried.
+    """
 
     @property
     def attempt(self) -> Path:
@@ -68,7 +81,10 @@ class WithoutPyTorch(Project):
         known = super().environment()
         self.attempt.parent.mkdir(parents=True, exist_ok=True)
         (self.attempt.parent / "__init__.py").write_text(POISON, "utf-8")
-        return {**known, "PYTHONPATH": os.pathsep.join([str(self.attempt.parents[1]), known["PYTHONPATH"]])}
+        return {
+            **known,
+            "PYTHONPATH": os.pathsep.join([str(self.attempt.parents[1]), known["PYTHONPATH"]]),
+        }
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +104,12 @@ def shown(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def rebuilding(project: Project, *options: str) -> list[str]:
     """The words of the command that the report names if it is built with these options."""
-    planned = project.snakemake("--dry-run", "--printshellcmds", "--forcerun", "write_sections", *options, "--", PDF)
-    writing = next(shlex.split(line) for line in planned.stdout.splitlines() if "--rebuilt-by" in line)
+    planned = project.snakemake(
+        "--dry-run", "--printshellcmds", "--forcerun", "write_sections", *options, "--", PDF
+    )
+    writing = next(
+        shlex.split(line) for line in planned.stdout.splitlines() if "--rebuilt-by" in line
+    )
     return shlex.split(writing[writing.index("--rebuilt-by") + 1])
 
 
@@ -103,7 +123,9 @@ def test_the_command_that_a_report_names_makes_this_report_again(
 
     assert again.returncode == 0, again.stderr
     assert "Nothing to be done" in again.stderr + again.stdout
-    assert "gpurepname{snakemake" in (project.folder / "report/sections/appendix.tex").read_text("utf-8")
+    assert "gpurepname{snakemake" in (project.folder / "report/sections/appendix.tex").read_text(
+        "utf-8"
+    )
 
 
 def test_the_command_that_a_report_names_keeps_what_a_shell_would_change(tiny: Project) -> None:
@@ -121,7 +143,9 @@ def test_a_bundle_alone_is_shown_without_pytorch_and_without_measuring(shown: Pr
     assert not (shown.folder / "results/machines").exists()
 
 
-def test_with_bundles_alone_there_are_no_tensorboard_logs_to_make(bundle: Path, tmp_path: Path) -> None:
+def test_with_bundles_alone_there_are_no_tensorboard_logs_to_make(
+    bundle: Path, tmp_path: Path
+) -> None:
     project = with_bundle(tmp_path / "project", bundle)
 
     planned = project.planned("all", options=BUNDLES_ALONE)
@@ -133,10 +157,14 @@ def test_with_bundles_alone_there_are_no_tensorboard_logs_to_make(bundle: Path, 
 def test_one_machine_is_compared_with_none(bundle: Path, tmp_path: Path) -> None:
     planned = with_bundle(tmp_path / "project", bundle).planned(PDF, options=BUNDLES_ALONE)
 
-    assert not {"compare_machines", "derive_comparison", "draw_comparison", "compare_sides"} & {*planned}
+    assert not {"compare_machines", "derive_comparison", "draw_comparison", "compare_sides"} & {
+        *planned
+    }
 
 
-def test_two_sets_of_results_are_compared_where_the_configuration_names_them(bundle: Path, tmp_path: Path) -> None:
+def test_two_sets_of_results_are_compared_where_the_configuration_names_them(
+    bundle: Path, tmp_path: Path
+) -> None:
     project = with_bundle(tmp_path / "project", bundle)
     sides = f'before_after={{"before": "results/published/{bundle.name}", "after": "{bundle}"}}'
 
@@ -166,14 +194,24 @@ def test_the_pdf_of_one_experiment_asks_for_no_other_machine(bundle: Path, tiny:
     (tiny.folder / "results/published").mkdir(parents=True, exist_ok=True)
     shutil.copy2(bundle, tiny.folder / "results/published")
 
-    here, published = tiny.planned("report/device.pdf"), tiny.planned("report/device.pdf", options=BUNDLES_ALONE)
+    here, published = (
+        tiny.planned("report/device.pdf"),
+        tiny.planned("report/device.pdf", options=BUNDLES_ALONE),
+    )
 
-    assert here["compile_report_alone"] == published["compile_report_alone"] == published["import_bundle"] == 1
+    assert (
+        here["compile_report_alone"]
+        == published["compile_report_alone"]
+        == published["import_bundle"]
+        == 1
+    )
     assert not {"import_bundle", "compare_machines"} & {*here}
     assert not {"measure_variant", "calibrate_machine"} & {*published}
 
 
-def test_a_damaged_bundle_fails_every_time_until_it_is_repaired(shown: Project, bundle: Path, tmp_path: Path) -> None:
+def test_a_damaged_bundle_fails_every_time_until_it_is_repaired(
+    shown: Project, bundle: Path, tmp_path: Path
+) -> None:
     project = shown.copy_to(tmp_path / "project")
     published = project.folder / "results/published" / bundle.name
     whole = published.read_bytes()
@@ -221,7 +259,9 @@ def test_nothing_is_measured_again_after_all_was_unpacked(tiny: Project) -> None
 
     tiny.gpu_report("unpack", str(kept))
 
-    assert not {"measure_variant", "calibrate_machine", "tabulate_trace"} & {*tiny.planned(findings)}
+    assert not {"measure_variant", "calibrate_machine", "tabulate_trace"} & {
+        *tiny.planned(findings)
+    }
 
 
 def test_results_of_this_machine_win_over_its_own_bundle(tiny: Project) -> None:
@@ -234,4 +274,8 @@ def test_results_of_this_machine_win_over_its_own_bundle(tiny: Project) -> None:
 
 
 def test_the_calibration_and_its_tables_are_a_target_of_their_own(unbuilt_tiny: Project) -> None:
-    assert unbuilt_tiny.planned("transfer") == {"calibrate_machine": 1, "tabulate_calibration": 1, "transfer": 1}
+    assert unbuilt_tiny.planned("transfer") == {
+        "calibrate_machine": 1,
+        "tabulate_calibration": 1,
+        "transfer": 1,
+    }

@@ -1,4 +1,6 @@
-"""The CPU-only subset, built from nothing by the user's command: every stage, every experiment, and the whole PDF."""
+"""The CPU-only subset, built from nothing by the user's command: every stage, every experiment, and
+the whole PDF.
+"""
 
 import csv
 import re
@@ -29,7 +31,9 @@ SHOWN = {
 
 
 def with_fewer_steps(config: dict[str, Any]) -> None:
-    """No more than 2 an epoch, but for the loops of the linear regression, which take microseconds."""
+    """No more than 2 an epoch, but for the loops of the linear regression, which take
+    microseconds.
+    """
     for experiment in config["experiments"].values():
         for row in experiment["grid"]:
             if row["workload"] != "linear_regression" and "search" not in experiment:
@@ -44,7 +48,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
         run = project.snakemake(PDF, "results/tensorboard", ALONE)
         assert run.returncode == 0, run.stdout + run.stderr
 
-    return Project(folder=made_once(tmp_path_factory, "built_ci", build), configfile="config/ci.yaml")
+    return Project(
+        folder=made_once(tmp_path_factory, "built_ci", build), configfile="config/ci.yaml"
+    )
 
 
 def table(project: Project, name: str) -> list[dict[str, str]]:
@@ -60,15 +66,21 @@ def numbers_in(printed: Path) -> list[str]:
 
 
 def is_shown(value: float, numbers: list[str]) -> bool:
-    """Whether one of the numbers is the value, rounded to the digits it is written with; seconds for milliseconds."""
-    return any(is_rounded(candidate, number) for number in numbers for candidate in (value, value / 1e3))
+    """Whether one of the numbers is the value, rounded to the digits it is written with; seconds
+    for milliseconds.
+    """
+    return any(
+        is_rounded(candidate, number) for number in numbers for candidate in (value, value / 1e3)
+    )
 
 
 def is_rounded(value: float, number: str) -> bool:
     """Zeros at the end of a whole number may stand for digits that its uncertainty leaves away."""
     whole, _, decimals = number.partition(".")
     zeros = 0 if decimals else len(whole) - len(whole.rstrip("0"))
-    return any(round(value, len(decimals) - left_away) == float(number) for left_away in range(zeros + 1))
+    return any(
+        round(value, len(decimals) - left_away) == float(number) for left_away in range(zeros + 1)
+    )
 
 
 def test_every_variant_is_measured(built: Project) -> None:
@@ -81,9 +93,13 @@ def test_every_variant_is_measured(built: Project) -> None:
 def test_compiled_and_custom_loops_learn_what_float64_learns(built: Project) -> None:
     for loop in ("compile", "openmp"):
         records = [
-            RECORD_FILE.read(path) for path in built.records() if re.match(f"linear.*-{loop}$", path.parent.name)
+            RECORD_FILE.read(path)
+            for path in built.records()
+            if re.match(f"linear.*-{loop}$", path.parent.name)
         ]
-        errors = [repetition.reference_error for record in records for repetition in record.repetitions]
+        errors = [
+            repetition.reference_error for record in records for repetition in record.repetitions
+        ]
         assert errors
         assert all(error is not None and error < 1e-5 for error in errors)
 
@@ -98,7 +114,9 @@ def test_the_report_has_its_pages_and_no_loose_end(built: Project) -> None:
     assert log_problems(log) == []
 
 
-def test_the_report_of_one_experiment_has_the_machine_and_its_section_alone_and_no_loose_end(built: Project) -> None:
+def test_the_report_of_one_experiment_has_the_machine_and_its_section_alone_and_no_loose_end(
+    built: Project,
+) -> None:
     text = " ".join(built.run("pdftotext", ALONE, "-").stdout.split())
     folder = built.folder / "report/experiments/batch_size"
     log = (folder / "build/gpu_report.log").read_text("utf-8", errors="replace")
@@ -123,16 +141,22 @@ def sections_of(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("experiment", SHOWN)
-def test_each_experiments_table_holds_the_numbers_of_its_csv(built: Project, experiment: str) -> None:
+def test_each_experiments_table_holds_the_numbers_of_its_csv(
+    built: Project, experiment: str
+) -> None:
     (printed,) = built.folder.glob(f"report/floats/tab/*/{experiment}.tex")
     numbers = numbers_in(printed)
 
     for row in table(built, experiment):
         for column in SHOWN[experiment]:
-            assert is_shown(float(row[column]), numbers), f"{column} of {row['variant']}: {row[column]}"
+            assert is_shown(float(row[column]), numbers), (
+                f"{column} of {row['variant']}: {row[column]}"
+            )
 
 
-def test_the_answers_of_the_batch_size_search_are_tabulated_and_in_its_section(built: Project) -> None:
+def test_the_answers_of_the_batch_size_search_are_tabulated_and_in_its_section(
+    built: Project,
+) -> None:
     tried = table(built, "batch_sizes")
     (printed,) = built.folder.glob("report/floats/tab/*/batch_search.tex")
     numbers = numbers_in(printed)

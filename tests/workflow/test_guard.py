@@ -1,4 +1,6 @@
-"""What docs/guard.md shows runs in a repository, and its two workflows keep a fork's code from what can write."""
+"""What docs/guard.md shows runs in a repository, and its two workflows keep a fork's code from what
+can write.
+"""
 
 import json
 import os
@@ -42,8 +44,12 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         python.chmod(0o755)
     study = make_study()
     for side in ("before", "after"):
-        results = write_results(tmp_path / side, study, machine=MACHINE, variants=[study.variants[0].slug])
-        pack(results, folder / f"{side}.tar.xz", machine=MACHINE, study="default", with_traces=False)
+        results = write_results(
+            tmp_path / side, study, machine=MACHINE, variants=[study.variants[0].slug]
+        )
+        pack(
+            results, folder / f"{side}.tar.xz", machine=MACHINE, study="default", with_traces=False
+        )
     for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "A training"]):
         subprocess.run(["git", *command], cwd=folder, check=True)
     return folder
@@ -51,7 +57,9 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("section", dict.fromkeys(block.section for block in BLOCKS))
-def test_what_a_section_shows_runs_in_a_repository_and_ends_with_a_verdict(section: str, repository: Path) -> None:
+def test_what_a_section_shows_runs_in_a_repository_and_ends_with_a_verdict(
+    section: str, repository: Path
+) -> None:
     for block in BLOCKS:
         if block.section != section or block.file_name:
             continue
@@ -61,24 +69,39 @@ def test_what_a_section_shows_runs_in_a_repository_and_ends_with_a_verdict(secti
 
             printed = run([*shell, short], repository, statuses=VERDICTS if is_compared else (0,))
 
-            assert not is_compared or re.search(r"^(no regression|regression in|no verdict on)", printed, re.MULTILINE)
-            assert not re.search("^status", printed, re.MULTILINE), printed  # of a side without numbers
+            assert not is_compared or re.search(
+                r"^(no regression|regression in|no verdict on)", printed, re.MULTILINE
+            )
+            assert not re.search("^status", printed, re.MULTILINE), (
+                printed
+            )  # of a side without numbers
 
 
 @pytest.mark.slow
-def test_the_workflow_that_measures_writes_its_comment_into_the_folder_that_it_measures(repository: Path) -> None:
-    subprocess.run(["git", "commit", "--quiet", "--allow-empty", "-m", "A change"], cwd=repository, check=True)
+def test_the_workflow_that_measures_writes_its_comment_into_the_folder_that_it_measures(
+    repository: Path,
+) -> None:
+    subprocess.run(
+        ["git", "commit", "--quiet", "--allow-empty", "-m", "A change"], cwd=repository, check=True
+    )
     (repository / "guard.md").write_text("of an earlier run\n", "utf-8")
-    script = steps_of("guard.yml")[1]["run"].replace(OF_A_FUNCTION, f"{OF_A_FUNCTION} --seconds 0.3")
+    script = steps_of("guard.yml")[1]["run"].replace(
+        OF_A_FUNCTION, f"{OF_A_FUNCTION} --seconds 0.3"
+    )
 
-    run(["bash", "-eo", "pipefail", "-c", script], repository, statuses=(0, 1))  # 1 of a regression; 3 writes nothing
+    run(
+        ["bash", "-eo", "pipefail", "-c", script], repository, statuses=(0, 1)
+    )  # 1 of a regression; 3 writes nothing
 
     assert "| model:build_model |" in (repository / "guard.md").read_text("utf-8").replace("\\", "")
 
 
 def test_every_block_is_a_file_or_run() -> None:
     assert {block.language for block in BLOCKS} == {"python", "sh"}
-    assert [block.file_name for block in BLOCKS if block.language == "python"] == ["model.py", "train.py"]
+    assert [block.file_name for block in BLOCKS if block.language == "python"] == [
+        "model.py",
+        "train.py",
+    ]
 
 
 def workflow(name: str) -> dict[Any, Any]:
@@ -101,11 +124,13 @@ def test_the_workflow_that_runs_the_forks_code_has_no_secret_and_cannot_write() 
     assert steps_of("guard.yml")[0]["with"]["persist-credentials"] is False
 
 
-def test_the_workflow_with_the_token_checks_nothing_out_and_takes_no_word_of_the_fork_into_its_script() -> None:
+def test_the_workflow_with_the_token_checks_nothing_out_and_runs_no_word_of_the_fork() -> None:
     found = workflow("guard-comment.yml")
     steps = steps_of("guard-comment.yml")
 
-    assert found[True] == {"workflow_run": {"workflows": [workflow("guard.yml")["name"]], "types": ["completed"]}}
+    assert found[True] == {
+        "workflow_run": {"workflows": [workflow("guard.yml")["name"]], "types": ["completed"]}
+    }
     assert found["permissions"] == {"actions": "read", "pull-requests": "write"}
     assert not any("checkout" in step.get("uses", "") for step in steps)
     assert not any("${{" in step.get("run", "") for step in steps)
@@ -147,7 +172,9 @@ def test_one_comment_is_posted_or_updated_on_the_pull_request_of_the_event(
     ],
     ids=["mentions", "lines", "characters", "controls"],
 )
-def test_the_text_of_the_fork_fits_into_a_comment_and_mentions_nobody(written: bytes, tmp_path: Path) -> None:
+def test_the_text_of_the_fork_fits_into_a_comment_and_mentions_nobody(
+    written: bytes, tmp_path: Path
+) -> None:
     calls_with(written, tmp_path)
 
     body = (tmp_path / "body.md").read_text("utf-8")
@@ -157,14 +184,18 @@ def test_the_text_of_the_fork_fits_into_a_comment_and_mentions_nobody(written: b
 
 
 def test_the_comment_is_the_markdown_that_guard_wrote(tmp_path: Path) -> None:
-    table = "**no regression**\n\n| configuration | change |\n|---|--:|\n| unet | +0.1 % \u00b5s |\n"
+    table = (
+        "**no regression**\n\n| configuration | change |\n|---|--:|\n| unet | +0.1 % \u00b5s |\n"
+    )
 
     calls_with(table.encode(), tmp_path)
 
     assert (tmp_path / "body.md").read_text("utf-8") == f"<!-- gpu-report guard -->\n{table}"
 
 
-def calls_with(written: bytes, tmp_path: Path, *, number: str = "7", comment: str = "") -> list[list[str]]:
+def calls_with(
+    written: bytes, tmp_path: Path, *, number: str = "7", comment: str = ""
+) -> list[list[str]]:
     """What the second workflow's script asks of `gh` where guard wrote this in the first."""
     gh = tmp_path / "gh"
     gh.write_text(GH.format(python=sys.executable))
@@ -181,14 +212,22 @@ def calls_with(written: bytes, tmp_path: Path, *, number: str = "7", comment: st
     environment = {**os.environ, **given, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
 
     script = steps_of("guard-comment.yml")[-1]["run"]
-    subprocess.run(["bash", "-eo", "pipefail", "-c", script], cwd=tmp_path, env=environment, check=True)
+    subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", script], cwd=tmp_path, env=environment, check=True
+    )
 
     return [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
 
 
 def test_every_action_is_pinned_by_a_commit_and_names_its_version() -> None:
-    files = [DOCS / "guard.yml", DOCS / "guard-comment.yml", *(DOCS.parent / ".github" / "workflows").glob("*.yml")]
-    used = [line for file in files for line in file.read_text("utf-8").splitlines() if "uses:" in line]
+    files = [
+        DOCS / "guard.yml",
+        DOCS / "guard-comment.yml",
+        *(DOCS.parent / ".github" / "workflows").glob("*.yml"),
+    ]
+    used = [
+        line for file in files for line in file.read_text("utf-8").splitlines() if "uses:" in line
+    ]
 
     assert len(used) >= 8
     for line in used:

@@ -19,17 +19,22 @@ pytestmark = pytest.mark.slow
 TARGET = "device"
 LOADING_SLOWED_BY_S = 0.02
 GIVEN_UP_AFTER_S = 300
-"""Long, as a training waits for those of other tests, and none of what is proved here is about time."""
+"""Long, as a training waits for those of other tests, and none of what is proved here is about
+time.
+"""
 
 
 def measuring_command(snakemake: psutil.Process) -> psutil.Process | None:
-    """The process that measures; Snakemake's shell holds the words in one argument, so it does not match."""
+    """The process that measures; Snakemake's shell holds the words in one argument, so it does not
+    match.
+    """
     below = snakemake.children(recursive=True)
     return next((process for process in below if "measure-variant" in process.cmdline()), None)
 
 
 def training_of(command: psutil.Process) -> psutil.Process | None:
-    """The process that trains: forked by a child of the command that has loaded PyTorch, so that it runs the same.
+    """The process that trains: forked by a child of the command that has loaded PyTorch, so that it
+    runs the same.
 
     While that child loads, it asks programs of the system, which are its children for a moment.
     """
@@ -62,7 +67,9 @@ def victims(snakemake: psutil.Process) -> dict[str, psutil.Process]:
 @contextmanager
 def started(project: Project) -> Iterator["subprocess.Popen[str]"]:
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    with subprocess.Popen(project.command(TARGET), cwd=project.folder, env=project.environment(), **output) as running:  # type: ignore[call-overload]
+    with subprocess.Popen(
+        project.command(TARGET), cwd=project.folder, env=project.environment(), **output
+    ) as running:  # type: ignore[call-overload]
         try:
             yield running
         finally:
@@ -71,7 +78,9 @@ def started(project: Project) -> Iterator["subprocess.Popen[str]"]:
 
 @pytest.mark.parametrize("victim", ["training", "command", "snakemake"])
 def test_after_a_kill_the_same_command_completes(unbuilt_tiny: Project, victim: str) -> None:
-    unbuilt_tiny.change_config(lambda config: config["workloads"]["tiny"].update(pause_s=LOADING_SLOWED_BY_S))
+    unbuilt_tiny.change_config(
+        lambda config: config["workloads"]["tiny"].update(pause_s=LOADING_SLOWED_BY_S)
+    )
     with started(unbuilt_tiny) as running:
         found = victims(psutil.Process(running.pid))
         os.kill(found[victim].pid, signal.SIGKILL)
@@ -92,7 +101,9 @@ def test_after_a_kill_the_same_command_completes(unbuilt_tiny: Project, victim: 
 
 @pytest.fixture
 def interruptions_reach_commands() -> Iterator[None]:
-    """Also where a shell has started the tests in the background, with SIGINT ignored, which commands inherit."""
+    """Also where a shell has started the tests in the background, with SIGINT ignored, which
+    commands inherit.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -104,7 +115,11 @@ def test_ctrl_c_while_pytorch_is_imported_is_one_line(unbuilt_tiny: Project) -> 
     command = ["gpu-report", "run", "--configfile", unbuilt_tiny.configfile, variant]
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(  # type: ignore[call-overload]
-        command, cwd=unbuilt_tiny.folder, env=unbuilt_tiny.environment(), start_new_session=True, **output
+        command,
+        cwd=unbuilt_tiny.folder,
+        env=unbuilt_tiny.environment(),
+        start_new_session=True,
+        **output,
     ) as running:
         try:
             server = fork_server(psutil.Process(running.pid))

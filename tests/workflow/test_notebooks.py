@@ -23,9 +23,13 @@ CELL_TIMEOUT_S = 150
 def test_a_notebook_runs_from_top_to_bottom(path: Path) -> None:
     notebook = jupytext.read(path)
 
-    NotebookClient(notebook, timeout=CELL_TIMEOUT_S, resources={"metadata": {"path": str(path.parent)}}).execute()
+    NotebookClient(
+        notebook, timeout=CELL_TIMEOUT_S, resources={"metadata": {"path": str(path.parent)}}
+    ).execute()
 
-    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    outputs = [
+        output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs
+    ]
     shown = [output.data for output in outputs if output.output_type == "execute_result"]
     assert [output for output in outputs if output.get("name") == "stderr"] == []
     if "read_bundle" in path.read_text("utf-8"):
@@ -36,12 +40,27 @@ def test_a_notebook_runs_from_top_to_bottom(path: Path) -> None:
 
 
 def test_a_notebook_becomes_an_ipynb_file_as_the_readme_says(tmp_path: Path) -> None:
-    command = next(line for line in (PROJECT / "README.md").read_text("utf-8").splitlines() if "jupytext --to" in line)
-    shutil.copytree(PROJECT / "notebooks", tmp_path / "notebooks", ignore=shutil.ignore_patterns("*.ipynb", ".*"))
+    command = next(
+        line
+        for line in (PROJECT / "README.md").read_text("utf-8").splitlines()
+        if "jupytext --to" in line
+    )
+    shutil.copytree(
+        PROJECT / "notebooks",
+        tmp_path / "notebooks",
+        ignore=shutil.ignore_patterns("*.ipynb", ".*"),
+    )
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
-    subprocess.run(command.removeprefix(".venv/bin/"), shell=True, cwd=tmp_path, env=environment, check=True)
+    subprocess.run(
+        command.removeprefix(".venv/bin/"), shell=True, cwd=tmp_path, env=environment, check=True
+    )
 
-    made = [json.loads(path.read_text("utf-8")) for path in sorted((tmp_path / "notebooks").glob("*.ipynb"))]
+    made = [
+        json.loads(path.read_text("utf-8"))
+        for path in sorted((tmp_path / "notebooks").glob("*.ipynb"))
+    ]
     assert len(made) == len(NOTEBOOKS) == 3
-    assert all(each["nbformat"] == 4 and each["cells"][0]["cell_type"] == "markdown" for each in made)
+    assert all(
+        each["nbformat"] == 4 and each["cells"][0]["cell_type"] == "markdown" for each in made
+    )

@@ -1,4 +1,6 @@
-"""The page of a published bundle, made as a user makes it, opened in a browser, and held against the CSV files."""
+"""The page of a published bundle, made as a user makes it, opened in a browser, and held against
+the CSV files.
+"""
 
 import csv
 import re
@@ -25,7 +27,10 @@ PAGE = "report/gpu_report.html"
 MACHINE = "h100-80gb-x1-xeon-16c"
 MOST_BYTES = 2_000_000
 USED = (Path(__file__).parent / "page_use.js").read_text("utf-8")
-WIDTH = "await new Promise((drawn) => setTimeout(drawn, 300)); return document.documentElement.scrollWidth"
+WIDTH = (
+    "await new Promise((drawn) => setTimeout(drawn, 300)); return "
+    "document.documentElement.scrollWidth"
+)
 BACKGROUND = "return getComputedStyle(document.body).backgroundColor"
 
 
@@ -54,7 +59,9 @@ class Built:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     def make(folder: Path) -> None:
         project = copy_of_the_project(folder, "config/study.yaml")
-        made = project.run("snakemake", "--cores", "4", "--config", "machines=[published]", "--", PAGE)
+        made = project.run(
+            "snakemake", "--cores", "4", "--config", "machines=[published]", "--", PAGE
+        )
         assert made.returncode == 0, made.stdout + made.stderr
 
     folder = made_once(tmp_path_factory, "page", make)
@@ -76,9 +83,18 @@ def opened(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Opened:
         tab.open(built.page)
         seen = tab.run(USED)
         light = tab.run(BACKGROUND)
-        tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        tab.call(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": "dark"}],
+        )
         seen["backgrounds"] = [light, tab.run(BACKGROUND)]
-        tab.call("Emulation.setDeviceMetricsOverride", width=400, height=800, deviceScaleFactor=1, mobile=True)
+        tab.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=400,
+            height=800,
+            deviceScaleFactor=1,
+            mobile=True,
+        )
         seen["width"] = tab.run(WIDTH)
         return Opened(seen=seen, complaints=tab.complaints, requests=tab.requests)
 
@@ -100,7 +116,9 @@ def numbers_in(lines: list[str]) -> list[float]:
 
 
 @needs_chromium
-def test_the_browser_loads_one_file_and_has_nothing_to_complain_about(opened: Opened, built: Built) -> None:
+def test_the_browser_loads_one_file_and_has_nothing_to_complain_about(
+    opened: Opened, built: Built
+) -> None:
     assert opened.complaints == []
     assert opened.requests == [built.page.as_uri()]
 
@@ -110,7 +128,9 @@ def test_every_number_of_the_configurations_is_that_of_the_csv_and_written_as_in
     opened: Opened, built: Built
 ) -> None:
     rows = opened.seen["configurations"]
-    typed = {row["variant"]: row for row in VARIANTS.read_rows(built.results / "tables/variants.csv")}
+    typed = {
+        row["variant"]: row for row in VARIANTS.read_rows(built.results / "tables/variants.csv")
+    }
     checked = 0
 
     assert [row[-1][0] for row in rows] == list(built.variants)
@@ -155,7 +175,9 @@ def test_a_header_sorts_by_the_value_with_the_missing_last(opened: Opened) -> No
 
 
 @needs_chromium
-def test_a_name_opens_its_step_with_the_numbers_of_the_csv_files(opened: Opened, built: Built) -> None:
+def test_a_name_opens_its_step_with_the_numbers_of_the_csv_files(
+    opened: Opened, built: Built
+) -> None:
     seen = opened.seen
     variant = seen["step"]["variant"]
     stretches, kernels = (
@@ -167,15 +189,26 @@ def test_a_name_opens_its_step_with_the_numbers_of_the_csv_files(opened: Opened,
     assert variant == "unet-128px-cuda-b16-w0-fp32-e5"
     assert seen["bars"] == len(stretches)
     known = [
-        [*(round(time, 3) for time in numbers_of(row, "begin_ms", "end_ms")), float(row["busy_share"])]
+        [
+            *(round(time, 3) for time in numbers_of(row, "begin_ms", "end_ms")),
+            float(row["busy_share"]),
+        ]
         for row in stretches
     ]
     assert [lines for lines in seen["stretches"] if numbers_in(lines[1:]) not in known] == []
-    known = [numbers_of(row, "at_ms", "allocated_mib", "reserved_mib") for row in moments if row["device"] == "cuda"]
+    known = [
+        numbers_of(row, "at_ms", "allocated_mib", "reserved_mib")
+        for row in moments
+        if row["device"] == "cuda"
+    ]
     assert [lines for lines in seen["memory"] if numbers_in(lines) not in known] == []
-    values = [[title.partition(" = ")[2] for _, title in row if title] for row in seen["step"]["kernels"]]
+    values = [
+        [title.partition(" = ")[2] for _, title in row if title] for row in seen["step"]["kernels"]
+    ]
     columns = ("rank", "calls", "total_ms", "share", "median_us")
-    assert [list(map(float, row)) for row in values] == [numbers_of(row, *columns) for row in kernels]
+    assert [list(map(float, row)) for row in values] == [
+        numbers_of(row, *columns) for row in kernels
+    ]
     assert [row[1][0] for row in seen["step"]["kernels"]] == [row["name"] for row in kernels]
 
 
@@ -212,13 +245,17 @@ def test_it_is_dark_where_that_is_asked_for_and_as_wide_as_a_phone_on_one(opened
 
 def test_a_notebook_reads_the_same_tables_out_of_the_bundle(built: Built) -> None:
     folder = built.project.folder
-    machine = read_bundle(folder / f"results/published/{MACHINE}.tar.xz", study=folder / "config/study.yaml")
+    machine = read_bundle(
+        folder / f"results/published/{MACHINE}.tar.xz", study=folder / "config/study.yaml"
+    )
 
     assert machine.tables.variants.equals(VARIANTS.read_csv(built.results / "tables/variants.csv"))
     assert machine.findings == read_findings(built.results / "findings.json")
 
 
-def test_the_page_of_this_machine_follows_what_was_measured_and_the_files_of_the_page(tiny: Project) -> None:
+def test_the_page_of_this_machine_follows_what_was_measured_and_the_files_of_the_page(
+    tiny: Project,
+) -> None:
     made = tiny.snakemake(PAGE)
     assert made.returncode == 0, made.stdout + made.stderr
     text = (tiny.folder / PAGE).read_text("utf-8")

@@ -26,23 +26,45 @@ def test_a_second_run_has_nothing_to_do(tiny: Project) -> None:
 
 
 RUN = "results/machines/*/runs/tiny-cpu-b16-w0-fp32-e2"
-TARGETS = (PDF, "report/gpu_report.html", "report/batch_size.pdf", "batch_size", "results/tensorboard")
-MEASURED = {"compile_report", "write_page", "compile_report_alone", "batch_size", "write_tensorboard_logs"}
+TARGETS = (
+    PDF,
+    "report/gpu_report.html",
+    "report/batch_size.pdf",
+    "batch_size",
+    "results/tensorboard",
+)
+MEASURED = {
+    "compile_report",
+    "write_page",
+    "compile_report_alone",
+    "batch_size",
+    "write_tensorboard_logs",
+}
 MADE_AGAIN = {
     f"{RUN}/record.json": {"measure_variant", *MEASURED},
     f"{RUN}/trace/*.gz": {"measure_variant", *MEASURED},
-    f"{RUN}/trace_tables/steps.csv": {"tabulate_trace", "compile_report", "write_page", "compile_report_alone"},
+    f"{RUN}/trace_tables/steps.csv": {
+        "tabulate_trace",
+        "compile_report",
+        "write_page",
+        "compile_report_alone",
+    },
     "results/machines": {"calibrate_machine", "measure_variant", *MEASURED},
     "results/machines/*/tables/batch_size.csv": {"tabulate_study", "compile_report", "write_page"},
     "results/machines/*/findings.csv": {"derive_findings", "compile_report", "write_page"},
     "report/figures/*/batch_size_throughput.pdf": {"draw_figures", "compile_report"},
     "report/gpu_analysis_sections.tex": {"write_sections", "compile_report"},
-    "report/experiments/*/sections/batch_size.tex": {"write_sections_alone", "compile_report_alone"},
+    "report/experiments/*/sections/batch_size.tex": {
+        "write_sections_alone",
+        "compile_report_alone",
+    },
     "results/tensorboard/*/events*": {"write_tensorboard_logs"},
 }
 
 
-def test_whatever_is_deleted_is_made_again_with_all_that_follows_from_it(tiny: Project, tmp_path: Path) -> None:
+def test_whatever_is_deleted_is_made_again_with_all_that_follows_from_it(
+    tiny: Project, tmp_path: Path
+) -> None:
     built = tiny.snakemake(*TARGETS)
     assert built.returncode == 0, built.stderr
     for pattern, rules in MADE_AGAIN.items():
@@ -60,7 +82,11 @@ def test_whatever_is_deleted_is_made_again_with_all_that_follows_from_it(tiny: P
 
 def test_what_is_made_again_gives_the_same_report(tiny: Project) -> None:
     before = (tiny.folder / PDF).read_bytes()
-    for pattern in ("results/machines/*/tables", "report/figures/*/*.pdf", "report/sections/batch_size.tex"):
+    for pattern in (
+        "results/machines/*/tables",
+        "report/figures/*/*.pdf",
+        "report/sections/batch_size.tex",
+    ):
         for path in tiny.folder.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
@@ -106,7 +132,9 @@ def test_a_broken_template_fails_every_time_and_names_file_and_line(tiny: Projec
 
 
 def test_changing_a_variants_settings_measures_only_that_variant_again(tiny: Project) -> None:
-    tiny.change_config(lambda config: config["experiments"]["batch_size"]["grid"][0].update(batch_size=[8, 32]))
+    tiny.change_config(
+        lambda config: config["experiments"]["batch_size"]["grid"][0].update(batch_size=[8, 32])
+    )
 
     planned = tiny.planned(PDF)
 
@@ -114,12 +142,16 @@ def test_changing_a_variants_settings_measures_only_that_variant_again(tiny: Pro
     assert planned["tabulate_trace"] == 1
 
 
-def test_another_question_tabulates_its_own_experiment_again_and_measures_nothing(tiny: Project) -> None:
+def test_another_question_tabulates_its_own_experiment_again_and_measures_nothing(
+    tiny: Project,
+) -> None:
     assert tiny.snakemake("device").returncode == 0
     (study_file,) = tiny.folder.glob("results/machines/*/study.json")
     before = study_file.read_bytes()
 
-    tiny.change_config(lambda config: config["experiments"]["batch_size"].update(question="How large?"))
+    tiny.change_config(
+        lambda config: config["experiments"]["batch_size"].update(question="How large?")
+    )
 
     assert tiny.planned("device") == {}
     planned = tiny.planned(PDF)
@@ -142,7 +174,10 @@ def test_an_edit_to_measuring_code_does_not_retrain_but_is_listed(tiny: Project)
     touch_later(source, source.read_text("utf-8") + "\n# Edited after the measurement.\n")
 
     assert "measure_variant" not in tiny.planned(PDF)
-    assert "by another version of the measuring code" in tiny.gpu_report("list", "--configfile", tiny.configfile).stdout
+    assert (
+        "by another version of the measuring code"
+        in tiny.gpu_report("list", "--configfile", tiny.configfile).stdout
+    )
 
 
 def copy_records(source: Project, target: Project) -> None:
@@ -194,7 +229,9 @@ def test_one_experiment_is_measured_and_tabulated_alone(unbuilt_tiny: Project) -
 
 def test_an_experiment_with_nothing_to_measure_here_is_refused(unbuilt_tiny: Project) -> None:
     on_a_gpu = {"workload": "tiny", "batch_size": 8, "epochs": 2, "needs_accelerator": True}
-    unbuilt_tiny.change_config(lambda config: config["experiments"]["device"].update(grid=[on_a_gpu]))
+    unbuilt_tiny.change_config(
+        lambda config: config["experiments"]["device"].update(grid=[on_a_gpu])
+    )
 
     run = unbuilt_tiny.snakemake("device")
 
@@ -202,8 +239,13 @@ def test_an_experiment_with_nothing_to_measure_here_is_refused(unbuilt_tiny: Pro
     assert "experiments.device: the machine shown has no configuration of it" in run.stderr
 
 
-def test_the_project_may_be_in_a_folder_whose_name_has_braces(unbuilt_tiny: Project, tmp_path: Path) -> None:
-    moved = Project(folder=unbuilt_tiny.folder.rename(tmp_path / "{project}"), configfile=unbuilt_tiny.configfile)
+def test_the_project_may_be_in_a_folder_whose_name_has_braces(
+    unbuilt_tiny: Project, tmp_path: Path
+) -> None:
+    moved = Project(
+        folder=unbuilt_tiny.folder.rename(tmp_path / "{project}"),
+        configfile=unbuilt_tiny.configfile,
+    )
 
     assert moved.planned(PDF)["compile_report"] == 1
 
@@ -214,7 +256,13 @@ def test_the_pdf_of_one_experiment_asks_for_nothing_of_the_others(unbuilt_tiny: 
         "measure_variant": 1,
         "tabulate_trace": 1,
         **dict.fromkeys(
-            ("tabulate_calibration_alone", "tabulate_study_alone", "derive_findings_alone", "draw_figures_alone"), 1
+            (
+                "tabulate_calibration_alone",
+                "tabulate_study_alone",
+                "derive_findings_alone",
+                "draw_figures_alone",
+            ),
+            1,
         ),
         "write_sections_alone": 1,
         "compile_report_alone": 1,
@@ -234,14 +282,18 @@ def test_the_pdf_of_one_experiment_needs_no_template_of_its_own(tiny: Project) -
     assert "Which batch size is fastest?" not in text
 
 
-def test_a_pdf_of_an_experiment_that_is_not_in_the_study_is_none_that_snakemake_can_make(tiny: Project) -> None:
+def test_a_pdf_of_an_experiment_that_is_not_in_the_study_is_none_that_snakemake_can_make(
+    tiny: Project,
+) -> None:
     run = tiny.snakemake("--dry-run", "--", "report/precision.pdf")
 
     assert run.returncode != 0
     assert "No rule to produce report/precision.pdf" in run.stdout + run.stderr
 
 
-def test_the_same_records_give_the_same_pdf_in_another_folder(built_tiny: Project, unbuilt_tiny: Project) -> None:
+def test_the_same_records_give_the_same_pdf_in_another_folder(
+    built_tiny: Project, unbuilt_tiny: Project
+) -> None:
     copy_records(built_tiny, unbuilt_tiny)
 
     rebuilt = unbuilt_tiny.snakemake(PDF)

@@ -1,4 +1,6 @@
-"""The trainers of Lightning and Hugging Face call our callbacks as these expect; skipped where they are missing."""
+"""The trainers of Lightning and Hugging Face call our callbacks as these expect; skipped where they
+are missing.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -78,7 +80,11 @@ def train_with_hugging_face(callback: Any, folder: Path) -> None:
         disable_tqdm=True,
     )
     transformers.Trainer(
-        model=Classifier(), args=arguments, train_dataset=samples, eval_dataset=samples, callbacks=[callback]
+        model=Classifier(),
+        args=arguments,
+        train_dataset=samples,
+        eval_dataset=samples,
+        callbacks=[callback],
     ).train()
 
 

@@ -1,4 +1,6 @@
-"""What docs/your_model.md shows runs in an empty folder: its files, its Python and its commands, section by section."""
+"""What docs/your_model.md shows runs in an empty folder: its files, its Python and its commands,
+section by section.
+"""
 
 import re
 from pathlib import Path
@@ -9,7 +11,9 @@ from tests.workflow.pages import blocks_of, commands, run, write_files
 
 pytestmark = pytest.mark.slow
 
-LABEL = re.compile(r"^(?:limit|why|next|memory|step|largest|fastest|smallest|  samples)  .*?(?=  |$)", re.MULTILINE)
+LABEL = re.compile(
+    r"^(?:limit|why|next|memory|step|largest|fastest|smallest|  samples)  .*?(?=  |$)", re.MULTILINE
+)
 NOT_RUN = {'pip install -e ".[torch]"': "the tests run in an environment that has the package"}
 BLOCKS = blocks_of("your_model.md")
 
@@ -23,7 +27,11 @@ def test_what_a_section_shows_runs_in_an_empty_folder(section: str, tmp_path: Pa
         if block.section != section or block.file_name:
             continue
         if block.language == "text":
-            missing = [label for label in LABEL.findall(block.text) if label.split()[0] not in printed.split()]
+            missing = [
+                label
+                for label in LABEL.findall(block.text)
+                if label.split()[0] not in printed.split()
+            ]
             assert missing == [], printed
             continue
         for command in commands(block, tmp_path, not_run=NOT_RUN):

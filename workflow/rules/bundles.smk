@@ -1,4 +1,5 @@
-# Machines that measured elsewhere: the content of their bundles, in a folder apart from what was measured here.
+# Machines that measured elsewhere: the content of their bundles, in a folder apart from what was
+# measured here.
 
 
 rule import_bundle:

@@ -1,4 +1,5 @@
-# What the rules share: the machines shown, the study resolved for each, and the files and code that a stage reads.
+# What the rules share: the machines shown, the study resolved for each, and the files and code that
+# a stage reads.
 
 import re
 import shlex
@@ -13,7 +14,8 @@ from gpu_report.storage.locks import release_stale_lock
 
 if workflow.is_main_process:  # not in its jobs, which read this file too
     try:
-        # Before the other imports: a run that is killed before this line leaves its temporary folder for good.
+        # Before the other imports: a run that is killed before this line leaves its temporary
+        # folder for good.
         release_stale_lock(temporary_folder=str(workflow.snakemake_tmp_dir))
     except GpuReportError as error:
         raise WorkflowError(str(error))
@@ -42,21 +44,26 @@ try:
     SHOWN = choose_machines(config)
     SIDES = choose_sides(config, SHOWN)
 except GpuReportError as error:
-    where = f"{', '.join(map(str, workflow.configfiles))}: " if isinstance(error, ConfigError) else ""
+    where = (
+        f"{', '.join(map(str, workflow.configfiles))}: " if isinstance(error, ConfigError) else ""
+    )
     raise WorkflowError(clean(f"{where}{error}"))
 
 if workflow.is_main_process:
     for note in SHOWN.notes:
         say(note, to_stderr=True)
 
-# Every machine by the folder of its results: the report is about the first, the others are compared with it.
+# Every machine by the folder of its results: the report is about the first, the others are compared
+# with it.
 MACHINES = {str(machine.results): machine for machine in SHOWN.machines}
 ABOUT = next(iter(MACHINES), "")
 BUNDLES = {machine.id: str(machine.bundle) for machine in SHOWN.machines if machine.bundle}
 EXPERIMENTS = list(config["experiments"])
 # Snakemake formats this path, so braces in it are doubled.
 ENVIRONMENT = str(Path("environment.yml").absolute()).replace("{", "{{").replace("}", "}}")
-TEMPLATES = sorted(["report/gpu_report.sty", "report/references.bib", *map(str, Path("report").rglob("*.j2"))])
+TEMPLATES = sorted(
+    ["report/gpu_report.sty", "report/references.bib", *map(str, Path("report").rglob("*.j2"))]
+)
 CALIBRATION_TABLES = [table.name for table in MADE_BY_CALIBRATION]
 STUDY_TABLES = [table.name for table in TABLES_OF_STUDY]
 TABLES_OF_RECORDS = [table for table in STUDY_TABLES if table not in CALIBRATION_TABLES]
@@ -83,7 +90,10 @@ def asked_for(resource):
 
 # Of a job on a cluster's machine; none where this machine is measured.
 OF_CLUSTER = {
-    resource: asked_for(resource) for request in REQUESTED.values() if request for resource in request.resources()
+    resource: asked_for(resource)
+    for request in REQUESTED.values()
+    if request
+    for resource in request.resources()
 }
 
 
@@ -96,10 +106,11 @@ wildcard_constraints:
     measured="|".join(REQUESTED),
 
 
-# Stages read `study.json` in the folder of a machine's results. It is written as soon as this run holds Snakemake's lock,
-# not while the workflow is read, so that a dry run of another study leaves it alone; and by no rule: where a job makes
-# a file that others take as `ancient`, Snakemake 9 overlooks that their params changed, and if it is missing runs them
-# again, which here means to train. A rule carries what it asks of the study as params.
+# Stages read `study.json` in the folder of a machine's results. It is written as soon as this run
+# holds Snakemake's lock, not while the workflow is read, so that a dry run of another study leaves
+# it alone; and by no rule: where a job makes a file that others take as `ancient`, Snakemake 9
+# overlooks that their params changed, and if it is missing runs them again, which here means to
+# train. A rule carries what it asks of the study as params.
 onstart:
     try:
         for results in MACHINES:
@@ -118,10 +129,13 @@ onstart:
 def resolved_study(results, experiment=""):
     """What a machine is asked for, or of an experiment alone."""
     machine = MACHINES[results]
-    return ResolvedStudy.of(machine.id, machine.study.alone(experiment) if experiment else machine.study)
+    return ResolvedStudy.of(
+        machine.id, machine.study.alone(experiment) if experiment else machine.study
+    )
 
 
-# Modules that any stage after the measuring may use; such a stage is cheap, so it runs again once too often at worst.
+# Modules that any stage after the measuring may use; such a stage is cheap, so it runs again once
+# too often at worst.
 SHARED = [
     "commands",
     "glossary",
@@ -133,7 +147,9 @@ SHARED = [
 
 
 def sources(*packages):
-    """The files of these parts of the package, code and data: an edit to them makes a cheap stage run again."""
+    """The files of these parts of the package, code and data: an edit to them makes a cheap stage
+    run again.
+    """
     folder = Path("src/gpu_report")
     files = {
         file
@@ -152,10 +168,12 @@ def sources(*packages):
 
 
 def made_again_if_absent(rule):
-    """An input function that adds no file: a job runs again if a file that it makes or reads is gone.
+    """An input function that adds no file: a job runs again if a file that it makes or reads is
+    gone.
 
-    Snakemake by itself makes an absent file only if the job runs for another reason. A job that has made nothing yet is
-    left to Snakemake. A folder has a list of its files, so it counts as absent if one of them is absent.
+    Snakemake by itself makes an absent file only if the job runs for another reason. A job that has
+    made nothing yet is left to Snakemake. A folder has a list of its files, so it counts as absent
+    if one of them is absent.
     """
     seen = set()
 
@@ -165,7 +183,9 @@ def made_again_if_absent(rule):
             seen.add(job)  # `expand_input` calls this function, too
             made = rule.expand_output(values)[0]
             read = [file for file in rule.expand_input(values)[0] if not file.is_ancient]
-            if any(Path(file).exists() for file in made) and not all(is_whole(Path(file)) for file in [*made, *read]):
+            if any(Path(file).exists() for file in made) and not all(
+                is_whole(Path(file)) for file in [*made, *read]
+            ):
                 workflow.dag.forcefiles.update(made)
         return []
 
@@ -173,8 +193,12 @@ def made_again_if_absent(rule):
 
 
 def quoted(word):
-    """For a shell; in double quotes where these will do, since TeX does not keep single ones straight."""
-    return shlex.quote(word) if shlex.quote(word) == word or set(word) & set('"$`\\!') else f'"{word}"'
+    """For a shell; in double quotes where these will do, since TeX does not keep single ones
+    straight.
+    """
+    return (
+        shlex.quote(word) if shlex.quote(word) == word or set(word) & set('"$`\\!') else f'"{word}"'
+    )
 
 
 def slugs(study):
@@ -182,14 +206,18 @@ def slugs(study):
 
 
 def results_of(wildcards):
-    """The folder of the machine that a job is about; where its files do not name one, it is the report's."""
+    """The folder of the machine that a job is about; where its files do not name one, it is the
+    report's.
+    """
     named = {machine.id: results for results, machine in MACHINES.items()}
     of_job = wildcards.get("measured") or wildcards.get("machine") or MACHINES[ABOUT].id
     return wildcards.get("results") or named[of_job]
 
 
 def asked_of(wildcards):
-    """What a job is about: the machine's study, or where its files name an experiment, that experiment alone."""
+    """What a job is about: the machine's study, or where its files name an experiment, that
+    experiment alone.
+    """
     return resolved_study(results_of(wildcards), wildcards.get("experiment", ""))
 
 
@@ -200,7 +228,9 @@ def study_of(wildcards):
 def study_arguments(wildcards):
     """The same for the command."""
     experiment = wildcards.get("experiment", "")
-    return f"--study {results_of(wildcards)}/study.json" + (f" --experiment {experiment}" if experiment else "")
+    return f"--study {results_of(wildcards)}/study.json" + (
+        f" --experiment {experiment}" if experiment else ""
+    )
 
 
 def asked_digest(wildcards):
@@ -209,13 +239,21 @@ def asked_digest(wildcards):
 
 
 def folder_of(wildcards):
-    """Where tables and findings of that study are; those of an experiment alone are apart from the machine's."""
+    """Where tables and findings of that study are; those of an experiment alone are apart from the
+    machine's.
+    """
     results = results_of(wildcards)
-    return f"{results}/experiments/{wildcards.experiment}" if "experiment" in wildcards.keys() else results
+    return (
+        f"{results}/experiments/{wildcards.experiment}"
+        if "experiment" in wildcards.keys()
+        else results
+    )
 
 
 def records(results, study):
-    """Where to read records and searches from: files where they are measured, whole folders where they are imported."""
+    """Where to read records and searches from: files where they are measured, whole folders where
+    they are imported.
+    """
     if MACHINES[results].bundle:
         return [f"{results}/runs", f"{results}/batch_sizes"]
     searches = [f"{results}/batch_sizes/{search.slug}.json" for search in study.searches]
@@ -225,7 +263,11 @@ def records(results, study):
 def trace_tables(results, study):
     """Imported ones come in the folder of the records."""
     measured = [] if MACHINES[results].bundle else slugs(study)
-    return [f"{results}/runs/{slug}/trace_tables/{table}.csv" for slug in measured for table in TRACE_TABLES]
+    return [
+        f"{results}/runs/{slug}/trace_tables/{table}.csv"
+        for slug in measured
+        for table in TRACE_TABLES
+    ]
 
 
 def tables(wildcards):
@@ -235,29 +277,42 @@ def tables(wildcards):
 
 
 def tables_of_experiment(name):
-    """Tables of an experiment on the report's machine; an experiment with nothing to measure there is refused."""
+    """Tables of an experiment on the report's machine; an experiment with nothing to measure there
+    is refused.
+    """
     experiment = MACHINES[ABOUT].study.alone(name).experiments[0]
-    tables = [*([name] if experiment.variants else []), *(["batch_sizes"] if experiment.searches else [])]
+    tables = [
+        *([name] if experiment.variants else []),
+        *(["batch_sizes"] if experiment.searches else []),
+    ]
     return [f"{ABOUT}/experiments/{name}/tables/{table}.csv" for table in tables]
 
 
 def documents_to_make():
     """The reports, as PDF and HTML, that this run writes."""
     made = (Path(file) for job in workflow.dag.needrun_jobs() for file in job.output)
-    return [file for file in made if file.parent == Path("report") and file.suffix in {".pdf", ".html"}]
+    return [
+        file for file in made if file.parent == Path("report") and file.suffix in {".pdf", ".html"}
+    ]
 
 
 def every_record():
-    return [file for results, machine in MACHINES.items() for file in records(results, machine.study)]
+    return [
+        file for results, machine in MACHINES.items() for file in records(results, machine.study)
+    ]
 
 
 def side_files():
-    """Where the two compared sets of results are read from; those of a machine that is measured are measured first."""
+    """Where the two compared sets of results are read from; those of a machine that is measured are
+    measured first.
+    """
     measured = {machine.results: machine.study for machine in SHOWN.measured}
     return [
         file
         for side in (SIDES.by_name.values() if SIDES else [])
-        for file in (records(str(side), measured[side]) if side in measured else map(str, files_at(side)))
+        for file in (
+            records(str(side), measured[side]) if side in measured else map(str, files_at(side))
+        )
     ]
 
 

@@ -1,5 +1,6 @@
-# A cluster's machines of which nothing is known yet: a job on each finds out which machine it is. What is measured on it,
-# and where its results are, follows from that, so this comes first and alone.
+# A cluster's machines of which nothing is known yet: a job on each finds out which machine it is.
+# What is measured on it, and where its results are, follows from that, so this comes first and
+# alone.
 
 if workflow.is_main_process:
     say(

@@ -1,4 +1,5 @@
-# Measuring: the variants of this machine, or of a cluster's machines by jobs on them, each alone on its machine.
+# Measuring: the variants of this machine, or of a cluster's machines by jobs on them, each alone on
+# its machine.
 
 
 rule write_image_files:
@@ -19,8 +20,8 @@ rule write_image_files:
         " --image-px {wildcards.pixels} --manifest {output:q} 2> {log:q}"
 
 
-# The measured peaks behind efficiency and transfers, only of devices that the study trains on, and of the link between
-# those that share a training.
+# The measured peaks behind efficiency and transfers, only of devices that the study trains on, and
+# of the link between those that share a training.
 rule calibrate_machine:
     output:
         "results/machines/{measured}/calibration.json",
@@ -45,8 +46,8 @@ rule calibrate_machine:
         " 2> {log:q}"
 
 
-# Snakemake runs a rule again when its command has changed: an edit to this one measures everything again. No rule reads
-# the memory snapshot beside the traces, so you may delete it.
+# Snakemake runs a rule again when its command has changed: an edit to this one measures everything
+# again. No rule reads the memory snapshot beside the traces, so you may delete it.
 rule measure_variant:
     input:
         image_files=lambda wildcards: ancient(image_manifest(wildcards)),
@@ -99,7 +100,10 @@ rule tabulate_trace:
         rich_trace="results/machines/{measured}/runs/{variant}/rich_trace",
         code=sources("traces"),
     output:
-        **{table: f"results/machines/{{measured}}/runs/{{variant}}/trace_tables/{table}.csv" for table in TRACE_TABLES},
+        **{
+            table: f"results/machines/{{measured}}/runs/{{variant}}/trace_tables/{table}.csv"
+            for table in TRACE_TABLES
+        },
     log:
         "results/machines/{measured}/logs/tabulate_trace/{variant}.log",
     conda:

@@ -6,7 +6,8 @@ from gpu_report.writing.layout import experiment_layout, report_layout
 
 WRITTEN = [f"report/{name}" for name in report_layout(EXPERIMENTS, has_sides=bool(SIDES)).files]
 WRITTEN_ALONE = [
-    f"report/experiments/{{experiment}}/{name}" for name in ["gpu_report.sty", *experiment_layout("{experiment}").files]
+    f"report/experiments/{{experiment}}/{name}"
+    for name in ["gpu_report.sty", *experiment_layout("{experiment}").files]
 ]
 
 # The command that makes this report again, with the study and the machines that were given for it.
@@ -25,7 +26,10 @@ REBUILT_BY = " ".join(
 rule draw_figures:
     input:
         tables=tables,
-        code=[*sources("figures", "findings", "tables", "traces"), "src/gpu_report/writing/pictures.py"],
+        code=[
+            *sources("figures", "findings", "tables", "traces"),
+            "src/gpu_report/writing/pictures.py",
+        ],
     output:
         directory("report/figures/{machine}"),
     log:
@@ -123,8 +127,11 @@ rule write_sections_alone:
     input:
         tables=tables,
         findings=f"{ABOUT}/experiments/{{experiment}}/findings.json",
-        # An experiment without a report of its own is refused here, before anything is measured for it.
-        records=lambda wildcards: records(ABOUT, MACHINES[ABOUT].study.reported_alone(wildcards.experiment)),
+        # An experiment without a report of its own is refused here, before anything is measured for
+        # it.
+        records=lambda wildcards: records(
+            ABOUT, MACHINES[ABOUT].study.reported_alone(wildcards.experiment)
+        ),
         templates=TEMPLATES,
         code=rules.write_sections.input.code,
     output:
@@ -143,8 +150,9 @@ rule write_sections_alone:
         "gpu-report write-sections {params.study} --folder report/experiments/{wildcards.experiment} 2> {log:q}"
 
 
-# Snakemake forgets a failed middle step: its output is gone, and a PDF newer than its own inputs counts as done. So the
-# PDF's rule names as its own what every stage before it reads: records, bundles, calibrations, all sources, the study.
+# Snakemake forgets a failed middle step: its output is gone, and a PDF newer than its own inputs
+# counts as done. So the PDF's rule names as its own what every stage before it reads: records,
+# bundles, calibrations, all sources, the study.
 rule compile_report:
     input:
         written=WRITTEN,
@@ -199,7 +207,8 @@ use rule compile_report as compile_report_alone with:
         "compiling the report on the experiment {wildcards.experiment}"
 
 
-# The page draws its own figures and needs no TeX. It names what every stage before it reads, as compile_report does.
+# The page draws its own figures and needs no TeX. It names what every stage before it reads, as
+# compile_report does.
 rule write_page:
     input:
         tables=rules.write_sections.input.tables,
@@ -226,7 +235,8 @@ rule write_page:
         "gpu-report write-page {params.study} --comparison {input.comparison:q} --page {output:q} 2> {log:q}"
 
 
-# For a document that sets the words of figures in its own fonts; the PDF files beside them stay as they are.
+# For a document that sets the words of figures in its own fonts; the PDF files beside them stay as
+# they are.
 rule figures_in_pgf:
     input:
         figures=rules.compile_report.input.figures,

@@ -1,8 +1,10 @@
-# From records and trace tables to each machine's tables and findings, and to the comparison of the machines.
+# From records and trace tables to each machine's tables and findings, and to the comparison of the
+# machines.
 
 
-# A rule with `_alone` in its name does for one experiment, in a folder of its own, what the rule without does for all,
-# so that the experiment need not wait for the others. A variant is measured for both at once.
+# A rule with `_alone` in its name does for one experiment, in a folder of its own, what the rule
+# without does for all, so that the experiment need not wait for the others. A variant is measured
+# for both at once.
 
 
 rule tabulate_calibration:
@@ -31,7 +33,10 @@ rule transfer:
 
 use rule tabulate_calibration as tabulate_calibration_alone with:
     output:
-        [f"{{results}}/experiments/{{experiment}}/tables/{table}.csv" for table in CALIBRATION_TABLES],
+        [
+            f"{{results}}/experiments/{{experiment}}/tables/{table}.csv"
+            for table in CALIBRATION_TABLES
+        ],
     log:
         "{results}/logs/tabulate_calibration/{experiment}.log",
     message:
@@ -62,7 +67,10 @@ rule tabulate_study:
 
 use rule tabulate_study as tabulate_study_alone with:
     output:
-        [f"{{results}}/experiments/{{experiment}}/tables/{table}.csv" for table in ["{experiment}", *TABLES_OF_RECORDS]],
+        [
+            f"{{results}}/experiments/{{experiment}}/tables/{table}.csv"
+            for table in ["{experiment}", *TABLES_OF_RECORDS]
+        ],
     log:
         "{results}/logs/tabulate_study/{experiment}.log",
     message:

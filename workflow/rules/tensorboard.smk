@@ -1,4 +1,5 @@
-# The TensorBoard logs of the machine that is measured; published machines have no traces to show there.
+# The TensorBoard logs of the machine that is measured; published machines have no traces to show
+# there.
 
 
 rule write_tensorboard_logs:

@@ -1,4 +1,6 @@
-"""One machine's records and trace tables in one file, which another machine makes the same report from.
+"""One machine's records and trace tables in one file, which another machine makes the same report
+from.
 
-manifest: what a bundle says of itself; archive: its bytes, read with suspicion; packing, unpacking: from and to folders
+manifest: what a bundle says of itself; archive: its bytes, read with suspicion; packing, unpacking:
+from and to folders
 """

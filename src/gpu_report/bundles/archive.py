@@ -1,7 +1,8 @@
-"""The bytes of a bundle: a tar archive under xz, written the same for the same files, and read with suspicion.
+"""The bytes of a bundle: a tar archive under xz, written the same for the same files, and read with
+suspicion.
 
-A bundle comes from elsewhere: it may be cut, damaged, or made to fill a disk. Everything in it is checked, but
-its numbers are the sender's: anyone who changes a file can compute its checksum again.
+A bundle comes from elsewhere: it may be cut, damaged, or made to fill a disk. Everything in it is
+checked, but its numbers are the sender's: anyone who changes a file can compute its checksum again.
 """
 
 import hashlib
@@ -26,17 +27,26 @@ from gpu_report.errors import BundleError
 from gpu_report.storage.json_files import MOST_BYTES
 
 _HEADERS_BYTES: Final = 4 * tarfile.BLOCKSIZE
-"""Of tar, for each file: a header for a long name, that name, the file's own header and its padding."""
+"""Of tar, for each file: a header for a long name, that name, the file's own header and its
+padding.
+"""
 _SMALLEST: Final = 9 | lzma.PRESET_EXTREME
 _QUICK: Final = 1
-"""With traces, which are compressed already: 79 MB of them take a quarter of the time and become 3 % larger."""
+"""With traces, which are compressed already: 79 MB of them take a quarter of the time and become 3
+% larger.
+"""
 _CHUNK_BYTES: Final = 2**20
 _MEMORY_BYTES: Final = 128 * 2**20
-"""Memory that unpacking may take: twice what xz's strongest preset needs. A dictionary in xz may have up to 4 GiB."""
+"""Memory that unpacking may take: twice what xz's strongest preset needs. A dictionary in xz may
+have up to 4 GiB.
+"""
 
 
-def write_archive(target: IO[bytes], manifest: Manifest, content_of: Callable[[FileEntry], bytes]) -> None:
-    """Write the manifest and its files, in its order, without times and owners: equal files give equal bytes.
+def write_archive(
+    target: IO[bytes], manifest: Manifest, content_of: Callable[[FileEntry], bytes]
+) -> None:
+    """Write the manifest and its files, in its order, without times and owners: equal files give
+    equal bytes.
 
     Raises:
         BundleError: a file is no longer what the manifest says.
@@ -50,7 +60,10 @@ def write_archive(target: IO[bytes], manifest: Manifest, content_of: Callable[[F
         for entry in manifest.files:
             content = content_of(entry)
             if hashlib.sha256(content).hexdigest() != entry.sha256:
-                raise BundleError(f"{entry.path} changed while it was packed; wait until nothing measures, then again")
+                raise BundleError(
+                    f"{entry.path} changed while it was packed; wait until nothing measures, then "
+                    "again"
+                )
             _add(archive, entry.path, content)
 
 
@@ -61,9 +74,13 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 class BundleReader:
-    """One pass through a bundle: its manifest, then its files, each compared with what the manifest says."""
+    """One pass through a bundle: its manifest, then its files, each compared with what the manifest
+    says.
+    """
 
-    def __init__(self, archive: tarfile.TarFile, source: "_Bounded", *, name: str, packed_bytes: int) -> None:
+    def __init__(
+        self, archive: tarfile.TarFile, source: "_Bounded", *, name: str, packed_bytes: int
+    ) -> None:
         self._archive = archive
         self._source = source
         self._name = name
@@ -72,40 +89,54 @@ class BundleReader:
     def _read_manifest(self, packed_bytes: int) -> Manifest:
         member = self._archive.next()
         if member is None or member.name != MANIFEST_FILE or not _is_plain(member):
-            raise BundleError(f"{self._name} does not begin with {MANIFEST_FILE}, so it is not a bundle of gpu-report")
+            raise BundleError(
+                f"{self._name} does not begin with {MANIFEST_FILE}, so it is not a bundle of "
+                "gpu-report"
+            )
         manifest = parse_manifest(b"".join(self._content(member)), bundle=self._name)
         if problem := size_problem(manifest.files, packed_bytes=packed_bytes):
             raise BundleError(f"{self._name}: {problem}; {FETCH_AGAIN}")
         return manifest
 
     def files(self) -> Iterator[tuple[FileEntry, Iterator[bytes]]]:
-        """Each file with its content in pieces, all of which must be taken; until the last is, they may be altered.
+        """Each file with its content in pieces, all of which must be taken; until the last is, they
+        may be altered.
 
         Raises:
-            BundleError: a member is no plain file, is unknown, comes twice, or differs from the manifest; or one is
-                missing.
+            BundleError: a member is no plain file, is unknown, comes twice, or differs from the
+                manifest; or one is missing.
         """
         waiting = {entry.path: entry for entry in self.manifest.files}
         self._source.allow(total_bytes(waiting.values()) + _HEADERS_BYTES * len(waiting))
         while (member := self._archive.next()) is not None:
             if not _is_plain(member):
-                raise BundleError(f"{self._name}: {member.name!r} is not a plain file; {FETCH_AGAIN}")
+                raise BundleError(
+                    f"{self._name}: {member.name!r} is not a plain file; {FETCH_AGAIN}"
+                )
             entry = waiting.pop(member.name, None)
             if entry is None:
                 raise BundleError(
-                    f"{self._name}: {member.name!r} is not in its manifest, or comes twice; {FETCH_AGAIN}"
+                    f"{self._name}: {member.name!r} is not in its manifest, or comes twice; "
+                    f"{FETCH_AGAIN}"
                 )
             if member.size != entry.bytes:
                 raise BundleError(
-                    f"{self._name}: {entry.path} has {member.size} bytes, its manifest says {entry.bytes}; "
-                    f"{FETCH_AGAIN}"
+                    f"{self._name}: {entry.path} has {member.size} bytes, its manifest says "
+                    f"{entry.bytes}; {FETCH_AGAIN}"
                 )
             yield entry, self._checked(entry, member)
         if waiting:
-            raise BundleError(f"{self._name}: lacks {next(iter(waiting))!r}, which its manifest names; {FETCH_AGAIN}")
-        while rest := self._source.read(_CHUNK_BYTES):  # to the end, where xz checks the whole stream
+            raise BundleError(
+                f"{self._name}: lacks {next(iter(waiting))!r}, which its manifest names; "
+                f"{FETCH_AGAIN}"
+            )
+        while rest := self._source.read(
+            _CHUNK_BYTES
+        ):  # to the end, where xz checks the whole stream
             if any(rest):
-                raise BundleError(f"{self._name}: holds something behind its last file; {FETCH_AGAIN}")
+                raise BundleError(
+                    f"{self._name}: holds something behind its last file; {FETCH_AGAIN}"
+                )
 
     def _checked(self, entry: FileEntry, member: tarfile.TarInfo) -> Iterator[bytes]:
         digest = hashlib.sha256()
@@ -113,7 +144,9 @@ class BundleReader:
             digest.update(chunk)
             yield chunk
         if digest.hexdigest() != entry.sha256:
-            raise BundleError(f"{self._name}: the checksum of {entry.path} is another; {FETCH_AGAIN}")
+            raise BundleError(
+                f"{self._name}: the checksum of {entry.path} is another; {FETCH_AGAIN}"
+            )
 
     def _content(self, member: tarfile.TarInfo) -> Iterator[bytes]:
         file = self._archive.extractfile(member)
@@ -127,7 +160,8 @@ def _is_plain(member: tarfile.TarInfo) -> bool:
 
 @contextmanager
 def open_bundle(path: Path) -> Iterator[BundleReader]:
-    """Read a bundle; what the archive's own readers complain of while it is open becomes an error of ours.
+    """Read a bundle; what the archive's own readers complain of while it is open becomes an error
+    of ours.
 
     Raises:
         BundleError: the file is missing, cut short, damaged or not trustworthy.
@@ -136,16 +170,24 @@ def open_bundle(path: Path) -> Iterator[BundleReader]:
         file = path.open("rb")
     except OSError as error:
         raise BundleError(
-            f"cannot read bundle {path}: {error.strerror}; gpu-report machines lists those that are there"
+            f"cannot read bundle {path}: {error.strerror}; gpu-report machines lists those that "
+            "are there"
         ) from error
     try:
         with file:
             source = _Bounded(file, path)
             with tarfile.open(fileobj=source, mode="r|") as archive:
-                yield BundleReader(archive, source, name=str(path), packed_bytes=path.stat().st_size)
+                yield BundleReader(
+                    archive, source, name=str(path), packed_bytes=path.stat().st_size
+                )
     except EOFError as error:
         raise BundleError(f"{path} is cut short: its end is missing; {FETCH_AGAIN}") from error
-    except (lzma.LZMAError, tarfile.TarError, ValueError, RecursionError) as error:  # the last two of odd headers
+    except (
+        lzma.LZMAError,
+        tarfile.TarError,
+        ValueError,
+        RecursionError,
+    ) as error:  # the last two of odd headers
         raise BundleError(f"{path} is damaged or no bundle ({error}); {FETCH_AGAIN}") from error
 
 
@@ -160,7 +202,9 @@ def read_manifest(bundle: Path) -> Manifest:
 
 
 class _Bounded(io.RawIOBase):
-    """A file of one xz stream. It unpacks no more than was allowed: the manifest, then the files that it names."""
+    """A file of one xz stream. It unpacks no more than was allowed: the manifest, then the files
+    that it names.
+    """
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._file = file
@@ -173,7 +217,9 @@ class _Bounded(io.RawIOBase):
         self._left_bytes = further_bytes + 2 * tarfile.RECORDSIZE
 
     def read(self, size: int = -1, /) -> bytes:
-        """At most as many bytes as asked for; none at the stream's end, which must be the end of the file."""
+        """At most as many bytes as asked for; none at the stream's end, which must be the end of
+        the file.
+        """
         content = b""
         while not (content or self._stream.eof):
             packed = self._file.read(_CHUNK_BYTES) if self._stream.needs_input else b""
@@ -184,5 +230,7 @@ class _Bounded(io.RawIOBase):
             raise BundleError(f"{self._path}: has further bytes behind its end; {FETCH_AGAIN}")
         self._left_bytes -= len(content)
         if self._left_bytes < 0:
-            raise BundleError(f"{self._path}: unpacks to more than its manifest says; {FETCH_AGAIN}")
+            raise BundleError(
+                f"{self._path}: unpacks to more than its manifest says; {FETCH_AGAIN}"
+            )
         return content

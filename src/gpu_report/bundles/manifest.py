@@ -1,6 +1,8 @@
-"""The manifest: the first file of a bundle, which says whose results it holds and names every other file.
+"""The manifest: the first file of a bundle, which says whose results it holds and names every other
+file.
 
-manifest.json -> Manifest -> FileEntry (path, bytes, SHA-256); a path is checked before anything is done with it
+manifest.json -> Manifest -> FileEntry (path, bytes, SHA-256); a path is checked before anything is
+done with it
 """
 
 from collections import Counter
@@ -14,7 +16,16 @@ from gpu_report.errors import BundleError, ConfigError
 from gpu_report.records.batch_sizes import SEARCH_NAME, SEARCHES_FOLDER
 from gpu_report.records.record import RICH_TRACE_FOLDER, TRACE_FOLDER, DeviceName, MachineId, Record
 from gpu_report.records.record import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
-from gpu_report.storage.json_files import FILE_NAME, MOST_BYTES, Digest, JsonFile, Moment, Part, Text, Values
+from gpu_report.storage.json_files import (
+    FILE_NAME,
+    MOST_BYTES,
+    Digest,
+    JsonFile,
+    Moment,
+    Part,
+    Text,
+    Values,
+)
 from gpu_report.study.variant import Variant
 from gpu_report.traces.tables import ADDED_LATER, TRACE_TABLES, file_name
 
@@ -27,18 +38,24 @@ RAW_FOLDERS: Final = (TRACE_FOLDER, RICH_TRACE_FOLDER, "memory")
 """What only a bundle with traces holds: the profiler's traces and the snapshots of memory."""
 
 LIMIT_BYTES: Final = 256 * 2**20
-"""Ten times what the records and tables of a study with 500 variants take; more is no report's bundle."""
+"""Ten times what the records and tables of a study with 500 variants take; more is no report's
+bundle.
+"""
 RAW_LIMIT_BYTES: Final = 8 * 2**30
 """The same for traces and snapshots, at 16 MiB for each of 500 variants."""
 _LARGEST_TABLE_BYTES: Final = 2 * 2**20
 _LARGEST_RAW_BYTES: Final = 2**30
 """Of one file: forty times the largest of the default study."""
 _MOST_EXPANDED: Final = 50
-"""A bundle grows by a factor of about 12 where it holds records and tables, and hardly where it holds traces."""
+"""A bundle grows by a factor of about 12 where it holds records and tables, and hardly where it
+holds traces.
+"""
 _ALWAYS_ALLOWED_BYTES: Final = 8 * 2**20
 _LEAST_BYTES_OF_FILE: Final = 20
 _ALWAYS_ALLOWED_FILES: Final = 1000
-"""A small bundle may be of files that are much alike, which grow by more; reading it costs little all the same."""
+"""A small bundle may be of files that are much alike, which grow by more; reading it costs little
+all the same.
+"""
 
 _TABLE_FILES: Final = frozenset(file_name(table) for table in TRACE_TABLES)
 _NEEDED_TABLES: Final = _TABLE_FILES - {file_name(table) for table in ADDED_LATER}
@@ -63,20 +80,32 @@ class Manifest(Part):
     gpu_report: Text = Field(description="Version that packed.")
     machine: MachineId
     hardware: Text = Field(description="The machine in words.")
-    devices: Values[DeviceName] = Field(min_length=1, description="PyTorch device names of its records, the CPU first.")
+    devices: Values[DeviceName] = Field(
+        min_length=1, description="PyTorch device names of its records, the CPU first."
+    )
     study: Text = Field(description="Name of the study it was packed for.")
-    with_traces: bool = Field(description="Whether it holds what the trace tables are made from, as well.")
+    with_traces: bool = Field(
+        description="Whether it holds what the trace tables are made from, as well."
+    )
     records: int = Field(ge=1)
     dirty_records: int | None = Field(
-        default=None, ge=0, description="Records of no clean commit; None in bundles packed before they were counted."
+        default=None,
+        ge=0,
+        description="Records of no clean commit; None in bundles packed before they were counted.",
     )
     measured_at: Moment = Field(description="Of the newest record.")
-    files: Values[FileEntry] = Field(description="In the order in which they lie in the archive, without this one.")
+    files: Values[FileEntry] = Field(
+        description="In the order in which they lie in the archive, without this one."
+    )
 
     @property
     def variants(self) -> list[str]:
         """Names of the variants whose records it holds."""
-        return [entry.path.split("/")[1] for entry in self.files if entry.path.endswith(f"/{RECORD_NAME}")]
+        return [
+            entry.path.split("/")[1]
+            for entry in self.files
+            if entry.path.endswith(f"/{RECORD_NAME}")
+        ]
 
     @property
     def searches(self) -> list[str]:
@@ -108,15 +137,20 @@ def parse_manifest(content: bytes, *, bundle: str) -> Manifest:
     """Read a manifest and check everything that it says of the files to come.
 
     Raises:
-        BundleError: it is damaged, of a newer or older schema, or names a file that no bundle holds.
+        BundleError: it is damaged, of a newer or older schema, or names a file that no bundle
+            holds.
     """
     manifest = _MANIFEST.parse(content, where=f"manifest of {bundle}", from_elsewhere=True)
     version = manifest.record_schema_version
     if version != RECORD_SCHEMA_VERSION:
-        action = "update gpu-report" if version > RECORD_SCHEMA_VERSION else "have it packed anew by this version"
+        action = (
+            "update gpu-report"
+            if version > RECORD_SCHEMA_VERSION
+            else "have it packed anew by this version"
+        )
         raise BundleError(
-            f"{bundle}: its records have schema version {version}, this gpu-report reads {RECORD_SCHEMA_VERSION}; "
-            f"{action}"
+            f"{bundle}: its records have schema version {version}, this gpu-report reads "
+            f"{RECORD_SCHEMA_VERSION}; {action}"
         )
     _check_files(manifest, bundle)
     return manifest
@@ -125,25 +159,39 @@ def parse_manifest(content: bytes, *, bundle: str) -> Manifest:
 def _check_files(manifest: Manifest, bundle: str) -> None:
     for entry in manifest.files:
         if not belongs(entry.path):
-            raise BundleError(f"{bundle}: holds {entry.path!r}, which is not among a machine's results; {FETCH_AGAIN}")
+            raise BundleError(
+                f"{bundle}: holds {entry.path!r}, which is not among a machine's results; "
+                f"{FETCH_AGAIN}"
+            )
         if is_raw(entry.path) and not manifest.with_traces:
             raise BundleError(
-                f"{bundle}: holds {entry.path!r}, although it says that it holds no traces; {FETCH_AGAIN}"
+                f"{bundle}: holds {entry.path!r}, although it says that it holds no traces; "
+                f"{FETCH_AGAIN}"
             )
-    twice = [path for path, count in Counter(entry.path for entry in manifest.files).items() if count > 1]
+    twice = [
+        path for path, count in Counter(entry.path for entry in manifest.files).items() if count > 1
+    ]
     if twice:
         raise BundleError(f"{bundle}: names {twice[0]!r} twice; {FETCH_AGAIN}")
     if len(manifest.variants) != manifest.records:
         raise BundleError(
-            f"{bundle}: says {manifest.records} records and names {len(manifest.variants)}; {FETCH_AGAIN}"
+            f"{bundle}: says {manifest.records} records and names {len(manifest.variants)}; "
+            f"{FETCH_AGAIN}"
         )
     # Every run has its record and, if the bundle has no traces to make them from, its trace tables.
     paths = {entry.path for entry in manifest.files}
-    needed = [RECORD_NAME, *([] if manifest.with_traces else (f"{TABLES_FOLDER}/{name}" for name in _NEEDED_TABLES))]
+    needed = [
+        RECORD_NAME,
+        *([] if manifest.with_traces else (f"{TABLES_FOLDER}/{name}" for name in _NEEDED_TABLES)),
+    ]
     runs = dict.fromkeys(path.split("/")[1] for path in paths if path.startswith("runs/"))
-    missing = sorted(path for slug in runs for inner in needed if (path := f"runs/{slug}/{inner}") not in paths)
+    missing = sorted(
+        path for slug in runs for inner in needed if (path := f"runs/{slug}/{inner}") not in paths
+    )
     if missing:
-        raise BundleError(f"{bundle}: lacks {missing[0]}; have it packed anew by this version of gpu-report")
+        raise BundleError(
+            f"{bundle}: lacks {missing[0]}; have it packed anew by this version of gpu-report"
+        )
 
 
 def size_problem(entries: Sequence[FileEntry], *, packed_bytes: int) -> str:
@@ -171,7 +219,9 @@ def size_problem(entries: Sequence[FileEntry], *, packed_bytes: int) -> str:
 
 
 def trace_paths(record: Record) -> list[str]:
-    """The traces that a record names, of all its ranks, by their paths inside the folder of its run."""
+    """The traces that a record names, of all its ranks, by their paths inside the folder of its
+    run.
+    """
     if record.profile is None:
         return []
     names = [record.profile.trace_file, *(each.trace_file for each in record.profile.other_ranks)]
@@ -204,7 +254,11 @@ def is_search(path: str) -> bool:
     """Whether the file has what a batch-size search found."""
     folder, _, name = path.partition("/")
     stem, dot, ending = name.partition(".")
-    return folder == SEARCHES_FOLDER and dot + ending == ".json" and SEARCH_NAME.fullmatch(stem) is not None
+    return (
+        folder == SEARCHES_FOLDER
+        and dot + ending == ".json"
+        and SEARCH_NAME.fullmatch(stem) is not None
+    )
 
 
 def is_raw(path: str) -> bool:

@@ -25,12 +25,24 @@ from gpu_report.errors import BundleError, RecordError, TableError, TraceError
 from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER, SearchRecord
 from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
 from gpu_report.records.provenance import why_no_commit
-from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, TRACE_FOLDER, Provenance, Record
+from gpu_report.records.record import (
+    RECORD_FILE,
+    RICH_TRACE_FOLDER,
+    TRACE_FOLDER,
+    Provenance,
+    Record,
+)
 from gpu_report.records.record import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.storage.files import unfinished_folder, write_errors, write_text_atomically
 from gpu_report.storage.json_files import JsonFile
 from gpu_report.study.machine import device_name, hardware_words
-from gpu_report.traces.tables import as_csv, read_trace_tables, table_as_csv, table_files, tabulate_trace_of
+from gpu_report.traces.tables import (
+    as_csv,
+    read_trace_tables,
+    table_as_csv,
+    table_files,
+    tabulate_trace_of,
+)
 
 PUBLISHED_LIMIT_BYTES: Final = 2_000_000
 """A repository keeps every version of a bundle for good, so one without traces stays below this."""
@@ -49,23 +61,32 @@ class Packed:
 
 
 def pack(
-    results: Path, target: Path, *, machine: str, study: str, with_traces: bool, allow_dirty: bool = False
+    results: Path,
+    target: Path,
+    *,
+    machine: str,
+    study: str,
+    with_traces: bool,
+    allow_dirty: bool = False,
 ) -> Packed:
     """Write the bundle of one machine; an older one stays until the new one is whole.
 
-    Traces that are not tabulated, as where measuring was interrupted, are tabulated for a bundle without traces.
+    Traces that are not tabulated, as where measuring was interrupted, are tabulated for a bundle
+    without traces.
 
     Args:
         results: The machine's folder, which holds `runs`, `batch_sizes` and `calibration.json`.
         target: The file to write.
         machine: The machine's id.
         study: Name of the study, for the manifest.
-        with_traces: Whether the profiler's traces and the snapshots of memory go in, so that measuring can go on.
-        allow_dirty: Whether records that no commit holds the code of go in as well; the manifest counts them.
+        with_traces: Whether the profiler's traces and the snapshots of memory go in, so that
+            measuring can go on.
+        allow_dirty: Whether records that no commit holds the code of go in as well; the manifest
+            counts them.
 
     Raises:
-        BundleError: nothing is measured, the calibration is missing, a record is of another machine or of no clean
-            commit, or a bundle without traces is too large to be published.
+        BundleError: nothing is measured, the calibration is missing, a record is of another machine
+            or of no clean commit, or a bundle without traces is too large to be published.
         FileWriteError: the target cannot be written.
     """
     runs = {path.parent.name: path for path in sorted((results / "runs").glob(f"*/{RECORD_NAME}"))}
@@ -76,7 +97,9 @@ def pack(
             left_out[slug] = problem
             del records[slug]
     if not records:
-        reason = next(iter(left_out.values()), "no variant is measured; measure with: snakemake --cores 4")
+        reason = next(
+            iter(left_out.values()), "no variant is measured; measure with: snakemake --cores 4"
+        )
         raise BundleError(f"there is nothing to pack in {results}: {reason}")
     files = {path.stem: path for path in sorted((results / SEARCHES_FOLDER).glob("*.json"))}
     searches, unreadable = _read_all(SEARCH_FILE, files, machine=machine)
@@ -84,19 +107,27 @@ def pack(
     if not allow_dirty:
         of_searches = {name: search.provenance for name, search in searches.items()}
         _check_commits({slug: record.provenance for slug, record in records.items()} | of_searches)
-    _check_calibration(results / CALIBRATION_FILE, machine, needed=not with_traces, allow_dirty=allow_dirty)
+    _check_calibration(
+        results / CALIBRATION_FILE, machine, needed=not with_traces, allow_dirty=allow_dirty
+    )
     paths = _paths(results, list(records), list(searches), with_traces=with_traces)
     entries = [_entry(results, path) for path in paths]
     searched = {found.search.device for found in searches.values()}
-    manifest = _manifest(machine, study, list(records.values()), searched, entries, with_traces=with_traces)
-    size = _write(manifest, results, target, limit_bytes=None if with_traces else PUBLISHED_LIMIT_BYTES)
+    manifest = _manifest(
+        machine, study, list(records.values()), searched, entries, with_traces=with_traces
+    )
+    size = _write(
+        manifest, results, target, limit_bytes=None if with_traces else PUBLISHED_LIMIT_BYTES
+    )
     return Packed(manifest=manifest, bytes=size, left_out=left_out)
 
 
 def _read_all(
     kind: JsonFile[Measured], files: Mapping[str, Path], *, machine: str
 ) -> tuple[dict[str, Measured], dict[str, str]]:
-    """What has the current schema, by the name of its variant or search, and why the others are left out."""
+    """What has the current schema, by the name of its variant or search, and why the others are
+    left out.
+    """
     found: dict[str, Measured] = {}
     left_out: dict[str, str] = {}
     for slug, path in files.items():
@@ -107,7 +138,9 @@ def _read_all(
             continue
         name = content.variant if isinstance(content, Record) else content.search.slug
         if (content.machine, name) != (machine, slug):
-            raise BundleError(f"{path} is of {name} on {content.machine}; take it out of this folder")
+            raise BundleError(
+                f"{path} is of {name} on {content.machine}; take it out of this folder"
+            )
     return found, left_out
 
 
@@ -131,7 +164,9 @@ def _problem_of_tables(run: Path, record: Record) -> str:
 
 
 def _has_its_tables(run: Path) -> bool:
-    """Whether the trace tables are whole, hold today's columns, and are no older than the trace, if that is there."""
+    """Whether the trace tables are whole, hold today's columns, and are no older than the trace, if
+    that is there.
+    """
     files = table_files(run / TABLES_FOLDER).values()
     if not all(file.exists() for file in files):
         return False
@@ -159,9 +194,9 @@ def _check_commits(found: Mapping[str, Provenance]) -> None:
         else "",
     ]
     raise BundleError(
-        f"{len(dirty)} of {len(found)} records were measured by code that no commit holds, such as "
-        f"{next(iter(dirty))}: {'; '.join(filter(None, reasons))}; commit and measure them again, or pack them all the "
-        "same with --allow-dirty, which labels the bundle"
+        f"{len(dirty)} of {len(found)} records were measured by code that no commit holds, such "
+        f"as {next(iter(dirty))}: {'; '.join(filter(None, reasons))}; commit and measure them "
+        "again, or pack them all the same with --allow-dirty, which labels the bundle"
     )
 
 
@@ -172,15 +207,20 @@ def _check_calibration(path: Path, machine: str, *, needed: bool, allow_dirty: b
         return
     calibration = CALIBRATIONS.read(path)
     if calibration.machine != machine:
-        raise BundleError(f"{path} is of another machine; delete it and calibrate with: snakemake --cores 4 {path}")
+        raise BundleError(
+            f"{path} is of another machine; delete it and calibrate with: snakemake --cores 4 "
+            f"{path}"
+        )
     if not (calibration.provenance.is_clean or allow_dirty):
         raise BundleError(
-            f"{path} was measured by code that no commit holds; commit, delete it and calibrate with: "
-            f"snakemake --cores 4 {path}, or pack it all the same with --allow-dirty"
+            f"{path} was measured by code that no commit holds; commit, delete it and calibrate "
+            f"with: snakemake --cores 4 {path}, or pack it all the same with --allow-dirty"
         )
 
 
-def _paths(results: Path, variants: Sequence[str], searches: Sequence[str], *, with_traces: bool) -> list[Path]:
+def _paths(
+    results: Path, variants: Sequence[str], searches: Sequence[str], *, with_traces: bool
+) -> list[Path]:
     found = [path for path in [results / CALIBRATION_FILE] if path.exists()]
     found += [results / SEARCHES_FOLDER / f"{slug}.json" for slug in searches]
     for slug in variants:
@@ -193,7 +233,11 @@ def _paths_of_run(run: Path, *, with_traces: bool) -> Iterator[Path]:
     if _has_its_tables(run):
         yield from table_files(run / TABLES_FOLDER).values()
     for folder in RAW_FOLDERS if with_traces else ():
-        yield from (path for path in (run / folder).glob("*") if path.is_file() and not path.name.startswith("."))
+        yield from (
+            path
+            for path in (run / folder).glob("*")
+            if path.is_file() and not path.name.startswith(".")
+        )
 
 
 def _kind(results: Path, path: Path) -> int:
@@ -202,14 +246,19 @@ def _kind(results: Path, path: Path) -> int:
 
 
 def _content(path: Path) -> bytes:
-    """A record or a trace table as it is written today, which takes fewer bytes; any other file as it is.
+    """A record or a trace table as it is written today, which takes fewer bytes; any other file as
+    it is.
 
     Fields that an older version had not then hold their defaults.
     """
     if path.name == RECORD_NAME:
         return RECORD_FILE.as_bytes(RECORD_FILE.read(path))
     tables = {file: table for table, file in table_files(path.parent).items()}
-    return table_as_csv(tables[path], tables[path].read_rows(path)).encode() if path in tables else path.read_bytes()
+    return (
+        table_as_csv(tables[path], tables[path].read_rows(path)).encode()
+        if path in tables
+        else path.read_bytes()
+    )
 
 
 def _entry(results: Path, path: Path) -> FileEntry:
@@ -227,7 +276,11 @@ def _manifest(
     *,
     with_traces: bool,
 ) -> Manifest:
-    used = [(record, variant) for record in records if (variant := record.as_variant()).device_type != "cpu"]
+    used = [
+        (record, variant)
+        for record in records
+        if (variant := record.as_variant()).device_type != "cpu"
+    ]
     shared = {
         device_name(variant.device_type, index)
         for record, variant in used
@@ -260,7 +313,9 @@ def _write(manifest: Manifest, results: Path, target: Path, *, limit_bytes: int 
         if limit_bytes is not None and size > limit_bytes:
             raise BundleError(_too_large(manifest, size, limit_bytes))
         if problem := size_problem(manifest.files, packed_bytes=size):
-            raise BundleError(f"the bundle could not be unpacked: {problem}; take that variant out of runs")
+            raise BundleError(
+                f"the bundle could not be unpacked: {problem}; take that variant out of runs"
+            )
         parse_manifest(manifest.as_json(), bundle=str(target))
         packed.chmod(0o644)
         packed.replace(target)
@@ -272,7 +327,8 @@ def _too_large(manifest: Manifest, size: int, limit_bytes: int) -> str:
     share = total_bytes(largest) / total_bytes(manifest.files)
     names = ", ".join(f"{entry.path} ({entry.bytes / 1e3:.0f} kB)" for entry in largest)
     return (
-        f"the bundle takes {size / 1e6:.2f} MB, of at most {limit_bytes / 1e6:.0f} MB for one that is published; "
-        f"unpacked, the largest of its {len(manifest.files)} files are {names}, {share:.0%} of all; "
+        f"the bundle takes {size / 1e6:.2f} MB, of at most {limit_bytes / 1e6:.0f} MB for one "
+        f"that is published; unpacked, the largest of its {len(manifest.files)} files are "
+        f"{names}, {share:.0%} of all; "
         "shorten those variants or take them out of runs, or keep it for yourself with --traces"
     )

@@ -1,6 +1,7 @@
 """Which machine a report is about, and those it is compared with, each with its own study.
 
-config's `machines` -> ShownMachine (id, folder of results, study, bundle); results are never mixed between machines
+config's `machines` -> ShownMachine (id, folder of results, study, bundle); results are never mixed
+between machines
 """
 
 import math
@@ -21,7 +22,9 @@ from gpu_report.study.variant import Variant
 MACHINES: Final = DESCRIPTIONS
 """Results that were measured, in a folder for each machine."""
 IMPORTED: Final = Path("results/imported")
-"""Results out of bundles; apart from what was measured, so that importing can never take its place."""
+"""Results out of bundles; apart from what was measured, so that importing can never take
+its place.
+"""
 PUBLISHED: Final = Path("results/published")
 BUNDLE_SUFFIX: Final = ".tar.xz"
 
@@ -32,7 +35,9 @@ _DEFAULT: Final = (_HERE, _PUBLISHED)
 
 @dataclass(frozen=True, kw_only=True)
 class ShownMachine:
-    """One machine of the report; `bundle` is None where it is measured, here or by jobs that ask for it so."""
+    """One machine of the report; `bundle` is None where it is measured, here or by jobs that ask
+    for it so.
+    """
 
     id: str
     study: Study
@@ -49,8 +54,8 @@ class ShownMachine:
 class Shown:
     """The report is about the first machine and compares it with the others.
 
-    `notes` say in a line each what a person should know before it begins. Where there are `unknown` ones, of which no
-    job has found out what they are, these come first and there are no others.
+    `notes` say in a line each what a person should know before it begins. Where there are `unknown`
+    ones, of which no job has found out what they are, these come first and there are no others.
     """
 
     machines: tuple[ShownMachine, ...]
@@ -72,12 +77,13 @@ def choose_machines(
 ) -> Shown:
     """The machines that the configuration asks for, each with the study expanded for its devices.
 
-    PyTorch is asked for devices only where this machine is shown. A bundle of a machine that is measured is left out
-    beside it, and so is a bundle without a variant of the study. `requests` are those of REQUESTS unless given.
+    PyTorch is asked for devices only where this machine is shown. A bundle of a machine that is
+    measured is left out beside it, and so is a bundle without a variant of the study. `requests`
+    are those of REQUESTS unless given.
 
     Raises:
-        ConfigError: the configuration is wrong, a machine is not known, or none is left to show; or two names are of
-            one machine, or this one is to be measured beside those of a cluster.
+        ConfigError: the configuration is wrong, a machine is not known, or none is left to show; or
+            two names are of one machine, or this one is to be measured beside those of a cluster.
         BundleError: a bundle's manifest cannot be trusted.
         MachineError: PyTorch could not be asked.
     """
@@ -90,7 +96,8 @@ def choose_machines(
     of_cluster = {name: requests[name] for name in chosen if name in requests}
     if of_cluster and _HERE in chosen:
         raise ConfigError(
-            f"machines: here is not measured beside machines of a cluster; remove here, or {[*of_cluster]}"
+            "machines: here is not measured beside machines of a cluster; remove here, or "
+            f"{[*of_cluster]}"
         )
     known = {name: known_machine(name, request) for name, request in of_cluster.items()}
     if unknown := {name: requests[name] for name, machine in known.items() if machine is None}:
@@ -100,7 +107,9 @@ def choose_machines(
     for name in (each for each in chosen if each not in bundles):
         machine = known.get(name) or find_here()
         if machine.id in [other.id for other in machines]:
-            raise ConfigError(f"machines: {name} is {machine.id} as another one is; name one of them")
+            raise ConfigError(
+                f"machines: {name} is {machine.id} as another one is; name one of them"
+            )
         request = requests.get(name)
         study = load_study(config, devices=machine.devices, nodes=request.nodes if request else 1)
         machines.append(ShownMachine(id=machine.id, study=study, bundle=None, request=request))
@@ -114,15 +123,21 @@ def choose_machines(
         if study.variants:
             machines.append(ShownMachine(id=name, study=study, bundle=bundles[name].path))
         else:
-            notes.append(f"{name} is left out: {bundles[name].path} holds no variant of the study {config['name']}")
+            notes.append(
+                f"{name} is left out: {bundles[name].path} holds no variant of the study "
+                f"{config['name']}"
+            )
     slugs = [{variant.slug for variant in machine.study.variants} for machine in machines]
     notes += [
-        f"{other.id} is compared with nothing: it has no configuration in common with {machines[0].id}"
+        f"{other.id} is compared with nothing: it has no configuration in common with "
+        f"{machines[0].id}"
         for other, of_other in zip(machines[1:], slugs[1:], strict=True)
         if other.id in configured and not slugs[0] & of_other
     ]
     if not machines:
-        raise ConfigError(f"machines: no machine is left to show; {'; '.join(notes) or _known(bundles)}")
+        raise ConfigError(
+            f"machines: no machine is left to show; {'; '.join(notes) or _known(bundles)}"
+        )
     return Shown(machines=tuple(machines), notes=tuple(notes))
 
 
@@ -146,19 +161,28 @@ def find_bundles(published: Path = PUBLISHED) -> dict[str, PublishedBundle]:
         bundle = PublishedBundle(path=path, manifest=read_manifest(path))
         machine = bundle.manifest.machine
         if machine in found:
-            raise ConfigError(f"{found[machine].path} and {path} are both of {machine}; remove one of them")
+            raise ConfigError(
+                f"{found[machine].path} and {path} are both of {machine}; remove one of them"
+            )
         if not bundle.manifest.has_calibration:
-            raise ConfigError(f"{path} holds no calibration, so it cannot be published; pack it again without --traces")
+            raise ConfigError(
+                f"{path} holds no calibration, so it cannot be published; pack it again without "
+                "--traces"
+            )
         found[machine] = bundle
     return dict(sorted(found.items()))
 
 
 def study_of(config: Mapping[str, Any], manifest: Manifest) -> Study:
-    """The study as the machine of a bundle measured it: the variants and searches that are in both."""
+    """The study as the machine of a bundle measured it: the variants and searches that are
+    in both.
+    """
     held = {*manifest.variants, *manifest.searches}
     most = max((Variant.from_slug(slug).devices for slug in manifest.variants), default=1)
     nodes = math.ceil(most / max(len(manifest.devices) - 1, 1))  # its devices are those of one
-    return load_study(config, devices=manifest.devices, nodes=nodes, elsewhere=True).restricted_to(held)
+    return load_study(config, devices=manifest.devices, nodes=nodes, elsewhere=True).restricted_to(
+        held
+    )
 
 
 def _names(
@@ -167,7 +191,9 @@ def _names(
     requests: Mapping[str, Request],
     find_here: Callable[[], Machine],
 ) -> list[str]:
-    """`here`, names of a cluster's machines and ids of bundles, each once, in the order of the configuration."""
+    """`here`, names of a cluster's machines and ids of bundles, each once, in the order of the
+    configuration.
+    """
     names: list[str] = []
     for name in configured:
         if name == _PUBLISHED:

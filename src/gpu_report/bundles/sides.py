@@ -15,7 +15,9 @@ KEY: Final = "before_after"
 
 @dataclass(frozen=True, kw_only=True)
 class Sides:
-    """Each is a bundle, or a folder of results; one of them may be the folder that this run measures into."""
+    """Each is a bundle, or a folder of results; one of them may be the folder that this run
+    measures into.
+    """
 
     before: Path
     after: Path
@@ -36,13 +38,19 @@ def choose_sides(config: Mapping[str, Any], shown: Shown) -> Sides | None:
     """
     if KEY not in config:
         return None
-    known = {machine.results.resolve(): machine.bundle or machine.results for machine in shown.machines}
-    sides = {name: known.get(Path(text).resolve(), Path(text)) for name, text in config[KEY].items()}
+    known = {
+        machine.results.resolve(): machine.bundle or machine.results for machine in shown.machines
+    }
+    sides = {
+        name: known.get(Path(text).resolve(), Path(text)) for name, text in config[KEY].items()
+    }
     for name, path in sides.items():
         if path in [machine.results for machine in shown.measured]:
             continue
         if not path.exists():
-            raise ConfigError(f"{KEY}.{name}: there is no {path}; name a bundle, or a folder of results/machines")
+            raise ConfigError(
+                f"{KEY}.{name}: there is no {path}; name a bundle, or a folder of results/machines"
+            )
         try:
             files_at(path)
         except BundleError as error:

@@ -1,4 +1,6 @@
-"""From a bundle to a machine's folder of results: everything is checked before anything appears there."""
+"""From a bundle to a machine's folder of results: everything is checked before anything appears
+there.
+"""
 
 import math
 import os
@@ -32,7 +34,9 @@ _LARGEST: Final = 1e30
 
 @dataclass(frozen=True, kw_only=True)
 class Unpacked:
-    """What a bundle was turned into: variants put in place, and those that were there already and stay as they were."""
+    """What a bundle was turned into: variants put in place, and those that were there already and
+    stay as they were.
+    """
 
     folder: Path
     manifest: Manifest
@@ -43,12 +47,12 @@ class Unpacked:
 def unpack(bundle: Path, machines: Path) -> Unpacked:
     """Put a bundle's results into the folder of its machine, inside the folder of all machines.
 
-    A variant that is measured there already is left as it is. All files get the same time, so that none seems older
-    than what it was made from.
+    A variant that is measured there already is left as it is. All files get the same time, so that
+    none seems older than what it was made from.
 
     Raises:
-        BundleError: the bundle is cut short, damaged, of another schema, or contains what does not belong in it; then
-            nothing has been put anywhere.
+        BundleError: the bundle is cut short, damaged, of another schema, or contains what does not
+            belong in it; then nothing has been put anywhere.
         FileWriteError: the folder cannot be written.
     """
     with write_errors(machines), unfinished_folder(machines / bundle.name) as folder:
@@ -80,8 +84,8 @@ def _extract(bundle: Path, folder: Path) -> Manifest:
         dates.discard("")
         if not min(dates) <= reader.manifest.measured_at <= max(dates):
             raise BundleError(
-                f"{bundle}: says it was measured at {reader.manifest.measured_at}, its records from {min(dates)} to "
-                f"{max(dates)}; {FETCH_AGAIN}"
+                f"{bundle}: says it was measured at {reader.manifest.measured_at}, its records "
+                f"from {min(dates)} to {max(dates)}; {FETCH_AGAIN}"
             )
         return reader.manifest
 
@@ -97,16 +101,21 @@ def _check_file(bundle: Path, folder: Path, file: Path, manifest: Manifest) -> s
         record = RECORD_FILE.read(file, from_elsewhere=True)
         if (record.machine, record.variant) != (manifest.machine, slug):
             raise BundleError(
-                f"{bundle}: the record in runs/{slug} is of {record.variant} on {record.machine}; {FETCH_AGAIN}"
+                f"{bundle}: the record in runs/{slug} is of {record.variant} on {record.machine}; "
+                f"{FETCH_AGAIN}"
             )
         held = {entry.path for entry in manifest.files}
-        if manifest.with_traces and not held.issuperset(f"runs/{slug}/{trace}" for trace in trace_paths(record)):
+        if manifest.with_traces and not held.issuperset(
+            f"runs/{slug}/{trace}" for trace in trace_paths(record)
+        ):
             raise BundleError(f"{bundle}: lacks the trace of {slug}; {FETCH_AGAIN}")
         return record.provenance.measured_at
     if file.parent == folder / SEARCHES_FOLDER:
         found = SEARCH_FILE.read(file, from_elsewhere=True)
         if (found.machine, found.search.slug) != (manifest.machine, file.stem):
-            raise BundleError(f"{bundle}: {file.name} is of {found.search.slug} on {found.machine}; {FETCH_AGAIN}")
+            raise BundleError(
+                f"{bundle}: {file.name} is of {found.search.slug} on {found.machine}; {FETCH_AGAIN}"
+            )
     if file == folder / CALIBRATION_FILE:
         calibration = CALIBRATIONS.read(file, from_elsewhere=True)
         if calibration.machine != manifest.machine:
@@ -115,7 +124,9 @@ def _check_file(bundle: Path, folder: Path, file: Path, manifest: Manifest) -> s
 
 
 def _check_tables(folder: Path, *, can_be_made_anew: bool) -> None:
-    """Tables of another version's columns are left out where the trace comes along, so that a study can go on."""
+    """Tables of another version's columns are left out where the trace comes along, so that a study
+    can go on.
+    """
     try:
         tables = read_trace_tables(folder)
     except TableError:
@@ -126,7 +137,9 @@ def _check_tables(folder: Path, *, can_be_made_anew: bool) -> None:
     for table, rows in tables.items():
         for value in (value for row in rows for value in row.values() if isinstance(value, float)):
             if value and math.isfinite(value) and not _SMALLEST < abs(value) < _LARGEST:
-                raise TableError(f"table {folder / file_name(table)}: {value} is no measurement; make it again")
+                raise TableError(
+                    f"table {folder / file_name(table)}: {value} is no measurement; make it again"
+                )
 
 
 def _make_raw_folders(folder: Path, manifest: Manifest) -> None:

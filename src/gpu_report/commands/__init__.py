@@ -1,1 +1,3 @@
-"""What each command of `gpu-report` does; the only modules that read and write the project's paths."""
+"""What each command of `gpu-report` does; the only modules that read and write the
+project's paths.
+"""

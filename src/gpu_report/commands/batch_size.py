@@ -1,4 +1,6 @@
-"""Commands that search the batch size: for a model of the user's own, named as `module:function`, and for the study."""
+"""Commands that search the batch size: for a model of the user's own, named as `module:function`,
+and for the study.
+"""
 
 from argparse import Namespace
 
@@ -27,13 +29,17 @@ def find_own_batch_size(arguments: Namespace) -> None:
 
     if is_built_in(arguments.model) == (arguments.batch is not None):
         raise ProfileError(
-            f"MODEL: {arguments.model!r} names no function, beside --batch; expected module:function, for instance "
-            f"{arguments.model}:build_model"
+            f"MODEL: {arguments.model!r} names no function, beside --batch; expected "
+            f"module:function, for instance {arguments.model}:build_model"
             if arguments.batch is not None
-            else "--batch: none was given; expected a function that takes the number of samples, as module:function, "
-            "for instance train:make_batch"
+            else (
+                "--batch: none was given; expected a function that takes the number of samples, "
+                "as module:function, for instance train:make_batch"
+            )
         )
-    with named_as_options(find_batch_size, arguments, build="MODEL", model="MODEL", make_batch="--batch"):
+    with named_as_options(
+        find_batch_size, arguments, build="MODEL", model="MODEL", make_batch="--batch"
+    ):
         find_batch_size(
             arguments.model,
             arguments.batch,
@@ -50,7 +56,9 @@ def find_own_batch_size(arguments: Namespace) -> None:
 
 
 def search_batch_size(arguments: Namespace) -> None:
-    """Search the batch size of one of the study's searches; a line on stdout for each number of samples."""
+    """Search the batch size of one of the study's searches; a line on stdout for each number of
+    samples.
+    """
     results = ResultsFolder.of(arguments.study)
     require_machine(results.resolved.machine)
     with machine_to_itself():
@@ -69,7 +77,11 @@ def search_one(results: ResultsFolder, slug: str) -> None:
     from gpu_report.own.study_search import search_batch_size as search
 
     say(f"{slug}:\n{HEAD}")
-    record = search(results.study.search(slug), machine=results.resolved.machine, on_try=lambda probe: say(probe.row()))
+    record = search(
+        results.study.search(slug),
+        machine=results.resolved.machine,
+        on_try=lambda probe: say(probe.row()),
+    )
     SEARCH_FILE.write(record, results.search_file(slug))
     say(f"{slug}: {_outcome(record)}")
 
@@ -81,4 +93,6 @@ def _outcome(record: SearchRecord) -> str:
     found = (answers.largest, answers.fastest, answers.smallest_near_fastest)
     largest, fastest, near = (count(samples).plain() for samples in found)
     unresolved = "" if answers.is_resolved else " (not resolved)"
-    return f"largest {largest}{unresolved}, fastest {fastest}, smallest that is nearly as fast {near}"
+    return (
+        f"largest {largest}{unresolved}, fastest {fastest}, smallest that is nearly as fast {near}"
+    )

@@ -1,4 +1,6 @@
-"""Commands that pack one machine's results into a bundle, unpack one, and list the machines a report can show."""
+"""Commands that pack one machine's results into a bundle, unpack one, and list the machines a
+report can show.
+"""
 
 from argparse import Namespace
 from pathlib import Path
@@ -20,7 +22,9 @@ def pack(arguments: Namespace) -> None:
 
     machine = arguments.machine or find_machine().id
     name = f"{machine}{BUNDLE_SUFFIX}"
-    target = arguments.out or (Path("results") / f"with-traces-{name}" if arguments.traces else PUBLISHED / name)
+    target = arguments.out or (
+        Path("results") / f"with-traces-{name}" if arguments.traces else PUBLISHED / name
+    )
     packed = pack_results(
         MACHINES / machine,
         target,
@@ -35,21 +39,38 @@ def pack(arguments: Namespace) -> None:
 
 
 def unpack(arguments: Namespace) -> None:
-    """Put a bundle's results into the folder of its machine, beside what is measured there already."""
+    """Put a bundle's results into the folder of its machine, beside what is measured there
+    already.
+    """
     unpacked = unpack_results(arguments.bundle, arguments.machine_folder)
     for name in ("runs", SEARCHES_FOLDER):
         list_content(unpacked.folder / name)
     say(f"{unpacked.folder}: {len(unpacked.placed)} records of {unpacked.manifest.hardware}")
     if unpacked.kept:
-        say(f"left as they were, being measured there already: {', '.join(unpacked.kept)}", to_stderr=True)
+        say(
+            f"left as they were, being measured there already: {', '.join(unpacked.kept)}",
+            to_stderr=True,
+        )
 
 
 def list_machines(_: Namespace) -> None:
-    """Print this machine and every published one: records, those of no clean commit, the newest, and the hardware."""
+    """Print this machine and every published one: records, those of no clean commit, the newest,
+    and the hardware.
+    """
     from rich.table import Table
 
     here = find_machine()
-    table = Table("machine", "from", "records", "dirty", "newest", "hardware", box=None, pad_edge=False, expand=False)
+    table = Table(
+        "machine",
+        "from",
+        "records",
+        "dirty",
+        "newest",
+        "hardware",
+        box=None,
+        pad_edge=False,
+        expand=False,
+    )
     records = _readable_records(MACHINES / here.id / "runs")
     newest = max((record.provenance.measured_at for record in records), default="")
     dirty = sum(not record.provenance.is_clean for record in records)
@@ -58,7 +79,9 @@ def list_machines(_: Namespace) -> None:
         manifest = bundle.manifest
         dirty_text = "unknown" if manifest.dirty_records is None else str(manifest.dirty_records)
         counts = (str(manifest.records), dirty_text)
-        table.add_row(manifest.machine, str(bundle.path), *counts, manifest.measured_at, manifest.hardware)
+        table.add_row(
+            manifest.machine, str(bundle.path), *counts, manifest.measured_at, manifest.hardware
+        )
     new_console(unwrapped_when_piped=True).print(table)
 
 

@@ -11,7 +11,9 @@ from gpu_report.study.machine import find_machine, require_machine
 
 
 def calibrate(arguments: Namespace) -> None:
-    """Calibrate the devices and write what was found; a line on stdout for each of them, and for their link."""
+    """Calibrate the devices and write what was found; a line on stdout for each of them, and for
+    their link.
+    """
     require_machine(arguments.machine)
     present = find_machine().devices if arguments.linked else ()
     # A study may ask for more devices than the machine has; its trainings on them are skipped.
@@ -29,14 +31,14 @@ def calibrate(arguments: Namespace) -> None:
 def _in_words(ceilings: Ceilings) -> str:
     products = ", ".join(each.precision for each in ceilings.matrix_products)
     return (
-        f"{ceilings.device} ({ceilings.name}): calibrated with matrix products in {products}, a copy of its memory and "
-        f"{len(ceilings.transfers)} transfers"
+        f"{ceilings.device} ({ceilings.name}): calibrated with matrix products in {products}, a "
+        f"copy of its memory and {len(ceilings.transfers)} transfers"
     )
 
 
 def _link_in_words(link: Link) -> str:
     connections = sorted({pair.connection or "unknown" for pair in link.pairs})
     return (
-        f"{', '.join(link.devices)}: link ({', '.join(connections) or 'unknown'}) calibrated with {link.backend} and "
-        f"{len(link.operations)} operations"
+        f"{', '.join(link.devices)}: link ({', '.join(connections) or 'unknown'}) calibrated with "
+        f"{link.backend} and {len(link.operations)} operations"
     )

@@ -1,6 +1,8 @@
-"""Commands that compare two sets of results, bundles or folders, that were measured before: for a gate, for the report.
+"""Commands that compare two sets of results, bundles or folders, that were measured before: for a
+gate, for the report.
 
-records of both sides -> why they cannot be compared -> Comparison -> terminal and files, or table and findings
+records of both sides -> why they cannot be compared -> Comparison -> terminal and files, or table
+and findings
 """
 
 from argparse import Namespace
@@ -36,8 +38,8 @@ def compare(arguments: Namespace) -> int:
     """Compare two bundles, or folders of results, and return the exit status of `Comparison`.
 
     Raises:
-        ConfigError: they are not of the same machine, protocol and configurations, and `--across` is not given; or the
-            tolerance is no share.
+        ConfigError: they are not of the same machine, protocol and configurations, and `--across`
+            is not given; or the tolerance is no share.
         BundleError: one of them cannot be read.
     """
     tolerance = tolerance_of(arguments)
@@ -47,7 +49,9 @@ def compare(arguments: Namespace) -> int:
         before, after = records_in(before_folder), records_in(after_folder)
         differing = mismatches(before, after)
         if differing and not arguments.across:
-            raise ConfigError(f"the sides differ: {'; '.join(differing)}; use --across to compare them anyway")
+            raise ConfigError(
+                f"the sides differ: {'; '.join(differing)}; use --across to compare them anyway"
+            )
         found = _compared(sides, before, after, tolerance=tolerance)
         comparison = replace(
             found,
@@ -62,7 +66,8 @@ def compare_sides(arguments: Namespace) -> None:
     """Write the table of the report's two sides, and beside it what follows from it.
 
     Raises:
-        ConfigError: they are not of the same machine, protocol and configurations, or one of them cannot be read.
+        ConfigError: they are not of the same machine, protocol and configurations, or one of them
+            cannot be read.
     """
     from gpu_report.findings.before_after import derive_before_after
     from gpu_report.findings.finding import write_findings
@@ -78,7 +83,11 @@ def compare_sides(arguments: Namespace) -> None:
         sides=f"Before: {found.before}. After: {found.after}",
         remarks=[*filter(None, (found.mean, found.resolution))],
         differences=[
-            *(f"{counted(len(names), 'configuration')} {when} alone" for when, names in alone.items() if names),
+            *(
+                f"{counted(len(names), 'configuration')} {when} alone"
+                for when, names in alone.items()
+                if names
+            ),
             *found.notes,
         ],
     )
@@ -89,30 +98,46 @@ def compare_sides(arguments: Namespace) -> None:
 def check_sides(sides: Sides, measured: Sequence[ShownMachine]) -> None:
     """Refuse sides that cannot be compared, before anything is measured.
 
-    What is about to be measured is known but for its numbers: the machine, what is asked for and the code.
+    What is about to be measured is known but for its numbers: the machine, what is asked for and
+    the code.
 
     Raises:
-        ConfigError: they are not of the same machine, protocol and configurations, or one of them cannot be read.
+        ConfigError: they are not of the same machine, protocol and configurations, or one of them
+            cannot be read.
     """
     by_folder = {machine.results: machine for machine in measured}
-    read = {name: _records_of(sides, name) for name, path in sides.by_name.items() if path not in by_folder}
+    read = {
+        name: _records_of(sides, name)
+        for name, path in sides.by_name.items()
+        if path not in by_folder
+    }
     if len(read) == 1:
         (like,) = read.values()
-        read = {name: read.get(name) or _planned(by_folder[path], like=like) for name, path in sides.by_name.items()}
+        read = {
+            name: read.get(name) or _planned(by_folder[path], like=like)
+            for name, path in sides.by_name.items()
+        }
     if read:
         _refuse_what_differs(read["before"], read["after"])
 
 
 def _planned(machine: ShownMachine, *, like: Mapping[str, Record]) -> dict[str, Record]:
-    """The records that the machine will have; those that are to be measured have the numbers of others."""
-    stored, slugs = records_in(machine.results), [variant.slug for variant in machine.study.variants]
+    """The records that the machine will have; those that are to be measured have the numbers of
+    others.
+    """
+    stored, slugs = (
+        records_in(machine.results),
+        [variant.slug for variant in machine.study.variants],
+    )
     asked = {slug: machine.study.measurement(slug) for slug in slugs if slug in like}
     measured = {
         slug: like[slug].model_copy(
             update={
                 "machine": machine.id,
                 "measurement": measurement.as_dict(),
-                "provenance": like[slug].provenance.model_copy(update={"code_digest": code_digest()}),
+                "provenance": like[slug].provenance.model_copy(
+                    update={"code_digest": code_digest()}
+                ),
             }
         )
         for slug, measurement in asked.items()
@@ -120,7 +145,8 @@ def _planned(machine: ShownMachine, *, like: Mapping[str, Record]) -> dict[str, 
     }
     if not {**stored, **measured}:
         raise ConfigError(
-            f"{KEY}: the study measures none of the configurations of the other side, such as {next(iter(like))}"
+            f"{KEY}: the study measures none of the configurations of the other side, such as "
+            f"{next(iter(like))}"
         )
     return {**stored, **measured}
 
@@ -139,18 +165,24 @@ def _records_of(sides: Sides, name: str) -> dict[str, Record]:
 
 
 def _compared(
-    sides: Sides, before: Mapping[str, Record], after: Mapping[str, Record], *, tolerance: float = TIME_TOLERANCE
+    sides: Sides,
+    before: Mapping[str, Record],
+    after: Mapping[str, Record],
+    *,
+    tolerance: float = TIME_TOLERANCE,
 ) -> Comparison:
     """What both sides have, without what changed in their traces."""
-    common = [record.variant for record in in_reading_order(before.values()) if record.variant in after]
+    common = [
+        record.variant for record in in_reading_order(before.values()) if record.variant in after
+    ]
     return Comparison(
         before=_in_words(sides.before, before),
         after=_in_words(sides.after, after),
         how=(
             "both sides are the same records"
             if before == after
-            else "measured in two sessions; the intervals do not include differences between sessions; "
-            "gpu-report guard measures both sides alternately"
+            else "measured in two sessions; the intervals do not include differences between "
+            "sessions; gpu-report guard measures both sides alternately"
         ),
         rows=tabulate_before_after(
             {name: (side_of(before[name]), side_of(after[name])) for name in common},
@@ -171,7 +203,8 @@ def tolerance_of(arguments: Namespace) -> float:
     """
     if not 0 < arguments.tolerance < 100:
         raise ConfigError(
-            f"--tolerance: it is {arguments.tolerance:g}; expected percent between 0 and 100, for instance 3"
+            f"--tolerance: it is {arguments.tolerance:g}; expected percent between 0 and 100, for "
+            "instance 3"
         )
     return float(arguments.tolerance) / 100
 
@@ -182,7 +215,10 @@ def require_two_files(arguments: Namespace) -> None:
     Raises:
         ConfigError: they are one.
     """
-    if None not in (arguments.json, arguments.markdown) and arguments.json.resolve() == arguments.markdown.resolve():
+    if (
+        None not in (arguments.json, arguments.markdown)
+        and arguments.json.resolve() == arguments.markdown.resolve()
+    ):
         raise ConfigError(f"--markdown: it is {arguments.markdown}, as --json is; use another file")
 
 
@@ -201,13 +237,17 @@ def _in_words(path: Path, records: Mapping[str, Record]) -> str:
 
 
 def _changes(rows: Sequence[Row], before: Path, after: Path) -> dict[str, Sequence[Row]]:
-    """What changed in the traces of the configurations that are slower, as far as both sides have their tables."""
+    """What changed in the traces of the configurations that are slower, as far as both sides have
+    their tables.
+    """
     found: dict[str, Sequence[Row]] = {}
     for name in (row["configuration"] for row in rows if row["verdict"] == SLOWER):
         folders = [folder / "runs" / name / "trace_tables" for folder in (before, after)]
         try:
             tables = [read_trace_tables(folder) for folder in folders]
-        except TableError:  # a folder of results whose traces were not tabulated, or by another version
+        except (
+            TableError
+        ):  # a folder of results whose traces were not tabulated, or by another version
             continue
         if changed := change_rows(*tables):
             found[name] = changed

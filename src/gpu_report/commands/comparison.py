@@ -1,6 +1,8 @@
-"""A comparison of two sides as a person, a pull request and a program read it: terminal, Markdown, JSON.
+"""A comparison of two sides as a person, a pull request and a program read it: terminal, Markdown,
+JSON.
 
-rows of BEFORE_AFTER, what else differs, where the time went -> Comparison -> show, as_markdown, as_json
+rows of BEFORE_AFTER, what else differs, where the time went -> Comparison -> show, as_markdown,
+as_json
 """
 
 import json
@@ -52,9 +54,11 @@ _STYLES: Final = {NO_CHANGE: "", NO_VERDICT: "yellow"}
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """`before` and `after` say what each side is, `how` how they were measured, `repeat` is the command line.
+    """`before` and `after` say what each side is, `how` how they were measured, `repeat` is the
+    command line.
 
-    `notes` are a sentence each. `changes` has the rows of TRACE_CHANGES of each configuration that is slower.
+    `notes` are a sentence each. `changes` has the rows of TRACE_CHANGES of each configuration that
+    is slower.
     """
 
     before: str
@@ -69,7 +73,9 @@ class Comparison:
 
     @property
     def status(self) -> int:
-        """The exit status: 0 without a regression, 1 with one, 2 where a change has no verdict or a side is missing."""
+        """The exit status: 0 without a regression, 1 with one, 2 where a change has no verdict or a
+        side is missing.
+        """
         return exit_status(self.rows) or (2 if self.missing else 0)
 
     @property
@@ -80,7 +86,10 @@ class Comparison:
             return f"regression in {counted(len(worse), 'configuration')}: {_the_first(worse)}"
         unclear = _names(self.rows, {NO_VERDICT}, say="compared")
         if unclear or self.missing:
-            return f"no verdict on {_the_first([*unclear, *(f'{name} (only before)' for name in self.missing)])}"
+            return (
+                "no verdict on "
+                f"{_the_first([*unclear, *(f'{name} (only before)' for name in self.missing)])}"
+            )
         return "no verdict: nothing was measured" if self.status else "no regression"
 
     def sections(self) -> Iterator[tuple[str, list[list[str]], list[str]]]:
@@ -92,26 +101,43 @@ class Comparison:
             of_it = [row for row in self.rows if row["compared"] == what]
             shown = of_it if what == TIME else [row for row in of_it if row["verdict"] != NO_CHANGE]
             unchanged = len(of_it) - len(shown)
-            title = what + (f" ({NO_CHANGE} in {counted(unchanged, 'configuration')})" if unchanged else "")
+            title = what + (
+                f" ({NO_CHANGE} in {counted(unchanged, 'configuration')})" if unchanged else ""
+            )
             reasons: dict[str, list[str]] = {}
             for row in shown:
                 if row["why"]:
-                    reasons.setdefault(f"{row['verdict']}: {row['why']}", []).append(row["configuration"])
-            cells = [[row["configuration"], *in_words(row).values(), row["verdict"]] for row in shown]
+                    reasons.setdefault(f"{row['verdict']}: {row['why']}", []).append(
+                        row["configuration"]
+                    )
+            cells = [
+                [row["configuration"], *in_words(row).values(), row["verdict"]] for row in shown
+            ]
             yield title, cells, [f"{why}: {', '.join(each)}" for why, each in reasons.items()]
 
     @property
     def mean(self) -> str:
-        """The geometric mean of all changes of time, as a sentence; empty where it is of one alone."""
-        times = [row for row in self.rows if row["compared"] == TIME and not math.isnan(row["change"])]
+        """The geometric mean of all changes of time, as a sentence; empty where it is of
+        one alone.
+        """
+        times = [
+            row for row in self.rows if row["compared"] == TIME and not math.isnan(row["change"])
+        ]
         if len(times) < 2:
             return ""
-        return f"geometric mean of {len(times)} changes in time per step: {change(mean_time_ratio(self.rows)).plain()}"
+        return (
+            f"geometric mean of {len(times)} changes in time per step: "
+            f"{change(mean_time_ratio(self.rows)).plain()}"
+        )
 
     @property
     def resolution(self) -> str:
         """What could have been seen, as a sentence."""
-        found = [row["detectable"] for row in self.rows if row["compared"] == TIME and row["detectable"] > 0]
+        found = [
+            row["detectable"]
+            for row in self.rows
+            if row["compared"] == TIME and row["detectable"] > 0
+        ]
         if not found:
             return ""
         least, most = (share(each).plain() for each in (min(found), max(found)))
@@ -139,9 +165,15 @@ def show(comparison: Comparison, console: Console) -> None:
         console.print(Text(title, style="bold"))
         table = TextTable(*_HEADER[:1], box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for column in _HEADER[1:]:
-            table.add_column(column, justify="left" if column == "verdict" else "right", no_wrap=True)
+            table.add_column(
+                column, justify="left" if column == "verdict" else "right", no_wrap=True
+            )
         for name, *numbers, verdict in rows:
-            table.add_row(Text(name, overflow="fold"), *numbers, Text(verdict, style=_STYLES.get(verdict, "bold")))
+            table.add_row(
+                Text(name, overflow="fold"),
+                *numbers,
+                Text(verdict, style=_STYLES.get(verdict, "bold")),
+            )
         if rows:
             console.print(table)
         for reason in reasons:
@@ -200,13 +232,17 @@ def as_json(comparison: Comparison) -> str:
         "missing": list(comparison.missing),
         "new": list(comparison.new),
         "notes": list(comparison.notes),
-        "changes": {name: [_without_nan(row) for row in rows] for name, rows in comparison.changes.items()},
+        "changes": {
+            name: [_without_nan(row) for row in rows] for name, rows in comparison.changes.items()
+        },
     }
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
 def _names(rows: Sequence[Row], verdicts: Collection[str], *, say: str) -> list[str]:
-    """The configurations with one of the verdicts, and in parentheses what that column says of them."""
+    """The configurations with one of the verdicts, and in parentheses what that column says of
+    them.
+    """
     found: dict[str, list[str]] = {}
     for row in rows:
         if row["verdict"] in verdicts:
@@ -224,9 +260,15 @@ def _where(comparison: Comparison) -> Iterator[tuple[str, list[list[str]]]]:
     """Of each configuration that is slower: what grew most in each level of its traces."""
     for name, rows in comparison.changes.items():
         cells = []
-        least_ms = _LEAST_SHOWN * max([0.0, *(row["change_ms"] or 0.0 for row in rows if row["level"] == STEP)])
+        least_ms = _LEAST_SHOWN * max(
+            [0.0, *(row["change_ms"] or 0.0 for row in rows if row["level"] == STEP)]
+        )
         for level, most in _SHOWN.items():
-            grown = [row for row in rows if row["level"] == level and (row["change_ms"] or 0.0) > least_ms]
+            grown = [
+                row
+                for row in rows
+                if row["level"] == level and (row["change_ms"] or 0.0) > least_ms
+            ]
             cells += [
                 [
                     f"{level} {row['name']}",
@@ -259,5 +301,6 @@ def _plain(text: str) -> str:
 
 def _without_nan(row: Row) -> dict[str, Any]:
     return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in row.items()
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in row.items()
     }

@@ -48,7 +48,9 @@ def draw_figures(arguments: Namespace) -> None:
 
 
 def _draw_into(arguments: Namespace, specs: "Sequence[FigureSpec]") -> None:
-    """Draw figures in the format asked for: PDF in a new folder, PGF beside what is in the folder."""
+    """Draw figures in the format asked for: PDF in a new folder, PGF beside what is in the
+    folder.
+    """
     from gpu_report.figures.drawing import draw_all
 
     if arguments.format == "pgf":
@@ -69,7 +71,9 @@ def _draw_into(arguments: Namespace, specs: "Sequence[FigureSpec]") -> None:
 
 
 def _as_tex(text: str) -> str:
-    """As everywhere in the report, but without the places where names may be broken: a text in a figure stays whole."""
+    """As everywhere in the report, but without the places where names may be broken: a text in a
+    figure stays whole.
+    """
     from gpu_report.writing.tex import escape
 
     return escape(text).replace(r"\gpurepbreak{}", "")
@@ -91,9 +95,11 @@ def draw_study(arguments: Namespace) -> None:
 
 
 def write_sections(arguments: Namespace) -> None:
-    """Write every LaTeX file of the report on one machine, which is compared with others, from the templates.
+    """Write every LaTeX file of the report on one machine, which is compared with others, from the
+    templates.
 
-    Of a document about one experiment too, with the files written by hand that it needs beside them.
+    Of a document about one experiment too, with the files written by hand that it needs beside
+    them.
     """
     from gpu_report.figures.machines import comparison_figures
     from gpu_report.figures.networks import network_figures
@@ -103,7 +109,10 @@ def write_sections(arguments: Namespace) -> None:
     from gpu_report.writing.layout import experiment_layout, report_layout
     from gpu_report.writing.report import render_report
 
-    results, alone = ResultsFolder.of(arguments.study, experiment=arguments.experiment), arguments.experiment
+    results, alone = (
+        ResultsFolder.of(arguments.study, experiment=arguments.experiment),
+        arguments.experiment,
+    )
     if alone:
         results.study.reported_alone(alone)
     comparison, comparison_findings = _read_with_findings(COMPARISON, arguments.comparison)
@@ -114,7 +123,8 @@ def write_sections(arguments: Namespace) -> None:
         layout=experiment_layout(alone)
         if alone
         else report_layout(
-            [experiment.name for experiment in results.study.experiments], has_sides=arguments.before_after is not None
+            [experiment.name for experiment in results.study.experiments],
+            has_sides=arguments.before_after is not None,
         ),
         experiments=results.study.experiments,  # also those without a variant on the machine
         machine=machine,
@@ -128,11 +138,15 @@ def write_sections(arguments: Namespace) -> None:
         templates=REPORT,
         source=_listed_source(),
     )
-    by_hand = {name: (REPORT / name).read_text("utf-8") for name in WRITTEN_BY_HAND} if alone else {}
+    by_hand = (
+        {name: (REPORT / name).read_text("utf-8") for name in WRITTEN_BY_HAND} if alone else {}
+    )
     _write_text({**files, **by_hand}, arguments.folder)
 
 
-def _read_with_findings(table: "Table", path: Path | None) -> "tuple[pd.DataFrame, Sequence[Finding]]":
+def _read_with_findings(
+    table: "Table", path: Path | None
+) -> "tuple[pd.DataFrame, Sequence[Finding]]":
     """A table, and the findings beside it; without a path, no rows and none."""
     from gpu_report.findings.finding import read_findings
 
@@ -182,7 +196,8 @@ def results_of(results: ResultsFolder) -> "MachineResults":
 
 
 def keep_document_of_another(document: Path, about: str) -> None:
-    """Rename an existing report that is about another study or machine than the one that replaces it.
+    """Rename an existing report that is about another study or machine than the one that replaces
+    it.
 
     Raises:
         FileWriteError: the folder cannot be written.
@@ -198,7 +213,9 @@ def keep_document_of_another(document: Path, about: str) -> None:
 
 
 def compile_report(arguments: Namespace) -> None:
-    """Compile the report; it is dated by its newest measurement, so that the same records give the same bytes."""
+    """Compile the report; it is dated by its newest measurement, so that the same records give the
+    same bytes.
+    """
     from gpu_report.tables.variants import VARIANTS
     from gpu_report.writing.latex import compile_report as compile_folder
     from gpu_report.writing.latex import newest_measurement
@@ -218,7 +235,9 @@ def write_page(arguments: Namespace) -> None:
     from gpu_report.traces.memory import MEMORY
 
     results = ResultsFolder.of(arguments.study)
-    memory = {each.variant.slug: each.rows(MEMORY) for each in profiled(results.read_trace_tables())}
+    memory = {
+        each.variant.slug: each.rows(MEMORY) for each in profiled(results.read_trace_tables())
+    }
     comparison, comparison_findings = _read_with_findings(COMPARISON, arguments.comparison)
     text = render_page(
         title=results.study.title,

@@ -21,7 +21,11 @@ def export(arguments: Namespace) -> None:
     files = exported_files(REPORT, figure_format=arguments.figures)
     if arguments.arxiv:
         asked = arguments.folder
-        target = asked if asked.name.endswith(_ARCHIVE_SUFFIX) else asked.with_name(asked.name + _ARCHIVE_SUFFIX)
+        target = (
+            asked
+            if asked.name.endswith(_ARCHIVE_SUFFIX)
+            else asked.with_name(asked.name + _ARCHIVE_SUFFIX)
+        )
         if target.exists():
             raise ReportError(f"{target} exists already; remove it or name another")
         write_bytes_atomically(target, as_flat_archive(files, figure_format=arguments.figures))
@@ -34,7 +38,9 @@ def export(arguments: Namespace) -> None:
 
 
 def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write all files or none; the folder must be new or empty, so that nothing in it is mistaken for a part of it."""
+    """Write all files or none; the folder must be new or empty, so that nothing in it is mistaken
+    for a part of it.
+    """
     if folder.is_file():
         raise ReportError(f"{folder} is a file; name a folder")
     with write_errors(folder):

@@ -1,4 +1,6 @@
-"""`gpu-report guard`: measure two versions of a training alternately and report whether it got slower."""
+"""`gpu-report guard`: measure two versions of a training alternately and report whether it got
+slower.
+"""
 
 import math
 import shlex
@@ -32,7 +34,12 @@ from gpu_report.tables.before_after import SLOWER, differing
 from gpu_report.traces.analysis import analyse_all, change_rows
 from gpu_report.traces.tables import TraceTables
 
-_OF_FUNCTION: Final = {"batch": "make_batch", "loss": "loss", "optimizer": "optimizer", "metric": "metric"}
+_OF_FUNCTION: Final = {
+    "batch": "make_batch",
+    "loss": "loss",
+    "optimizer": "optimizer",
+    "metric": "metric",
+}
 _SETTINGS: Final = ("device", "precision", "seconds")
 _LOSS_STEPS: Final = 20
 """After which a metric is computed, as compare_options does."""
@@ -40,7 +47,8 @@ _NAMES: Final = ("before", "after")
 
 
 def guard(arguments: Namespace) -> int:
-    """Measure both versions alternately, print what changed, and return the exit status of `Comparison`.
+    """Measure both versions alternately, print what changed, and return the exit status of
+    `Comparison`.
 
     Raises:
         ConfigError: an option does not fit the others, or git has no such version.
@@ -59,7 +67,9 @@ def guard(arguments: Namespace) -> int:
         for name in _NAMES:
             reference = getattr(arguments, name) or WORKTREE
             written = [file for file in (arguments.json, arguments.markdown) if file is not None]
-            folder, words = stack.enter_context(checked_out(reference, links=arguments.link, written=written))
+            folder, words = stack.enter_context(
+                checked_out(reference, links=arguments.link, written=written)
+            )
             version = _version(arguments, name, folder, words)
             sides.append(CommandRunner(version) if version.command else FunctionRunner(version))
         names = arguments.configurations or [_short_command(arguments)]
@@ -67,7 +77,12 @@ def guard(arguments: Namespace) -> int:
 
         def measure(side: int, name: str, index: int) -> Answer:
             machine_file = str(Path(folder_of_all, _NAMES[side], HERE.name))
-            task = {**tasks[name], "machine_file": machine_file, "folder": _own_folder(sides, side), "index": index}
+            task = {
+                **tasks[name],
+                "machine_file": machine_file,
+                "folder": _own_folder(sides, side),
+                "index": index,
+            }
             with ending_stopped(f"guard of {name}"):
                 return sides[side].measure(Task(**task))
 
@@ -75,8 +90,9 @@ def guard(arguments: Namespace) -> int:
             now = content_of_worktree()
             if changed := [part for part, state in content.items() if now.get(part) != state]:
                 raise ConfigError(
-                    f"{changed[0]} changed while this folder was measured; leave the folder as it is, or list in "
-                    ".gitignore what the training itself writes, then run guard again"
+                    f"{changed[0]} changed while this folder was measured; leave the folder as it "
+                    "is, or list in .gitignore what the training itself writes, then run guard "
+                    "again"
                 )
             _look_at(name, pair)
 
@@ -98,12 +114,15 @@ def guard(arguments: Namespace) -> int:
 
 @contextmanager
 def _ended_in_order() -> Iterator[None]:
-    """What asks this process to end, as the end of a job or of a terminal, ends it in order: checkouts are removed.
+    """What asks this process to end, as the end of a job or of a terminal, ends it in order:
+    checkouts are removed.
 
     A signal that is ignored, as nohup does, stays so.
     """
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    handlers = {number: handler for number, handler in handlers.items() if handler is not signal.SIG_IGN}
+    handlers = {
+        number: handler for number, handler in handlers.items() if handler is not signal.SIG_IGN
+    }
 
     def end(number: int, _frame: object) -> None:
         while handlers:  # a second signal must not interrupt the removal, nor what comes after it
@@ -122,27 +141,40 @@ def _ended_in_order() -> Iterator[None]:
 def _check(arguments: Namespace) -> None:
     functions = [name for name in arguments.configurations if ":" in name]
     if arguments.after_command and not arguments.before_command:
-        raise ConfigError("--after-command: it needs --before-command; give both, or a CONFIGURATION")
+        raise ConfigError(
+            "--after-command: it needs --before-command; give both, or a CONFIGURATION"
+        )
     if bool(arguments.configurations) == bool(arguments.before_command):
         raise ConfigError(
             "CONFIGURATION, --before-command: both were given; give one of them"
             if arguments.configurations
-            else "CONFIGURATION: none was given; expected a name that gpu-report list prints, module:function, or "
-            "--before-command instead"
+            else (
+                "CONFIGURATION: none was given; expected a name that gpu-report list prints, "
+                "module:function, or --before-command instead"
+            )
         )
     for option in (*_OF_FUNCTION, *_SETTINGS):
         if getattr(arguments, option) is not None and not functions:
-            raise ConfigError(f"--{option}: it applies only to a function; name one as module:function")
+            raise ConfigError(
+                f"--{option}: it applies only to a function; name one as module:function"
+            )
     if arguments.seconds is not None and not 0 < arguments.seconds < math.inf:
         raise ConfigError(f"--seconds: it is {arguments.seconds:g}; expected a positive number")
     for name in _NAMES:
         python = getattr(arguments, f"{name}_python")
         if python and arguments.before_command:
-            raise ConfigError(f"--{name}-python: a command has its own Python; name it in --{name}-command")
+            raise ConfigError(
+                f"--{name}-python: a command has its own Python; name it in --{name}-command"
+            )
         if python and shutil.which(python) is None:
-            raise ConfigError(f"--{name}-python: {python} cannot be run; name the Python of an environment")
+            raise ConfigError(
+                f"--{name}-python: {python} cannot be run; name the Python of an environment"
+            )
     if functions and arguments.batch is None:
-        raise ConfigError(f"--batch: {functions[0]} needs a function that makes a batch, for instance train:make_batch")
+        raise ConfigError(
+            f"--batch: {functions[0]} needs a function that makes a batch, for instance "
+            "train:make_batch"
+        )
     given = ("before", "after", "before_python", "after_python", "after_command")
     if all(getattr(arguments, name) is None for name in given):
         raise ConfigError("--before: name the version to compare with, for instance --before main")
@@ -163,11 +195,15 @@ def _version(arguments: Namespace, name: str, folder: Path, words: str) -> Versi
     python = shutil.which(getattr(arguments, f"{name}_python") or "") or sys.executable
     command = getattr(arguments, f"{name}_command") or arguments.before_command or ""
     words += f", {python}" * (python != sys.executable) + f", {command}" * bool(command)
-    return Version(name=name, folder=folder, words=words, python=str(Path(python).absolute()), command=command)
+    return Version(
+        name=name, folder=folder, words=words, python=str(Path(python).absolute()), command=command
+    )
 
 
 def _own_folder(sides: Sequence[Runner], side: int) -> str:
-    """Where a side's code must be imported from; two Pythons in one folder may have it installed."""
+    """Where a side's code must be imported from; two Pythons in one folder may have it
+    installed.
+    """
     folders = [each.version.folder for each in sides]
     return "" if folders[0] == folders[1] else str(folders[side])
 
@@ -182,7 +218,9 @@ def _task(name: str, arguments: Namespace) -> dict[str, Any]:
         return {"configuration": name, "configfile": str(arguments.configfile)}
     given = {**_OF_FUNCTION, **{option: option for option in _SETTINGS}}
     training = {
-        field: getattr(arguments, option) for option, field in given.items() if getattr(arguments, option) is not None
+        field: getattr(arguments, option)
+        for option, field in given.items()
+        if getattr(arguments, option) is not None
     }
     if arguments.metric is not None:
         training["loss_steps"] = _LOSS_STEPS
@@ -193,24 +231,38 @@ def _look_at(name: str, pair: Pair) -> None:
     """Print what a pair took.
 
     Raises:
-        ConfigError: a process was ended from outside, neither side can be measured, or the sides are measured by two
-            versions of gpu-report.
+        ConfigError: a process was ended from outside, neither side can be measured, or the sides
+            are measured by two versions of gpu-report.
     """
     before, after = pair
     if ended := next((answer for answer in pair if answer.interrupted), None):
-        raise ConfigError(f"{name}: {ended.reason}; this does not show that this side is at fault; run guard again")
+        raise ConfigError(
+            f"{name}: {ended.reason}; this does not show that this side is at fault; run guard "
+            "again"
+        )
     if before.status == after.status == "failed":
-        why = before.reason if before.reason == after.reason else f"before: {before.reason}; after: {after.reason}"
+        why = (
+            before.reason
+            if before.reason == after.reason
+            else f"before: {before.reason}; after: {after.reason}"
+        )
         raise ConfigError(f"{name}: neither side can be measured: {why}")
     codes = [answer.code_digest for answer in pair if answer.code_digest]
     if len(codes) == len(pair) and not measures_alike(*codes):
-        raise ConfigError("two versions of gpu-report measure the two sides; install the same one in both")
+        raise ConfigError(
+            "two versions of gpu-report measure the two sides; install the same one in both"
+        )
     shown = [
-        duration((answer.step_time_ms or 0.0) / 1e3).plain() if answer.status == "ok" else answer.status
+        duration((answer.step_time_ms or 0.0) / 1e3).plain()
+        if answer.status == "ok"
+        else answer.status
         for answer in pair
     ]
     doubts = sorted({doubt for answer in pair for doubt in answer.doubts})
-    say(f"{name}: {shown[0]} before, {shown[1]} after" + f" ({', '.join(doubts)})" * bool(doubts), to_stderr=True)
+    say(
+        f"{name}: {shown[0]} before, {shown[1]} after" + f" ({', '.join(doubts)})" * bool(doubts),
+        to_stderr=True,
+    )
 
 
 def _how(guarded: Guarded) -> str:
@@ -224,7 +276,9 @@ def _how(guarded: Guarded) -> str:
 def _notes(guarded: Guarded, sides: Sequence[Runner]) -> list[str]:
     answers = [pair for pairs in guarded.pairs.values() for pair in pairs]
     both = [(before.environment, after.environment) for before, after in answers]
-    found = [text for pair in both if all(pair) for text in differing(*pair)]  # a side that failed may name none
+    found = [
+        text for pair in both if all(pair) for text in differing(*pair)
+    ]  # a side that failed may name none
     if any(answer.whole_command for pair in answers for answer in pair):
         found.append(MARK_STEPS)
     if sides[0].version.words == sides[1].version.words:
@@ -235,26 +289,34 @@ def _notes(guarded: Guarded, sides: Sequence[Runner]) -> list[str]:
 def _changes(
     rows: Sequence[Row], tasks: Mapping[str, Any], sides: Sequence[Runner]
 ) -> tuple[dict[str, Sequence[Row]], list[str]]:
-    """What changed in a profiled run of each side, of the configurations that are slower; and what has no trace."""
+    """What changed in a profiled run of each side, of the configurations that are slower; and what
+    has no trace.
+    """
     found: dict[str, Sequence[Row]] = {}
     notes = []
     for name in (row["configuration"] for row in rows if row["verdict"] == SLOWER):
         try:
             tables = [
-                _profiled(side, {**tasks[name], "folder": _own_folder(sides, at)}) for at, side in enumerate(sides)
+                _profiled(side, {**tasks[name], "folder": _own_folder(sides, at)})
+                for at, side in enumerate(sides)
             ]
         except (GpuReportError, OSError) as error:
             notes.append(f"{name}: its traces show nothing: {error}")
             continue
         if not all(tables):
-            notes.append(f"{name}: a profiled run has no trace, as no step is marked in it or all took too long")
+            notes.append(
+                f"{name}: a profiled run has no trace, as no step is marked in it or all took too "
+                "long"
+            )
         elif changed := change_rows(*tables):
             found[name] = changed
     return found, notes
 
 
 def _profiled(side: Runner, task: Mapping[str, Any]) -> TraceTables:
-    """The tables of the first rank's trace; none where the side has none, as a command that marks no steps."""
+    """The tables of the first rank's trace; none where the side has none, as a command that marks
+    no steps.
+    """
     with tempfile.TemporaryDirectory(prefix="gpu-report-trace-") as folder:
         side.measure(Task(**task, index=0, trace_folder=folder))
         return analyse_all(Path(folder))[0].rows if any(Path(folder).iterdir()) else {}

@@ -32,19 +32,23 @@ Rows = Sequence[Row]
 
 
 def show_history(arguments: Namespace) -> None:
-    """Print a table per machine: a line and the change points of each configuration; write all as table and figure.
+    """Print a table per machine: a line and the change points of each configuration; write all as
+    table and figure.
 
-    A bundle that cannot be read is named; the others are shown all the same, and then the command fails.
+    A bundle that cannot be read is named; the others are shown all the same, and then the command
+    fails.
 
     Raises:
-        BundleError: there is no bundle, none has a configuration that is asked for, or one could not be read.
+        BundleError: there is no bundle, none has a configuration that is asked for, or one could
+            not be read.
     """
     sessions, unread = _read(arguments.folder)
     known, asked = {each.variant for each in sessions}, arguments.configurations
     unknown = [name for name in asked if name not in known]
     if unknown and known:
         raise BundleError(
-            f"{arguments.folder}: no bundle has configuration {unknown[0]!r}; the names are {', '.join(sorted(known))}"
+            f"{arguments.folder}: no bundle has configuration {unknown[0]!r}; the names are "
+            f"{', '.join(sorted(known))}"
         )
     rows = tabulate_history(each for each in sessions if not asked or each.variant in asked)
     console = new_console()
@@ -54,13 +58,16 @@ def show_history(arguments: Namespace) -> None:
         shown = list(of_machine)
         console.print(_lines(shown, name_width=console.width // 3))
         if any(row["verdict"] == TOO_FEW for row in shown):
-            console.print(f"too few: a change point needs at least {shown[0]['sessions_needed']} sessions")
+            console.print(
+                f"too few: a change point needs at least {shown[0]['sessions_needed']} sessions"
+            )
         console.print()
     if rows and arguments.out is not None:
         _write(rows, arguments.out)
     if unread:
         raise BundleError(
-            f"the history does not include {counted(unread, 'bundle')} that could not be read, named above"
+            f"the history does not include {counted(unread, 'bundle')} that could not be read, "
+            "named above"
         )
 
 
@@ -68,7 +75,10 @@ def _read(folder: Path) -> tuple[list[Session], int]:
     """The sessions in all bundles that can be read, and how many cannot."""
     bundles = sorted(path for path in folder.rglob(f"*{BUNDLE_SUFFIX}") if path.is_file())
     if not bundles:
-        raise BundleError(f"{folder} contains no bundles; expected files *{BUNDLE_SUFFIX} from gpu-report pack --out")
+        raise BundleError(
+            f"{folder} contains no bundles; expected files *{BUNDLE_SUFFIX} from gpu-report pack "
+            "--out"
+        )
     sessions: list[Session] = []
     unread = 0
     for bundle in bundles:
@@ -93,7 +103,9 @@ def _lines(rows: Rows, *, name_width: int) -> Table:
         series = list(group)
         used = [row for row in series if row["is_used"]]
         ends = (_short(THROUGHPUT.quantity(used[position])) if used else "" for position in (0, -1))
-        name = Group(Text(variant), *(Padding(Text(event), (0, 0, 0, 2)) for event in _events(series)))
+        name = Group(
+            Text(variant), *(Padding(Text(event), (0, 0, 0, 2)) for event in _events(series))
+        )
         sessions = f"{len(used)}, too few" if series[0]["verdict"] == TOO_FEW else str(len(used))
         table.add_row(name, sessions, *ends, _sparkline(series[-_MOST_BARS:]))
     return table
@@ -128,7 +140,8 @@ def _sparkline(rows: Rows) -> str:
     height = max(max(values) - min(values), _LEAST_RELATIVE_HEIGHT * middle)
     low, top = middle - height / 2, len(_BARS) - 1
     return "".join(
-        _BARS[round(top * (row["throughput_per_s"] - low) / height)] if row["is_used"] else "·" for row in rows
+        _BARS[round(top * (row["throughput_per_s"] - low) / height)] if row["is_used"] else "·"
+        for row in rows
     )
 
 

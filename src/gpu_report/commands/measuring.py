@@ -24,7 +24,12 @@ from gpu_report.measure.variant_run import measure_variant as measure
 from gpu_report.printing.number_format import throughput
 from gpu_report.printing.terminal import say, stderr_to
 from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, Record
-from gpu_report.storage.files import list_content, require_space, take_own_temporary_folder, unfinished_folder
+from gpu_report.storage.files import (
+    list_content,
+    require_space,
+    take_own_temporary_folder,
+    unfinished_folder,
+)
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.config import DEFAULT_CONFIGFILE, read_config
 from gpu_report.study.machine import find_machine, require_machine
@@ -35,13 +40,16 @@ from gpu_report.tables.processes import values_of
 from gpu_report.tables.statistics import summarise
 
 _ROW: Final = (
-    "batch_size", "size", "precision", "workers", "epochs", "steps_per_epoch", "device", "optimization", "parallelism",
+    "batch_size", "size", "precision", "workers", "epochs", "steps_per_epoch", "device",
+    "optimization", "parallelism",
 )  # fmt: skip
 """Options of a run without a file that are keys of a study's row."""
 
 
 def write_image_files(arguments: Namespace) -> None:
-    """Write the image files of the loader experiment; the manifest comes last and says that all are there."""
+    """Write the image files of the loader experiment; the manifest comes last and says that all are
+    there.
+    """
     from gpu_report.workloads.jpeg_files import write_image_files as write
 
     write(
@@ -53,7 +61,9 @@ def write_image_files(arguments: Namespace) -> None:
 
 
 def measure_variant(arguments: Namespace) -> None:
-    """Measure a variant of the study; a line on stdout for each process that has trained to its end."""
+    """Measure a variant of the study; a line on stdout for each process that has trained to its
+    end.
+    """
     results, hosts = ResultsFolder.of(arguments.study), hosts_of_environment()
     slug = arguments.variant
     if (nodes := nodes_to_share(results.study.variant(slug))) > 1:
@@ -61,26 +71,32 @@ def measure_variant(arguments: Namespace) -> None:
     require_machine(results.resolved.machine)
     with machine_to_itself(), shown_to_watchers(results.machine_folder, host=hosts.index) as shown:
         take_own_temporary_folder()
-        record = _measure_whole(results, slug, on_progress=shown(slug, _LineForEachRun(slug)), hosts=hosts)
+        record = _measure_whole(
+            results, slug, on_progress=shown(slug, _LineForEachRun(slug)), hosts=hosts
+        )
     say(f"{record.variant}: {_outcome(record)}{_part_in_it(hosts)}")
 
 
 def run(arguments: Namespace) -> None:
-    """Measure variants of the study now, with a progress bar each; PyTorch is imported once for all of them.
+    """Measure variants of the study now, with a progress bar each; PyTorch is imported once for all
+    of them.
 
-    After them come its batch-size searches, a line for each number of samples. Measured are those that are named,
-    whether or not they were measured before, and with `--missing` all that are not; or with `--workload` what the
-    options say, of which `--record` alone keeps something. Warnings and tracebacks go to the machine's logs/run.log,
-    the bar to the terminal. Where several hosts share a training, each runs this, and host 0 alone writes records.
+    After them come its batch-size searches, a line for each number of samples. Measured are those
+    that are named, whether or not they were measured before, and with `--missing` all that are not;
+    or with `--workload` what the options say, of which `--record` alone keeps something. Warnings
+    and tracebacks go to the machine's logs/run.log, the bar to the terminal. Where several hosts
+    share a training, each runs this, and host 0 alone writes records.
 
     Raises:
         ConfigError: there is no such variant, or an option does not fit the others.
-        MachineError: with `--nvtx`, which records nothing, a training failed or ran out of memory; or several hosts
-            cannot share one of the variants.
+        MachineError: with `--nvtx`, which records nothing, a training failed or ran out of memory;
+            or several hosts cannot share one of the variants.
     """
     hosts = hosts_of_environment()
     if hosts.count > 1 and (arguments.missing or arguments.nvtx):
-        raise ConfigError(f"several hosts ({COUNT}) measure variants by name, without --missing and --nvtx")
+        raise ConfigError(
+            f"several hosts ({COUNT}) measure variants by name, without --missing and --nvtx"
+        )
     if arguments.workload is not None:
         results = _results_without_file(arguments)
         slugs = [variant.slug for variant in results.study.variants]
@@ -88,13 +104,18 @@ def run(arguments: Namespace) -> None:
         for name in (*_ROW, "dataset", "repetitions", "record"):
             given = getattr(arguments, name)
             if not (given is None or given is False):  # 0 workers are given
-                raise ConfigError(f"{_as_option(name)}: given without --workload, which it belongs to; name a workload")
+                raise ConfigError(
+                    f"{_as_option(name)}: given without --workload, which it belongs to; name a "
+                    "workload"
+                )
         results = results_here(arguments.configfile)
         study = results.study
         missing = waiting(results, (*study.variants, *study.searches)) if arguments.missing else []
         slugs = list(dict.fromkeys([*arguments.variants, *missing]))
     if not slugs and not arguments.missing:
-        raise ConfigError("no variant is named; name some, as gpu-report list shows them, or give --missing")
+        raise ConfigError(
+            "no variant is named; name some, as gpu-report list shows them, or give --missing"
+        )
     known = {search.slug for search in results.study.searches}
     searches = [slug for slug in slugs if slug in known]
     slugs = [slug for slug in slugs if slug not in known]
@@ -107,13 +128,21 @@ def run(arguments: Namespace) -> None:
         hosts.check(measurement.variant)
     for note in results.study.foreign_code:
         say(note, to_stderr=True)
-    keeps = arguments.workload is None or arguments.record or arguments.nvtx  # which keeps nothing but its log
+    keeps = (
+        arguments.workload is None or arguments.record or arguments.nvtx
+    )  # which keeps nothing but its log
     failed = []
     with ExitStack() as stack:
         if not keeps:
-            temporary = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpu-report-run-")))
+            temporary = Path(
+                stack.enter_context(tempfile.TemporaryDirectory(prefix="gpu-report-run-"))
+            )
             results = replace(results, machine_folder=temporary)
-        log = results.machine_folder / "logs" / (f"run.host{hosts.index}.log" if hosts.index else "run.log")
+        log = (
+            results.machine_folder
+            / "logs"
+            / (f"run.host{hosts.index}.log" if hosts.index else "run.log")
+        )
         stack.enter_context(machine_to_itself())
         shown = stack.enter_context(shown_to_watchers(results.machine_folder, host=hosts.index))
         terminal = stack.enter_context(stderr_to(log))
@@ -126,23 +155,35 @@ def run(arguments: Namespace) -> None:
                     failed.append(measurement.variant.slug)
             else:
                 _run_one(
-                    results, measurement.variant.slug, log=log, terminal=terminal, hosts=hosts, keeps=keeps, shown=shown
+                    results,
+                    measurement.variant.slug,
+                    log=log,
+                    terminal=terminal,
+                    hosts=hosts,
+                    keeps=keeps,
+                    shown=shown,
                 )
         for slug in searches:
             search_one(results, slug)
     if failed:
-        raise MachineError(f"not trained with NVTX ranges: {', '.join(failed)}; {log} has the tracebacks")
+        raise MachineError(
+            f"not trained with NVTX ranges: {', '.join(failed)}; {log} has the tracebacks"
+        )
 
 
 def _results_without_file(arguments: Namespace) -> ResultsFolder:
-    """A study of what the options say, with the workload's settings, protocol and seed of the study that is here.
+    """A study of what the options say, with the workload's settings, protocol and seed of the study
+    that is here.
 
     Raises:
         ConfigError: what is given does not make a configuration; it begins with the option.
     """
     for name in ("batch_size", "epochs"):
         if getattr(arguments, name) is None:
-            raise ConfigError(f"{_as_option(name)}: missing; --workload needs it, for instance {_as_option(name)} 16")
+            raise ConfigError(
+                f"{_as_option(name)}: missing; --workload needs it, for instance "
+                f"{_as_option(name)} 16"
+            )
     if arguments.variants or arguments.missing:
         raise ConfigError("--workload: given beside names or --missing; use one or the other")
     machine, file = find_machine(), arguments.configfile
@@ -164,21 +205,38 @@ def _as_option(name: str) -> str:
 
 
 def _train_labelled(measurement: Measurement, *, machine: str, log: Path) -> bool:
-    """Train with NVTX ranges and print the rate; False where the training failed or ran out of memory."""
+    """Train with NVTX ranges and print the rate; False where the training failed or ran out of
+    memory.
+    """
     from gpu_report.measure.nvtx import train_labelled
 
     slug, end = measurement.variant.slug, train_labelled(measurement, machine=machine)
     if isinstance(end, messages.Stopped):
         say(f"{slug}: {end.status}: {end.reason} (log: {log})")
         return end.status == "skipped"
-    say(f"{slug}: {throughput(end.repetition.throughput_per_s).plain()} with NVTX ranges; nothing was recorded")
+    say(
+        f"{slug}: {throughput(end.repetition.throughput_per_s).plain()} with NVTX ranges; nothing "
+        "was recorded"
+    )
     return True
 
 
 def _run_one(
-    results: ResultsFolder, slug: str, *, log: Path, terminal: TextIO, hosts: Hosts, keeps: bool, shown: ToWatchers
+    results: ResultsFolder,
+    slug: str,
+    *,
+    log: Path,
+    terminal: TextIO,
+    hosts: Hosts,
+    keeps: bool,
+    shown: ToWatchers,
 ) -> None:
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[speed]}"), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[speed]}"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=Console(file=terminal), redirect_stderr=False) as bar:
         task = bar.add_task("starting", total=1.0, speed="")
 
@@ -188,7 +246,12 @@ def _run_one(
                 bar.update(task, speed=throughput(progress.samples_per_s).plain())
 
         record = _measure_whole(results, slug, on_progress=shown(slug, show), hosts=hosts)
-        bar.update(task, completed=1.0, description="done", speed=_rate(record) if record.status == "ok" else "")
+        bar.update(
+            task,
+            completed=1.0,
+            description="done",
+            speed=_rate(record) if record.status == "ok" else "",
+        )
     where = f" (log: {log})" if record.reason and keeps else ""
     say(f"{record.variant}: {_outcome(record)}{_part_in_it(hosts)}{where}")
     if not keeps:
@@ -197,8 +260,11 @@ def _run_one(
         say(str(results.record_file(slug)))
 
 
-def _measure_whole(results: ResultsFolder, slug: str, *, on_progress: messages.OnProgress, hosts: Hosts) -> Record:
-    """Measure beside what was measured before, and put folders and record in its place once all are whole.
+def _measure_whole(
+    results: ResultsFolder, slug: str, *, on_progress: messages.OnProgress, hosts: Hosts
+) -> Record:
+    """Measure beside what was measured before, and put folders and record in its place once all are
+    whole.
 
     A host other than 0 keeps nothing of it.
     """
@@ -212,7 +278,9 @@ def _measure_whole(results: ResultsFolder, slug: str, *, on_progress: messages.O
     if hosts.index:
         with tempfile.TemporaryDirectory(prefix="gpu-report-traces-") as temporary:
             folder = Path(temporary)
-            return measure_into(trace_folder=folder / "trace", rich_trace_folder=folder / RICH_TRACE_FOLDER)
+            return measure_into(
+                trace_folder=folder / "trace", rich_trace_folder=folder / RICH_TRACE_FOLDER
+            )
     record_file = results.record_file(slug)
     # A full disk is an error now and not after the training, which may take hours.
     for folder in (record_file.parent, Path(tempfile.gettempdir())):
@@ -240,13 +308,18 @@ def _make_image_files(measurement: Measurement) -> None:
     from gpu_report.workloads.jpeg_files import write_image_files as write
 
     settings = measurement.workload.settings
-    if measurement.workload.reads_image_files and not (Path(settings["folder"]) / MANIFEST).exists():
+    if (
+        measurement.workload.reads_image_files
+        and not (Path(settings["folder"]) / MANIFEST).exists()
+    ):
         sizes = {name: settings[name] for name in ("train_samples", "test_samples", "image_px")}
         write(Path(settings["folder"]), **sizes)
 
 
 class _LineForEachRun:
-    """Prints a line when the first sign of each process arrives, so that Snakemake's output shows where it is."""
+    """Prints a line when the first sign of each process arrives, so that Snakemake's output shows
+    where it is.
+    """
 
     def __init__(self, slug: str) -> None:
         self._slug = slug
@@ -262,16 +335,24 @@ def _outcome(record: Record) -> str:
     if record.status != "ok":
         return f"{record.status}: {record.reason}"
     marks = marks_of_numbers(record, summarise(values_of(record, "throughput_per_s")))
-    doubts = [f"{mark}, {MEANINGS[mark]}" for mark in marks if mark in {*INVALIDATES_TIMES, "diverged"}]
+    doubts = [
+        f"{mark}, {MEANINGS[mark]}" for mark in marks if mark in {*INVALIDATES_TIMES, "diverged"}
+    ]
     return "; ".join(
-        [f"{_rate(record)}, mean of {len(record.repetitions)} processes", *filter(None, [record.reason]), *doubts]
+        [
+            f"{_rate(record)}, mean of {len(record.repetitions)} processes",
+            *filter(None, [record.reason]),
+            *doubts,
+        ]
     )
 
 
 def _part_in_it(hosts: Hosts) -> str:
     if hosts.count == 1:
         return ""
-    return f"; as host {hosts.index} of {hosts.count}" + ("; host 0 has the record" if hosts.index else "")
+    return f"; as host {hosts.index} of {hosts.count}" + (
+        "; host 0 has the record" if hosts.index else ""
+    )
 
 
 def _rate(record: Record) -> str:

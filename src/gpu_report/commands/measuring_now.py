@@ -1,6 +1,7 @@
 """What is measured now, in a file beside a machine's results that `gpu-report watch` reads.
 
-progress of a training -> about once a second one line of JSON, written by the process that waits for it
+progress of a training -> about once a second one line of JSON, written by the process that waits
+for it
 
 The file is there while that process runs; one that was killed leaves it, so it names the process.
 """
@@ -64,9 +65,13 @@ def shown_to_watchers(machine_folder: Path, *, host: int) -> Iterator[ToWatchers
 
 
 def measuring_now(machines: Path) -> MeasuringNow | None:
-    """What a process on this host measures for one of the machines in the folder; None where nothing is."""
+    """What a process on this host measures for one of the machines in the folder; None where
+    nothing is.
+    """
     for file in machines.glob(f"*/{_FILE.format('*')}"):
-        with suppress(OSError, ValueError, TypeError, KeyError):  # it is being written, or by another version
+        with suppress(
+            OSError, ValueError, TypeError, KeyError
+        ):  # it is being written, or by another version
             found = json.loads(file.read_text("utf-8"))
             process = RunningProcess(**found["process"])
             if process.is_here:

@@ -13,7 +13,10 @@ from gpu_report.study.modules import find_module
 
 _NAME: Final = re.compile("[a-z][a-z0-9_]{0,39}")
 
-_MODULE: Final = '''"""A workload of your own: three methods are needed, the rest is here to be changed or deleted."""
+_MODULE: Final = '''"""A workload of your own: three methods are needed.
+
+Change or delete the rest.
+"""
 
 import torch
 from torch import nn
@@ -21,15 +24,18 @@ from torch.utils.data import TensorDataset
 
 
 class {Class}:
-    """Noisy points on a sine curve."""  # the report describes your data so; a class attribute `title` would name it
+    # The report describes your data so; a class attribute `title` would name it.
+    """Noisy points on a sine curve."""
 
-    def __init__(self, *, seed, samples=4096):  # `samples` can be set in {name}.yaml; seed and size may be left out
+    # `samples` can be set in {name}.yaml; seed and size may be left out.
+    def __init__(self, *, seed, samples=4096):
         self.seed = seed
         self.samples = samples
 
     # Needed: a new model, on the CPU.
     def build_model(self):
-        return nn.Sequential(nn.Linear(1, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
+        layers = nn.Linear(1, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)
+        return nn.Sequential(*layers)
 
     # Needed: a data set of (input, target), each a tensor or lists, tuples and dicts of tensors.
     def train_data(self):
@@ -47,7 +53,7 @@ class {Class}:
     def build_optimizer(self, model):
         return torch.optim.Adam(model.parameters(), lr=3e-3)
 
-    # Without these the report says "not measured". Samples that training does not see, and a metric of them:
+    # Without these the report says "not measured": samples that training does not see, a metric.
     def test_data(self):
         return self.points(1024, seed=2 * self.seed + 1)
 
@@ -98,16 +104,26 @@ def write_example(arguments: Namespace) -> None:
     """
     name = arguments.name
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"{name!r} cannot be a module's name; use at most 40 lower-case letters, digits and _")
+        raise ConfigError(
+            f"{name!r} cannot be a module's name; use at most 40 lower-case letters, digits and _"
+        )
     if iskeyword(name):
-        raise ConfigError(f"{name!r} cannot be a module's name, as it is a word of Python; use another name")
+        raise ConfigError(
+            f"{name!r} cannot be a module's name, as it is a word of Python; use another name"
+        )
     files = {Path(f"{name}.py"): _MODULE, Path(f"{name}.yaml"): _STUDY}
     for path in files:
         if path.exists():
             raise ConfigError(f"{path} exists; use another name, or remove it")
     if find_module(name) is not None:
-        raise ConfigError(f"there is a module {name!r} already, which Python might import instead; use another name")
+        raise ConfigError(
+            f"there is a module {name!r} already, which Python might import instead; use another "
+            "name"
+        )
     words = {"name": name, "Class": "".join(part.capitalize() for part in name.split("_"))}
     for path, template in files.items():
         write_text_atomically(path, template.format(**words))
-    say(f"wrote {' and '.join(map(str, files))}; run: gpu-report run --missing --configfile {name}.yaml")
+    say(
+        f"wrote {' and '.join(map(str, files))}; run: gpu-report run --missing --configfile "
+        f"{name}.yaml"
+    )

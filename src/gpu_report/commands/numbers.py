@@ -14,7 +14,9 @@ from gpu_report.writing.numbers import ListedNumber, read_numbers
 
 
 def list_numbers(arguments: Namespace) -> None:
-    """Print each number whose key has all the words in it: key, number, its file and the variant measured."""
+    """Print each number whose key has all the words in it: key, number, its file and the variant
+    measured.
+    """
     numbers = read_numbers(arguments.folder / NUMBERS_CSV)
     found = [number for number in numbers if all(word in number.key for word in arguments.words)]
     if not found:
@@ -31,4 +33,7 @@ def _nothing_found(words: Sequence[str], numbers: Sequence[ListedNumber], folder
     short = {key.partition("/")[2]: key for key in keys}
     near = difflib.get_close_matches(wanted, [*keys, *short], n=3, cutoff=0.5)
     nearest = f"; nearest: {', '.join(short.get(key, key) for key in near)}" if near else ""
-    return f"no key of the {len(numbers)} numbers in {folder / NUMBERS_CSV} has {' and '.join(words)} in it{nearest}"
+    return (
+        f"no key of the {len(numbers)} numbers in {folder / NUMBERS_CSV} has "
+        f"{' and '.join(words)} in it{nearest}"
+    )

@@ -33,7 +33,9 @@ Asked = Variant | BatchSearch
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """Of a variant or a search: `measured`, `missing`, `out of date`, `oom`, `failed` or `skipped`, and why."""
+    """Of a variant or a search: `measured`, `missing`, `out of date`, `oom`, `failed` or `skipped`,
+    and why.
+    """
 
     name: str
     reason: str
@@ -48,13 +50,18 @@ def show_machine(_: Namespace) -> None:
     machine = find_machine()
     console = new_console()
     console.print(f"machine   {machine.id}")
-    console.print(f"cpu       {machine.cpu_model}, {counted(machine.cores, 'core')}, {machine.memory_gib} GiB")
+    console.print(
+        f"cpu       {machine.cpu_model}, {counted(machine.cores, 'core')}, {machine.memory_gib} GiB"
+    )
     if (quota := cpu_quota()) is not None:
         console.print(
-            f"quota     CPU time of {quota:.3g} of {counted(len(usable_cores()), 'core')}, set by the control group"
+            f"quota     CPU time of {quota:.3g} of {counted(len(usable_cores()), 'core')}, set by "
+            "the control group"
         )
     for accelerator in machine.accelerators:
-        console.print(f"{accelerator.backend:9} {accelerator.name}, {accelerator.memory_gib:.0f} GiB")
+        console.print(
+            f"{accelerator.backend:9} {accelerator.name}, {accelerator.memory_gib:.0f} GiB"
+        )
     if not machine.accelerators:
         console.print(f"no accelerator: {machine.accelerator_reason}")
 
@@ -85,11 +92,17 @@ def show_plan(arguments: Namespace) -> None:
         config["machines"] = arguments.machines
     shown = choose_machines(config)
     for name, request in shown.unknown.items():
-        say(f"{name}: no job has found out yet which machine it is; the first asks for {request.in_words}")
+        say(
+            f"{name}: no job has found out yet which machine it is; the first asks for "
+            f"{request.in_words}"
+        )
     for machine in shown.measured:
         _show_plan_of(machine)
     if shown.measured and (why := why_no_commit()):
-        say(f"note: git names no commit of this code, and pack refuses measurements without one: {why}")
+        say(
+            "note: git names no commit of this code, and pack refuses measurements without one: "
+            f"{why}"
+        )
     published = [machine.id for machine in shown.machines if machine.bundle]
     if published and shown.measured:
         say(f"compared with, as published: {', '.join(published)}")
@@ -101,19 +114,37 @@ def _show_plan_of(machine: ShownMachine) -> None:
     study, request = machine.study, machine.request
     results = results_of(machine.id, study)
     measuring, searching = waiting(results, study.variants), waiting(results, study.searches)
-    say(f"{study.title}: {len(study.variants)} variants on {machine.id} ({', '.join(study.trained_devices)})")
-    if request and (jobs := len(measuring) + len(searching) + (not results.calibration_file.exists())):
-        several = [nodes for slug in measuring if (nodes := request.nodes_for(study.variant(slug))) > 1]
+    say(
+        f"{study.title}: {len(study.variants)} variants on {machine.id} "
+        f"({', '.join(study.trained_devices)})"
+    )
+    if request and (
+        jobs := len(measuring) + len(searching) + (not results.calibration_file.exists())
+    ):
+        several = [
+            nodes for slug in measuring if (nodes := request.nodes_for(study.variant(slug))) > 1
+        ]
         hours = (jobs - len(several) + sum(several)) * request.minutes * request.gpus / 60
-        at_most = f"; at most {count(hours, 'hours').plain()} of the GPUs asked for" if hours else ""
-        on_several = "".join(f"; {several.count(nodes)} of them on {nodes} such nodes" for nodes in sorted({*several}))
+        at_most = (
+            f"; at most {count(hours, 'hours').plain()} of the GPUs asked for" if hours else ""
+        )
+        on_several = "".join(
+            f"; {several.count(nodes)} of them on {nodes} such nodes"
+            for nodes in sorted({*several})
+        )
         say(f"{counted(jobs, 'job')}, each asking for {request.in_words}{on_several}{at_most}")
     if measuring:
         processes = study.protocol.repetitions + 1
-        say(f"{len(measuring)} to measure, each in {processes} fresh processes{'' if request else ', one at a time'}:")
+        say(
+            f"{len(measuring)} to measure, each in {processes} fresh "
+            f"processes{'' if request else ', one at a time'}:"
+        )
         say("\n".join(f"  {slug}" for slug in measuring))
     if searching:
-        say(f"{len(searching)} to search for a batch size, each in a fresh process per number of samples:")
+        say(
+            f"{len(searching)} to search for a batch size, each in a fresh process per number of "
+            "samples:"
+        )
         say("\n".join(f"  {slug}" for slug in searching))
     if not (measuring or searching):
         say("all measured")
@@ -127,16 +158,22 @@ def results_here(config_file: Path) -> ResultsFolder:
 
 def results_of(machine: str, study: Study) -> ResultsFolder:
     """A study, and the folder of the results of the machine with this id."""
-    return ResultsFolder(resolved=ResolvedStudy.of(machine, study), machine_folder=MACHINES / machine)
+    return ResultsFolder(
+        resolved=ResolvedStudy.of(machine, study), machine_folder=MACHINES / machine
+    )
 
 
 def waiting(results: ResultsFolder, asked: Iterable[Asked]) -> list[str]:
-    """Those of these variants or searches that are not measured, or not as the study asks for them today."""
+    """Those of these variants or searches that are not measured, or not as the study asks for them
+    today.
+    """
     return [each.slug for each in asked if state_of(results, each).name in _WAITING]
 
 
 def state_of(results: ResultsFolder, asked: Asked) -> State:
-    """Compare the record of a variant or a batch-size search, if there is one, with what the study asks for today."""
+    """Compare the record of a variant or a batch-size search, if there is one, with what the study
+    asks for today.
+    """
     is_search = isinstance(asked, BatchSearch)
     path = results.search_file(asked.slug) if is_search else results.record_file(asked.slug)
     if not path.exists():
@@ -157,13 +194,23 @@ def state_of(results: ResultsFolder, asked: Asked) -> State:
     if isinstance(record, SearchRecord):
         return State(name="measured", reason=measured_at)
     if not all((path.parent / trace).exists() for trace in trace_paths(record)):
-        return State(name="out of date", reason=f"its trace is gone; measure it again with gpu-report run {asked.slug}")
+        return State(
+            name="out of date",
+            reason=f"its trace is gone; measure it again with gpu-report run {asked.slug}",
+        )
     variant, cores = record.as_variant(), int(record.environment.get("cpu_cores") or 0)
-    now = training_threads(variant.device_type, sharing=variant.devices // record.hosts, cores=cores)
+    now = training_threads(
+        variant.device_type, sharing=variant.devices // record.hosts, cores=cores
+    )
     if (threads := record.environment.get("torch_threads", now)) != now:
         return State(
             name="out of date",
-            reason=f"threads: measured with {threads}, now {now}; measure it again with gpu-report run {asked.slug}",
+            reason=f"threads: measured with {threads}, now {now}; measure it again with "
+            f"gpu-report run {asked.slug}",
         )
-    by_other_code = "" if is_same_code(record, results.resolved.today) else ", by another version of the measuring code"
+    by_other_code = (
+        ""
+        if is_same_code(record, results.resolved.today)
+        else ", by another version of the measuring code"
+    )
     return State(name="measured", reason=measured_at + by_other_code)

@@ -1,4 +1,6 @@
-"""The command that profiles a model: of the user's own, named as `module:function`, or one of ours by its name."""
+"""The command that profiles a model: of the user's own, named as `module:function`, or one of ours
+by its name.
+"""
 
 from argparse import Namespace
 from typing import Any
@@ -27,11 +29,14 @@ def profile_model(arguments: Namespace) -> None:
         raise ProfileError("--batch: none was given; expected module:function, which makes a batch")
     if not is_own and arguments.model not in BUILT_IN_WORKLOADS:
         raise ProfileError(
-            f"MODEL: {arguments.model!r} is no built-in workload; expected a function of yours that builds the model, "
-            f"for instance train:build_model, or one of {', '.join(WITH_PLAIN_STEPS)}"
+            f"MODEL: {arguments.model!r} is no built-in workload; expected a function of yours "
+            "that builds the model, for instance train:build_model, or one of "
+            f"{', '.join(WITH_PLAIN_STEPS)}"
         )
     if not is_own and arguments.batch_size is None:
-        raise ProfileError(f"--batch-size: missing; {arguments.model} needs it, for instance --batch-size 16")
+        raise ProfileError(
+            f"--batch-size: missing; {arguments.model} needs it, for instance --batch-size 16"
+        )
     with named_as_options(profile, arguments, model="MODEL"):
         found = profile(
             _built(arguments.model) if is_own else arguments.model,
@@ -59,4 +64,6 @@ def _built(name: str) -> Any:
     try:
         return function()
     except Exception as error:
-        raise ProfileError(f"{name}: it raised {in_one_line(error)}; expected what it is to build") from error
+        raise ProfileError(
+            f"{name}: it raised {in_one_line(error)}; expected what it is to build"
+        ) from error

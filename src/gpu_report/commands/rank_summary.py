@@ -1,6 +1,8 @@
-"""What `gpu-report trace` prints of a folder of ranks first: each rank's step, who waits, and the collectives.
+"""What `gpu-report trace` prints of a folder of ranks first: each rank's step, who waits, and the
+collectives.
 
-AnalysedTrace of each rank -> rows of RANKS and COLLECTIVES -> medians over the steps -> tables and a sentence
+AnalysedTrace of each rank -> rows of RANKS and COLLECTIVES -> medians over the steps -> tables and
+a sentence
 """
 
 import math
@@ -48,29 +50,43 @@ def rank_summary(analysed: Sequence[AnalysedTrace]) -> RenderableType | None:
 
 
 def _ranks(rows: Sequence[Row]) -> TextTable:
-    table = text_table("", "step time", "compute", "communication", "hidden", "exposed", "waits for others")
+    table = text_table(
+        "", "step time", "compute", "communication", "hidden", "exposed", "waits for others"
+    )
     for row in median_ranks(rows):
-        times = (row[f"{name}_ms"] for name in ("wall", "compute", "communication", "hidden", "exposed"))
-        table.add_row(f"rank{row['rank']}", *map(_milliseconds, times), _cell(row["wait_share"], share))
+        times = (
+            row[f"{name}_ms"] for name in ("wall", "compute", "communication", "hidden", "exposed")
+        )
+        table.add_row(
+            f"rank{row['rank']}", *map(_milliseconds, times), _cell(row["wait_share"], share)
+        )
     return table
 
 
 def _who_waits(rows: Sequence[Row]) -> str:
     found = most_awaited(rows)
     if found is None:
-        return "Who waits for whom is not known: the ranks' collectives do not match, or a rank has no trace."
+        return (
+            "Who waits for whom is not known: the ranks' collectives do not match, or a rank has "
+            "no trace."
+        )
     (rank, waited), steps = found, len({row["step"] for row in rows})
     if steps < LEAST_STEPS:
-        return f"A slow rank can be named from {LEAST_STEPS} profiled steps on; this run has {counted(steps, 'step')}."
+        return (
+            f"A slow rank can be named from {LEAST_STEPS} profiled steps on; this run has "
+            f"{counted(steps, 'step')}."
+        )
     slow = f"Rank {rank}" if rank == slow_rank(rows) else "No rank"
     return (
-        f"{slow} is slow: in the median of {steps} steps the others wait {share(waited).plain()} of the step longer "
-        f"than rank {rank} (the threshold is {share(SLOW_FROM).plain()})."
+        f"{slow} is slow: in the median of {steps} steps the others wait {share(waited).plain()} "
+        f"of the step longer than rank {rank} (the threshold is {share(SLOW_FROM).plain()})."
     )
 
 
 def _collectives(rows: Sequence[Row]) -> list[RenderableType]:
-    """A column without any number is left out: older versions of PyTorch, and gloo, do not write the bytes."""
+    """A column without any number is left out: older versions of PyTorch, and gloo, do not write
+    the bytes.
+    """
     found = median_collectives(rows)
     longest = sorted(found, key=lambda row: -row["longest_ms"])[:_MOST_SHOWN]
     shown = [row for row in found if row in longest]
@@ -79,7 +95,10 @@ def _collectives(rows: Sequence[Row]) -> list[RenderableType]:
         "size": [_cell(row["bytes"], size) for row in shown],
         "begin": [_milliseconds(row["begin_after_backward_ms"]) for row in shown],
         "transfer": [_milliseconds(row["transfer_ms"]) for row in shown],
-        "bus bandwidth": [_cell(row["bus_bandwidth_gb_per_s"], lambda rate: quantity(rate, "GB/s")) for row in shown],
+        "bus bandwidth": [
+            _cell(row["bus_bandwidth_gb_per_s"], lambda rate: quantity(rate, "GB/s"))
+            for row in shown
+        ],
         "exposed": [_milliseconds(row["exposed_ms"]) for row in shown],
         "with waits": [_milliseconds(row["longest_ms"]) for row in shown],
     }

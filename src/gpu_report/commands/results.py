@@ -1,4 +1,6 @@
-"""Commands that turn records and traces into tables, findings and TensorBoard logs; each imports only what it needs."""
+"""Commands that turn records and traces into tables, findings and TensorBoard logs; each imports
+only what it needs.
+"""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -16,7 +18,9 @@ from gpu_report.tables.marks import Today
 
 
 def tabulate_trace(arguments: Namespace) -> None:
-    """Write the tables of one variant's trace; a variant without a trace gets tables without rows."""
+    """Write the tables of one variant's trace; a variant without a trace gets tables
+    without rows.
+    """
     from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER
     from gpu_report.traces.tables import as_csv, tabulate_trace_of
 
@@ -58,7 +62,11 @@ def write_study_tables(results: ResultsFolder) -> None:
     # Those that the machine has no variants of have tables without rows.
     for experiment in measured.experiments:
         rows = tabulate_experiment(
-            experiment, measured.records, measured.traces, today=measured.today, prices=measured.prices
+            experiment,
+            measured.records,
+            measured.traces,
+            today=measured.today,
+            prices=measured.prices,
         )
         write_text_atomically(tables / f"{experiment.name}.csv", EXPERIMENT.rows_to_csv(rows))
     for table, rows_of in MADE_BY.items():
@@ -76,7 +84,9 @@ def compare_machines(arguments: Namespace) -> None:
 
 
 def _today_of_all(each: Sequence[Today]) -> Today:
-    """For every variant of any machine; all of them are asked for a workload with the same settings."""
+    """For every variant of any machine; all of them are asked for a workload with the same
+    settings.
+    """
     workloads = {name: workload for today in each for name, workload in today.workloads.items()}
     digests = {path: digest for today in each for path, digest in today.workload_digests.items()}
     return replace(each[0], workloads=workloads, workload_digests=digests)
@@ -100,7 +110,9 @@ def derive_comparison(arguments: Namespace) -> None:
     from gpu_report.findings.finding import write_findings
     from gpu_report.findings.machines import derive_comparison as derive_from
 
-    write_findings(derive_from(COMPARISON.read_csv(arguments.comparison)), arguments.comparison.parent)
+    write_findings(
+        derive_from(COMPARISON.read_csv(arguments.comparison)), arguments.comparison.parent
+    )
 
 
 def write_tensorboard_logs(arguments: Namespace) -> None:
@@ -110,7 +122,9 @@ def write_tensorboard_logs(arguments: Namespace) -> None:
     results = ResultsFolder.of(arguments.study)
     records = results.read_records()
     traces = {
-        record.variant: results.record_file(record.variant).parent / "trace" / record.profile.trace_file
+        record.variant: results.record_file(record.variant).parent
+        / "trace"
+        / record.profile.trace_file
         for record in records
         if record.profile is not None
     }

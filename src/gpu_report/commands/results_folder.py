@@ -1,6 +1,8 @@
-"""A machine's folder of results: the study that its stages read, and where its records, tables and findings are.
+"""A machine's folder of results: the study that its stages read, and where its records, tables and
+findings are.
 
-study.json (ResolvedStudy) -> ResultsFolder, the machine's or that of one experiment alone -> records, traces, tables
+study.json (ResolvedStudy) -> ResultsFolder, the machine's or that of one experiment alone ->
+records, traces, tables
 """
 
 import hashlib
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
 
 
 class ResolvedStudy(Part):
-    """The study as one machine is asked for it; Snakemake writes it before any job runs, and all stages read it."""
+    """The study as one machine is asked for it; Snakemake writes it before any job runs, and all
+    stages read it.
+    """
 
     schema_version: int = 1
     machine: str
@@ -32,7 +36,11 @@ class ResolvedStudy(Part):
     @classmethod
     def of(cls, machine: str, study: Study) -> "ResolvedStudy":
         """The study of the machine with this id, and the code that would measure it now."""
-        return cls(machine=machine, study=study, today=Today.of(study, [variant.slug for variant in study.variants]))
+        return cls(
+            machine=machine,
+            study=study,
+            today=Today.of(study, [variant.slug for variant in study.variants]),
+        )
 
     @property
     def digest(self) -> str:
@@ -59,7 +67,9 @@ STUDY_FILE: Final = JsonFile(
 
 @dataclass(frozen=True, kw_only=True)
 class ResultsFolder:
-    """The results of one machine; tables and findings of an experiment alone are in a folder of their own."""
+    """The results of one machine; tables and findings of an experiment alone are in a folder of
+    their own.
+    """
 
     resolved: ResolvedStudy
     machine_folder: Path
@@ -85,7 +95,11 @@ class ResultsFolder:
     @property
     def folder(self) -> Path:
         """Where tables and findings of this study are."""
-        return self.machine_folder / "experiments" / self.experiment if self.experiment else self.machine_folder
+        return (
+            self.machine_folder / "experiments" / self.experiment
+            if self.experiment
+            else self.machine_folder
+        )
 
     @property
     def calibration_file(self) -> Path:
@@ -113,16 +127,24 @@ class ResultsFolder:
         """The trace tables of the study's variants by name."""
         from gpu_report.traces.tables import read_trace_tables
 
-        folders = {variant.slug: self.record_file(variant.slug).parent for variant in self.study.variants}
-        return {slug: read_trace_tables(folder / "trace_tables") for slug, folder in folders.items()}
+        folders = {
+            variant.slug: self.record_file(variant.slug).parent for variant in self.study.variants
+        }
+        return {
+            slug: read_trace_tables(folder / "trace_tables") for slug, folder in folders.items()
+        }
 
     def read_tables(self) -> Tables:
-        """Every table of the study, with those of the experiments that the machine has variants of."""
+        """Every table of the study, with those of the experiments that the machine has
+        variants of.
+        """
         from gpu_report.tables import STUDY_TABLES
         from gpu_report.tables.experiments import EXPERIMENT
 
         tables, experiments = self.folder / "tables", self.study.experiments_with_variants
         return Tables(
             **{table.name: table.read_csv(tables / f"{table.name}.csv") for table in STUDY_TABLES},
-            experiments={each.name: EXPERIMENT.read_csv(tables / f"{each.name}.csv") for each in experiments},
+            experiments={
+                each.name: EXPERIMENT.read_csv(tables / f"{each.name}.csv") for each in experiments
+            },
         )

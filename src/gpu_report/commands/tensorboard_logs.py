@@ -1,10 +1,12 @@
-"""The log directory that `tensorboard --logdir` shows: every variant as one run, side by side, without torch.
+"""The log directory that `tensorboard --logdir` shows: every variant as one run, side by side,
+without torch.
 
-records and traces -> folder/<variant>/ with an event file (scalars, hyperparameters, the status in words) and the trace
+records and traces -> folder/<variant>/ with an event file (scalars, hyperparameters, the status in
+words) and the trace
 
-A run holds means over the variant's processes, so that each variant is one curve. Its clock is training time: events
-lie where the epochs put them, building and evaluating left out, and `Relative` compares devices by time spent. The same
-records give the same bytes.
+A run holds means over the variant's processes, so that each variant is one curve. Its clock is
+training time: events lie where the epochs put them, building and evaluating left out, and
+`Relative` compares devices by time spent. The same records give the same bytes.
 """
 
 import math
@@ -29,14 +31,18 @@ EVENT_FILE: Final = "events.out.tfevents.gpu_report"
 _WHOLE_EPOCHS: Final = "whole epochs"
 
 
-def write_tensorboard_logs(records: Sequence[Record], trace_files: Mapping[str, Path], folder: Path) -> None:
-    """Replace the folder by one that holds these records, and the trace of each variant that has one.
+def write_tensorboard_logs(
+    records: Sequence[Record], trace_files: Mapping[str, Path], folder: Path
+) -> None:
+    """Replace the folder by one that holds these records, and the trace of each variant that has
+    one.
 
-    The traces are hard links where the file system allows them. A variant that was not measured to the end has its
-    status and hyperparameters and no scalars.
+    The traces are hard links where the file system allows them. A variant that was not measured to
+    the end has its status and hyperparameters and no scalars.
 
     Raises:
-        FileWriteError: the disk is full or the folder cannot be written; an existing folder is left as it was.
+        FileWriteError: the disk is full or the folder cannot be written; an existing folder is left
+            as it was.
     """
     with write_errors(folder), replaced_folder(folder) as built:
         for record in records:
@@ -44,7 +50,9 @@ def write_tensorboard_logs(records: Sequence[Record], trace_files: Mapping[str, 
     list_content(folder)
 
 
-def _write_variant(record: Record, records: Sequence[Record], trace_file: Path | None, folder: Path) -> None:
+def _write_variant(
+    record: Record, records: Sequence[Record], trace_file: Path | None, folder: Path
+) -> None:
     from tensorboard.summary.writer.record_writer import RecordWriter
 
     folder.mkdir()
@@ -76,7 +84,9 @@ def _events(record: Record, records: Sequence[Record]) -> Iterator[Any]:
 
 
 def _began_s(record: Record) -> float:
-    began = record.repetitions[0].started_at if record.repetitions else record.provenance.measured_at
+    began = (
+        record.repetitions[0].started_at if record.repetitions else record.provenance.measured_at
+    )
     return datetime.fromisoformat(began).timestamp()
 
 
@@ -90,11 +100,14 @@ def _hyperparameters(record: Record, records: Sequence[Record], began_s: float) 
     axes = [_axes(each) for each in records]
     yield summary_v2.hparams_config_pb(
         hparams=[
-            summary_v2.HParam(name, summary_v2.Discrete(sorted({each[name] for each in axes}))) for name in axes[0]
+            summary_v2.HParam(name, summary_v2.Discrete(sorted({each[name] for each in axes})))
+            for name in axes[0]
         ],
         metrics=[
             summary_v2.Metric(
-                _result_tag(name), display_name=_display_name(name, figure.unit), description=figure.description
+                _result_tag(name),
+                display_name=_display_name(name, figure.unit),
+                description=figure.description,
             )
             for name, figure in PER_PROCESS.items()
         ],
@@ -123,7 +136,13 @@ def _result_tag(metric: str) -> str:
 
 
 def _display_name(metric: str, unit: str) -> str:
-    words = metric.removesuffix("_ms").removesuffix("_per_s").removesuffix("_s").removesuffix("_mib").replace("_", " ")
+    words = (
+        metric.removesuffix("_ms")
+        .removesuffix("_per_s")
+        .removesuffix("_s")
+        .removesuffix("_mib")
+        .replace("_", " ")
+    )
     return words if unit == "1" else f"{words} ({unit})"
 
 
@@ -136,8 +155,15 @@ def _status(record: Record) -> Any:
 
     facts = record.workload
     ending = f"{record.status}: {record.reason}" if record.reason else record.status
-    words = [f"{facts.title}, {facts.parameters:,} parameters; {facts.data_description}"] if facts else []
-    words += [f"Status {ending}.", f"Measured on {record.machine} at {record.provenance.measured_at}."]
+    words = (
+        [f"{facts.title}, {facts.parameters:,} parameters; {facts.data_description}"]
+        if facts
+        else []
+    )
+    words += [
+        f"Status {ending}.",
+        f"Measured on {record.machine} at {record.provenance.measured_at}.",
+    ]
     summary = Summary()
     summary.value.add(
         tag="about",
@@ -152,21 +178,41 @@ def _scalars(record: Record) -> Iterator[tuple[float, int, dict[str, float]]]:
     if record.status != "ok":
         return
     passed_s, steps_done = 0.0, 0
-    for number, (epochs, epoch_s) in enumerate(zip(_epochs(record), _epoch_times_s(record), strict=True)):
-        losses = [_mean(values) for values in zip(*(epoch.train_losses for epoch in epochs), strict=True)]
+    for number, (epochs, epoch_s) in enumerate(
+        zip(_epochs(record), _epoch_times_s(record), strict=True)
+    ):
+        losses = [
+            _mean(values) for values in zip(*(epoch.train_losses for epoch in epochs), strict=True)
+        ]
         for step, loss in enumerate(losses):
-            yield passed_s + epoch_s * (step + 1) / len(losses), steps_done + step, {"training/train_loss": loss}
+            yield (
+                passed_s + epoch_s * (step + 1) / len(losses),
+                steps_done + step,
+                {"training/train_loss": loss},
+            )
         passed_s, steps_done = passed_s + epoch_s, steps_done + len(losses)
         yield passed_s, number, _epoch_scalars(epochs)
     values = process_values(record)
-    results = {name: summarise(values[name], scale=metric.scale) for name, metric in PER_PROCESS.items()}
-    yield passed_s, 0, {_result_tag(name): result.value for name, result in results.items() if result.count}
+    results = {
+        name: summarise(values[name], scale=metric.scale) for name, metric in PER_PROCESS.items()
+    }
+    yield (
+        passed_s,
+        0,
+        {_result_tag(name): result.value for name, result in results.items() if result.count},
+    )
 
 
 def _epoch_scalars(epochs: Sequence[Epoch]) -> dict[str, float]:
-    held_out = {name: [getattr(epoch, name) for epoch in epochs] for name in ("test_loss", "quality")}
+    held_out = {
+        name: [getattr(epoch, name) for epoch in epochs] for name in ("test_loss", "quality")
+    }
     return {
-        **{f"training/{name}": _mean(found) for name, found in held_out.items() if None not in found},
+        **{
+            f"training/{name}": _mean(found)
+            for name, found in held_out.items()
+            if None not in found
+        },
         "speed/epoch_wall_time_s": _mean(epoch.wall_time_s for epoch in epochs),
         "speed/throughput_per_s": _mean(epoch.samples / epoch.wall_time_s for epoch in epochs),
     }
@@ -178,7 +224,11 @@ def _epochs(record: Record) -> list[tuple[Epoch, ...]]:
 
 
 def _epoch_times_s(record: Record) -> list[float]:
-    return [_mean(epoch.wall_time_s for epoch in epochs) for epochs in _epochs(record)] if record.status == "ok" else []
+    return (
+        [_mean(epoch.wall_time_s for epoch in epochs) for epochs in _epochs(record)]
+        if record.status == "ok"
+        else []
+    )
 
 
 def _mean(values: Iterable[float]) -> float:
@@ -190,4 +240,6 @@ def _mean(values: Iterable[float]) -> float:
 def _scalar_summary(scalars: Mapping[str, float]) -> Any:
     from tensorboard.compat.proto.summary_pb2 import Summary
 
-    return Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()])
+    return Summary(
+        value=[Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
+    )

@@ -1,4 +1,5 @@
-"""What `gpu-report trace` prints of one trace: what it is, where its steps' time went, and what to make of it.
+"""What `gpu-report trace` prints of one trace: what it is, where its steps' time went, and what to
+make of it.
 
 AnalysedTrace -> sections (heading, table or sentences) -> the terminal, as wide as it is
 """
@@ -36,24 +37,41 @@ _SHARES: Final = {
     "operator_ms": "operations on the host",
     "other_ms": "nothing recorded",
 }
-_TEXTS: Final = ("", "operation", "kernel", "most of it in", "category", "library", "tensor", "on", "collective")
+_TEXTS: Final = (
+    "",
+    "operation",
+    "kernel",
+    "most of it in",
+    "category",
+    "library",
+    "tensor",
+    "on",
+    "collective",
+)
 _GIVING_WAY: Final = ("", "operation", "kernel", "most of it in")
 _BAR: Final = 24
 _NOISE: Final = re.compile(
-    r"^void |cutlass::Kernel2<|cudnn::engines_precompiled::|at::(native|cuda)::|(\(anonymous namespace\)|<unnamed>)::"
+    r"^void |cutlass::Kernel2<|cudnn::engines_precompiled::|at::(native|cuda)::|(\(anonymous "
+    r"namespace\)|<unnamed>)::"
 )
 
 
 def summary(analysed: AnalysedTrace, title: str, *, whole: bool = True) -> RenderableType:
-    """The summary of one trace, or where it is not to be the whole, its heading, quality and advice."""
+    """The summary of one trace, or where it is not to be the whole, its heading, quality and
+    advice.
+    """
     sections = [*(_sections(analysed) if whole else ()), _quality(analysed), _advice(analysed)]
-    return Group(_heading(analysed, title), *(Padding(section, (1, 0, 0, 0)) for section in sections))
+    return Group(
+        _heading(analysed, title), *(Padding(section, (1, 0, 0, 0)) for section in sections)
+    )
 
 
 def _sections(analysed: AnalysedTrace) -> Iterator[RenderableType]:
     yield _breakdown(analysed)
     if analysed.device:
-        yield _operations(analysed, analysed.device, f"Operations by time on {analysed.device}, per step")
+        yield _operations(
+            analysed, analysed.device, f"Operations by time on {analysed.device}, per step"
+        )
     yield _operations(analysed, HOST, "Operations by own time on the host, per step")
     if analysed.rows.get(KERNELS):
         yield _kernels(analysed)
@@ -70,11 +88,17 @@ def _refusal(analysed: AnalysedTrace, table: Table, *columns: str, on: str = "")
 
 
 def _heading(analysed: AnalysedTrace, title: str) -> RenderableType:
-    device = f"{analysed.device_name} ({analysed.device})" if analysed.device_name else analysed.device
+    device = (
+        f"{analysed.device_name} ({analysed.device})" if analysed.device_name else analysed.device
+    )
     parts = [
         steps_of(analysed),
         device or "no work on an accelerator",
-        *([f"rank {analysed.rank} of {analysed.ranks or '?'}"] if analysed.rank is not None else []),
+        *(
+            [f"rank {analysed.rank} of {analysed.ranks or '?'}"]
+            if analysed.rank is not None
+            else []
+        ),
     ]
     return Group(Text(title, style="bold"), Text(", ".join(parts)), _step_time(analysed))
 
@@ -92,15 +116,23 @@ def _step_time(analysed: AnalysedTrace) -> Text:
         return Text(f"step time {_refusal(analysed, STEPS, 'wall_ms')}")
     mean = sum(walls) / len(walls)
     text = f"step time {duration(mean).plain()}" + (
-        f", {duration(min(walls)).plain()} to {duration(max(walls)).plain()}" if len(walls) > 1 else ""
+        f", {duration(min(walls)).plain()} to {duration(max(walls)).plain()}"
+        if len(walls) > 1
+        else ""
     )
     reliable = analysed.gate.rows(STEPS, "wall_ms", "device_busy_ms")
     busy = [row for row in reliable if row["device_busy_ms"] is not None]
     if busy:
         part = sum(row["device_busy_ms"] for row in busy) / sum(row["wall_ms"] for row in busy)
-        text += f"; {analysed.device} kernel-active {share(part).plain()}, idle {share(1 - part).plain()}"
+        text += (
+            f"; {analysed.device} kernel-active {share(part).plain()}, idle "
+            f"{share(1 - part).plain()}"
+        )
     elif analysed.device:
-        text += f"; {analysed.device} kernel-active: {_refusal(analysed, STEPS, 'device_busy_ms') or 'not recorded'}"
+        text += (
+            f"; {analysed.device} kernel-active: "
+            f"{_refusal(analysed, STEPS, 'device_busy_ms') or 'not recorded'}"
+        )
     return Text(text)
 
 
@@ -118,7 +150,11 @@ def _breakdown(analysed: AnalysedTrace) -> RenderableType:
         spent_ms = sum(row[column] or 0.0 for row in rows)
         if spent_ms:
             part = spent_ms / wall_ms
-            cells = (_milliseconds(spent_ms / len(rows)), share(part).plain(), "█" * round(part * _BAR))
+            cells = (
+                _milliseconds(spent_ms / len(rows)),
+                share(part).plain(),
+                "█" * round(part * _BAR),
+            )
             table.add_row(meaning, *cells)
     left_out = len(analysed.rows[STEPS]) - len(rows)
     note = [Text(f"{left_out} steps left out, {refusal}")] if left_out else []
@@ -127,7 +163,9 @@ def _breakdown(analysed: AnalysedTrace) -> RenderableType:
 
 def _operations(analysed: AnalysedTrace, device: str, title: str) -> RenderableType:
     cells = {"operation": lambda row: fitted(row["name"]), "category": lambda row: row["category"]}
-    return _longest(analysed, OPERATIONS, title, cells, time="self_ms", part="self_share", on=device)
+    return _longest(
+        analysed, OPERATIONS, title, cells, time="self_ms", part="self_share", on=device
+    )
 
 
 def _kernels(analysed: AnalysedTrace) -> RenderableType:
@@ -150,7 +188,9 @@ def _longest(
     part: str,
     on: str = "",
 ) -> RenderableType:
-    """The first rows of a table in its order of time; `cells` identify a row; `time` and `part` are columns."""
+    """The first rows of a table in its order of time; `cells` identify a row; `time` and `part` are
+    columns.
+    """
     refusal = _refusal(analysed, table, time, part, "calls", on=on)
     if refusal:
         return _refused(title, refusal)
@@ -165,13 +205,20 @@ def _longest(
 
 
 def _idle(analysed: AnalysedTrace) -> RenderableType:
-    title, refusal = "Why the accelerator was idle", _refusal(analysed, IDLE, "cause", "total_ms", "share")
+    title, refusal = (
+        "Why the accelerator was idle",
+        _refusal(analysed, IDLE, "cause", "total_ms", "share"),
+    )
     if refusal:
         return _refused(title, refusal)
     rows = analysed.rows[IDLE]
     table = text_table("", "most of it in", "a step", "of the time", "longest")
-    causes = {row["cause"]: [each for each in rows if each["cause"] == row["cause"]] for row in rows}
-    for cause, members in sorted(causes.items(), key=lambda pair: (-_sum(pair[1], "total_ms"), pair[0])):
+    causes = {
+        row["cause"]: [each for each in rows if each["cause"] == row["cause"]] for row in rows
+    }
+    for cause, members in sorted(
+        causes.items(), key=lambda pair: (-_sum(pair[1], "total_ms"), pair[0])
+    ):
         table.add_row(
             cause,
             fitted(max(members, key=lambda row: row["total_ms"])["operation"] or "(no operation)"),
@@ -186,7 +233,10 @@ def _peaks(analysed: AnalysedTrace) -> RenderableType:
     table = text_table("", "given to tensors", "taken from the device")
     rows = analysed.rows[MEMORY]
     for device in dict.fromkeys(row["device"] for row in rows):
-        peaks = [_peak(row[column] for row in rows if row["device"] == device) for column in _MEMORY_COLUMNS]
+        peaks = [
+            _peak(row[column] for row in rows if row["device"] == device)
+            for column in _MEMORY_COLUMNS
+        ]
         table.add_row(device, *peaks)
     return _titled("Peak memory", table)
 
@@ -201,8 +251,13 @@ def _peak(numbers: Iterable[float | None]) -> str:
 
 
 def _quality(analysed: AnalysedTrace) -> RenderableType:
-    lines = [Text.assemble(("failed ", "bold red"), f"{row['check']}: {row['text']}") for row in analysed.gate.failed]
-    return _titled("Quality", *(lines or [Text(f"all {len(analysed.rows[QUALITY])} checks passed")]))
+    lines = [
+        Text.assemble(("failed ", "bold red"), f"{row['check']}: {row['text']}")
+        for row in analysed.gate.failed
+    ]
+    return _titled(
+        "Quality", *(lines or [Text(f"all {len(analysed.rows[QUALITY])} checks passed")])
+    )
 
 
 def _advice(analysed: AnalysedTrace) -> RenderableType:
@@ -211,7 +266,8 @@ def _advice(analysed: AnalysedTrace) -> RenderableType:
         which = "rules that the trace can answer" if analysed.rows.get(UNANSWERED) else "rules"
         return _titled("Advice", Text(f"none of the {which} applies"))
     return _titled(
-        "Advice, the most severe first", *(_one_advice(number, row) for number, row in enumerate(rows, start=1))
+        "Advice, the most severe first",
+        *(_one_advice(number, row) for number, row in enumerate(rows, start=1)),
     )
 
 
@@ -227,7 +283,11 @@ def text_table(*columns: str) -> TextTable:
     """Text is aligned left, numbers right; what `fitted` made is cut where the width is short."""
     table = TextTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
-        table.add_column(column, justify="left" if column in _TEXTS else "right", no_wrap=column not in _GIVING_WAY)
+        table.add_column(
+            column,
+            justify="left" if column in _TEXTS else "right",
+            no_wrap=column not in _GIVING_WAY,
+        )
     return table
 
 

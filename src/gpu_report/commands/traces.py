@@ -1,4 +1,6 @@
-"""Commands about traces of PyTorch's profiler, of any origin: look, compare two, explain the tables."""
+"""Commands about traces of PyTorch's profiler, of any origin: look, compare two, explain the
+tables.
+"""
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -45,7 +47,9 @@ _TITLES: Final = {
 
 
 def trace(arguments: Namespace) -> None:
-    """Print what a trace shows, and write its tables; of a folder the first rank whole, the others in brief."""
+    """Print what a trace shows, and write its tables; of a folder the first rank whole, the others
+    in brief.
+    """
     console = new_console()
     analysed = analyse_all(arguments.path)
     if len(analysed) > 1:
@@ -59,7 +63,8 @@ def trace(arguments: Namespace) -> None:
 
 
 def trace_diff(arguments: Namespace) -> None:
-    """Print what changed from one trace to another, per step, and write it as a table; of folders rank by rank.
+    """Print what changed from one trace to another, per step, and write it as a table; of folders
+    rank by rank.
 
     The first rank is shown whole, the others without their operations.
 
@@ -71,7 +76,10 @@ def trace_diff(arguments: Namespace) -> None:
     for letter, names in zip("AB", alone, strict=True):
         if names:
             alone_there = ", ".join(map(_one_line, names))
-            console.print(Text(f"{letter} alone has {alone_there}: not compared", style="yellow"), soft_wrap=True)
+            console.print(
+                Text(f"{letter} alone has {alone_there}: not compared", style="yellow"),
+                soft_wrap=True,
+            )
     texts = {}
     for pair in pairs:
         rows = change_rows(pair.a.rows, pair.b.rows)
@@ -89,8 +97,13 @@ def _show_changes(
 ) -> None:
     for letter, each in (("A", pair.a), ("B", pair.b)):
         console.print(f"{letter}  {_one_line(each.path)}", soft_wrap=True)
-        console.print(f"   {steps_of(each)}, {each.device_name or each.device or 'no work on an accelerator'}")
-        failed = (f"{NOT_RELIABLE}: {row['text']}" if row["spoils"] else row["text"] for row in each.gate.failed)
+        console.print(
+            f"   {steps_of(each)}, {each.device_name or each.device or 'no work on an accelerator'}"
+        )
+        failed = (
+            f"{NOT_RELIABLE}: {row['text']}" if row["spoils"] else row["text"]
+            for row in each.gate.failed
+        )
         for text in dict.fromkeys(failed):
             console.print(Text(f"   {text}", style="yellow"))
     for level, most in shown.items():
@@ -100,7 +113,9 @@ def _show_changes(
         console.print(Text(_TITLES[level], style="bold"))
         console.print(_changes([row for row in known if row["change_ms"]][:most]))
         if len(known) < len(of_level):
-            console.print(Text(f"{len(of_level) - len(known)} not compared: {NOT_RELIABLE}", style="yellow"))
+            console.print(
+                Text(f"{len(of_level) - len(known)} not compared: {NOT_RELIABLE}", style="yellow")
+            )
 
 
 def columns(arguments: Namespace) -> None:
@@ -115,7 +130,9 @@ def columns(arguments: Namespace) -> None:
     elif arguments.table in tables:
         chosen = {arguments.table: tables[arguments.table]}
     else:
-        raise GpuReportError(f"there is no table {arguments.table!r}; the tables are {', '.join(tables)}")
+        raise GpuReportError(
+            f"there is no table {arguments.table!r}; the tables are {', '.join(tables)}"
+        )
     console = new_console()
     for name, table in chosen.items():
         console.print(Text(name, style="bold"))
@@ -125,7 +142,9 @@ def columns(arguments: Namespace) -> None:
 
 
 def _tables() -> dict[str, Table]:
-    """By name, a trace's first; a table of the study that shares its name with one of a trace is `study.<name>`."""
+    """By name, a trace's first; a table of the study that shares its name with one of a trace is
+    `study.<name>`.
+    """
     from gpu_report.findings.finding import FINDINGS
     from gpu_report.tables import STUDY_TABLES
     from gpu_report.tables.before_after import BEFORE_AFTER
@@ -142,7 +161,9 @@ def _tables() -> dict[str, Table]:
 
 
 def _described(table: Table) -> TextTable:
-    described = TextTable("column", "unit", "meaning", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    described = TextTable(
+        "column", "unit", "meaning", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
     for column in table.columns:
         described.add_row(column.name, column.unit, Text(column.meaning))
     return described
@@ -158,12 +179,17 @@ def _ranks(analysed: Sequence[AnalysedTrace]) -> TextTable:
             _one_line(label),
             str(each.step_count),
             duration(wall_ms / len(rows) / 1e3).plain() if rows else NOT_RELIABLE,
-            *(_share_of(each, rows, column, wall_ms) for column in ("device_busy_ms", "communication_ms")),
+            *(
+                _share_of(each, rows, column, wall_ms)
+                for column in ("device_busy_ms", "communication_ms")
+            ),
         )
     return table
 
 
-def _share_of(each: AnalysedTrace, rows: Sequence[Mapping[str, Any]], column: str, wall_ms: float) -> str:
+def _share_of(
+    each: AnalysedTrace, rows: Sequence[Mapping[str, Any]], column: str, wall_ms: float
+) -> str:
     if len(each.gate.rows(STEPS, "wall_ms", column)) < len(rows):
         return NOT_RELIABLE
     times = [row[column] for row in rows]
@@ -177,7 +203,10 @@ def _changes(rows: Sequence[Mapping[str, Any]]) -> TextTable:
         table.add_row(
             fitted(row["name"]),
             row["device"],
-            *(duration(row[column] / 1e3, unit="ms").plain() for column in ("a_ms", "b_ms", "change_ms")),
+            *(
+                duration(row[column] / 1e3, unit="ms").plain()
+                for column in ("a_ms", "b_ms", "change_ms")
+            ),
             "" if row["ratio"] is None else ratio(row["ratio"]).plain(),
             *(rate(row[column]) for column in ("a_calls", "b_calls")),
         )

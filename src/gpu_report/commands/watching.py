@@ -1,10 +1,12 @@
-"""The command that shows what a training script, or the study in this folder, and the machine do: `gpu-report watch`.
+"""The command that shows what a training script, or the study in this folder, and the machine do:
+`gpu-report watch`.
 
-script -> its counts of steps, in a file -> with NVML and psutil one view about once a second, on standard error
+script -> its counts of steps, in a file -> with NVML and psutil one view about once a second, on
+standard error
 study  -> what it measures now, likewise
 
-Nothing here needs PyTorch. On a terminal the view takes the last two lines and the script scrolls above them, as apt
-does it; else it is one plain line per interval.
+Nothing here needs PyTorch. On a terminal the view takes the last two lines and the script scrolls
+above them, as apt does it; else it is one plain line per interval.
 """
 
 import os
@@ -27,7 +29,14 @@ from gpu_report.bundles.shown_machines import MACHINES
 from gpu_report.commands.measuring_now import measuring_now
 from gpu_report.errors import ProfileError
 from gpu_report.measure.telemetry import Device, nvidia_devices
-from gpu_report.own.step_counts import COUNTS_FILE, LINE_TO_ADD, StepCounts, StepRates, rates, read_reported
+from gpu_report.own.step_counts import (
+    COUNTS_FILE,
+    LINE_TO_ADD,
+    StepCounts,
+    StepRates,
+    rates,
+    read_reported,
+)
 from gpu_report.printing.number_format import duration, memory, percent, quantity, share, throughput
 from gpu_report.storage.locks import snakemake_here
 
@@ -37,24 +46,34 @@ _FEWEST_ROWS: Final = 6
 """A terminal with fewer gets plain lines."""
 _MIB: Final = 2**20
 _SIGNAL_STATUS: Final = 128
-"""The status of a process that a signal ended is this plus the signal's number, as a shell has it."""
+"""The status of a process that a signal ended is this plus the signal's number, as a shell
+has it.
+"""
 _FORWARDED: Final = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 _FROM_KEYBOARD: Final = ("SIGINT", "SIGQUIT")
 """The terminal sends these to the script itself, too."""
 _HALF: Final = 0.5
-_OF_GPU: Final = {"utilisation_percent": "utilization", "memory_used_mib": "memory", "power_w": "power"}
+_OF_GPU: Final = {
+    "utilisation_percent": "utilization",
+    "memory_used_mib": "memory",
+    "power_w": "power",
+}
 
 
 def watch(arguments: Namespace) -> None:
-    """Run the script, watch it until it ends, and exit with its status; without one, watch the study that runs here.
+    """Run the script, watch it until it ends, and exit with its status; without one, watch the
+    study that runs here.
 
     Raises:
-        ProfileError: there is no such command, none was given and nothing runs, or the interval is not positive.
+        ProfileError: there is no such command, none was given and nothing runs, or the interval is
+            not positive.
         SystemExit: when the script has ended.
     """
     command = arguments.script[1:] if arguments.script[:1] == ["--"] else arguments.script
     if not arguments.interval > 0:
-        raise ProfileError(f"--interval: it is {arguments.interval:g}; expected a positive number of seconds")
+        raise ProfileError(
+            f"--interval: it is {arguments.interval:g}; expected a positive number of seconds"
+        )
     if not command:
         _watch_study(arguments.interval)
         return
@@ -73,11 +92,14 @@ def watch(arguments: Namespace) -> None:
 
 
 def _watch_study(interval_s: float) -> None:
-    """Until the runs of Snakemake and of `gpu-report run` that work on this folder have ended, or Ctrl-C is pressed."""
+    """Until the runs of Snakemake and of `gpu-report run` that work on this folder have ended, or
+    Ctrl-C is pressed.
+    """
     if not (running := _running_here()):
         raise ProfileError(
-            "watch: no command was given, and no study is measured in this folder; expected gpu-report watch -- python "
-            "train.py ARGS, or a run of snakemake or gpu-report run to watch"
+            "watch: no command was given, and no study is measured in this folder; expected "
+            "gpu-report watch -- python train.py ARGS, or a run of snakemake or gpu-report run to "
+            "watch"
         )
     with suppress(KeyboardInterrupt), nvidia_devices() as devices, _view(interval_s) as view:
         view.say_once(_not_measured(devices))
@@ -101,7 +123,8 @@ def _started(command: Sequence[str], environment: Mapping[str, str]) -> "subproc
         return subprocess.Popen(command, env=environment)
     except OSError as error:
         raise ProfileError(
-            f"watch: cannot run {command[0]!r}: {error.strerror}; expected a command, for instance python train.py"
+            f"watch: cannot run {command[0]!r}: {error.strerror}; expected a command, for "
+            "instance python train.py"
         ) from error
 
 
@@ -123,7 +146,9 @@ def _signals_passed_on(process: "subprocess.Popen[bytes]") -> Iterator[None]:
         if not _is_in_foreground():
             pass_on(number, frame)
 
-    handlers = dict.fromkeys(_FORWARDED, pass_on) | dict.fromkeys(_FROM_KEYBOARD, pass_on_unless_typed)
+    handlers = dict.fromkeys(_FORWARDED, pass_on) | dict.fromkeys(
+        _FROM_KEYBOARD, pass_on_unless_typed
+    )
     # What is ignored stays ignored, as nohup wants it.
     before = {
         each: signal.signal(each, handlers[each.name])
@@ -150,16 +175,24 @@ def _not_measured(devices: Mapping[str, Device]) -> str:
         return "not measured: GPU utilization, memory and power; no NVIDIA GPU or driver was found"
     found = {name for device in devices.values() for name in device.read().values}
     missing = [words for name, words in _OF_GPU.items() if name not in found]
-    return f"not measured: GPU {', '.join(missing)}; a MIG slice does not report them" if missing else ""
+    return (
+        f"not measured: GPU {', '.join(missing)}; a MIG slice does not report them"
+        if missing
+        else ""
+    )
 
 
 class _Watched:
-    """Samples of the script, or of a study without counts of steps: what they mean since the last one.
+    """Samples of the script, or of a study without counts of steps: what they mean since the last
+    one.
 
-    `pids` are the processes whose children count besides; `measuring` is which configuration one of them measures now.
+    `pids` are the processes whose children count besides; `measuring` is which configuration one of
+    them measures now.
     """
 
-    def __init__(self, pids: Sequence[int], counts_file: Path | None, devices: Mapping[str, Device]) -> None:
+    def __init__(
+        self, pids: Sequence[int], counts_file: Path | None, devices: Mapping[str, Device]
+    ) -> None:
         self.pids, self._counts_file, self._devices = pids, counts_file or Path(os.devnull), devices
         self.measuring = ""
         self._is_study = counts_file is None
@@ -175,7 +208,9 @@ class _Watched:
         """By name; a value that is not known is left out."""
         found = {**self._of_steps(), **self._of_script(), **self._of_gpu()}
         now = measuring_now(MACHINES)
-        self.measuring = now.text if now is not None and now.process.process_id in self._processes else ""
+        self.measuring = (
+            now.text if now is not None and now.process.process_id in self._processes else ""
+        )
         self._is_study |= bool(self.measuring)
         self._samples.append(found)
         return found
@@ -185,11 +220,13 @@ class _Watched:
         passed = duration(time.monotonic() - self._began_s).plain()
         lines = []
         if self._samples:
-            lines.append(f"gpu-report: watched for {passed}; on average {_of_machine(_means(self._samples))}")
+            lines.append(
+                f"gpu-report: watched for {passed}; on average {_of_machine(_means(self._samples))}"
+            )
         if not self._is_study and read_reported(StepCounts, self._counts_file) is None:
             lines.append(
-                "gpu-report: insufficient data: no step was seen; to see what limits the script, import gpu_report and "
-                f"put `{LINE_TO_ADD}` around its training step"
+                "gpu-report: insufficient data: no step was seen; to see what limits the script, "
+                f"import gpu_report and put `{LINE_TO_ADD}` around its training step"
             )
         return lines
 
@@ -224,7 +261,9 @@ class _Watched:
         return {"cpu_percent": cpu_percent, "resident_mib": resident_mib}
 
     def _of_gpu(self) -> dict[str, float]:
-        """Of the script's GPU, or of the one with most memory in use where the script does not say."""
+        """Of the script's GPU, or of the one with most memory in use where the script does
+        not say.
+        """
         uuid = self._counts.device_uuid if self._counts is not None else ""
         chosen = [self._devices[uuid]] if uuid in self._devices else [*self._devices.values()]
         readings = [dict(device.read().values) for device in chosen]
@@ -234,7 +273,9 @@ class _Watched:
 def _means(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Of each value over the samples that have it."""
     names = dict.fromkeys(name for each in samples for name in each)
-    return {name: statistics.fmean(each[name] for each in samples if name in each) for name in names}
+    return {
+        name: statistics.fmean(each[name] for each in samples if name in each) for name in names
+    }
 
 
 def _of_loop(found: Mapping[str, float]) -> str:
@@ -250,7 +291,9 @@ def _of_loop(found: Mapping[str, float]) -> str:
 
 
 def _limit(found: Mapping[str, float]) -> str:
-    """What the counters show of it, empty if nothing; only the card at the end knows the parts of a step."""
+    """What the counters show of it, empty if nothing; only the card at the end knows the parts of a
+    step.
+    """
     if "host_between_steps" not in found:
         return "waiting for data" if found["data_wait"] > _HALF else "inside the step"
     busy = found.get("utilisation_percent")
@@ -267,7 +310,9 @@ def _of_machine(found: Mapping[str, float]) -> str:
     ]
     parts = [f"GPU {', '.join(filter(None, gpu))}"] if any(gpu) else []
     if "cpu_percent" in found:
-        parts.append(f"CPU {found['cpu_percent']:.0f} %, {memory(found['resident_mib']).plain()} resident")
+        parts.append(
+            f"CPU {found['cpu_percent']:.0f} %, {memory(found['resident_mib']).plain()} resident"
+        )
     return "; ".join(parts) or "nothing was measured"
 
 
@@ -301,7 +346,9 @@ def _terminal_size() -> os.terminal_size:
 
 
 def _write(text: str) -> None:
-    """To standard error at once, so that nothing of the script comes between; if it is broken, the script goes on."""
+    """To standard error at once, so that nothing of the script comes between; if it is broken, the
+    script goes on.
+    """
     with suppress(OSError):
         os.write(sys.stderr.fileno(), text.encode())
 
@@ -329,7 +376,9 @@ class _PlainLines:
 
 
 class _LastLines:
-    """The terminal's last lines; what the script prints scrolls above them, and its cursor stays where it was."""
+    """The terminal's last lines; what the script prints scrolls above them, and its cursor stays
+    where it was.
+    """
 
     def __init__(self) -> None:
         self._once = ""
@@ -369,7 +418,8 @@ class _LastLines:
 
         first = self._size.lines - _LINES + 1
         drawn = "".join(
-            f"\x1b[{first + number};1H\x1b[2K\x1b[7m{set_cell_size(f' {line}', self._size.columns)}\x1b[0m"
+            f"\x1b[{first + number};1H\x1b[2K\x1b[7m"
+            f"{set_cell_size(f' {line}', self._size.columns)}\x1b[0m"
             for number, line in enumerate(lines)
         )
         _write(f"\x1b7{drawn}\x1b8")

@@ -1,1 +1,3 @@
-"""Tables become figures: one style, one width, one list of kinds that every experiment draws from."""
+"""Tables become figures: one style, one width, one list of kinds that every experiment
+draws from.
+"""

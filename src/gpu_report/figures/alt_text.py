@@ -1,6 +1,7 @@
 """What a figure shows in plain sentences, for those who cannot see it, made from its data.
 
-rows (one per variant), tables -> how many of what, over which range -> the lowest and the highest, or the largest parts
+rows (one per variant), tables -> how many of what, over which range -> the lowest and the highest,
+or the largest parts
 """
 
 from collections.abc import Callable
@@ -26,7 +27,9 @@ _MOST_PARTS: Final = 3
 
 
 def variants_shown(rows: "pd.DataFrame", axis: str) -> str:
-    """How many variants of which workloads, and from where to where on the axis: `4 configurations of U-Net, ...`."""
+    """How many variants of which workloads, and from where to where on the axis: `4 configurations
+    of U-Net, ...`.
+    """
     titles = list(dict.fromkeys(rows["workload_title"].map(labels.printable)))
     named = ", ".join(titles[:_MOST_NAMED]) + (" and others" if len(titles) > _MOST_NAMED else "")
     variants = f"{count(len(rows)).plain()} configuration" + ("s" if len(rows) > 1 else "")
@@ -34,11 +37,16 @@ def variants_shown(rows: "pd.DataFrame", axis: str) -> str:
     if len(values) < 2:
         return f"{variants} of {named}"
     if is_numeric_dtype(rows[axis]):
-        lowest, highest = labels.field_label(axis, min(values)), labels.value_label(axis, max(values))
+        lowest, highest = (
+            labels.field_label(axis, min(values)),
+            labels.value_label(axis, max(values)),
+        )
         return f"{variants} of {named}, {lowest} to {highest}"
     if len(values) > _MOST_NAMED:
         return f"{variants} of {named}"
-    return f"{variants} of {named}: {', '.join(labels.field_label(axis, value) for value in values)}"
+    return (
+        f"{variants} of {named}: {', '.join(labels.field_label(axis, value) for value in values)}"
+    )
 
 
 def extremes_of(metric: "Metric", *, along: str = "") -> Sentence:
@@ -53,14 +61,20 @@ def extremes(metric: "Metric", rows: "pd.DataFrame", axis: str) -> str:
         return ""
     lowest, highest = (
         f"{quantity(row['drawn'], metric.drawn_unit).plain()} ({_name(row, axis)})"
-        for row in (rows.iloc[position] for position in (rows["drawn"].argmin(), rows["drawn"].argmax()))
+        for row in (
+            rows.iloc[position] for position in (rows["drawn"].argmin(), rows["drawn"].argmax())
+        )
     )
     name = metric.label.partition(" over {")[0]
-    return f"{name} is {lowest}." if len(rows) == 1 else f"{name} reaches from {lowest} to {highest}."
+    return (
+        f"{name} is {lowest}." if len(rows) == 1 else f"{name} reaches from {lowest} to {highest}."
+    )
 
 
 def range_in(table: str, column: str, *, what: str, unit: str, factor: float = 1.0) -> Sentence:
-    """From where to where a column of a table reaches for the variants shown, or for all where the table names none."""
+    """From where to where a column of a table reaches for the variants shown, or for all where the
+    table names none.
+    """
 
     def sentence(shown: "Shown") -> str:
         frame: pd.DataFrame = getattr(shown.tables, table)
@@ -83,14 +97,19 @@ def largest_parts(table: str, part: str) -> Sentence:
         frame = frame[frame["variant"].isin(shown.rows["variant"])]
         if frame.empty:
             return ""
-        summed = frame.groupby(["variant", part])["share"].sum().groupby(part).sum() / frame["variant"].nunique()
+        summed = (
+            frame.groupby(["variant", part])["share"].sum().groupby(part).sum()
+            / frame["variant"].nunique()
+        )
         return _parts(summed)
 
     return sentence
 
 
 def largest_columns(table: str, columns: dict[str, str]) -> Sentence:
-    """The same where each part has a column of its own, by the column's name and what it is called."""
+    """The same where each part has a column of its own, by the column's name and what it is
+    called.
+    """
 
     def sentence(shown: "Shown") -> str:
         frame: pd.DataFrame = getattr(shown.tables, table)
@@ -104,7 +123,9 @@ def _parts(shares: "pd.Series[float]") -> str:
     if shares.empty:
         return ""
     largest = shares.sort_values(ascending=False, kind="stable")[:_MOST_PARTS]
-    named = ", ".join(f"{labels.printable(str(part))} {share(value).plain()}" for part, value in largest.items())
+    named = ", ".join(
+        f"{labels.printable(str(part))} {share(value).plain()}" for part, value in largest.items()
+    )
     return f"The largest parts are on average {named}."
 
 

@@ -1,4 +1,6 @@
-"""One training in one process, block by block: how long a step took, and how much memory was in use."""
+"""One training in one process, block by block: how long a step took, and how much memory was in
+use.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,8 +14,12 @@ from gpu_report.tables.statistics import Summary
 _HEIGHT_IN: Final = 1.9
 
 
-def blocks_figure(times_ms: Sequence[float], in_use_mib: Sequence[float], *, mean_ms: Summary) -> Figure:
-    """Draw both against the number of the block, with the mean time and its interval behind the times."""
+def blocks_figure(
+    times_ms: Sequence[float], in_use_mib: Sequence[float], *, mean_ms: Summary
+) -> Figure:
+    """Draw both against the number of the block, with the mean time and its interval behind the
+    times.
+    """
     blocks = range(1, len(times_ms) + 1)
     figure = style.new_figure(height_in=_HEIGHT_IN)
     left, right = figure.subplots(1, 2)

@@ -1,6 +1,8 @@
-"""How the trainings went: loss of each step and held-out quality after each epoch, and the gradient scaler's factor.
+"""How the trainings went: loss of each step and held-out quality after each epoch, and the gradient
+scaler's factor.
 
-losses, convergence -> panels (group) -> lines (device): mean over processes, band or bars from lowest to highest
+losses, convergence -> panels (group) -> lines (device): mean over processes, band or bars from
+lowest to highest
 losses -> lines (variant), each the median over processes of the factor after every step
 """
 
@@ -29,12 +31,16 @@ _SCALES_HEIGHT_IN: Final = 2.0
 _SCALES_LEGEND_ROW_IN: Final = 0.2
 _LINES: Final = ("-", "--", ":", "-.")
 _MOST_POINTS: Final = 200
-"""More points than that in a line of two inches are ink, not information; neighbouring steps are averaged."""
+"""More points than that in a line of two inches are ink, not information; neighbouring steps are
+averaged.
+"""
 _MOST_MARKED_POINTS: Final = 12
 
 
 def convergence_figure(shown: Shown) -> Figure:
-    """Draw training loss above held-out quality, a column per group of variants that differ in the device only."""
+    """Draw training loss above held-out quality, a column per group of variants that differ in the
+    device only.
+    """
     frame = shown.rows
     headings, devices = list(dict.fromkeys(frame["heading"])), list(dict.fromkeys(frame["device"]))
     columns = min(len(headings), _MOST_COLUMNS)
@@ -51,13 +57,24 @@ def convergence_figure(shown: Shown) -> Figure:
         _draw_quality(lower, group, shown.tables.convergence, devices)
         missing = group[group["status"] != "ok"]
         reasons = "\n".join(labels.device_status(row) for _, row in missing.iterrows())
-        look: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": style.TINY_FONT_SIZE_PT, "color": style.QUIET}
+        look: dict[str, Any] = {
+            "ha": "right",
+            "va": "top",
+            "fontsize": style.TINY_FONT_SIZE_PT,
+            "color": style.QUIET,
+        }
         upper.text(0.98, 0.96, reasons, transform=upper.transAxes, **look)
         if column == 0:
             upper.set_ylabel("Training loss")
         if (group["status"] == "ok").any() and not any(group["quality_name"]):
             lower.set_axis_off()
-            lower.text(0.5, 0.5, "not measured", transform=lower.transAxes, **{**look, "ha": "center", "va": "center"})
+            lower.text(
+                0.5,
+                0.5,
+                "not measured",
+                transform=lower.transAxes,
+                **{**look, "ha": "center", "va": "center"},
+            )
         lower.set_ylabel(labels.quality_label(group["quality_name"]), fontsize=style.FONT_SIZE_PT)
     add_legend(figure, devices)
     return figure
@@ -65,15 +82,23 @@ def convergence_figure(shown: Shown) -> Figure:
 
 def _draw_losses(axes: Axes, group: pd.DataFrame, losses: pd.DataFrame, devices: list[str]) -> None:
     drawn: list[float] = []
-    for position, (variant, device) in enumerate(zip(group["variant"], group["device"], strict=True)):
+    for position, (variant, device) in enumerate(
+        zip(group["variant"], group["device"], strict=True)
+    ):
         spread = _spread(losses[losses["variant"] == variant], "step", "train_loss")
         block = math.ceil(len(spread) / _MOST_POINTS)
         spread = spread.groupby(spread.index // max(block, 1) * max(block, 1)).mean()
         color, marker = style.device_look(device, devices)
         few = len(spread) <= _MOST_MARKED_POINTS
-        axes.fill_between(spread.index, spread["low"], spread["high"], color=color, alpha=0.25, linewidth=0)
+        axes.fill_between(
+            spread.index, spread["low"], spread["high"], color=color, alpha=0.25, linewidth=0
+        )
         axes.plot(
-            spread.index, spread["value"], color=color, marker=marker if few else "", **_layer(position, len(group))
+            spread.index,
+            spread["value"],
+            color=color,
+            marker=marker if few else "",
+            **_layer(position, len(group)),
         )
         drawn += [*spread["low"], *spread["high"]]
     style.set_scale(axes, "y", drawn)
@@ -81,14 +106,24 @@ def _draw_losses(axes: Axes, group: pd.DataFrame, losses: pd.DataFrame, devices:
     axes.set_xlabel("Step")
 
 
-def _draw_quality(axes: Axes, group: pd.DataFrame, convergence: pd.DataFrame, devices: list[str]) -> None:
+def _draw_quality(
+    axes: Axes, group: pd.DataFrame, convergence: pd.DataFrame, devices: list[str]
+) -> None:
     drawn: list[float] = []
     unlike = len(group[["epochs", "steps_per_epoch"]].drop_duplicates()) > 1
     by, first = ("samples_seen", 0) if unlike else ("epoch", 1)
-    for position, (variant, device) in enumerate(zip(group["variant"], group["device"], strict=True)):
+    for position, (variant, device) in enumerate(
+        zip(group["variant"], group["device"], strict=True)
+    ):
         spread = _spread(convergence[convergence["variant"] == variant], by, "quality")
         color, marker = style.device_look(device, devices)
-        look = {"color": color, "marker": marker, "elinewidth": 0.8, "capthick": 0.8, **_layer(position, len(group))}
+        look = {
+            "color": color,
+            "marker": marker,
+            "elinewidth": 0.8,
+            "capthick": 0.8,
+            **_layer(position, len(group)),
+        }
         draw_intervals(axes, spread.index + first, spread, **look)
         drawn += [*spread["low"], *spread["high"]]
     style.set_scale(axes, "y", drawn, from_zero=False)
@@ -105,14 +140,22 @@ def _draw_chance(axes: Axes, chances: "pd.Series[float]") -> None:
         style.level(axes, chance, "chance", at_left=False)
     bottom, top = axes.get_ylim()
     room = 0.08 * (top - bottom)
-    axes.set_ylim(min([bottom, *(chances.dropna() - room)]), max([top, *(chances.dropna() + 2 * room)]))
+    axes.set_ylim(
+        min([bottom, *(chances.dropna() - room)]), max([top, *(chances.dropna() + 2 * room)])
+    )
 
 
 def _layer(position: int, count: int) -> dict[str, Any]:
-    """The first device broad and below, the next ones thin and above it, so that lines that agree are both seen."""
+    """The first device broad and below, the next ones thin and above it, so that lines that agree
+    are both seen.
+    """
     if count == 1:
         return {}
-    return {"linewidth": 3.0, "markersize": 6, "alpha": 0.7} if position == 0 else {"linewidth": 1.0, "markersize": 3.5}
+    return (
+        {"linewidth": 3.0, "markersize": 6, "alpha": 0.7}
+        if position == 0
+        else {"linewidth": 1.0, "markersize": 3.5}
+    )
 
 
 def _spread(values: pd.DataFrame, by: str, column: str) -> pd.DataFrame:
@@ -131,9 +174,9 @@ CONVERGENCE: Final = VariantFigure(
     name="convergence",
     title="Convergence by {axis}",
     caption=(
-        "Training loss of each step and held-out quality after each epoch, by {axis}: lines are means over processes, "
-        "bands and bars reach from the lowest to the highest. Devices that agree lie on each other; where one trained "
-        "less, quality is drawn over the samples seen."
+        "Training loss of each step and held-out quality after each epoch, by {axis}: lines are "
+        "means over processes, bands and bars reach from the lowest to the highest. Devices that "
+        "agree lie on each other; where one trained less, quality is drawn over the samples seen."
     ),
     along=("device",),
     rows=_of_one_course,
@@ -157,11 +200,15 @@ def loss_scale_figure(shown: Shown) -> Figure:
     losses = shown.tables.losses
     figure = style.new_figure(height_in=_SCALES_HEIGHT_IN + len(shown.rows) * _SCALES_LEGEND_ROW_IN)
     axes = figure.subplots()
-    for (_, row), color, line in zip(shown.rows.iterrows(), cycle(style.PALETTE), cycle(_LINES), strict=False):
+    for (_, row), color, line in zip(
+        shown.rows.iterrows(), cycle(style.PALETTE), cycle(_LINES), strict=False
+    ):
         scales = losses[losses["variant"] == row["variant"]].groupby("step")["loss_scale"].median()
         exponents = np.log2(scales.where(scales > 0))
         name = labels.joined(row["heading"], row["label"])
-        axes.step(scales.index + 1, exponents, where="post", color=color, linestyle=line, label=name)
+        axes.step(
+            scales.index + 1, exponents, where="post", color=color, linestyle=line, label=name
+        )
     axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("Training step")
@@ -174,8 +221,9 @@ LOSS_SCALE: Final = VariantFigure(
     name="loss_scale",
     title="History of the loss scale",
     caption=(
-        "Factor of the gradient scaler after each step of the fp16 trainings, medians over processes. A step whose "
-        "gradients overflow is skipped and halves the factor; highscale begins too high, to show it."
+        "Factor of the gradient scaler after each step of the fp16 trainings, medians over "
+        "processes. A step whose gradients overflow is skipped and halves the factor; highscale "
+        "begins too high, to show it."
     ),
     along=("precision",),
     rows=_scaled,

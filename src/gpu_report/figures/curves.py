@@ -1,4 +1,6 @@
-"""What figures of lines along an axis of numbers share: lines with intervals, gaps with reasons, ticks, legend."""
+"""What figures of lines along an axis of numbers share: lines with intervals, gaps with reasons,
+ticks, legend.
+"""
 
 import math
 from typing import TYPE_CHECKING, Any, Final
@@ -21,17 +23,28 @@ _ROOM: Final = 0.07
 _CHARACTER_WIDTH_IN: Final = 0.065
 
 
-def add_legend(figure: Figure, devices: "Sequence[str]", *, marks: "Sequence[str] | pd.Series[str]" = ()) -> None:
-    """Say above the panels which look is which device, and what a hollow marker means if one is drawn."""
+def add_legend(
+    figure: Figure, devices: "Sequence[str]", *, marks: "Sequence[str] | pd.Series[str]" = ()
+) -> None:
+    """Say above the panels which look is which device, and what a hollow marker means if one is
+    drawn.
+    """
     handles = [*(_handle(device, list(devices)) for device in devices), *hollow_handles(marks)]
     if handles:
-        figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), borderaxespad=0.2)
+        figure.legend(
+            handles=handles, loc="outside upper right", ncols=len(handles), borderaxespad=0.2
+        )
 
 
 def hollow_handles(marks: "Sequence[str] | pd.Series[str]") -> list[Line2D]:
     """What a hollow marker means, for a legend; nothing where none of the marks is a doubt."""
     doubts = labels.doubts(marks)
-    look: dict[str, Any] = {"color": style.QUIET, "markerfacecolor": "white", "marker": "o", "linestyle": "none"}
+    look: dict[str, Any] = {
+        "color": style.QUIET,
+        "markerfacecolor": "white",
+        "marker": "o",
+        "linestyle": "none",
+    }
     return [Line2D([], [], label=f"hollow: {', '.join(doubts)}", **look)] if doubts else []
 
 
@@ -43,13 +56,22 @@ def _handle(device: str, devices: list[str]) -> Line2D:
 def draw_lines(axes: Axes, panel: pd.DataFrame, *, axis: str, devices: list[str]) -> None:
     """A line for each device of a panel, in the look that it has among these devices."""
     for device, rows in panel.groupby("device", sort=False):
-        draw_line(axes, rows.sort_values(axis), axis=axis, look=style.device_look(str(device), devices))
+        draw_line(
+            axes, rows.sort_values(axis), axis=axis, look=style.device_look(str(device), devices)
+        )
 
 
 def draw_intervals(
-    axes: Axes, along: "pd.Series[Any] | pd.Index[Any]", numbers: pd.DataFrame, *, upright: bool = True, **look: Any
+    axes: Axes,
+    along: "pd.Series[Any] | pd.Index[Any]",
+    numbers: pd.DataFrame,
+    *,
+    upright: bool = True,
+    **look: Any,
 ) -> None:
-    """Points at the column `value` with bars from `low` to `high`: upright over `along`, or beside it."""
+    """Points at the column `value` with bars from `low` to `high`: upright over `along`, or beside
+    it.
+    """
     spread = [numbers["value"] - numbers["low"], numbers["high"] - numbers["value"]]
     if upright:
         axes.errorbar(along, numbers["value"], yerr=spread, **look)
@@ -58,12 +80,20 @@ def draw_intervals(
 
 
 def draw_line(axes: Axes, rows: pd.DataFrame, *, axis: str, look: tuple[str, str]) -> None:
-    """A line through the columns `value`, with bars from `low` to `high`; doubted numbers get a hollow marker."""
+    """A line through the columns `value`, with bars from `low` to `high`; doubted numbers get a
+    hollow marker.
+    """
     color, marker = look
     draw_intervals(axes, rows[axis], rows, color=color, marker=marker, capthick=0.8, elinewidth=0.8)
     doubted = rows[rows["marks"].map(lambda marks: bool(labels.doubts([marks]))).astype(bool)]
     axes.plot(
-        doubted[axis], doubted["value"], linestyle="none", marker=marker, color=color, markerfacecolor="white", zorder=3
+        doubted[axis],
+        doubted["value"],
+        linestyle="none",
+        marker=marker,
+        color=color,
+        markerfacecolor="white",
+        zorder=3,
     )
 
 
@@ -74,11 +104,21 @@ def draw_gaps(axes: Axes, missing: pd.DataFrame, *, axis: str, name_device: bool
         reasons = "\n".join(text(row) for _, row in rows.iterrows())
         look = {"rotation": 90, "ha": "center", "va": "bottom"}
         place = (float(str(position)), 0)
-        style.note(axes, reasons, place, of=("data", "axes fraction"), offset=(0, 3), bbox=style.BLANK, **look)
+        style.note(
+            axes,
+            reasons,
+            place,
+            of=("data", "axes fraction"),
+            offset=(0, 3),
+            bbox=style.BLANK,
+            **look,
+        )
 
 
 def scale_measured_values(axes: Axes, measured: "pd.Series[Any]", *, columns: int) -> None:
-    """Ticks at the measured values and nowhere else; powers of two apart alike where the values span a factor 8."""
+    """Ticks at the measured values and nowhere else; powers of two apart alike where the values
+    span a factor 8.
+    """
     values = sorted(set(measured.dropna().astype(float)))
     low, high = values[0], values[-1]
     if low > 0 and high / low >= _SPAN_FOR_POWERS_OF_TWO:
@@ -95,7 +135,9 @@ def scale_measured_values(axes: Axes, measured: "pd.Series[Any]", *, columns: in
 
 
 def _labelled(values: list[float], columns: int) -> list[float]:
-    """Every value, or every second, third, ... where their labels would not fit beside each other."""
+    """Every value, or every second, third, ... where their labels would not fit beside each
+    other.
+    """
     width = style.TEXT_WIDTH_IN / columns - 0.5
     widest = max((len(style.tick_text(value)) for value in values), default=1) + 1
     step = max(1, math.ceil(len(values) * widest * _CHARACTER_WIDTH_IN / width))

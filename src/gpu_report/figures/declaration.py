@@ -1,6 +1,8 @@
-"""What a figure declares beside the function that draws it, and the figures that this gives of tables.
+"""What a figure declares beside the function that draws it, and the figures that this gives of
+tables.
 
-Subject (an experiment or the study) + declaration -> rows (one per variant) -> pages -> FigureSpec -> Figure
+Subject (an experiment or the study) + declaration -> rows (one per variant) -> pages -> FigureSpec
+-> Figure
 """
 
 from base64 import b64encode
@@ -44,7 +46,9 @@ class Subject:
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """The variants that a figure shows, a row for each, and the tables that say what it draws of them."""
+    """The variants that a figure shows, a row for each, and the tables that say what it draws of
+    them.
+    """
 
     rows: pd.DataFrame
     subject: Subject
@@ -69,7 +73,9 @@ class FigureSpec:
     """The figure in one or two plain sentences, for those who cannot see it."""
     drawing: Callable[[], Figure] = field(compare=False, repr=False)
     variants: tuple[str, ...] = ()
-    """The variants shown, in order; those without a measurement among them show as labelled gaps."""
+    """The variants shown, in order; those without a measurement among them show as labelled
+    gaps.
+    """
     tables: tuple[str, ...] = ()
     """The tables that it draws, by name; where none is named, that of its subject."""
     csv: str = ""
@@ -86,7 +92,8 @@ class FigureSpec:
         """The figure above its caption, as a notebook shows it."""
         png = b64encode(figure_bytes(self.draw(), "png")).decode()
         return (
-            f'<img src="data:image/png;base64,{png}" alt="{escape(self.alt)}" style="width: 50em; background: white">'
+            f'<img src="data:image/png;base64,{png}" alt="{escape(self.alt)}" style="width: 50em; '
+            'background: white">'
             f"<p>{escape(self.caption)}</p>"
         )
 
@@ -100,7 +107,9 @@ class Layout:
     """How the rows are named, and how many of them one page holds."""
 
     label: Callable[[pd.DataFrame, str], pd.DataFrame]
-    """Orders the rows along an axis, names them, and gives the column `group_on_page`: what has to stay together."""
+    """Orders the rows along an axis, names them, and gives the column `group_on_page`: what has to
+    stay together.
+    """
     groups: int = LINES
     """As many as one page holds."""
     lines: int = LINES
@@ -108,7 +117,9 @@ class Layout:
 
 def row_groups(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
     """A row per variant; those under one heading stay together."""
-    return labels.with_row_labels(rows, axis=axis).assign(group_on_page=lambda labelled: labelled["heading"])
+    return labels.with_row_labels(rows, axis=axis).assign(
+        group_on_page=lambda labelled: labelled["heading"]
+    )
 
 
 def panel_groups(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
@@ -117,7 +128,9 @@ def panel_groups(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
     return rows.assign(group_on_page=rows["panel"])
 
 
-def high_panels(groups: int, label: Callable[[pd.DataFrame, str], pd.DataFrame] = row_groups) -> Layout:
+def high_panels(
+    groups: int, label: Callable[[pd.DataFrame, str], pd.DataFrame] = row_groups
+) -> Layout:
     """This number of groups on a page, however many variants each has."""
     return Layout(label=label, groups=groups, lines=1000)
 
@@ -127,15 +140,18 @@ ROWS: Final = Layout(label=row_groups)
 
 @dataclass(frozen=True, kw_only=True)
 class VariantFigure:
-    """A figure that shows variants. Its functions get those of its subject, or those on one of its pages."""
+    """A figure that shows variants. Its functions get those of its subject, or those on one of its
+    pages.
+    """
 
     name: str
     """The word that ends the names of its files."""
     title: str
     """Short, for a list of figures; `{axis}` is what is varied."""
     caption: str
-    """What to see; `{axis}` is what is varied, `{baseline}` what others are compared with, `{intervals}` what bars
-    are."""
+    """What to see; `{axis}` is what is varied, `{baseline}` what others are compared with,
+    `{intervals}` what bars are.
+    """
     caption_on_gpus: str = ""
     """What to see besides where a variant shown was not trained on the CPU."""
     along: Collection[str] = ("",)
@@ -155,7 +171,9 @@ class VariantFigure:
     has_own_section: bool = False
 
     def specs(self, subject: Subject, tables: Tables) -> Iterator[FigureSpec]:
-        """The pages of the figure about this subject; none where it has no such figure, or no data for it."""
+        """The pages of the figure about this subject; none where it has no such figure, or no data
+        for it.
+        """
         if subject.axis not in self.along:
             return
         # All pages are labelled together, so that the words do not depend on where a page ends.
@@ -163,9 +181,13 @@ class VariantFigure:
         if rows.empty:
             return
         rows, layout = self.layout.label(rows, subject.axis), self.layout
-        pages = split_into_pages(rows["group_on_page"].tolist(), groups=layout.groups, lines=layout.lines)
+        pages = split_into_pages(
+            rows["group_on_page"].tolist(), groups=layout.groups, lines=layout.lines
+        )
         for number, positions in enumerate(pages, start=1):
-            shown = Shown(rows=rows.iloc[positions].reset_index(drop=True), subject=subject, tables=tables)
+            shown = Shown(
+                rows=rows.iloc[positions].reset_index(drop=True), subject=subject, tables=tables
+            )
             part = f" Part {number} of {len(pages)}." if len(pages) > 1 else ""
             yield FigureSpec(
                 name=f"{subject.name}_{self.name}" + (f"_{number}" if number > 1 else ""),
@@ -182,7 +204,9 @@ class VariantFigure:
 
     def _rows_of(self, subject: Subject, tables: Tables) -> pd.DataFrame:
         rows = tables.variants if subject.name == STUDY else tables.experiments[subject.name]
-        given = Shown(rows=labels.with_titles(rows, tables.variants), subject=subject, tables=tables)
+        given = Shown(
+            rows=labels.with_titles(rows, tables.variants), subject=subject, tables=tables
+        )
         own_loops = compares_own_loops(rows_of(rows[["status", "begins_anew"]]), subject.axis)
         is_shown = own_loops == self.of_own_loops and not any(holds(given) for holds in self.unless)
         return self.rows(given) if is_shown else rows.iloc[:0]
@@ -190,7 +214,9 @@ class VariantFigure:
     def _caption(self, shown: Shown) -> str:
         on_gpus = self.caption_on_gpus if (shown.rows["device"] != "cpu").any() else ""
         caption = " ".join(filter(None, (self.caption, on_gpus)))
-        return caption.format(**shown.subject.words, intervals=intervals_in_words(shown.tables.variants))
+        return caption.format(
+            **shown.subject.words, intervals=intervals_in_words(shown.tables.variants)
+        )
 
     def _alt(self, shown: Shown) -> str:
         title = self.title.format(**shown.subject.words)
@@ -250,11 +276,14 @@ def groups_where(holds: Callable[[pd.DataFrame], bool], rows: pd.DataFrame) -> p
     return rows[rows["group"].isin(chosen)]
 
 
-def split_into_pages(headings: Sequence[str], *, groups: int = LINES, lines: int = LINES) -> list[list[int]]:
-    """The positions of the rows on each page, given the heading of each row; rows of one heading follow each other.
+def split_into_pages(
+    headings: Sequence[str], *, groups: int = LINES, lines: int = LINES
+) -> list[list[int]]:
+    """The positions of the rows on each page, given the heading of each row; rows of one heading
+    follow each other.
 
-    A page has at most `groups` groups and `lines` lines, of which a heading is one. A group goes to the next page where
-    it does not fit; only a group longer than a page is split.
+    A page has at most `groups` groups and `lines` lines, of which a heading is one. A group goes to
+    the next page where it does not fit; only a group longer than a page is split.
     """
     pages: list[list[int]] = [[]]
     groups_here = 0

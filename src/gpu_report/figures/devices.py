@@ -1,6 +1,8 @@
-"""What the machine's devices do: how fast data goes to a device and back, and what its driver reported over a training.
+"""What the machine's devices do: how fast data goes to a device and back, and what its driver
+reported over a training.
 
-transfers, peaks -> rows of two panels (direction) of each device -> lines (memory), a line at the peak
+transfers, peaks -> rows of two panels (direction) of each device -> lines (memory), a line at the
+peak
 telemetry, variants -> columns (variant), rows (quantity) -> a line per process
 """
 
@@ -46,11 +48,17 @@ def transfers_figure(tables: Tables) -> Figure:
     grid = figure.subplots(len(devices), len(directions), squeeze=False, sharey="row")
     for row, device in zip(grid, devices, strict=True):
         own = transfers[transfers["device"] == device]
-        of_directions = peaks[(peaks["device"] == device) & peaks["ceiling"].isin(directions)].dropna(subset=["value"])
-        ceilings = dict(zip(of_directions["ceiling"], of_directions["value"] / _BYTES_PER_GB, strict=True))
+        of_directions = peaks[
+            (peaks["device"] == device) & peaks["ceiling"].isin(directions)
+        ].dropna(subset=["value"])
+        ceilings = dict(
+            zip(of_directions["ceiling"], of_directions["value"] / _BYTES_PER_GB, strict=True)
+        )
         values = [*own["bandwidth_gb_per_s"].dropna(), *ceilings.values()]
         for axes, direction in zip(row, directions, strict=True):
-            style.set_panel_title(axes, f"{device_words(device)}, {direction}", columns=len(directions))
+            style.set_panel_title(
+                axes, f"{device_words(device)}, {direction}", columns=len(directions)
+            )
             style.set_scale(axes, "y", values)
             _draw_direction(axes, own[own["direction"] == direction])
             if direction in ceilings:
@@ -85,9 +93,9 @@ TRANSFER: Final = MachineFigure(
     name="transfer",
     title="Copies between host and device",
     caption=(
-        "Points show the bandwidth of copies between host and device by their size, as means over processes, and bars "
-        "show 95 % intervals. Copies use pageable or pinned host memory, and the host waits for each. The dashed line "
-        "is the peak of that direction."
+        "Points show the bandwidth of copies between host and device by their size, as means over "
+        "processes, and bars show 95 % intervals. Copies use pageable or pinned host memory, and "
+        "the host waits for each. The dashed line is the peak of that direction."
     ),
     has_data=lambda tables: not tables.transfers.empty,
     draw=transfers_figure,
@@ -100,9 +108,13 @@ def telemetry_figure(tables: Tables) -> Figure:
     """Draw, of each of a few workloads, the variant that took most power; a line is a process."""
     telemetry, variants = tables.telemetry, labels.with_titles(tables.variants, tables.variants)
     polled = variants[variants["variant"].isin(telemetry["variant"])]
-    by_power = polled.sort_values("power_w", ascending=False, kind="stable").drop_duplicates("workload")
+    by_power = polled.sort_values("power_w", ascending=False, kind="stable").drop_duplicates(
+        "workload"
+    )
     chosen = labels.with_labels(by_power.head(_MOST_VARIANTS), without=AXIS_FIELDS["optimization"])
-    quantities = {name: label for name, label in _QUANTITIES.items() if telemetry[name].notna().any()}
+    quantities = {
+        name: label for name, label in _QUANTITIES.items() if telemetry[name].notna().any()
+    }
     figure = style.new_figure(height_in=len(quantities) * _QUANTITY_HEIGHT_IN + 0.7)
     grid = figure.subplots(len(quantities), len(chosen), squeeze=False, sharey="row", sharex="col")
     for column, (_, variant) in zip(grid.T, chosen.iterrows(), strict=True):
@@ -112,7 +124,9 @@ def telemetry_figure(tables: Tables) -> Figure:
         style.set_panel_title(column[0], title, columns=max(2, len(chosen)))
         for axes, name in zip(column, quantities, strict=True):
             for _, process in own.groupby("repetition"):
-                axes.plot(process["moment_s"], process[name], color=style.BLUE, linewidth=0.8, alpha=0.7)
+                axes.plot(
+                    process["moment_s"], process[name], color=style.BLUE, linewidth=0.8, alpha=0.7
+                )
             axes.xaxis.set_major_locator(MaxNLocator(nbins=4))
         column[-1].set_xlabel("Time (s)")
     for row, (name, label) in zip(grid, quantities.items(), strict=True):
@@ -127,8 +141,8 @@ TELEMETRY: Final = MachineFigure(
     name="telemetry",
     title="The GPU while it trains",
     caption=(
-        "Lines show what the driver reported during the timed epochs, one line for each process. Of at most three "
-        "workloads the configuration that took most power is shown."
+        "Lines show what the driver reported during the timed epochs, one line for each process. "
+        "Of at most three workloads the configuration that took most power is shown."
     ),
     has_data=lambda tables: bool(tables.telemetry[list(_QUANTITIES)].notna().any(axis=None)),
     draw=telemetry_figure,

@@ -22,11 +22,16 @@ _LEAST_FIGURES: Final = 4
 """For fewer, another process costs more than it brings."""
 
 _task: Callable[[int], bytes]
-"""In a forked process: what it is there for. Handed over by the fork, so that no table is copied through a pipe."""
+"""In a forked process: what it is there for. Handed over by the fork, so that no table is copied
+through a pipe.
+"""
 
 
 def draw_all(
-    drawings: Sequence[Callable[[], Figure]], *, file_format: FileFormat = "pdf", processes: int | None = None
+    drawings: Sequence[Callable[[], Figure]],
+    *,
+    file_format: FileFormat = "pdf",
+    processes: int | None = None,
 ) -> Iterator[bytes]:
     """Draw figures, each as the bytes of a file, which do not depend on the number of processes.
 
@@ -46,7 +51,9 @@ def draw_all(
     if processes < 2 or len(drawings) < _LEAST_FIGURES or sys.platform != "linux":
         yield from map(task, range(len(drawings)))
         return
-    pool = ProcessPoolExecutor(processes, mp_context=get_context("fork"), initializer=_begin, initargs=(task,))
+    pool = ProcessPoolExecutor(
+        processes, mp_context=get_context("fork"), initializer=_begin, initargs=(task,)
+    )
     with pool:
         # From the last to the first: those of the whole study stand last and take longest.
         drawn = [pool.submit(_run, position) for position in reversed(range(len(drawings)))]
@@ -54,14 +61,17 @@ def draw_all(
             yield from (future.result() for future in reversed(drawn))
         except BrokenProcessPool as error:
             raise ReportError(
-                "a process that drew figures ended early; if memory ran out, run it again with fewer cores"
+                "a process that drew figures ended early; if memory ran out, run it again with "
+                "fewer cores"
             ) from error
 
 
 def _begin(task: Callable[[int], bytes]) -> None:
     global _task  # noqa: PLW0603
     _task = task
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who waits for the figures is interrupted, and ends this process
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # who waits for the figures is interrupted, and ends this process
 
 
 def _run(position: int) -> bytes:

@@ -1,6 +1,8 @@
-"""How fast each configuration trained from session to session, with the sessions at which that changed.
+"""How fast each configuration trained from session to session, with the sessions at which that
+changed.
 
-history -> FigureSpec -> panels (machine, variant) -> a line per series over dates, with its change points
+history -> FigureSpec -> panels (machine, variant) -> a line per series over dates, with its change
+points
 """
 
 import math
@@ -24,7 +26,12 @@ _PANEL_HEIGHT_IN: Final = 1.35
 _LEGEND_HEIGHT_IN: Final = 0.3
 _LOOK: Final = (style.BLUE, "o")
 _CHANGE: Final[dict[str, Any]] = {"color": style.VERMILLION, "linewidth": 1.0, "zorder": 1}
-_NEW_SERIES: Final[dict[str, Any]] = {"color": style.QUIET, "linestyle": "--", "linewidth": 0.8, "zorder": 1}
+_NEW_SERIES: Final[dict[str, Any]] = {
+    "color": style.QUIET,
+    "linestyle": "--",
+    "linewidth": 0.8,
+    "zorder": 1,
+}
 _PANEL: Final = ["machine", "variant"]
 
 
@@ -34,10 +41,13 @@ def history_figure(history: pd.DataFrame) -> FigureSpec:
     names = labels.full_names(named)
     if named["machine"].nunique() > 1:
         names = [
-            labels.joined(machine_words(machine), name) for machine, name in zip(named["machine"], names, strict=True)
+            labels.joined(machine_words(machine), name)
+            for machine, name in zip(named["machine"], names, strict=True)
         ]
     rows = history.merge(named[_PANEL].assign(panel=names), on=_PANEL)
-    rows = rows.assign(date=pd.to_datetime(rows["measured_at"], utc=True, format="ISO8601").dt.tz_localize(None))
+    rows = rows.assign(
+        date=pd.to_datetime(rows["measured_at"], utc=True, format="ISO8601").dt.tz_localize(None)
+    )
     title = "Throughput by session"
     changed = counted(rows["is_change_point"].sum(), "change point")
     return FigureSpec(
@@ -46,11 +56,13 @@ def history_figure(history: pd.DataFrame) -> FigureSpec:
         kind="history",
         title=title,
         caption=(
-            f"Training throughput of each configuration by session, means over processes with "
-            f"{intervals_in_words(history)}. A vertical line is a change point, with the change of the mean over "
-            "sessions; dashed, the protocol or the workload's settings changed and a new series begins."
+            "Training throughput of each configuration by session, means over processes with "
+            f"{intervals_in_words(history)}. A vertical line is a change point, with the change "
+            "of the mean over sessions; dashed, the protocol or the workload's settings changed "
+            "and a new series begins."
         ),
-        alt=f"{title}: {counted(len(names), 'configuration')}, {counted(len(rows), 'measurement')}, {changed}.",
+        alt=f"{title}: {counted(len(names), 'configuration')}, "
+        f"{counted(len(rows), 'measurement')}, {changed}.",
         variants=tuple(dict.fromkeys(rows["variant"])),
         drawing=partial(_draw, rows),
     )
@@ -69,12 +81,22 @@ def _draw(rows: pd.DataFrame) -> Figure:
         if position % _COLUMNS == 0:
             axes.set_ylabel(f"{THROUGHPUT.label}\n({THROUGHPUT.drawn_unit})")
     handles = [
-        *([Line2D([], [], label="change point", **_CHANGE)] if rows["is_change_point"].any() else []),
-        *([Line2D([], [], label="new series", **_NEW_SERIES)] if (rows["series"] > 1).any() else []),
+        *(
+            [Line2D([], [], label="change point", **_CHANGE)]
+            if rows["is_change_point"].any()
+            else []
+        ),
+        *(
+            [Line2D([], [], label="new series", **_NEW_SERIES)]
+            if (rows["series"] > 1).any()
+            else []
+        ),
         *hollow_handles(rows["marks"]),
     ]
     if handles:
-        figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), borderaxespad=0.2)
+        figure.legend(
+            handles=handles, loc="outside upper right", ncols=len(handles), borderaxespad=0.2
+        )
     return figure
 
 
@@ -87,7 +109,13 @@ def _draw_panel(axes: Axes, panel: pd.DataFrame) -> None:
             axes.axvline(row["date"], **_CHANGE)
             look: dict[str, Any] = {"color": style.VERMILLION, "va": "top", "bbox": style.BLANK}
             place = (row["date"], 1)
-            style.note(axes, change(row["change_ratio"]).plain(), place, of=("data", "axes fraction"), **look)
+            style.note(
+                axes,
+                change(row["change_ratio"]).plain(),
+                place,
+                of=("data", "axes fraction"),
+                **look,
+            )
     style.set_scale(axes, "y", [*panel["throughput_per_s"].dropna()], from_zero=False)
     locator = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)

@@ -1,4 +1,6 @@
-"""The words in figures: names of devices, axes, groups and variants short enough to stand beside what they name."""
+"""The words in figures: names of devices, axes, groups and variants short enough to stand beside
+what they name.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,7 +8,15 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.glossary import AXES, PRECISIONS, STATUS_WORDS, capitalized, device_words, field_words, model_words
+from gpu_report.glossary import (
+    AXES,
+    PRECISIONS,
+    STATUS_WORDS,
+    capitalized,
+    device_words,
+    field_words,
+    model_words,
+)
 from gpu_report.printing.number_format import NOT_MEASURED, counted, field_value
 from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, ladder, option_names
 from gpu_report.study.strategies import parallelism_words
@@ -42,7 +52,11 @@ def value_label(field: str, value: Any) -> str:
     if field == "parallelism":
         return parallelism_words(str(value))
     if field in ("options", "short_optimization"):
-        return EAGER_BASELINE if value == NO_OPTIONS else shortened(str(value), most_chars=_MOST_OPTIONS_CHARS)
+        return (
+            EAGER_BASELINE
+            if value == NO_OPTIONS
+            else shortened(str(value), most_chars=_MOST_OPTIONS_CHARS)
+        )
     return printable(field_value(value))
 
 
@@ -67,13 +81,17 @@ def part_label(part: str) -> str:
         return OPTIONS[part].title
     optimization = Optimization.from_name(part)
     if optimization.workers:
-        return f"{optimization.workers} DataLoader worker" + ("s" if optimization.workers > 1 else "")
+        return f"{optimization.workers} DataLoader worker" + (
+            "s" if optimization.workers > 1 else ""
+        )
     return f"{optimization.accumulation} accumulated parts"
 
 
 @dataclass(frozen=True, kw_only=True)
 class LadderStep:
-    """One optimization of a ladder: by itself, and together with those below that it does not make redundant."""
+    """One optimization of a ladder: by itself, and together with those below that it does not make
+    redundant.
+    """
 
     title: str
     individual: str
@@ -84,9 +102,12 @@ class LadderStep:
 def ladder_steps_of(names: Sequence[str]) -> list[LadderStep]:
     """The steps, in the order of the individual names; none where the names do not make a ladder.
 
-    They make one where each is the eager baseline, an individual or a cumulative step, and some step has others below.
+    They make one where each is the eager baseline, an individual or a cumulative step, and some
+    step has others below.
     """
-    alone = [name for name in dict.fromkeys(names) if name != NO_OPTIONS and len(option_names(name)) == 1]
+    alone = [
+        name for name in dict.fromkeys(names) if name != NO_OPTIONS and len(option_names(name)) == 1
+    ]
     kinds = {name.rstrip(_DIGITS) for name in alone}
     together = set(names) - {NO_OPTIONS, *alone}
     if len(kinds) < len(alone) or not together or not together <= set(ladder(alone)):
@@ -102,16 +123,22 @@ def _ladder_step(alone: Sequence[str], position: int) -> LadderStep:
 
 
 def ladder_step_label(name: str, steps: Sequence[LadderStep]) -> str:
-    """An optimization as it stands in a row: `+ fused optimizer` with all steps below, otherwise its parts in words."""
+    """An optimization as it stands in a row: `+ fused optimizer` with all steps below, otherwise
+    its parts in words.
+    """
     cumulative = next((step for step in steps if step.cumulative == name != step.individual), None)
     return f"+ {cumulative.title}" if cumulative else optimization_label(name)
 
 
 def with_titles(frame: "pd.DataFrame", variants: "pd.DataFrame") -> "pd.DataFrame":
-    """The table with the title of a workload that could not be built taken from a variant of it that could."""
+    """The table with the title of a workload that could not be built taken from a variant of it
+    that could.
+    """
     built = variants[variants["workload_title"] != variants["workload"]]
     titles = dict(zip(built["workload"], built["workload_title"], strict=True))
-    return frame.assign(workload_title=frame["workload"].map(titles).fillna(frame["workload_title"]))
+    return frame.assign(
+        workload_title=frame["workload"].map(titles).fillna(frame["workload_title"])
+    )
 
 
 def workload_titles(variants: "pd.DataFrame") -> dict[str, str]:
@@ -123,20 +150,24 @@ def workload_titles(variants: "pd.DataFrame") -> dict[str, str]:
 def with_labels(frame: "pd.DataFrame", *, without: Sequence[str] = ()) -> "pd.DataFrame":
     """The table with two more columns of text that distinguish its variants.
 
-    `heading` names the workload and its size. `label` names the device and what differs among the variants under one
-    heading. Fields in `without`, such as an experiment's axis, are in neither.
+    `heading` names the workload and its size. `label` names the device and what differs among the
+    variants under one heading. Fields in `without`, such as an experiment's axis, are in neither.
     """
     frame = frame.reset_index(drop=True)
-    headings = [_heading(row, without) for row in frame[["workload_title", "size"]].to_dict("records")]
+    headings = [
+        _heading(row, without) for row in frame[["workload_title", "size"]].to_dict("records")
+    ]
     frame = frame.assign(heading=headings)
     rows = frame[["heading", "optimization", *_FIELDS]].to_dict("records")
     return frame.assign(label=_distinctions(rows, without))
 
 
 def with_labels_across_machines(comparison: "pd.DataFrame") -> "pd.DataFrame":
-    """COMPARISON with `heading` and `label`, the rows of two machines, and of these of one model, together.
+    """COMPARISON with `heading` and `label`, the rows of two machines, and of these of one model,
+    together.
 
-    Labels leave out the device where there is one, and the length of the trainings, where rows differ without them.
+    Labels leave out the device where there is one, and the length of the trainings, where rows
+    differ without them.
     """
     if comparison.empty:
         return comparison.assign(heading="", label="")
@@ -153,17 +184,24 @@ def with_fields(frame: "pd.DataFrame") -> "pd.DataFrame":
     """The table with the fields of its variants that it lacks, from their names."""
     variants = [Variant.from_slug(slug) for slug in frame["variant"]]
     fields = [
-        {**asdict(variant), "optimization": variant.optimization, "parallelism": variant.parallelism}
+        {
+            **asdict(variant),
+            "optimization": variant.optimization,
+            "parallelism": variant.parallelism,
+        }
         for variant in variants
     ]
-    return frame.assign(**{name: [each[name] for each in fields] for name in fields[0] if name not in frame.columns})
+    return frame.assign(
+        **{name: [each[name] for each in fields] for name in fields[0] if name not in frame.columns}
+    )
 
 
 def with_row_labels(frame: "pd.DataFrame", *, axis: str) -> "pd.DataFrame":
     """The table with `heading` and `label` for its rows, the rows of one heading together.
 
-    Headings name what the variants compared along `axis` share, as the first that is no baseline has it: a baseline may
-    be shortened where the others are not, for instance on a slow device. Without an axis they name workload and size.
+    Headings name what the variants compared along `axis` share, as the first that is no baseline
+    has it: a baseline may be shortened where the others are not, for instance on a slow device.
+    Without an axis they name workload and size.
     """
     if not axis:
         return sorted_by(with_labels(frame), "heading", "device", then=["batch_size", "workers"])
@@ -172,10 +210,17 @@ def with_row_labels(frame: "pd.DataFrame", *, axis: str) -> "pd.DataFrame":
         fields = (*fields, *LENGTH_FIELDS)  # the rows have them
     frame = with_labels(frame, without=fields)
     names = full_names(frame)
-    for_group = frame.assign(name=names).sort_values("is_baseline", kind="stable").groupby("group")["name"].first()
+    for_group = (
+        frame.assign(name=names)
+        .sort_values("is_baseline", kind="stable")
+        .groupby("group")["name"]
+        .first()
+    )
     frame = frame.assign(heading=frame["group"].map(for_group), label=_labels_along(frame, axis))
     if axis == "precision":
-        frame = frame.sort_values(axis, key=lambda precisions: precisions.map(PRECISIONS.index), kind="stable")
+        frame = frame.sort_values(
+            axis, key=lambda precisions: precisions.map(PRECISIONS.index), kind="stable"
+        )
     return sorted_by(frame, "heading")
 
 
@@ -189,7 +234,10 @@ def _labels_along(frame: "pd.DataFrame", axis: str) -> list[str]:
         return [workload_label(row) for _, row in frame.iterrows()]
     if axis == "optimization":
         steps = {group: ladder_steps_of(list(rows[axis])) for group, rows in frame.groupby("group")}
-        return [ladder_step_label(name, steps[group]) for name, group in zip(frame[axis], frame["group"], strict=True)]
+        return [
+            ladder_step_label(name, steps[group])
+            for name, group in zip(frame[axis], frame["group"], strict=True)
+        ]
     if axis == "device":
         return [
             joined(device_words(row["device"]), length_label(row) if unlike else "")
@@ -210,7 +258,9 @@ def with_panels(frame: "pd.DataFrame", *, axis: str) -> "pd.DataFrame":
     frame = frame.assign(panel=full_names(frame))
     is_alone = frame.groupby("panel")["device"].transform("nunique") == 1
     devices = frame["device"].map(device_words).where(is_alone, "")
-    return frame.assign(panel=[joined(*parts) for parts in zip(frame["panel"], devices, strict=True)])
+    return frame.assign(
+        panel=[joined(*parts) for parts in zip(frame["panel"], devices, strict=True)]
+    )
 
 
 def _heading(row: dict[Any, Any], without: Sequence[str]) -> str:
@@ -225,7 +275,9 @@ def workload_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:
 
 
 def _distinctions(rows: Sequence[dict[Any, Any]], without: Sequence[str]) -> list[str]:
-    """The device of each row, a precision other than fp32, and what differs among the rows of its heading."""
+    """The device of each row, a precision other than fp32, and what differs among the rows of its
+    heading.
+    """
     values: dict[tuple[str, str], set[str]] = {}
     for row in rows:
         for field in _FIELDS:
@@ -254,7 +306,12 @@ def _distinction(row: dict[Any, Any], differing: Sequence[str], without: Sequenc
         named = [*(field for field in named if field not in of_optimization), "short_optimization"]
     if {*LENGTH_FIELDS} <= set(named):
         named.remove("steps_per_epoch")  # they are part of the length
-        return joined(*(length_label(row) if field == "epochs" else field_label(field, row[field]) for field in named))
+        return joined(
+            *(
+                length_label(row) if field == "epochs" else field_label(field, row[field])
+                for field in named
+            )
+        )
     return joined(*(field_label(field, row[field]) for field in named))
 
 
@@ -262,7 +319,10 @@ def length_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:
     """How long a row's variant trains: `5 whole epochs`, `2 epochs of 3 steps`."""
     if math.isnan(row["steps_per_epoch"]):
         return counted(row["epochs"], "whole epoch")
-    return f"{field_label('epochs', row['epochs'])} of {field_label('steps_per_epoch', row['steps_per_epoch'])}"
+    return (
+        f"{field_label('epochs', row['epochs'])} of "
+        f"{field_label('steps_per_epoch', row['steps_per_epoch'])}"
+    )
 
 
 def quality_label(names: Iterable[str]) -> str:
@@ -276,7 +336,9 @@ def sorted_by(frame: "pd.DataFrame", *columns: str, then: Sequence[str] = ()) ->
     orders = {column: list(dict.fromkeys(frame[column])) for column in columns}
     return frame.sort_values(
         [*columns, *then],
-        key=lambda values: values.map(orders[str(values.name)].index) if values.name in orders else values,
+        key=lambda values: (
+            values.map(orders[str(values.name)].index) if values.name in orders else values
+        ),
         kind="stable",
         ignore_index=True,
     )
@@ -298,7 +360,9 @@ def device_status(row: "pd.Series[Any]") -> str:
 
 
 def doubts(marks: Iterable[str]) -> list[str]:
-    """The doubts among the marks of some variants, each once; marks of one variant are separated by semicolons."""
+    """The doubts among the marks of some variants, each once; marks of one variant are separated by
+    semicolons.
+    """
     found = {mark for text in marks for mark in marks_in(text)}
     return [mark for mark in INVALIDATING if mark in found]
 
@@ -306,11 +370,15 @@ def doubts(marks: Iterable[str]) -> list[str]:
 def printable(text: str) -> str:
     """The text on one line; a character that no font at hand can draw becomes a white square."""
     known = _known_characters()
-    return "".join(char if ord(char) in known else _MISSING_GLYPH for char in " ".join(text.split()))
+    return "".join(
+        char if ord(char) in known else _MISSING_GLYPH for char in " ".join(text.split())
+    )
 
 
 def shortened(text: str, *, most_chars: int) -> str:
-    """The text with its middle left out where it is longer: the ends of a kernel's name say most."""
+    """The text with its middle left out where it is longer: the ends of a kernel's name say
+    most.
+    """
     text = printable(text)
     if len(text) <= most_chars:
         return text

@@ -1,6 +1,8 @@
-"""What optimizations bring: each step of a ladder, individually and cumulatively, or throughput against memory.
+"""What optimizations bring: each step of a ladder, individually and cumulatively, or throughput
+against memory.
 
-experiment table -> groups (what the variants share) -> a line per step: two points, individual and cumulative
+experiment table -> groups (what the variants share) -> a line per step: two points, individual and
+cumulative
 experiment table -> panels (what the variants share) -> points (optimization)
 """
 
@@ -23,7 +25,9 @@ from gpu_report.printing.number_format import count
 _INDIVIDUAL: Final[dict[str, Any]] = {"color": style.VERMILLION, "marker": "D"}
 _CUMULATIVE: Final[dict[str, Any]] = {"color": style.BLUE, "marker": "s"}
 _OFFSETS: Final = (-0.16, 0.16)
-"""How far, in lines, the individual point is above its row's middle, and the cumulative one below."""
+"""How far, in lines, the individual point is above its row's middle, and the cumulative one
+below.
+"""
 _COLUMNS_PT: Final = (8, 64, 116)
 _COLUMN_HEADINGS: Final = ("individual", "cumulative", "break-even")
 _PANEL_HEIGHT_IN: Final = 2.0
@@ -53,7 +57,10 @@ def ladder_figure(shown: Shown) -> Figure:
     figure, axes = new_rows(_entries(_steps_by_heading(frame)), legend_rows=1)
     draw_ladder(axes, frame)
     figure.legend(
-        handles=[*ladder_handles(), *hollow_handles(frame.loc[frame[SPEEDUP.column].notna(), "marks"])],
+        handles=[
+            *ladder_handles(),
+            *hollow_handles(frame.loc[frame[SPEEDUP.column].notna(), "marks"]),
+        ],
         loc="outside upper left",
         ncols=3,
         borderaxespad=0.2,
@@ -62,7 +69,8 @@ def ladder_figure(shown: Shown) -> Figure:
 
 
 def draw_ladder(axes: Axes, frame: pd.DataFrame, *, with_numbers: bool = True) -> None:
-    """Draw the steps of each heading's ladder on the axes, as in `ladder_figure` but without a legend.
+    """Draw the steps of each heading's ladder on the axes, as in `ladder_figure` but without a
+    legend.
 
     `with_numbers` writes the speedups and the break-even steps in columns at the right.
     """
@@ -97,7 +105,12 @@ def ladder_handles() -> list[Line2D]:
     """What the two points of a step are, for a legend."""
     return [
         Line2D([], [], linestyle="none", label="individual", **_INDIVIDUAL),
-        Line2D([], [], label="cumulative: with the steps above that it does not make redundant", **_CUMULATIVE),
+        Line2D(
+            [],
+            [],
+            label="cumulative: with the steps above that it does not make redundant",
+            **_CUMULATIVE,
+        ),
     ]
 
 
@@ -109,11 +122,19 @@ def _steps_by_heading(frame: pd.DataFrame) -> dict[str, list[labels.LadderStep]]
 
 
 def _entries(steps: Mapping[str, list[labels.LadderStep]]) -> list[Entry]:
-    return [Entry(heading=heading, label=step.title) for heading, found in steps.items() for step in found]
+    return [
+        Entry(heading=heading, label=step.title)
+        for heading, found in steps.items()
+        for step in found
+    ]
 
 
-def _draw_step(axes: Axes, row: "pd.Series[Any]", position: float, column: int, *, with_numbers: bool) -> None:
-    """The point of a step, individual in the first column and cumulative in the second, with its numbers."""
+def _draw_step(
+    axes: Axes, row: "pd.Series[Any]", position: float, column: int, *, with_numbers: bool
+) -> None:
+    """The point of a step, individual in the first column and cumulative in the second, with its
+    numbers.
+    """
     look = (_INDIVIDUAL, _CUMULATIVE)[column]
     text, color = labels.status_text(row), style.QUIET
     if pd.notna(row["value"]):
@@ -130,11 +151,22 @@ def _draw_step(axes: Axes, row: "pd.Series[Any]", position: float, column: int, 
     if with_numbers:
         _write_cell(axes, column, position, text, color=color)
         if column == 1 and pd.notna(row["break_even_steps"]):
-            _write_cell(axes, 2, position, f"{count(row['break_even_steps']).plain()} steps", color=style.INK)
+            _write_cell(
+                axes,
+                2,
+                position,
+                f"{count(row['break_even_steps']).plain()} steps",
+                color=style.INK,
+            )
 
 
 def _write_cell(axes: Axes, column: int, position: float, text: str, *, color: str) -> None:
-    look = {"va": "center", "fontsize": style.SMALL_FONT_SIZE_PT, "color": color, "annotation_clip": False}
+    look = {
+        "va": "center",
+        "fontsize": style.SMALL_FONT_SIZE_PT,
+        "color": color,
+        "annotation_clip": False,
+    }
     offset = (_COLUMNS_PT[column], 0)
     style.note(axes, text, (1, position), of=axes.get_yaxis_transform(), offset=offset, **look)
 
@@ -143,9 +175,10 @@ LADDER: Final = VariantFigure(
     name="ladder",
     title="Speedup by {axis}, individual and cumulative",
     caption=(
-        "Speedup of each optimization over the eager baseline: individual, and cumulative with those above that it "
-        "does not make redundant. Bars show {intervals}. For compiled or captured configurations, the last column "
-        "has the break-even steps, after which the time saved exceeds the cold-cache compile time."
+        "Speedup of each optimization over the eager baseline: individual, and cumulative with "
+        "those above that it does not make redundant. Bars show {intervals}. For compiled or "
+        "captured configurations, the last column has the break-even steps, after which the time "
+        "saved exceeds the cold-cache compile time."
     ),
     along=("optimization",),
     rows=_ladders,
@@ -157,14 +190,20 @@ LADDER: Final = VariantFigure(
 
 def _no_ladders(shown: Shown) -> pd.DataFrame:
     rows = groups_where(lambda group: not is_ladder(group), shown.rows)
-    return rows if rows[MEMORY.column].notna().any() and rows[THROUGHPUT.column].notna().any() else rows.iloc[:0]
+    return (
+        rows
+        if rows[MEMORY.column].notna().any() and rows[THROUGHPUT.column].notna().any()
+        else rows.iloc[:0]
+    )
 
 
 def trade_off_figure(shown: Shown) -> Figure:
     """Draw every variant by its peak memory and throughput."""
     panels = [panel for _, panel in shown.rows.groupby("heading", sort=False)]
     rows = max(len(panel) for panel in panels)
-    figure = style.new_figure(height_in=len(panels) * max(_PANEL_HEIGHT_IN, rows * _LEGEND_ROW_IN + 0.6))
+    figure = style.new_figure(
+        height_in=len(panels) * max(_PANEL_HEIGHT_IN, rows * _LEGEND_ROW_IN + 0.6)
+    )
     grid = figure.subplots(len(panels), 1, squeeze=False)
     for axes, panel in zip(grid.flat, panels, strict=True):
         style.set_panel_title(axes, panel["heading"].iloc[0], columns=1)
@@ -175,7 +214,10 @@ def trade_off_figure(shown: Shown) -> Figure:
 
 
 def _draw_panel(axes: Axes, panel: pd.DataFrame) -> None:
-    memory, speed = MEMORY.intervals(panel)[["value", "low", "high"]] / _GIB, THROUGHPUT.intervals(panel)
+    memory, speed = (
+        MEMORY.intervals(panel)[["value", "low", "high"]] / _GIB,
+        THROUGHPUT.intervals(panel),
+    )
     style.set_scale(axes, "x", [*memory["low"].dropna(), *memory["high"].dropna()])
     style.set_scale(axes, "y", [*speed["low"].dropna(), *speed["high"].dropna()])
     handles = []
@@ -187,7 +229,9 @@ def _draw_panel(axes: Axes, panel: pd.DataFrame) -> None:
                     draw_line(value, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
         if pd.isna(x["value"]) or pd.isna(y["value"]):
             gap: dict[str, Any] = {"color": style.QUIET, "marker": "x", "linestyle": "none"}
-            handles.append(Line2D([], [], label=f"{row['label']}: {labels.status_text(row)}", **gap))
+            handles.append(
+                Line2D([], [], label=f"{row['label']}: {labels.status_text(row)}", **gap)
+            )
             continue
         look: dict[str, Any] = {
             "color": style.PALETTE[position % len(style.PALETTE)],
@@ -196,7 +240,8 @@ def _draw_panel(axes: Axes, panel: pd.DataFrame) -> None:
             **_OPTIMIZATION,
         }
         spreads: dict[str, Any] = {
-            f"{name}err": [[of["value"] - of["low"]], [of["high"] - of["value"]]] for name, of in (("x", x), ("y", y))
+            f"{name}err": [[of["value"] - of["low"]], [of["high"] - of["value"]]]
+            for name, of in (("x", x), ("y", y))
         }
         axes.errorbar(x["value"], y["value"], elinewidth=0.8, **spreads, **look)
         handles.append(Line2D([], [], label=row["label"], **look))
@@ -207,8 +252,9 @@ TRADE_OFF: Final = VariantFigure(
     name="trade_off",
     title="Throughput against memory",
     caption=(
-        "Throughput against peak memory of each configuration, with 95 % intervals; the dashed lines cross at the "
-        "{baseline}: left of it less memory is used, below it the training is slower."
+        "Throughput against peak memory of each configuration, with 95 % intervals; the dashed "
+        "lines cross at the {baseline}: left of it less memory is used, below it the training is "
+        "slower."
     ),
     along=("optimization",),
     rows=_no_ladders,

@@ -1,4 +1,5 @@
-"""What the link between devices carries: bus bandwidth by payload, with the sizes in which DDP exchanges gradients.
+"""What the link between devices carries: bus bandwidth by payload, with the sizes in which DDP
+exchanges gradients.
 
 links -> a panel per number of devices -> a line per operation, an upright line per size of a bucket
 """
@@ -32,7 +33,9 @@ _LOOKS: Final = {
 }
 _FIRST_BUCKET: Final = 2**20
 _BUCKET: Final = 25 * 2**20
-"""Of DistributedDataParallel unless asked otherwise: https://docs.pytorch.org/docs/stable/notes/ddp.html"""
+"""Of DistributedDataParallel unless asked otherwise:
+https://docs.pytorch.org/docs/stable/notes/ddp.html
+"""
 
 
 def links_figure(tables: Tables) -> Figure:
@@ -84,17 +87,26 @@ def _mark(axes: Axes, size: int, offset: tuple[float, float], height: float, **l
     """An upright line at a payload with its size beside it, where the curves leave room."""
     axes.axvline(size, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
     words = size_in_words(size).plain()
-    style.note(axes, words, (size, height), of=("data", "axes fraction"), offset=offset, rotation=90, **look)
+    style.note(
+        axes,
+        words,
+        (size, height),
+        of=("data", "axes fraction"),
+        offset=offset,
+        rotation=90,
+        **look,
+    )
 
 
 def _caption(tables: Tables) -> str:
     first = tables.links.iloc[0]
     multicast = f", NVLink SHARP {first['multicast']}" if first["multicast"] else ""
     return (
-        "Points show the bus bandwidth of operations between devices by payload, as means over launches, and bars "
-        "show 95 % intervals. Bus bandwidth is what a device sends in one direction, by the formulas of nccl-tests "
-        f"(backend {first['backend']}{multicast}). Dashed lines mark the sizes of the first bucket and of the others "
-        "in which DistributedDataParallel exchanges gradients by default."
+        "Points show the bus bandwidth of operations between devices by payload, as means over "
+        "launches, and bars show 95 % intervals. Bus bandwidth is what a device sends in one "
+        f"direction, by the formulas of nccl-tests (backend {first['backend']}{multicast}). "
+        "Dashed lines mark the sizes of the first bucket and of the others in which "
+        "DistributedDataParallel exchanges gradients by default."
     )
 
 

@@ -1,4 +1,5 @@
-"""Machines side by side: how much faster each trains the same variants than the machine it is compared with.
+"""Machines side by side: how much faster each trains the same variants than the machine it is
+compared with.
 
 comparison -> FigureSpec per pair of machines and page -> rows (variant) -> Figure
 """
@@ -18,14 +19,16 @@ from gpu_report.glossary import RATIO, machine_words
 
 _NAME: Final = "machines_comparison"
 _CAPTION: Final = (
-    "Throughput of {machine} over that of {reference}, on the same configurations: {machine} is faster right of the "
-    "dashed line. Points are ratios of means over processes and bars show {intervals}; hollow points have a "
-    "quality flag with which a time supports no conclusion."
+    "Throughput of {machine} over that of {reference}, on the same configurations: {machine} is "
+    "faster right of the dashed line. Points are ratios of means over processes and bars show "
+    "{intervals}; hollow points have a quality flag with which a time supports no conclusion."
 )
 
 
 def comparison_figures(comparison: pd.DataFrame) -> list[FigureSpec]:
-    """The figures that hold every row of the table COMPARISON, no two pairs of machines in one; none without rows."""
+    """The figures that hold every row of the table COMPARISON, no two pairs of machines in one;
+    none without rows.
+    """
     specs: list[FigureSpec] = []
     for (machine_id, reference_id), pair in labels.with_labels_across_machines(comparison).groupby(
         ["machine", "reference_machine"], sort=False
@@ -43,7 +46,9 @@ def comparison_figures(comparison: pd.DataFrame) -> list[FigureSpec]:
                     subject=str(machine_id),
                     kind="comparison",
                     title=title,
-                    caption=_CAPTION.format(machine=machine, reference=reference, intervals=intervals_in_words(pair))
+                    caption=_CAPTION.format(
+                        machine=machine, reference=reference, intervals=intervals_in_words(pair)
+                    )
                     + part,
                     alt=f"{title}: {variants}. {extremes(RATIO, rows, '')}".rstrip(),
                     variants=tuple(rows["variant"]),
@@ -61,7 +66,8 @@ def _comparison_figure(rows: pd.DataFrame, title: str) -> Figure:
     numbers = RATIO.intervals(rows)
     named = zip(rows["heading"], rows["label"], numbers["text"], numbers["value"], strict=True)
     entries = [
-        Entry(heading=heading, label=label, text=text, missing=pd.isna(value)) for heading, label, text, value in named
+        Entry(heading=heading, label=label, text=text, missing=pd.isna(value))
+        for heading, label, text, value in named
     ]
     marks = rows.loc[numbers["value"].notna(), "marks"]
     figure, axes = new_rows(entries, legend_rows=2 if labels.doubts(marks) else 1)

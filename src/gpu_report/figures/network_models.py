@@ -1,7 +1,8 @@
 """The networks as their layers: sizes, channels and parameters, known without PyTorch.
 
-How many levels, channels and units a network has is known here, as it is in its code; a network whose layers do not add
-up to the parameters that were counted is not drawn, so that no figure shows another network than the one that trained.
+How many levels, channels and units a network has is known here, as it is in its code; a network
+whose layers do not add up to the parameters that were counted is not drawn, so that no figure shows
+another network than the one that trained.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +27,9 @@ class Stage:
 
     @property
     def output(self) -> str:
-        """The size of what comes out: `64 × 32²` for a image, `64 × 256` for a text, `10` for a vector."""
+        """The size of what comes out: `64 × 32²` for a image, `64 × 256` for a text, `10` for a
+        vector.
+        """
         if self.length == 1:
             return str(self.channels)
         if self.is_image:
@@ -50,7 +53,9 @@ def linear(inputs: int, outputs: int) -> int:
 
 
 def recurrent(inputs: int, hidden: int) -> int:
-    """Those of an LSTM layer in both directions, with four gates each and two biases a gate, as cuDNN has them."""
+    """Those of an LSTM layer in both directions, with four gates each and two biases a gate, as
+    cuDNN has them.
+    """
     return 2 * 4 * (inputs * hidden + hidden * hidden + 2 * hidden)
 
 
@@ -60,7 +65,9 @@ class Network:
 
     stages: tuple[Stage, ...]
     skips: tuple[tuple[int, int], ...] = ()
-    """Positions of two stages where the output of the first goes to the second as well; the outermost pair first."""
+    """Positions of two stages where the output of the first goes to the second as well; the
+    outermost pair first.
+    """
 
     @property
     def parameters(self) -> int:
@@ -78,12 +85,16 @@ _BLOCK_EXPANSION: Final = 4
 
 
 def unet(pixels: int, *, base_channels: int = 64, levels: int = 4) -> Network:
-    """Blocks of two 3x3 convolutions, each normalised; half the size and twice the channels on each level."""
+    """Blocks of two 3x3 convolutions, each normalised; half the size and twice the channels on each
+    level.
+    """
     widths = [base_channels * 2**level for level in range(levels + 1)]
     sizes = [pixels // 2**level for level in range(levels + 1)]
 
     def block(channels_in: int, channels: int) -> int:
-        both = convolution(channels_in, channels, 3, bias=False) + convolution(channels, channels, 3, bias=False)
+        both = convolution(channels_in, channels, 3, bias=False) + convolution(
+            channels, channels, 3, bias=False
+        )
         return both + 2 * normalization(channels)
 
     down = [
@@ -92,9 +103,13 @@ def unet(pixels: int, *, base_channels: int = 64, levels: int = 4) -> Network:
     ]
     up = [
         _image("block", width, size, convolution(below, width, 2, bias=True) + block(below, width))
-        for below, width, size in reversed(list(zip(widths[1:], widths[:-1], sizes[:-1], strict=True)))
+        for below, width, size in reversed(
+            list(zip(widths[1:], widths[:-1], sizes[:-1], strict=True))
+        )
     ]
-    head = _image("scores", _U_NET_CLASSES, pixels, convolution(widths[0], _U_NET_CLASSES, 1, bias=True))
+    head = _image(
+        "scores", _U_NET_CLASSES, pixels, convolution(widths[0], _U_NET_CLASSES, 1, bias=True)
+    )
     image = _image("image", _COLORS, pixels, 0)
     skips = tuple((1 + level, 2 * levels + 1 - level) for level in range(levels))
     return Network(stages=(image, *down, *up, head), skips=skips)
@@ -106,21 +121,37 @@ def lstm(*, embedding: int = 128, hidden: int = 256, layers: int = 2) -> Network
     return Network(
         stages=(
             _text("embedding", embedding, _VOCABULARY * embedding),
-            *(_text("bidirectional LSTM", 2 * hidden, recurrent(width, hidden)) for width in inputs),
-            Stage(name="linear", channels=_TEXT_CLASSES, parameters=linear(2 * hidden, _TEXT_CLASSES)),
+            *(
+                _text("bidirectional LSTM", 2 * hidden, recurrent(width, hidden))
+                for width in inputs
+            ),
+            Stage(
+                name="linear", channels=_TEXT_CLASSES, parameters=linear(2 * hidden, _TEXT_CLASSES)
+            ),
         ),
     )
 
 
-def transformer(*, width: int = 256, heads: int = 8, feed_forward: int = 1024, layers: int = 4) -> Network:
+def transformer(
+    *, width: int = 256, heads: int = 8, feed_forward: int = 1024, layers: int = 4
+) -> Network:
     """Encoder layers that normalise what goes into them, and a last normalization."""
     attention = linear(width, 3 * width) + linear(width, width)
-    layer = attention + linear(width, feed_forward) + linear(feed_forward, width) + 2 * normalization(width)
+    layer = (
+        attention
+        + linear(width, feed_forward)
+        + linear(feed_forward, width)
+        + 2 * normalization(width)
+    )
     return Network(
         stages=(
             _text("characters", 1, 0),
             _text("embedding\nand position", width, (_VOCABULARY + _CHARACTERS) * width),
-            _text(f"{layers} encoder layers:\n{heads} heads, {feed_forward} units", width, layers * layer),
+            _text(
+                f"{layers} encoder layers:\n{heads} heads, {feed_forward} units",
+                width,
+                layers * layer,
+            ),
             _text("layer\nnormalization", width, normalization(width)),
             Stage(name="mean over\nthe text", channels=width),
             Stage(name="linear", channels=_TEXT_CLASSES, parameters=linear(width, _TEXT_CLASSES)),
@@ -131,7 +162,9 @@ def transformer(*, width: int = 256, heads: int = 8, feed_forward: int = 1024, l
 def image_cnn(
     *, base_channels: int, hidden_units: int, pixels: int = _IMAGE_PX, classes: int = _IMAGE_CLASSES
 ) -> Network:
-    """Three blocks that halve the image and double the channels, a hidden layer and a classifier."""
+    """Three blocks that halve the image and double the channels, a hidden layer and a
+    classifier.
+    """
     channels = [_COLORS, base_channels, 2 * base_channels, 4 * base_channels]
     blocks = [
         _image(
@@ -147,14 +180,22 @@ def image_cnn(
         stages=(
             _image("image", _COLORS, pixels, 0),
             *blocks,
-            Stage(name="linear,\nReLU", channels=hidden_units, parameters=linear(features, hidden_units)),
+            Stage(
+                name="linear,\nReLU",
+                channels=hidden_units,
+                parameters=linear(features, hidden_units),
+            ),
             Stage(name="linear", channels=classes, parameters=linear(hidden_units, classes)),
         )
     )
 
 
-def residual(*, blocks: tuple[int, ...], bottleneck: bool, base_channels: int = 64, pixels: int = _IMAGE_PX) -> Network:
-    """A residual network whose later groups halve the image; its beginning keeps a small one and quarters a large."""
+def residual(
+    *, blocks: tuple[int, ...], bottleneck: bool, base_channels: int = 64, pixels: int = _IMAGE_PX
+) -> Network:
+    """A residual network whose later groups halve the image; its beginning keeps a small one and
+    quarters a large.
+    """
     is_small = pixels == _IMAGE_PX
     width, strides, pooling = (3, 1, "") if is_small else (7, 4, ", pooling")
     stages = [
@@ -183,16 +224,24 @@ def residual(*, blocks: tuple[int, ...], bottleneck: bool, base_channels: int = 
 
 
 def _residual_block(before: int, inner: int, outer: int) -> int:
-    """Two 3x3 convolutions, or one between two of 1x1; one of 1x1 past them where the channels change."""
+    """Two 3x3 convolutions, or one between two of 1x1; one of 1x1 past them where the channels
+    change.
+    """
     if outer == inner:
-        inside = convolution(before, inner, 3, bias=False) + convolution(inner, inner, 3, bias=False)
+        inside = convolution(before, inner, 3, bias=False) + convolution(
+            inner, inner, 3, bias=False
+        )
         norms = 2 * normalization(inner)
     else:
         ends = convolution(before, inner, 1, bias=False) + convolution(inner, outer, 1, bias=False)
         inside = ends + convolution(inner, inner, 3, bias=False)
         norms = 2 * normalization(inner) + normalization(outer)
     past = before != outer
-    return inside + norms + (convolution(before, outer, 1, bias=False) + normalization(outer) if past else 0)
+    return (
+        inside
+        + norms
+        + (convolution(before, outer, 1, bias=False) + normalization(outer) if past else 0)
+    )
 
 
 def _image(name: str, channels: int, size: int, parameters: int) -> Stage:
@@ -204,7 +253,10 @@ def _text(name: str, channels: int, parameters: int) -> Stage:
 
 
 MODELS: Final[Mapping[tuple[str, str], Callable[[], Network]]] = {
-    **{("gpu_report.workloads.unet", f"{pixels}px"): partial(unet, pixels) for pixels in (32, 64, 128)},
+    **{
+        ("gpu_report.workloads.unet", f"{pixels}px"): partial(unet, pixels)
+        for pixels in (32, 64, 128)
+    },
     ("gpu_report.workloads.lstm", ""): lstm,
     ("gpu_report.workloads.transformer", ""): transformer,
     ("gpu_report.workloads.cnn", "small"): partial(image_cnn, base_channels=8, hidden_units=48),
@@ -213,15 +265,24 @@ MODELS: Final[Mapping[tuple[str, str], Callable[[], Network]]] = {
     ("gpu_report.workloads.image_files", ""): partial(
         image_cnn, base_channels=32, hidden_units=152, pixels=_CROP_PX, classes=_FILE_CLASSES
     ),
-    ("gpu_report.workloads.resnet", "resnet18"): partial(residual, blocks=(2, 2, 2, 2), bottleneck=False),
-    ("gpu_report.workloads.resnet", "224px"): partial(residual, blocks=(3, 4, 6, 3), bottleneck=True, pixels=224),
-    ("gpu_report.workloads.resnet", "resnet50"): partial(residual, blocks=(3, 4, 6, 3), bottleneck=True),
+    ("gpu_report.workloads.resnet", "resnet18"): partial(
+        residual, blocks=(2, 2, 2, 2), bottleneck=False
+    ),
+    ("gpu_report.workloads.resnet", "224px"): partial(
+        residual, blocks=(3, 4, 6, 3), bottleneck=True, pixels=224
+    ),
+    ("gpu_report.workloads.resnet", "resnet50"): partial(
+        residual, blocks=(3, 4, 6, 3), bottleneck=True
+    ),
 }
 """By the workload's module, and its size or name where that decides its network."""
 
 
 def model_of(*, source_file: str, workload: str, size: str, parameters: int) -> Network | None:
     """The network that a record names; None where it is none of these, or has other parameters."""
-    build = next((MODELS[source_file, key] for key in ("", size, workload) if (source_file, key) in MODELS), None)
+    build = next(
+        (MODELS[source_file, key] for key in ("", size, workload) if (source_file, key) in MODELS),
+        None,
+    )
     model = build() if build else None
     return model if model and model.parameters == parameters else None

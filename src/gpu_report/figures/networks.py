@@ -1,6 +1,8 @@
-"""The figures of networks: a row of boxes for each size, drawn from the stages that network_models lists.
+"""The figures of networks: a row of boxes for each size, drawn from the stages that network_models
+lists.
 
-records -> networks by workload and size -> boxes (what comes out of a stage), arrows, skip connections; layers as CSV
+records -> networks by workload and size -> boxes (what comes out of a stage), arrows, skip
+connections; layers as CSV
 """
 
 import csv
@@ -35,8 +37,8 @@ _MOST_IN_ONE_LINE: Final = 8
 def network_figures(records: Sequence[Record]) -> list[FigureSpec]:
     """One figure for each workload whose network is known here, in the order of the records.
 
-    A workload of the user's own has none, nor has one whose parameters are not those of the network known here. Sizes
-    that differ in the image alone are drawn with the largest.
+    A workload of the user's own has none, nor has one whose parameters are not those of the network
+    known here. Sizes that differ in the image alone are drawn with the largest.
     """
     found: dict[tuple[str, str], dict[str, Network]] = {}
     for record in records:
@@ -44,11 +46,17 @@ def network_figures(records: Sequence[Record]) -> list[FigureSpec]:
         if facts is None:
             continue
         model = model_of(
-            source_file=facts.source_file, workload=variant.workload, size=variant.size, parameters=facts.parameters
+            source_file=facts.source_file,
+            workload=variant.workload,
+            size=variant.size,
+            parameters=facts.parameters,
         )
         if model is not None:
             found.setdefault((variant.workload, facts.title), {}).setdefault(variant.size, model)
-    return [_network_figure(workload, title, _drawn(models)) for (workload, title), models in found.items()]
+    return [
+        _network_figure(workload, title, _drawn(models))
+        for (workload, title), models in found.items()
+    ]
 
 
 def _drawn(models: Mapping[str, Network]) -> dict[str, Network]:
@@ -58,14 +66,19 @@ def _drawn(models: Mapping[str, Network]) -> dict[str, Network]:
     return dict(largest[parameters] for parameters in sorted(largest))
 
 
-def _network_figure(workload: str, workload_title: str, models: Mapping[str, Network]) -> FigureSpec:
+def _network_figure(
+    workload: str, workload_title: str, models: Mapping[str, Network]
+) -> FigureSpec:
     title = f"Architecture of the {workload_title}"
     size, first = next(iter(models.items()))
     path = ", ".join(f"{_on_one_line(stage.name)} {stage.output}" for stage in first.stages)
-    sizes = "channels and pixels" if first.stages[0].is_image else "characters and the numbers for each"
+    sizes = (
+        "channels and pixels" if first.stages[0].is_image else "characters and the numbers for each"
+    )
     caption = (
-        f"{title}{'' if size == 'default' or len(models) > 1 else f' in size {size}'}. A box has what comes out of a "
-        f"stage, {sizes}; below are its parameters, which add up to those counted in the trained network."
+        f"{title}{'' if size == 'default' or len(models) > 1 else f' in size {size}'}. A box has "
+        f"what comes out of a stage, {sizes}; below are its parameters, which add up to those "
+        "counted in the trained network."
         f"{' Dashed lines are skip connections.' if first.skips else ''}"
     )
     return FigureSpec(
@@ -87,7 +100,9 @@ def _layers_csv(models: Mapping[str, Network]) -> str:
     writer.writerow(["size", "stage", "channels", "length", "parameters"])
     for size, model in models.items():
         for stage in model.stages:
-            writer.writerow([size, _on_one_line(stage.name), stage.channels, stage.length, stage.parameters])
+            writer.writerow(
+                [size, _on_one_line(stage.name), stage.channels, stage.length, stage.parameters]
+            )
     return text.getvalue()
 
 
@@ -96,7 +111,9 @@ def _on_one_line(text: str) -> str:
 
 
 def _draw_networks(models: Mapping[str, Network]) -> Figure:
-    """Draw networks of the same stages by the name of their size, on axes that count inches; one alone is not named."""
+    """Draw networks of the same stages by the name of their size, on axes that count inches; one
+    alone is not named.
+    """
     first = next(iter(models.values()))
     row_in = _ROW_IN + len(first.skips) * _SKIP_IN
     height = _NAMES_IN + len(models) * row_in
@@ -116,16 +133,37 @@ def _draw_networks(models: Mapping[str, Network]) -> Figure:
 
 
 def _draw_row(
-    axes: Axes, model: Network, centres: Sequence[float], middle: float, *, width: float, named: bool
+    axes: Axes,
+    model: Network,
+    centres: Sequence[float],
+    middle: float,
+    *,
+    width: float,
+    named: bool,
 ) -> None:
     bottom, crowded = middle - _BOX_HEIGHT_IN / 2, len(centres) > _MOST_IN_ONE_LINE
-    write = partial(_write, axes, fontsize=style.TINY_FONT_SIZE_PT if crowded else style.SMALL_FONT_SIZE_PT)
+    write = partial(
+        _write, axes, fontsize=style.TINY_FONT_SIZE_PT if crowded else style.SMALL_FONT_SIZE_PT
+    )
     for stage, centre in zip(model.stages, centres, strict=True):
-        fill = style.OTHERS if not stage.parameters else style.YELLOW if stage.length == 1 else style.SKY
+        fill = (
+            style.OTHERS
+            if not stage.parameters
+            else style.YELLOW
+            if stage.length == 1
+            else style.SKY
+        )
         corner = (centre - width / 2, bottom)
         look: Any = {"facecolor": fill, "edgecolor": style.INK, "linewidth": 0.8}
-        axes.add_patch(FancyBboxPatch(corner, width, _BOX_HEIGHT_IN, boxstyle="round,pad=0,rounding_size=0.03", **look))
-        write((centre, middle), stage.output.replace(" \N{MULTIPLICATION SIGN} ", "\n") if crowded else stage.output)
+        axes.add_patch(
+            FancyBboxPatch(
+                corner, width, _BOX_HEIGHT_IN, boxstyle="round,pad=0,rounding_size=0.03", **look
+            )
+        )
+        write(
+            (centre, middle),
+            stage.output.replace(" \N{MULTIPLICATION SIGN} ", "\n") if crowded else stage.output,
+        )
         if stage.parameters:
             write((centre, bottom - 0.09), count(stage.parameters).plain())
         if named:
@@ -137,11 +175,18 @@ def _draw_row(
             "shrinkB": 0,
             "color": style.INK,
         }
-        axes.annotate("", (right - width / 2, middle), (left + width / 2, middle), arrowprops={"lw": 0.8, **arrow})
+        axes.annotate(
+            "",
+            (right - width / 2, middle),
+            (left + width / 2, middle),
+            arrowprops={"lw": 0.8, **arrow},
+        )
     for number, (source, target) in enumerate(reversed(model.skips), start=1):
         across = [centres[source], centres[source], centres[target], centres[target]]
         above, below = bottom - _PARAMETERS_IN, bottom - _PARAMETERS_IN - number * _SKIP_IN
-        axes.plot(across, [above, below, below, above], color=style.BLUE, linestyle="--", linewidth=0.8)
+        axes.plot(
+            across, [above, below, below, above], color=style.BLUE, linestyle="--", linewidth=0.8
+        )
 
 
 def _write(axes: Axes, point: tuple[float, float], text: str, **look: Any) -> None:

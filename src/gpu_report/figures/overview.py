@@ -1,4 +1,5 @@
-"""The charts of the summary side by side: CPU against GPU, the optimization ladder, and the roofline of the device.
+"""The charts of the summary side by side: CPU against GPU, the optimization ladder, and the
+roofline of the device.
 
 tables -> a panel for each that has data -> Figure
 """
@@ -42,10 +43,14 @@ class _Panel:
 def draw_overview(tables: Tables) -> Figure:
     """Draw the charts that have data, with one legend below."""
     panels = _panels(tables)
-    handles = [handle for panel in panels for handle in panel.handles if str(handle.get_label()).strip()]
+    handles = [
+        handle for panel in panels for handle in panel.handles if str(handle.get_label()).strip()
+    ]
     legend_rows = -(-len(handles) // _LEGEND_COLUMNS)
     figure = style.new_figure(height_in=_PANELS_HEIGHT_IN + legend_rows * _LEGEND_ROW_IN)
-    grid = figure.subplots(1, len(panels), squeeze=False, width_ratios=[panel.width for panel in panels])
+    grid = figure.subplots(
+        1, len(panels), squeeze=False, width_ratios=[panel.width for panel in panels]
+    )
     for axes, panel in zip(grid.flat, panels, strict=True):
         panel.draw(axes)
         axes.set_title(panel.title, fontsize=style.SMALL_FONT_SIZE_PT)
@@ -54,7 +59,10 @@ def draw_overview(tables: Tables) -> Figure:
         axes.yaxis.label.set_size(style.TINY_FONT_SIZE_PT)
     if handles:
         figure.legend(
-            handles=handles, loc="outside lower left", ncols=_LEGEND_COLUMNS, fontsize=style.TINY_FONT_SIZE_PT
+            handles=handles,
+            loc="outside lower left",
+            ncols=_LEGEND_COLUMNS,
+            fontsize=style.TINY_FONT_SIZE_PT,
         )
     return figure
 
@@ -75,7 +83,10 @@ def _devices(tables: Tables) -> _Panel | None:
     if on_gpu is None:
         return None
     rows = labels.with_titles(on_gpu, tables.variants)
-    names = [labels.shortened(labels.workload_label(row), most_chars=_LONGEST_NAME) for _, row in rows.iterrows()]
+    names = [
+        labels.shortened(labels.workload_label(row), most_chars=_LONGEST_NAME)
+        for _, row in rows.iterrows()
+    ]
     rows = rows.assign(heading="", label=names)
     metric = replace(SPEEDUP.named(baseline="CPU"), reference_label="")
     return _Panel(
@@ -89,8 +100,14 @@ def _devices(tables: Tables) -> _Panel | None:
 
 def _ladder(tables: Tables) -> _Panel | None:
     """The first optimization ladder."""
-    groups = (group for frame in tables.experiments.values() for _, group in frame.groupby("group", sort=False))
-    ladder = next((rows for rows in groups if is_ladder(rows) and rows[SPEEDUP.column].notna().any()), None)
+    groups = (
+        group
+        for frame in tables.experiments.values()
+        for _, group in frame.groupby("group", sort=False)
+    )
+    ladder = next(
+        (rows for rows in groups if is_ladder(rows) and rows[SPEEDUP.column].notna().any()), None
+    )
     if ladder is None:
         return None
     rows = labels.with_row_labels(labels.with_titles(ladder, tables.variants), axis="optimization")
@@ -98,7 +115,8 @@ def _ladder(tables: Tables) -> _Panel | None:
     individual, cumulative = ladder_handles()
     cumulative.set_label("cumulative")
     return _Panel(
-        title=f"Optimization ladder\n{labels.workload_label(rows.iloc[0])}, {rows['precision'].iloc[0]}",
+        title=f"Optimization ladder\n{labels.workload_label(rows.iloc[0])}, "
+        f"{rows['precision'].iloc[0]}",
         shows="speedups over the eager baseline",
         width=1.15,
         draw=lambda axes: draw_ladder(axes, rows, with_numbers=False),

@@ -1,7 +1,9 @@
-"""Time of an iteration of custom training loops: with its bound by loop, by the number of points, and by part.
+"""Time of an iteration of custom training loops: with its bound by loop, by the number of points,
+and by part.
 
-experiment table, own_loops -> rows (loop), the floor as a stroke; panels (device) -> lines (loop) along the points
-phases, top_kernels -> time per iteration of each part -> rows (loop) -> segments (part)
+experiment table, own_loops -> rows (loop), the floor as a stroke; panels (device) -> lines (loop)
+along the points phases, top_kernels -> time per iteration of each part -> rows (loop) -> segments
+(part)
 """
 
 import math
@@ -25,24 +27,44 @@ from gpu_report.glossary import PASS, device_words
 from gpu_report.printing.number_format import quantity
 from gpu_report.tables.bundle import Tables
 
-_OF_LOOPS: Final = ("pass_us", "pass_us_low", "pass_us_high", "pass_us_count", "floor_us", "reading_us", "points")
+_OF_LOOPS: Final = (
+    "pass_us",
+    "pass_us_low",
+    "pass_us_high",
+    "pass_us_count",
+    "floor_us",
+    "reading_us",
+    "points",
+)
 _PANEL_HEIGHT_IN: Final = 2.3
 _ROOM: Final = 2.0
 """Above and below the measured values, as a factor."""
 _LEGEND_ROW_IN: Final = 0.2
 _LEGEND_COLUMNS: Final = 3
-_FLOOR: Final[dict[str, Any]] = {"linestyle": "none", "marker": "|", "markersize": 9, "color": style.VERMILLION}
+_FLOOR: Final[dict[str, Any]] = {
+    "linestyle": "none",
+    "marker": "|",
+    "markersize": 9,
+    "color": style.VERMILLION,
+}
 _READING: Final[dict[str, Any]] = {"color": style.QUIET, "linestyle": "--", "linewidth": 0.8}
 _TOGETHER: Final = "together"
 _OTHER: Final = "other"
 _PART_COLORS: Final = {**PHASE_COLORS, _TOGETHER: style.YELLOW}
-_KERNEL_PARTS: Final = {"forward": "forward", "loss": "loss", "gradient": "backward", "update": "optimizer"}
+_KERNEL_PARTS: Final = {
+    "forward": "forward",
+    "loss": "loss",
+    "gradient": "backward",
+    "update": "optimizer",
+}
 """What hand-written kernels that do one part each are called."""
 _FUNCTION: Final = re.compile(r"(\w+)\(")
 
 
 def _with_passes(shown: Shown) -> pd.DataFrame:
-    """The variants with what the table of loops says of a pass; without any of them there, no rows."""
+    """The variants with what the table of loops says of a pass; without any of them there,
+    no rows.
+    """
     loops, rows = shown.tables.own_loops, shown.rows
     found = loops.loc[loops["variant"].isin(rows["variant"]), ["variant", *_OF_LOOPS]]
     return rows.iloc[:0] if found.empty else rows.merge(found, on="variant", how="left")
@@ -61,7 +83,10 @@ def floors_figure(shown: Shown) -> Figure:
     axes.set_xlabel(PASS.axis_label)
     handles = [
         Line2D([], [], linestyle="none", marker="s", color=style.INK, label="an iteration"),
-        *_known(frame["floor_us"], Line2D([], [], markeredgewidth=1.6, label="its bandwidth bound", **_FLOOR)),
+        *_known(
+            frame["floor_us"],
+            Line2D([], [], markeredgewidth=1.6, label="its bandwidth bound", **_FLOOR),
+        ),
         *hollow_handles(frame.loc[numbers["value"].notna(), "marks"]),
     ]
     figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), borderaxespad=0.2)
@@ -72,9 +97,9 @@ FLOORS: Final = VariantFigure(
     name="floors",
     title="Time of an iteration by {axis}",
     caption=(
-        "Time of an iteration of each loop, as a mean over processes with {intervals}. On a calibrated device, the "
-        "bound is the longer of the minimum times for its bytes and its arithmetic. An iteration left of its bound has "
-        "its points in caches."
+        "Time of an iteration of each loop, as a mean over processes with {intervals}. On a "
+        "calibrated device, the bound is the longer of the minimum times for its bytes and its "
+        "arithmetic. An iteration left of its bound has its points in caches."
     ),
     along=("optimization",),
     rows=_with_passes,
@@ -86,10 +111,14 @@ FLOORS: Final = VariantFigure(
 
 
 def passes_figure(shown: Shown) -> Figure:
-    """Draw the time of a pass along the points, a panel for each device and a line for each loop."""
+    """Draw the time of a pass along the points, a panel for each device and a line for each
+    loop.
+    """
     frame = shown.rows.assign(**PASS.intervals(shown.rows))
     devices, loops = (list(dict.fromkeys(frame[column])) for column in ("device", "optimization"))
-    looks = dict(zip(loops, zip(cycle(style.PALETTE), cycle(style.MARKERS), strict=False), strict=False))
+    looks = dict(
+        zip(loops, zip(cycle(style.PALETTE), cycle(style.MARKERS), strict=False), strict=False)
+    )
     reading = Line2D([], [], label="reading the points once", **_READING)
     doubted = hollow_handles(frame.loc[frame["value"].notna(), "marks"])
     loops_drawn = [
@@ -110,14 +139,18 @@ def passes_figure(shown: Shown) -> Figure:
         axes.plot(once["points"], once["reading_us"], zorder=1, **_READING)
     # Where the line of the reading is below the measured values, it is cut off.
     first: Axes = grid.flat[0]
-    first.set(xscale="log", yscale="log", ylim=(frame["low"].min() / _ROOM, frame["high"].max() * _ROOM))
+    first.set(
+        xscale="log", yscale="log", ylim=(frame["low"].min() / _ROOM, frame["high"].max() * _ROOM)
+    )
     for axis in (first.xaxis, first.yaxis):
         axis.set_major_locator(LogLocator(numticks=12))
         axis.set_major_formatter(FuncFormatter(style.tick_text))
         axis.set_minor_formatter(NullFormatter())
     first.set_ylabel(PASS.axis_label)
     figure.supxlabel("Points", fontsize=style.FONT_SIZE_PT)
-    figure.legend(handles=handles, loc="outside upper left", ncols=_LEGEND_COLUMNS, borderaxespad=0.2)
+    figure.legend(
+        handles=handles, loc="outside upper left", ncols=_LEGEND_COLUMNS, borderaxespad=0.2
+    )
     return figure
 
 
@@ -134,8 +167,9 @@ PASSES: Final = VariantFigure(
     name="passes",
     title="Time of an iteration by number of points",
     caption=(
-        "Time of an iteration by the number of points, one line per loop; bars show {intervals}. A dashed line is the "
-        "time to read the points once at the rate of a copy inside a calibrated device."
+        "Time of an iteration by the number of points, one line per loop; bars show {intervals}. "
+        "A dashed line is the time to read the points once at the rate of a copy inside a "
+        "calibrated device."
     ),
     along=("batch_size",),
     rows=_with_passes,
@@ -156,8 +190,12 @@ def _with_parts(shown: Shown) -> pd.DataFrame:
 
 
 def iteration_parts(tables: Tables) -> pd.DataFrame:
-    """Microseconds of device work in one iteration, by variant and part, of every profiled loop on an accelerator."""
-    loops = tables.own_loops[~tables.own_loops["is_bound"]].merge(tables.step_shares[["variant", "steps"]])
+    """Microseconds of device work in one iteration, by variant and part, of every profiled loop on
+    an accelerator.
+    """
+    loops = tables.own_loops[~tables.own_loops["is_bound"]].merge(
+        tables.step_shares[["variant", "steps"]]
+    )
     kernels = tables.top_kernels.assign(part=tables.top_kernels["name"].map(_part_of_kernel))
     phases = tables.phases.rename(columns={"phase": "part", "self_ms": "total_ms"})
     found = []
@@ -181,7 +219,11 @@ def parts_figure(shown: Shown) -> Figure:
     frame, parts = shown.rows, iteration_parts(shown.tables)
     totals = parts.groupby("variant")["time_us"].sum()
     entries = [
-        Entry(heading=row["heading"], label=row["label"], text=quantity(totals[row["variant"]]).plain())
+        Entry(
+            heading=row["heading"],
+            label=row["label"],
+            text=quantity(totals[row["variant"]]).plain(),
+        )
         for _, row in frame.iterrows()
     ]
     figure, axes = new_rows(entries, legend_rows=2)
@@ -195,8 +237,12 @@ def parts_figure(shown: Shown) -> Figure:
             left += width
     axes.set_xlim(0, 1.02 * float(totals[frame["variant"]].max()))
     axes.set_xlabel("Device work of one iteration in the profiled run (µs)")
-    occurring = set(parts.loc[parts["variant"].isin(frame["variant"]) & (parts["time_us"] > 0), "part"])
-    add_color_legend(figure, {part: color for part, color in _PART_COLORS.items() if part in occurring})
+    occurring = set(
+        parts.loc[parts["variant"].isin(frame["variant"]) & (parts["time_us"] > 0), "part"]
+    )
+    add_color_legend(
+        figure, {part: color for part, color in _PART_COLORS.items() if part in occurring}
+    )
     return figure
 
 
@@ -204,7 +250,8 @@ def _parts_told(shown: Shown) -> str:
     """Every loop with the sum of its parts."""
     totals = iteration_parts(shown.tables).groupby("variant")["time_us"].sum()
     named = [
-        f"{labels.joined(row['heading'], row['label'])} {quantity(totals[row['variant']], 'µs').plain()}"
+        f"{labels.joined(row['heading'], row['label'])} "
+        f"{quantity(totals[row['variant']], 'µs').plain()}"
         for _, row in shown.rows.iterrows()
     ]
     return f"One iteration takes {', '.join(named)}."
@@ -219,8 +266,9 @@ PARTS: Final = VariantFigure(
     name="parts",
     title="Parts of one iteration by {axis}",
     caption=(
-        "Device time of the kernels, copies and memsets of one iteration in the profiled run, by part; waiting between "
-        "kernels is left out. A loop whose kernels do several parts, or have no marks, is one bar."
+        "Device time of the kernels, copies and memsets of one iteration in the profiled run, by "
+        "part; waiting between kernels is left out. A loop whose kernels do several parts, or "
+        "have no marks, is one bar."
     ),
     along=("optimization",),
     rows=_with_parts,

@@ -1,6 +1,8 @@
-"""Figures as PGF: drawing commands that a document reads in, and sets the words in with its own fonts.
+"""Figures as PGF: drawing commands that a document reads in, and sets the words in with its own
+fonts.
 
-Figure -> texts escaped for TeX -> laid out by what a TeX engine measures -> .pgf, and a .png beside it for each image
+Figure -> texts escaped for TeX -> laid out by what a TeX engine measures -> .pgf, and a .png beside
+it for each image
 """
 
 import shutil
@@ -25,11 +27,14 @@ _ENGINES: Final = ("pdflatex", "lualatex", "xelatex")
 _PIXELS_PER_INCH: Final = 300
 """Of what is rasterised."""
 _PREAMBLE: Final = r"\usepackage[T1]{fontenc}\usepackage{lmodern}\usepackage{textcomp}"
-"""For measuring alone: a document whose fonts are wider gets texts that are wider than the room made for them."""
+"""For measuring alone: a document whose fonts are wider gets texts that are wider than the room
+made for them.
+"""
 
 
 def write_pgf(figure: Figure, path: Path, *, escape: Escape) -> None:
-    """Write a figure, which may be drawn in no other format after; what is rasterised lies beside as `<name>-img0.png`.
+    """Write a figure, which may be drawn in no other format after; what is rasterised lies beside
+    as `<name>-img0.png`.
 
     Args:
         figure: From `draw` of a registry.
@@ -48,7 +53,8 @@ def write_pgf(figure: Figure, path: Path, *, escape: Escape) -> None:
             figure.savefig(path, format="pgf", dpi=_PIXELS_PER_INCH)
         except (LatexError, ValueError) as error:  # the second where TeX stops at one of the texts
             raise ReportError(
-                f"{path.name}: {settings['pgf.texsystem']} cannot measure its texts: {_first_complaint(str(error))}; "
+                f"{path.name}: {settings['pgf.texsystem']} cannot measure its texts: "
+                f"{_first_complaint(str(error))}; "
                 "install what is missing, or draw in the format pdf"
             ) from error
 
@@ -57,7 +63,8 @@ def _engine() -> str:
     found = next(filter(shutil.which, _ENGINES), "")
     if not found:
         raise ReportError(
-            f"the format pgf needs a TeX engine to measure texts with, and none of {', '.join(_ENGINES)} is on PATH; "
+            "the format pgf needs a TeX engine to measure texts with, and none of "
+            f"{', '.join(_ENGINES)} is on PATH; "
             "install TeX Live with the package pgf, or draw in the format pdf"
         )
     return found
@@ -81,8 +88,12 @@ def _escape_texts(figure: Figure, escape: Escape) -> None:
 
 
 def _rasterise_hatches(figure: Figure) -> None:
-    """As PGF a hatched area is drawn stroke by stroke, and TeX takes minutes over a figure of them."""
-    for artist in figure.findobj(lambda artist: isinstance(artist, Patch | Collection) and bool(artist.get_hatch())):
+    """As PGF a hatched area is drawn stroke by stroke, and TeX takes minutes over a figure
+    of them.
+    """
+    for artist in figure.findobj(
+        lambda artist: isinstance(artist, Patch | Collection) and bool(artist.get_hatch())
+    ):
         artist.set_rasterized(True)
 
 

@@ -1,6 +1,7 @@
 """Every figure of a machine, in the order of reading, and which of them the tables hold data for.
 
-A figure declares its name, caption, alternative text and tables beside the function that draws it; it is listed here.
+A figure declares its name, caption, alternative text and tables beside the function that draws it;
+it is listed here.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,13 @@ from gpu_report.figures.own_loops import FLOORS, PARTS, PASSES
 from gpu_report.figures.roofline import ROOFLINE
 from gpu_report.figures.scaling import SCALING
 from gpu_report.figures.shared import EXPOSED_COMMUNICATION
-from gpu_report.figures.speed import CROSSOVER, FRONTIER, SPEEDUP_ROWS, THROUGHPUT_CURVES, THROUGHPUT_ROWS
+from gpu_report.figures.speed import (
+    CROSSOVER,
+    FRONTIER,
+    SPEEDUP_ROWS,
+    THROUGHPUT_CURVES,
+    THROUGHPUT_ROWS,
+)
 from gpu_report.figures.stacked_bars import CATEGORIES, IDLE, PHASES, STEPS
 from gpu_report.figures.timeline import TIMELINE
 from gpu_report.study.study import Experiment
@@ -33,12 +40,18 @@ FIGURES: Final[tuple[VariantFigure | MachineFigure, ...]] = (
 
 
 def available_figures(tables: Tables, experiments: Sequence[Experiment]) -> list[FigureSpec]:
-    """Every figure that has data, by experiment in the order given, those of the study and of the machine last.
+    """Every figure that has data, by experiment in the order given, those of the study and of the
+    machine last.
 
     Experiments without a variant on the machine have none.
     """
     subjects = [_subject(experiment) for experiment in experiments if experiment.variants]
-    return [spec for subject in [*subjects, Subject()] for figure in FIGURES for spec in figure.specs(subject, tables)]
+    return [
+        spec
+        for subject in [*subjects, Subject()]
+        for figure in FIGURES
+        for spec in figure.specs(subject, tables)
+    ]
 
 
 def _subject(experiment: Experiment) -> Subject:

@@ -1,6 +1,8 @@
-"""The roofline: how near every variant came to what its device can do, by how much it computes per byte it moves.
+"""The roofline: how near every variant came to what its device can do, by how much it computes per
+byte it moves.
 
-efficiency, peaks -> panels (device) -> roofs (precision), points (variant: marker by workload, color by precision)
+efficiency, peaks -> panels (device) -> roofs (precision), points (variant: marker by workload,
+color by precision)
 
 The model is that of Williams, Waterman and Patterson (2009, doi:10.1145/1498765.1498785).
 """
@@ -27,8 +29,14 @@ from gpu_report.tables.bundle import Tables
 _PANEL_HEIGHT_IN: Final = 2.1
 _LEGEND_ROW_IN: Final = 0.2
 _LEGEND_COLUMNS: Final = 4
-PRECISION_COLORS: Final = dict(zip(PRECISIONS, (style.SKY, style.PURPLE, style.GREEN, style.BLUE), strict=True))
-_POINT: Final[dict[str, Any]] = {"markersize": 5, "markeredgecolor": style.INK, "markeredgewidth": 0.4}
+PRECISION_COLORS: Final = dict(
+    zip(PRECISIONS, (style.SKY, style.PURPLE, style.GREEN, style.BLUE), strict=True)
+)
+_POINT: Final[dict[str, Any]] = {
+    "markersize": 5,
+    "markeredgecolor": style.INK,
+    "markeredgewidth": 0.4,
+}
 _MOST_PANELS_HEIGHT_IN: Final = 7.5
 _NEARLY_THE_SAME: Final = 0.05
 """A roof that a later one covers is drawn broader, so that both are seen."""
@@ -54,11 +62,17 @@ def roofline_figure(tables: Tables) -> Figure:
         style.set_panel_title(axes, device_words(device), columns=1)
         draw_roofline(axes, own, ceilings, span=span)
         axes.set_ylabel("Achieved per device (FLOP/s)")
-    grid.flat[-1].set_xlabel("Arithmetic intensity (FLOP per byte that the operators read and write)")
+    grid.flat[-1].set_xlabel(
+        "Arithmetic intensity (FLOP per byte that the operators read and write)"
+    )
     by_column = [
-        handles[at] for column in range(_LEGEND_COLUMNS) for at in range(column, len(handles), _LEGEND_COLUMNS)
+        handles[at]
+        for column in range(_LEGEND_COLUMNS)
+        for at in range(column, len(handles), _LEGEND_COLUMNS)
     ]
-    figure.legend(handles=by_column, loc="outside upper left", ncols=_LEGEND_COLUMNS, borderaxespad=0.2)
+    figure.legend(
+        handles=by_column, loc="outside upper left", ncols=_LEGEND_COLUMNS, borderaxespad=0.2
+    )
     return figure
 
 
@@ -72,8 +86,8 @@ def draw_roofline(
 ) -> None:
     """Draw the roofs and points of one device on the axes; both tables hold its rows alone.
 
-    `span` is the lowest and the highest intensity of the axis; by default what points and roofs need. `with_numbers`
-    writes what the roofs are.
+    `span` is the lowest and the highest intensity of the axis; by default what points and roofs
+    need. `with_numbers` writes what the roofs are.
     """
     _scale(axes, efficiency, peaks, span or _intensity_span(efficiency, peaks))
     _draw_roofs(axes, peaks, _precisions(efficiency), with_numbers=with_numbers)
@@ -93,7 +107,9 @@ def _precisions(efficiency: pd.DataFrame) -> list[str]:
     return [precision for precision in PRECISIONS if (efficiency["precision"] == precision).any()]
 
 
-def _scale(axes: Axes, points: pd.DataFrame, peaks: pd.DataFrame, span: tuple[float, float]) -> None:
+def _scale(
+    axes: Axes, points: pd.DataFrame, peaks: pd.DataFrame, span: tuple[float, float]
+) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     lows = points["achieved_flops_per_s_low"].fillna(points["achieved_flops_per_s"]).dropna()
@@ -104,7 +120,9 @@ def _scale(axes: Axes, points: pd.DataFrame, peaks: pd.DataFrame, span: tuple[fl
         axis.set_major_locator(LogLocator(numticks=8))
         axis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda rate, _: scaled(rate, "", most_decimals=0).plain()))
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda rate, _: scaled(rate, "", most_decimals=0).plain())
+    )
 
 
 def _products(peaks: pd.DataFrame) -> dict[str, float]:
@@ -118,21 +136,34 @@ def _copy_rates(peaks: pd.DataFrame) -> list[float]:
     return [float(rate) for rate in peaks.loc[peaks["ceiling"] == "device copy", "value"].dropna()]
 
 
-def _draw_roofs(axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str], *, with_numbers: bool) -> None:
-    """The slope of the copy rate up to the highest peak, and each precision's peak from there on, with their rates."""
+def _draw_roofs(
+    axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str], *, with_numbers: bool
+) -> None:
+    """The slope of the copy rate up to the highest peak, and each precision's peak from there on,
+    with their rates.
+    """
     low, high = axes.get_xlim()
     products = {name: peak for name, peak in _products(peaks).items() if name in precisions}
     for copy_rate in _copy_rates(peaks):
         ridge = max(products.values(), default=copy_rate * high) / copy_rate
-        axes.plot([low, ridge], [low * copy_rate, ridge * copy_rate], color=style.INK, linewidth=1.0)
+        axes.plot(
+            [low, ridge], [low * copy_rate, ridge * copy_rate], color=style.INK, linewidth=1.0
+        )
         if with_numbers:
             slope = f"slope: device copy, {scaled(copy_rate, 'B/s').plain()}"
             style.note(axes, slope, (0.01, 0.98), va="top", color=style.INK)
     for number, (precision, peak) in enumerate(products.items(), start=1):
         start = max([low, *(peak / copy_rate for copy_rate in _copy_rates(peaks))])
-        is_covered = any(abs(later / peak - 1) < _NEARLY_THE_SAME for later in list(products.values())[number:])
+        is_covered = any(
+            abs(later / peak - 1) < _NEARLY_THE_SAME for later in list(products.values())[number:]
+        )
         width = 3.0 if is_covered else 1.0
-        axes.plot([start, high], [peak, peak], color=PRECISION_COLORS.get(precision, style.QUIET), linewidth=width)
+        axes.plot(
+            [start, high],
+            [peak, peak],
+            color=PRECISION_COLORS.get(precision, style.QUIET),
+            linewidth=width,
+        )
     if not with_numbers:
         return
     bottom, top = axes.get_ylim()
@@ -149,7 +180,11 @@ def _draw_points(axes: Axes, points: pd.DataFrame) -> None:
     markers = style.workload_markers(points["workload"])
     points = points.dropna(subset=["intensity", "achieved_flops_per_s"])
     for (workload, precision), alike in points.groupby(["workload", "precision"], sort=False):
-        look = {"color": PRECISION_COLORS.get(str(precision), style.QUIET), "marker": markers[str(workload)], **_POINT}
+        look = {
+            "color": PRECISION_COLORS.get(str(precision), style.QUIET),
+            "marker": markers[str(workload)],
+            **_POINT,
+        }
         numbers = METRICS["achieved_flops_per_s"].intervals(alike)
         draw_intervals(axes, alike["intensity"], numbers, linestyle="none", elinewidth=0.8, **look)
 
@@ -168,26 +203,40 @@ def roofline_handles(efficiency: pd.DataFrame, titles: Mapping[str, str]) -> lis
         )
         for workload, marker in style.workload_markers(efficiency["workload"]).items()
     ]
-    colors = [Patch(color=PRECISION_COLORS[precision], label=precision) for precision in _precisions(efficiency)]
+    colors = [
+        Patch(color=PRECISION_COLORS[precision], label=precision)
+        for precision in _precisions(efficiency)
+    ]
     return [*_filled(markers), *_filled(colors)]
 
 
 def _filled(handles: Sequence[Line2D | Patch]) -> list[Line2D | Patch]:
-    """With empty entries up to whole rows of the legend, which is read by row though it is filled by column."""
-    return [*handles, *(Line2D([], [], linestyle="none", label=" ") for _ in range(-len(handles) % _LEGEND_COLUMNS))]
+    """With empty entries up to whole rows of the legend, which is read by row though it is filled
+    by column.
+    """
+    return [
+        *handles,
+        *(
+            Line2D([], [], linestyle="none", label=" ")
+            for _ in range(-len(handles) % _LEGEND_COLUMNS)
+        ),
+    ]
 
 
 ROOFLINE: Final = MachineFigure(
     name="roofline",
     title="Roofline",
     caption=(
-        "Floating-point operations per second that each configuration achieved on each device, against its arithmetic "
-        "intensity, below the roofs that the calibration measured: matrix products in each precision, and the rate of "
-        "a copy inside the device's memory. Shapes are workloads, colors are precisions; points that look the same "
-        "differ in size, batch or optimizations. Bars show {intervals}."
+        "Floating-point operations per second that each configuration achieved on each device, "
+        "against its arithmetic intensity, below the roofs that the calibration measured: matrix "
+        "products in each precision, and the rate of a copy inside the device's memory. Shapes "
+        "are workloads, colors are precisions; points that look the same differ in size, batch or "
+        "optimizations. Bars show {intervals}."
     ),
     has_data=lambda tables: not tables.efficiency.empty,
     draw=roofline_figure,
-    sentence=range_in("efficiency", "achieved_flops_per_s", what="Rates", unit="TFLOP/s", factor=1e-12),
+    sentence=range_in(
+        "efficiency", "achieved_flops_per_s", what="Rates", unit="TFLOP/s", factor=1e-12
+    ),
     tables=("efficiency", "peaks"),
 )

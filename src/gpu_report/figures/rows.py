@@ -1,4 +1,5 @@
-"""A row per variant under headings, its number written at the right: points with intervals, and the frame of all rows.
+"""A row per variant under headings, its number written at the right: points with intervals, and the
+frame of all rows.
 
 entries (heading, label, text) -> axes whose y positions are the entries -> points with intervals
 """
@@ -33,25 +34,34 @@ class Entry:
 
 
 def rows_figure(frame: pd.DataFrame, *, metric: Metric) -> Figure:
-    """Draw `metric` of every variant; the table has the columns `heading` and `label` of `with_row_labels`."""
+    """Draw `metric` of every variant; the table has the columns `heading` and `label` of
+    `with_row_labels`.
+    """
     marks = frame.loc[frame[metric.column].notna(), "marks"]
-    figure, axes = new_rows(metric_entries(frame, metric), legend_rows=1 if labels.doubts(marks) else 0)
+    figure, axes = new_rows(
+        metric_entries(frame, metric), legend_rows=1 if labels.doubts(marks) else 0
+    )
     draw_rows(axes, frame, metric=metric)
     add_legend(figure, [], marks=marks)
     return figure
 
 
-def draw_rows(axes: Axes, frame: pd.DataFrame, *, metric: Metric, with_numbers: bool = True) -> None:
-    """Draw `metric` of every variant in the table on the axes, as in `rows_figure` but without a legend.
+def draw_rows(
+    axes: Axes, frame: pd.DataFrame, *, metric: Metric, with_numbers: bool = True
+) -> None:
+    """Draw `metric` of every variant in the table on the axes, as in `rows_figure` but without a
+    legend.
 
-    A variant without a number keeps its row, with the reason. Hollow points are doubted. `with_numbers` writes what is
-    drawn, or the reason, at the right.
+    A variant without a number keeps its row, with the reason. Hollow points are doubted.
+    `with_numbers` writes what is drawn, or the reason, at the right.
     """
     numbers = metric.intervals(frame)
     entries = metric_entries(frame, metric)
     if not with_numbers:
         entries = [replace(entry, text="") for entry in entries]
-    positions = place_rows(axes, entries, text_heading=metric.text_heading(frame) if with_numbers else "")
+    positions = place_rows(
+        axes, entries, text_heading=metric.text_heading(frame) if with_numbers else ""
+    )
     drawn = numbers.dropna()
     lines = [] if metric.reference is None else [metric.reference]
     style.set_scale(axes, "x", [*drawn["low"], *drawn["high"], *lines])
@@ -66,7 +76,9 @@ def metric_entries(frame: pd.DataFrame, metric: Metric) -> list[Entry]:
     for (_, row), text in zip(frame.iterrows(), metric.intervals(frame)["text"], strict=True):
         missing = pd.isna(row[metric.column])
         shown = labels.status_text(row) if missing else str(text)
-        entries.append(Entry(heading=str(row["heading"]), label=str(row["label"]), text=shown, missing=missing))
+        entries.append(
+            Entry(heading=str(row["heading"]), label=str(row["label"]), text=shown, missing=missing)
+        )
     return entries
 
 
@@ -87,7 +99,12 @@ def draw_reference(axes: Axes, metric: Metric) -> None:
         return
     axes.axvline(metric.reference, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
     style.note(
-        axes, metric.reference_label, (metric.reference, 1), of=("data", "axes fraction"), offset=(0, 3), ha="center"
+        axes,
+        metric.reference_label,
+        (metric.reference, 1),
+        of=("data", "axes fraction"),
+        offset=(0, 3),
+        ha="center",
     )
 
 
@@ -103,7 +120,9 @@ def height_of_rows(entries: Sequence[Entry], *, legend_rows: int = 0) -> float:
 
 
 def place_rows(axes: Axes, entries: Sequence[Entry], *, text_heading: str = "") -> list[float]:
-    """Labels at the left, headings in bold above their rows, texts at the right; where each entry is on the y axis."""
+    """Labels at the left, headings in bold above their rows, texts at the right; where each entry
+    is on the y axis.
+    """
     ticks, positions = _ticks(entries)
     axes.set_yticks(range(len(ticks)), [label for label, _ in ticks])
     for tick, (_, bold) in zip(axes.get_yticklabels(), ticks, strict=True):
@@ -116,16 +135,22 @@ def place_rows(axes: Axes, entries: Sequence[Entry], *, text_heading: str = "") 
     for entry, position in zip(entries, positions, strict=True):
         color = style.QUIET if entry.missing else style.INK
         beside = axes.get_yaxis_transform()
-        axes.text(1.02, position, entry.text, transform=beside, va="center", fontsize=size, color=color)
+        axes.text(
+            1.02, position, entry.text, transform=beside, va="center", fontsize=size, color=color
+        )
     if text_heading:
         style.note(axes, text_heading, (1.02, 1), offset=(0, 3), va="bottom", fontsize=size)
     return [float(position) for position in positions]
 
 
 def _ticks(entries: Sequence[Entry]) -> tuple[list[tuple[str, bool]], list[int]]:
-    """Label and weight of every line, and the line of each entry; a heading with one row lends it its name."""
+    """Label and weight of every line, and the line of each entry; a heading with one row lends it
+    its name.
+    """
     headings = dict.fromkeys(entry.heading for entry in entries)
-    per_heading = {heading: [entry for entry in entries if entry.heading == heading] for heading in headings}
+    per_heading = {
+        heading: [entry for entry in entries if entry.heading == heading] for heading in headings
+    }
     ticks: list[tuple[str, bool]] = []
     positions: list[int] = []
     one_each = all(len(rows) == 1 for rows in per_heading.values())

@@ -1,4 +1,5 @@
-"""What is left of each device's speed when several share a training, and what a step of each rank goes into.
+"""What is left of each device's speed when several share a training, and what a step of each rank
+goes into.
 
 scaling_efficiency -> a row per configuration, below its model -> a point per number of devices
 ranks -> the fastest configuration of each model -> a bar per rank -> parts of its step
@@ -31,7 +32,9 @@ _WIDTH_OF_RANKS: Final = 0.85
 _LOOKS: Final = tuple(zip(cycle(style.PALETTE), style.MARKERS, strict=False))
 """Color and marker of each number of GPUs, in their order."""
 _APART: Final = 0.34
-"""Between the points of one row at most, as a part of its height; all of them take at most twice as much."""
+"""Between the points of one row at most, as a part of its height; all of them take at most twice as
+much.
+"""
 _EFFICIENCY: Final = METRICS["weak_efficiency"]
 _STEP_TIME: Final = METRICS["base_step_time_ms"]
 _STRATEGY: Final = "ddp"
@@ -52,30 +55,42 @@ _PARTS: Final = {
 def _scaled(shown: Shown) -> pd.DataFrame:
     """GPUs' rows of weak scaling with DDP."""
     own = [column for column in shown.tables.scaling_efficiency if column not in shown.rows]
-    named = shown.rows.assign(configuration=[row["configuration"] for row in with_configurations(rows_of(shown.rows))])
-    rows: pd.DataFrame = named.merge(shown.tables.scaling_efficiency[["variant", *own]], on="variant")
-    is_shown = rows["is_weak"] & (rows["strategy"] == _STRATEGY) & (rows["devices"] > 1) & (rows["device"] != "cpu")
+    named = shown.rows.assign(
+        configuration=[row["configuration"] for row in with_configurations(rows_of(shown.rows))]
+    )
+    rows: pd.DataFrame = named.merge(
+        shown.tables.scaling_efficiency[["variant", *own]], on="variant"
+    )
+    is_shown = (
+        rows["is_weak"]
+        & (rows["strategy"] == _STRATEGY)
+        & (rows["devices"] > 1)
+        & (rows["device"] != "cpu")
+    )
     return rows[is_shown].dropna(subset=[_EFFICIENCY.column, _STEP_TIME.column])
 
 
 def _ranks(shown: Shown) -> pd.DataFrame:
-    """The ranks of the fastest configuration of each model on the most devices, with what a step goes into as shares.
+    """The ranks of the fastest configuration of each model on the most devices, with what a step
+    goes into as shares.
 
     Only configurations whose traces are reliable have ranks.
     """
     rows = shown.rows[shown.rows["variant"].isin(shown.tables.ranks["variant"])]
     rows = rows[rows["devices"] == rows["devices"].max()]
     rows = rows.sort_values("throughput_per_s", ascending=False).drop_duplicates(_MODEL)
-    ranks: pd.DataFrame = rows.sort_index()[["variant", *_MODEL, "workload_title", "precision"]].merge(
-        shown.tables.ranks.drop(columns=["workload", "device"]), on="variant"
-    )
+    ranks: pd.DataFrame = rows.sort_index()[
+        ["variant", *_MODEL, "workload_title", "precision"]
+    ].merge(shown.tables.ranks.drop(columns=["workload", "device"]), on="variant")
     times_ms = (
         ranks["compute_ms"] - ranks["hidden_ms"],
         ranks["hidden_ms"],
         ranks["exposed_ms"],
         ranks["wall_ms"] - ranks["compute_ms"] - ranks["exposed_ms"],
     )
-    return ranks.assign(**{part: each / ranks["wall_ms"] for part, each in zip(_PARTS, times_ms, strict=True)})
+    return ranks.assign(
+        **{part: each / ranks["wall_ms"] for part, each in zip(_PARTS, times_ms, strict=True)}
+    )
 
 
 def is_drawn(shown: Shown) -> bool:
@@ -87,8 +102,13 @@ def _labelled(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
     """The configurations of a model below each other, those with long steps first."""
     rows = labels.with_labels(rows, without=(*_IN_CONFIGURATION, "device", "batch_size", axis))
     rows = rows.assign(
-        label=[labels.joined(*each) for each in zip(rows["configuration"], rows["label"], strict=True)],
-        heading=[f"{labels.workload_label(row)}, {row['batch_per_device']} per GPU" for row in rows_of(rows)],
+        label=[
+            labels.joined(*each) for each in zip(rows["configuration"], rows["label"], strict=True)
+        ],
+        heading=[
+            f"{labels.workload_label(row)}, {row['batch_per_device']} per GPU"
+            for row in rows_of(rows)
+        ],
     )
     longest = rows.groupby(["heading", "label"])[_STEP_TIME.column].transform("max")
     rows = labels.sorted_by(rows.assign(order=-longest), "heading", then=["order", "devices"])
@@ -107,18 +127,29 @@ def scaling_figure(shown: Shown) -> Figure:
         )
         for row in rows_of(rows.drop_duplicates("line"))
     ]
-    figure = style.new_figure(height_in=max(_LEAST_HEIGHT_IN, height_of_rows(entries, legend_rows=2)))
+    figure = style.new_figure(
+        height_in=max(_LEAST_HEIGHT_IN, height_of_rows(entries, legend_rows=2))
+    )
     widths = [1.0, _WIDTH_OF_RANKS] if len(ranks) else [1.0]
     axes, *beside = figure.subplots(1, len(widths), squeeze=False, width_ratios=widths)[0]
     looks: dict[int, dict[str, Any]] = {
-        devices: {"color": color, "marker": marker, "linestyle": "none", "markersize": 4, "label": f"{devices} GPUs"}
+        devices: {
+            "color": color,
+            "marker": marker,
+            "linestyle": "none",
+            "markersize": 4,
+            "label": f"{devices} GPUs",
+        }
         for devices, (color, marker) in zip(sorted(set(rows["devices"])), _LOOKS, strict=False)
     }
     _draw_efficiencies(axes, rows, place_rows(axes, entries, text_heading="one process"), looks)
     if beside:
         _draw_ranks(beside[0], ranks)
     figure.legend(
-        handles=[*(Line2D([], [], **look) for look in looks.values()), *hollow_handles(rows["marks"])],
+        handles=[
+            *(Line2D([], [], **look) for look in looks.values()),
+            *hollow_handles(rows["marks"]),
+        ],
         loc="outside upper left",
         ncols=6,
         borderaxespad=0.2,
@@ -127,7 +158,10 @@ def scaling_figure(shown: Shown) -> Figure:
 
 
 def _draw_efficiencies(
-    axes: Axes, rows: pd.DataFrame, positions: Sequence[float], looks: Mapping[int, Mapping[str, Any]]
+    axes: Axes,
+    rows: pd.DataFrame,
+    positions: Sequence[float],
+    looks: Mapping[int, Mapping[str, Any]],
 ) -> None:
     """In the line of each configuration a point per number of devices, the fewest at the top."""
     numbers = _EFFICIENCY.intervals(rows)
@@ -137,49 +171,73 @@ def _draw_efficiencies(
             face = "white" if labels.doubts([row["marks"]]) else look["color"]
             place = pd.Series([positions[row["line"]] + shift])
             draw_intervals(
-                axes, place, numbers.loc[[index]], upright=False, elinewidth=0.8, markerfacecolor=face, **look
+                axes,
+                place,
+                numbers.loc[[index]],
+                upright=False,
+                elinewidth=0.8,
+                markerfacecolor=face,
+                **look,
             )
     lowest, highest = min(numbers["low"]), max(1.0, *numbers["high"])
     room = 0.06 * (highest - lowest) or 0.01
     axes.set_xlim(lowest - room, highest + 2 * room)  # room for the name of the reference
     axes.xaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda share, _: style.tick_text(round(100 * share, 6))))
+    axes.xaxis.set_major_formatter(
+        FuncFormatter(lambda share, _: style.tick_text(round(100 * share, 6)))
+    )
     axes.set_xlabel(f"{_EFFICIENCY.label} (%)")
     draw_reference(axes, _EFFICIENCY)
 
 
 def _draw_ranks(axes: Axes, ranks: pd.DataFrame) -> None:
     """The ranks of a model side by side, in their order; a slow one is marked."""
-    ranks = ranks.assign(position=ranks.index + (ranks["variant"] != ranks["variant"].shift()).cumsum())
+    ranks = ranks.assign(
+        position=ranks.index + (ranks["variant"] != ranks["variant"].shift()).cumsum()
+    )
     bottom = pd.Series(0.0, index=ranks.index)
     for part, color in _PARTS.items():
-        look: dict[str, Any] = {"color": color, "edgecolor": style.QUIET, "linewidth": 0.4, "width": 0.9}
+        look: dict[str, Any] = {
+            "color": color,
+            "edgecolor": style.QUIET,
+            "linewidth": 0.4,
+            "width": 0.9,
+        }
         axes.bar(ranks["position"], 100 * ranks[part], bottom=bottom, label=part, **look)
         bottom = bottom + 100 * ranks[part]
     for position in ranks.loc[ranks["is_slow"], "position"]:
         style.note(axes, "slow", (position, 100), of="data", offset=(0, 1), ha="center")
-    models = [(same["position"].mean(), same.iloc[0]) for _, same in ranks.groupby("variant", sort=False)]
+    models = [
+        (same["position"].mean(), same.iloc[0]) for _, same in ranks.groupby("variant", sort=False)
+    ]
     width = _CHARACTERS_BELOW_RANKS // len(models)
     names = [
-        f"{textwrap.fill(model_words(row), width, break_long_words=False)}\n{row['precision']}" for _, row in models
+        f"{textwrap.fill(model_words(row), width, break_long_words=False)}\n{row['precision']}"
+        for _, row in models
     ]
     axes.set_xticks([place for place, _ in models], names)
     axes.tick_params(axis="x", length=0, labelsize=style.TINY_FONT_SIZE_PT)
     axes.set_ylabel("Share (%)")
     axes.grid(visible=False)
     style.set_panel_title(axes, "Step of each rank", columns=2)
-    axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside lower right", ncols=4, handlelength=1.0)
+    axes.figure.legend(
+        *axes.get_legend_handles_labels(), loc="outside lower right", ncols=4, handlelength=1.0
+    )
 
 
 def _extremes(shown: Shown) -> str:
     """The lowest and the highest efficiency, each with the step that it is of."""
     by_efficiency = rows_of(shown.rows.sort_values(_EFFICIENCY.column))
     low, high = (
-        f"{_EFFICIENCY.quantity(row).plain(interval=False)} "
-        f"({model_words(row)}, {row['precision']}, a step of {_STEP_TIME.quantity(row).plain(interval=False)})"
+        f"{_EFFICIENCY.quantity(row).plain(interval=False)} ({model_words(row)}, "
+        f"{row['precision']}, a step of {_STEP_TIME.quantity(row).plain(interval=False)})"
         for row in (by_efficiency[0], by_efficiency[-1])
     )
-    return f"Weak efficiency reaches from {low} to {high}." if low != high else f"Weak efficiency is {low}."
+    return (
+        f"Weak efficiency reaches from {low} to {high}."
+        if low != high
+        else f"Weak efficiency is {low}."
+    )
 
 
 def _parts(shown: Shown) -> str:
@@ -188,7 +246,9 @@ def _parts(shown: Shown) -> str:
     if ranks.empty:
         return ""
     parts = ", ".join(f"{part} {share(ranks[part].mean()).plain()}" for part in _PARTS)
-    slow = ", ".join(f"rank {row['rank']} of {model_words(row)}" for row in rows_of(ranks[ranks["is_slow"]]))
+    slow = ", ".join(
+        f"rank {row['rank']} of {model_words(row)}" for row in rows_of(ranks[ranks["is_slow"]])
+    )
     return f"On average over the ranks a step is {parts}. Slow ranks: {slow or 'none'}."
 
 
@@ -196,9 +256,10 @@ SCALING: Final = VariantFigure(
     name="scaling",
     title="Scaling, and the step of each rank",
     caption=(
-        "Weak efficiency of DistributedDataParallel, with {intervals}, by model and samples per GPU; beside it the "
-        "step time of one plain process. Right: the step of each profiled rank, in each model's fastest configuration "
-        "with a reliable trace on the most GPUs. All ranks wait for a slow one."
+        "Weak efficiency of DistributedDataParallel, with {intervals}, by model and samples per "
+        "GPU; beside it the step time of one plain process. Right: the step of each profiled "
+        "rank, in each model's fastest configuration with a reliable trace on the most GPUs. All "
+        "ranks wait for a slow one."
     ),
     along=("parallelism",),
     rows=_scaled,

@@ -1,6 +1,8 @@
-"""DistributedDataParallel's settings: exposed communication by bucket size, beside what the link carries by payload.
+"""DistributedDataParallel's settings: exposed communication by bucket size, beside what the link
+carries by payload.
 
-experiment table, communication -> panels (what variants share) -> a line along the size of buckets; links -> a panel
+experiment table, communication -> panels (what variants share) -> a line along the size of buckets;
+links -> a panel
 """
 
 from typing import Any, Final
@@ -26,12 +28,20 @@ _NOT_OF_A_PANEL: Final = ("workers", "accumulation", "options", "optimization")
 
 
 def _buckets(shown: Shown) -> pd.DataFrame:
-    """The variants that set buckets alone, of the groups in which two sizes at least were measured."""
-    rows = shown.rows.merge(shown.tables.communication.drop(columns=["workload", "device"]), on="variant")
+    """The variants that set buckets alone, of the groups in which two sizes at least were
+    measured.
+    """
+    rows = shown.rows.merge(
+        shown.tables.communication.drop(columns=["workload", "device"]), on="variant"
+    )
     alone = rows["options"].map(sets_bucket_alone).astype(bool) & (rows["accumulation"] == 1)
     alike = rows["bound"].isin(rows.loc[rows["is_baseline"], "bound"])
     rows = rows[alone & alike].dropna(subset=EXPOSED.column)
-    places = rows.groupby("group")["bucket_mib"].transform("nunique") if len(rows) else pd.Series(dtype="int64")
+    places = (
+        rows.groupby("group")["bucket_mib"].transform("nunique")
+        if len(rows)
+        else pd.Series(dtype="int64")
+    )
     return rows[places >= _FEWEST_POINTS]
 
 
@@ -43,7 +53,9 @@ def _with_panels(rows: pd.DataFrame, _: str) -> pd.DataFrame:
 
 
 def exposed_figure(shown: Shown) -> Figure:
-    """Draw exposed communication along the size of the buckets, with what the trace says of it, and the link."""
+    """Draw exposed communication along the size of the buckets, with what the trace says of it, and
+    the link.
+    """
     panels = list(shown.rows.groupby("panel", sort=False))
     links = shown.tables.links[shown.tables.links["devices"] == shown.rows["devices"].max()]
     columns = len(panels) + bool(len(links))
@@ -74,8 +86,8 @@ EXPOSED_COMMUNICATION: Final = VariantFigure(
     name="exposed",
     title="Exposed communication by bucket size",
     caption="Exposed communication in a step by bucket size (25 MiB by default), with {intervals}.",
-    caption_on_gpus="In the trace: a collective and no other kernel runs. Right: bus bandwidth of the link by payload; "
-    "dashed lines: DDP's first bucket and its other buckets by default.",
+    caption_on_gpus="In the trace: a collective and no other kernel runs. Right: bus bandwidth of "
+    "the link by payload; dashed lines: DDP's first bucket and its other buckets by default.",
     along=("optimization",),
     rows=_buckets,
     draw=exposed_figure,

@@ -1,6 +1,8 @@
-"""How fast the variants of an experiment train, where a speedup crosses from slow to fast, and which batch still fits.
+"""How fast the variants of an experiment train, where a speedup crosses from slow to fast, and
+which batch still fits.
 
-experiment table -> rows (variant), or panels (what the variants share) of lines (device) along an axis of numbers
+experiment table -> rows (variant), or panels (what the variants share) of lines (device) along an
+axis of numbers
 """
 
 import math
@@ -24,7 +26,15 @@ from gpu_report.figures.declaration import (
 )
 from gpu_report.figures.rows import rows_figure
 from gpu_report.figures.scaling import is_drawn
-from gpu_report.glossary import AXES, MEMORY, SPEEDUP, STATUS_WORDS, THROUGHPUT, Metric, device_words
+from gpu_report.glossary import (
+    AXES,
+    MEMORY,
+    SPEEDUP,
+    STATUS_WORDS,
+    THROUGHPUT,
+    Metric,
+    device_words,
+)
 from gpu_report.printing.number_format import memory, quantity
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import INVALIDATING, marks_in
@@ -35,7 +45,9 @@ _TALL_PANEL_IN: Final = 2.0
 _TALL_LEGEND_IN: Final = 0.3
 _MIB_PER_GIB: Final = 1024
 _SHARE_OF_MEMORY: Final = 0.5
-"""A batch that takes more than that of a device's memory is near enough to the frontier for a figure about it."""
+"""A batch that takes more than that of a device's memory is near enough to the frontier for a
+figure about it.
+"""
 _NUMBERS: Final = ("batch_size", "accumulation", "workers", "epochs", "steps_per_epoch", "seed")
 """Axes along which a line means something."""
 _VERDICTS: Final = {
@@ -49,11 +61,16 @@ _VERDICTS: Final = {
 def reaches_frontier(group: pd.DataFrame) -> bool:
     """Whether some batch of the group did not fit, or took over half of the device's memory."""
     out_of_memory = (group["status"] == "oom").any()
-    return bool(out_of_memory or (group["memory_peak_mib"] > _SHARE_OF_MEMORY * group["device_memory_mib"]).any())
+    return bool(
+        out_of_memory
+        or (group["memory_peak_mib"] > _SHARE_OF_MEMORY * group["device_memory_mib"]).any()
+    )
 
 
 def repeats_crossover(shown: Shown) -> bool:
-    """Whether it is a series of batch sizes, and another experiment compares the devices as well."""
+    """Whether it is a series of batch sizes, and another experiment compares the devices as
+    well.
+    """
     series = set(shown.tables.crossovers["experiment"])
     others = [frame for name, frame in shown.tables.experiments.items() if name not in series]
     elsewhere = any((frame.groupby("group")["device"].nunique() > 1).any() for frame in others)
@@ -63,16 +80,22 @@ def repeats_crossover(shown: Shown) -> bool:
 def _repeats_frontier(shown: Shown) -> bool:
     """Whether the figure of the batch frontier shows all its variants already."""
     groups = shown.rows.groupby("group")
-    return shown.subject.axis == "batch_size" and all(reaches_frontier(group) for _, group in groups)
+    return shown.subject.axis == "batch_size" and all(
+        reaches_frontier(group) for _, group in groups
+    )
 
 
 def _repeats_speedup(shown: Shown) -> bool:
-    """Whether the figure of the speedup between devices is drawn, which is that of their throughputs."""
+    """Whether the figure of the speedup between devices is drawn, which is that of their
+    throughputs.
+    """
     return shown.subject.axis == "device" and not _compared(shown).empty
 
 
 def _repeats_scaling(shown: Shown) -> bool:
-    """Whether the figure of scaling is drawn; or several ranks share a CPU, whose speeds forecast nothing."""
+    """Whether the figure of scaling is drawn; or several ranks share a CPU, whose speeds forecast
+    nothing.
+    """
     if shown.subject.axis != "parallelism":
         return False
     return is_drawn(shown) or not (shown.rows["device"] != "cpu").any()
@@ -98,7 +121,9 @@ def _panels_figure(
     height_in: float,
     draw: Callable[[Axes, pd.DataFrame], None],
 ) -> Figure:
-    """A panel for each group, drawn from its rows with the columns of `intervals`; gaps and legend are added."""
+    """A panel for each group, drawn from its rows with the columns of `intervals`; gaps and legend
+    are added.
+    """
     rows, devices = shown.rows, list(dict.fromkeys(shown.rows["device"]))
     lines = math.ceil(rows["panel"].nunique() / columns)
     figure = style.new_figure(height_in=height_in)
@@ -118,7 +143,9 @@ def _panels_figure(
 
 
 def curves_figure(shown: Shown) -> Figure:
-    """Draw throughput along an axis of numbers, a panel for each group; hollow markers are doubted numbers."""
+    """Draw throughput along an axis of numbers, a panel for each group; hollow markers are doubted
+    numbers.
+    """
     axis, devices = shown.subject.axis, list(dict.fromkeys(shown.rows["device"]))
     panels = shown.rows["panel"].nunique()
     columns = min(panels, 2) if panels in (1, 2, 4) else 3 if panels <= 9 else 4
@@ -128,7 +155,9 @@ def curves_figure(shown: Shown) -> Figure:
         style.set_scale(axes, "y", [*panel["low"].dropna(), *panel["high"].dropna()])
         draw_lines(axes, panel, axis=axis, devices=devices)
 
-    return _panels_figure(shown, THROUGHPUT, axis=axis, columns=columns, height_in=height_in, draw=draw)
+    return _panels_figure(
+        shown, THROUGHPUT, axis=axis, columns=columns, height_in=height_in, draw=draw
+    )
 
 
 def _crossing(shown: Shown) -> pd.DataFrame:
@@ -140,7 +169,9 @@ def _crossing(shown: Shown) -> pd.DataFrame:
 def crossover_figure(shown: Shown) -> Figure:
     """Draw the speedup of the GPUs along the batch size, and where it crosses 1."""
     baseline, devices = shown.subject.baseline, ["cpu", *dict.fromkeys(shown.rows["device"])]
-    crossovers = shown.tables.crossovers[shown.tables.crossovers["experiment"] == shown.subject.name]
+    crossovers = shown.tables.crossovers[
+        shown.tables.crossovers["experiment"] == shown.subject.name
+    ]
     panels = shown.rows["panel"].nunique()
     columns = min(panels, 2)
     height_in = math.ceil(panels / columns) * _TALL_PANEL_IN + _TALL_LEGEND_IN
@@ -151,7 +182,10 @@ def crossover_figure(shown: Shown) -> Figure:
         draw_lines(axes, panel, axis="batch_size", devices=devices)
         for device, own in panel.groupby("device", sort=False):
             color, _ = style.device_look(str(device), devices)
-            found = crossovers[(crossovers["device"] == device) & (crossovers["workload"] == own["workload"].iloc[0])]
+            found = crossovers[
+                (crossovers["device"] == device)
+                & (crossovers["workload"] == own["workload"].iloc[0])
+            ]
             found = found[[_belongs(row, panel) for _, row in found.iterrows()]]
             if _invalid(shown, str(own["workload"].iloc[0]), str(device)):
                 found = found.assign(verdict="flagged")
@@ -159,19 +193,27 @@ def crossover_figure(shown: Shown) -> Figure:
                 _shade(axes, crossover, color=color)
 
     metric = SPEEDUP.named(baseline=baseline)
-    return _panels_figure(shown, metric, axis="batch_size", columns=columns, height_in=height_in, draw=draw)
+    return _panels_figure(
+        shown, metric, axis="batch_size", columns=columns, height_in=height_in, draw=draw
+    )
 
 
 def _invalid(shown: Shown, workload: str, device: str) -> bool:
     """Whether a quality flag invalidates a time of the workload on the device or on the CPU."""
     rows = rows_of(shown.tables.experiments[shown.subject.name])
-    compared = [row for row in rows if row["workload"] == workload and row["device"] in ("cpu", device)]
+    compared = [
+        row for row in rows if row["workload"] == workload and row["device"] in ("cpu", device)
+    ]
     return any(INVALIDATING.keys() & {*marks_in(row["marks"])} for row in compared)
 
 
 def _belongs(crossover: "pd.Series[Any]", panel: pd.DataFrame) -> bool:
-    """Whether a crossover is of this panel: the panel's groups hold its words, and the words of a device or batch."""
-    return all(set(str(crossover["group"]).split()) <= set(group.split()) for group in panel["group"])
+    """Whether a crossover is of this panel: the panel's groups hold its words, and the words of a
+    device or batch.
+    """
+    return all(
+        set(str(crossover["group"]).split()) <= set(group.split()) for group in panel["group"]
+    )
 
 
 def _shade(axes: Axes, crossover: "pd.Series[Any]", *, color: str) -> None:
@@ -187,11 +229,14 @@ def _shade(axes: Axes, crossover: "pd.Series[Any]", *, color: str) -> None:
     style.note(axes, text, (0.02, 0.97), color=style.INK, ha="left", va="top", bbox=style.BLANK)
 
 
-_HOW_TO_READ: Final = "Points are means and bars show {intervals}; hollow points support no conclusion."
+_HOW_TO_READ: Final = (
+    "Points are means and bars show {intervals}; hollow points support no conclusion."
+)
 SPEEDUP_ROWS: Final = VariantFigure(
     name="speedup",
     title="Speedup by {axis}",
-    caption=f"Speedup over {{baseline}}, by throughput; points right of the dashed line are faster. {_HOW_TO_READ}",
+    caption=f"Speedup over {{baseline}}, by throughput; points right of the dashed line are "
+    f"faster. {_HOW_TO_READ}",
     along=("device", "precision", "parallelism"),
     rows=_compared,
     draw=lambda shown: rows_figure(shown.rows, metric=SPEEDUP.named(**shown.subject.words)),
@@ -201,7 +246,8 @@ SPEEDUP_ROWS: Final = VariantFigure(
 THROUGHPUT_ROWS: Final = VariantFigure(
     name="throughput",
     title="Throughput by {axis}",
-    caption=f"Training throughput by {{axis}}, over the timed epochs; more is better. {_HOW_TO_READ}",
+    caption=f"Training throughput by {{axis}}, over the timed epochs; more is better. "
+    f"{_HOW_TO_READ}",
     along=frozenset(AXES) - {"optimization", "precision", "workload", *_NUMBERS},
     rows=_measured,
     draw=lambda shown: rows_figure(shown.rows, metric=THROUGHPUT),
@@ -215,9 +261,9 @@ CROSSOVER: Final = VariantFigure(
     name="crossover",
     title="Crossover of the devices",
     caption=(
-        "Speedup over {baseline} against the batch size: above the dashed line the GPU is faster. A dotted line marks "
-        "where both are equally fast, the shade its 95 % interval; neither is drawn where a quality flag invalidates a "
-        "time."
+        "Speedup over {baseline} against the batch size: above the dashed line the GPU is faster. "
+        "A dotted line marks where both are equally fast, the shade its 95 % interval; neither is "
+        "drawn where a quality flag invalidates a time."
     ),
     along=("device",),
     rows=_crossing,
@@ -240,7 +286,9 @@ def frontier_figure(shown: Shown) -> Figure:
         memory_gib = MEMORY.intervals(panel)[["value", "low", "high"]] / _MIB_PER_GIB
         sizes_gib = panel["device_memory_mib"].dropna() / _MIB_PER_GIB
         _draw_numbers(left, panel, memory_gib, [*sizes_gib], axis=axis, devices=devices)
-        for device, size_mib in sorted(set(zip(panel["device"], panel["device_memory_mib"], strict=True))):
+        for device, size_mib in sorted(
+            set(zip(panel["device"], panel["device_memory_mib"], strict=True))
+        ):
             if pd.notna(size_mib):
                 size = f"memory of {device_words(device)}, {memory(size_mib, unit='GiB').plain()}"
                 style.level(left, size_mib / _MIB_PER_GIB, size, at_left=True)
@@ -251,12 +299,22 @@ def frontier_figure(shown: Shown) -> Figure:
             _draw_crosses(axes, panel[panel["status"] == "oom"], axis=axis)
             scale_measured_values(axes, panel[axis], columns=2)
             axes.set_xlabel(labels.axis_label(axis))
-    add_legend(figure, devices if len(devices) > 1 else [], marks=rows.loc[rows[MEMORY.column].notna(), "marks"])
+    add_legend(
+        figure,
+        devices if len(devices) > 1 else [],
+        marks=rows.loc[rows[MEMORY.column].notna(), "marks"],
+    )
     return figure
 
 
 def _draw_numbers(
-    axes: Axes, panel: pd.DataFrame, numbers: pd.DataFrame, beside: list[float], *, axis: str, devices: list[str]
+    axes: Axes,
+    panel: pd.DataFrame,
+    numbers: pd.DataFrame,
+    beside: list[float],
+    *,
+    axis: str,
+    devices: list[str],
 ) -> None:
     drawn = [*numbers["low"].dropna(), *numbers["high"].dropna(), *beside]
     style.set_scale(axes, "y", drawn)
@@ -292,15 +350,17 @@ def _draw_crosses(axes: Axes, missing: pd.DataFrame, *, axis: str) -> None:
     )
     place = (float(missing[axis].min()), 0.96)
     look = {"ha": "right", "va": "center", "color": style.VERMILLION}
-    style.note(axes, STATUS_WORDS["oom"], place, of=axes.get_xaxis_transform(), offset=(-6, 0), **look)
+    style.note(
+        axes, STATUS_WORDS["oom"], place, of=axes.get_xaxis_transform(), offset=(-6, 0), **look
+    )
 
 
 FRONTIER: Final = VariantFigure(
     name="frontier",
     title="The batch frontier",
     caption=(
-        "Peak memory and throughput by {axis}, up to the memory of the device; a cross marks a batch that did not "
-        "fit. Points are means over processes and bars show {intervals}."
+        "Peak memory and throughput by {axis}, up to the memory of the device; a cross marks a "
+        "batch that did not fit. Points are means over processes and bars show {intervals}."
     ),
     along=("batch_size",),
     rows=lambda shown: groups_where(reaches_frontier, shown.rows),

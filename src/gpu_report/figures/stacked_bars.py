@@ -1,6 +1,8 @@
-"""What the time of the profiled steps went into, and why the GPU was idle in it: one stacked bar per variant.
+"""What the time of the profiled steps went into, and why the GPU was idle in it: one stacked bar
+per variant.
 
-trace tables -> rows (variant) -> segments (category of operations, phase, part of a step, or cause of a gap)
+trace tables -> rows (variant) -> segments (category of operations, phase, part of a step, or cause
+of a gap)
 
 A category, a phase, a part and a cause has the same color in every figure.
 """
@@ -37,7 +39,8 @@ CATEGORY_COLORS: Final[Mapping[str, str]] = {
     "runtime": "#D2D2D2",
     "dispatch": "#B4B4B4",
 }
-"""Of the categories of operations that take most time in training, in the order of reading; the rest share one colour.
+"""Of the categories of operations that take most time in training, in the order of reading; the
+rest share one colour.
 
 Calls into the driver lie between sky and yellow in grey.
 """
@@ -51,8 +54,18 @@ PHASE_COLORS: Final[Mapping[str, str]] = {
     "other": style.OTHERS,
 }
 
-_IN_ORDER: Final = (style.BLUE, style.ORANGE, style.YELLOW, style.VERMILLION, style.PURPLE, style.GREEN, style.SKY)
-PART_COLORS: Final[Mapping[str, str]] = dict(zip(STEP_PARTS, (*_IN_ORDER, style.OTHERS), strict=True))
+_IN_ORDER: Final = (
+    style.BLUE,
+    style.ORANGE,
+    style.YELLOW,
+    style.VERMILLION,
+    style.PURPLE,
+    style.GREEN,
+    style.SKY,
+)
+PART_COLORS: Final[Mapping[str, str]] = dict(
+    zip(STEP_PARTS, (*_IN_ORDER, style.OTHERS), strict=True)
+)
 """Neighbours differ in grey too; parts are in the order in which a moment counts for them."""
 
 CAUSE_COLORS: Final[Mapping[str, str]] = {
@@ -81,7 +94,8 @@ def stacked_bars_figure(
     text_heading: str = "",
     axis_label: str = "Share of the time of all operations on the device (%)",
 ) -> Figure:
-    """Draw `share` by `category` of each variant shown; one that was profiled and has no shares is not reliable.
+    """Draw `share` by `category` of each variant shown; one that was profiled and has no shares is
+    not reliable.
 
     `texts` are written right of the bars, by variant.
     """
@@ -96,7 +110,9 @@ def stacked_bars_figure(
         if missing:
             unmeasured = NOT_RELIABLE if row["variant"] in profiled else "not profiled"
             text = unmeasured if row["status"] == "ok" else labels.status_text(row)
-        entries.append(Entry(heading=row["heading"], label=row["label"], text=text, missing=missing))
+        entries.append(
+            Entry(heading=row["heading"], label=row["label"], text=text, missing=missing)
+        )
     occurring = set(shares.loc[shares["variant"].isin(shown.rows["variant"]), "category"])
     legend = {category: color for category, color in colors.items() if category in occurring}
     if not occurring <= set(legend):
@@ -113,7 +129,9 @@ def stacked_bars_figure(
     return figure
 
 
-def _draw_segments(axes: Axes, position: float, shares: pd.DataFrame, colors: Mapping[str, str]) -> None:
+def _draw_segments(
+    axes: Axes, position: float, shares: pd.DataFrame, colors: Mapping[str, str]
+) -> None:
     by_category = dict(zip(shares["category"], shares["share"], strict=True))
     parts = {category: by_category.pop(category, 0.0) for category in colors}
     left = 0.0
@@ -128,7 +146,11 @@ def _draw_segments(axes: Axes, position: float, shares: pd.DataFrame, colors: Ma
 
 def write_in_bar(axes: Axes, middle: tuple[float, float], text: str, *, color: str) -> None:
     """A text in the middle of a bar of that colour."""
-    look: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": style.TINY_FONT_SIZE_PT}
+    look: dict[str, Any] = {
+        "ha": "center",
+        "va": "center_baseline",
+        "fontsize": style.TINY_FONT_SIZE_PT,
+    }
     axes.text(*middle, text, color="white" if color in style.DARK_COLORS else style.INK, **look)
 
 
@@ -149,19 +171,28 @@ def add_patch_legend(
     handles = [Patch(label=american(name), **look) for name, look in looks.items()]
     if handles:
         legend = figure.legend(
-            handles=handles, title=title or None, loc=loc, ncols=LEGEND_COLUMNS, borderaxespad=0.2, handlelength=1.0
+            handles=handles,
+            title=title or None,
+            loc=loc,
+            ncols=LEGEND_COLUMNS,
+            borderaxespad=0.2,
+            handlelength=1.0,
         )
         legend.set_alignment("left" if title else "center")
         legend.get_title().set_fontsize(style.SMALL_FONT_SIZE_PT)
 
 
 def _first_of_each_device(shown: Shown) -> pd.DataFrame:
-    """Of the rows that have categories the first of each workload on each device, as in the tables of operations."""
+    """Of the rows that have categories the first of each workload on each device, as in the tables
+    of operations.
+    """
     return found_in("category_shares")(shown).drop_duplicates(["workload", "device"])
 
 
 def phases_figure(shown: Shown) -> Figure:
-    """Draw the phases of every variant, and how much of its time convolutions, and cuDNN where known, took."""
+    """Draw the phases of every variant, and how much of its time convolutions, and cuDNN where
+    known, took.
+    """
     phases = shown.tables.phases
     inside = {}
     for variant, rows in phases.groupby("variant"):
@@ -169,15 +200,18 @@ def phases_figure(shown: Shown) -> Figure:
         sums = [float((rows["share"] * rows[column]).sum(skipna=True)) for column in columns]
         inside[str(variant)] = ", ".join(share(total).plain(unit=False) for total in sums)
     shares, heading = phases.rename(columns={"phase": "category"}), "convolution, cuDNN (%)"
-    return stacked_bars_figure(shown, shares, colors=PHASE_COLORS, texts=inside, text_heading=heading)
+    return stacked_bars_figure(
+        shown, shares, colors=PHASE_COLORS, texts=inside, text_heading=heading
+    )
 
 
 PHASES: Final = VariantFigure(
     name="phases",
     title="Phases of a step by {axis}",
     caption=(
-        "What the device's time in the profiled steps went into, by phase of the step; numbers in the bars are per "
-        "cent. At the right are the shares of all convolutions and of cuDNN's kernels in that time."
+        "What the device's time in the profiled steps went into, by phase of the step; numbers in "
+        "the bars are per cent. At the right are the shares of all convolutions and of cuDNN's "
+        "kernels in that time."
     ),
     along=("workload", "device"),
     rows=found_in("phases"),
@@ -189,10 +223,13 @@ PHASES: Final = VariantFigure(
 CATEGORIES: Final = VariantFigure(
     name="categories",
     title="Categories of operations by {axis}",
-    caption="What the time of the profiled steps went into, by category of operations; numbers are per cent.",
+    caption="What the time of the profiled steps went into, by category of operations; numbers "
+    "are per cent.",
     along=("device",),
     rows=_first_of_each_device,
-    draw=lambda shown: stacked_bars_figure(shown, shown.tables.category_shares, colors=CATEGORY_COLORS),
+    draw=lambda shown: stacked_bars_figure(
+        shown, shown.tables.category_shares, colors=CATEGORY_COLORS
+    ),
     sentences=(largest_parts("category_shares", "category"),),
     unless=(repeats_crossover,),
     tables=("category_shares",),
@@ -202,11 +239,17 @@ CATEGORIES: Final = VariantFigure(
 
 def profiled_rows(shown: Shown) -> pd.DataFrame:
     """The rows of the variants that `shown_profiles` gives, in its order."""
-    return shown.rows.set_index("variant", drop=False).loc[shown_profiles(shown.tables)].reset_index(drop=True)
+    return (
+        shown.rows.set_index("variant", drop=False)
+        .loc[shown_profiles(shown.tables)]
+        .reset_index(drop=True)
+    )
 
 
 def _one_list(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
-    """A row per variant with all its names beside it, since most workloads have one and would take two lines."""
+    """A row per variant with all its names beside it, since most workloads have one and would take
+    two lines.
+    """
     labelled = row_groups(rows, axis)
     return labelled.assign(label=labels.full_names(labelled), heading="")
 
@@ -214,16 +257,21 @@ def _one_list(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
 def steps_figure(shown: Shown) -> Figure:
     """Draw what each variant's steps went into; one without all its parts is a gap.
 
-    Right of the bar of a GPU are its kernel-active time, and how long it waited for launches where known.
+    Right of the bar of a GPU are its kernel-active time, and how long it waited for launches where
+    known.
     """
     parts, texts = [], {}
     own = shown.tables.step_shares["variant"].isin(shown.rows["variant"])
     for _, row in shown.tables.step_shares[own].iterrows():
         shares = [float(row[f"{part}_share"]) for part in STEP_PARTS]
         if not any(map(math.isnan, shares)):
-            parts.append(pd.DataFrame({"variant": row["variant"], "category": STEP_PARTS, "share": shares}))
+            parts.append(
+                pd.DataFrame({"variant": row["variant"], "category": STEP_PARTS, "share": shares})
+            )
         of_device = [float(row[column]) for column in ("device_busy_share", "launch_bound_share")]
-        texts[row["variant"]] = ", ".join(share(each).plain(unit=False) for each in of_device if math.isfinite(each))
+        texts[row["variant"]] = ", ".join(
+            share(each).plain(unit=False) for each in of_device if math.isfinite(each)
+        )
     reliable = pd.concat(parts or [pd.DataFrame({"variant": [], "category": [], "share": []})])
     return stacked_bars_figure(
         shown,
@@ -239,11 +287,12 @@ STEPS: Final = VariantFigure(
     name="steps",
     title="What a step consists of",
     caption=(
-        "What the wall time of the profiled steps went into: each moment counts once, for the first part in this order "
-        "that goes on in it; numbers in the bars are per cent."
+        "What the wall time of the profiled steps went into: each moment counts once, for the "
+        "first part in this order that goes on in it; numbers in the bars are per cent."
     ),
     caption_on_gpus=(
-        "Right of a GPU's bar are its kernel-active time as a share, and that in which it waited for the next launch."
+        "Right of a GPU's bar are its kernel-active time as a share, and that in which it waited "
+        "for the next launch."
     ),
     rows=profiled_rows,
     draw=steps_figure,
@@ -254,17 +303,25 @@ STEPS: Final = VariantFigure(
 
 
 def _with_gaps(shown: Shown) -> pd.DataFrame:
-    """The variants of the figure of steps but those on the CPU; none where no gap of any of them can be shown."""
+    """The variants of the figure of steps but those on the CPU; none where no gap of any of them
+    can be shown.
+    """
     rows = profiled_rows(shown)
     rows = rows[rows["device"] != "cpu"]
-    return rows if rows["variant"].isin(shown.tables.idle_causes["variant"]).any() else rows.iloc[:0]
+    return (
+        rows if rows["variant"].isin(shown.tables.idle_causes["variant"]).any() else rows.iloc[:0]
+    )
 
 
 def idle_figure(shown: Shown) -> Figure:
-    """Draw the gaps of each variant, with their sum and the longest at the right; unknown gaps or causes are a gap."""
+    """Draw the gaps of each variant, with their sum and the longest at the right; unknown gaps or
+    causes are a gap.
+    """
     causes, shares = shown.tables.idle_causes, shown.tables.step_shares
     idle = dict(zip(shares["variant"], shares["device_idle_share"], strict=True))
-    own = causes[causes["variant"].isin([variant for variant, idle_share in idle.items() if idle_share >= 0])]
+    own = causes[
+        causes["variant"].isin([variant for variant, idle_share in idle.items() if idle_share >= 0])
+    ]
     gaps = own.rename(columns={"cause": "category"})[["variant", "category", "share"]]
     without = [variant for variant, idle_share in idle.items() if idle_share == 0]
     none = pd.DataFrame({"variant": without, "category": "launch", "share": 0.0})
@@ -274,7 +331,9 @@ def idle_figure(shown: Shown) -> Figure:
         pd.concat([gaps, none]).groupby(["variant", "category"], as_index=False, sort=False).sum(),
         colors=CAUSE_COLORS,
         texts={
-            str(variant): f"{share(idle[variant]).plain(unit=False)}, {duration(float(longest)).plain()}"
+            str(
+                variant
+            ): f"{share(idle[variant]).plain(unit=False)}, {duration(float(longest)).plain()}"
             for variant, longest in longest_s.items()
         },
         text_heading="idle (%), longest gap",
@@ -286,8 +345,8 @@ IDLE: Final = VariantFigure(
     name="idle",
     title="Why the GPU was idle",
     caption=(
-        "The share of the steps' wall time in which the GPU was idle, by what ended each gap; kernels were "
-        "active for the rest. At the right are the sum and the longest gap."
+        "The share of the steps' wall time in which the GPU was idle, by what ended each gap; "
+        "kernels were active for the rest. At the right are the sum and the longest gap."
     ),
     rows=_with_gaps,
     draw=idle_figure,

@@ -1,4 +1,6 @@
-"""How every figure looks, and how it becomes bytes: one width, one size of type, one palette, no date inside."""
+"""How every figure looks, and how it becomes bytes: one width, one size of type, one palette, no
+date inside.
+"""
 
 import io
 import textwrap
@@ -16,7 +18,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 
 TEXT_WIDTH_IN: Final = 6.3
-"""Width of every figure and of the report's text block, 160 mm, so that no figure is ever scaled."""
+"""Width of every figure and of the report's text block, 160 mm, so that no figure is ever
+scaled.
+"""
 
 FONT_SIZE_PT: Final = 9
 SMALL_FONT_SIZE_PT: Final = 8
@@ -33,8 +37,9 @@ ORANGE: Final = "#E69F00"
 SKY: Final = "#8CCBF2"
 YELLOW: Final = "#F5EC8A"
 PALETTE: Final = (BLUE, ORANGE, GREEN, SKY, VERMILLION, YELLOW, PURPLE, INK)
-"""The hues of Okabe and Ito (2008), darkened or lightened until any two differ by at least 7 in CIE lightness, so that
-they stay apart in grey; neighbours in this order differ most."""
+"""The hues of Okabe and Ito (2008), darkened or lightened until any two differ by at least 7 in CIE
+lightness, so that they stay apart in grey; neighbours in this order differ most.
+"""
 
 DARK_COLORS: Final = (BLUE, VERMILLION, GREEN, INK)
 """Those on which white text reads better than black."""
@@ -55,7 +60,10 @@ _CPU_LOOK: Final = (ORANGE, "o")
 _GPU_LOOKS: Final = ((BLUE, "s"), (GREEN, "^"), (VERMILLION, "D"), (PURPLE, "v"), (INK, "P"))
 
 _SETTINGS: Final[Any] = {
-    "font.family": ["STIXGeneral", "DejaVu Sans"],  # both come with matplotlib; the second knows the rarer characters
+    "font.family": [
+        "STIXGeneral",
+        "DejaVu Sans",
+    ],  # both come with matplotlib; the second knows the rarer characters
     "mathtext.fontset": "stix",
     "text.parse_math": False,  # names of kernels hold dollars and underscores that are meant
     "font.size": FONT_SIZE_PT,
@@ -94,7 +102,8 @@ _SETTINGS: Final[Any] = {
     "errorbar.capsize": 2.0,
     "figure.constrained_layout.h_pad": 0.04,
     "figure.constrained_layout.w_pad": 0.03,
-    "pdf.fonttype": 42,  # TrueType as it is: Type 3 fonts are refused by some publishers and print badly
+    # TrueType as it is: Type 3 fonts are refused by some publishers and print badly
+    "pdf.fonttype": 42,
     "ps.fonttype": 42,
     "pdf.compression": 6,
     "svg.hashsalt": "gpu-report",
@@ -104,7 +113,9 @@ _SETTINGS: Final[Any] = {
 
 @contextmanager
 def report_style() -> Iterator[None]:
-    """Draw and save inside this; what the user's own matplotlib settings say is put aside and comes back after."""
+    """Draw and save inside this; what the user's own matplotlib settings say is put aside and comes
+    back after.
+    """
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_SETTINGS)
@@ -117,7 +128,9 @@ def new_figure(*, height_in: float) -> Figure:
 
 
 def device_look(device: str, devices: list[str]) -> tuple[str, str]:
-    """Color and marker of a device; the CPU looks the same in every figure, GPUs go by their order."""
+    """Color and marker of a device; the CPU looks the same in every figure, GPUs go by
+    their order.
+    """
     if device == "cpu":
         return _CPU_LOOK
     gpus = [name for name in devices if name != "cpu"]
@@ -125,7 +138,9 @@ def device_look(device: str, devices: list[str]) -> tuple[str, str]:
 
 
 def workload_markers(workloads: Iterable[str]) -> dict[str, str]:
-    """The marker of each workload, which is the same in every figure; a user's own gets one that is left over."""
+    """The marker of each workload, which is the same in every figure; a user's own gets one that is
+    left over.
+    """
     markers = dict(zip(BUILT_IN_WORKLOADS, MARKERS, strict=False))
     own = cycle(MARKERS[len(markers) :])
     return {workload: markers.get(workload) or next(own) for workload in dict.fromkeys(workloads)}
@@ -138,18 +153,38 @@ def set_panel_title(axes: Axes, text: str, *, columns: int) -> None:
     axes.set_title("\n".join(lines))
 
 
-def note(axes: Axes, text: str, point: tuple[float, float], *, of: Any = "axes fraction", **look: Any) -> None:
-    """Write a text `offset` points from a point of the axes; small and grey where nothing else is asked."""
-    look = {"fontsize": TINY_FONT_SIZE_PT, "color": QUIET, "xytext": look.pop("offset", (0, 0)), **look}
+def note(
+    axes: Axes, text: str, point: tuple[float, float], *, of: Any = "axes fraction", **look: Any
+) -> None:
+    """Write a text `offset` points from a point of the axes; small and grey where nothing else is
+    asked.
+    """
+    look = {
+        "fontsize": TINY_FONT_SIZE_PT,
+        "color": QUIET,
+        "xytext": look.pop("offset", (0, 0)),
+        **look,
+    }
     axes.annotate(text, point, xycoords=of, textcoords="offset points", **look)
 
 
 def level(axes: Axes, value: float, name: str, *, at_left: bool, **look: Any) -> None:
-    """A dashed line across the axes with its name: dark and below the line at the left, or grey and above it."""
+    """A dashed line across the axes with its name: dark and below the line at the left, or grey and
+    above it.
+    """
     color, side, offset = (INK, 0, (3, -3)) if at_left else (QUIET, 1, (-2, 2))
     ha, va = ("left", "top") if at_left else ("right", "baseline")
     axes.axhline(value, color=color, linestyle="--", linewidth=0.8, **look)
-    note(axes, name, (side, value), of=("axes fraction", "data"), offset=offset, ha=ha, va=va, color=color)
+    note(
+        axes,
+        name,
+        (side, value),
+        of=("axes fraction", "data"),
+        offset=offset,
+        ha=ha,
+        va=va,
+        color=color,
+    )
 
 
 def tick_text(value: float, _position: int | None = None) -> str:
@@ -160,8 +195,11 @@ def tick_text(value: float, _position: int | None = None) -> str:
     return f"{value:{grouping}.10g}".replace("-", "\N{MINUS SIGN}")
 
 
-def set_scale(axes: Axes, which: Literal["x", "y"], values: list[float], *, from_zero: bool = True) -> None:
-    """Scale an axis for these values: logarithmic where they span more than a factor 20, else linear.
+def set_scale(
+    axes: Axes, which: Literal["x", "y"], values: list[float], *, from_zero: bool = True
+) -> None:
+    """Scale an axis for these values: logarithmic where they span more than a factor 20, else
+    linear.
 
     `from_zero` lets a linear axis start at zero, for quantities whose zero means something.
     """
@@ -170,14 +208,20 @@ def set_scale(axes: Axes, which: Literal["x", "y"], values: list[float], *, from
     if len(positive) == len(values) and values and max(values) / min(values) > LOG_SCALE_SPAN:
         (axes.set_xscale if which == "x" else axes.set_yscale)("log")
         few_decades = max(values) / min(values) < 200
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few_decades else (1.0,), numticks=12))
+        axis.set_major_locator(
+            LogLocator(subs=(1.0, 2.0, 5.0) if few_decades else (1.0,), numticks=12)
+        )
         # Every tick costs time, and those between 2 and 5 say nothing.
-        axis.set_minor_locator(NullLocator() if few_decades else LogLocator(subs=(2.0, 5.0), numticks=12))
+        axis.set_minor_locator(
+            NullLocator() if few_decades else LogLocator(subs=(2.0, 5.0), numticks=12)
+        )
         axis.set_minor_formatter(NullFormatter())
     else:
         axis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
         if from_zero and min(values, default=0) >= 0:
-            (axes.set_xlim if which == "x" else axes.set_ylim)(0, 1.08 * max(values, default=1) or 1)
+            (axes.set_xlim if which == "x" else axes.set_ylim)(
+                0, 1.08 * max(values, default=1) or 1
+            )
     axis.set_major_formatter(FuncFormatter(tick_text))
 
 
@@ -185,19 +229,28 @@ SMALLEST_GROUPED: Final = 10_000
 """The same as in the texts: four digits read well without a separator."""
 
 LOG_SCALE_SPAN: Final = 20
-"""Largest over smallest value beyond which a linear axis would press the small ones into one line."""
+"""Largest over smallest value beyond which a linear axis would press the small ones into
+one line.
+"""
 
 FileFormat = Literal["pdf", "svg", "png"]
 
 _NO_DATE: Final[dict[FileFormat, dict[str, Any]]] = {
-    "pdf": {"CreationDate": None, "ModDate": None, "Producer": "gpu-report", "Creator": "gpu-report"},
+    "pdf": {
+        "CreationDate": None,
+        "ModDate": None,
+        "Producer": "gpu-report",
+        "Creator": "gpu-report",
+    },
     "svg": {"Date": None, "Creator": "gpu-report"},
     "png": {"Software": None},
 }
 
 
 def figure_bytes(figure: Figure, file_format: FileFormat = "pdf") -> bytes:
-    """The figure as the bytes of a file, the same for the same data on any day and in any folder."""
+    """The figure as the bytes of a file, the same for the same data on any day and in any
+    folder.
+    """
     # Its fonts take long to import, and most that is imported from here draws nothing.
     from matplotlib.backends.backend_pdf import (
         FigureCanvasPdf,
@@ -212,7 +265,8 @@ def figure_bytes(figure: Figure, file_format: FileFormat = "pdf") -> bytes:
 
 
 def settle(figure: Figure, canvas: FigureCanvasBase) -> None:
-    """Let the parts make room for each other, as the canvas measures texts; once, for it is not done again on saving.
+    """Let the parts make room for each other, as the canvas measures texts; once, for it is not
+    done again on saving.
 
     Saving would draw the whole figure for that, and then once more.
     """

@@ -1,6 +1,8 @@
-"""One step of each variant along time: the loop's phases, the host's threads and the device's streams side by side.
+"""One step of each variant along time: the loop's phases, the host's threads and the device's
+streams side by side.
 
-timelines -> panels (variant) -> lanes -> stretches, colored by what went on and as high as they were busy
+timelines -> panels (variant) -> lanes -> stretches, colored by what went on and as high as they
+were busy
 """
 
 import math
@@ -45,7 +47,8 @@ _LOOKS: Final[Mapping[str, _Look]] = {
 }
 
 _PHASE_LOOKS: Final[Mapping[str, _Look]] = {
-    phase: {"facecolor": color, "edgecolor": style.QUIET, "linewidth": 0.4} for phase, color in PHASE_COLORS.items()
+    phase: {"facecolor": color, "edgecolor": style.QUIET, "linewidth": 0.4}
+    for phase, color in PHASE_COLORS.items()
 }
 
 _LANE_HEIGHT_IN: Final = 0.22
@@ -71,9 +74,19 @@ def timelines_figure(shown: Shown) -> Figure:
     is_phase = timelines["lane"] == PHASE_LANE
     names = timelines["category"].where(is_phase, timelines["category"].map(_category_shown))
     timelines = timelines.assign(shown_as=names)[timelines["variant"].isin(frame["variant"])]
-    looks = {name: look for name, look in _LOOKS.items() if name in set(timelines.loc[~is_phase, "shown_as"])}
-    phases = {name: look for name, look in _PHASE_LOOKS.items() if name in set(timelines.loc[is_phase, "shown_as"])}
-    stretches = {str(variant): timelines[timelines["variant"] == variant] for variant in frame["variant"]}
+    looks = {
+        name: look
+        for name, look in _LOOKS.items()
+        if name in set(timelines.loc[~is_phase, "shown_as"])
+    }
+    phases = {
+        name: look
+        for name, look in _PHASE_LOOKS.items()
+        if name in set(timelines.loc[is_phase, "shown_as"])
+    }
+    stretches = {
+        str(variant): timelines[timelines["variant"] == variant] for variant in frame["variant"]
+    }
     lanes = [_lanes(row, stretches[row["variant"]]) for _, row in frame.iterrows()]
     heights = [len(lane_names) * _LANE_HEIGHT_IN + _PANEL_EXTRA_IN for lane_names in lanes]
     legend_rows = 4 + math.ceil(len(looks) / LEGEND_COLUMNS)
@@ -107,7 +120,9 @@ def _draw_panel(axes: Axes, lanes: list[str], stretches: pd.DataFrame) -> None:
         own = stretches[stretches["lane"] == lane]
         axes.axhline(position + _FULL_HEIGHT / 2, color=style.GRID, linewidth=0.5, zorder=1)
         if own.empty:
-            axes.text(wall_ms / 2, position, NOT_RELIABLE, ha="center", va="center", color=style.QUIET)
+            axes.text(
+                wall_ms / 2, position, NOT_RELIABLE, ha="center", va="center", color=style.QUIET
+            )
         elif lane == PHASE_LANE:
             _draw_stretches(axes, position, own, _PHASE_LOOKS)
             _name_phases(axes, position, own, wall_ms)
@@ -123,12 +138,16 @@ def _draw_panel(axes: Axes, lanes: list[str], stretches: pd.DataFrame) -> None:
     axes.spines["left"].set_visible(False)
 
 
-def _draw_stretches(axes: Axes, position: int, stretches: pd.DataFrame, looks: Mapping[str, _Look]) -> None:
+def _draw_stretches(
+    axes: Axes, position: int, stretches: pd.DataFrame, looks: Mapping[str, _Look]
+) -> None:
     for name, own in stretches.groupby("shown_as", sort=False):
         begin, end = own["begin_ms"].to_numpy(), own["end_ms"].to_numpy()
         bottom = np.full(len(own), position + _FULL_HEIGHT / 2)
         top = bottom - _FULL_HEIGHT * own["busy_share"].clip(lower=_LEAST_HEIGHT).to_numpy()
-        corners = np.stack([begin, bottom, begin, top, end, top, end, bottom], axis=1).reshape(-1, 4, 2)
+        corners = np.stack([begin, bottom, begin, top, end, top, end, bottom], axis=1).reshape(
+            -1, 4, 2
+        )
         # One thing to draw instead of one for each of hundreds of bars.
         axes.add_collection(PolyCollection(list(corners), **looks[str(name)]), autolim=False)
 
@@ -150,9 +169,9 @@ TIMELINE: Final = VariantFigure(
     name="timeline",
     title="One step along time",
     caption=(
-        "The profiled step of median wall time of some configurations: the phases of the loop, and the busiest threads "
-        "of the host, by the innermost call that ran there. A bar is as high as the share of its time in which "
-        "anything ran."
+        "The profiled step of median wall time of some configurations: the phases of the loop, "
+        "and the busiest threads of the host, by the innermost call that ran there. A bar is as "
+        "high as the share of its time in which anything ran."
     ),
     caption_on_gpus="Below are the GPU's busiest streams, by the work that ran there.",
     rows=_first_timelines,

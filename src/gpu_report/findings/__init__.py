@@ -1,4 +1,6 @@
-"""What follows from the tables: statements with a verdict, the evidence they rest on, and recommendations.
+"""What follows from the tables: statements with a verdict, the evidence they rest on, and
+recommendations.
 
-Tables -> Scope (what a rule looks at) -> Outcome (its verdict and numbers) -> Finding (a statement in words)
+Tables -> Scope (what a rule looks at) -> Outcome (its verdict and numbers) -> Finding (a statement
+in words)
 """

@@ -1,4 +1,6 @@
-"""What the comparison of two sets of results says: what got worse, of each thing compared, and what else differs."""
+"""What the comparison of two sets of results says: what got worse, of each thing compared, and what
+else differs.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -35,14 +37,25 @@ _TOLERANCES: Final = {
 
 
 def _claim(name: str, question: str, *, threshold: str) -> Claim:
-    return Claim(name=name, question=question, threshold=threshold, yes="{said}.", no="{said}.", unresolved="{said}.")
+    return Claim(
+        name=name,
+        question=question,
+        threshold=threshold,
+        yes="{said}.",
+        no="{said}.",
+        unresolved="{said}.",
+    )
 
 
 def _claim_about(what: str, name: str, question: str) -> Claim:
-    threshold = "Yes if any configuration is worse; not resolved if none is worse and at least one has no verdict."
+    threshold = (
+        "Yes if any configuration is worse; not resolved if none is worse and at least one has no "
+        "verdict."
+    )
     if what in _TOLERANCES:
         threshold += (
-            f" A configuration is worse if the whole interval of its change is above {_TOLERANCES[what]}, and the"
+            " A configuration is worse if the whole interval of its change is above "
+            f"{_TOLERANCES[what]}, and the"
             " change is significant after correction for all configurations (Holm)."
         )
     return _claim(name, question, threshold=threshold)
@@ -62,7 +75,12 @@ _DIFFERENCES: Final = _claim(
 
 
 def derive_before_after(
-    rows: Sequence[Row], *, machine: str, sides: str, remarks: Sequence[str], differences: Sequence[str]
+    rows: Sequence[Row],
+    *,
+    machine: str,
+    sides: str,
+    remarks: Sequence[str],
+    differences: Sequence[str],
 ) -> list[Finding]:
     """A finding per thing compared of the rows of BEFORE_AFTER, then one about the sides.
 
@@ -82,11 +100,14 @@ def derive_before_after(
     shown = [*differences[:_MOST_DIFFERENCES]]
     if more := len(differences) - len(shown):
         shown.append(f"{counted(more, 'more difference')}, which gpu-report compare lists")
-    said = f"{sides}. " + (f"Different: {'; '.join(shown)}" if shown else "The records show no other difference")
+    said = f"{sides}. " + (
+        f"Different: {'; '.join(shown)}" if shown else "The records show no other difference"
+    )
     found.append((_DIFFERENCES, Outcome(verdict="yes", fields={"said": said})))
     return [
         claim.finding(
-            replace(outcome, fields={**outcome.fields, "subject": machine_words(machine)}), experiment=BEFORE_AFTER.name
+            replace(outcome, fields={**outcome.fields, "subject": machine_words(machine)}),
+            experiment=BEFORE_AFTER.name,
         )
         for claim, outcome in found
     ]
@@ -98,7 +119,11 @@ def _outcome(rows: Sequence[Row], remarks: Sequence[str]) -> Outcome:
     counts = [f"{verdict} in {number}" for verdict, number in others]
     counts.append(f"{last} in {how_many(count, len(rows), 'configuration')}")
     return Outcome(
-        verdict="yes" if REGRESSIONS & {*verdicts} else "not resolved" if NO_VERDICT in verdicts else "no",
+        verdict="yes"
+        if REGRESSIONS & {*verdicts}
+        else "not resolved"
+        if NO_VERDICT in verdicts
+        else "no",
         fields={"said": "; ".join([listed(counts), *remarks])},
         evidence=tuple(
             Evidence(

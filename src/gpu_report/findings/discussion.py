@@ -1,7 +1,9 @@
-"""The questions of the discussion and their answers, made of the verdicts of declared findings; the ranking of effects.
+"""The questions of the discussion and their answers, made of the verdicts of declared findings; the
+ranking of effects.
 
-Findings -> those of the rules that a part of an answer names -> their balance -> the sentence declared for it
-Experiments' tables -> the largest significant speedup along each ranked axis -> one sentence
+Findings -> those of the rules that a part of an answer names -> their balance -> the sentence
+declared for it Experiments' tables -> the largest significant speedup along each ranked axis -> one
+sentence
 """
 
 import math
@@ -18,14 +20,17 @@ from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables
 
 Balance = Literal["yes", "no", "mixed", "not resolved", "not measured"]
-"""What several verdicts come to: `mixed` where some say yes and others no, `not resolved` where none decides."""
+"""What several verdicts come to: `mixed` where some say yes and others no, `not resolved` where
+none decides.
+"""
 
 BALANCES: Final[tuple[Balance, ...]] = ("yes", "no", "mixed", "not resolved", "not measured")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A part of an answer: the rules it rests on, each by what it is about and its name, and a sentence per balance.
+    """A part of an answer: the rules it rests on, each by what it is about and its name, and a
+    sentence per balance.
 
     `mixed` is empty where the rules have one finding at most.
     """
@@ -36,7 +41,9 @@ class Part:
     mixed: str = ""
 
     def lead(self, balance: Balance) -> str:
-        """The sentence for what the verdicts come to; empty where the findings' own statements say that it is open."""
+        """The sentence for what the verdicts come to; empty where the findings' own statements say
+        that it is open.
+        """
         leads: dict[Balance, str] = {
             "yes": self.yes,
             "no": self.no,
@@ -66,7 +73,8 @@ QUESTIONS: Final = (
                 rules=((TRACE, "limits"),),
                 yes="Most GPU configurations have one dominant limit.",
                 no="Most GPU configurations have no single dominant limit.",
-                mixed="On some GPUs most configurations have one dominant limit, on others they have none.",
+                mixed="On some GPUs most configurations have one dominant limit, on others they "
+                "have none.",
             ),
             Part(
                 rules=((TRACE, "cpu_limits"),),
@@ -106,7 +114,8 @@ QUESTIONS: Final = (
             ),
             Part(
                 rules=((TRACE, "launch_bound"),),
-                yes="Some configurations are launch-bound: launching less often is what to try there.",
+                yes="Some configurations are launch-bound: launching less often is what to try "
+                "there.",
                 no="No step is launch-bound.",
             ),
             Part(
@@ -117,7 +126,8 @@ QUESTIONS: Final = (
             Part(
                 rules=((TRACE, "synchronising_calls"),),
                 yes="Some loops synchronize with the GPU in every step.",
-                no="Apart from the copy of its batch, no loop synchronizes with the GPU in every step.",
+                no="Apart from the copy of its batch, no loop synchronizes with the GPU in every "
+                "step.",
             ),
         ),
     ),
@@ -133,14 +143,17 @@ QUESTIONS: Final = (
             ),
             Part(
                 rules=((TRACE, "pageable_copies"),),
-                yes="In some steps, copies from or to pageable memory take long enough for pinned memory to help.",
-                no="Copies from or to pageable memory take too little of every step for pinned memory to help.",
+                yes="In some steps, copies from or to pageable memory take long enough for pinned "
+                "memory to help.",
+                no="Copies from or to pageable memory take too little of every step for pinned "
+                "memory to help.",
             ),
             Part(
                 rules=((TRANSFER, "pinned"),),
                 yes="Pinned memory makes large copies faster.",
                 no="Pinned memory does not make large copies faster.",
-                mixed="Pinned memory makes large copies faster in one direction and not in the other.",
+                mixed="Pinned memory makes large copies faster in one direction and not in the "
+                "other.",
             ),
         ),
     ),
@@ -158,7 +171,9 @@ RANKED_AXES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class PartAnswer:
-    """What the findings say to one part; `findings` are those of its rules, in the order of the study."""
+    """What the findings say to one part; `findings` are those of its rules, in the order of the
+    study.
+    """
 
     balance: Balance
     lead: str
@@ -216,11 +231,14 @@ def _answer(part: Part, by_rule: Mapping[tuple[str, str], Sequence[Finding]]) ->
 
 
 def rank_effects(tables: Tables, experiments: Sequence[Experiment]) -> str:
-    """What changed the throughput most, by the largest significant speedup or slowdown over a baseline on each axis.
+    """What changed the throughput most, by the largest significant speedup or slowdown over a
+    baseline on each axis.
 
     Of the accelerator, where one was measured. Empty where no axis has a significant difference.
     """
-    scopes = [experiment_scope(tables, one) for one in experiments if one.name in tables.experiments]
+    scopes = [
+        experiment_scope(tables, one) for one in experiments if one.name in tables.experiments
+    ]
     groups = [group for scope in scopes if scope.about in RANKED_AXES for group in scope.groups]
     accelerated = [group for group in groups if any(row["device"] != CPU for row in group.measured)]
     largest: dict[str, tuple[float, str]] = {}
@@ -235,7 +253,9 @@ def rank_effects(tables: Tables, experiments: Sequence[Experiment]) -> str:
 
 
 def _effects(group: Group) -> Iterator[tuple[float, str]]:
-    """How far from 1 each significant speedup of a group is, on the logarithm, and the speedup in words."""
+    """How far from 1 each significant speedup of a group is, on the logarithm, and the speedup in
+    words.
+    """
     baseline = group.baseline
     if baseline is None:
         return

@@ -1,4 +1,6 @@
-"""An estimate: a mean over processes with its 95 % interval, the doubts about it, and how it compares with a limit."""
+"""An estimate: a mean over processes with its 95 % interval, the doubts about it, and how it
+compares with a limit.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -32,9 +34,9 @@ class Doubt(NamedTuple):
 class Estimate:
     """A mean over fresh processes; `processes` is 0 where it is from one profiled run.
 
-    `low` and `high` are the ends of the 95 % interval, of three processes those of their range, and NaN of fewer. `p`
-    is that of `null`, adjusted for the other comparisons of the experiment; both are NaN where nothing was compared.
-    With `doubts` nothing is resolved, whatever its interval.
+    `low` and `high` are the ends of the 95 % interval, of three processes those of their range, and
+    NaN of fewer. `p` is that of `null`, adjusted for the other comparisons of the experiment; both
+    are NaN where nothing was compared. With `doubts` nothing is resolved, whatever its interval.
     """
 
     value: float
@@ -61,19 +63,24 @@ class Estimate:
         return not (math.isnan(self.low) or math.isnan(self.high))
 
     def against(self, limit: float) -> Side:
-        """On which side the whole interval is; 'unclear' where it includes the limit, is missing or is doubted.
+        """On which side the whole interval is; 'unclear' where it includes the limit, is missing or
+        is doubted.
 
-        A side that is away from `null` is a claim beside the experiment's other comparisons, so that the adjusted p
-        decides as well.
+        A side that is away from `null` is a claim beside the experiment's other comparisons, so
+        that the adjusted p decides as well.
         """
         if self.doubts or not self.has_interval:
             return "unclear"
         side: Side = "above" if self.low > limit else "below" if self.high < limit else "unclear"
-        differs = (side == "above" and limit >= self.null) or (side == "below" and limit <= self.null)
+        differs = (side == "above" and limit >= self.null) or (
+            side == "below" and limit <= self.null
+        )
         return "unclear" if differs and not self.p < SIGNIFICANCE else side
 
     def why_unclear(self, limit_in_words: str) -> str:
-        """Why its side of a limit is not resolved, as the end of a sentence that began with 'because'."""
+        """Why its side of a limit is not resolved, as the end of a sentence that began with
+        'because'.
+        """
         if self.doubts:
             return _in_words(self.doubts)
         if not self.has_interval:
@@ -85,7 +92,11 @@ class Estimate:
 
     def mapped(self, function: Callable[[float], float]) -> "Estimate":
         """The estimate of a function that rises, or falls, over the whole interval."""
-        low, high = sorted((function(self.low), function(self.high))) if self.has_bounds else (math.nan, math.nan)
+        low, high = (
+            sorted((function(self.low), function(self.high)))
+            if self.has_bounds
+            else (math.nan, math.nan)
+        )
         null = self.null if math.isnan(self.null) else function(self.null)
         return replace(self, value=function(self.value), low=low, high=high, null=null)
 
@@ -95,7 +106,9 @@ class Estimate:
         return self.mapped(lambda ratio: 1 / ratio)
 
     def over(self, other: "Estimate") -> "Estimate":
-        """The ratio, by Welch's t where both have an interval; missing where the other's touches zero."""
+        """The ratio, by Welch's t where both have an interval; missing where the other's touches
+        zero.
+        """
         if not other.value or other.low <= 0:
             return self._joined(other, NOT_MEASURED)
         return self._joined(other, ratio_of_means(self._summary, other._summary))
@@ -111,7 +124,9 @@ class Estimate:
     def _joined(self, other: "Estimate", found: Summary) -> "Estimate":
         doubts = tuple(dict.fromkeys((*self.doubts, *other.doubts)))
         processes = min(self.processes, other.processes)
-        return Estimate(value=found.value, low=found.low, high=found.high, processes=processes, doubts=doubts)
+        return Estimate(
+            value=found.value, low=found.low, high=found.high, processes=processes, doubts=doubts
+        )
 
 
 def estimate(row: Row, column: str) -> Estimate:
@@ -128,7 +143,9 @@ def estimate(row: Row, column: str) -> Estimate:
 def against_other(row: Row, column: str, other: Row) -> Estimate:
     """The figure of one row that compares it with another variant, with the doubts about both."""
     found = estimate(row, column)
-    return replace(found, doubts=tuple(dict.fromkeys((*found.doubts, *doubts_about(other, column)))))
+    return replace(
+        found, doubts=tuple(dict.fromkeys((*found.doubts, *doubts_about(other, column))))
+    )
 
 
 def of_one_run(value: float) -> Estimate:
@@ -147,9 +164,13 @@ def speedup(row: Row, baseline: Row) -> Estimate:
 
 
 def gain_over(tables: Tables, row: Row, baseline: Row) -> Estimate:
-    """The throughput over that of any other variant, as `fastest.gain_over` compares the two, with the doubts."""
+    """The throughput over that of any other variant, as `fastest.gain_over` compares the two, with
+    the doubts.
+    """
     found = fastest.gain_over(tables, row, baseline)
-    doubts = dict.fromkeys((*doubts_about(row, "throughput_per_s"), *doubts_about(baseline, "throughput_per_s")))
+    doubts = dict.fromkeys(
+        (*doubts_about(row, "throughput_per_s"), *doubts_about(baseline, "throughput_per_s"))
+    )
     return Estimate(
         value=found.value,
         low=found.low,
@@ -162,7 +183,9 @@ def gain_over(tables: Tables, row: Row, baseline: Row) -> Estimate:
 
 
 def quality_change(row: Row, before: Row) -> Estimate:
-    """How much higher the quality of a variant is than before: seed by seed where the table paired the two."""
+    """How much higher the quality of a variant is than before: seed by seed where the table paired
+    the two.
+    """
     if not is_paired(row, before):
         return estimate(row, "quality").minus(estimate(before, "quality"))
     doubts = dict.fromkeys((*doubts_about(row, "quality"), *doubts_about(before, "quality")))
@@ -173,7 +196,8 @@ def quality_change(row: Row, before: Row) -> Estimate:
 def quality_gain(row: Row, before: Row) -> Estimate:
     """How much better the quality of a variant is than before, negative where it is worse.
 
-    Of a metric that falls as models get better, or is not from 0 to 1, as a share of its value before.
+    Of a metric that falls as models get better, or is not from 0 to 1, as a share of its value
+    before.
     """
     change, scale = quality_change(row, before), abs(before["quality"])
     if falls(before):
@@ -201,14 +225,18 @@ def is_paired(row: Row, before: Row) -> bool:
 def doubts_about(row: Row, column: str) -> tuple[Doubt, ...]:
     """Why a variant's figure resolves nothing; empty where it does."""
     known = INVALIDATING if is_timing(column) else INVALIDATES_ALL
-    return tuple(Doubt(mark, row["variant"]) for mark in marks_in(row.get("marks", "")) if mark in known)
+    return tuple(
+        Doubt(mark, row["variant"]) for mark in marks_in(row.get("marks", "")) if mark in known
+    )
 
 
 def _in_words(doubts: Iterable[Doubt]) -> str:
     variants: dict[str, list[str]] = {}
     for doubt in doubts:
         variants.setdefault(doubt.mark, []).append(doubt.variant)
-    return "; ".join(INVALIDATING[mark].format(variants=listed(names)) for mark, names in variants.items())
+    return "; ".join(
+        INVALIDATING[mark].format(variants=listed(names)) for mark, names in variants.items()
+    )
 
 
 def listed(parts: Sequence[str]) -> str:

@@ -1,7 +1,9 @@
-"""A finding: one question answered from the tables, in words, with the evidence; written as JSON and as a table.
+"""A finding: one question answered from the tables, in words, with the evidence; written as JSON
+and as a table.
 
 Finding -> JSON, which the report reads again
-Finding -> one row of CSV per piece of evidence, or one alone: the number behind every word of a verdict, and its source
+Finding -> one row of CSV per piece of evidence, or one alone: the number behind every word of a
+verdict, and its source
 """
 
 import json
@@ -30,20 +32,31 @@ class Evidence(Part):
     """One number that a verdict rests on, and the table that has it."""
 
     label: str = Field(min_length=1, description="What the number is, for instance 'throughput'.")
-    value: str = Field(min_length=1, description="The number as text, with interval, count and unit.")
+    value: str = Field(
+        min_length=1, description="The number as text, with interval, count and unit."
+    )
     table: str = Field(min_length=1, description="Name of the table without .csv.")
-    variant: str = Field(description="The variant it was measured on; empty where it is about several.")
+    variant: str = Field(
+        description="The variant it was measured on; empty where it is about several."
+    )
 
 
 class Finding(Part):
     """The answer to one question about one subject."""
 
-    id: str = Field(pattern=r"^[a-z0-9_]+(/[a-z0-9_]+)?$", description="Rule and subject, as in device_faster/lstm.")
+    id: str = Field(
+        pattern=r"^[a-z0-9_]+(/[a-z0-9_]+)?$",
+        description="Rule and subject, as in device_faster/lstm.",
+    )
     experiment: str = Field(min_length=1, description="Name of the experiment, or 'study'.")
     question: str = Field(min_length=1)
-    subject: str = Field(default="", description="What it is about, as in 'U-Net'; empty where that is no one thing.")
+    subject: str = Field(
+        default="", description="What it is about, as in 'U-Net'; empty where that is no one thing."
+    )
     verdict: Verdict
-    statement: str = Field(min_length=1, description="Plain text, whole sentences, every number formatted.")
+    statement: str = Field(
+        min_length=1, description="Plain text, whole sentences, every number formatted."
+    )
     evidence: tuple[Evidence, ...]
     numbers: dict[str, str] = Field(
         default_factory=dict,
@@ -55,7 +68,9 @@ class Finding(Part):
         default=None, gt=0, description="Measured factor that following the recommendation gave."
     )
 
-    gain_interval: tuple[float, float] | None = Field(default=None, description="95 % interval of the gain.")
+    gain_interval: tuple[float, float] | None = Field(
+        default=None, description="95 % interval of the gain."
+    )
 
     @property
     def rule(self) -> str:
@@ -79,7 +94,8 @@ class _File(Part):
 
 
 def recommendations(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings that recommend something, the greatest measured gain first, those without a measured gain last.
+    """The findings that recommend something, the greatest measured gain first, those without a
+    measured gain last.
 
     What two recommend in the same words is recommended once, by the one with the greater gain.
     """
@@ -110,14 +126,16 @@ def read_findings(path: Path) -> list[Finding]:
     """Read the findings file that `write_findings` wrote, and check it.
 
     Raises:
-        ReportError: the file is missing, cut short, of another schema version, or holds what a finding cannot hold.
+        ReportError: the file is missing, cut short, of another schema version, or holds what a
+            finding cannot hold.
     """
     return list(FINDINGS_FILE.read(path).findings)
 
 
 FINDINGS: Final = Table(
     name="findings",
-    meaning="One row per finding and piece of evidence behind it, or number derived from that; at least one row.",
+    meaning="One row per finding and piece of evidence behind it, or number derived from that; at "
+    "least one row.",
     columns=(
         text("finding", "Identifier: experiment, rule and subject, as in device_faster/lstm."),
         text("verdict", "The answer: yes, no, not resolved or not measured."),
@@ -126,10 +144,18 @@ FINDINGS: Final = Table(
         text("threshold", "What decides, and why it is drawn there."),
         text("evidence", "What the number is; empty without evidence."),
         text("value", "The number as text, with interval, count and unit."),
-        text("table", "The table that has it, without .csv; empty where it was derived from those of the evidence."),
+        text(
+            "table",
+            "The table that has it, without .csv; empty where it was derived from those of the "
+            "evidence.",
+        ),
         text("variant", "The variant it was measured on; empty where it is about several."),
         text("recommendation", "What to do; empty where nothing follows."),
-        number("gain", "1", "Factor in throughput that following the recommendation gave; missing if not measured."),
+        number(
+            "gain",
+            "1",
+            "Factor in throughput that following the recommendation gave; missing if not measured.",
+        ),
         number("gain_low", "1", "Lower end of its 95 % interval."),
         number("gain_high", "1", "Upper end of its 95 % interval."),
     ),
@@ -146,14 +172,20 @@ def findings_to_csv(findings: Iterable[Finding]) -> str:
 def _rows(finding: Finding) -> list[dict[str, Any]]:
     low, high = finding.gain_interval or (math.nan, math.nan)
     same = {
-        **finding.model_dump(include={"verdict", "question", "statement", "threshold", "recommendation"}),
+        **finding.model_dump(
+            include={"verdict", "question", "statement", "threshold", "recommendation"}
+        ),
         "finding": finding.id,
         "gain": math.nan if finding.gain is None else finding.gain,
         "gain_low": low,
         "gain_high": high,
     }
     shown = [evidence.value for evidence in finding.evidence]
-    derived = {name: value for name, value in finding.numbers.items() if not any(value in one for one in shown)}
+    derived = {
+        name: value
+        for name, value in finding.numbers.items()
+        if not any(value in one for one in shown)
+    }
     cells = [
         *(
             {"evidence": one.label, "value": one.value, "table": one.table, "variant": one.variant}

@@ -1,4 +1,6 @@
-"""What the comparison of machines says: which of two trains a workload faster, and what else differs between them."""
+"""What the comparison of machines says: which of two trains a workload faster, and what else
+differs between them.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -24,9 +26,10 @@ MACHINES: Final = "machines"
 FASTER: Final = Claim(
     name="faster",
     question="Does {machine} train every configuration that both measured faster than {reference}?",
-    threshold="Yes if the whole interval of the ratio of throughputs is above 1 in every configuration that both"
-    " measured, no if it is below 1 in any. The ratio is between machines, not a speedup within one; where software"
-    " differs too, it is that of machine and software together.",
+    threshold="Yes if the whole interval of the ratio of throughputs is above 1 in every "
+    "configuration that both measured, no if it is below 1 in any. The ratio is between machines, "
+    "not a speedup within one; where software differs too, it is that of machine and software "
+    "together.",
     yes="Throughput over that of {reference}: {parts}.{differences}",
     no="Throughput over that of {reference}: {parts}.{differences}",
     unresolved="Whether {subject} is",
@@ -55,22 +58,31 @@ def _faster(machine: str, reference: str, rows: Sequence[Row]) -> Finding:
             **names,
             "subject": names["machine"],
             "parts": "; ".join(
-                f"{title} on {device_in_words(device)} {_in_words(found)}" for (title, device), found in alike.items()
+                f"{title} on {device_in_words(device)} {_in_words(found)}"
+                for (title, device), found in alike.items()
             ),
-            "doubt": next((ratio.why_unclear("1") for ratio in ratios if ratio.against(1.0) == "unclear"), ""),
+            "doubt": next(
+                (ratio.why_unclear("1") for ratio in ratios if ratio.against(1.0) == "unclear"), ""
+            ),
             "differences": _differences(rows),
         },
         evidence=tuple(
-            phrases.evidence("throughput over the reference machine's", times(ratio), COMPARISON.name, row)
+            phrases.evidence(
+                "throughput over the reference machine's", times(ratio), COMPARISON.name, row
+            )
             for row, ratio in zip(rows, ratios, strict=True)
         ),
         key=key_of(f"{machine}_{reference}"),
     )
-    return replace(FASTER, question=FASTER.question.format(**names)).finding(outcome, experiment=MACHINES)
+    return replace(FASTER, question=FASTER.question.format(**names)).finding(
+        outcome, experiment=MACHINES
+    )
 
 
 def _in_words(ratios: Sequence[Estimate]) -> str:
-    """The ratios of one workload on one device: the one, or the least and the greatest and how many are which way."""
+    """The ratios of one workload on one device: the one, or the least and the greatest and how many
+    are which way.
+    """
     counts = Counter(ratio.against(1.0) for ratio in ratios)
     least, most = (choose(ratios, key=lambda ratio: ratio.value) for choose in (min, max))
     if len(ratios) == 1:
@@ -78,12 +90,18 @@ def _in_words(ratios: Sequence[Estimate]) -> str:
     words = {"above": "faster", "below": "slower", "unclear": "not resolved"}
     span = list(dict.fromkeys(times(ratio, short=True) for ratio in (least, most)))
     first, *others = (f"{words[side]} in {count}" for side, count in counts.items())
-    of_all = f"{first} of {len(ratios)}" if others else f"{words[next(iter(counts))]} in all {len(ratios)}"
+    of_all = (
+        f"{first} of {len(ratios)}"
+        if others
+        else f"{words[next(iter(counts))]} in all {len(ratios)}"
+    )
     return f"{' to '.join(span)}, {listed([of_all, *others])} configurations"
 
 
 def _differences(rows: Sequence[Row]) -> str:
-    """A sentence about what differs besides the machine, each difference with the variants it is true of."""
+    """A sentence about what differs besides the machine, each difference with the variants it is
+    true of.
+    """
     counts: dict[str, int] = {}
     for row in rows:
         for difference in filter(None, (part.strip() for part in row["differences"].split(";"))):
@@ -91,7 +109,9 @@ def _differences(rows: Sequence[Row]) -> str:
     if not counts:
         return ""
     parts = [
-        difference if count == len(rows) else f"{difference} (in {phrases.how_many(count, len(rows), 'configuration')})"
+        difference
+        if count == len(rows)
+        else f"{difference} (in {phrases.how_many(count, len(rows), 'configuration')})"
         for difference, count in counts.items()
     ]
     return f" Other differences: {'; '.join(parts)}."

@@ -36,7 +36,9 @@ CPU: Final = "cpu"
 _DIGIT: Final = re.compile(r"\d")
 _LEAST_PERCENT: Final = 0.1
 _TINY: Final = Quantity(value=f"less than {_LEAST_PERCENT}", unit="%")
-"""In place of millionths of a per cent, which no one would use, and of nonzero values that would round to 0."""
+"""In place of millionths of a per cent, which no one would use, and of nonzero values that would
+round to 0.
+"""
 
 _LONGEST_REASON: Final = 200
 """Characters; longer reasons are in the appendix."""
@@ -51,11 +53,13 @@ class Named:
 
 
 def filled(template: str, fields: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-    """The sentence of a template, and those of its words that have a number, by the names of their fields.
+    """The sentence of a template, and those of its words that have a number, by the names of their
+    fields.
 
-    A field is `{subject}` for a text, a whole number or the name of a variant, `{after.quality}` for a column of a
-    variant, and `{figure}` for an estimate, written as a factor, or with `%` as a share. `:short` leaves out the number
-    of processes and what kind of interval it is: `{after.quality:short}`, `{figure:%short}`.
+    A field is `{subject}` for a text, a whole number or the name of a variant, `{after.quality}`
+    for a column of a variant, and `{figure}` for an estimate, written as a factor, or with `%` as a
+    share. `:short` leaves out the number of processes and what kind of interval it is:
+    `{after.quality:short}`, `{figure:%short}`.
     """
     text = ""
     numbers: dict[str, str] = {}
@@ -84,7 +88,9 @@ def _word(field: str, spec: str, fields: Mapping[str, Any]) -> str:
 
 
 def of_column(row: Row, column: str, *, short: bool = False) -> str:
-    """A variant's figure with its unit, interval and count; `short` leaves out the words about them."""
+    """A variant's figure with its unit, interval and count; `short` leaves out the words about
+    them.
+    """
     if f"{column}_count" not in row:
         return _plain(row[column], column)
     figure = estimate(row, column)
@@ -102,20 +108,26 @@ def _plain(value: Any, column: str) -> str:
         return METRICS[column].show(value).plain()
     if column.endswith("_share"):
         return number_format.share(value).plain()
-    return (number_format.count if isinstance(value, int) else number_format.quantity)(value).plain()
+    return (number_format.count if isinstance(value, int) else number_format.quantity)(
+        value
+    ).plain()
 
 
 def times(figure: Estimate, *, short: bool = False) -> str:
     """A factor, as in '12.3 times (95 % interval 11.9 to 12.8, 3 processes)'."""
     quantity = number_format.ratio(figure.value, low=figure.low, high=figure.high)
     return _with_interval(
-        Quantity(value=quantity.value, low=quantity.low, high=quantity.high, unit="times"), figure, short=short
+        Quantity(value=quantity.value, low=quantity.low, high=quantity.high, unit="times"),
+        figure,
+        short=short,
     )
 
 
 def as_share(figure: Estimate, *, short: bool = False) -> str:
     """A share of the whole, in per cent."""
-    return _with_interval(number_format.share(figure.value, low=figure.low, high=figure.high), figure, short=short)
+    return _with_interval(
+        number_format.share(figure.value, low=figure.low, high=figure.high), figure, short=short
+    )
 
 
 def percent_alone(value: float) -> str:
@@ -134,11 +146,14 @@ def change_by_seed(row: Row, before: Row, *, short: bool = True) -> str:
     if not is_paired(row, before):
         return ""
     change = quality_change(row, before)
-    return _with_interval(number_format.quantity(change.value, low=change.low, high=change.high), change, short=short)
+    return _with_interval(
+        number_format.quantity(change.value, low=change.low, high=change.high), change, short=short
+    )
 
 
 def why_no_numbers(row: Row) -> str:
-    """What became of a variant that was not measured: where memory ran out what was asked and what there was.
+    """What became of a variant that was not measured: where memory ran out what was asked and what
+    there was.
 
     PyTorch's own message stays in the record and in the appendix: it is a paragraph of advice.
     """
@@ -147,12 +162,16 @@ def why_no_numbers(row: Row) -> str:
         return f"out of memory: {asked}" if asked else "out of memory"
     reason = " ".join(str(row["reason"]).split())
     return (
-        f"{row['status']}: {textwrap.shorten(reason, _LONGEST_REASON, placeholder=' …')}" if reason else row["status"]
+        f"{row['status']}: {textwrap.shorten(reason, _LONGEST_REASON, placeholder=' …')}"
+        if reason
+        else row["status"]
     )
 
 
 def memory_asked(row: Row, *, short: bool = False) -> str:
-    """What a variant asked for when memory ran out, and what there was; empty where that is unknown."""
+    """What a variant asked for when memory ran out, and what there was; empty where that is
+    unknown.
+    """
     asked, free, total = (
         number_format.memory(float(row.get(column, math.nan)))
         for column in ("memory_asked_mib", "memory_free_mib", "device_memory_mib")
@@ -183,7 +202,9 @@ def evidence(label: str, value: str, table: str, row: Row) -> Evidence:
 def evidence_of_columns(
     rows: Sequence[Row], columns: Mapping[str, str], table: str, *, first: Iterable[Row] = ()
 ) -> tuple[Evidence, ...]:
-    """The figures of some variants, those that decide `first`; `columns` maps each column to its label."""
+    """The figures of some variants, those that decide `first`; `columns` maps each column to its
+    label.
+    """
     decisive = list({id(row): row for row in first if row in rows}.values())
     return tuple(
         evidence(label, of_column(row, column), table, row)
@@ -236,23 +257,36 @@ def optimization_in_words(name: str) -> str:
     if name == NO_OPTIONS:
         return "the eager baseline"
     one = Optimization.from_name(name)
-    counts = {"workers": one.workers or None, "accumulation": one.accumulation if one.accumulation > 1 else None}
+    counts = {
+        "workers": one.workers or None,
+        "accumulation": one.accumulation if one.accumulation > 1 else None,
+    }
     numbered = [in_words(field, value) for field, value in counts.items() if value is not None]
-    # A custom loop is one thing, 'the persistent CUDA kernel'; other options are not, 'CUDA graphs'.
+    # A custom loop is one thing, 'the persistent CUDA kernel'; other options are not, 'CUDA
+    # graphs'.
     options = [OPTIONS[option] for option in option_names(one.options)]
-    return listed([*numbered, *(f"the {option.title}" if option.is_loop else option.title for option in options)])
+    return listed(
+        [
+            *numbered,
+            *(f"the {option.title}" if option.is_loop else option.title for option in options),
+        ]
+    )
 
 
 def execution_in_words(row: "Row | pd.Series[Any]") -> str:
-    """How a variant's code runs, with its precision: 'eager fp32', 'captured bf16', 'compiled tf32'."""
+    """How a variant's code runs, with its precision: 'eager fp32', 'captured bf16', 'compiled
+    tf32'.
+    """
     return f"{execution(row['options'])} {row['precision']}"
 
 
 def with_configurations(rows: Sequence[Row], *, in_sentences: bool = False) -> list[Row]:
-    """The rows with `configuration`: 'eager fp32', with the options where a model runs eager in two ways among them.
+    """The rows with `configuration`: 'eager fp32', with the options where a model runs eager in two
+    ways among them.
 
-    With them it is 'resident fp32' in a table and 'eager fp32 with data on the device' in a sentence; the same holds
-    for compiled and captured code. Give all rows of a table, failed ones too, so that sentences distinguish the same.
+    With them it is 'resident fp32' in a table and 'eager fp32 with data on the device' in a
+    sentence; the same holds for compiled and captured code. Give all rows of a table, failed ones
+    too, so that sentences distinguish the same.
     """
     options: dict[tuple[str, str], set[str]] = {}
 
@@ -267,23 +301,33 @@ def with_configurations(rows: Sequence[Row], *, in_sentences: bool = False) -> l
             return execution_in_words(row)
         if not in_sentences:
             return f"{row['optimization']} {row['precision']}"
-        others = SEPARATOR.join(name for name in option_names(row["optimization"]) if name not in EXECUTIONS)
-        return execution_in_words(row) + (f" with {optimization_in_words(others)}" if others else "")
+        others = SEPARATOR.join(
+            name for name in option_names(row["optimization"]) if name not in EXECUTIONS
+        )
+        return execution_in_words(row) + (
+            f" with {optimization_in_words(others)}" if others else ""
+        )
 
     return [{**row, "configuration": words(row)} for row in rows]
 
 
 def described(row: Row) -> str:
-    """A variant as a sentence names it alone: 'U-Net 128px on CUDA (batch size 16, bf16, CUDA graphs)'."""
+    """A variant as a sentence names it alone: 'U-Net 128px on CUDA (batch size 16, bf16, CUDA
+    graphs)'.
+    """
     shared = [in_words("parallelism", row["parallelism"])] if row["devices"] > 1 else []
-    details = ", ".join([in_words("batch_size", row["batch_size"]), *settings_in_words(row), *shared])
+    details = ", ".join(
+        [in_words("batch_size", row["batch_size"]), *settings_in_words(row), *shared]
+    )
     return f"{model_words(row)} on {device_in_words(row['device'])} ({details})"
 
 
 def settings_in_words(row: Row) -> list[str]:
     """A precision other than fp32, and the optimizations, of a variant that has them."""
     precision = [] if row["precision"] == "fp32" else [row["precision"]]
-    return precision + ([] if row["optimization"] == NO_OPTIONS else [optimization_in_words(row["optimization"])])
+    return precision + (
+        [] if row["optimization"] == NO_OPTIONS else [optimization_in_words(row["optimization"])]
+    )
 
 
 DISTINGUISHING: Final[tuple[str, ...]] = (
@@ -303,10 +347,11 @@ DISTINGUISHING: Final[tuple[str, ...]] = (
 
 
 def titled(row: Row, among: Sequence[Row], *, leave_out: str = "") -> str:
-    """The workload's title and what distinguishes the variant from others of its workload, as in 'U-Net (on CUDA)'.
+    """The workload's title and what distinguishes the variant from others of its workload, as in
+    'U-Net (on CUDA)'.
 
-    A precision other than fp32 is always named. `leave_out` is the axis along which the variants of a group differ;
-    where that is the workload, no title is shared.
+    A precision other than fp32 is always named. `leave_out` is the axis along which the variants of
+    a group differ; where that is the workload, no title is shared.
     """
     across = leave_out == "workload"
     left_out = AXIS_FIELDS.get(leave_out, (leave_out,))

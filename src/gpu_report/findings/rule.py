@@ -1,13 +1,16 @@
-"""A rule: one question, how the tables answer it, where the line is drawn and why, and a sentence for each verdict.
+"""A rule: one question, how the tables answer it, where the line is drawn and why, and a sentence
+for each verdict.
 
-Rule.test(Scope) -> Outcomes; Claim.finding(Outcome) -> Finding. A new finding is one more declared rule, with one of
-the generic tests:
+Rule.test(Scope) -> Outcomes; Claim.finding(Outcome) -> Finding. A new finding is one more declared
+rule, with one of the generic tests:
 
-- Comparison: two variants of each group; on which side of a limit is a figure of one over the other?
-- AllOrAny: several variants of each group; are all of their figures on one side of a limit, or is any?
+- Comparison: two variants of each group; on which side of a limit is a figure of one over the
+  other?
+- AllOrAny: several variants of each group; are all of their figures on one side of a limit, or is
+  any?
 
-A test that neither fits is a function of its own. Sentences name the rows and figures that they are filled with, see
-phrases.filled.
+A test that neither fits is a function of its own. Sentences name the rows and figures that they are
+filled with, see phrases.filled.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,16 +29,19 @@ HALF: Final = 0.5
 NOTHING_TO_COMPARE: Final = "there is nothing to compare with"
 THROUGHPUT: Final = {"throughput_per_s": "throughput"}
 MEMORY: Final = {"memory_peak_mib": "peak memory"}
-BY_HOLM: Final = " is above 1, and the difference is significant among the experiment's comparisons (Holm)."
+BY_HOLM: Final = (
+    " is above 1, and the difference is significant among the experiment's comparisons (Holm)."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """What a test found about one subject.
 
-    `fields` fill the sentences of the rule; where the verdict is 'not measured' they are the `subject` and the
-    `reason`. `key` distinguishes the subjects of one rule; it is empty where there is one. `gain` is what following the
-    advice gave; `advises` is False where another outcome advises the same with more right.
+    `fields` fill the sentences of the rule; where the verdict is 'not measured' they are the
+    `subject` and the `reason`. `key` distinguishes the subjects of one rule; it is empty where
+    there is one. `gain` is what following the advice gave; `advises` is False where another outcome
+    advises the same with more right.
     """
 
     verdict: Verdict
@@ -50,9 +56,10 @@ class Outcome:
 class Claim:
     """One question, where the line is drawn and why, and the sentence for each verdict.
 
-    `unresolved` says what is not resolved, as in 'Whether it is faster', or is a whole sentence. What was `measured`
-    ends that sentence, and those that hold {measured}. `advice` recommends something where the verdict has an entry. A
-    sentence is empty where the rule cannot reach its verdict.
+    `unresolved` says what is not resolved, as in 'Whether it is faster', or is a whole sentence.
+    What was `measured` ends that sentence, and those that hold {measured}. `advice` recommends
+    something where the verdict has an entry. A sentence is empty where the rule cannot reach its
+    verdict.
     """
 
     name: str
@@ -82,7 +89,9 @@ class Claim:
         """What an outcome says in the words of this claim."""
         gain = outcome.gain
         gains = outcome.advises and (gain is None or gain.against(1.0) == "above")
-        advice, advised = phrases.filled(self.advice.get(outcome.verdict, "") if gains else "", outcome.fields)
+        advice, advised = phrases.filled(
+            self.advice.get(outcome.verdict, "") if gains else "", outcome.fields
+        )
         statement, numbers = phrases.filled(self.sentence(outcome.verdict), outcome.fields)
         return Finding(
             id=f"{experiment}_{self.name}" + (f"/{outcome.key}" if outcome.key else ""),
@@ -101,15 +110,18 @@ class Claim:
 
 
 Test = Callable[[Scope], Iterable[Outcome]]
-"""How the tables of one machine answer a question, with one outcome per subject in the order of the table."""
+"""How the tables of one machine answer a question, with one outcome per subject in the order of the
+table.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule(Claim):
     """One declared rule: a claim, what it is about, and its test.
 
-    `about` is the axis of the experiments it applies to, `study` or another chapter about the whole machine, or any
-    axis but those in `unless`. An experiment about custom training loops has rules of its own, see scope.OWN_LOOPS.
+    `about` is the axis of the experiments it applies to, `study` or another chapter about the whole
+    machine, or any axis but those in `unless`. An experiment about custom training loops has rules
+    of its own, see scope.OWN_LOOPS.
     """
 
     about: str
@@ -119,11 +131,16 @@ class Rule(Claim):
     def applies_to(self, scope: Scope) -> bool:
         """Whether the rule asks its question of this experiment, or of this chapter."""
         about = scope.about
-        return self.about == about or (self.about == ANY_AXIS and about == scope.axis and about not in self.unless)
+        return self.about == about or (
+            self.about == ANY_AXIS and about == scope.axis and about not in self.unless
+        )
 
     def findings(self, scope: Scope) -> list[Finding]:
         """One finding per subject, in the order of the table."""
-        return [self.finding(outcome, experiment=scope.name, axis=scope.axis) for outcome in self.test(scope)]
+        return [
+            self.finding(outcome, experiment=scope.name, axis=scope.axis)
+            for outcome in self.test(scope)
+        ]
 
 
 def not_measured(subject: str, reason: str, *, key: str = "") -> Outcome:
@@ -132,8 +149,12 @@ def not_measured(subject: str, reason: str, *, key: str = "") -> Outcome:
 
 
 def why_missing(rows: Iterable[Row], otherwise: str) -> str:
-    """Why variants have no figures, from their records; `otherwise` where all of them were measured."""
-    failures = [f"{row['variant']}: {phrases.why_no_numbers(row)}" for row in rows if row["status"] != "ok"]
+    """Why variants have no figures, from their records; `otherwise` where all of them were
+    measured.
+    """
+    failures = [
+        f"{row['variant']}: {phrases.why_no_numbers(row)}" for row in rows if row["status"] != "ok"
+    ]
     return "; ".join(failures) or otherwise
 
 
@@ -165,7 +186,8 @@ class Compared:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The generic test of two variants of each group: on which side of a limit is a figure of one over the other?
+    """The generic test of two variants of each group: on which side of a limit is a figure of one
+    over the other?
 
     Sentences may use {subject}, {before}, {after}, {figure} and {doubt}, and what `more` adds.
     """
@@ -203,7 +225,9 @@ class Comparison:
         if pair is None:
             return not_measured(group.title, why_missing(group.rows, self.lacking), key=group.key)
         before, after = pair
-        compared = Compared(group=group, before=before, after=after, figure=self.figure(after, before))
+        compared = Compared(
+            group=group, before=before, after=after, figure=self.figure(after, before)
+        )
         if self.unknown and not compared.figure.known:
             return not_measured(group.title, self.unknown, key=group.key)
         limit = self.limit(after, before) if callable(self.limit) else self.limit
@@ -214,7 +238,9 @@ class Comparison:
                 "before": Named(before, group.value_in_words(before)),
                 "after": Named(after, group.value_in_words(after)),
                 "figure": compared.figure,
-                "doubt": compared.figure.why_unclear(self.limit_in_words or phrases.factor_alone(limit)),
+                "doubt": compared.figure.why_unclear(
+                    self.limit_in_words or phrases.factor_alone(limit)
+                ),
                 **self.more(compared),
             },
             evidence=self._evidence(compared),
@@ -231,7 +257,9 @@ class Comparison:
         return phrases.evidence_of_columns(rows, self.evidence, compared.group.table, first=both)
 
 
-def evidence_of(group: Group, columns: Mapping[str, str], first: Sequence[Row]) -> tuple[Evidence, ...]:
+def evidence_of(
+    group: Group, columns: Mapping[str, str], first: Sequence[Row]
+) -> tuple[Evidence, ...]:
     """Figures of all variants of a group, those that decide first."""
     return phrases.evidence_of_columns(group.measured, columns, group.table, first=first)
 
@@ -249,7 +277,9 @@ def baseline_and_fastest(by: str = "throughput_per_s") -> Callable[[Group], tupl
 
 def baseline_and_other(group: Group) -> tuple[Row, Row] | None:
     """The baseline and the first variant beside it."""
-    return (group.baseline, group.others[0]) if group.baseline is not None and group.others else None
+    return (
+        (group.baseline, group.others[0]) if group.baseline is not None and group.others else None
+    )
 
 
 def first_two(group: Group) -> tuple[Row, Row] | None:
@@ -257,22 +287,28 @@ def first_two(group: Group) -> tuple[Row, Row] | None:
     return (group.measured[0], group.measured[1]) if len(group.measured) > 1 else None
 
 
-def over_baseline(figure: Callable[[Row, Row], Estimate]) -> Callable[[Group], Sequence[tuple[Row, Estimate]]]:
+def over_baseline(
+    figure: Callable[[Row, Row], Estimate],
+) -> Callable[[Group], Sequence[tuple[Row, Estimate]]]:
     """A figure of each variant over the baseline; none without both."""
 
     def figures(group: Group) -> Sequence[tuple[Row, Estimate]]:
         baseline = group.baseline
-        return [(row, figure(row, baseline)) for row in group.others] if baseline is not None else []
+        return (
+            [(row, figure(row, baseline)) for row in group.others] if baseline is not None else []
+        )
 
     return figures
 
 
 @dataclass(frozen=True, kw_only=True)
 class AllOrAny:
-    """The generic test of several variants of each group: are all of their figures on one side of a limit, or is any?
+    """The generic test of several variants of each group: are all of their figures on one side of a
+    limit, or is any?
 
-    Sentences may use {subject}, {baseline}, {doubt}, {all}, {above} and {below}, which list the variants with their
-    figures, {count}, the number on the side that is asked about, and what `more` adds.
+    Sentences may use {subject}, {baseline}, {doubt}, {all}, {above} and {below}, which list the
+    variants with their figures, {count}, the number on the side that is asked about, and what
+    `more` adds.
     """
 
     asks: Literal["all", "any"] = "all"
@@ -280,7 +316,9 @@ class AllOrAny:
     limit: float = 1.0
     limit_in_words: str = "1"
     figures: Callable[[Group], Sequence[tuple[Row, Estimate]]]
-    """The variants that the question is asked of, with what is compared; none where nothing can be compared."""
+    """The variants that the question is asked of, with what is compared; none where nothing can be
+    compared.
+    """
     item: str = "with {row} {figure:short}"
     """What is said of one variant; may use {row} and {figure}."""
     noun: str = "variant"
@@ -302,13 +340,17 @@ class AllOrAny:
         """What is found in one group."""
         asked = self.figures(group)
         if not asked:
-            return not_measured(group.title, why_missing(group.rows, self.lacking(group)), key=group.key)
+            return not_measured(
+                group.title, why_missing(group.rows, self.lacking(group)), key=group.key
+            )
         pairs = [(row, figure) for row, figure in asked if figure.known]
         if not pairs:
             return not_measured(group.title, self.unknown, key=group.key)
         figures, baseline = Figures(group=group, pairs=pairs, limit=self.limit), group.baseline
         return Outcome(
-            verdict=self.verdict(figures) if self.verdict else figures.verdict(self.asks, self.side),
+            verdict=self.verdict(figures)
+            if self.verdict
+            else figures.verdict(self.asks, self.side),
             fields={
                 "subject": group.title,
                 "baseline": Named(baseline, group.value_in_words(baseline)) if baseline else "",
@@ -319,7 +361,9 @@ class AllOrAny:
                 "doubt": figures.doubt(self.limit_in_words),
                 **self.more(figures),
             },
-            evidence=self.evidence(figures) if callable(self.evidence) else evidence_of(group, self.evidence, []),
+            evidence=self.evidence(figures)
+            if callable(self.evidence)
+            else evidence_of(group, self.evidence, []),
             key=group.key,
         )
 
@@ -337,7 +381,9 @@ class Figures:
         return [(row, figure) for row, figure in self.pairs if figure.against(self.limit) == side]
 
     def verdict(self, asks: Literal["all", "any"], side: Side) -> Verdict:
-        """All are on this side: no if one is on the other. Any is: no if none is. Not resolved if one is unclear."""
+        """All are on this side: no if one is on the other. Any is: no if none is. Not resolved if
+        one is unclear.
+        """
         other: Side = "below" if side == "above" else "above"
         if asks == "any" and self.on(side):
             return "yes"
@@ -358,7 +404,9 @@ class Figures:
     def listed(self, item: str, pairs: Iterable[tuple[Row, Estimate]]) -> str:
         """Each of some variants with its figure, separated by semicolons."""
         parts = [
-            phrases.filled(item, {"row": Named(row, self.group.value_in_words(row)), "figure": figure})[0]
+            phrases.filled(
+                item, {"row": Named(row, self.group.value_in_words(row)), "figure": figure}
+            )[0]
             for row, figure in pairs
         ]
         return "; ".join(parts) or "none"

@@ -1,4 +1,6 @@
-"""What a rule looks at: one experiment's variants in their groups, all variants, or a chapter about the machine."""
+"""What a rule looks at: one experiment's variants in their groups, all variants, or a chapter about
+the machine.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,9 +21,13 @@ EFFICIENCY: Final = "efficiency"
 TRANSFER: Final = "transfer"
 ENERGY: Final = "energy"
 TRACE: Final = "trace"
-"""Chapters about the whole machine, in place of an experiment's name; no experiment can take one of these."""
+"""Chapters about the whole machine, in place of an experiment's name; no experiment can take one of
+these.
+"""
 OWN_LOOPS: Final = "custom loops: "
-"""Before the axis of an experiment about loops that its workload brings: they are asked other questions."""
+"""Before the axis of an experiment about loops that its workload brings: they are asked other
+questions.
+"""
 DDP_OPTIONS: Final = "options of DistributedDataParallel"
 MODEL_SPLIT: Final = "models in parts"
 """In place of the axis of experiments about these, which are asked other questions, too."""
@@ -33,8 +39,8 @@ BATCH_SEARCH: Final = "batch-size searches"
 class Group:
     """Variants of an experiment that differ along its axis alone, in the order of the axis.
 
-    `title` names it for readers; `key` is short and safe in identifiers; `table` is the one that has the rows. Without
-    an `axis`, its variants are named in full.
+    `title` names it for readers; `key` is short and safe in identifiers; `table` is the one that
+    has the rows. Without an `axis`, its variants are named in full.
     """
 
     title: str
@@ -59,7 +65,9 @@ class Group:
         return [row for row in self.measured if not row["is_baseline"]]
 
     def value_in_words(self, row: Row) -> str:
-        """The variant's place on the axis, for instance 'batch size 64'; the whole variant where there is no axis."""
+        """The variant's place on the axis, for instance 'batch size 64'; the whole variant where
+        there is no axis.
+        """
         if not self.axis:
             return described(row)
         if self.axis == "workload":
@@ -67,12 +75,19 @@ class Group:
         return in_words(self.axis, row[self.axis])
 
 
-_TABLES: Final = {STUDY: "variants", ENERGY: "variants", TRANSFER: "transfers", TRACE: "step_shares"}
+_TABLES: Final = {
+    STUDY: "variants",
+    ENERGY: "variants",
+    TRANSFER: "transfers",
+    TRACE: "step_shares",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """One experiment, the study, or a chapter about the machine; the latter two have no axis and no groups."""
+    """One experiment, the study, or a chapter about the machine; the latter two have no axis and no
+    groups.
+    """
 
     name: str
     axis: str
@@ -88,7 +103,9 @@ class Scope:
 
     @property
     def about(self) -> str:
-        """What its rules are about: its axis, that of loops where its workloads bring all of them, or its name."""
+        """What its rules are about: its axis, that of loops where its workloads bring all of them,
+        or its name.
+        """
         if self.searches:
             return BATCH_SEARCH
         if compares_own_loops(self.rows, self.axis):
@@ -96,7 +113,9 @@ class Scope:
         options = (name for row in self.rows for name in option_names(row["options"]))
         if self.axis == "optimization" and any(OPTIONS[name].ddp_only for name in options):
             return DDP_OPTIONS
-        if self.axis == "parallelism" and not all(STRATEGIES[row["strategy"]].divides_batch for row in self.rows):
+        if self.axis == "parallelism" and not all(
+            STRATEGIES[row["strategy"]].divides_batch for row in self.rows
+        ):
             return MODEL_SPLIT
         return self.axis or self.name
 
@@ -125,10 +144,16 @@ class Scope:
 
 
 def groups_beside(scope: Scope, table: str) -> list[Group]:
-    """The groups, each variant with the columns of its row in another table, where it has one there."""
+    """The groups, each variant with the columns of its row in another table, where it has one
+    there.
+    """
     others = {row["variant"]: row for row in rows_of(getattr(scope.tables, table))}
     return [
-        replace(group, table=table, rows=tuple({**row, **others.get(row["variant"], {})} for row in group.rows))
+        replace(
+            group,
+            table=table,
+            rows=tuple({**row, **others.get(row["variant"], {})} for row in group.rows),
+        )
         for group in scope.groups
     ]
 
@@ -153,20 +178,32 @@ def study_scope(tables: Tables) -> Scope:
 
 
 def chapter_scopes(tables: Tables) -> list[Scope]:
-    """What the chapters about the machine rest on; one without data, such as copies on a CPU, is left out."""
+    """What the chapters about the machine rest on; one without data, such as copies on a CPU, is
+    left out.
+    """
     variants = {row["variant"]: row for row in rows_of(tables.variants) if _is_evidence(row)}
     rows = {
         EFFICIENCY: _with_variants(tables.efficiency, variants),
         TRANSFER: rows_of(tables.transfers),
         ENERGY: tuple(row for row in variants.values() if row["device"] != CPU),
-        TRACE: tuple(row for row in _with_variants(tables.step_shares, variants) if _shows_one_device(row)),
+        TRACE: tuple(
+            row for row in _with_variants(tables.step_shares, variants) if _shows_one_device(row)
+        ),
     }
-    return [Scope(name=name, axis="", tables=tables, rows=found) for name, found in rows.items() if found]
+    return [
+        Scope(name=name, axis="", tables=tables, rows=found)
+        for name, found in rows.items()
+        if found
+    ]
 
 
 def _with_variants(frame: Any, variants: Mapping[str, Row]) -> tuple[Row, ...]:
-    """The rows of a table by variant, each with the columns of its variant; those of unknown variants are left out."""
-    return tuple({**variants[row["variant"]], **row} for row in rows_of(frame) if row["variant"] in variants)
+    """The rows of a table by variant, each with the columns of its variant; those of unknown
+    variants are left out.
+    """
+    return tuple(
+        {**variants[row["variant"]], **row} for row in rows_of(frame) if row["variant"] in variants
+    )
 
 
 def key_of(name: str) -> str:
@@ -175,7 +212,8 @@ def key_of(name: str) -> str:
 
 
 def _is_evidence(row: Row) -> bool:
-    """Whether findings may follow from it: not from a bound, which is no training, nor from ranks that share a CPU.
+    """Whether findings may follow from it: not from a bound, which is no training, nor from ranks
+    that share a CPU.
 
     These check that a training is right; their speed forecasts nothing.
     """
@@ -185,15 +223,17 @@ def _is_evidence(row: Row) -> bool:
 def _shows_one_device(row: Row) -> bool:
     """Whether a trace is that of one device that computes all the time.
 
-    DataParallel and a split model have one trace of all devices, and the stages of a model wait for each other by
-    design; the experiments about them say what that costs.
+    DataParallel and a split model have one trace of all devices, and the stages of a model wait for
+    each other by design; the experiments about them say what that costs.
     """
     strategy = STRATEGIES[row["strategy"]]
     return bool(row["strategy"] == SINGLE or (strategy.has_ranks and strategy.divides_batch))
 
 
 def has_whole_twin(row: Row, among: Iterable[Row]) -> bool:
-    """Whether the same model was trained on the same device over whole epochs while these were shortened."""
+    """Whether the same model was trained on the same device over whole epochs while these were
+    shortened.
+    """
     return bool(row["epoch_time_projected"]) and any(
         other["status"] == "ok"
         and not other["epoch_time_projected"]
@@ -202,14 +242,22 @@ def has_whole_twin(row: Row, among: Iterable[Row]) -> bool:
     )
 
 
-_OTHER_FIELDS: Final = ("workload", *(field for field in DISTINGUISHING if field not in ("options", "precision")))
+_OTHER_FIELDS: Final = (
+    "workload",
+    *(field for field in DISTINGUISHING if field not in ("options", "precision")),
+)
 
 
 def only_difference(before: Row, after: Row) -> str:
-    """The precision, or the one further option, in which the second training differs from the first; empty if more."""
+    """The precision, or the one further option, in which the second training differs from the
+    first; empty if more.
+    """
     if any(str(after[field]) != str(before[field]) for field in _OTHER_FIELDS):
         return ""  # nearly all pairs
-    options, options_before = set(option_names(after["options"])), set(option_names(before["options"]))
+    options, options_before = (
+        set(option_names(after["options"])),
+        set(option_names(before["options"])),
+    )
     if not options_before <= options:
         return ""
     new = [*(options - options_before), *({after["precision"]} - {before["precision"]})]
@@ -217,7 +265,9 @@ def only_difference(before: Row, after: Row) -> str:
 
 
 def _compared(rows: Sequence[Row]) -> Row:
-    """The first that is compared with the baseline, which alone may have been trained for shorter epochs."""
+    """The first that is compared with the baseline, which alone may have been trained for shorter
+    epochs.
+    """
     return next((row for row in rows if not row["is_baseline"]), rows[0])
 
 
@@ -230,4 +280,6 @@ def _in_axis_order(rows: list[Row], axis: str) -> list[Row]:
 
 def first_with(rows: Iterable[Row], **fields: Any) -> Mapping[str, Any] | None:
     """The first row that holds these values."""
-    return next((row for row in rows if all(row[name] == value for name, value in fields.items())), None)
+    return next(
+        (row for row in rows if all(row[name] == value for name, value in fields.items())), None
+    )

@@ -1,8 +1,11 @@
-"""The process that measures one side, in that side's folder and Python: `python -m gpu_report.guard.agent`.
+"""The process that measures one side, in that side's folder and Python: `python -m
+gpu_report.guard.agent`.
 
-a task as a line of standard input -> a fresh process -> its answer as a line of standard output; it ends with its input
+a task as a line of standard input -> a fresh process -> its answer as a line of standard output; it
+ends with its input
 
-It is itself the fresh process of a function. A study's configuration gets one as the study has it, from a server.
+It is itself the fresh process of a function. A study's configuration gets one as the study has it,
+from a server.
 """
 
 import math
@@ -59,19 +62,25 @@ def main() -> None:
     try:
         task = msgspec.json.decode(line, type=Task)
         if task.version != VERSION:
-            raise ProfileError(f"this side's gpu-report measures by version {VERSION}, asked is {task.version}")
+            raise ProfileError(
+                f"this side's gpu-report measures by version {VERSION}, asked is {task.version}"
+            )
         if task.configfile:
             send(_of_study(task))
         else:
             _train_function(task, send)
     except msgspec.DecodeError as error:
-        send(Answer(status="failed", reason=f"this side has another version of gpu-report: {error}"))
+        send(
+            Answer(status="failed", reason=f"this side has another version of gpu-report: {error}")
+        )
     except GpuReportError as error:
         send(Answer(status="failed", reason=str(error)))
 
 
 def _end_with_input() -> None:
-    """An input that has ended ends this process at once: nobody waits for an answer, and a training may take long."""
+    """An input that has ended ends this process at once: nobody waits for an answer, and a training
+    may take long.
+    """
     while os.read(_STDIN, 1):
         continue
     os._exit(0)
@@ -83,7 +92,10 @@ def _train_function(task: Task, send: Callable[[Answer], None]) -> None:
 
     _require_own(task, task.training["build"])
     training = OwnTraining(
-        **task.training, seed=task.index, least_s=PATIENCE_S / 2, is_profiled=bool(task.trace_folder)
+        **task.training,
+        seed=task.index,
+        least_s=PATIENCE_S / 2,
+        is_profiled=bool(task.trace_folder),
     )
     train_and_send(lambda: training, lambda found: send(_of_function(task, training, found)))
     os._exit(0)  # PyTorch would need a second to tidy up what nobody uses
@@ -96,7 +108,8 @@ def _of_function(task: Task, training: "OwnTraining", found: "OwnResult | Stoppe
     measured = found.measured
     if not measured.block_times_ms:
         return Answer(
-            status="failed", reason=f"a step takes {measured.step_ms:.0f} ms, too long to time; give more --seconds"
+            status="failed",
+            reason=f"a step takes {measured.step_ms:.0f} ms, too long to time; give more --seconds",
         )
     if task.trace_folder and measured.trace:
         Path(task.trace_folder, trace_name()).write_bytes(measured.trace)
@@ -108,7 +121,11 @@ def _of_function(task: Task, training: "OwnTraining", found: "OwnResult | Stoppe
         quality_name="metric",
         diverged=training.metric is not None and not math.isfinite(found.metric),
         doubts=(*load_marks([measured.load]), *(() if measured.has_settled else ("unsettled",))),
-        environment={**host_environment(), "torch": str(measured.torch_version), "device": measured.device},
+        environment={
+            **host_environment(),
+            "torch": str(measured.torch_version),
+            "device": measured.device,
+        },
     )
 
 
@@ -125,8 +142,12 @@ def _of_study(task: Task) -> Answer:
         run = Run(
             measurement=replace(measurement, variant=variant, protocol=protocol),
             machine=machine.id,
-            index=_PROFILED if task.trace_folder else 0,  # each is a first run: it describes itself, its cache is empty
-            threads=training_threads(measurement.variant.device_type, sharing=measurement.variant.devices),
+            index=_PROFILED
+            if task.trace_folder
+            else 0,  # each is a first run: it describes itself, its cache is empty
+            threads=training_threads(
+                measurement.variant.device_type, sharing=measurement.variant.devices
+            ),
             trace_folder=Path(task.trace_folder or temporary),
             cache_folder=Path(temporary),
         )
@@ -169,21 +190,25 @@ def _of_study(task: Task) -> Answer:
 
 
 def _require_own(task: Task, name: str) -> None:
-    """The code that is to be imported must be this side's, and none that is installed from elsewhere.
+    """The code that is to be imported must be this side's, and none that is installed from
+    elsewhere.
 
     Raises:
         ProfileError: it is not.
     """
     module = name.partition(":")[0]
     spec = find_module(module)
-    if not task.folder or spec is None or spec.origin is None:  # what is not there at all says so when it is imported
+    if (
+        not task.folder or spec is None or spec.origin is None
+    ):  # what is not there at all says so when it is imported
         return
     if not _is_below(spec.origin, root_of(Path(task.folder))):
         raise _not_own(f"{name}: {module}", spec.origin)
 
 
 def _require_own_modules(task: Task) -> None:
-    """Nothing that was imported may come from the repository where guard was started, unless that is this side's.
+    """Nothing that was imported may come from the repository where guard was started, unless that
+    is this side's.
 
     Raises:
         ProfileError: something does.
@@ -193,7 +218,11 @@ def _require_own_modules(task: Task) -> None:
     root, other = root_of(Path(task.folder)), root_of(Path(task.here))
     for name, module in sys.modules.copy().items():
         file = getattr(module, "__file__", None)
-        if isinstance(file, str) and _is_below(file, other) and not _is_below(file, root, Path(sys.prefix)):
+        if (
+            isinstance(file, str)
+            and _is_below(file, other)
+            and not _is_below(file, root, Path(sys.prefix))
+        ):
             raise _not_own(f"{task.configuration}: {name}", file)
 
 
@@ -205,9 +234,9 @@ def _is_below(file: str, *folders: Path) -> bool:
 
 def _not_own(what: str, origin: str) -> ProfileError:
     return ProfileError(
-        f"{what} is imported from {origin}, which is not in this side's checkout; install the repository with pip "
-        "install -e or not at all, name with --link what git ignores, or give each side its own environment with "
-        "--before-python and --after-python"
+        f"{what} is imported from {origin}, which is not in this side's checkout; install the "
+        "repository with pip install -e or not at all, name with --link what git ignores, or "
+        "give each side its own environment with --before-python and --after-python"
     )
 
 

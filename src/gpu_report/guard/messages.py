@@ -1,4 +1,6 @@
-"""What the guard asks a side to measure, and what it answers: lines of JSON, since a side may have another Python."""
+"""What the guard asks a side to measure, and what it answers: lines of JSON, since a side may have
+another Python.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal
@@ -6,15 +8,19 @@ from typing import Any, Final, Literal
 import msgspec
 
 VERSION: Final = 1
-"""Raised whenever a task or an answer means something else, so that two versions of gpu-report do not misunderstand."""
+"""Raised whenever a task or an answer means something else, so that two versions of gpu-report do
+not misunderstand.
+"""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """One fresh process: `configuration` of the study in `configfile`, or a function, whose `training` is given.
+    """One fresh process: `configuration` of the study in `configfile`, or a function, whose
+    `training` is given.
 
-    `training` has fields of OwnTraining. What is imported must come from the repository of `folder`, unless that
-    is empty; guard was started in `here`. With `trace_folder` the process is profiled, and leaves its traces there.
-    The study's machine is described in `machine_file`, which is outside of the user's folder.
+    `training` has fields of OwnTraining. What is imported must come from the repository of
+    `folder`, unless that is empty; guard was started in `here`. With `trace_folder` the process is
+    profiled, and leaves its traces there. The study's machine is described in `machine_file`, which
+    is outside of the user's folder.
     """
 
     version: int = VERSION
@@ -29,7 +35,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What one process measured; without numbers where the status is not ok. Fields are those of a `Side`."""
+    """What one process measured; without numbers where the status is not ok. Fields are those of a
+    `Side`.
+    """
 
     version: int = VERSION
     status: Literal["ok", "oom", "failed", "skipped"] = "ok"

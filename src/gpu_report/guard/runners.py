@@ -1,4 +1,6 @@
-"""Runners measure a side: each call runs a study, a function or a command in a fresh process of its version."""
+"""Runners measure a side: each call runs a study, a function or a command in a fresh process of its
+version.
+"""
 
 import os
 import resource
@@ -19,7 +21,13 @@ from gpu_report.guard.versions import Version
 from gpu_report.measure.failures import read_oom_kills, unless_memory_ran_out, without_result
 from gpu_report.measure.progress import load_between, read_cpu_times
 from gpu_report.measure.run import trace_name
-from gpu_report.own.step_counts import LINE_TO_ADD, RESULT_FILE, StepResult, read_reported, trace_beside
+from gpu_report.own.step_counts import (
+    LINE_TO_ADD,
+    RESULT_FILE,
+    StepResult,
+    read_reported,
+    trace_beside,
+)
 from gpu_report.printing.number_format import counted
 from gpu_report.printing.terminal import clean
 from gpu_report.tables.marks import load_marks
@@ -38,7 +46,8 @@ _ENDS_WITH_INPUT: Final = (
 )
 """Runs the command that follows, and kills it with its process group when the input closes.
 
-So nothing keeps running after guard ends, even if guard is killed, or is interrupted before it knows what it started.
+So nothing keeps running after guard ends, even if guard is killed, or is interrupted before it
+knows what it started.
 """
 _SHELLS_SIGNAL: Final = 128
 """A shell's exit status is this plus the number of the signal that ended the command."""
@@ -58,9 +67,9 @@ class Runner(Protocol):
 class FunctionRunner:
     """Of a study's configurations and of functions.
 
-    No two processes are forked by one server. Processes of one server share the places of its memory and its seed
-    of hashes, which decide a few per cent of a training on the CPU: on 2 cores, two servers of one version were 7 %
-    apart in each of several guards.
+    No two processes are forked by one server. Processes of one server share the places of its
+    memory and its seed of hashes, which decide a few per cent of a training on the CPU: on 2 cores,
+    two servers of one version were 7 % apart in each of several guards.
     """
 
     def __init__(self, version: Version) -> None:
@@ -89,10 +98,17 @@ class FunctionRunner:
                         agent.wait(_PATIENCE_S)  # so that it removes its temporary folder
                     return msgspec.json.decode(line, type=Answer)
                 status, said = agent.wait(), _last_line(log)
-                if "No module named" in said:  # of the agent itself, which answers whatever the user's code raises
-                    raise ConfigError(f"{self.version.python}: {said}; each side needs the same gpu-report as this one")
+                if (
+                    "No module named" in said
+                ):  # of the agent itself, which answers whatever the user's code raises
+                    raise ConfigError(
+                        f"{self.version.python}: {said}; each side needs the same gpu-report as "
+                        "this one"
+                    )
             except msgspec.DecodeError as error:
-                return Answer(status="failed", reason=f"this side has another version of gpu-report: {error}")
+                return Answer(
+                    status="failed", reason=f"this side has another version of gpu-report: {error}"
+                )
             finally:
                 agent.kill()
                 agent.communicate()
@@ -100,9 +116,15 @@ class FunctionRunner:
 
 
 def _without_answer(who: str, exit_status: int, said: str, kills_before: int) -> Answer:
-    """The answer if a process sent none. A signal from outside says nothing about the version; the OOM killer does."""
+    """The answer if a process sent none. A signal from outside says nothing about the version; the
+    OOM killer does.
+    """
     ended = unless_memory_ran_out(without_result(who, exit_status), kills_before)
-    return Answer(status=ended.status, reason=f"{ended.reason}: {said}", interrupted=bool(ended.interrupted_by))
+    return Answer(
+        status=ended.status,
+        reason=f"{ended.reason}: {said}",
+        interrupted=bool(ended.interrupted_by),
+    )
 
 
 def _asked(agent: "subprocess.Popen[bytes]", task: Task) -> bytes:
@@ -119,7 +141,9 @@ def _asked(agent: "subprocess.Popen[bytes]", task: Task) -> bytes:
 
 
 class CommandRunner:
-    """Of a command: the steps that its script marks, or where it marks none the time of the whole command."""
+    """Of a command: the steps that its script marks, or where it marks none the time of the whole
+    command.
+    """
 
     def __init__(self, version: Version) -> None:
         self.version = version
@@ -128,9 +152,13 @@ class CommandRunner:
         """Likewise.
 
         Raises:
-            ConfigError: the command marks steps, and too few of them to be timed, which says nothing of their speed.
+            ConfigError: the command marks steps, and too few of them to be timed, which says
+                nothing of their speed.
         """
-        with tempfile.TemporaryDirectory(prefix="gpu-report-guard-") as temporary, tempfile.TemporaryFile() as log:
+        with (
+            tempfile.TemporaryDirectory(prefix="gpu-report-guard-") as temporary,
+            tempfile.TemporaryFile() as log,
+        ):
             result_file, kills_before = Path(temporary, "steps.json"), read_oom_kills()
             before, began_s = read_cpu_times(), time.perf_counter()
             process = subprocess.Popen(
@@ -144,22 +172,31 @@ class CommandRunner:
             )
             try:
                 _, status, usage = os.wait4(process.pid, 0)
-                took_ms, load = (time.perf_counter() - began_s) * _MS_PER_S, load_between(before, read_cpu_times())
+                took_ms, load = (
+                    (time.perf_counter() - began_s) * _MS_PER_S,
+                    load_between(before, read_cpu_times()),
+                )
                 process.returncode = os.waitstatus_to_exitcode(status)
             finally:
-                with suppress(ProcessLookupError):  # what it has started goes with it, and disturbs no other process
+                with suppress(
+                    ProcessLookupError
+                ):  # what it has started goes with it, and disturbs no other process
                     os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
             if status := process.returncode:
-                status = _SHELLS_SIGNAL - status if status - _SHELLS_SIGNAL in {*signal.Signals} else status
+                status = (
+                    _SHELLS_SIGNAL - status
+                    if status - _SHELLS_SIGNAL in {*signal.Signals}
+                    else status
+                )
                 return _without_answer("the command", status, _last_line(log), kills_before)
             found = read_reported(StepResult, result_file)
             if found is None:
                 return _of_whole(took_ms, usage, doubts=tuple(load_marks([load])))
             if found.blocks < _FEWEST_BLOCKS:
                 raise ConfigError(
-                    f"{self.version.command}: it trained for {counted(found.blocks, 'block')} of steps; expected "
-                    f"{_FEWEST_BLOCKS} or more: train for longer"
+                    f"{self.version.command}: it trained for {counted(found.blocks, 'block')} of "
+                    f"steps; expected {_FEWEST_BLOCKS} or more: train for longer"
                 )
             if task.trace_folder and (trace := trace_beside(result_file).read_bytes()):
                 Path(task.trace_folder, trace_name()).write_bytes(trace)
@@ -179,7 +216,8 @@ def _last_line(log: IO[bytes]) -> str:
 
 
 def _of_whole(took_ms: float, usage: resource.struct_rusage, *, doubts: tuple[str, ...]) -> Answer:
-    # On Linux a process begins with the peak of the one that started it, so that a smaller one is not known.
+    # On Linux a process begins with the peak of the one that started it, so that a smaller one is
+    # not known.
     is_its_own = usage.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return Answer(
         step_time_ms=took_ms,
@@ -191,5 +229,6 @@ def _of_whole(took_ms: float, usage: resource.struct_rusage, *, doubts: tuple[st
 
 
 MARK_STEPS: Final = (
-    f"the command marks no steps, so its whole time is compared, start included; put `{LINE_TO_ADD}` around each step"
+    "the command marks no steps, so its whole time is compared, start included; put "
+    f"`{LINE_TO_ADD}` around each step"
 )

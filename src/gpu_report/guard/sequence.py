@@ -1,11 +1,13 @@
-"""In which order both sides are measured, when that is enough, and what follows: rows of BEFORE_AFTER.
+"""In which order both sides are measured, when that is enough, and what follows: rows of
+BEFORE_AFTER.
 
-pairs in turns (ABBA) -> first look -> where it shows nothing more pairs, second look -> what changed, measured again
+pairs in turns (ABBA) -> first look -> where it shows nothing more pairs, second look -> what
+changed, measured again
 
-Two looks at growing data find something by chance more often than one. Each has Pocock's level (Biometrika 1977), so
-that both together hold 95 %, and its intervals are repeated confidence intervals (Jennison and Turnbull, JRSS B 1989):
-whenever one stops, they hold. Processes of a pair ran one after the other and began alike, so that what drifts on a
-machine is in both.
+Two looks at growing data find something by chance more often than one. Each has Pocock's level
+(Biometrika 1977), so that both together hold 95 %, and its intervals are repeated confidence
+intervals (Jennison and Turnbull, JRSS B 1989): whenever one stops, they hold. Processes of a pair
+ran one after the other and began alike, so that what drifts on a machine is in both.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +34,9 @@ CONFIRMING: Final = 6
 MOST_REPEATED: Final = 3
 """Pairs that are measured once more because others used the machine meanwhile."""
 LOOK_CONFIDENCE: Final = 1 - 0.0294
-"""Of each of two looks; the level is Pocock's for two of equal steps, a little strict for 6 and 10."""
+"""Of each of two looks; the level is Pocock's for two of equal steps, a little strict for 6
+and 10.
+"""
 
 _CHANGES: Final = REGRESSIONS | IMPROVEMENTS
 
@@ -45,7 +49,12 @@ class Guarded:
     """The pairs of each configuration, and what follows from them."""
 
     def __init__(
-        self, configurations: Sequence[str], measure: Measure, *, tolerance: float, on_pair: Callable[[str, Pair], None]
+        self,
+        configurations: Sequence[str],
+        measure: Measure,
+        *,
+        tolerance: float,
+        on_pair: Callable[[str, Pair], None],
     ) -> None:
         self._measure, self._tolerance, self._on_pair = measure, tolerance, on_pair
         self._indices = dict.fromkeys(configurations, 0)
@@ -53,30 +62,46 @@ class Guarded:
         self.confirming: dict[str, list[Pair]] = {}
 
     def run(self) -> list[Row]:
-        """Measure until every row has a verdict or the second look is over, then what changed once more."""
+        """Measure until every row has a verdict or the second look is over, then what changed once
+        more.
+        """
         self._measure_up_to(FIRST_LOOK, self.pairs)
         rows = self._look()
-        unclear = {row["configuration"] for row in rows if row["verdict"] == NO_VERDICT and row["compared"] != STATUS}
+        unclear = {
+            row["configuration"]
+            for row in rows
+            if row["verdict"] == NO_VERDICT and row["compared"] != STATUS
+        }
         further = {
             name: pairs
             for name, pairs in self.pairs.items()
-            if name in unclear and len(_undoubted(pairs)) >= FIRST_LOOK  # else the machine has other work to do
+            if name in unclear
+            and len(_undoubted(pairs)) >= FIRST_LOOK  # else the machine has other work to do
         }
         if further:
             self._measure_up_to(SECOND_LOOK, further)
             rows = self._look()
-        changed = {row["configuration"] for row in rows if row["verdict"] in _CHANGES and row["compared"] != STATUS}
+        changed = {
+            row["configuration"]
+            for row in rows
+            if row["verdict"] in _CHANGES and row["compared"] != STATUS
+        }
         self.confirming = {name: [] for name in self.pairs if name in changed}
         self._measure_up_to(CONFIRMING, self.confirming)
         again = {
             (row["configuration"], row["compared"]): row
-            for row in tabulate_before_after(_sides(self.confirming, CONFIRMING), in_turns=True, tolerance=0.0)
+            for row in tabulate_before_after(
+                _sides(self.confirming, CONFIRMING), in_turns=True, tolerance=0.0
+            )
         }
         return [_confirmed(row, again) for row in rows]
 
     def _look(self) -> list[Row]:
         return tabulate_before_after(
-            _sides(self.pairs, FIRST_LOOK), in_turns=True, tolerance=self._tolerance, confidence=LOOK_CONFIDENCE
+            _sides(self.pairs, FIRST_LOOK),
+            in_turns=True,
+            tolerance=self._tolerance,
+            confidence=LOOK_CONFIDENCE,
         )
 
     def _measure_up_to(self, pairs: int, of_each: Mapping[str, list[Pair]]) -> None:
@@ -89,7 +114,8 @@ class Guarded:
     def _pair(self, name: str) -> Pair:
         """Each side is first in every other pair.
 
-        What failed is tried once more, and then the other side as well: a GPU that is taken fails both.
+        What failed is tried once more, and then the other side as well: a GPU that is taken fails
+        both.
         """
         index = self._indices[name]
         self._indices[name] += 1
@@ -149,14 +175,23 @@ def _by_index(answers: Sequence[Answer], field: str) -> dict[int, float]:
 
 
 def _confirmed(row: Row, again: Mapping[tuple[str, str], Row]) -> Row:
-    """The row with what the second measurement says of it; what was not measured again stays as it is."""
+    """The row with what the second measurement says of it; what was not measured again stays as it
+    is.
+    """
     name, what = row["configuration"], row["compared"]
-    second = again.get((name, what)) or again.get((name, STATUS))  # that of a side which fails by now
+    second = again.get((name, what)) or again.get(
+        (name, STATUS)
+    )  # that of a side which fails by now
     if row["verdict"] not in _CHANGES or second is None:
         return row
     seen = in_words(second)["change"] or NOT_MEASURED
     if second["verdict"] == row["verdict"]:
         return {**row, "why": f"measured again with {CONFIRMING} pairs: {seen}"}
-    why = "; ".join(filter(None, (f"{row['verdict']} at first, but measured again {seen}", second["why"])))
-    is_no_worse = second["compared"] == what and not REGRESSIONS & {row["verdict"], second["verdict"]}
+    why = "; ".join(
+        filter(None, (f"{row['verdict']} at first, but measured again {seen}", second["why"]))
+    )
+    is_no_worse = second["compared"] == what and not REGRESSIONS & {
+        row["verdict"],
+        second["verdict"],
+    }
     return {**row, "verdict": NOT_WORSE[what] if is_no_worse else NO_VERDICT, "why": why}

@@ -1,9 +1,12 @@
-"""The two versions that are compared: states of the user's repository, or commands, or Pythons, each in its folder.
+"""The two versions that are compared: states of the user's repository, or commands, or Pythons,
+each in its folder.
 
-a reference -> a worktree of git in the temporary folder -> Version; a worktree that a killed guard left is removed
+a reference -> a worktree of git in the temporary folder -> Version; a worktree that a killed guard
+left is removed
 
-Each worktree is locked in git with a reason that names the guard's process, so git prunes none of them. A guard removes
-only the worktrees of processes that it knows have ended. Those of another host, container or boot stay.
+Each worktree is locked in git with a reason that names the guard's process, so git prunes none of
+them. A guard removes only the worktrees of processes that it knows have ended. Those of another
+host, container or boot stay.
 """
 
 import os
@@ -31,18 +34,23 @@ WORKTREE: Final = "worktree"
 """The folder as it is, with what is not committed."""
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _SPACE: Final = (
-    f"{_BOOT.read_text('ascii').strip()}, {Path('/proc/self/ns/pid').readlink()}" if _BOOT.exists() else platform.node()
+    f"{_BOOT.read_text('ascii').strip()}, {Path('/proc/self/ns/pid').readlink()}"
+    if _BOOT.exists()
+    else platform.node()
 )
 """The space in which a process id is unique: this boot of this host, and this container."""
 _MADE_BY: Final = "gpu-report guard, process {} of {}"
 _MADE_HERE: Final = re.compile(
-    r"^worktree (.+)\n(?:.+\n)*locked " + _MADE_BY.format(r"(\d+)", re.escape(_SPACE)) + "$", re.MULTILINE
+    r"^worktree (.+)\n(?:.+\n)*locked " + _MADE_BY.format(r"(\d+)", re.escape(_SPACE)) + "$",
+    re.MULTILINE,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Version:
-    """One side: `folder` is where its code is imported and its command is run; `name` is before or after."""
+    """One side: `folder` is where its code is imported and its command is run; `name` is before or
+    after.
+    """
 
     name: str
     folder: Path
@@ -52,7 +60,9 @@ class Version:
 
     @property
     def environment(self) -> dict[str, str]:
-        """That of its processes: its own code comes before installed code, wherever in its repository it lies."""
+        """That of its processes: its own code comes before installed code, wherever in its
+        repository it lies.
+        """
         own = [root_of(self.folder) / each for each in _imported_folders(root_of(Path.cwd()))]
         paths = [self.folder, self.folder / "src", *own, os.environ.get("PYTHONPATH")]
         python_path = os.pathsep.join(dict.fromkeys(str(path) for path in paths if path))
@@ -65,16 +75,21 @@ def root_of(folder: Path) -> Path:
 
 
 def _imported_folders(root: Path) -> list[Path]:
-    """The folders below the root that this Python imports from, as seen from there, but for its own environment.
+    """The folders below the root that this Python imports from, as seen from there, but for its own
+    environment.
 
     They are on its path, or are those of setuptools' import hooks for editable installations.
     """
     hooks = [module for name, module in sys.modules.items() if name.startswith("__editable___")]
     packages = [Path(package) for hook in hooks for package in hook.MAPPING.values()]
-    found = [each.resolve() for each in (*map(Path, sys.path), *(package.parent for package in packages))]
+    found = [
+        each.resolve() for each in (*map(Path, sys.path), *(package.parent for package in packages))
+    ]
     environment = Path(sys.prefix).resolve()
     return [
-        each.relative_to(root) for each in found if each.is_relative_to(root) and not each.is_relative_to(environment)
+        each.relative_to(root)
+        for each in found
+        if each.is_relative_to(root) and not each.is_relative_to(environment)
     ]
 
 
@@ -89,7 +104,8 @@ def commit_of(reference: str) -> str:
         f"{reference or 'the empty name'}: the repository has no such version; "
         f"name a branch, a tag or a commit, or {WORKTREE}"
     )
-    # The merge base of a commit with itself is that commit. rev-parse would also accept ^HEAD, which excludes a commit.
+    # The merge base of a commit with itself is that commit. rev-parse would also accept ^HEAD,
+    # which excludes a commit.
     return _git("merge-base", "--end-of-options", *[f"{reference}^{{commit}}"] * 2, problem=unknown)
 
 
@@ -101,33 +117,57 @@ def checked_out(
 
     Args:
         reference: What git knows as a commit, or `worktree`.
-        links: Files or folders here that git ignores, such as data, to which the version gets a link.
+        links: Files or folders here that git ignores, such as data, to which the version gets a
+            link.
         written: Files that guard itself writes, which are no change of this folder.
 
     Raises:
-        ConfigError: git has no repository for this folder, or no such version, or the version lacks this folder.
+        ConfigError: git has no repository for this folder, or no such version, or the version lacks
+            this folder.
     """
     here = Path.cwd()
     if reference == WORKTREE:
         yield here, _worktree_in_words(here, written)
         return
     commit = commit_of(reference)
-    top = Path(_git("rev-parse", "--show-toplevel", problem=f"{reference}: its repository has no working tree"))
+    top = Path(
+        _git(
+            "rev-parse",
+            "--show-toplevel",
+            problem=f"{reference}: its repository has no working tree",
+        )
+    )
     _remove_left_over()
     folder = Path(tempfile.mkdtemp(prefix="gpu-report-guard-")).resolve()
     checkout = folder / top.name
-    add = ("worktree", "add", "--detach", "--lock", "--reason", _MADE_BY.format(os.getpid(), _SPACE))
+    add = (
+        "worktree",
+        "add",
+        "--detach",
+        "--lock",
+        "--reason",
+        _MADE_BY.format(os.getpid(), _SPACE),
+    )
     try:
         _git(*add, str(checkout), commit, problem=f"{reference}: cannot be checked out")
         if (checkout / ".gitmodules").exists():
             update = ("submodule", "update", "--init", "--recursive")
-            _git("-C", str(checkout), *update, problem=f"{reference}: its submodules cannot be checked out")
+            _git(
+                "-C",
+                str(checkout),
+                *update,
+                problem=f"{reference}: its submodules cannot be checked out",
+            )
         inside = checkout / here.resolve().relative_to(top)
         if not (inside.is_dir() and inside.resolve().is_relative_to(checkout)):
-            raise ConfigError(f"{reference}: it has no folder {inside.relative_to(checkout)}; use another version")
+            raise ConfigError(
+                f"{reference}: it has no folder {inside.relative_to(checkout)}; use another version"
+            )
         for link in links:
             _link(here / link, inside / link, below=folder)
-        subject = _git("log", "-1", "--format=%h %s", commit, problem=f"{reference}: cannot be read")
+        subject = _git(
+            "log", "-1", "--format=%h %s", commit, problem=f"{reference}: cannot be read"
+        )
         yield inside, f"{reference} ({subject})"
     finally:
         _remove(checkout)
@@ -135,16 +175,37 @@ def checked_out(
 
 
 def content_of_worktree() -> dict[str, str]:
-    """The state of each part of this folder's repository that must not change; empty if it has no commit.
+    """The state of each part of this folder's repository that must not change; empty if it has no
+    commit.
 
-    The state of an untracked file, which may be large, is its size and time. What git ignores may change, as may
-    Python's compiled modules and what this process prints to.
+    The state of an untracked file, which may be large, is its size and time. What git ignores may
+    change, as may Python's compiled modules and what this process prints to.
     """
-    differences = ("diff", "--no-ext-diff", "--no-textconv", "--full-index", "--submodule=diff", "HEAD")
-    untracked = ("ls-files", "--others", "--exclude-standard", "--exclude=__pycache__", "--full-name", "-z", ":/")
+    differences = (
+        "diff",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--full-index",
+        "--submodule=diff",
+        "HEAD",
+    )
+    untracked = (
+        "ls-files",
+        "--others",
+        "--exclude-standard",
+        "--exclude=__pycache__",
+        "--full-name",
+        "-z",
+        ":/",
+    )
     try:
-        known = {"HEAD": _git("rev-parse", "HEAD", problem=""), "a tracked file": _git(*differences, problem="")}
-        files = {name: root_of(Path.cwd()) / name for name in _git(*untracked, problem="").split("\0")}
+        known = {
+            "HEAD": _git("rev-parse", "HEAD", problem=""),
+            "a tracked file": _git(*differences, problem=""),
+        }
+        files = {
+            name: root_of(Path.cwd()) / name for name in _git(*untracked, problem="").split("\0")
+        }
     except ConfigError:
         return {}
     printed = [os.fstat(number) for number in (1, 2)]
@@ -159,7 +220,11 @@ def content_of_worktree() -> dict[str, str]:
 def _worktree_in_words(here: Path, written: Sequence[Path]) -> str:
     try:
         top = Path(_git("rev-parse", "--show-toplevel", problem="")).resolve()
-        inside = [path.resolve().relative_to(top) for path in written if path.resolve().is_relative_to(top)]
+        inside = [
+            path.resolve().relative_to(top)
+            for path in written
+            if path.resolve().is_relative_to(top)
+        ]
         left_out = [f":(top,exclude,literal){path.as_posix()}" for path in inside]
         changed = _git("status", "--porcelain", "--", ":/", *left_out, problem="").splitlines()
         commit = _git("rev-parse", "--short", "HEAD", problem="")
@@ -171,7 +236,10 @@ def _worktree_in_words(here: Path, written: Sequence[Path]) -> str:
 
 def _link(source: Path, target: Path, *, below: Path) -> None:
     if target.exists() or not target.parent.resolve().is_relative_to(below):
-        raise ConfigError(f"--link: {target.name} is part of the version or outside it; link only what git ignores")
+        raise ConfigError(
+            f"--link: {target.name} is part of the version or outside it; link only what git "
+            "ignores"
+        )
     with write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(source.resolve(), target_is_directory=source.is_dir())
@@ -179,7 +247,9 @@ def _link(source: Path, target: Path, *, below: Path) -> None:
 
 def _remove_left_over() -> None:
     """The worktrees of guards that were killed."""
-    for made in _MADE_HERE.finditer(_git("worktree", "list", "--porcelain", problem="git cannot list its worktrees")):
+    for made in _MADE_HERE.finditer(
+        _git("worktree", "list", "--porcelain", problem="git cannot list its worktrees")
+    ):
         if not psutil.pid_exists(int(made[2])):
             _remove(Path(made[1]))
 
@@ -198,7 +268,12 @@ def _git(*arguments: str, problem: str) -> str:
     """
     try:
         process = subprocess.Popen(
-            ["git", "-c", f"core.hooksPath={os.devnull}", *arguments],  # hooks are for the user's own commands
+            [
+                "git",
+                "-c",
+                f"core.hooksPath={os.devnull}",
+                *arguments,
+            ],  # hooks are for the user's own commands
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -212,7 +287,9 @@ def _git(*arguments: str, problem: str) -> str:
         try:
             printed, said = process.communicate()
         except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)  # with git's own processes, which would go on writing a checkout
+            os.killpg(
+                process.pid, signal.SIGKILL
+            )  # with git's own processes, which would go on writing a checkout
             raise
     if process.returncode:
         said = said.strip().rpartition("\n")[-1]

@@ -1,6 +1,8 @@
-"""How batches reach the device: from a DataLoader, prefetched on a side stream, or selected in the device's memory.
+"""How batches reach the device: from a DataLoader, prefetched on a side stream, or selected in the
+device's memory.
 
-build_batches -> Batches, iterated once per epoch; the sampler alone decides which samples, in which order
+build_batches -> Batches, iterated once per epoch; the sampler alone decides which samples, in which
+order
 """
 
 import math
@@ -28,7 +30,9 @@ _STACKED_AT_ONCE: Final = 256
 
 
 class Batches(Protocol):
-    """An epoch's batches, another epoch's each time it is iterated; its length is the number of batches."""
+    """An epoch's batches, another epoch's each time it is iterated; its length is the number of
+    batches.
+    """
 
     def __iter__(self) -> Iterator[Batch]: ...
 
@@ -38,17 +42,22 @@ class Batches(Protocol):
 class ShuffledSampler(Sampler[int]):
     """Indices of shuffled samples, `samples_per_epoch` each time it is iterated.
 
-    All samples come once in a random order, then all in another; an epoch goes on where the last one ended, so that
-    epochs shorter than the data set still see all of it in the end. Each of n processes takes every n-th index of
-    one order, as DistributedSampler does, so that together they go through the batches of a single process.
+    All samples come once in a random order, then all in another; an epoch goes on where the last
+    one ended, so that epochs shorter than the data set still see all of it in the end. Each of n
+    processes takes every n-th index of one order, as DistributedSampler does, so that together they
+    go through the batches of a single process.
     """
 
-    def __init__(self, *, samples: int, samples_per_epoch: int, seed: int, world: World = ALONE) -> None:
+    def __init__(
+        self, *, samples: int, samples_per_epoch: int, seed: int, world: World = ALONE
+    ) -> None:
         self.samples_per_epoch, self._world = samples_per_epoch, world
         self._indices = self._shuffled(samples, torch.Generator().manual_seed(seed))
 
     def __iter__(self) -> Iterator[int]:
-        return islice(islice(self._indices, self.samples_per_epoch), self._world.rank, None, self._world.size)
+        return islice(
+            islice(self._indices, self.samples_per_epoch), self._world.rank, None, self._world.size
+        )
 
     def __len__(self) -> int:
         return self.samples_per_epoch // self._world.size
@@ -60,7 +69,9 @@ class ShuffledSampler(Sampler[int]):
 
 
 class PrefetchedBatches:
-    """Copies the next batch to the device, on a stream of its own, before the current one is handed out."""
+    """Copies the next batch to the device, on a stream of its own, before the current one is handed
+    out.
+    """
 
     def __init__(self, loader: "DataLoader[Any]", device: torch.device) -> None:
         self._loader, self._device = loader, device
@@ -76,7 +87,8 @@ class PrefetchedBatches:
             computing = torch.accelerator.current_stream(self._device)
             computing.wait_stream(self._stream)
             for part in upcoming:
-                # Its memory belongs to the copying stream, which must not reuse it while it is being computed on.
+                # Its memory belongs to the copying stream, which must not reuse it while it is
+                # being computed on.
                 part.record_stream(computing)
             current, upcoming = upcoming, self._copied(next(loaded, None))
             yield current
@@ -89,9 +101,11 @@ class PrefetchedBatches:
 
 
 class ResidentBatches:
-    """Selects batches from a training set in the device's memory; the host sends an epoch's indices once.
+    """Selects batches from a training set in the device's memory; the host sends an epoch's indices
+    once.
 
-    Samples are taken as they are when the set is stacked: what a data set draws at random is drawn once.
+    Samples are taken as they are when the set is stacked: what a data set draws at random is drawn
+    once.
     """
 
     def __init__(
@@ -105,9 +119,12 @@ class ResidentBatches:
         collate: Collate | None = None,
     ) -> None:
         self._sampler, self._batch_size, self._device = sampler, batch_size, device
-        loader = DataLoader(data, batch_size=_STACKED_AT_ONCE, collate_fn=collate, generator=torch.Generator())
+        loader = DataLoader(
+            data, batch_size=_STACKED_AT_ONCE, collate_fn=collate, generator=torch.Generator()
+        )
         inputs, targets = zip(*loader, strict=True)
-        # In their layout before they are sent: two copies on the device would count as the training's memory.
+        # In their layout before they are sent: two copies on the device would count as the
+        # training's memory.
         self._inputs = joined(inputs).contiguous(memory_format=layout).to(device)
         self._targets = joined(targets).to(device)
 
@@ -138,10 +155,14 @@ def build_batches(
     seed: int,
     collate: Collate | None = None,
 ) -> Batches:
-    """This process's batches as the variant's options ask for them; equal ones in every way of getting them."""
+    """This process's batches as the variant's options ask for them; equal ones in every way of
+    getting them.
+    """
     options = option_names(variant.options)
     if "resident" in options:
-        return ResidentBatches(data, sampler, batch_size=batch_size, device=device, layout=layout, collate=collate)
+        return ResidentBatches(
+            data, sampler, batch_size=batch_size, device=device, layout=layout, collate=collate
+        )
     # DataLoader workers are forked where that is safe, whatever started this process.
     worker_start = "fork" if sys.platform == "linux" else "spawn"
     loader = DataLoader(
@@ -162,12 +183,18 @@ def build_batches(
 
 
 def is_pinned(variant: Variant) -> bool:
-    """Whether batches come in page-locked memory, which alone can be copied while something else runs."""
+    """Whether batches come in page-locked memory, which alone can be copied while something else
+    runs.
+    """
     return not {"pinned", "prefetch"}.isdisjoint(option_names(variant.options))
 
 
 def example_batch(data: Samples, samples: int, collate: Collate | None = None) -> Batch:
-    """A batch of the first samples, for what needs its shape; starts over where the set holds fewer."""
+    """A batch of the first samples, for what needs its shape; starts over where the set holds
+    fewer.
+    """
     count = len(data)  # type: ignore[arg-type]
-    collated: Batch = (collate or default_collate)([data[index % count] for index in range(samples)])
+    collated: Batch = (collate or default_collate)(
+        [data[index % count] for index in range(samples)]
+    )
     return collated

@@ -1,4 +1,6 @@
-"""What trains a variant, built from its workload: model, optimizer, batches and arithmetic, as its options ask."""
+"""What trains a variant, built from its workload: model, optimizer, batches and arithmetic, as its
+options ask.
+"""
 
 import inspect
 import random
@@ -57,7 +59,9 @@ Loss = Callable[[Any, Any], Tensor]
 """The forward pass: from inputs and targets, each a `Part`, to the loss, a scalar."""
 
 _COMPILER_OPTIONS: Final[dict[str, Any]] = {"combo_kernels": True}
-"""Small kernels that do not wait for each other become one; a model has dozens that only convert its weights."""
+"""Small kernels that do not wait for each other become one; a model has dozens that only convert
+its weights.
+"""
 
 
 _START_AT_ZERO: Final = (Adadelta, Adam, AdamW, Adamax, RAdam, RMSprop, SGD)
@@ -95,9 +99,13 @@ class Training:
     test_samples: int
     world: World = ALONE
     synchronize_gradients: Callable[[bool], None] | None = None
-    """Says whether the next backward pass averages gradients over the processes; None where there is nothing to say."""
+    """Says whether the next backward pass averages gradients over the processes; None where there
+    is nothing to say.
+    """
     pipeline: "Pipeline | None" = None
-    """What the forward and the backward pass go through where each process has a stage of the model."""
+    """What the forward and the backward pass go through where each process has a stage of the
+    model.
+    """
 
     @property
     def samples_per_step(self) -> int:
@@ -127,13 +135,16 @@ def build_training(
     world: World = ALONE,
     pieces_of_stages: Sequence[int] = (),
 ) -> Training:
-    """Build model, data and loaders; the same seed gives the same weights and order on every device.
+    """Build model, data and loaders; the same seed gives the same weights and order on every
+    device.
 
-    Without `steps_per_epoch` an epoch reads the training set once, and its last batch may be smaller. Without
-    `pieces_of_stages` the pieces of a model that devices share are timed, to balance its stages.
+    Without `steps_per_epoch` an epoch reads the training set once, and its last batch may be
+    smaller. Without `pieces_of_stages` the pieces of a model that devices share are timed, to
+    balance its stages.
 
     Raises:
-        WorkloadError: such an epoch holds less than one batch, or an option does not fit the workload.
+        WorkloadError: such an epoch holds less than one batch, or an option does not fit the
+            workload.
     """
     if isinstance(workload, BringsLoops):
         return _build_with_custom_loop(workload, variant, device=device, seed=seed)
@@ -141,9 +152,12 @@ def build_training(
     for name in options:
         if OPTIONS[name].is_loop:
             raise WorkloadError(
-                f"options: {name} is a custom training loop, and {type(workload).__name__} has none; leave it out"
+                f"options: {name} is a custom training loop, and {type(workload).__name__} has "
+                "none; leave it out"
             )
-    arithmetic = set_up_arithmetic(variant.precision, device, first_scale=first_loss_scale(variant.options))
+    arithmetic = set_up_arithmetic(
+        variant.precision, device, first_scale=first_loss_scale(variant.options)
+    )
     torch.backends.cudnn.benchmark = "autotune" in options
     torch.manual_seed(seed)
     model = build_model(workload, variant, device=device)
@@ -153,28 +167,35 @@ def build_training(
     collate = collation(workload, train_data)
     if steps_per_epoch is None and variant.batch_size > train_samples:
         raise WorkloadError(
-            f"{variant.slug}: a batch of {variant.batch_size} is more than the {train_samples} samples of the training "
-            f"set, so its numbers would be those of a batch of {train_samples}; take a smaller batch_size or more "
+            f"{variant.slug}: a batch of {variant.batch_size} is more than the {train_samples} "
+            "samples of the training set, so its numbers would be those of a batch of "
+            f"{train_samples}; take a smaller batch_size or more "
             "training samples, or give steps_per_epoch"
         )
     if collate is not None and not variant.divides_batch:
         raise WorkloadError(
-            f"parallelism: split and pipeline need samples of two tensors, (input, target), and their loss; "
-            f"{type(workload).__name__} has {sample_in_words(train_data)} and trains otherwise; leave them out"
+            "parallelism: split and pipeline need samples of two tensors, (input, target), and "
+            f"their loss; {type(workload).__name__} has {sample_in_words(train_data)} and trains "
+            "otherwise; leave them out"
         )
     if "channelslast" in options:
         check_images(workload, train_data, collate)
     samples_per_epoch = steps_per_epoch * variant.batch_size if steps_per_epoch else train_samples
     if world.is_launched and samples_per_epoch % variant.batch_size:
         raise WorkloadError(
-            f"{variant.slug}: the last batch of an epoch of {samples_per_epoch} samples would be smaller than "
-            f"{variant.batch_size}, and not equally shared; give steps_per_epoch, or a batch_size that divides them"
+            f"{variant.slug}: the last batch of an epoch of {samples_per_epoch} samples would be "
+            f"smaller than {variant.batch_size}, and not equally shared; give steps_per_epoch, or "
+            "a batch_size that divides them"
         )
     readers = world if variant.divides_batch else ALONE
     samples_per_step = variant.batch_size // readers.size
-    captured = CapturedSteps(device, averages_gradients=world.is_launched) if "graphs" in options else None
+    captured = (
+        CapturedSteps(device, averages_gradients=world.is_launched) if "graphs" in options else None
+    )
     layout = torch.channels_last if "channelslast" in options else torch.contiguous_format
-    shared, synchronize_gradients = share_model(workload, model, variant, device=device, captured=captured)
+    shared, synchronize_gradients = share_model(
+        workload, model, variant, device=device, captured=captured
+    )
     optimizer = build_optimizer(workload, variant, model)
     pipeline = None
     if not variant.divides_batch:
@@ -184,21 +205,34 @@ def build_training(
         # Of a pipeline each process uses its own device alone.
         devices = [device] * variant.devices if variant.has_ranks else devices_of(variant, device)
         shared = model = in_stages(
-            workload, model, arithmetic, inputs=part, devices=devices, world=world, sizes=pieces_of_stages
+            workload,
+            model,
+            arithmetic,
+            inputs=part,
+            devices=devices,
+            world=world,
+            sizes=pieces_of_stages,
         )
         if variant.has_ranks:
             from gpu_report.measure.pipeline import Pipeline
 
-            pipeline = Pipeline(model, workload, arithmetic, variant, part=part, layout=layout, world=world)
+            pipeline = Pipeline(
+                model, workload, arithmetic, variant, part=part, layout=layout, world=world
+            )
     loss = loss_of(workload, shared, arithmetic, is_nested=collate is not None)
     if readers.rank:
-        # The weights are those of rank 0; what is drawn from here on, as by dropout, is each process's own.
+        # The weights are those of rank 0; what is drawn from here on, as by dropout, is each
+        # process's own.
         torch.manual_seed(seed + readers.rank * 1_000_003)
     elif world.rank and device.type != "cpu":
-        # Data sets draw alike in all ranks of a pipeline, on the host; its stages have dropout of their own.
+        # Data sets draw alike in all ranks of a pipeline, on the host; its stages have dropout of
+        # their own.
         torch.get_device_module(device).manual_seed(seed + world.rank * 1_000_003)
-    sampler = ShuffledSampler(samples=train_samples, samples_per_epoch=samples_per_epoch, seed=seed, world=readers)
-    # No more than a pipeline trains at once; its devices might need more memory to evaluate than to train else.
+    sampler = ShuffledSampler(
+        samples=train_samples, samples_per_epoch=samples_per_epoch, seed=seed, world=readers
+    )
+    # No more than a pipeline trains at once; its devices might need more memory to evaluate than to
+    # train else.
     evaluated_at_once = samples_per_step // (variant.accumulation if pipeline else 1)
     return Training(
         workload=workload,
@@ -224,7 +258,10 @@ def build_training(
         ),
         test_loader=[]
         if test_data is None
-        else cast("Iterable[Batch]", DataLoader(test_data, batch_size=evaluated_at_once, collate_fn=collate)),
+        else cast(
+            "Iterable[Batch]",
+            DataLoader(test_data, batch_size=evaluated_at_once, collate_fn=collate),
+        ),
         non_blocking=is_pinned(variant),
         layout=layout,
         samples_per_epoch=samples_per_epoch,
@@ -236,10 +273,13 @@ def build_training(
     )
 
 
-def _build_with_custom_loop(workload: BringsLoops, variant: Variant, *, device: torch.device, seed: int) -> Training:
+def _build_with_custom_loop(
+    workload: BringsLoops, variant: Variant, *, device: torch.device, seed: int
+) -> Training:
     """The batch is the whole training set; it is in the device's memory with the held-out set.
 
-    An epoch has the variant's own number of steps in the profiled run too, since a loop may do them all at once.
+    An epoch has the variant's own number of steps in the profiled run too, since a loop may do them
+    all at once.
 
     Raises:
         WorkloadError: the variant asks for what such a loop has no room for.
@@ -247,8 +287,8 @@ def _build_with_custom_loop(workload: BringsLoops, variant: Variant, *, device: 
     for name, fixed in FIXED_BY_CUSTOM_LOOPS.items():
         if getattr(variant, name) != fixed:
             raise WorkloadError(
-                f"{variant.slug}: {type(workload).__name__} trains by a custom loop, on the whole batch at once; "
-                f"leave {name} at {fixed}"
+                f"{variant.slug}: {type(workload).__name__} trains by a custom loop, on the whole "
+                f"batch at once; leave {name} at {fixed}"
             )
     arithmetic = set_up_arithmetic(variant.precision, device)
     torch.manual_seed(seed)
@@ -256,7 +296,9 @@ def _build_with_custom_loop(workload: BringsLoops, variant: Variant, *, device: 
     steps = variant.steps_per_epoch or 1
     inputs, targets = (part.to(device) for part in workload.draw(variant.batch_size, "train"))
     held_out = [part.to(device) for part in workload.draw(workload.held_out_samples, "test")]
-    build = partial(workload.build_loop, model, (inputs, targets), options=variant.options, steps=steps)
+    build = partial(
+        workload.build_loop, model, (inputs, targets), options=variant.options, steps=steps
+    )
     return Training(
         workload=workload,
         variant=variant,
@@ -287,13 +329,15 @@ def _samples_in(workload: TrainingWorkload, part: str, data: Samples) -> int:
         samples = 0
     if samples < 1:
         raise WorkloadError(
-            f"{type(workload).__name__}: {part}() returned a {type(data).__name__} without samples; it must be a data "
-            "set with a length and an item for each index"
+            f"{type(workload).__name__}: {part}() returned a {type(data).__name__} without "
+            "samples; it must be a data set with a length and an item for each index"
         )
     return samples
 
 
-def loss_of(workload: TrainingWorkload, model: nn.Module, arithmetic: Arithmetic, *, is_nested: bool) -> Loss:
+def loss_of(
+    workload: TrainingWorkload, model: nn.Module, arithmetic: Arithmetic, *, is_nested: bool
+) -> Loss:
     """The loss is computed in fp32 whatever the precision of the model's arithmetic.
 
     A step of the workload's own computes its loss as torch.autocast does.
@@ -331,9 +375,14 @@ def check_loss(workload: TrainingWorkload, loss: Any) -> None:
     if isinstance(loss, Tensor) and loss.dim() == 0 and loss.is_floating_point():
         return
     part = "training_step" if isinstance(workload, StepsItself) else "loss"
-    found = f"a tensor of shape {tuple(loss.shape)}, {loss.dtype}" if isinstance(loss, Tensor) else repr(loss)
+    found = (
+        f"a tensor of shape {tuple(loss.shape)}, {loss.dtype}"
+        if isinstance(loss, Tensor)
+        else repr(loss)
+    )
     raise WorkloadError(
-        f"{type(workload).__name__}: {part} returned {found}; it must return a scalar tensor, the mean over the samples"
+        f"{type(workload).__name__}: {part} returned {found}; it must return a scalar tensor, the "
+        "mean over the samples"
     )
 
 
@@ -352,7 +401,8 @@ def build_model(workload: TrainingWorkload, variant: Variant, *, device: torch.d
     built: object = workload.build_model()
     if not isinstance(built, nn.Module):
         raise WorkloadError(
-            f"{type(workload).__name__}: build_model() returned a {type(built).__name__}; it must be a torch.nn.Module"
+            f"{type(workload).__name__}: build_model() returned a {type(built).__name__}; it must "
+            "be a torch.nn.Module"
         )
     model = built.to(device)
     if "channelslast" in options:
@@ -370,15 +420,20 @@ def share_model(
     device: torch.device,
     captured: CapturedSteps | None,
 ) -> tuple[nn.Module, Callable[[bool], None] | None]:
-    """The model to call, through which devices train that share a batch, and `Training.synchronize_gradients`."""
+    """The model to call, through which devices train that share a batch, and
+    `Training.synchronize_gradients`.
+    """
     if variant.strategy == "ddp":
-        # What accumulates gradients must not belong to the default stream where steps are captured on another.
+        # What accumulates gradients must not belong to the default stream where steps are captured
+        # on another.
         with torch.cuda.stream(captured.stream) if captured else nullcontext():
             replica = _replica(model, option_names(variant.options))
         return replica, lambda is_last: setattr(replica, "require_backward_grad_sync", is_last)
     if variant.strategy == "fsdp":
         mesh = init_device_mesh(device.type, (variant.devices,))
-        for block in workload.checkpointed_blocks(model) if isinstance(workload, NamesBlocks) else ():
+        for block in (
+            workload.checkpointed_blocks(model) if isinstance(workload, NamesBlocks) else ()
+        ):
             fully_shard(block, mesh=mesh)
         fully_shard(model, mesh=mesh)  # in place
         return model, cast("FSDPModule", model).set_requires_gradient_sync
@@ -388,7 +443,9 @@ def share_model(
 
 
 def devices_of(variant: Variant, device: torch.device) -> list[torch.device]:
-    """The devices that a process uses, of which this one is the first: all of the variant's if it is the only one."""
+    """The devices that a process uses, of which this one is the first: all of the variant's if it
+    is the only one.
+    """
     if variant.has_ranks or variant.devices == 1:
         return [device]
     return [torch.device(device.type, index) for index in range(variant.devices)]
@@ -397,7 +454,9 @@ def devices_of(variant: Variant, device: torch.device) -> list[torch.device]:
 def _replica(model: nn.Module, options: Sequence[str]) -> DistributedDataParallel:
     """With the hooks and settings that its options ask for, else as PyTorch builds it."""
     # PyTorch 2.13 and later warn of every use of this argument.
-    local: dict[str, Any] = {"broadcast_buffers": False} if {"localbuffers", "nocomm"} & set(options) else {}
+    local: dict[str, Any] = (
+        {"broadcast_buffers": False} if {"localbuffers", "nocomm"} & set(options) else {}
+    )
     replica = DistributedDataParallel(
         model,
         **local,
@@ -415,14 +474,16 @@ def _replica(model: nn.Module, options: Sequence[str]) -> DistributedDataParalle
 def _checkpoint_blocks(workload: TrainingWorkload, model: nn.Module) -> None:
     if not isinstance(workload, NamesBlocks):
         raise WorkloadError(
-            f"options: {type(workload).__name__} names no checkpointed_blocks(model), so checkpoint has nothing to do; "
-            "add it to the class, or leave checkpoint out"
+            f"options: {type(workload).__name__} names no checkpointed_blocks(model), so "
+            "checkpoint has nothing to do; add it to the class, or leave checkpoint out"
         )
     checkpoint_blocks(workload.checkpointed_blocks(model))
 
 
 def checkpoint_blocks(blocks: Iterable[nn.Module]) -> None:
-    """Have each block compute its activations again in the backward pass; its running means count a batch once."""
+    """Have each block compute its activations again in the backward pass; its running means count a
+    batch once.
+    """
     for block in blocks:
         norms = [part for part in block.modules() if isinstance(part, _BatchNorm)]
         contexts = partial(lambda norms: (nullcontext(), _without_running_means(norms)), norms)
@@ -431,7 +492,9 @@ def checkpoint_blocks(blocks: Iterable[nn.Module]) -> None:
 
 @contextmanager
 def _without_running_means(norms: Sequence[_BatchNorm]) -> Iterator[None]:
-    """Computing a block again would count its batch twice, and held-out samples would be normalized differently."""
+    """Computing a block again would count its batch twice, and held-out samples would be normalized
+    differently.
+    """
     momenta = [norm.momentum for norm in norms]
     for norm in norms:
         norm.momentum = 0.0
@@ -447,7 +510,10 @@ def why_not_applied(options: str, device: torch.device) -> str | None:
     for name in option_names(options):
         option = OPTIONS[name]
         if option.cuda_only and device.type != "cuda":
-            return f"{option.title} (option {name}): only NVIDIA and AMD GPUs have it; this device is {device.type}"
+            return (
+                f"{option.title} (option {name}): only NVIDIA and AMD GPUs have it; this device "
+                f"is {device.type}"
+            )
     return None
 
 
@@ -461,8 +527,8 @@ def check_images(workload: TrainingWorkload, data: Samples, collate: Collate | N
         inputs = example_batch(data, 1, collate)[0]
     if inputs.dim() != len("NCHW"):
         raise WorkloadError(
-            f"options: channelslast is for inputs that are images (channels, height, width); a sample of "
-            f"{type(workload).__name__} has {sample_in_words(data)}; leave it out"
+            "options: channelslast is for inputs that are images (channels, height, width); a "
+            f"sample of {type(workload).__name__} has {sample_in_words(data)}; leave it out"
         )
 
 
@@ -485,7 +551,9 @@ def rebuilt(optimizer: Optimizer, options: Sequence[str]) -> Optimizer:
     changes: dict[str, bool] = {}
     if "fused" in options:
         if "fused" not in settings:
-            raise WorkloadError(f"options: {type(optimizer).__name__} cannot be fused; leave fused out")
+            raise WorkloadError(
+                f"options: {type(optimizer).__name__} cannot be fused; leave fused out"
+            )
         changes["fused"] = True
     if "graphs" in options:
         _check_capturable(optimizer)
@@ -500,11 +568,13 @@ def rebuilt(optimizer: Optimizer, options: Sequence[str]) -> Optimizer:
 
 
 def _check_capturable(optimizer: Optimizer) -> None:
-    """Refuse an optimizer whose state does not begin as zeros, since the warm-up of a capture cannot be undone then."""
+    """Refuse an optimizer whose state does not begin as zeros, since the warm-up of a capture
+    cannot be undone then.
+    """
     is_dampened = isinstance(optimizer, SGD) and optimizer.defaults["dampening"]
     if type(optimizer) not in _START_AT_ZERO or is_dampened:
         names = ", ".join(known.__name__ for known in _START_AT_ZERO)
         raise WorkloadError(
-            f"options: graphs cannot capture {type(optimizer).__name__} without changing the training; "
-            f"use one of {names} (SGD without dampening), or leave graphs out"
+            f"options: graphs cannot capture {type(optimizer).__name__} without changing the "
+            f"training; use one of {names} (SGD without dampening), or leave graphs out"
         )

@@ -1,7 +1,9 @@
-"""Calibrating a machine: the measured peaks of its devices and of their link, each from several fresh processes.
+"""Calibrating a machine: the measured peaks of its devices and of their link, each from several
+fresh processes.
 
-device -> fresh processes -> a Ceilings with one value each -> one Ceilings with the values of all -> Calibration
-devices that share trainings -> fresh launches, a process for each device -> a Link each -> one Link  -> Calibration
+device -> fresh processes -> a Ceilings with one value each -> one Ceilings with all values
+devices that share trainings -> fresh launches, a process for each device -> a Link each -> one Link
+both -> Calibration
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +31,9 @@ from gpu_report.records.calibration import (
 from gpu_report.records.provenance import find_provenance
 
 PROCESSES: Final = 5
-"""Fresh processes per device, as many as of a configuration: a share of a ceiling then has an interval."""
+"""Fresh processes per device, as many as of a configuration: a share of a ceiling then has an
+interval.
+"""
 
 _PRELOADED: Final = ("gpu_report.measure.calibration_process",)
 _PRELOADED_FOR_LINKS: Final = ("gpu_report.measure.link_process",)
@@ -46,13 +50,15 @@ def calibrate(
     link_plan: LinkPlan = LINK,
     processes: int = PROCESSES,
 ) -> Calibration:
-    """Measure the ceilings of these devices, given by their PyTorch names, one after another, and then a link.
+    """Measure the ceilings of these devices, given by their PyTorch names, one after another, and
+    then a link.
 
-    It is that between the devices `linked`, or else between the accelerators among the others, where there are two.
+    It is that between the devices `linked`, or else between the accelerators among the others,
+    where there are two.
 
     Raises:
-        MachineError: PyTorch is not installed, a device is not present, one of its operations failed, or the thread
-            count is not valid.
+        MachineError: PyTorch is not installed, a device is not present, one of its operations
+            failed, or the thread count is not valid.
     """
     require_pytorch()
     threads = training_threads()
@@ -64,13 +70,19 @@ def calibrate(
     ceilings = []
     for device in devices:
         plan = plan_of(device)
-        found = [_in_fresh_process(context, device, _measure, device, threads, plan) for _ in range(processes)]
+        found = [
+            _in_fresh_process(context, device, _measure, device, threads, plan)
+            for _ in range(processes)
+        ]
         ceilings.append(merge([of_process for of_process, _ in found]))
         environment |= found[0][1]
     link = None
     if len(linked) > 1:
         what = f"the link between {' and '.join(linked)}"
-        links = [_in_fresh_process(context, what, _measure_link, linked, link_plan) for _ in range(processes)]
+        links = [
+            _in_fresh_process(context, what, _measure_link, linked, link_plan)
+            for _ in range(processes)
+        ]
         link = merge_links(links)
     return Calibration(
         schema_version=SCHEMA_VERSION,
@@ -83,7 +95,9 @@ def calibrate(
 
 
 def merge(ceilings: Sequence[Ceilings]) -> Ceilings:
-    """One Ceilings with the values of all, in their order; what not every process measured is left out."""
+    """One Ceilings with the values of all, in their order; what not every process measured is left
+    out.
+    """
     return ceilings[0].model_copy(
         update={
             "matrix_products": _merged([each.matrix_products for each in ceilings], "flops_per_s"),
@@ -94,40 +108,58 @@ def merge(ceilings: Sequence[Ceilings]) -> Ceilings:
 
 
 def merge_links(links: Sequence[Link]) -> Link:
-    """One Link with the values of all, in their order; what not every launch measured is left out."""
-    return links[0].model_copy(update={"operations": _merged([each.operations for each in links], "times_s")})
+    """One Link with the values of all, in their order; what not every launch measured is
+    left out.
+    """
+    return links[0].model_copy(
+        update={"operations": _merged([each.operations for each in links], "times_s")}
+    )
 
 
 def _merged(measured: Sequence[Sequence[_Measured]], field: str) -> list[_Measured]:
-    """Each operation of the first process that all measured, with the values of all in this field."""
+    """Each operation of the first process that all measured, with the values of all in this
+    field.
+    """
     merged = []
     for first in measured[0]:
         operation = first.model_dump(exclude={field})
-        same = [next((one for one in each if one.model_dump(exclude={field}) == operation), None) for each in measured]
+        same = [
+            next((one for one in each if one.model_dump(exclude={field}) == operation), None)
+            for each in measured
+        ]
         if None not in same:
-            merged.append(first.model_copy(update={field: [value for one in same for value in getattr(one, field)]}))
+            merged.append(
+                first.model_copy(
+                    update={field: [value for one in same for value in getattr(one, field)]}
+                )
+            )
     return merged
 
 
 def _in_fresh_process(
-    context: ForkServerContext | SpawnContext, what: str, measure: Callable[..., _Found], *arguments: object
+    context: ForkServerContext | SpawnContext,
+    what: str,
+    measure: Callable[..., _Found],
+    *arguments: object,
 ) -> _Found:
     with (
         ending_stopped(f"calibrating {what}"),
-        ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=end_with_parent) as executor,
+        ProcessPoolExecutor(
+            max_workers=1, mp_context=context, initializer=end_with_parent
+        ) as executor,
     ):
         try:
             return executor.submit(measure, *arguments).result()
         except (BrokenProcessPool, EOFError, ConnectionError) as error:
             raise MachineError(
-                f"calibrating {what}: its process was killed, or the server that forks it, from outside or by the OOM "
-                "killer; run the same command again"
+                f"calibrating {what}: its process was killed, or the server that forks it, from "
+                "outside or by the OOM killer; run the same command again"
             ) from error
         except RuntimeError as error:
             said = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise MachineError(
-                f"calibrating {what} failed: {said}; make sure that nothing else uses the device, then run the same "
-                "command again"
+                f"calibrating {what} failed: {said}; make sure that nothing else uses the device, "
+                "then run the same command again"
             ) from error
 
 

@@ -12,9 +12,9 @@ _GIB: Final = 2**30
 class Plan:
     """Sizes and time budgets of one process.
 
-    A budget is what each operation is repeated for once it is warm. Each is repeated `least` times at least, however
-    long it takes, and `most` times at most. What memory has no room for is made smaller, or left out where it is a
-    transfer.
+    A budget is what each operation is repeated for once it is warm. Each is repeated `least` times
+    at least, however long it takes, and `most` times at most. What memory has no room for is made
+    smaller, or left out where it is a transfer.
     """
 
     product_size: int
@@ -31,9 +31,10 @@ class Plan:
 class LinkPlan:
     """Payloads and time budget of one launch that measures a link.
 
-    Each operation is timed for `budget_s` with each payload once it is warm, at least `least` times. A timing takes
-    about `timing_s`, with as many operations behind each other as that holds, but at most `most_operations`: each sum
-    doubles the numbers or more, and they have to stay finite. Payloads that memory has no room for are left out.
+    Each operation is timed for `budget_s` with each payload once it is warm, at least `least`
+    times. A timing takes about `timing_s`, with as many operations behind each other as that holds,
+    but at most `most_operations`: each sum doubles the numbers or more, and they have to stay
+    finite. Payloads that memory has no room for are left out.
     """
 
     payload_bytes: tuple[int, ...]
@@ -46,7 +47,9 @@ class LinkPlan:
 _FROM_4_KIB_TO_1_GIB: Final = tuple(4 * _KIB * 4**power for power in range(10))
 
 LINK: Final = LinkPlan(payload_bytes=_FROM_4_KIB_TO_1_GIB, budget_s=0.02, timing_s=1e-3)
-"""Meant for about a second over NVLink, beside the start of the processes: ten payloads of four operations."""
+"""Meant for about a second over NVLink, beside the start of the processes: ten payloads of four
+operations.
+"""
 
 _ON_ACCELERATOR: Final = Plan(
     product_size=8192,
@@ -56,7 +59,9 @@ _ON_ACCELERATOR: Final = Plan(
     transfer_bytes=_FROM_4_KIB_TO_1_GIB,
     transfer_budget_s=0.04,
 )
-"""The products are large enough that a bigger one is not faster, and the copy is beyond any cache."""
+"""The products are large enough that a bigger one is not faster, and the copy is beyond any
+cache.
+"""
 
 _ON_CPU: Final = Plan(
     product_size=2048,

@@ -1,4 +1,5 @@
-"""What happens inside one process that calibrates a device: matrix products, copies inside it, and transfers.
+"""What happens inside one process that calibrates a device: matrix products, copies inside it, and
+transfers.
 
 Every operation is run until it is warm, repeated for its budget, and its median time taken.
 """
@@ -23,7 +24,12 @@ from gpu_report.measure.timing import HostClock, StepClock, step_clock, synchron
 from gpu_report.records.calibration import Ceilings, Direction, HostMemory, MatrixProduct, Transfer
 from gpu_report.study.machine import cpu_model
 
-DTYPES: Final = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+DTYPES: Final = {
+    "fp32": torch.float32,
+    "tf32": torch.float32,
+    "fp16": torch.float16,
+    "bf16": torch.bfloat16,
+}
 """Precision -> the type of the matrices; tf32 and fp32 differ in the arithmetic alone."""
 _BYTES_PER_VALUE: Final = 4
 _MATRICES: Final = 3
@@ -33,7 +39,9 @@ _CPU_FLAGS: Final = Path("/proc/cpuinfo")
 _FAST_BF16: Final = re.compile(r"\b(?:avx512_bf16|amx_bf16)\b")
 
 
-def measure_ceilings(device_name: str, *, threads: int, plan: Plan) -> tuple[Ceilings, dict[str, EnvironmentValue]]:
+def measure_ceilings(
+    device_name: str, *, threads: int, plan: Plan
+) -> tuple[Ceilings, dict[str, EnvironmentValue]]:
     """What the device reaches in this process, each ceiling one value; and its environment.
 
     Raises:
@@ -52,7 +60,9 @@ def measure_ceilings(device_name: str, *, threads: int, plan: Plan) -> tuple[Cei
     ceilings = Ceilings(
         device=device_name,
         name=cpu_model() if device.type == "cpu" else _described(device)["name"],
-        matrix_products=[measure_product(device, precision, plan) for precision in precisions_of(device)],
+        matrix_products=[
+            measure_product(device, precision, plan) for precision in precisions_of(device)
+        ],
         copy_bytes=copy_bytes,
         copy_bytes_per_s=[_measure_copy(device, copy_bytes, plan)],
         transfers=[] if device.type == "cpu" else measure_transfers(device, plan),
@@ -69,7 +79,9 @@ def precisions_of(device: torch.device) -> list[str]:
 
 
 def measure_product(device: torch.device, precision: str, plan: Plan) -> MatrixProduct:
-    """Of normally distributed numbers: products of zeros draw less power and so run faster than a training's."""
+    """Of normally distributed numbers: products of zeros draw less power and so run faster than a
+    training's.
+    """
     size = plan.product_size
     while _MATRICES * _BYTES_PER_VALUE * size**2 > room(device):
         size //= 2
@@ -79,7 +91,11 @@ def measure_product(device: torch.device, precision: str, plan: Plan) -> MatrixP
     product = torch.empty(size, size, device=device, dtype=dtype)
     clock = partial(step_clock, device)
     time_s = median_time_s(
-        lambda: torch.mm(left, right, out=product), clock, device=device, budget_s=plan.product_budget_s, plan=plan
+        lambda: torch.mm(left, right, out=product),
+        clock,
+        device=device,
+        budget_s=plan.product_budget_s,
+        plan=plan,
     )
     return MatrixProduct(precision=precision, size=size, flops_per_s=[2 * size**3 / time_s])
 
@@ -89,7 +105,9 @@ def _measure_copy(device: torch.device, copy_bytes: int, plan: Plan) -> float:
     source = _random_bytes(copy_bytes).to(device)
     target = torch.empty_like(source)
     clock = partial(step_clock, device)
-    time_s = median_time_s(lambda: target.copy_(source), clock, device=device, budget_s=plan.copy_budget_s, plan=plan)
+    time_s = median_time_s(
+        lambda: target.copy_(source), clock, device=device, budget_s=plan.copy_budget_s, plan=plan
+    )
     return 2 * copy_bytes / time_s
 
 
@@ -102,7 +120,9 @@ def measure_transfers(device: torch.device, plan: Plan) -> list[Transfer]:
     pageable = _random_bytes(max(sizes))
     on_host = {"pageable": pageable}
     if device.type == "cuda":
-        on_host["pinned"] = torch.empty(max(sizes), dtype=torch.uint8, pin_memory=True).copy_(pageable)
+        on_host["pinned"] = torch.empty(max(sizes), dtype=torch.uint8, pin_memory=True).copy_(
+            pageable
+        )
     on_device = pageable.to(device)
     return [
         _measure_transfer(direction, memory, on_host[memory][:size], on_device[:size], plan)
@@ -114,7 +134,11 @@ def measure_transfers(device: torch.device, plan: Plan) -> list[Transfer]:
 
 
 def _measure_transfer(
-    direction: Direction, memory: HostMemory, on_host: torch.Tensor, on_device: torch.Tensor, plan: Plan
+    direction: Direction,
+    memory: HostMemory,
+    on_host: torch.Tensor,
+    on_device: torch.Tensor,
+    plan: Plan,
 ) -> Transfer:
     source, target = (on_host, on_device) if direction == "to device" else (on_device, on_host)
 
@@ -123,17 +147,27 @@ def _measure_transfer(
         synchronize(on_device.device)
 
     time_s = median_time_s(
-        copy_and_wait, HostClock, device=on_device.device, budget_s=plan.transfer_budget_s, plan=plan
+        copy_and_wait,
+        HostClock,
+        device=on_device.device,
+        budget_s=plan.transfer_budget_s,
+        plan=plan,
     )
     return Transfer(direction=direction, memory=memory, bytes=on_host.numel(), times_s=[time_s])
 
 
 def median_time_s(
-    work: Callable[[], object], new_clock: Callable[[], StepClock], *, device: torch.device, budget_s: float, plan: Plan
+    work: Callable[[], object],
+    new_clock: Callable[[], StepClock],
+    *,
+    device: torch.device,
+    budget_s: float,
+    plan: Plan,
 ) -> float:
     """Median time of one piece of work by such a clock, repeated until the budget is spent.
 
-    It runs twice before: once to load what it needs, and once to learn how often the budget holds it.
+    It runs twice before: once to load what it needs, and once to learn how often the budget holds
+    it.
     """
     work()
     synchronize(device)
@@ -142,7 +176,9 @@ def median_time_s(
     return statistics.median(_times_s(work, times, new_clock(), device=device))
 
 
-def _times_s(work: Callable[[], object], times: int, clock: StepClock, *, device: torch.device) -> list[float]:
+def _times_s(
+    work: Callable[[], object], times: int, clock: StepClock, *, device: torch.device
+) -> list[float]:
     clock.mark()
     for _ in range(times):
         work()
@@ -152,7 +188,9 @@ def _times_s(work: Callable[[], object], times: int, clock: StepClock, *, device
 
 
 def _random_bytes(count: int) -> torch.Tensor:
-    """On the host, in pages of its own; a random block over and over, since drawing every byte takes seconds."""
+    """On the host, in pages of its own; a random block over and over, since drawing every byte
+    takes seconds.
+    """
     block = torch.randint(0, 256, (min(count, _RANDOM_BYTES),), dtype=torch.uint8)
     return block.repeat(-(-count // block.numel()))[:count]
 

@@ -1,6 +1,7 @@
 """CUDA graphs of whole training steps, and undoing the steps that compiling and capturing take.
 
-CapturedSteps: capture -> replay; restored: weights, optimizer and random numbers as they were before
+CapturedSteps: capture -> replay; restored: weights, optimizer and random numbers as they were
+before
 """
 
 from collections.abc import Callable, Iterator
@@ -20,9 +21,13 @@ Step = Callable[[Part, Part], Tensor]
 """One step of training on inputs and targets on the device; returns the loss."""
 
 _WARM_UP_STEPS: Final = 3
-"""Before a capture, on its stream: https://docs.pytorch.org/docs/stable/notes/cuda.html#whole-network-capture"""
+"""Before a capture, on its stream:
+https://docs.pytorch.org/docs/stable/notes/cuda.html#whole-network-capture
+"""
 _DDP_WARM_UP_STEPS: Final = 11
-"""DistributedDataParallel's, which looks at its first steps: #usage-with-distributeddataparallel of the same page."""
+"""DistributedDataParallel's, which looks at its first steps: #usage-with-distributeddataparallel of
+the same page.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +39,9 @@ class _CapturedStep:
 
 
 class CapturedSteps:
-    """Whole training steps as CUDA graphs, one per shape of the inputs, in memory that they share."""
+    """Whole training steps as CUDA graphs, one per shape of the inputs, in memory that they
+    share.
+    """
 
     def __init__(self, device: torch.device, *, averages_gradients: bool = False) -> None:
         self._by_shape: dict[tuple[Any, ...], _CapturedStep] = {}
@@ -43,7 +50,9 @@ class CapturedSteps:
         self._pool = torch.cuda.graph_pool_handle()
 
     def capture(self, step: Step, inputs: Part, target: Part) -> None:
-        """Warm up and capture a step on batches of this shape; weights and optimizer are changed by the warm-up."""
+        """Warm up and capture a step on batches of this shape; weights and optimizer are changed by
+        the warm-up.
+        """
         inputs, target = inputs.clone(), target.clone()
         current = torch.cuda.current_stream()
         self.stream.wait_stream(current)
@@ -53,9 +62,13 @@ class CapturedSteps:
         current.wait_stream(self.stream)
         graph = torch.cuda.CUDAGraph()
         # Threads that pin a loader's batches may go on meanwhile.
-        with torch.cuda.graph(graph, pool=self._pool, stream=self.stream, capture_error_mode="thread_local"):
+        with torch.cuda.graph(
+            graph, pool=self._pool, stream=self.stream, capture_error_mode="thread_local"
+        ):
             loss = step(inputs, target)
-        self._by_shape[inputs.shape] = _CapturedStep(graph=graph, inputs=inputs, target=target, loss=loss)
+        self._by_shape[inputs.shape] = _CapturedStep(
+            graph=graph, inputs=inputs, target=target, loss=loss
+        )
 
     def replay(self, inputs: Part, target: Part) -> Tensor:
         """Launch the step that was captured for this shape.
@@ -67,7 +80,8 @@ class CapturedSteps:
         if captured is None or captured.target.shape != target.shape:
             shapes = ", ".join(str(tuple(shape)) for shape in self._by_shape)
             raise WorkloadError(
-                f"options: graphs were captured for inputs of {shapes}, a batch has {tuple(inputs.shape)}; "
+                f"options: graphs were captured for inputs of {shapes}, a batch has "
+                f"{tuple(inputs.shape)}; "
                 "let all samples have one shape, or leave graphs out"
             )
         captured.inputs.copy_(inputs)
@@ -78,10 +92,11 @@ class CapturedSteps:
 
 @contextmanager
 def restored(model: nn.Module, optimizer: Optimizer, device: torch.device) -> Iterator[None]:
-    """Restores weights, buffers, the optimizer's state and random numbers afterwards, in the memory where they are.
+    """Restores weights, buffers, the optimizer's state and random numbers afterwards, in the memory
+    where they are.
 
-    State that the optimizer created inside becomes zeros. The copies are in host memory, so that they do not raise the
-    peak of the device's memory.
+    State that the optimizer created inside becomes zeros. The copies are in host memory, so that
+    they do not raise the peak of the device's memory.
     """
     tensors = [*model.parameters(), *model.buffers(), *state_tensors(optimizer)]
     kept = [tensor.detach().to("cpu", copy=True) for tensor in tensors]
@@ -98,4 +113,9 @@ def restored(model: nn.Module, optimizer: Optimizer, device: torch.device) -> It
 
 def state_tensors(optimizer: Optimizer) -> list[Tensor]:
     """What it keeps of each parameter."""
-    return [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
+    return [
+        value
+        for state in optimizer.state.values()
+        for value in state.values()
+        if isinstance(value, Tensor)
+    ]

@@ -1,4 +1,6 @@
-"""A workload's custom training loop: built before the clock starts, timed as one call for all steps of an epoch."""
+"""A workload's custom training loop: built before the clock starts, timed as one call for all steps
+of an epoch.
+"""
 
 import math
 import time
@@ -13,7 +15,9 @@ from gpu_report.workloads.protocol import Loop, Phase
 
 
 class CustomLoop:
-    """What `build` makes of a function that labels phases; it does all `steps` of an epoch in one call."""
+    """What `build` makes of a function that labels phases; it does all `steps` of an epoch in one
+    call.
+    """
 
     def __init__(self, build: Callable[[Phase], Loop], *, steps: int, device: torch.device) -> None:
         self._build = build
@@ -24,7 +28,8 @@ class CustomLoop:
     def prepare(self, phase: Phase) -> float:
         """Build the loop; the seconds it took where every process has to, else 0.0.
 
-        The first process that needs it builds the rest for all, at a time that does not belong to the variant.
+        The first process that needs it builds the rest for all, at a time that does not belong to
+        the variant.
         """
         started = time.perf_counter()
         self._built = self._build(phase)
@@ -39,7 +44,8 @@ class CustomLoop:
         return self._built
 
     def train_epoch(self, *, samples: int) -> tuple[dict[str, Any], tuple[float, float]]:
-        """One timed call: as `training.train_epoch`, with a mean time for each step; `samples` are those of a step.
+        """One timed call: as `training.train_epoch`, with a mean time for each step; `samples` are
+        those of a step.
 
         The model gets its weights once the clock has stopped.
         """
@@ -67,14 +73,20 @@ class CustomLoop:
     def outcome(self, model: nn.Module) -> dict[str, Any]:
         """The fields of a record's Repetition that only a custom loop has, about the last training.
 
-        The model's parameters where each is one number, and the largest relative error against the workload's
-        reference; None without a reference, or where the training diverged.
+        The model's parameters where each is one number, and the largest relative error against the
+        workload's reference; None without a reference, or where the training diverged.
         """
         parameters = dict(model.named_parameters())
         is_small = all(parameter.numel() == 1 for parameter in parameters.values())
-        values = float32_values(parameter.item() for parameter in parameters.values()) if is_small else []
+        values = (
+            float32_values(parameter.item() for parameter in parameters.values())
+            if is_small
+            else []
+        )
         error = self.built.find_error()
         return {
             "learnt": dict(zip(parameters, values, strict=True)) if is_small else {},
-            "reference_error": float32_values([error])[0] if error is not None and math.isfinite(error) else None,
+            "reference_error": float32_values([error])[0]
+            if error is not None and math.isfinite(error)
+            else None,
         }

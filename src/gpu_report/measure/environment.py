@@ -1,6 +1,7 @@
 """The software and hardware a number was measured with, as found.
 
-The host's part is known without PyTorch; the device's part is asked by the process that trains on it.
+The host's part is known without PyTorch; the device's part is asked by the process that trains on
+it.
 """
 
 import os
@@ -29,8 +30,9 @@ _NVIDIA_DRIVER: Final = Path("/proc/driver/nvidia/version")
 def host_environment() -> dict[str, EnvironmentValue]:
     """Python, packages, operating system, memory, and the cores that this process may use.
 
-    Where a control group limits its CPU time, the quota as well, in cores. In a job of Slurm the name of the host, as
-    nodes that are one machine by their hardware may still differ, and whether other jobs may run on the node.
+    Where a control group limits its CPU time, the quota as well, in cores. In a job of Slurm the
+    name of the host, as nodes that are one machine by their hardware may still differ, and whether
+    other jobs may run on the node.
     """
     sharing, quota = job_facts().get("OverSubscribe"), cpu_quota()
     return {
@@ -51,20 +53,26 @@ def host_environment() -> dict[str, EnvironmentValue]:
 
 
 def device_environment(device: "torch.device") -> dict[str, EnvironmentValue]:
-    """PyTorch's build and threads, and on an accelerator its name, libraries and driver; touches the device."""
+    """PyTorch's build and threads, and on an accelerator its name, libraries and driver; touches
+    the device.
+    """
     import torch
 
     from gpu_report.measure.probe import describe_accelerator
 
     found: dict[str, EnvironmentValue] = {
-        # A plain string: unpickling the version object would import PyTorch, beside a running training.
+        # A plain string: unpickling the version object would import PyTorch, beside a running
+        # training.
         "torch": str(torch.__version__),
         "torch_threads": torch.get_num_threads(),
         "cpu_instructions": torch.backends.cpu.get_cpu_capability(),
     }
     if device.type != "cpu":
         described = describe_accelerator(device.type, device.index or 0)
-        found |= {"accelerator": described["name"], "accelerator_memory_gib": described["memory_gib"]}
+        found |= {
+            "accelerator": described["name"],
+            "accelerator_memory_gib": described["memory_gib"],
+        }
     if device.type == "cuda":
         found |= {
             "cuda": torch.version.cuda or torch.version.hip,
@@ -94,7 +102,9 @@ def _cudnn_version(number: int | None) -> str | None:
 
 
 def _nvidia_driver() -> str | None:
-    """From the kernel module; asking nvidia-smi costs a second, and is for where the module's file is not shown."""
+    """From the kernel module; asking nvidia-smi costs a second, and is for where the module's file
+    is not shown.
+    """
     if _NVIDIA_DRIVER.exists():
         match = re.search(r"\b\d{3,}\.\d+(?:\.\d+)?\b", _NVIDIA_DRIVER.read_text("utf-8"))
         return match.group() if match else None

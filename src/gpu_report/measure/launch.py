@@ -1,7 +1,9 @@
-"""A training by several processes: torchrun's agent starts them, one for each device, and ends them when one fails.
+"""A training by several processes: torchrun's agent starts them, one for each device, and ends them
+when one fails.
 
-This runs in the fresh process of a run in place of the training, once on each host, and passes on what the first rank
-here sends. Which rank failed first, and why, is found here: those that lose it stop with errors of their own.
+This runs in the fresh process of a run in place of the training, once on each host, and passes on
+what the first rank here sends. Which rank failed first, and why, is found here: those that lose it
+stop with errors of their own.
 """
 
 import math
@@ -28,18 +30,31 @@ from gpu_report.errors import GpuReportError
 from gpu_report.measure.failures import read_oom_kills, unless_memory_ran_out, without_result
 from gpu_report.measure.processes import exit_status_of, stopped_processes
 from gpu_report.measure.rendezvous import PATIENCE_S, NotMetError, Rendezvous, Verdict, Weight, meet
-from gpu_report.measure.run import Built, Present, ProfiledRun, Progress, Run, Started, Stopped, TimedRun
+from gpu_report.measure.run import (
+    Built,
+    Present,
+    ProfiledRun,
+    Progress,
+    Run,
+    Started,
+    Stopped,
+    TimedRun,
+)
 
 Returned = TypeVar("Returned")
 
 _GRACE_S: Final = 4
 """After a rank has failed the agent asks the others to end; after this time they are killed."""
 _HANDLED: Final = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
-"""Signals that the agent answers by ending its ranks, unless this process was started so that it ignores them."""
+"""Signals that the agent answers by ending its ranks, unless this process was started so that it
+ignores them.
+"""
 
 
 def launch(run: Run, pipe: Connection) -> None:
-    """Start the run's ranks on this host, pass on their messages, and send as the last one how the run ended."""
+    """Start the run's ranks on this host, pass on their messages, and send as the last one how the
+    run ended.
+    """
     hosts, kills_before = run.hosts, read_oom_kills()
     try:
         rendezvous = meet(run)
@@ -69,8 +84,13 @@ def launch(run: Run, pipe: Connection) -> None:
     except ChildFailedError as error:
         failed = {rank: failure.exitcode for rank, failure in error.failures.items()}
     except (RendezvousError, DistError) as error:
-        reason = f"host {hosts.index}: torchrun's agent lost the rendezvous: {type(error).__name__}: {error}"
-        verdict = Verdict(weight=Weight.LOST_OTHERS, message=Stopped(status="failed", reason=reason))
+        reason = (
+            f"host {hosts.index}: torchrun's agent lost the rendezvous: {type(error).__name__}: "
+            f"{error}"
+        )
+        verdict = Verdict(
+            weight=Weight.LOST_OTHERS, message=Stopped(status="failed", reason=reason)
+        )
         rendezvous.say_failed()
     relay.close_sending()
     reader.join()
@@ -82,17 +102,24 @@ def launch(run: Run, pipe: Connection) -> None:
 
 
 def start_ranks(
-    ranks: int, be_rank: Callable[..., Returned], *arguments: Any, log_folder: Path, run_id: str, **meeting: Any
+    ranks: int,
+    be_rank: Callable[..., Returned],
+    *arguments: Any,
+    log_folder: Path,
+    run_id: str,
+    **meeting: Any,
 ) -> dict[int, Returned]:
     """Call a function with these arguments in every rank of this host; what each returned, by rank.
 
-    This process has imported PyTorch and touched no device, so that it can be forked. No other launch has this
-    `run_id`. `meeting` are the fields of LaunchConfig that say where the agents of several hosts meet.
+    This process has imported PyTorch and touched no device, so that it can be forked. No other
+    launch has this `run_id`. `meeting` are the fields of LaunchConfig that say where the agents of
+    several hosts meet.
 
     Raises:
         ChildFailedError: a rank failed, and the others were ended.
     """
-    # LaunchConfig counts the GPUs; any other way of it would keep the ranks, which are forked, from using them.
+    # LaunchConfig counts the GPUs; any other way of it would keep the ranks, which are forked, from
+    # using them.
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     config = LaunchConfig(
         nproc_per_node=ranks,
@@ -105,12 +132,21 @@ def start_ranks(
         signals_to_handle=",".join(
             name for name in _HANDLED if signal.getsignal(signal.Signals[name]) != signal.SIG_IGN
         ),
-        **{"min_nodes": 1, "max_nodes": 1, "rdzv_endpoint": "localhost:0", "local_addr": "localhost", **meeting},
+        **{
+            "min_nodes": 1,
+            "max_nodes": 1,
+            "rdzv_endpoint": "localhost:0",
+            "local_addr": "localhost",
+            **meeting,
+        },
     )
-    # torchrun would keep each rank on the cores next to its GPU; one plain process, the base, is on all of them.
+    # torchrun would keep each rank on the cores next to its GPU; one plain process, the base, is on
+    # all of them.
     config.numa_options = None
     try:
-        returned: dict[int, Returned] = elastic_launch(config, _without_handlers)(be_rank, *arguments)
+        returned: dict[int, Returned] = elastic_launch(config, _without_handlers)(
+            be_rank, *arguments
+        )
     except SignalException as ended:
         # Somebody ends the measuring, which is no result; the ranks end with this process.
         signal.signal(ended.sigval, signal.SIG_DFL)
@@ -121,7 +157,8 @@ def start_ranks(
 
 def _without_handlers(be_rank: Callable[..., Returned], *arguments: Any) -> Returned:
     for handled in map(signal.Signals.__getitem__, _HANDLED):
-        # Forked, it has the agent's handlers, which raise; ended by the agent, it has nothing to say of its own.
+        # Forked, it has the agent's handlers, which raise; ended by the agent, it has nothing to
+        # say of its own.
         if callable(signal.getsignal(handled)):
             signal.signal(handled, signal.SIG_DFL)
     return be_rank(*arguments)
@@ -139,7 +176,9 @@ def _be_rank(run: Run, pipes: Sequence[Connection]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _End:
-    """When a rank ended, on `time.monotonic`, and its last message, or else its exit status, negative for a signal."""
+    """When a rank ended, on `time.monotonic`, and its last message, or else its exit status,
+    negative for a signal.
+    """
 
     moment_s: float
     message: TimedRun | ProfiledRun | Stopped | GpuReportError | None = None
@@ -150,7 +189,10 @@ class _Relay:
     """Reads what the ranks send until all have ended, and passes on what is not an end."""
 
     def __init__(
-        self, pipe: Connection, pairs: Sequence[tuple[Connection, Connection]], rendezvous: Rendezvous
+        self,
+        pipe: Connection,
+        pairs: Sequence[tuple[Connection, Connection]],
+        rendezvous: Rendezvous,
     ) -> None:
         self._pipe, self._rendezvous = pipe, rendezvous
         # By their number on this host; `_first` is the rank of the first of them.
@@ -160,7 +202,9 @@ class _Relay:
         self._ends: dict[int, _End] = {}
         self._pids: dict[int, int] = {}
         self._stopped: list[int] = []
-        """Processes that somebody had stopped when the first rank failed, for which it may have waited too long."""
+        """Processes that somebody had stopped when the first rank failed, for which it may have
+        waited too long.
+        """
         self._failed_s: float | None = None
         self._lost_s = math.inf
         """When a rank here has said that it lost another, or another host that it has failed."""
@@ -187,7 +231,9 @@ class _Relay:
                     del reading[connection]
                     if rank not in self._ends:
                         moment_s = time.monotonic()
-                        self._ends[rank] = _End(moment_s=moment_s, exit_status=exit_status_of(self._pids.get(rank)))
+                        self._ends[rank] = _End(
+                            moment_s=moment_s, exit_status=exit_status_of(self._pids.get(rank))
+                        )
                         self._fail()
                     continue
                 if isinstance(message, Present):
@@ -220,12 +266,15 @@ class _Relay:
         return cast("TimedRun | ProfiledRun", self._ends[0].message)
 
     def end(self, failed: Mapping[int, int] | None) -> Verdict:
-        """How the run ended here: as the first rank of this host says, or with what went wrong first.
+        """How the run ended here: as the first rank of this host says, or with what went wrong
+        first.
 
-        `failed` has the exit statuses of ranks that the agent saw fail, which it may have asked for before we could.
+        `failed` has the exit statuses of ranks that the agent saw fail, which it may have asked for
+        before we could.
 
-        What a rank says of its own comes before what one says that has lost another. Else a rank that ended without
-        an error is at fault: one that was killed, or one that did not answer until it was ended.
+        What a rank says of its own comes before what one says that has lost another. Else a rank
+        that ended without an error is at fault: one that was killed, or one that did not answer
+        until it was ended.
         """
         if failed is None:
             return Verdict(weight=Weight.FINISHED)
@@ -239,15 +288,27 @@ class _Relay:
             if isinstance(end.message, GpuReportError):
                 return Verdict(weight=Weight.CAUSE, message=end.message)
             if isinstance(end.message, Stopped) and not end.message.lost_others:
-                return Verdict(weight=Weight.CAUSE, message=replace(end.message, reason=_named(rank, end.message)))
-        said_s = (end.moment_s for _, end in by_time if isinstance(end.message, Stopped) or _was_aborted(end))
+                return Verdict(
+                    weight=Weight.CAUSE,
+                    message=replace(end.message, reason=_named(rank, end.message)),
+                )
+        said_s = (
+            end.moment_s
+            for _, end in by_time
+            if isinstance(end.message, Stopped) or _was_aborted(end)
+        )
         lost_s = min(said_s, default=math.inf)
         for rank, end in by_time:
             # The agent sees no other rank fail than the first, before it ends the rest by SIGTERM.
             was_first = failed.get(rank) == end.exit_status == -signal.SIGTERM
-            if not isinstance(end.message, Stopped) and (was_first or _is_its_own_end(end, min(lost_s, self._lost_s))):
-                return Verdict(weight=Weight.CAUSE, message=without_result(f"rank {rank}", end.exit_status))
-        # A rank that does not answer ends only when it is killed, after those that waited for it. NCCL aborts them.
+            if not isinstance(end.message, Stopped) and (
+                was_first or _is_its_own_end(end, min(lost_s, self._lost_s))
+            ):
+                return Verdict(
+                    weight=Weight.CAUSE, message=without_result(f"rank {rank}", end.exit_status)
+                )
+        # A rank that does not answer ends only when it is killed, after those that waited for it.
+        # NCCL aborts them.
         killed_s = (self._failed_s or 0) + _GRACE_S / 2
         silent = [
             f"rank {rank} did not answer"
@@ -256,8 +317,14 @@ class _Relay:
         ]
         names = {pid: f"rank {first + number}" for number, pid in self._pids.items()}
         stopped = [f"{names.get(pid, f'process {pid}')} was stopped" for pid in self._stopped]
-        aborted = [without_result(f"rank {rank}", end.exit_status).reason for rank, end in by_time if _was_aborted(end)]
-        lost = [_named(rank, end.message) for rank, end in by_time if isinstance(end.message, Stopped)]
+        aborted = [
+            without_result(f"rank {rank}", end.exit_status).reason
+            for rank, end in by_time
+            if _was_aborted(end)
+        ]
+        lost = [
+            _named(rank, end.message) for rank, end in by_time if isinstance(end.message, Stopped)
+        ]
         return Verdict(
             weight=Weight.DID_NOT_ANSWER if stopped or silent else Weight.LOST_OTHERS,
             message=Stopped(
@@ -275,9 +342,11 @@ def _was_aborted(end: _End) -> bool:
 
 
 def _is_its_own_end(end: _End, lost_s: float) -> bool:
-    """Whether the agent did not end it, which comes after a rank has said that it lost another, and is asked first.
+    """Whether the agent did not end it, which comes after a rank has said that it lost another, and
+    is asked first.
 
-    A killed rank's connections close one after the other, so that others may have said so a little before.
+    A killed rank's connections close one after the other, so that others may have said so a little
+    before.
     """
     # Of one whose exit status is not known the agent has not said that it failed.
     if end.exit_status in (None, 0, -signal.SIGTERM, -signal.SIGABRT):

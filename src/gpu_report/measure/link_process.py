@@ -1,6 +1,8 @@
-"""What happens inside one launch that measures the link between devices: a process for each, as when they train.
+"""What happens inside one launch that measures the link between devices: a process for each, as
+when they train.
 
-measure_link (touches no device) -> a rank for each device -> operations by payload -> times of the slowest rank
+measure_link (touches no device) -> a rank for each device -> operations by payload -> times of the
+slowest rank
 """
 
 import os
@@ -28,28 +30,42 @@ from gpu_report.records.calibration import DevicePair, Link, LinkOperation, Oper
 _PATIENCE_S: Final = 60
 _BYTES_PER_VALUE: Final = 4
 _TOPOLOGY: Final = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
-"""nvmlGpuTopologyLevel_t -> as nvidia-smi topo -m writes it: what a path over PCI Express goes through at most."""
+"""nvmlGpuTopologyLevel_t -> as nvidia-smi topo -m writes it: what a path over PCI Express goes
+through at most.
+"""
 
 
 def measure_link(devices: Sequence[str], plan: LinkPlan) -> Link:
-    """What these devices reach together, and of more than two also the first two; each operation with one value.
+    """What these devices reach together, and of more than two also the first two; each operation
+    with one value.
 
     Raises:
         RuntimeError: a rank failed; it is named with its reason.
     """
     links = [_launch(devices[:count], plan) for count in sorted({2, len(devices)})]
-    return links[-1].model_copy(update={"operations": [each for link in links for each in link.operations]})
+    return links[-1].model_copy(
+        update={"operations": [each for link in links for each in link.operations]}
+    )
 
 
 def _launch(devices: Sequence[str], plan: LinkPlan) -> Link:
     with TemporaryDirectory() as folder:
         run_id = f"link{len(devices)}.{os.getpid()}"
         try:
-            links = start_ranks(len(devices), _measure_as_rank, devices, plan, log_folder=Path(folder), run_id=run_id)
+            links = start_ranks(
+                len(devices),
+                _measure_as_rank,
+                devices,
+                plan,
+                log_folder=Path(folder),
+                run_id=run_id,
+            )
         except ChildFailedError as error:
             rank, failure = error.get_first_failure()
             said: Any = failure.message
-            raise RuntimeError(f"rank {rank}: {said if isinstance(said, str) else said['message']}") from error
+            raise RuntimeError(
+                f"rank {rank}: {said if isinstance(said, str) else said['message']}"
+            ) from error
     return links[0]
 
 
@@ -78,7 +94,9 @@ def _measure_as_rank(devices: Sequence[str], plan: LinkPlan) -> Link:
 
 
 def _measure_operations(device: torch.device, world: World, plan: LinkPlan) -> list[LinkOperation]:
-    """The first operation with all payloads, the smallest first, then the next; the same of every rank."""
+    """The first operation with all payloads, the smallest first, then the next; the same of every
+    rank.
+    """
     most = world.agree(room(device), min) / 2
     counts = [size // _BYTES_PER_VALUE // world.size for size in plan.payload_bytes if size <= most]
     if not counts:
@@ -89,7 +107,9 @@ def _measure_operations(device: torch.device, world: World, plan: LinkPlan) -> l
             operation=operation,
             devices=world.size,
             bytes=_BYTES_PER_VALUE * world.size * count,
-            times_s=[_median_time_s(operation, whole[: world.size * count], part[:count], world, plan)],
+            times_s=[
+                _median_time_s(operation, whole[: world.size * count], part[:count], world, plan)
+            ],
         )
         for operation in _OPERATIONS
         # Between two devices it is the same however many others there are.
@@ -114,7 +134,9 @@ _OPERATIONS: Final[dict[Operation, Callable[[torch.Tensor, torch.Tensor], object
 def _median_time_s(
     operation: Operation, whole: torch.Tensor, part: torch.Tensor, world: World, plan: LinkPlan
 ) -> float:
-    """It runs before, once to connect what it needs, and then to learn how often the budget holds it."""
+    """It runs before, once to connect what it needs, and then to learn how often the budget holds
+    it.
+    """
 
     def times_s(timings: int, operations: int) -> list[float]:
         """Of one operation in each timing, as the slowest rank has it."""
@@ -131,7 +153,9 @@ def _median_time_s(
             clock.mark()
         synchronize(whole.device)
         own_ms = clock.step_times_ms()[::2]
-        return [max(of_ranks) / 1e3 / operations for of_ranks in zip(*world.gather(own_ms), strict=True)]
+        return [
+            max(of_ranks) / 1e3 / operations for of_ranks in zip(*world.gather(own_ms), strict=True)
+        ]
 
     times_s(1, 1)
     once_s = min(times_s(3, 1))  # one rank begins later than another
@@ -141,15 +165,21 @@ def _median_time_s(
 
 
 def device_pairs(devices: Sequence[str]) -> list[DevicePair]:
-    """Every two of these CUDA devices and how they are connected; none of another kind, where PyTorch cannot say."""
+    """Every two of these CUDA devices and how they are connected; none of another kind, where
+    PyTorch cannot say.
+    """
     if torch.device(devices[0]).type != "cuda":
         return []
     nvml = initialized_nvml()
     return [
         DevicePair(
             devices=names,
-            has_peer_access=torch.cuda.can_device_access_peer(*(torch.device(name).index or 0 for name in names)),
-            connection=connection(nvml, *(f"GPU-{torch.cuda.get_device_properties(name).uuid}" for name in names))
+            has_peer_access=torch.cuda.can_device_access_peer(
+                *(torch.device(name).index or 0 for name in names)
+            ),
+            connection=connection(
+                nvml, *(f"GPU-{torch.cuda.get_device_properties(name).uuid}" for name in names)
+            )
             if nvml
             else None,
         )
@@ -158,20 +188,27 @@ def device_pairs(devices: Sequence[str]) -> list[DevicePair]:
 
 
 def connection(nvml: Any, first_uuid: str, second_uuid: str) -> str | None:
-    """How two GPUs are connected, as nvidia-smi topo -m writes it: `NV18` for 18 NVLinks, or the path over PCI Express.
+    """How two GPUs are connected, as nvidia-smi topo -m writes it: `NV18` for 18 NVLinks, or the
+    path over PCI Express.
 
     None where the driver does not say.
     """
     try:
         first, second = (nvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in (first_uuid, second_uuid))
         links = _nvlinks(nvml, first, second)
-        return f"NV{links}" if links else _TOPOLOGY.get(nvml.nvmlDeviceGetTopologyCommonAncestor(first, second))
+        return (
+            f"NV{links}"
+            if links
+            else _TOPOLOGY.get(nvml.nvmlDeviceGetTopologyCommonAncestor(first, second))
+        )
     except nvml.NVMLError:
         return None
 
 
 def _nvlinks(nvml: Any, first: Any, second: Any) -> int:
-    """Active NVLinks from one GPU to the other, or, where switches are between them, from one to the switches."""
+    """Active NVLinks from one GPU to the other, or, where switches are between them, from one to
+    the switches.
+    """
     active = []
     for link in range(nvml.NVML_NVLINK_MAX_LINKS):
         with suppress(nvml.NVMLError):  # it has fewer links

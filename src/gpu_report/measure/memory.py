@@ -1,7 +1,8 @@
-"""Memory of a training: its peak on any device, and on CUDA what the allocator did, with a snapshot of one step.
+"""Memory of a training: its peak on any device, and on CUDA what the allocator did, with a snapshot
+of one step.
 
-The peak is the allocator's on an accelerator, the peak resident set on the CPU. The viewer of snapshots is
-https://pytorch.org/memory_viz.
+The peak is the allocator's on an accelerator, the peak resident set on the CPU. The viewer of
+snapshots is https://pytorch.org/memory_viz.
 """
 
 import re
@@ -22,7 +23,9 @@ from gpu_report.records.record import AllocatorSummary, MemoryKind
 SNAPSHOT_FILE: Final = "snapshot.pickle"
 
 _MOST_EVENTS: Final = 20_000
-"""Allocations and frees that a snapshot holds, the last ones of the step; keeps the file to some MiB."""
+"""Allocations and frees that a snapshot holds, the last ones of the step; keeps the file to some
+MiB.
+"""
 
 _MIB: Final = 2**20
 _STATUS: Final = Path("/proc/self/status")
@@ -31,10 +34,12 @@ _RESET_PEAK: Final = "5"
 
 
 class MemoryMeter:
-    """The peak of one process: of PyTorch's allocator on the accelerator with most, else of its resident set.
+    """The peak of one process: of PyTorch's allocator on the accelerator with most, else of its
+    resident set.
 
-    DataLoader workers are not included. Linux resets the peak of the resident set on request (`man 5 proc`,
-    clear_refs); elsewhere, and in containers that forbid it, the peak is the one since the process began.
+    DataLoader workers are not included. Linux resets the peak of the resident set on request (`man
+    5 proc`, clear_refs); elsewhere, and in containers that forbid it, the peak is the one since the
+    process began.
     """
 
     def __init__(self, *devices: torch.device) -> None:
@@ -54,8 +59,15 @@ class MemoryMeter:
     def peak_mib(self) -> float:
         """The highest use since the reset."""
         if self.kind == "allocator":
-            return max(torch.accelerator.max_memory_allocated(device) for device in self._devices) / _MIB
-        match = re.search(r"VmHWM:\s+(\d+) kB", _STATUS.read_text("utf-8")) if _STATUS.exists() else None
+            return (
+                max(torch.accelerator.max_memory_allocated(device) for device in self._devices)
+                / _MIB
+            )
+        match = (
+            re.search(r"VmHWM:\s+(\d+) kB", _STATUS.read_text("utf-8"))
+            if _STATUS.exists()
+            else None
+        )
         if match:
             return int(match.group(1)) * 1024 / _MIB
         import resource
@@ -66,15 +78,17 @@ class MemoryMeter:
     def in_use_mib(self) -> float:
         """What is in use now."""
         if self.kind == "allocator":
-            return max(torch.accelerator.memory_allocated(device) for device in self._devices) / _MIB
+            return (
+                max(torch.accelerator.memory_allocated(device) for device in self._devices) / _MIB
+            )
         return psutil.Process().memory_info().rss / _MIB
 
     def free_mib(self) -> float:
         """What is left of the first device's memory, or of the host's."""
         if self.kind == "allocator":
-            unused = torch.accelerator.memory_reserved(self._devices[0]) - torch.accelerator.memory_allocated(
+            unused = torch.accelerator.memory_reserved(
                 self._devices[0]
-            )
+            ) - torch.accelerator.memory_allocated(self._devices[0])
             return (torch.accelerator.get_memory_info(self._devices[0])[0] + unused) / _MIB
         return psutil.virtual_memory().available / _MIB
 
@@ -106,16 +120,22 @@ def summarise_allocator(device: torch.device) -> AllocatorSummary | None:
 
 
 def snapshot_memory(training: Training, folder: Path) -> str:
-    """Train one more step on a full batch, write what the allocator did in it, and return the file's name.
+    """Train one more step on a full batch, write what the allocator did in it, and return the
+    file's name.
 
-    A captured step allocates nothing when it is launched, so it is the eager one then. Empty where there is no such
-    allocator, with a custom training loop, with several ranks, of which one might run out of memory while the others
-    wait for it, or where the eager step does not fit into the device's memory.
+    A captured step allocates nothing when it is launched, so it is the eager one then. Empty where
+    there is no such allocator, with a custom training loop, with several ranks, of which one might
+    run out of memory while the others wait for it, or where the eager step does not fit into the
+    device's memory.
 
     Raises:
         FileWriteError: the snapshot cannot be written.
     """
-    if training.device.type != "cuda" or training.custom_loop is not None or training.world.is_launched:
+    if (
+        training.device.type != "cuda"
+        or training.custom_loop is not None
+        or training.world.is_launched
+    ):
         return ""
     path = folder / SNAPSHOT_FILE
     batch = example_batch(training.train_data, training.samples_per_step, training.collate)
@@ -130,7 +150,8 @@ def snapshot_memory(training: Training, folder: Path) -> str:
     except OSError as error:
         path.unlink(missing_ok=True)
         raise FileWriteError(
-            f"cannot write memory snapshot {path}: {error.strerror}; free some space, then run the same command again"
+            f"cannot write memory snapshot {path}: {error.strerror}; free some space, then run "
+            "the same command again"
         ) from error
     finally:
         torch.cuda.memory._record_memory_history(enabled=None)

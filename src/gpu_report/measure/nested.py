@@ -1,6 +1,8 @@
-"""Batches of any nesting of tensors, which the training loop handles as it handles a pair of tensors.
+"""Batches of any nesting of tensors, which the training loop handles as it handles a pair of
+tensors.
 
-A data set whose batches are two tensors is left as it is: `collation` gives None, and the DataLoader does what it does.
+A data set whose batches are two tensors is left as it is: `collation` gives None, and the
+DataLoader does what it does.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,19 +21,23 @@ Collate = Callable[[list[Any]], Any]
 
 def _on_each(method: str) -> Callable[..., "Nested"]:
     def call(self: "Nested", *arguments: Any, **options: Any) -> "Nested":
-        return Nested(mapped(lambda tensor: getattr(tensor, method)(*arguments, **options), self.parts))
+        return Nested(
+            mapped(lambda tensor: getattr(tensor, method)(*arguments, **options), self.parts)
+        )
 
     return call
 
 
 class Nested:
-    """Tensors in lists, tuples and mappings, with what the loop asks of one tensor; their first dimension is samples.
+    """Tensors in lists, tuples and mappings, with what the loop asks of one tensor; their first
+    dimension is samples.
 
     Another memory format than the contiguous one is refused before: see `building.check_images`.
     """
 
     to, contiguous, clone, cpu, pin_memory, record_stream, index_select = map(
-        _on_each, ("to", "contiguous", "clone", "cpu", "pin_memory", "record_stream", "index_select")
+        _on_each,
+        ("to", "contiguous", "clone", "cpu", "pin_memory", "record_stream", "index_select"),
     )
 
     def __init__(self, parts: Any) -> None:
@@ -53,7 +59,9 @@ class Nested:
             own.copy_(theirs)
 
     def tensor_split(self, count: int) -> list["Nested"]:
-        pieces = zip(*(tensor.tensor_split(count) for tensor in tensors_of(self.parts)), strict=True)
+        pieces = zip(
+            *(tensor.tensor_split(count) for tensor in tensors_of(self.parts)), strict=True
+        )
         return [self._with(piece) for piece in pieces] or [self] * count
 
     @staticmethod
@@ -66,7 +74,8 @@ class Nested:
         for keys, part in _leaves(batches[0].parts):
             if part is not None and not isinstance(part, Tensor):
                 raise WorkloadError(
-                    f"quality: the model's output holds a {type(part).__name__} at {'.'.join(keys) or 'its top'}; "
+                    f"quality: the model's output holds a {type(part).__name__} at "
+                    f"{'.'.join(keys) or 'its top'}; "
                     "return tensors, alone or in lists, tuples and mappings"
                 )
         alike = zip(*(tensors_of(batch.parts) for batch in batches), strict=True)
@@ -93,15 +102,23 @@ def unwrapped(part: Part) -> Any:
 
 def joined(batches: list[Any] | tuple[Any, ...]) -> Any:
     """Batches of one form, one behind the other; of numbers, one for each batch."""
-    return _one_behind_the_other(batches) if isinstance(batches[0], Tensor) else Nested.joined(batches)
+    return (
+        _one_behind_the_other(batches) if isinstance(batches[0], Tensor) else Nested.joined(batches)
+    )
 
 
 def _one_behind_the_other(tensors: list[Tensor] | tuple[Tensor, ...]) -> Tensor:
     return torch.cat(tensors) if tensors[0].dim() else torch.stack(tensors)
 
 
-def mapped(function: Callable[[Tensor], Any], parts: Any, *, others: Callable[[Any], Any] = lambda part: part) -> Any:
-    """The same nesting with each of its tensors replaced; a mapping that a dict does not build becomes a dict.
+def mapped(
+    function: Callable[[Tensor], Any],
+    parts: Any,
+    *,
+    others: Callable[[Any], Any] = lambda part: part,
+) -> Any:
+    """The same nesting with each of its tensors replaced; a mapping that a dict does not build
+    becomes a dict.
 
     `others` replaces what is neither a tensor nor a nesting, such as a packed sequence.
     """
@@ -143,7 +160,9 @@ def _leaves(parts: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 def _is_nesting(parts: Any) -> bool:
     """A list, tuple or mapping; but a packed sequence is a tuple that moves as a whole."""
-    return isinstance(parts, Mapping) or (isinstance(parts, list | tuple) and not hasattr(parts, "to"))
+    return isinstance(parts, Mapping) or (
+        isinstance(parts, list | tuple) and not hasattr(parts, "to")
+    )
 
 
 def sample_in_words(data: "Dataset[Any]") -> str:
@@ -153,7 +172,11 @@ def sample_in_words(data: "Dataset[Any]") -> str:
     found = []
     for keys, tensor in _leaves(batch):
         name = ".".join([*(roles.get(key, key) for key in keys[:1]), *keys[1:]])
-        words = (name, "x".join(map(str, tensor.shape[1:])), str(tensor.dtype).removeprefix("torch."))
+        words = (
+            name,
+            "x".join(map(str, tensor.shape[1:])),
+            str(tensor.dtype).removeprefix("torch."),
+        )
         found.append(" ".join(filter(None, words)))
     return ", ".join(found)
 
@@ -170,7 +193,8 @@ def _is_pair(batch: Any) -> bool:
 
 
 def collation(workload: TrainingWorkload, data: "Dataset[Any]") -> Collate | None:
-    """How samples become a batch of two parts; None where the DataLoader makes two tensors of them by itself.
+    """How samples become a batch of two parts; None where the DataLoader makes two tensors of them
+    by itself.
 
     Raises:
         WorkloadError: a batch is not what the workload can train on.
@@ -180,17 +204,23 @@ def collation(workload: TrainingWorkload, data: "Dataset[Any]") -> Collate | Non
     for keys, part in _leaves(batch):
         if not isinstance(part, Tensor):
             raise WorkloadError(
-                f"{name}: a sample of train_data holds a {type(part).__name__} at {'.'.join(keys)}; leave out what is "
+                f"{name}: a sample of train_data holds a {type(part).__name__} at "
+                f"{'.'.join(keys)}; leave out what is "
                 "no tensor and no number"
             )
     if isinstance(workload, StepsItself):
         return partial(_collated, is_whole=True)
     if not _is_pair(batch):
         raise WorkloadError(
-            f"{name}: loss(output, target) needs samples of (input, target); a sample of train_data is a "
-            f"{type(batch).__name__} ({sample_in_words(data)}); define training_step(model, batch) instead of loss"
+            f"{name}: loss(output, target) needs samples of (input, target); a sample of "
+            f"train_data is a {type(batch).__name__} ({sample_in_words(data)}); define "
+            "training_step(model, batch) instead of loss"
         )
-    return None if all(isinstance(part, Tensor) for part in batch) else partial(_collated, is_whole=False)
+    return (
+        None
+        if all(isinstance(part, Tensor) for part in batch)
+        else partial(_collated, is_whole=False)
+    )
 
 
 def _collated(samples: list[Any], *, is_whole: bool) -> list[Part]:

@@ -1,7 +1,7 @@
 """Training a variant once in this process, its phases labelled as NVTX ranges for Nsight Systems.
 
-`nsys profile --trace=cuda,nvtx,osrt gpu-report run --nvtx VARIANT` shows them beside the kernels. Nothing is recorded,
-since tracing takes time.
+`nsys profile --trace=cuda,nvtx,osrt gpu-report run --nvtx VARIANT` shows them beside the kernels.
+Nothing is recorded, since tracing takes time.
 """
 
 import tempfile
@@ -36,11 +36,18 @@ def train_labelled(measurement: Measurement, *, machine: str) -> TimedRun | Stop
     try:
         torch.cuda.nvtx.mark("gpu-report")  # type: ignore[no-untyped-call]
     except RuntimeError as error:
-        raise MachineError("this PyTorch has no NVTX; install one that is built for CUDA") from error
+        raise MachineError(
+            "this PyTorch has no NVTX; install one that is built for CUDA"
+        ) from error
     messages: list[Message] = []
-    with tempfile.TemporaryDirectory(prefix="gpu-report-compiled-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="gpu-report-compiled-", ignore_cleanup_errors=True
+    ) as folder:
         run = Run(
-            measurement=replace(measurement, protocol=replace(measurement.protocol, timed_epochs=1, timed_seconds=0.0)),
+            measurement=replace(
+                measurement,
+                protocol=replace(measurement.protocol, timed_epochs=1, timed_seconds=0.0),
+            ),
             machine=machine,
             index=0,
             threads=training_threads(measurement.variant.device_type),
@@ -50,12 +57,14 @@ def train_labelled(measurement: Measurement, *, machine: str) -> TimedRun | Stop
         )
         if measurement.variant.has_ranks:
             raise WorkloadError(
-                f"{measurement.variant.slug}: labels for Nsight Systems are for trainings of one process; "
-                "start nsys with a variant without ddp and fsdp"
+                f"{measurement.variant.slug}: labels for Nsight Systems are for trainings of one "
+                "process; start nsys with a variant without ddp and fsdp"
             )
         try:
             train_or_profile(run, messages.append)
         except (RuntimeError, MemoryError) as error:
             traceback.print_exc()
             return classify(error)
-    return next(message for message in reversed(messages) if isinstance(message, TimedRun | Stopped))
+    return next(
+        message for message in reversed(messages) if isinstance(message, TimedRun | Stopped)
+    )

@@ -1,7 +1,9 @@
-"""How much one training step computes and moves: floating-point operations and bytes, counted operator by operator.
+"""How much one training step computes and moves: floating-point operations and bytes, counted
+operator by operator.
 
-Operations come from PyTorch's own formulas (torch.utils.flop_counter) and ours for recurrent layers, bytes from the
-tensors that each operator reads and writes. What has no formula is named, since it is missing from the count.
+Operations come from PyTorch's own formulas (torch.utils.flop_counter) and ours for recurrent
+layers, bytes from the tensors that each operator reads and writes. What has no formula is named,
+since it is missing from the count.
 """
 
 from collections import Counter
@@ -27,20 +29,47 @@ _COPIES: Final = frozenset({"aten::_to_copy", "aten::copy_", "aten::_local_scala
 """Which may cross between host and device."""
 
 _WITHOUT_MEMORY: Final = frozenset(
-    {"aten::_unsafe_view", "aten::empty", "aten::empty_like", "aten::empty_strided", "aten::lift_fresh"}
+    {
+        "aten::_unsafe_view",
+        "aten::empty",
+        "aten::empty_like",
+        "aten::empty_strided",
+        "aten::lift_fresh",
+    }
     | {"aten::new_empty", "aten::new_empty_strided"}
 )
 """Allocate or rename and touch no element; views are known by their schema."""
 
 _ONLY_WRITE: Final = frozenset(
-    {"aten::fill_", "aten::full_like", "aten::new_full", "aten::new_ones", "aten::new_zeros", "aten::ones_like"}
+    {
+        "aten::fill_",
+        "aten::full_like",
+        "aten::new_full",
+        "aten::new_ones",
+        "aten::new_zeros",
+        "aten::ones_like",
+    }
     | {"aten::zero_", "aten::zeros_like", "aten::_foreach_zero_"}
 )
 """Take a tensor for its shape or place alone."""
 
 _ONLY_MOVE: Final = frozenset(
-    {"aten::arange", "aten::cat", "aten::clone", "aten::constant_pad_nd", "aten::embedding", "aten::full"}
-    | {"aten::gather", "aten::index", "aten::index_select", "aten::ones", "aten::repeat", "aten::scalar_tensor"}
+    {
+        "aten::arange",
+        "aten::cat",
+        "aten::clone",
+        "aten::constant_pad_nd",
+        "aten::embedding",
+        "aten::full",
+    }
+    | {
+        "aten::gather",
+        "aten::index",
+        "aten::index_select",
+        "aten::ones",
+        "aten::repeat",
+        "aten::scalar_tensor",
+    }
     | {
         "aten::select_backward",
         "aten::slice_backward",
@@ -60,12 +89,15 @@ _NOT_COUNTED: Final = (NotImplementedError, TypeError, torch.OutOfMemoryError)
 def count_work(training: Training) -> Work | None:
     """Count what a step on a full batch executes: forward pass, loss, backward pass and optimizer.
 
-    The step is the eager one, so that what compiling saves in bytes is not seen. What checkpointing computes again is
-    counted again, as it is executed again. The model is one step further afterwards. None where PyTorch cannot look
-    into the step, or the eager step does not fit into the device's memory.
+    The step is the eager one, so that what compiling saves in bytes is not seen. What checkpointing
+    computes again is counted again, as it is executed again. The model is one step further
+    afterwards. None where PyTorch cannot look into the step, or the eager step does not fit into
+    the device's memory.
     """
     if training.variant.strategy == "dp" or training.pipeline is not None:
-        return None  # replicas compute in threads, which the counters do not see; a pipeline's ranks do a stage each
+        # replicas compute in threads, which the counters do not see; a pipeline's ranks do a stage
+        # each
+        return None
     if training.custom_loop is not None:
         return _count_custom(training.custom_loop.built, samples=training.variant.batch_size)
     batch = example_batch(training.train_data, training.samples_per_step, training.collate)
@@ -87,12 +119,18 @@ def count_work(training: Training) -> Work | None:
         flops=sum(by_operator.values()),
         flops_by_operator=dict(sorted(by_operator.items(), key=lambda item: -item[1])),
         bytes=float(traffic.bytes),
-        uncounted_operators={name: calls for name, calls in traffic.computing.most_common() if name not in by_operator},
+        uncounted_operators={
+            name: calls
+            for name, calls in traffic.computing.most_common()
+            if name not in by_operator
+        },
     )
 
 
 def _count_custom(loop: Loop, *, samples: int) -> Work | None:
-    """The operations and bytes that the workload declares; without its bytes, those of PyTorch's operators."""
+    """The operations and bytes that the workload declares; without its bytes, those of PyTorch's
+    operators.
+    """
     moved = loop.bytes_per_step
     if moved is None and loop.eager_step is not None:
         traffic = _Traffic()
@@ -105,12 +143,18 @@ def _count_custom(loop: Loop, *, samples: int) -> Work | None:
     if loop.flops_per_step is None or moved is None:
         return None
     return Work(
-        samples=samples, flops=loop.flops_per_step, flops_by_operator={}, bytes=float(moved), uncounted_operators={}
+        samples=samples,
+        flops=loop.flops_per_step,
+        flops_by_operator={},
+        bytes=float(moved),
+        uncounted_operators={},
     )
 
 
 class _Traffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sums the bytes of every operator below autograd and autocast, and counts those that compute."""
+    """Sums the bytes of every operator below autograd and autocast, and counts those that
+    compute.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -118,20 +162,29 @@ class _Traffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.computing: Counter[str] = Counter()
 
     def __torch_dispatch__(
-        self, func: OpOverload, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: OpOverload,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         given = kwargs or {}
         result = func(*args, **given)
         self._note(func, args, given, result)
         return result
 
-    def _note(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+    def _note(
+        self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+    ) -> None:
         name = str(func._overloadpacket._qualified_op_name)
         read, returned = list(_tensors((args, kwargs))), list(_tensors(result))
         if func.is_view or name in _WITHOUT_MEMORY or not (read or returned):
             return
         if name in _COPIES:
-            if name == "aten::_local_scalar_dense" or len({tensor.device for tensor in (*read, *returned)}) > 1:
+            if (
+                name == "aten::_local_scalar_dense"
+                or len({tensor.device for tensor in (*read, *returned)}) > 1
+            ):
                 return
         elif name not in _ONLY_WRITE | _ONLY_MOVE:
             self.computing[name] += 1
@@ -167,19 +220,27 @@ def _bytes_of(tensor: Tensor) -> int:
 
 
 def _recurrent_flops(input_shape: Shape, weight_shapes: Sequence[Shape]) -> int:
-    """Each matrix of a recurrent layer is multiplied with one vector per sample and time step: 2 operations per weight.
+    """Each matrix of a recurrent layer is multiplied with one vector per sample and time step: 2
+    operations per weight.
 
-    `g = W x + U h + b` for all gates g of a cell, Hochreiter and Schmidhuber 1997, as torch.nn.LSTM computes it; the
-    gates' elementwise part is left out, as PyTorch's formulas leave it out everywhere.
+    `g = W x + U h + b` for all gates g of a cell, Hochreiter and Schmidhuber 1997, as torch.nn.LSTM
+    computes it; the gates' elementwise part is left out, as PyTorch's formulas leave it out
+    everywhere.
     """
-    return 2 * prod(input_shape[:-1]) * sum(prod(shape) for shape in weight_shapes if len(shape) == 2)
+    return (
+        2 * prod(input_shape[:-1]) * sum(prod(shape) for shape in weight_shapes if len(shape) == 2)
+    )
 
 
-def _cudnn_flops(input_shape: Shape, weight_shapes: Sequence[Shape], *_: Any, **_shapes: Any) -> int:
+def _cudnn_flops(
+    input_shape: Shape, weight_shapes: Sequence[Shape], *_: Any, **_shapes: Any
+) -> int:
     return _recurrent_flops(input_shape, weight_shapes)
 
 
-def _layer_flops(input_shape: Shape, input_weight: Shape, hidden_weight: Shape, *_: Any, **_shapes: Any) -> int:
+def _layer_flops(
+    input_shape: Shape, input_weight: Shape, hidden_weight: Shape, *_: Any, **_shapes: Any
+) -> int:
     return _recurrent_flops(input_shape, [input_weight, hidden_weight])
 
 
@@ -199,4 +260,6 @@ _RECURRENT: Final[dict[Any, Callable[..., int]]] = {
     _ATEN.mkldnn_rnn_layer: _layer_flops,
     _ATEN.mkldnn_rnn_layer_backward: _backward(_layer_flops),
 }
-"""By operator: of all layers and directions at once in cuDNN, of one layer in one direction on the CPU."""
+"""By operator: of all layers and directions at once in cuDNN, of one layer in one direction on the
+CPU.
+"""

@@ -1,4 +1,5 @@
-"""A training by processes with one stage of the model each, through which the parts of a batch go one by one.
+"""A training by processes with one stage of the model each, through which the parts of a batch go
+one by one.
 
 Imported where one is asked for only, since PyTorch's pipelines take 30 MiB of the host's memory.
 """
@@ -19,11 +20,12 @@ from gpu_report.workloads.protocol import Phase, TrainingWorkload
 
 
 class Pipeline:
-    """One of the processes; rank 0 has the first stage and takes inputs, the last rank has the last and takes targets.
+    """One of the processes; rank 0 has the first stage and takes inputs, the last rank has the last
+    and takes targets.
 
-    Between steps a process keeps its own stage alone on its device. The schedule is 1F1B: a rank keeps the activations
-    of as many parts at most as there are stages from it on, where GPipe keeps those of all in the same time. 1F1B
-    refuses fewer parts than stages.
+    Between steps a process keeps its own stage alone on its device. The schedule is 1F1B: a rank
+    keeps the activations of as many parts at most as there are stages from it on, where GPipe keeps
+    those of all in the same time. 1F1B refuses fewer parts than stages.
     """
 
     def __init__(
@@ -37,13 +39,21 @@ class Pipeline:
         layout: torch.memory_format,
         world: World,
     ) -> None:
-        """`part` is the input of a part of a batch, in this layout, on the device where the model is."""
+        """`part` is the input of a part of a batch, in this layout, on the device where the model
+        is.
+        """
         self._stages, self._world, self._device = model.stages, world, part.device
         self._is_first, self._is_last = world.rank == 0, world.rank == world.size - 1
         self._unknown = torch.full((), torch.nan, device=part.device)
         parts = variant.accumulation
         computing = [
-            _Computing(stage, arithmetic, layout, is_first=stage is self._stages[0], is_last=stage is self._stages[-1])
+            _Computing(
+                stage,
+                arithmetic,
+                layout,
+                is_first=stage is self._stages[0],
+                is_last=stage is self._stages[-1],
+            )
             for stage in self._stages
         ]
         # With shapes and types the schedule need not find them out by steps of its own.
@@ -58,7 +68,12 @@ class Pipeline:
             for place in (world.rank, world.rank + 1)
         )
         self._stage = _RankStage(
-            computing[world.rank], world.rank, world.size, part.device, input_args=taken, output_args=given
+            computing[world.rank],
+            world.rank,
+            world.size,
+            part.device,
+            input_args=taken,
+            output_args=given,
         )
         schedule = Schedule1F1B if parts >= world.size else ScheduleGPipe
         # The part's share of the batch's mean is taken here, so gradients need not be scaled.
@@ -70,8 +85,12 @@ class Pipeline:
         )
         self._keep_own()
 
-    def add_gradients(self, inputs: Tensor, target: Tensor, *, phase: Phase = nullcontext) -> Tensor:
-        """Forward and backward pass of a batch; returns its loss in the last rank, where it is known, else NaN."""
+    def add_gradients(
+        self, inputs: Tensor, target: Tensor, *, phase: Phase = nullcontext
+    ) -> Tensor:
+        """Forward and backward pass of a batch; returns its loss in the last rank, where it is
+        known, else NaN.
+        """
         self._stage.phase = phase
         losses: list[Tensor] = []
         if self._is_last:
@@ -84,8 +103,8 @@ class Pipeline:
     def whole_model(self) -> Iterator[None]:
         """Inside, this device holds the other stages too, as the other processes have trained them.
 
-        It then holds no gradients and no activations of a training, so that this is its memory's peak only where those
-        of a part take less than the other stages' weights.
+        It then holds no gradients and no activations of a training, so that this is its memory's
+        peak only where those of a part take less than the other stages' weights.
         """
         own = self._stages[self._world.rank]
         trained = self._world.gather([value.detach().cpu() for value in values_of(own)])
@@ -110,12 +129,18 @@ class Pipeline:
 class _Computing(nn.Module):
     """A stage in the training's arithmetic.
 
-    What is sent must be one piece of memory, of which the shape alone is known on the other side: images with channels
-    last go as (samples, height, width, channels).
+    What is sent must be one piece of memory, of which the shape alone is known on the other side:
+    images with channels last go as (samples, height, width, channels).
     """
 
     def __init__(
-        self, module: nn.Module, arithmetic: Arithmetic, layout: torch.memory_format, *, is_first: bool, is_last: bool
+        self,
+        module: nn.Module,
+        arithmetic: Arithmetic,
+        layout: torch.memory_format,
+        *,
+        is_first: bool,
+        is_last: bool,
     ) -> None:
         super().__init__()
         self.module, self.autocast, self._layout = module, arithmetic.autocast, layout
@@ -123,7 +148,11 @@ class _Computing(nn.Module):
 
     def forward(self, *taken: Tensor) -> Tensor | tuple[Tensor, ...]:
         with self.autocast():
-            given = as_tuple(self.module(*(taken if self._is_first else (self._moved(each, -1, 1) for each in taken))))
+            given = as_tuple(
+                self.module(
+                    *(taken if self._is_first else (self._moved(each, -1, 1) for each in taken))
+                )
+            )
         if self._is_last:
             output: Tensor = given[0]  # the loss takes it as it is
             return output.contiguous()
@@ -135,7 +164,9 @@ class _Computing(nn.Module):
 
 
 class _RankStage(PipelineStage):
-    """Labels the passes of each part, and raises what a stage raises, of which PyTorch would make another error."""
+    """Labels the passes of each part, and raises what a stage raises, of which PyTorch would make
+    another error.
+    """
 
     phase: Phase = nullcontext
 

@@ -1,7 +1,9 @@
-"""Fresh processes, started in a moment: a server that has PyTorch imported, and nothing else done, forks them.
+"""Fresh processes, started in a moment: a server that has PyTorch imported, and nothing else done,
+forks them.
 
-The server touches no device and runs no tensor operation, so each process starts as if it had just imported PyTorch,
-and the process that asks need not import it. Where forking is not safe each process imports it for itself.
+The server touches no device and runs no tensor operation, so each process starts as if it had just
+imported PyTorch, and the process that asks need not import it. Where forking is not safe each
+process imports it for itself.
 """
 
 import multiprocessing
@@ -66,11 +68,13 @@ class Outcome:
 
 
 def fresh_processes(preloaded: Sequence[str]) -> ForkServerContext | SpawnContext:
-    """Where fresh processes come from: on Linux a server that has imported these modules, and that ignores Ctrl-C.
+    """Where fresh processes come from: on Linux a server that has imported these modules, and that
+    ignores Ctrl-C.
 
-    A terminal sends SIGINT to every process. This one ends those that it started; the server would answer in the middle
-    of importing PyTorch, with a traceback. So the server inherits that SIGINT is blocked, and so does what it forks,
-    see `take_interruptions`. Where forking is not safe each process imports for itself.
+    A terminal sends SIGINT to every process. This one ends those that it started; the server would
+    answer in the middle of importing PyTorch, with a traceback. So the server inherits that SIGINT
+    is blocked, and so does what it forks, see `take_interruptions`. Where forking is not safe each
+    process imports for itself.
 
     Raises:
         MachineError: the path of the temporary folder is too long for the server's socket.
@@ -79,7 +83,8 @@ def fresh_processes(preloaded: Sequence[str]) -> ForkServerContext | SpawnContex
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(preloaded))
-    # No other thread may change what a signal does, and one that was ignored from the start stays so.
+    # No other thread may change what a signal does, and one that was ignored from the start stays
+    # so.
     is_main = threading.current_thread() is threading.main_thread()
     may_ask = is_main and signal.getsignal(signal.SIGINT) != signal.SIG_IGN
     with _interruptions_answered_afterwards() if may_ask else nullcontext():
@@ -89,8 +94,8 @@ def fresh_processes(preloaded: Sequence[str]) -> ForkServerContext | SpawnContex
             if "AF_UNIX path too long" not in str(error):
                 raise
             raise MachineError(
-                f"TMPDIR: {tempfile.gettempdir()} is too long a path for the sockets of fresh processes; set TMPDIR to "
-                "a shorter one, such as /tmp"
+                f"TMPDIR: {tempfile.gettempdir()} is too long a path for the sockets of fresh "
+                "processes; set TMPDIR to a shorter one, such as /tmp"
             ) from error
     return context
 
@@ -104,7 +109,8 @@ def start(process: BaseProcess) -> None:
     """Start a fresh process.
 
     Raises:
-        MeasurementInterruptedError: the server has ended before it could fork; the next start begins with a new one.
+        MeasurementInterruptedError: the server has ended before it could fork; the next start
+            begins with a new one.
     """
     pid = server_pid()
     try:
@@ -112,13 +118,15 @@ def start(process: BaseProcess) -> None:
     except (EOFError, ConnectionError) as error:
         ended = without_result("the server that forks fresh processes", exit_status_of(pid)).reason
         raise MeasurementInterruptedError(
-            f"{ended}, before {process.name} began; nothing is recorded; run the same command again, and raise "
-            "`ulimit -v` if that limits its memory"
+            f"{ended}, before {process.name} began; nothing is recorded; run the same command "
+            "again, and raise `ulimit -v` if that limits its memory"
         ) from error
 
 
 def exit_status_of(pid: int | None) -> int | None:
-    """The exit status of a child, which its owner is left to reap; negative for a signal, None while it runs."""
+    """The exit status of a child, which its owner is left to reap; negative for a signal, None
+    while it runs.
+    """
     with suppress(ChildProcessError):
         for _ in range(20):
             ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) if pid else None
@@ -130,7 +138,8 @@ def exit_status_of(pid: int | None) -> int | None:
 
 @contextmanager
 def _interruptions_answered_afterwards() -> Iterator[None]:
-    resource_tracker.ensure_running()  # which the server needs, and which unblocks SIGINT when it has started
+    # which the server needs, and which unblocks SIGINT when it has started
+    resource_tracker.ensure_running()
     interruptions: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _frame: interruptions.append(number))
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -146,8 +155,8 @@ def _interruptions_answered_afterwards() -> Iterator[None]:
 def take_interruptions() -> None:
     """Let SIGINT end this fresh process at once.
 
-    Python would turn an interruption into an exception, and that would look like a failure of what is trained. Ignored
-    from the start, it stays so.
+    Python would turn an interruption into an exception, and that would look like a failure of what
+    is trained. Ignored from the start, it stays so.
     """
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -156,15 +165,19 @@ def take_interruptions() -> None:
 
 
 def end_with_parent(_worker_id: int = 0) -> None:
-    """End when the parent ends; takes a worker's number so that it serves as `worker_init_fn` of a DataLoader.
+    """End when the parent ends; takes a worker's number so that it serves as `worker_init_fn` of a
+    DataLoader.
 
-    The thread sleeps in a read on a pipe that only the parent holds open, and costs a training nothing.
+    The thread sleeps in a read on a pipe that only the parent holds open, and costs a training
+    nothing.
     """
     threading.Thread(target=_end_after_parent, name="parent_watch", daemon=True).start()
 
 
 def be_killed_before_others() -> None:
-    """Make the OOM killer choose this process before the user's other programs, where that is allowed."""
+    """Make the OOM killer choose this process before the user's other programs, where that is
+    allowed.
+    """
     with suppress(OSError):
         if _OUT_OF_MEMORY_SCORE.exists():
             _OUT_OF_MEMORY_SCORE.write_text("500", "ascii")
@@ -179,7 +192,9 @@ def _end_after_parent() -> None:
 
 @dataclass(kw_only=True)
 class Waiting:
-    """When a message last came, on `time.monotonic`, and which process was ended as stopped for too long."""
+    """When a message last came, on `time.monotonic`, and which process was ended as stopped for too
+    long.
+    """
 
     heard_s: float = field(default_factory=time.monotonic)
     ended: str = ""
@@ -187,10 +202,11 @@ class Waiting:
 
 @contextmanager
 def ending_stopped(what: str, *, patience_s: float = PATIENCE_S) -> Iterator[Waiting]:
-    """End any process below this one that has been stopped, as by SIGSTOP, for `patience_s`, until the context ends.
+    """End any process below this one that has been stopped, as by SIGSTOP, for `patience_s`, until
+    the context ends.
 
-    Silence is no evidence, since a training may compile or read for long; the state of a process is. Nobody looks while
-    messages come, since looking takes time from a training.
+    Silence is no evidence, since a training may compile or read for long; the state of a process
+    is. Nobody looks while messages come, since looking takes time from a training.
     """
     waiting, is_over = Waiting(), threading.Event()
 
@@ -204,8 +220,8 @@ def ending_stopped(what: str, *, patience_s: float = PATIENCE_S) -> Iterator[Wai
             for process, count in looks.items():
                 if count == round(_SAID_AFTER_S / look_s):
                     print(
-                        f"{what} waits for process {process.pid}, which is stopped; `kill -CONT {process.pid}` lets it "
-                        f"go on, else it is ended after {patience_s:.0f} s",
+                        f"{what} waits for process {process.pid}, which is stopped; `kill -CONT "
+                        f"{process.pid}` lets it go on, else it is ended after {patience_s:.0f} s",
                         file=sys.stderr,
                         flush=True,
                     )
@@ -237,13 +253,17 @@ def carry_out_in_fresh_process(run: Run, on_progress: OnProgress) -> Outcome:
     Meanwhile the driver of an NVIDIA device is polled, which gives the repetition's telemetry.
 
     Raises:
-        MeasurementInterruptedError: the process, one of several, or the server was ended from outside.
-        GpuReportError: a mistake that a person can fix, for instance a setting the workload does not have.
+        MeasurementInterruptedError: the process, one of several, or the server was ended from
+            outside.
+        GpuReportError: a mistake that a person can fix, for instance a setting the workload does
+            not have.
     """
     kills_before = read_oom_kills()
     with (
         watch_device(run.measurement.variant.device_type) as watch,
-        ending_stopped(f"{run.measurement.variant.slug}: {run.title}", patience_s=run.patience_s) as waiting,
+        ending_stopped(
+            f"{run.measurement.variant.slug}: {run.title}", patience_s=run.patience_s
+        ) as waiting,
     ):
         messages, end = _until_ended(run, on_progress, watch, waiting)
     outcome = _outcome(run, messages, end, kills_before=kills_before, stopped=waiting.ended)
@@ -253,17 +273,23 @@ def carry_out_in_fresh_process(run: Run, on_progress: OnProgress) -> Outcome:
         if telemetry is not None and run.measurement.variant.devices > 1:
             # One device is watched, and others draw power too.
             telemetry = telemetry.model_copy(update={"energy_j": None})
-        outcome.end = replace(outcome.end, repetition=repetition.model_copy(update={"telemetry": telemetry}))
+        outcome.end = replace(
+            outcome.end, repetition=repetition.model_copy(update={"telemetry": telemetry})
+        )
     return outcome
 
 
 def _until_ended(
     run: Run, on_progress: OnProgress, watch: DeviceWatch, waiting: Waiting
 ) -> tuple[list[Message], Stopped]:
-    """The messages of the process, without its progress, and what its end means where none of them says it."""
+    """The messages of the process, without its progress, and what its end means where none of them
+    says it.
+    """
     module = run.measurement.workload.class_path.partition(":")[0]
     # A user's module may do anything when imported, so it is left to the process that trains.
-    context = fresh_processes([*_PRELOADED, *([module] if module.startswith(OUR_WORKLOADS) else [])])
+    context = fresh_processes(
+        [*_PRELOADED, *([module] if module.startswith(OUR_WORKLOADS) else [])]
+    )
     server = server_pid()
     receiving, sending = context.Pipe(duplex=False)
     process = context.Process(target=_carry_out, args=(run, sending), name=run.title)
@@ -299,7 +325,9 @@ def _carry_out(run: Run, pipe: Connection) -> None:
 
 
 def _messages(process: BaseProcess, receiving: Connection) -> Iterator[Message]:
-    """Until the process has ended and everything it sent is read; a killed one may leave a message cut short."""
+    """Until the process has ended and everything it sent is read; a killed one may leave a message
+    cut short.
+    """
     while receiving in wait([receiving, process.sentinel]):
         try:
             message = receiving.recv()
@@ -308,8 +336,12 @@ def _messages(process: BaseProcess, receiving: Connection) -> Iterator[Message]:
         yield message
 
 
-def _outcome(run: Run, messages: list[Message], end: Stopped, *, kills_before: int, stopped: str) -> Outcome:
-    environment = next((message.environment for message in messages if isinstance(message, Started)), {})
+def _outcome(
+    run: Run, messages: list[Message], end: Stopped, *, kills_before: int, stopped: str
+) -> Outcome:
+    environment = next(
+        (message.environment for message in messages if isinstance(message, Started)), {}
+    )
     facts = next((message.facts for message in messages if isinstance(message, Built)), None)
     last = messages[-1] if messages else None
     if isinstance(last, Exception):
@@ -320,10 +352,13 @@ def _outcome(run: Run, messages: list[Message], end: Stopped, *, kills_before: i
         end = unless_memory_ran_out(end, kills_before)
     else:
         # What has become of ranks was decided where they ran.
-        end = last if run.measurement.variant.has_ranks else unless_memory_ran_out(last, kills_before)
+        end = (
+            last if run.measurement.variant.has_ranks else unless_memory_ran_out(last, kills_before)
+        )
     if end.interrupted_by or stopped:
         raise MeasurementInterruptedError(
-            f"{run.measurement.variant.slug}: {run.title} was ended from outside ({stopped or end.reason}), nothing is "
+            f"{run.measurement.variant.slug}: {run.title} was ended from outside "
+            f"({stopped or end.reason}), nothing is "
             "recorded; run the same command again"
         )
     return Outcome(environment=environment, facts=facts, end=end)

@@ -1,19 +1,22 @@
-"""The profiled run: a few training steps under PyTorch's profiler, the traces they leave, and what a step takes.
+"""The profiled run: a few training steps under PyTorch's profiler, the traces they leave, and what
+a step takes.
 
 Two profiles, one after the other in the same process:
 
-- light: operations and the device's work alone, without those of the loader in this process (half of a small model's)
-  and without the number that the driver receives with each operation. Times, idle causes and launches come from it.
-- rich: all of that, shapes, stacks and memory, which makes a host-driven step twice as long. Shapes, memory by
-  operation and source lines come from its trace, and no time of the host. A custom training loop is profiled without
-  stacks: each of its steps is the same few lines, and to write them all takes seconds.
+- light: operations and the device's work alone, without those of the loader in this process (half
+  of a small model's) and without the number that the driver receives with each operation. Times,
+  idle causes and launches come from it.
+- rich: all of that, shapes, stacks and memory, which makes a host-driven step twice as long.
+  Shapes, memory by operation and source lines come from its trace, and no time of the host. A
+  custom training loop is profiled without stacks: each of its steps is the same few lines, and to
+  write them all takes seconds.
 
 `python -m benchmarks.profile_overhead` shows what each of these costs.
 
-The steps are those of the timed loop, with the names of their phases (data, forward, backward, optimizer) in the trace,
-or one call of a custom training loop. The device is waited for after each, so that the work of a step ends within the
-step that the trace shows; without the wait a step took as long or longer (1.00 against 1.22 times a timed one, the same
-training).
+The steps are those of the timed loop, with the names of their phases (data, forward, backward,
+optimizer) in the trace, or one call of a custom training loop. The device is waited for after each,
+so that the work of a step ends within the step that the trace shows; without the wait a step took
+as long or longer (1.00 against 1.22 times a timed one, the same training).
 """
 
 import gzip
@@ -34,7 +37,13 @@ from typing import Any, Final
 import torch
 from torch._C._autograd import _enable_record_function
 from torch._C._profiler import _ExperimentalConfig
-from torch.profiler import ProfilerActivity, profile, record_function, schedule, supported_activities
+from torch.profiler import (
+    ProfilerActivity,
+    profile,
+    record_function,
+    schedule,
+    supported_activities,
+)
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from gpu_report.errors import FileWriteError
@@ -56,8 +65,12 @@ from gpu_report.measure.training import OnStep, Training, prepare, train_step
 from gpu_report.measure.world import World
 from gpu_report.records.record import Profile, RankTraces, is_as_timed
 
-LIGHT: Final[dict[str, Any]] = {"experimental_config": _ExperimentalConfig(disable_external_correlation=True)}
-"""A kernel is traced to its operation by the call that launched it, so the light profile needs no number for it."""
+LIGHT: Final[dict[str, Any]] = {
+    "experimental_config": _ExperimentalConfig(disable_external_correlation=True)
+}
+"""A kernel is traced to its operation by the call that launched it, so the light profile needs no
+number for it.
+"""
 RICH: Final[dict[str, Any]] = {"record_shapes": True, "profile_memory": True, "with_stack": True}
 """What the rich profile records beside operations and the device's work."""
 
@@ -73,12 +86,14 @@ def profile_training(
     run_id: str,
     on_step: OnStep,
 ) -> Profile:
-    """Count the work of a step, warm up, then write a light trace of `steps` steps and a rich one of RICH_STEPS.
+    """Count the work of a step, warm up, then write a light trace of `steps` steps and a rich one
+    of RICH_STEPS.
 
-    A light trace whose steps do not take as long as timed ones is written anew, up to MOST_LIGHT_PROFILES times.
-    The loader must hold as many batches as `Run.steps_per_epoch` says. There is a rich trace if there is a folder for
-    it, and a memory snapshot of one step more if there is one for that. A custom training loop is called once to
-    warm up and once for each trace, which shows the call, a whole training, as a step.
+    A light trace whose steps do not take as long as timed ones is written anew, up to
+    MOST_LIGHT_PROFILES times. The loader must hold as many batches as `Run.steps_per_epoch` says.
+    There is a rich trace if there is a folder for it, and a memory snapshot of one step more if
+    there is one for that. A custom training loop is called once to warm up and once for each trace,
+    which shows the call, a whole training, as a step.
 
     Raises:
         FileWriteError: a trace or the snapshot cannot be written.
@@ -91,7 +106,9 @@ def profile_training(
     stepper = Stepper(training, on_step)
     stepper.warm_up()
     for _ in range(MOST_LIGHT_PROFILES):
-        times_ms, sha256 = _record(stepper, 1 if custom_loop else steps, trace_folder, run_id, is_rich=False)
+        times_ms, sha256 = _record(
+            stepper, 1 if custom_loop else steps, trace_folder, run_id, is_rich=False
+        )
         step_times_ms = (
             [mean_time_in_ms(time_ms, custom_loop.steps) for time_ms in times_ms]
             if custom_loop
@@ -102,7 +119,9 @@ def profile_training(
             break
     allocator = summarise_allocator(training.device)
     _, rich_sha256 = (
-        _record(stepper, RICH_STEPS, rich_trace_folder, run_id, is_rich=True) if rich_trace_folder else ([], "")
+        _record(stepper, RICH_STEPS, rich_trace_folder, run_id, is_rich=True)
+        if rich_trace_folder
+        else ([], "")
     )
     if custom_loop:
         work = count_work(training)
@@ -128,7 +147,8 @@ def profile_training(
 
 
 def _bring_traces(world: World, folder: Path) -> None:
-    """Copy into this host's folder what ranks of other hosts have written into theirs, so that none is missing.
+    """Copy into this host's folder what ranks of other hosts have written into theirs, so that none
+    is missing.
 
     Raises:
         FileWriteError: one cannot be written.
@@ -140,14 +160,17 @@ def _bring_traces(world: World, folder: Path) -> None:
             try:
                 path.write_bytes(content)
             except OSError as error:
-                raise FileWriteError(f"cannot write trace {path}: {error.strerror}; free some space there") from error
+                raise FileWriteError(
+                    f"cannot write trace {path}: {error.strerror}; free some space there"
+                ) from error
 
 
 def move_whole_trace(unfinished: Path, trace_file: Path) -> str:
-    """Rename a finished trace into place and return the SHA-256 of its file; one that was cut short is removed.
+    """Rename a finished trace into place and return the SHA-256 of its file; one that was cut short
+    is removed.
 
-    The profiler writes plain JSON to the temporary folder first and says nothing where that is full, so the file may
-    be sound gzip around half a trace.
+    The profiler writes plain JSON to the temporary folder first and says nothing where that is
+    full, so the file may be sound gzip around half a trace.
 
     Raises:
         FileWriteError: the file is missing, no sound gzip, or no whole JSON object.
@@ -160,15 +183,20 @@ def move_whole_trace(unfinished: Path, trace_file: Path) -> str:
     if not is_whole:
         unfinished.unlink(missing_ok=True)
         raise FileWriteError(
-            f"trace {trace_file} was not written whole; free some space there and in {tempfile.gettempdir()}, "
+            f"trace {trace_file} was not written whole; free some space there and in "
+            f"{tempfile.gettempdir()}, "
             "then run the same command again"
         )
     unfinished.replace(trace_file)
     return hashlib.sha256(content).hexdigest()
 
 
-def _record(stepper: "Stepper", steps: int, folder: Path, run_id: str, *, is_rich: bool) -> tuple[list[float], str]:
-    """Write one trace and return the milliseconds of each step in it, and the SHA-256 of its file."""
+def _record(
+    stepper: "Stepper", steps: int, folder: Path, run_id: str, *, is_rich: bool
+) -> tuple[list[float], str]:
+    """Write one trace and return the milliseconds of each step in it, and the SHA-256 of
+    its file.
+    """
     training = stepper.training
     return record_trace(
         partial(stepper.train_once, loading_unrecorded=not is_rich),
@@ -193,15 +221,18 @@ def record_trace(
     run_id: str,
     recorded: Mapping[str, Any],
 ) -> tuple[list[float], str]:
-    """Write the trace of some steps and return the milliseconds of each, and the SHA-256 of the file.
+    """Write the trace of some steps and return the milliseconds of each, and the SHA-256 of the
+    file.
 
     Args:
-        train_once: Trains a step, waits until the device is done with it, and returns the milliseconds it took.
+        train_once: Trains a step, waits until the device is done with it, and returns the
+            milliseconds it took.
         steps: How many are recorded.
         warm_up_steps: How many before them run with the profiler on and are not recorded.
         device: Where the steps run.
         world: The processes of the training.
-        folder: An existing folder for the trace of this process's rank; the unfinished trace is beside it.
+        folder: An existing folder for the trace of this process's rank; the unfinished trace is
+            beside it.
         run_id: Written into the trace.
         recorded: LIGHT or RICH.
 
@@ -211,7 +242,12 @@ def record_trace(
     unfinished = unfinished_trace(folder, world.rank)
     with quiet_profiler():
         profiler = new_profiler(
-            steps=steps, warm_up_steps=warm_up_steps, device=device, world=world, folder=folder, recorded=recorded
+            steps=steps,
+            warm_up_steps=warm_up_steps,
+            device=device,
+            world=world,
+            folder=folder,
+            recorded=recorded,
         )
         with profiler:
             add_metadata(profiler, run_id, is_rank=world.is_launched)
@@ -223,10 +259,19 @@ def record_trace(
 
 
 def new_profiler(
-    *, steps: int, warm_up_steps: int, device: torch.device, world: World, folder: Path, recorded: Mapping[str, Any]
+    *,
+    steps: int,
+    warm_up_steps: int,
+    device: torch.device,
+    world: World,
+    folder: Path,
+    recorded: Mapping[str, Any],
 ) -> profile:
-    """A profiler for `record_trace`, whose arguments these are; after the last step it writes the unfinished trace."""
-    # Kineto reports its start and stop, and that a CPU-only machine has no GPU, as if they were errors.
+    """A profiler for `record_trace`, whose arguments these are; after the last step it writes the
+    unfinished trace.
+    """
+    # Kineto reports its start and stop, and that a CPU-only machine has no GPU, as if they were
+    # errors.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     return profile(
         activities=activities_of(device),
@@ -237,7 +282,8 @@ def new_profiler(
 
 
 def add_metadata(profiler: profile, run_id: str, *, is_rank: bool) -> None:
-    """Write into the trace whose it is; the profiler has begun. PyTorch itself names the rank where there are several.
+    """Write into the trace whose it is; the profiler has begun. PyTorch itself names the rank where
+    there are several.
 
     HTA looks for `"rank": 0` with its space, TensorBoard for distributedInfo.
     """
@@ -249,15 +295,21 @@ def add_metadata(profiler: profile, run_id: str, *, is_rank: bool) -> None:
 
 @contextmanager
 def quiet_profiler() -> Iterator[None]:
-    """Without the profiler's warnings about its one cycle: to keep events beyond it takes longer than the steps."""
+    """Without the profiler's warnings about its one cycle: to keep events beyond it takes longer
+    than the steps.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*Profiler clears events", category=UserWarning)
-        warnings.filterwarnings("ignore", message=".*Profiler won't be using warmup", category=UserWarning)
+        warnings.filterwarnings(
+            "ignore", message=".*Profiler won't be using warmup", category=UserWarning
+        )
         yield
 
 
 class Stepper:
-    """The training's steps one after the other, with the names of their phases; or calls of a custom training loop."""
+    """The training's steps one after the other, with the names of their phases; or calls of a
+    custom training loop.
+    """
 
     def __init__(self, training: Training, on_step: OnStep) -> None:
         self.training, self._on_step = training, on_step
@@ -270,7 +322,10 @@ class Stepper:
         if self.training.custom_loop is not None:
             self.training.custom_loop.built.train()
         elif self._batches is not None:
-            with record_function("data"), unrecorded(self._batches) if loading_unrecorded else nullcontext():
+            with (
+                record_function("data"),
+                unrecorded(self._batches) if loading_unrecorded else nullcontext(),
+            ):
                 batch = next(self._batches)
             train_step(self.training, batch, phase=record_function)
         synchronize(*self.training.devices)
@@ -280,7 +335,9 @@ class Stepper:
         return time_ms
 
     def warm_up(self) -> None:
-        """Train until WARM_UP_S are over, within the bounds of the number of steps; a call warms itself up."""
+        """Train until WARM_UP_S are over, within the bounds of the number of steps; a call warms
+        itself up.
+        """
         began_s = time.perf_counter()
         while self._batches is not None and (
             self._done < LEAST_WARM_UP_STEPS
@@ -294,9 +351,11 @@ class Stepper:
 
 @contextmanager
 def unrecorded(loading: Iterator[Batch]) -> Iterator[None]:
-    """Inside, what a loader does in this thread is one event with its usual name, without the operations in it.
+    """Inside, what a loader does in this thread is one event with its usual name, without the
+    operations in it.
 
-    What prefetches batches or picks them on the device launches work there, so nothing of it is left out.
+    What prefetches batches or picks them on the device launches work there, so nothing of it is
+    left out.
     """
     if not isinstance(loading, _BaseDataLoaderIter):
         yield
@@ -323,5 +382,6 @@ def _export(profiler: profile, trace_file: Path) -> None:
     except OSError as error:
         trace_file.unlink(missing_ok=True)
         raise FileWriteError(
-            f"cannot write trace {trace_file}: {error.strerror}; free some space, then run the same command again"
+            f"cannot write trace {trace_file}: {error.strerror}; free some space, then run the "
+            "same command again"
         ) from error

@@ -1,4 +1,6 @@
-"""Progress of a training while its clock runs, at next to no cost, and the background load of the machine."""
+"""Progress of a training while its clock runs, at next to no cost, and the background load of the
+machine.
+"""
 
 import os
 import time
@@ -20,7 +22,9 @@ INTERVAL_S: Final = 0.25
 
 
 class ProgressReporter:
-    """Follows one run: called before each epoch, outside the timed region, and after each step, inside it."""
+    """Follows one run: called before each epoch, outside the timed region, and after each step,
+    inside it.
+    """
 
     def __init__(self, send: Send, run: Run, *, steps: int, pids: Sequence[int] = ()) -> None:
         self._send, self._run, self._steps, self._pids = send, run, steps, pids
@@ -28,7 +32,9 @@ class ProgressReporter:
         self._epoch_started_s = self._sent_s = time.monotonic()
 
     def before_epoch(self, epoch: int) -> None:
-        """Called once more after the last epoch, with the number of epochs; sent at once, however short epochs are."""
+        """Called once more after the last epoch, with the number of epochs; sent at once, however
+        short epochs are.
+        """
         self._cpu_times.append(read_cpu_times(self._pids))
         self._report(epoch, 0, samples_per_s=None)
         self._epoch_started_s = time.monotonic()
@@ -40,7 +46,9 @@ class ProgressReporter:
         self._sent_s = now_s
         # The first epoch is always warm-up; whether more are is decided at the end.
         rate_per_s = (
-            step * self._run.measurement.variant.batch_size / (now_s - self._epoch_started_s) if epoch else None
+            step * self._run.measurement.variant.batch_size / (now_s - self._epoch_started_s)
+            if epoch
+            else None
         )
         self._report(epoch, step, samples_per_s=rate_per_s)
 
@@ -58,13 +66,16 @@ class ProgressReporter:
         self._send(progress)
 
     def load(self, *, first_epoch: int) -> Load:
-        """The machine's load from that epoch to the end of the last, the evaluations between them included."""
+        """The machine's load from that epoch to the end of the last, the evaluations between them
+        included.
+        """
         return load_between(self._cpu_times[first_epoch], self._cpu_times[-1])
 
 
 @dataclass(frozen=True, kw_only=True)
 class CpuTimes:
-    """CPU seconds of the cores that this process may run on, and of the training's processes, at one moment.
+    """CPU seconds of the cores that this process may run on, and of the training's processes, at
+    one moment.
 
     Load on any other core takes nothing from it.
     """
@@ -79,7 +90,8 @@ class CpuTimes:
 def read_cpu_times(pids: Sequence[int] = ()) -> CpuTimes:
     """Read the counters now; costs about a millisecond, so outside the timed region.
 
-    The training's own are this process, or those given where there are several, with their children.
+    The training's own are this process, or those given where there are several, with their
+    children.
     """
     fields = _times_of_cores(usable_cores())
     # User time holds guest time already.
@@ -97,7 +109,8 @@ def read_cpu_times(pids: Sequence[int] = ()) -> CpuTimes:
 
 def _times_of_cores(cores: Sequence[int]) -> dict[str, float]:
     each = [times._asdict() for times in psutil.cpu_times(percpu=True)]
-    # Where cores are switched off or the system shows a container fewer, core numbers are not positions in the list.
+    # Where cores are switched off or the system shows a container fewer, core numbers are not
+    # positions in the list.
     chosen = [each[core] for core in cores] if max(cores) < len(each) else each
     return {name: sum(times[name] for times in chosen) for name in chosen[0]}
 
@@ -108,7 +121,9 @@ def load_between(before: CpuTimes, after: CpuTimes) -> Load:
     if after.moment_s - before.moment_s < SHORTEST_S or total_s <= 0:
         return Load(foreign_cpu_share=None, steal_share=None)
     foreign_s = (after.busy_s - before.busy_s) - (after.own_s - before.own_s)
-    steal_s = None if before.steal_s is None or after.steal_s is None else after.steal_s - before.steal_s
+    steal_s = (
+        None if before.steal_s is None or after.steal_s is None else after.steal_s - before.steal_s
+    )
     return Load(
         foreign_cpu_share=_share(foreign_s, total_s),
         steal_share=None if steal_s is None else _share(steal_s, total_s),
@@ -116,7 +131,9 @@ def load_between(before: CpuTimes, after: CpuTimes) -> Load:
 
 
 def _share(part_s: float, total_s: float) -> float:
-    """Counters of a process and of the machine tick apart, so that a share may come out just below 0 or above 1."""
+    """Counters of a process and of the machine tick apart, so that a share may come out just below
+    0 or above 1.
+    """
     return min(max(part_s / total_s, 0.0), 1.0)
 
 

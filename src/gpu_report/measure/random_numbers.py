@@ -10,7 +10,9 @@ import torch
 
 @contextmanager
 def keep_random_numbers(device: torch.device) -> Iterator[None]:
-    """Afterwards Python, NumPy and PyTorch, on the host and on the device, draw as if nothing had been drawn inside."""
+    """Afterwards Python, NumPy and PyTorch, on the host and on the device, draw as if nothing had
+    been drawn inside.
+    """
     of_python, of_numpy = random.getstate(), np.random.get_state(legacy=False)
     indices = [] if device.type == "cpu" else [device.index or 0]
     try:

@@ -1,4 +1,6 @@
-"""What the ranks of one repetition measured, gathered, and the one training that they make together."""
+"""What the ranks of one repetition measured, gathered, and the one training that they make
+together.
+"""
 
 import platform
 from collections.abc import Sequence
@@ -17,7 +19,9 @@ from gpu_report.study.options import is_bound
 _MIB = 2**20
 
 
-def gather_ranks(training: Training, trained: Trained, memory: MemoryMeter, *, agent: int) -> list[Rank]:
+def gather_ranks(
+    training: Training, trained: Trained, memory: MemoryMeter, *, agent: int
+) -> list[Rank]:
     """What every rank measured, in their order; each of them gets the list.
 
     `agent` is the number of the one that started this rank.
@@ -40,7 +44,9 @@ def gather_ranks(training: Training, trained: Trained, memory: MemoryMeter, *, a
         epochs=[timed_part(epoch) for epoch in (*trained.epochs, *trained.extra_epochs)],
         train_losses=[loss for epoch in trained.epochs for loss in epoch.train_losses],
         memory_peak_mib=memory_peak_mib,
-        memory_reserved_peak_mib=torch.cuda.max_memory_reserved(device) / _MIB if device.type == "cuda" else None,
+        memory_reserved_peak_mib=torch.cuda.max_memory_reserved(device) / _MIB
+        if device.type == "cuda"
+        else None,
         parameters_sha256=parameters_sha256,
     )
     return training.world.gather(own)
@@ -49,12 +55,16 @@ def gather_ranks(training: Training, trained: Trained, memory: MemoryMeter, *, a
 def of_all_ranks(trained: Trained, ranks: Sequence[Rank], *, divide_batch: bool) -> Trained:
     """Each epoch as the slowest rank timed it, with the samples and the mean losses of all.
 
-    Ranks that do not divide a batch between them have gone through the same samples, and have the same losses.
+    Ranks that do not divide a batch between them have gone through the same samples, and have the
+    same losses.
     """
     slowest = [
-        _slowest(epochs, divide_batch=divide_batch) for epochs in zip(*(rank.epochs for rank in ranks), strict=True)
+        _slowest(epochs, divide_batch=divide_batch)
+        for epochs in zip(*(rank.epochs for rank in ranks), strict=True)
     ]
-    losses = iter(float32_values(map(fmean, zip(*(rank.train_losses for rank in ranks), strict=True))))
+    losses = iter(
+        float32_values(map(fmean, zip(*(rank.train_losses for rank in ranks), strict=True)))
+    )
     asked = len(trained.epochs)
     epochs = [
         epoch.model_copy(
@@ -67,4 +77,8 @@ def of_all_ranks(trained: Trained, ranks: Sequence[Rank], *, divide_batch: bool)
 
 def _slowest(epochs: Sequence[TimedEpoch], *, divide_batch: bool) -> TimedEpoch:
     slowest = max(epochs, key=lambda epoch: epoch.wall_time_s)
-    return slowest.model_copy(update={"samples": sum(epoch.samples for epoch in epochs)}) if divide_batch else slowest
+    return (
+        slowest.model_copy(update={"samples": sum(epoch.samples for epoch in epochs)})
+        if divide_batch
+        else slowest
+    )

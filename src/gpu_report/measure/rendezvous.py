@@ -1,9 +1,11 @@
-"""Where torchrun's agents meet before a run, and agree after it on how it ended: a store that host 0 opens.
+"""Where torchrun's agents meet before a run, and agree after it on how it ended: a store that host
+0 opens.
 
 meet -> Rendezvous -> the agents run -> Rendezvous.agree
 
-One agent alone meets itself, at a free port of the loopback interface. What we write into the store is JSON of declared
-types. torchrun's agents write pickles beside it, so anyone who reaches the port of several hosts can run code on them.
+One agent alone meets itself, at a free port of the loopback interface. What we write into the store
+is JSON of declared types. torchrun's agents write pickles beside it, so anyone who reaches the port
+of several hosts can run code on them.
 """
 
 import errno
@@ -32,7 +34,9 @@ from gpu_report.measure.run import Run, Stopped
 from gpu_report.records.provenance import code_digest
 
 PATIENCE_S: Final = 120.0
-"""Hosts are started together: one that has not come by then was not started, or does not reach the others."""
+"""Hosts are started together: one that has not come by then was not started, or does not reach the
+others.
+"""
 _ANSWER_S: Final = 10.0
 _ENDING_S: Final = 12.0
 """When the ranks of one host have ended, those of the others are ended within a few seconds."""
@@ -58,7 +62,9 @@ _Line = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """How the ranks of one host ended, without a message where they have finished: results stay where they are."""
+    """How the ranks of one host ended, without a message where they have finished: results stay
+    where they are.
+    """
 
     weight: Weight
     message: Stopped | _Line | None = None
@@ -66,7 +72,9 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class _Came:
-    """What a host says when it comes: what is to be the same on all, and the address at which it reached host 0."""
+    """What a host says when it comes: what is to be the same on all, and the address at which it
+    reached host 0.
+    """
 
     asked: dict[str, str]
     reached: IPvAnyAddress
@@ -81,7 +89,9 @@ class NotMetError(GpuReportError):
 
 
 class Rendezvous:
-    """The agents of one run, met; each has a store in common with the others, and an address at which they reach it."""
+    """The agents of one run, met; each has a store in common with the others, and an address at
+    which they reach it.
+    """
 
     def __init__(self, run: Run, store: TCPStore, address: str) -> None:
         self._hosts, self._store, self.address = run.hosts, store, address
@@ -108,7 +118,9 @@ class Rendezvous:
             return True
 
     def agree(self, own: Verdict) -> Verdict:
-        """How the run ended, the same for every host: with what explains most, by the first host that says it."""
+        """How the run ended, the same for every host: with what explains most, by the first host
+        that says it.
+        """
         if self._hosts.count == 1:
             return own
         verdicts: list[Verdict] = []
@@ -122,7 +134,9 @@ class Rendezvous:
             for host in range(self._hosts.count):
                 try:
                     self._store.wait([f"{self._ended}{host}"], _until(deadline_s))
-                    verdicts.append(_read(_VERDICT, self._store.get(f"{self._ended}{host}"), host, self._hosts))
+                    verdicts.append(
+                        _read(_VERDICT, self._store.get(f"{self._ended}{host}"), host, self._hosts)
+                    )
                 except MachineError as error:
                     verdicts.append(Verdict(weight=Weight.CAUSE, message=error))
                 except DistError as error:
@@ -143,7 +157,8 @@ def _read(form: TypeAdapter[Any], text: bytes, host: int, hosts: Hosts) -> Any:
         return form.validate_json(text)
     except ValidationError as error:
         raise MachineError(
-            f"what host {host} is to have written at {hosts.endpoint} has another form ({error.errors()[0]['msg']}); "
+            f"what host {host} is to have written at {hosts.endpoint} has another form "
+            f"({error.errors()[0]['msg']}); "
             "run the same version on every host, and let no others reach this port"
         ) from error
 
@@ -151,12 +166,15 @@ def _read(form: TypeAdapter[Any], text: bytes, host: int, hosts: Hosts) -> Any:
 def _gone(host: int) -> Verdict:
     """The verdict on a host that is gone, whose end says nothing about the training."""
     reason = f"host {host} is gone: it ended without saying why"
-    stopped = Stopped(status="failed", reason=reason, lost_others=True, interrupted_by="its host's end")
+    stopped = Stopped(
+        status="failed", reason=reason, lost_others=True, interrupted_by="its host's end"
+    )
     return Verdict(weight=Weight.DID_NOT_ANSWER, message=stopped)
 
 
 def meet(run: Run) -> Rendezvous:
-    """Wait for the agents of all hosts; blocks for at most PATIENCE_S, or the run's own patience if that is shorter.
+    """Wait for the agents of all hosts; blocks for at most PATIENCE_S, or the run's own patience if
+    that is shorter.
 
     Afterwards gloo uses the network that leads from one host to the other.
 
@@ -172,26 +190,31 @@ def meet(run: Run) -> Rendezvous:
             came = _come(run, store, reached, deadline_s, patience_s)
             break
         except (OSError, DistNetworkError) as error:
-            # Host 0 may come later, or the store of the run before, which is about to end, may have answered.
+            # Host 0 may come later, or the store of the run before, which is about to end, may have
+            # answered.
             if time.monotonic() > deadline_s:
                 raise NotMetError(
-                    f"no answer from host 0 at {run.hosts.endpoint} ({str(error).partition('. ')[0]}); start the same "
-                    f"command there with {INDEX}=0, and check the name, the port and the firewall"
+                    f"no answer from host 0 at {run.hosts.endpoint} "
+                    f"({str(error).partition('. ')[0]}); start the same command there with "
+                    f"{INDEX}=0, and check the name, the port and the firewall"
                 ) from error
             time.sleep(0.1)
     for host, theirs in enumerate(came):
         for name, value in _asked(run).items():
             if theirs.asked.get(name) != value:
                 raise MachineError(
-                    f"host {host} and host {run.hosts.index} differ in their {name}: {theirs.asked.get(name)} and "
-                    f"{value}; run the same version with the same configuration on machines of the same kind"
+                    f"host {host} and host {run.hosts.index} differ in their {name}: "
+                    f"{theirs.asked.get(name)} and {value}; run the same version with the same "
+                    "configuration on machines of the same kind"
                 )
     # How host 0 is reached is known to those that reach it, whatever its own name means there.
     address = own if run.hosts.index else str(came[-1].reached)
     network = _network_of(address)
     if run.hosts.count > 1 and network:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", network)
-    return Rendezvous(run, store, "localhost" if ipaddress.ip_address(address).is_loopback else address)
+    return Rendezvous(
+        run, store, "localhost" if ipaddress.ip_address(address).is_loopback else address
+    )
 
 
 def _run_id(run: Run) -> str:
@@ -235,20 +258,26 @@ def _open_store(run: Run) -> tuple[TCPStore, str, str]:
         own, reached = probe.getsockname()[0], probe.getpeername()[0]
     opened: list[TCPStore | DistError] = []
     # A server that is no store and does not answer would be waited for without an end.
-    opening = threading.Thread(target=_connect, args=(hosts.address, port, opened), name="rendezvous", daemon=True)
+    opening = threading.Thread(
+        target=_connect, args=(hosts.address, port, opened), name="rendezvous", daemon=True
+    )
     opening.start()
     opening.join(min(_ANSWER_S, run.patience_s))
     if not opened:
-        raise NotMetError(f"the server at {hosts.endpoint} is not a torchrun store; choose another port")
+        raise NotMetError(
+            f"the server at {hosts.endpoint} is not a torchrun store; choose another port"
+        )
     if isinstance(opened[0], DistError):
         raise opened[0]
     return opened[0], own, reached
 
 
 def _listen(run: Run) -> socket.socket:
-    """Host 0's port at the address by which it was named: the loopback one only where that was named.
+    """Host 0's port at the address by which it was named: the loopback one only where that was
+    named.
 
-    Where that name leads to no address of this host, as behind a Kubernetes service, the port is open on all of them.
+    Where that name leads to no address of this host, as behind a Kubernetes service, the port is
+    open on all of them.
 
     Raises:
         NotMetError: the port is in use, or may not be opened.
@@ -257,39 +286,56 @@ def _listen(run: Run) -> socket.socket:
     has_both = socket.has_dualstack_ipv6()
     places: list[tuple[socket.AddressFamily, Any]] = []
     with suppress(socket.gaierror):
-        # A host's own name may lead to a loopback address on the host itself, and to another one elsewhere.
+        # A host's own name may lead to a loopback address on the host itself, and to another one
+        # elsewhere.
         places = [
             (family, place)
             for family, *_, place in socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
             if re.search("localhost|loopback", name)
-            or (name == place[0] if ipaddress.ip_address(place[0]).is_loopback else _network_of(str(place[0])))
+            or (
+                name == place[0]
+                if ipaddress.ip_address(place[0]).is_loopback
+                else _network_of(str(place[0]))
+            )
         ]
     if not places:
         places = [(socket.AF_INET6 if has_both else socket.AF_INET, ("", port))]
         if run.index == 0:
             print(
-                f"{name} leads to no address of this host's interfaces, so port {port} is open on all of them; let "
-                "only trusted hosts reach it",
+                f"{name} leads to no address of this host's interfaces, so port {port} is open on "
+                "all of them; let only trusted hosts reach it",
                 file=sys.stderr,
                 flush=True,
             )
     family, place = min(places)  # IPv4, if there is one: not every host has a route for the other
     try:
-        return socket.create_server(place, family=family, dualstack_ipv6=has_both and family == socket.AF_INET6)
+        return socket.create_server(
+            place, family=family, dualstack_ipv6=has_both and family == socket.AF_INET6
+        )
     except OSError as error:
-        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be opened ({error.strerror})"
-        raise NotMetError(f"port {port} of this host {why}; choose another one in {RENDEZVOUS}") from error
+        why = (
+            "is in use"
+            if error.errno == errno.EADDRINUSE
+            else f"cannot be opened ({error.strerror})"
+        )
+        raise NotMetError(
+            f"port {port} of this host {why}; choose another one in {RENDEZVOUS}"
+        ) from error
 
 
 def _connect(address: str, port: int, opened: list[TCPStore | DistError]) -> None:
     try:
         timeout = timedelta(seconds=_ANSWER_S)
-        opened.append(TCPStore(address, port, multi_tenant=True, wait_for_workers=False, timeout=timeout))
+        opened.append(
+            TCPStore(address, port, multi_tenant=True, wait_for_workers=False, timeout=timeout)
+        )
     except DistError as error:
         opened.append(error)
 
 
-def _come(run: Run, store: TCPStore, reached: str, deadline_s: float, patience_s: float) -> list[_Came]:
+def _come(
+    run: Run, store: TCPStore, reached: str, deadline_s: float, patience_s: float
+) -> list[_Came]:
     """Say that this host is here, and return what every host says, in their order."""
     hosts, keys = run.hosts, [f"{_run_id(run)}/came{host}" for host in range(run.hosts.count)]
     own = _Came(asked=_asked(run), reached=ipaddress.ip_address(reached))
@@ -301,9 +347,9 @@ def _come(run: Run, store: TCPStore, reached: str, deadline_s: float, patience_s
     except DistError as error:
         absent = [host for host, key in enumerate(keys) if not store.check([key])]
         raise NotMetError(
-            f"only {hosts.count - len(absent)} of {hosts.count} hosts came to {hosts.endpoint} within "
-            f"{patience_s:.0f} s, without host {', '.join(map(str, absent))}; start the same command there with its "
-            f"{INDEX}, and check that it reaches this port"
+            f"only {hosts.count - len(absent)} of {hosts.count} hosts came to {hosts.endpoint} "
+            f"within {patience_s:.0f} s, without host {', '.join(map(str, absent))}; start the "
+            f"same command there with its {INDEX}, and check that it reaches this port"
         ) from error
     came = [store.get(key) for key in keys]
     _wait_for_readers(store, f"{_run_id(run)}/came", hosts)

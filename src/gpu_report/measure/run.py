@@ -1,6 +1,8 @@
-"""One process's part of a measurement, a timed repetition or the profiled run, and the messages that it sends back.
+"""One process's part of a measurement, a timed repetition or the profiled run, and the messages
+that it sends back.
 
-Run -> Started -> Built -> Progress ... -> TimedRun or ProfiledRun, or at any point Stopped or a GpuReportError
+Run -> Started -> Built -> Progress ... -> TimedRun or ProfiledRun, or at any point Stopped or a
+GpuReportError
 """
 
 from collections.abc import Callable
@@ -15,26 +17,32 @@ from gpu_report.study.study import Measurement
 LEAST_WARM_UP_STEPS: Final = 2
 MOST_WARM_UP_STEPS: Final = 200
 WARM_UP_S: Final = 0.5
-"""A profiled run warms up for this time, within these numbers of steps: after 10 steps of 3 ms a training with a
-DataLoader was still up to twice as slow as in its timed epochs, on one H100."""
+"""A profiled run warms up for this time, within these numbers of steps: after 10 steps of 3 ms a
+training with a DataLoader was still up to twice as slow as in its timed epochs, on one H100.
+"""
 PATIENCE_S: Final = 300.0
 """One process may compile for a minute longer than another."""
 BATCHES_PER_WORKER: Final = 2
 """That each DataLoader worker has ready after a pause of the training."""
 MOST_LIGHT_PROFILES: Final = 3
-"""Taken one after the other until the steps of one take as long as timed ones: a launch-bound step varies by
-half from one second to the next, with and without the profiler."""
+"""Taken one after the other until the steps of one take as long as timed ones: a launch-bound step
+varies by half from one second to the next, with and without the profiler.
+"""
 RANKS_PROFILE_FACTOR: Final = 3
-"""On two H100, in the traces of three steps, 16 of 20 ranks that were a tenth slower waited less in each of them, and
-one of 20 that were as fast."""
+"""On two H100, in the traces of three steps, 16 of 20 ranks that were a tenth slower waited less in
+each of them, and one of 20 that were as fast.
+"""
 RICH_STEPS: Final = 1
-"""With stacks a step writes ten times as many events; its allocations are the same in every step."""
+"""With stacks a step writes ten times as many events; its allocations are the same in every
+step.
+"""
 
 
 def profiler_warm_up_steps(workers: int) -> int:
     """Steps before a light trace with the profiler on and not recording.
 
-    They keep out of the trace the profiler's start, and the batches that the workers had ready after it.
+    They keep out of the trace the profiler's start, and the batches that the workers had ready
+    after it.
     """
     return 1 + BATCHES_PER_WORKER * workers
 
@@ -45,7 +53,9 @@ def trace_name(rank: int = 0) -> str:
 
 
 def unfinished_trace(trace_folder: Path, rank: int = 0) -> Path:
-    """Where a trace is written before it is whole: beside its folder, which never holds anything else than traces."""
+    """Where a trace is written before it is whole: beside its folder, which never holds anything
+    else than traces.
+    """
     return trace_folder.parent / f".unfinished.{trace_name(rank)}"
 
 
@@ -72,9 +82,13 @@ class Run:
     hosts: Hosts = ONE_HOST
     """That share the run, of which this process is on one."""
     pieces_of_stages: tuple[int, ...] = ()
-    """As the first repetition divided its model among devices, so that all of them train the same stages."""
+    """As the first repetition divided its model among devices, so that all of them train the same
+    stages.
+    """
     has_nvtx_ranges: bool = False
-    """Whether epochs, evaluations and phases of steps are labelled for Nsight Systems, which takes a little time."""
+    """Whether epochs, evaluations and phases of steps are labelled for Nsight Systems, which takes
+    a little time.
+    """
 
     @property
     def is_profiled(self) -> bool:
@@ -92,7 +106,8 @@ class Run:
 
     @property
     def seed(self) -> int:
-        """Decides data, initial weights and order alike, so that the spread of the held-out metric reflects all three.
+        """Decides data, initial weights and order alike, so that the spread of the held-out metric
+        reflects all three.
 
         The profiled run repeats the first repetition.
         """
@@ -104,7 +119,9 @@ class Run:
 
     @property
     def profile_steps(self) -> int:
-        """Of a light trace: more where ranks wait for each other, by more or less from step to step."""
+        """Of a light trace: more where ranks wait for each other, by more or less from step to
+        step.
+        """
         steps = self.measurement.protocol.profile_steps
         return RANKS_PROFILE_FACTOR * steps if self.measurement.variant.has_ranks else steps
 
@@ -150,9 +167,9 @@ class Present:
 class Progress:
     """How much of a variant is measured; a profiled run is one epoch.
 
-    `repetition` counts from 0 and is `repetitions` in the profiled run. `epoch` counts from 0, `step` is how many of
-    the epoch's `steps` are done. `samples_per_s` is the rate since the timed epoch began; None in warm-up,
-    between epochs and under the profiler.
+    `repetition` counts from 0 and is `repetitions` in the profiled run. `epoch` counts from 0,
+    `step` is how many of the epoch's `steps` are done. `samples_per_s` is the rate since the timed
+    epoch began; None in warm-up, between epochs and under the profiler.
     """
 
     repetition: int
@@ -178,7 +195,8 @@ class Progress:
 class TimedRun:
     """A finished repetition, without telemetry yet.
 
-    `epoch_windows_s` are begin and end of each epoch's training on `time.monotonic`, which all processes share.
+    `epoch_windows_s` are begin and end of each epoch's training on `time.monotonic`, which all
+    processes share.
     """
 
     repetition: Repetition
@@ -196,15 +214,17 @@ class ProfiledRun:
 class Stopped:
     """A run that did not finish, and why, which is a result too.
 
-    `lost_others` is set where another process of the training did not answer, so that what went wrong went wrong there.
+    `lost_others` is set where another process of the training did not answer, so that what went
+    wrong went wrong there.
     """
 
     status: Literal["oom", "failed", "skipped"]
     reason: str
     lost_others: bool = False
     interrupted_by: str = ""
-    """The signal from outside that ended or stopped one of its processes, or what else did; that is no result. Only of
-    SIGKILL can the OOM killer be the sender."""
+    """The signal from outside that ended or stopped one of its processes, or what else did; that is
+    no result. Only of SIGKILL can the OOM killer be the sender.
+    """
     crashed: bool = False
     """Whether a process was ended by SIGSEGV."""
     out_of_memory: OutOfMemory | None = None

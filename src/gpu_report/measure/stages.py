@@ -1,4 +1,6 @@
-"""A model in stages that follow each other, one for each device that shares it: made of the pieces of its workload."""
+"""A model in stages that follow each other, one for each device that shares it: made of the pieces
+of its workload.
+"""
 
 import copy
 import time
@@ -20,7 +22,9 @@ _TIMED_PASSES: Final = 3
 
 
 class Stages(nn.Module):
-    """All stages as one model, on whatever devices; its output comes back to the device of its inputs."""
+    """All stages as one model, on whatever devices; its output comes back to the device of its
+    inputs.
+    """
 
     def __init__(self, stages: Sequence[nn.Module]) -> None:
         super().__init__()
@@ -59,7 +63,8 @@ def in_stages(
     world: World,
     sizes: Sequence[int],
 ) -> Stages:
-    """The model in a stage on each device, of `sizes` pieces each; without sizes they take as equal times as can be.
+    """The model in a stage on each device, of `sizes` pieces each; without sizes they take as equal
+    times as can be.
 
     `inputs` are those of a part of a batch, on the device where the model is.
 
@@ -75,7 +80,12 @@ def in_stages(
                 seconds = seconds_of(pieces, inputs, arithmetic)
         sizes = sizes_of_stages(world.send(seconds, from_rank=0), len(devices))
     given = iter(pieces)
-    return Stages([_Stage(islice(given, size)).to(device) for size, device in zip(sizes, devices, strict=True)])
+    return Stages(
+        [
+            _Stage(islice(given, size)).to(device)
+            for size, device in zip(sizes, devices, strict=True)
+        ]
+    )
 
 
 def _pieces_of(workload: TrainingWorkload, model: nn.Module, *, devices: int) -> list[nn.Module]:
@@ -89,24 +99,30 @@ def _pieces_of(workload: TrainingWorkload, model: nn.Module, *, devices: int) ->
     for piece in pieces:
         if not isinstance(piece, nn.Module):
             raise WorkloadError(
-                f"parallelism: pieces(model) of {name} returned a {type(piece).__name__}; give torch.nn.Modules alone"
+                f"parallelism: pieces(model) of {name} returned a {type(piece).__name__}; give "
+                "torch.nn.Modules alone"
             )
     held = [id(each) for piece in pieces for each in values_of(piece)]
     if sorted(held) != sorted(map(id, values_of(model))):
         raise WorkloadError(
-            f"parallelism: pieces(model) of {name} must put each parameter and buffer of the model into exactly one "
-            f"piece; the model has {len(values_of(model))}, its pieces have {len(held)}"
+            f"parallelism: pieces(model) of {name} must put each parameter and buffer of the "
+            f"model into exactly one piece; the model has {len(values_of(model))}, its pieces "
+            f"have {len(held)}"
         )
     if len(pieces) < devices:
         raise WorkloadError(
-            f"parallelism: pieces(model) of {name} returned {len(pieces)}, too few for {devices} devices; "
-            "divide the model more finely, or take fewer devices"
+            f"parallelism: pieces(model) of {name} returned {len(pieces)}, too few for {devices} "
+            "devices; divide the model more finely, or take fewer devices"
         )
     return pieces
 
 
 def _check_together(
-    workload: TrainingWorkload, model: nn.Module, pieces: Sequence[nn.Module], inputs: Tensor, arithmetic: Arithmetic
+    workload: TrainingWorkload,
+    model: nn.Module,
+    pieces: Sequence[nn.Module],
+    inputs: Tensor,
+    arithmetic: Arithmetic,
 ) -> None:
     name = type(workload).__name__
     passed: tuple[object, ...] = (inputs.clone(),)
@@ -117,14 +133,19 @@ def _check_together(
                 passed = as_tuple(piece.eval()(*passed))
             except TypeError as error:
                 raise WorkloadError(
-                    f"parallelism: piece {number} of pieces(model) of {name} cannot take the {len(passed)} of the one "
-                    f"before it: {error}"
+                    f"parallelism: piece {number} of pieces(model) of {name} cannot take the "
+                    f"{len(passed)} of the one before it: {error}"
                 ) from error
             for each in passed:
                 if not (isinstance(each, Tensor) and each.is_floating_point()):
-                    what = f"tensor of {each.dtype}" if isinstance(each, Tensor) else type(each).__name__
+                    what = (
+                        f"tensor of {each.dtype}"
+                        if isinstance(each, Tensor)
+                        else type(each).__name__
+                    )
                     raise WorkloadError(
-                        f"parallelism: piece {number} of pieces(model) of {name} returned a {what}; "
+                        f"parallelism: piece {number} of pieces(model) of {name} returned a "
+                        f"{what}; "
                         "pieces must pass on floating-point tensors"
                     )
     for module in (model, *pieces):
@@ -138,15 +159,18 @@ def _check_together(
     )
     if not is_model:
         raise WorkloadError(
-            f"parallelism: the pieces(model) of {name}, one after the other, give another output than its model; "
-            "each must take what the one before it returns, and nothing of forward may be left out"
+            f"parallelism: the pieces(model) of {name}, one after the other, give another output "
+            "than its model; each must take what the one before it returns, and nothing of "
+            "forward may be left out"
         )
 
 
 def seconds_of(pieces: Sequence[nn.Module], inputs: Tensor, arithmetic: Arithmetic) -> list[float]:
-    """What the forward and backward pass of each piece takes on the inputs' device; copies are timed.
+    """What the forward and backward pass of each piece takes on the inputs' device; copies are
+    timed.
 
-    Counted operations are no substitute: on an H200 the first quarter of those of a U-Net took a third of the time.
+    Counted operations are no substitute: on an H200 the first quarter of those of a U-Net took a
+    third of the time.
     """
     device, found = inputs.device, []
     taken: list[Tensor] = [inputs]
@@ -162,13 +186,17 @@ def seconds_of(pieces: Sequence[nn.Module], inputs: Tensor, arithmetic: Arithmet
             torch.autograd.backward(computed, [torch.ones_like(each) for each in computed])
             synchronize(device)
             times.append(time.perf_counter() - began)
-        found.append(min(times[1:]))  # the first has what happens once, as the choice of an algorithm
+        found.append(
+            min(times[1:])
+        )  # the first has what happens once, as the choice of an algorithm
         taken = [each.detach().requires_grad_() for each in given]
     return found
 
 
 def sizes_of_stages(seconds: Sequence[float], devices: int) -> list[int]:
-    """How many of the consecutive pieces, which take these times, each stage gets: the longest stage is shortest."""
+    """How many of the consecutive pieces, which take these times, each stage gets: the longest
+    stage is shortest.
+    """
     until = [0.0, *accumulate(seconds)]
 
     @cache

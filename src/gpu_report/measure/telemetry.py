@@ -1,7 +1,8 @@
-"""Telemetry: the process that waits for a training polls NVIDIA's driver (NVML) many times a second, without PyTorch.
+"""Telemetry: the process that waits for a training polls NVIDIA's driver (NVML) many times a
+second, without PyTorch.
 
-watch_device -> DeviceWatch: begin (a thread samples) -> end -> telemetry(windows of the timed epochs)
-https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html
+watch_device -> DeviceWatch: begin (a thread samples) -> end -> telemetry(windows of the timed
+epochs) https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html
 """
 
 import statistics
@@ -20,7 +21,9 @@ PERIOD_S: Final = 0.05
 """Half the update period of the energy counter; finer samples add no information."""
 
 SHORTEST_ENERGY_S: Final = 1.0
-"""The energy counter moves about every 0.1 s, which is too large a share of anything below a second."""
+"""The energy counter moves about every 0.1 s, which is too large a share of anything below a
+second.
+"""
 
 MOST_SAMPLES: Final = 200
 """In a record; more make it large and a figure no clearer."""
@@ -41,13 +44,17 @@ Windows = Sequence[tuple[float, float]]
 
 _MIB: Final = 2**20
 _MEMORY_VERSION_2: Final = 0x02000028
-"""`nvmlMemory_v2`, which keeps what the driver has reserved for itself apart; in every driver since 510."""
+"""`nvmlMemory_v2`, which keeps what the driver has reserved for itself apart; in every driver since
+510.
+"""
 
 _CLOCK_SM, _CLOCK_MEMORY, _SENSOR_CORE = 1, 2, 0
 
 _READINGS: Final[Mapping[str, Callable[[Any, Any], float]]] = {
     "utilisation_percent": lambda nvml, handle: nvml.nvmlDeviceGetUtilizationRates(handle).gpu,
-    "memory_used_mib": lambda nvml, handle: nvml.nvmlDeviceGetMemoryInfo(handle, _MEMORY_VERSION_2).used / _MIB,
+    "memory_used_mib": lambda nvml, handle: (
+        nvml.nvmlDeviceGetMemoryInfo(handle, _MEMORY_VERSION_2).used / _MIB
+    ),
     "power_w": lambda nvml, handle: nvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
     "sm_clock_mhz": lambda nvml, handle: nvml.nvmlDeviceGetClockInfo(handle, _CLOCK_SM),
     "memory_clock_mhz": lambda nvml, handle: nvml.nvmlDeviceGetClockInfo(handle, _CLOCK_MEMORY),
@@ -72,7 +79,9 @@ _REASONS: Final[Mapping[int, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """One sample: values by the names of Telemetry's lists; what the device does not support is left out, or None."""
+    """One sample: values by the names of Telemetry's lists; what the device does not support is
+    left out, or None.
+    """
 
     values: Mapping[str, float]
     reasons: tuple[str, ...]
@@ -86,7 +95,9 @@ class Device(Protocol):
     def read(self) -> Reading: ...
 
     def processes(self) -> int:
-        """How many processes compute on it now; 0 if unknown. Costs more than all the rest of a sample."""
+        """How many processes compute on it now; 0 if unknown. Costs more than all the rest of a
+        sample.
+        """
 
 
 @dataclass(kw_only=True)
@@ -143,7 +154,9 @@ def nvidia_devices() -> Iterator[dict[str, Device]]:
     with suppress(nvml.NVMLError):
         for index in range(nvml.nvmlDeviceGetCount()):
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
-            found[str(nvml.nvmlDeviceGetUUID(handle)).removeprefix("GPU-")] = NvmlDevice(nvml=nvml, handle=handle)
+            found[str(nvml.nvmlDeviceGetUUID(handle)).removeprefix("GPU-")] = NvmlDevice(
+                nvml=nvml, handle=handle
+            )
     try:
         yield found
     finally:
@@ -160,12 +173,16 @@ class Sample:
 
 
 class DeviceWatch:
-    """Samples one of these devices from the moment its UUID is known; does nothing for any other device."""
+    """Samples one of these devices from the moment its UUID is known; does nothing for any other
+    device.
+    """
 
     def __init__(self, devices: Mapping[str, Device], *, period_s: float = PERIOD_S) -> None:
         self._period_s = period_s
         self._devices = devices
-        self._before = {uuid: (device.processes(), device.read()) for uuid, device in self._devices.items()}
+        self._before = {
+            uuid: (device.processes(), device.read()) for uuid, device in self._devices.items()
+        }
         self._uuid = ""
         self._samples: list[Sample] = []
         self._processes: list[int] = []
@@ -178,7 +195,9 @@ class DeviceWatch:
         if device is None or self._thread:
             return
         self._uuid = uuid
-        self._thread = threading.Thread(target=self._sample, args=(device,), name="telemetry", daemon=True)
+        self._thread = threading.Thread(
+            target=self._sample, args=(device,), name="telemetry", daemon=True
+        )
         self._thread.start()
 
     def end(self) -> None:
@@ -192,18 +211,27 @@ class DeviceWatch:
         if not (self._samples and timed):
             return None
         processes_before, reading_before = self._before[self._uuid]
-        inside = [sample for sample in self._samples if any(begin <= sample.moment_s < end for begin, end in timed)]
+        inside = [
+            sample
+            for sample in self._samples
+            if any(begin <= sample.moment_s < end for begin, end in timed)
+        ]
         reasons = Counter(reason for sample in inside for reason in sample.reading.reasons)
         kept = _thinned(inside)
         series: dict[str, Any] = {name: _series(kept, name) for name in _DECIMALS}
         return Telemetry(
             period_s=self._period_s,
-            sample_cost_ms=round(statistics.median(sample.cost_s for sample in self._samples) * 1e3, 3),
+            sample_cost_ms=round(
+                statistics.median(sample.cost_s for sample in self._samples) * 1e3, 3
+            ),
             moments_s=[round(sample.moment_s - timed[0][0], 3) for sample in kept],
             **series,
-            throttle_reasons={reason: round(count / len(inside), 4) for reason, count in sorted(reasons.items())},
+            throttle_reasons={
+                reason: round(count / len(inside), 4) for reason, count in sorted(reasons.items())
+            },
             energy_j=energy_within(self._samples, timed),
-            # Inside a container process numbers do not identify their owner, so one of them is taken to be ours.
+            # Inside a container process numbers do not identify their owner, so one of them is
+            # taken to be ours.
             other_processes=max(processes_before, *(count - 1 for count in self._processes), 0),
             memory_used_before_mib=round(reading_before.values.get("memory_used_mib", 0.0), 1),
         )
@@ -212,7 +240,9 @@ class DeviceWatch:
         while True:
             asked_s = time.monotonic()
             reading = device.read()
-            self._samples.append(Sample(moment_s=asked_s, cost_s=time.monotonic() - asked_s, reading=reading))
+            self._samples.append(
+                Sample(moment_s=asked_s, cost_s=time.monotonic() - asked_s, reading=reading)
+            )
             if len(self._samples) % _SAMPLES_PER_COUNT == 1:
                 self._processes.append(device.processes())
             if self._ended.wait(max(asked_s + self._period_s - time.monotonic(), 0.0)):
@@ -221,7 +251,9 @@ class DeviceWatch:
 
 @contextmanager
 def watch_device(device_type: str) -> Iterator[DeviceWatch]:
-    """A watch over the devices as they are now, before a training touches one; it has ended when this is left."""
+    """A watch over the devices as they are now, before a training touches one; it has ended when
+    this is left.
+    """
     with ExitStack() as stack:
         watch = DeviceWatch(stack.enter_context(nvidia_devices()) if device_type == "cuda" else {})
         stack.callback(watch.end)
@@ -229,17 +261,21 @@ def watch_device(device_type: str) -> Iterator[DeviceWatch]:
 
 
 def energy_within(samples: Sequence[Sample], windows: Windows) -> float | None:
-    """Joules used inside the windows, from the total-energy counter between the moments when it was seen to move.
+    """Joules used inside the windows, from the total-energy counter between the moments when it was
+    seen to move.
 
-    Each end of a window is known to about 0.1 s times the power's change there. None where the windows together are
-    shorter than `SHORTEST_ENERGY_S`, reach beyond what was sampled, or the device has no counter.
+    Each end of a window is known to about 0.1 s times the power's change there. None where the
+    windows together are shorter than `SHORTEST_ENERGY_S`, reach beyond what was sampled, or the
+    device has no counter.
     """
     if sum(end - begin for begin, end in windows) < SHORTEST_ENERGY_S:
         return None
     moved = _moves(samples)
     if len(moved) < 2 or windows[0][0] < moved[0][0] or windows[-1][1] > moved[-1][0]:
         return None
-    return round(sum(_counter_at(end, moved) - _counter_at(begin, moved) for begin, end in windows), 1)
+    return round(
+        sum(_counter_at(end, moved) - _counter_at(begin, moved) for begin, end in windows), 1
+    )
 
 
 def _moves(samples: Sequence[Sample]) -> list[tuple[float, float]]:
@@ -269,4 +305,6 @@ def _thinned(samples: list[Sample]) -> list[Sample]:
 def _series(samples: Sequence[Sample], name: str) -> list[float]:
     """Empty where one of the samples lacks the value."""
     values = [sample.reading.values[name] for sample in samples if name in sample.reading.values]
-    return [round(value, _DECIMALS[name]) for value in values] if len(values) == len(samples) else []
+    return (
+        [round(value, _DECIMALS[name]) for value in values] if len(values) == len(samples) else []
+    )

@@ -1,4 +1,6 @@
-"""Timing steps without waiting for them: the host's clock on the CPU, events on an accelerator; and rounding times."""
+"""Timing steps without waiting for them: the host's clock on the CPU, events on an accelerator; and
+rounding times.
+"""
 
 import math
 import time
@@ -56,14 +58,18 @@ def step_clock(device: torch.device) -> StepClock:
 
 
 def synchronize(*devices: torch.device) -> None:
-    """Wait until the devices have finished everything that was launched; the CPU has nothing outstanding."""
+    """Wait until the devices have finished everything that was launched; the CPU has nothing
+    outstanding.
+    """
     for device in devices:
         if device.type != "cpu":
             torch.accelerator.synchronize(device)
 
 
 def times_in_ms(times_ms: Iterable[float]) -> list[float]:
-    """Cut to 0.1 microseconds, what a clock resolves; not rounded, so that steps never exceed their epoch."""
+    """Cut to 0.1 microseconds, what a clock resolves; not rounded, so that steps never exceed their
+    epoch.
+    """
     return [math.floor(time_ms * 1e4) / 1e4 for time_ms in times_ms]
 
 

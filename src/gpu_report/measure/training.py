@@ -2,10 +2,10 @@
 
 build_training -> prepare -> train -> per epoch: train_epoch (timed), evaluate (not timed)
 
-A step lasts from asking for a batch until the optimizer has stepped, so that the steps of an epoch add up to its wall
-time. Nothing in the loop waits for the device: losses stay there until the clock has stopped.
-What a training consists of is in building.py, how batches arrive in batches.py, how steps are captured in
-cuda_graphs.py.
+A step lasts from asking for a batch until the optimizer has stepped, so that the steps of an epoch
+add up to its wall time. Nothing in the loop waits for the device: losses stay there until the clock
+has stopped. What a training consists of is in building.py, how batches arrive in batches.py, how
+steps are captured in cuda_graphs.py.
 """
 
 import statistics
@@ -31,12 +31,16 @@ from gpu_report.study.study import Protocol
 from gpu_report.workloads.protocol import Phase, StepsItself
 
 OnStep = Callable[[int, int], None]
-"""Called with the epoch and the number of its steps done; must cost next to nothing, since the clock is running."""
+"""Called with the epoch and the number of its steps done; must cost next to nothing, since the
+clock is running.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settled:
-    """How many of the first epochs are warm-up; `settled` is False where the epochs after them still get faster."""
+    """How many of the first epochs are warm-up; `settled` is False where the epochs after them
+    still get faster.
+    """
 
     warm_up_epochs: int
     settled: bool
@@ -44,7 +48,9 @@ class Settled:
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """Epochs, begin and end of each one's training on `time.monotonic`, and the time of all with the evaluations."""
+    """Epochs, begin and end of each one's training on `time.monotonic`, and the time of all with
+    the evaluations.
+    """
 
     epochs: list[Epoch]
     extra_epochs: list[TimedEpoch]
@@ -54,20 +60,26 @@ class Trained:
 
 
 def warm_up(epoch_times_s: Sequence[float], protocol: Protocol) -> Settled:
-    """By the protocol's rule, which leaves the first epoch in the warm-up and its `timed_epochs` after it.
+    """By the protocol's rule, which leaves the first epoch in the warm-up and its `timed_epochs`
+    after it.
 
-    Where none of the epochs that may begin the timed ones meets the rule, the process has not settled.
+    Where none of the epochs that may begin the timed ones meets the rule, the process has not
+    settled.
     """
     last = min(protocol.most_warm_up_epochs, len(epoch_times_s) - protocol.timed_epochs)
     for first in range(1, last + 1):
         later_s = epoch_times_s[first + 1 :]
-        if not later_s or epoch_times_s[first] <= protocol.settled_ratio * statistics.median(later_s):
+        if not later_s or epoch_times_s[first] <= protocol.settled_ratio * statistics.median(
+            later_s
+        ):
             return Settled(warm_up_epochs=first, settled=True)
     return Settled(warm_up_epochs=max(last, 1), settled=False)
 
 
 def is_enough(epoch_times_s: Sequence[float], protocol: Protocol) -> bool:
-    """Whether the process has timed the protocol's epochs and seconds after its warm-up, or cannot settle."""
+    """Whether the process has timed the protocol's epochs and seconds after its warm-up, or cannot
+    settle.
+    """
     trained = len(epoch_times_s)
     if trained < 1 + protocol.timed_epochs:
         return False
@@ -79,10 +91,11 @@ def is_enough(epoch_times_s: Sequence[float], protocol: Protocol) -> bool:
 
 
 def prepare(training: Training, *, phase: Phase = nullcontext) -> float:
-    """Compile and capture what the variant asks for, and return the seconds it took; 0.0 where there is nothing to do.
+    """Compile and capture what the variant asks for, and return the seconds it took; 0.0 where
+    there is nothing to do.
 
-    Weights, optimizer and random numbers are the same afterwards. `phase` labels the phases of a custom training loop,
-    which is built here.
+    Weights, optimizer and random numbers are the same afterwards. `phase` labels the phases of a
+    custom training loop, which is built here.
     """
     if training.custom_loop is not None:
         return training.custom_loop.prepare(phase)
@@ -93,7 +106,9 @@ def prepare(training: Training, *, phase: Phase = nullcontext) -> float:
     full, last = training.samples_per_step, training.samples_per_epoch % training.variant.batch_size
     with restored(training.model, training.optimizer, training.device):
         for samples in (full, last) if training.captured and last else (full,):
-            inputs, target = _to_device(training, example_batch(training.train_data, samples, training.collate))
+            inputs, target = _to_device(
+                training, example_batch(training.train_data, samples, training.collate)
+            )
             if training.captured:
                 training.captured.capture(partial(_step, training), inputs, target)
             else:
@@ -112,9 +127,11 @@ def train(
     before_epoch: Callable[[int], None],
     phase: Phase = nullcontext,
 ) -> Trained:
-    """Train and evaluate epoch by epoch; `before_epoch` is called with each epoch's number outside the timed region.
+    """Train and evaluate epoch by epoch; `before_epoch` is called with each epoch's number outside
+    the timed region.
 
-    After `epochs` of them come extra ones, which are not evaluated, until as much is timed as the protocol asks for.
+    After `epochs` of them come extra ones, which are not evaluated, until as much is timed as the
+    protocol asks for.
     """
     done: list[Epoch] = []
     extra: list[TimedEpoch] = []
@@ -149,7 +166,9 @@ def train(
 def train_epoch(
     training: Training, *, epoch: int, on_step: OnStep, phase: Phase = nullcontext
 ) -> tuple[dict[str, Any], tuple[float, float]]:
-    """One timed epoch: the fields of a record's Epoch that do not come from the evaluation, and when it was."""
+    """One timed epoch: the fields of a record's Epoch that do not come from the evaluation, and
+    when it was.
+    """
     if training.custom_loop is not None:
         return training.custom_loop.train_epoch(samples=training.variant.batch_size)
     losses: list[Tensor] = []
@@ -195,7 +214,9 @@ def train_epoch(
 
 
 def train_step(training: Training, batch: Batch, *, phase: Phase = nullcontext) -> Tensor:
-    """One step on one batch; the loss stays on the device, since fetching it would wait for the device."""
+    """One step on one batch; the loss stays on the device, since fetching it would wait for the
+    device.
+    """
     with phase("data"):
         inputs, target = _to_device(training, batch)
     if training.captured:
@@ -211,12 +232,19 @@ def eager_step(training: Training, batch: Batch, *, phase: Phase = nullcontext) 
 
 
 def _to_device(training: Training, batch: Batch) -> tuple[Part, Part]:
-    inputs, target = (part.to(training.device, non_blocking=training.non_blocking) for part in batch)
+    inputs, target = (
+        part.to(training.device, non_blocking=training.non_blocking) for part in batch
+    )
     return inputs.contiguous(memory_format=training.layout), target
 
 
 def _step(
-    training: Training, inputs: Part, target: Part, *, phase: Phase = nullcontext, is_eager: bool = False
+    training: Training,
+    inputs: Part,
+    target: Part,
+    *,
+    phase: Phase = nullcontext,
+    is_eager: bool = False,
 ) -> Tensor:
     loss = _add_gradients(training, inputs, target, phase=phase, is_eager=is_eager)
     with phase("optimizer"):
@@ -227,9 +255,16 @@ def _step(
 
 
 def _add_gradients(
-    training: Training, inputs: Part, target: Part, *, phase: Phase = nullcontext, is_eager: bool = False
+    training: Training,
+    inputs: Part,
+    target: Part,
+    *,
+    phase: Phase = nullcontext,
+    is_eager: bool = False,
 ) -> Tensor:
-    """Forward and backward pass of a batch, part by part where gradients are accumulated; returns the batch's loss."""
+    """Forward and backward pass of a batch, part by part where gradients are accumulated; returns
+    the batch's loss.
+    """
     if training.pipeline is not None:
         return training.pipeline.add_gradients(inputs, target, phase=phase)
     losses: list[Tensor] = []
@@ -260,9 +295,13 @@ def _parts(inputs: Part, target: Part, parts: int) -> Iterable[tuple[Part, Part]
 
 
 def _fastest_loss(training: Training, samples: int) -> Loss:
-    """The compiled loss is for one number of samples; the last, smaller batch of an epoch is not worth another."""
+    """The compiled loss is for one number of samples; the last, smaller batch of an epoch is not
+    worth another.
+    """
     is_full = samples * training.variant.accumulation == training.samples_per_step
-    return training.compiled_loss if training.compiled_loss is not None and is_full else training.loss
+    return (
+        training.compiled_loss if training.compiled_loss is not None and is_full else training.loss
+    )
 
 
 def whole_model(training: Training) -> AbstractContextManager[None]:
@@ -272,7 +311,9 @@ def whole_model(training: Training) -> AbstractContextManager[None]:
 
 @torch.inference_mode()
 def evaluate(training: Training) -> tuple[float | None, float | None]:
-    """Mean loss and quality over the held-out samples; None where the workload has no samples, or no metric."""
+    """Mean loss and quality over the held-out samples; None where the workload has no samples, or
+    no metric.
+    """
     if not training.test_samples:
         return None, None
     training.model.eval()
@@ -294,7 +335,9 @@ def evaluate(training: Training) -> tuple[float | None, float | None]:
 
 
 def _quality(training: Training, outputs: list[Part], targets: list[Part]) -> float | None:
-    """The workload's metric, of all outputs and targets, or of its model and batches where its steps are its own."""
+    """The workload's metric, of all outputs and targets, or of its model and batches where its
+    steps are its own.
+    """
     workload = training.workload
     if not workload.quality_name:
         return None

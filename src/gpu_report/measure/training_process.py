@@ -1,4 +1,6 @@
-"""What happens inside one fresh process: find the device, build, train or profile, and send the outcome."""
+"""What happens inside one fresh process: find the device, build, train or profile, and send the
+outcome.
+"""
 
 import inspect
 import math
@@ -20,24 +22,44 @@ from gpu_report.measure.launch import launch
 from gpu_report.measure.memory import MemoryMeter
 from gpu_report.measure.nested import sample_in_words
 from gpu_report.measure.probe import why_not_present
-from gpu_report.measure.processes import be_killed_before_others, end_with_parent, take_interruptions
+from gpu_report.measure.processes import (
+    be_killed_before_others,
+    end_with_parent,
+    take_interruptions,
+)
 from gpu_report.measure.profiling import profile_training
 from gpu_report.measure.progress import ProgressReporter
 from gpu_report.measure.ranks import gather_ranks, of_all_ranks
-from gpu_report.measure.run import Built, Message, Present, ProfiledRun, Run, Send, Started, Stopped, TimedRun
+from gpu_report.measure.run import (
+    Built,
+    Message,
+    Present,
+    ProfiledRun,
+    Run,
+    Send,
+    Started,
+    Stopped,
+    TimedRun,
+)
 from gpu_report.measure.stages import Stages
 from gpu_report.measure.threads import training_threads
 from gpu_report.measure.training import Training, build_training, prepare, train
 from gpu_report.measure.world import ALONE, World, join, leave
 from gpu_report.records.provenance import utc_now
 from gpu_report.records.record import PreparationCache, Repetition, WorkloadFacts
-from gpu_report.workloads.protocol import DeclaresBetter, NotHereError, StepsItself, TrainingWorkload
+from gpu_report.workloads.protocol import (
+    DeclaresBetter,
+    NotHereError,
+    StepsItself,
+    TrainingWorkload,
+)
 
 
 def carry_out(run: Run, pipe: Connection) -> None:
     """Do the run and send its messages; the last of them says how it ended.
 
-    A mistake that a person can fix needs no traceback; the traceback of any other exception goes into the log.
+    A mistake that a person can fix needs no traceback; the traceback of any other exception goes
+    into the log.
     """
     end_with_parent()
     take_interruptions()
@@ -55,7 +77,8 @@ def carry_out(run: Run, pipe: Connection) -> None:
 
 
 def carry_out_rank(run: Run, pipe: Connection) -> None:
-    """The same as one of several processes; the first of each host speaks for all, the others say what went wrong.
+    """The same as one of several processes; the first of each host speaks for all, the others say
+    what went wrong.
 
     One that does not finish ends with an error, which lets torchrun's agent end the others.
     """
@@ -91,7 +114,11 @@ def train_or_profile(run: Run, send: Send) -> None:
     if variant.has_ranks and device.type != "cpu":
         device = torch.device(device.type, int(os.environ["LOCAL_RANK"]))
     missing = (
-        why_not_present(variant.device if here == 1 or variant.device == "cpu" else f"{variant.device}:{here - 1}")
+        why_not_present(
+            variant.device
+            if here == 1 or variant.device == "cpu"
+            else f"{variant.device}:{here - 1}"
+        )
         or why_not_computed(variant.precision, device)
         or why_not_applied(variant.options, device)
     )
@@ -104,7 +131,11 @@ def train_or_profile(run: Run, send: Send) -> None:
     # The compiler's caches are the variant's own, so that its first process compiles everything.
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(run.cache_folder)
     os.environ["TRITON_CACHE_DIR"] = str(run.cache_folder / "triton")
-    world = join(device, expected=variant.devices, patience_s=run.patience_s) if variant.has_ranks else ALONE
+    world = (
+        join(device, expected=variant.devices, patience_s=run.patience_s)
+        if variant.has_ranks
+        else ALONE
+    )
     try:
         if run.is_profiled:
             _profile(run, device, send, world)
@@ -141,7 +172,9 @@ def _time(run: Run, device: torch.device, send: Send, world: World) -> None:
     memory_peak_mib = memory.peak_mib()
     # What the processes exchange from here on is not timed.
     load = reporter.load(first_epoch=trained.settled.warm_up_epochs)
-    ranks = gather_ranks(training, trained, memory, agent=run.hosts.index) if world.is_launched else []
+    ranks = (
+        gather_ranks(training, trained, memory, agent=run.hosts.index) if world.is_launched else []
+    )
     if ranks:
         trained = of_all_ranks(trained, ranks, divide_batch=training.variant.divides_batch)
     cache: PreparationCache = "empty" if run.index == 0 else "filled"
@@ -163,7 +196,9 @@ def _time(run: Run, device: torch.device, send: Send, world: World) -> None:
         load=load,
         telemetry=None,
         ranks=ranks,
-        optimizer_dtypes=sorted({str(each.dtype).removeprefix("torch.") for each in state_tensors(training.optimizer)}),
+        optimizer_dtypes=sorted(
+            {str(each.dtype).removeprefix("torch.") for each in state_tensors(training.optimizer)}
+        ),
         **(training.custom_loop.outcome(training.model) if training.custom_loop else {}),
     )
     send(TimedRun(repetition=repetition, epoch_windows_s=trained.epoch_windows_s))
@@ -205,21 +240,32 @@ def _build(run: Run, device: torch.device, world: World) -> Training:
 
 
 def _describe(training: Training) -> WorkloadFacts:
-    """What the workload says of itself; what it leaves out is read from its code, a sample and the optimizer."""
+    """What the workload says of itself; what it leaves out is read from its code, a sample and the
+    optimizer.
+    """
     workload, name = training.workload, type(training.workload).__name__
     return WorkloadFacts(
         title=workload.title or name,
-        parameters=sum(parameter.numel() for parameter in training.model.parameters() if parameter.requires_grad),
+        parameters=sum(
+            parameter.numel()
+            for parameter in training.model.parameters()
+            if parameter.requires_grad
+        ),
         train_samples=training.train_samples,
         test_samples=training.test_samples,
         steps_per_full_epoch=math.ceil(training.train_samples / training.variant.batch_size),
         sample_description=workload.sample_description or sample_in_words(training.train_data),
-        data_description=workload.data_description or _first_paragraph(workload) or f"The data set of {name}.",
+        data_description=workload.data_description
+        or _first_paragraph(workload)
+        or f"The data set of {name}.",
         quality_name=workload.quality_name,
         quality_chance=workload.chance(),
-        quality_better=workload.quality_better if isinstance(workload, DeclaresBetter) else "higher",
+        quality_better=workload.quality_better
+        if isinstance(workload, DeclaresBetter)
+        else "higher",
         optimizer=workload.optimizer_name or _in_words(training.optimizer),
-        loss=workload.loss_name or f"{name}.{'training_step' if isinstance(workload, StepsItself) else 'loss'}",
+        loss=workload.loss_name
+        or f"{name}.{'training_step' if isinstance(workload, StepsItself) else 'loss'}",
         source_file=type(workload).__module__,
         begins_anew=training.custom_loop is not None,
         pieces_of_stages=training.model.sizes if isinstance(training.model, Stages) else [],
@@ -229,7 +275,11 @@ def _describe(training: Training) -> WorkloadFacts:
 def _first_paragraph(workload: TrainingWorkload) -> str:
     """Of the docstring that the class was written with; a dataclass makes one of its fields."""
     found = inspect.getdoc(type(workload)) or ""
-    return "" if found.startswith(f"{type(workload).__name__}(") else " ".join(found.partition("\n\n")[0].split())
+    return (
+        ""
+        if found.startswith(f"{type(workload).__name__}(")
+        else " ".join(found.partition("\n\n")[0].split())
+    )
 
 
 def _in_words(optimizer: torch.optim.Optimizer) -> str:

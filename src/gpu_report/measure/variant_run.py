@@ -1,4 +1,6 @@
-"""Measuring one variant: repetitions in fresh processes, then one profiled run, gathered into a record."""
+"""Measuring one variant: repetitions in fresh processes, then one profiled run, gathered into a
+record.
+"""
 
 import sys
 import tempfile
@@ -53,22 +55,24 @@ def measure_variant(
     patience_s: float = PATIENCE_S,
     hosts: Hosts = ONE_HOST,
 ) -> Record:
-    """Train the variant in fresh processes, profile it in one more, and return the record, which is not written.
+    """Train the variant in fresh processes, profile it in one more, and return the record, which is
+    not written.
 
-    Of several processes one waits for the others for at most `patience_s`; then the run has failed. Of several hosts
-    every one does this, and each has the whole record.
+    Of several processes one waits for the others for at most `patience_s`; then the run has failed.
+    Of several hosts every one does this, and each has the whole record.
 
-    The folders are emptied first. Afterwards that for traces holds one, the optional one for rich traces one too, and
-    the optional one for memory a snapshot where the device is CUDA; they are empty where the record has no profile. A
-    missing device, memory that runs out and a workload that raises are results: the first run that did not finish
-    decides the status, no further one is started, and what was finished before stays in the record. Memory that runs
-    out in the profiled run alone, which takes more of it, costs the profile and not the status. A profiled run that
+    The folders are emptied first. Afterwards that for traces holds one, the optional one for rich
+    traces one too, and the optional one for memory a snapshot where the device is CUDA; they are
+    empty where the record has no profile. A missing device, memory that runs out and a workload
+    that raises are results: the first run that did not finish decides the status, no further one is
+    started, and what was finished before stays in the record. Memory that runs out in the profiled
+    run alone, which takes more of it, costs the profile and not the status. A profiled run that
     crashes is tried once more.
 
     Raises:
         MeasurementInterruptedError: a training was killed from outside.
-        MachineError: PyTorch is not installed, or does not know the device's name; the thread count is not valid; or
-            the hosts cannot share the variant, or measure different things.
+        MachineError: PyTorch is not installed, or does not know the device's name; the thread count
+            is not valid; or the hosts cannot share the variant, or measure different things.
         WorkloadError: the workload cannot be built from the configuration.
         FileWriteError: the trace or the memory snapshot cannot be written.
     """
@@ -76,7 +80,9 @@ def measure_variant(
     hosts.check(measurement.variant)
     _empty(trace_folder, rich_trace_folder, memory_folder)
     provenance, began_s = find_provenance(measurement.workload.class_path), time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="gpu-report-compiled-", ignore_cleanup_errors=True) as cache_folder:
+    with tempfile.TemporaryDirectory(
+        prefix="gpu-report-compiled-", ignore_cleanup_errors=True
+    ) as cache_folder:
         first_run = Run(
             measurement=measurement,
             machine=machine,
@@ -91,7 +97,9 @@ def measure_variant(
             patience_s=patience_s,
             hosts=hosts,
         )
-        runs = [replace(first_run, index=index) for index in range(measurement.protocol.repetitions + 1)]
+        runs = [
+            replace(first_run, index=index) for index in range(measurement.protocol.repetitions + 1)
+        ]
         outcomes = _carry_out_runs(runs, on_progress)
     measuring_s = round(time.monotonic() - began_s, 1)
     record = _record(runs, outcomes, provenance.model_copy(update={"measuring_s": measuring_s}))
@@ -114,7 +122,9 @@ def _record(runs: Sequence[Run], outcomes: Sequence[Outcome], provenance: Proven
         workload=outcomes[0].facts,
         repetitions=_repetitions(outcomes),
         profile=last.end.profile if isinstance(last.end, ProfiledRun) else None,
-        out_of_memory=last.end.out_of_memory if status == "oom" and isinstance(last.end, Stopped) else None,
+        out_of_memory=last.end.out_of_memory
+        if status == "oom" and isinstance(last.end, Stopped)
+        else None,
         environment={**host_environment(), **outcomes[0].environment},
         provenance=provenance,
     )
@@ -130,7 +140,8 @@ def _carry_out_runs(runs: Sequence[Run], on_progress: OnProgress) -> list[Outcom
     try:
         for run in runs:
             step_ms = timed_step_ms(_repetitions(outcomes)) if run.is_profiled else None
-            # In turns, each as often first, so that what changes from one process to the next is in neither alone.
+            # In turns, each as often first, so that what changes from one process to the next is in
+            # neither alone.
             base_first = run.index % 2 == 1
             base = _base(run) if base_first else None
             facts = outcomes[0].facts if outcomes else None
@@ -139,10 +150,13 @@ def _carry_out_runs(runs: Sequence[Run], on_progress: OnProgress) -> list[Outcom
             outcomes.append(carry_out_in_fresh_process(run, on_progress))
             end = outcomes[-1].end
             if run.is_profiled and isinstance(end, Stopped) and end.crashed:
-                # PyTorch's profiler can crash where it stops beside threads of several ranks; all else is measured.
+                # PyTorch's profiler can crash where it stops beside threads of several ranks; all
+                # else is measured.
                 outcomes[-1] = carry_out_in_fresh_process(run, on_progress)
             if isinstance(outcomes[-1].end, TimedRun):
-                repetition = outcomes[-1].end.repetition.model_copy(update={"base": base if base_first else _base(run)})
+                repetition = outcomes[-1].end.repetition.model_copy(
+                    update={"base": base if base_first else _base(run)}
+                )
                 outcomes[-1].end = replace(outcomes[-1].end, repetition=repetition)
             if isinstance(outcomes[-1].end, Stopped):
                 break
@@ -154,20 +168,30 @@ def _carry_out_runs(runs: Sequence[Run], on_progress: OnProgress) -> list[Outcom
 
 
 def _base(run: Run) -> Base | None:
-    """One plain process with the samples that one device has and the threads of a rank; None where it is no use.
+    """One plain process with the samples that one device has and the threads of a rank; None where
+    it is no use.
 
-    What a setting of DistributedDataParallel changes shows against its defaults, which have this base.
+    What a setting of DistributedDataParallel changes shows against its defaults, which have this
+    base.
     """
     measurement = run.measurement
     variant, base = measurement.variant, measurement.variant.base
     if run.is_profiled or variant.strategy == SINGLE or variant.options != base.options:
         return None
     alone = replace(measurement, variant=replace(base, epochs=1))
-    cache_folder = run.cache_folder / "base"  # what it compiles is not found by what it is compared with
-    outcome = carry_out_in_fresh_process(replace(run, measurement=alone, cache_folder=cache_folder), ignore_progress)
+    cache_folder = (
+        run.cache_folder / "base"
+    )  # what it compiles is not found by what it is compared with
+    outcome = carry_out_in_fresh_process(
+        replace(run, measurement=alone, cache_folder=cache_folder), ignore_progress
+    )
     if not isinstance(outcome.end, TimedRun):
         why = outcome.end.reason if isinstance(outcome.end, Stopped) else ""
-        print(f"{alone.variant.slug}, the plain process beside {run.title}: {why}", file=sys.stderr, flush=True)
+        print(
+            f"{alone.variant.slug}, the plain process beside {run.title}: {why}",
+            file=sys.stderr,
+            flush=True,
+        )
         return None
     repetition = outcome.end.repetition
     epochs = [timed_part(each) for each in repetition.all_epochs]
@@ -180,7 +204,8 @@ def _status(last_run: Run, outcome: Outcome) -> tuple[Status, str]:
         return "ok", ""
     if end.status == "skipped":
         return end.status, end.reason
-    # Every repetition was timed by then, and what memory that has no room for a profile can train is measured.
+    # Every repetition was timed by then, and what memory that has no room for a profile can train
+    # is measured.
     status = "ok" if end.status == "oom" and last_run.is_profiled else end.status
     return status, f"{last_run.title}: {end.reason}"
 

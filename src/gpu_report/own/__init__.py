@@ -1,1 +1,3 @@
-"""A model or a training loop of the user's own, measured without a study: profile, batch size, options, watch."""
+"""A model or a training loop of the user's own, measured without a study: profile, batch size,
+options, watch.
+"""

@@ -1,9 +1,12 @@
-"""Which batch size for a model of your own: `gpu_report.find_batch_size(build, make_batch, loss=...)`.
+"""Which batch size for a model of your own: `gpu_report.find_batch_size(build, make_batch,
+loss=...)`.
 
-1, 32, 1024 samples ... -> memory per sample -> close to the limit -> bracket of 2 % -> sizes between, for the speed
+1, 32, 1024 samples ... -> memory per sample -> close to the limit -> bracket of 2 % -> sizes
+between, for the speed
 
-Each number of samples is tried in a fresh process, so one that runs out of memory or fails otherwise costs nothing but
-its time. Speed is that of one process each: the intervals hold the differences between its blocks of steps.
+Each number of samples is tried in a fresh process, so one that runs out of memory or fails
+otherwise costs nothing but its time. Speed is that of one process each: the intervals hold the
+differences between its blocks of steps.
 """
 
 import math
@@ -37,11 +40,14 @@ _BELOW_ONCE_KNOWN: Final = 0.99
 _STEPS_BACK: Final = (1.06, 1.2, 1.5)
 """From the first size that runs out of memory although it was predicted to fit, and so on."""
 _OF_LINE: Final = 2
-"""Two sizes that fit do not show whether memory bends; after two that do not fit the middle of both is tried."""
+"""Two sizes that fit do not show whether memory bends; after two that do not fit the middle of both
+is tried.
+"""
 _MIB_PER_GIB: Final = 1024
 _WIDTH: Final = 100
 _RULE_OF_THUMB: Final = (
-    "rule of thumb for k times the samples: learning rate times k (Goyal et al. 2017) or sqrt(k) (Krizhevsky 2014)"
+    "rule of thumb for k times the samples: learning rate times k (Goyal et al. 2017) or sqrt(k) "
+    "(Krizhevsky 2014)"
 )
 
 
@@ -61,30 +67,33 @@ def find_batch_size(
     seconds: float = 5.0,
     patience: float = PATIENCE_S,
 ) -> "BatchSizes":
-    """Find the largest batch that fits, the fastest, and the smallest that is about as fast, and print all tries.
+    """Find the largest batch that fits, the fastest, and the smallest that is about as fast, and
+    print all tries.
 
-    Functions must be importable, since a fresh process builds the model anew for each of at most 12 tries: give a
-    function of a module, or its name as `module:function`. A script calls this under `if __name__ == "__main__":`.
+    Functions must be importable, since a fresh process builds the model anew for each of at most 12
+    tries: give a function of a module, or its name as `module:function`. A script calls this under
+    `if __name__ == "__main__":`.
 
     Args:
-        build: Takes nothing and returns the model; or the name of a built-in workload, such as unet, which brings
-            batches, loss and optimizer.
-        make_batch: Takes the number of samples and returns a batch: a pair (inputs, target) with `loss`, or else what
-            the model is called with.
+        build: Takes nothing and returns the model; or the name of a built-in workload, such as
+            unet, which brings batches, loss and optimizer.
+        make_batch: Takes the number of samples and returns a batch: a pair (inputs, target) with
+            `loss`, or else what the model is called with.
         loss: Called as `loss(output, target)`; without it the model returns the loss.
-        optimizer: Takes the parameters and returns the optimizer, such as `functools.partial(SGD, lr=0.1)`; unless
-            given, AdamW with its defaults.
-        checkpoint: Takes the model and returns those of its modules whose activations are computed again in the
-            backward pass.
+        optimizer: Takes the parameters and returns the optimizer, such as `functools.partial(SGD,
+            lr=0.1)`; unless given, AdamW with its defaults.
+        checkpoint: Takes the model and returns those of its modules whose activations are computed
+            again in the backward pass.
         size: Of a built-in workload, such as 128px.
         device: As PyTorch names it; `auto` is the first accelerator, else the CPU.
         precision: fp32 (without TF32), tf32, bf16 or fp16, the last two by autocast.
         accumulate: Batches whose gradients one step adds up; the sizes are those of one batch.
-        memory_limit: In GiB; unless given, or if it is more, what is free on the device now, on the CPU within the
-            control group. There it limits the resident set of the process.
-        seconds: To measure one batch size, beside starting the process; slow steps take longer, see `patience`.
-        patience: Seconds after which a try that does not answer has failed. A size whose steps are too slow for four
-            timed ones in half of it is in neither of the answers about speed.
+        memory_limit: In GiB; unless given, or if it is more, what is free on the device now, on the
+            CPU within the control group. There it limits the resident set of the process.
+        seconds: To measure one batch size, beside starting the process; slow steps take longer, see
+            `patience`.
+        patience: Seconds after which a try that does not answer has failed. A size whose steps are
+            too slow for four timed ones in half of it is in neither of the answers about speed.
 
     Raises:
         ProfileError: one sample does not fit or cannot be trained, or a part is of another kind.
@@ -92,15 +101,19 @@ def find_batch_size(
     """
     if is_built_in(build):
         require_built_in(build)
-        if accumulate != 1 or any(each is not None for each in (make_batch, loss, optimizer, checkpoint)):
+        if accumulate != 1 or any(
+            each is not None for each in (make_batch, loss, optimizer, checkpoint)
+        ):
             raise ProfileError(
-                f"{build}: a built-in workload brings all of its training; leave out make_batch=, loss=, optimizer=, "
-                "checkpoint= and accumulate="
+                f"{build}: a built-in workload brings all of its training; leave out make_batch=, "
+                "loss=, optimizer=, checkpoint= and accumulate="
             )
     else:
         _require_functions(build=build, make_batch=make_batch)
         if size is not None:
-            raise ProfileError(f"size: {size!r} was given; expected it only with a built-in workload")
+            raise ProfileError(
+                f"size: {size!r} was given; expected it only with a built-in workload"
+            )
     require_positive(memory_limit=memory_limit, seconds=seconds, patience=patience)
     training = OwnTraining(
         build=build,
@@ -126,10 +139,14 @@ def find_batch_size(
         elif _is_hopeless(probes):
             stopped = probe.stopped
             if stopped.status == "oom":
-                limit = "" if memory_limit is None else f", limited to {memory_limit:g} GiB or what is free,"
+                limit = (
+                    ""
+                    if memory_limit is None
+                    else f", limited to {memory_limit:g} GiB or what is free,"
+                )
                 raise ProfileError(
-                    f"the model does not fit into memory{limit} with {counted(probe.samples, 'sample')}: "
-                    f"{_asked(stopped) or stopped.reason}"
+                    f"the model does not fit into memory{limit} with "
+                    f"{counted(probe.samples, 'sample')}: {_asked(stopped) or stopped.reason}"
                 )
             raise ProfileError(f"the model cannot be trained: {stopped.reason}")
     found = BatchSizes(probes=probes)
@@ -138,7 +155,8 @@ def find_batch_size(
 
 
 def tries(training: OwnTraining, *, patience_s: float) -> Iterator["Probe"]:
-    """Each number of samples once it is tried, at most 12 of them; none of them fits where it ends by a failure.
+    """Each number of samples once it is tried, at most 12 of them; none of them fits where it ends
+    by a failure.
 
     Raises:
         ProfileError: a function cannot be sent to another process.
@@ -157,13 +175,15 @@ def _require_functions(**functions: object) -> None:
         is_built = hasattr(function, "state_dict") and not isinstance(function, type)
         if is_built or not (isinstance(function, str) or callable(function)):
             raise ProfileError(
-                f"{name}: it is a {type(function).__name__}; expected a function, or its name as module:function, "
-                "since each try is a fresh process"
+                f"{name}: it is a {type(function).__name__}; expected a function, or its name as "
+                "module:function, since each try is a fresh process"
             )
 
 
 def _is_hopeless(probes: Sequence["Probe"]) -> bool:
-    """With one sample some layers cannot be trained, such as a batch normalization; two show whether that is why."""
+    """With one sample some layers cannot be trained, such as a batch normalization; two show
+    whether that is why.
+    """
     return probes[-1].stopped.status != "failed" or probes[-1].samples > 1
 
 
@@ -203,11 +223,15 @@ class Probe:
     def throughputs_per_s(self) -> list[float]:
         """That of each block; of a step that is too slow for blocks, its own."""
         measured = self.fitting.measured
-        return measured.throughputs_per_s or [(measured.samples or self.samples) * 1e3 / measured.step_ms]
+        return measured.throughputs_per_s or [
+            (measured.samples or self.samples) * 1e3 / measured.step_ms
+        ]
 
     @property
     def throughput_per_s(self) -> Summary:
-        """Over the blocks of one process; of a step that is too slow for blocks, without an interval."""
+        """Over the blocks of one process; of a step that is too slow for blocks, without an
+        interval.
+        """
         return summarise(self.throughputs_per_s)
 
     def row(self) -> str:
@@ -215,7 +239,11 @@ class Probe:
         rate, peak, outcome = "", "", "fits"
         if self.fits:
             per_s = self.throughput_per_s
-            rate = throughput(per_s.value, low=per_s.low, high=per_s.high).plain().replace(" samples/s", "")
+            rate = (
+                throughput(per_s.value, low=per_s.low, high=per_s.high)
+                .plain()
+                .replace(" samples/s", "")
+            )
             peak = memory(self.peak_mib).plain()
         elif self.stopped.status == "oom":
             outcome = ", ".join(filter(None, ("out of memory", _asked(self.stopped))))
@@ -286,33 +314,55 @@ class BatchSizes:
             )
             why = f"{count(over.samples).plain()} {outcome}"
         fits = count(largest.samples).plain()
-        upto = f"{fits} or more" if over is None else f"from {fits} to {count(over.samples - 1).plain()}"
+        upto = (
+            f"{fits} or more"
+            if over is None
+            else f"from {fits} to {count(over.samples - 1).plain()}"
+        )
         unresolved = (
-            f"{'':10}not resolved after {len(self.probes)} tries: the true largest is {upto}; take {fits}, or "
+            f"{'':10}not resolved after {len(self.probes)} tries: the true largest is {upto}; "
+            f"take {fits}, or "
             "search again with a lower memory limit"
         )
-        slower = max((each for each in _timed(self.probes) if each.samples < near.samples), key=_samples, default=None)
+        slower = max(
+            (each for each in _timed(self.probes) if each.samples < near.samples),
+            key=_samples,
+            default=None,
+        )
         gap = ""
         if slower is not None:
             lost = 1 - slower.throughput_per_s.value / self.fastest.throughput_per_s.value
-            gap = f"; {count(slower.samples).plain()} was {share(lost).plain()} slower than the fastest"
-        untimed = [count(each.samples).plain() for each in _fitting(self.probes) if not each.has_interval]
-        without = f"; without {' and '.join(untimed)}, too slow for {FEWEST_FOR_INTERVAL} blocks" if untimed else ""
+            gap = (
+                f"; {count(slower.samples).plain()} was {share(lost).plain()} slower than the "
+                "fastest"
+            )
+        untimed = [
+            count(each.samples).plain() for each in _fitting(self.probes) if not each.has_interval
+        ]
+        without = (
+            f"; without {' and '.join(untimed)}, too slow for {FEWEST_FOR_INTERVAL} blocks"
+            if untimed
+            else ""
+        )
         rate = throughput(self.fastest.throughput_per_s.value).plain()
         return "\n".join(
             [
-                f"largest   {fits}, {share(self.headroom).plain()} of {memory(limit_mib).plain()} left; {why}",
+                f"largest   {fits}, {share(self.headroom).plain()} of {memory(limit_mib).plain()} "
+                f"left; {why}",
                 *([] if self.is_resolved else [unresolved]),
-                f"fastest   {count(self.fastest.samples).plain()}, {rate} (intervals over blocks of one process)"
-                f"{without}",
-                f"smallest  {count(near.samples).plain()}, within {share(1 - NEAR).plain()} of the fastest{gap}",
+                f"fastest   {count(self.fastest.samples).plain()}, {rate} (intervals over blocks "
+                f"of one process){without}",
+                f"smallest  {count(near.samples).plain()}, within {share(1 - NEAR).plain()} of "
+                f"the fastest{gap}",
                 _RULE_OF_THUMB,
             ]
         )
 
 
 def next_samples(probes: Sequence[Probe]) -> int | None:
-    """What to try next: first for the largest that fits, then for the speed of sizes between; None at the end."""
+    """What to try next: first for the largest that fits, then for the speed of sizes between; None
+    at the end.
+    """
     fitting = _fitting(probes)
     if not fitting:
         return 1 + len(probes)
@@ -355,11 +405,15 @@ def _close_to(bound: float, low: int, *, is_known: bool) -> int:
 def _predicted(fitting: Sequence[Probe]) -> tuple[float, bool] | None:
     """How many samples fill the memory, and whether that is far off; None where it did not grow.
 
-    Memory grows as from half the largest that fits, or faster where it has grown faster from a quarter to half of it,
-    as where each sample is compared with all others: then along the parabola through the three.
+    Memory grows as from half the largest that fits, or faster where it has grown faster from a
+    quarter to half of it, as where each sample is compared with all others: then along the parabola
+    through the three.
     """
     large, middle = fitting[-1], _half(fitting)
-    grown_mib, left_mib = large.peak_mib - middle.peak_mib, max(0, large.fitting.memory_limit_mib - large.peak_mib)
+    grown_mib, left_mib = (
+        large.peak_mib - middle.peak_mib,
+        max(0, large.fitting.memory_limit_mib - large.peak_mib),
+    )
     if grown_mib <= 0:
         return None
     per_sample_mib, bend_mib = grown_mib / (large.samples - middle.samples), 0.0
@@ -374,7 +428,9 @@ def _predicted(fitting: Sequence[Probe]) -> tuple[float, bool] | None:
 
 def _half(fitting: Sequence[Probe]) -> Probe:
     """The largest of at most half the samples of the last, or else the smallest."""
-    return next((each for each in reversed(fitting) if 2 * each.samples <= fitting[-1].samples), fitting[0])
+    return next(
+        (each for each in reversed(fitting) if 2 * each.samples <= fitting[-1].samples), fitting[0]
+    )
 
 
 def _next_for_speed(fitting: Sequence[Probe]) -> int | None:
@@ -407,7 +463,11 @@ def _samples(probe: Probe) -> int:
 
 def _first_failing(probes: Sequence[Probe]) -> Probe | None:
     largest = _fitting(probes)[-1].samples
-    return min((each for each in probes if not each.fits and each.samples > largest), key=_samples, default=None)
+    return min(
+        (each for each in probes if not each.fits and each.samples > largest),
+        key=_samples,
+        default=None,
+    )
 
 
 def _is_bracket(low: int, over: Probe | None) -> bool:

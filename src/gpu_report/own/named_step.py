@@ -1,4 +1,5 @@
-"""Measuring one of our own workloads by its name in this process: the study's model, loader and step, within seconds.
+"""Measuring one of our own workloads by its name in this process: the study's model, loader and
+step, within seconds.
 
 name -> a study of one configuration, checked as any other -> build_training -> StudyStep -> OwnRun
 """
@@ -31,7 +32,8 @@ _STEPS_PER_EPOCH: Final = 8
 
 
 class StudyStep:
-    """The step that a study times: the next batch of its loader, copied as the study copies it, and trained on.
+    """The step that a study times: the next batch of its loader, copied as the study copies it, and
+    trained on.
 
     As in a study, the device is waited for where an epoch ends.
     """
@@ -54,7 +56,9 @@ class StudyStep:
         return train_step(self._training, batch, phase=phase)
 
 
-def measure_built_in(name: str, options: BuiltInOptions, *, device: str, began_s: float, seconds: float) -> Measured:
+def measure_built_in(
+    name: str, options: BuiltInOptions, *, device: str, began_s: float, seconds: float
+) -> Measured:
     """Measure what `gpu_report.profile` is given by name; this process is left as it was found.
 
     Raises:
@@ -68,11 +72,19 @@ def measure_built_in(name: str, options: BuiltInOptions, *, device: str, began_s
     measurement, on = _measurement(name, one_epoch, device=device)
     with left_as_found([], optimizer=None, loader=None, device=on):
         # In no variable, so that nothing of it is in the device's memory when the peak is restored.
-        return _run_of(_built(measurement, on), on, epochs=options.epochs, deadline_s=deadline_s).measure()
+        return _run_of(
+            _built(measurement, on), on, epochs=options.epochs, deadline_s=deadline_s
+        ).measure()
 
 
 def built_in_step(
-    name: str, *, samples: int | None, size: str | None, precision: str, device: str, optimization: Optimization
+    name: str,
+    *,
+    samples: int | None,
+    size: str | None,
+    precision: str,
+    device: str,
+    optimization: Optimization,
 ) -> StudyStep:
     """The step of a built-in workload, which may have more samples than its training set.
 
@@ -82,7 +94,10 @@ def built_in_step(
         ConfigError, ProfileError, MachineError, WorkloadError: as `measure_built_in`.
     """
     options = BuiltInOptions(
-        batch_size=samples and samples * optimization.accumulation, size=size, precision=precision, epochs=1
+        batch_size=samples and samples * optimization.accumulation,
+        size=size,
+        precision=precision,
+        epochs=1,
     )
     row = {"optimization": optimization.name, "steps_per_epoch": _STEPS_PER_EPOCH}
     measurement, on = _measurement(name, options, device=device, row=row)
@@ -102,20 +117,30 @@ def require_built_in(name: str) -> None:
         if name in BUILT_IN_WORKLOADS
         else "is unknown"
     )
-    raise ConfigError(f"model: {name!r} {why}; use one of {', '.join(WITH_PLAIN_STEPS)}, or a model of your own")
+    raise ConfigError(
+        f"model: {name!r} {why}; use one of {', '.join(WITH_PLAIN_STEPS)}, or a model of your own"
+    )
 
 
 def _measurement(
-    name: str, options: BuiltInOptions, *, device: str, row: Mapping[str, Any] = MappingProxyType({})
+    name: str,
+    options: BuiltInOptions,
+    *,
+    device: str,
+    row: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Measurement, torch.device]:
     require_built_in(name)
     if options.batch_size is None:
-        raise ProfileError(f"batch_size: none was given; expected the samples of a step of {name}, for instance 64")
+        raise ProfileError(
+            f"batch_size: none was given; expected the samples of a step of {name}, for instance 64"
+        )
     given = {**vars(options), "device": None if device == "auto" else device, **row}
     dataset = given.pop("dataset")
     study = single_study(name, given, devices=_devices_here(), dataset=dataset)
     if len(study.variants) != 1:
-        raise ProfileError(f"model: {len(study.variants)} configurations of {name} are asked for; expected one")
+        raise ProfileError(
+            f"model: {len(study.variants)} configurations of {name} are asked for; expected one"
+        )
     measurement = study.measurement(study.variants[0].slug)
     on = torch.device(measurement.variant.device)
     if on.type != "cpu" and ":" not in measurement.variant.device:
@@ -143,7 +168,9 @@ def _built(measurement: Measurement, device: torch.device) -> Training:
     return training
 
 
-def _run_of(training: Training, device: torch.device, *, epochs: int | None, deadline_s: float) -> OwnRun:
+def _run_of(
+    training: Training, device: torch.device, *, epochs: int | None, deadline_s: float
+) -> OwnRun:
     return OwnRun(
         StudyStep(training),
         device=device,

@@ -1,10 +1,12 @@
-"""Which optimizations pay for a model of your own: `gpu_report.compare_options(build, batch, loss=...)`.
+"""Which optimizations pay for a model of your own: `gpu_report.compare_options(build, batch,
+loss=...)`.
 
-baseline -> each option individually -> those that apply cumulatively -> speedups, with the loss after the same steps
+baseline -> each option individually -> those that apply cumulatively -> speedups, with the loss
+after the same steps
 
-From a function that builds the model, each is measured in several fresh processes, in turns: intervals hold the
-differences from process to process. A model that is built is copied and measured in this process, without an interval:
-blocks of one process are more alike than processes.
+From a function that builds the model, each is measured in several fresh processes, in turns:
+intervals hold the differences from process to process. A model that is built is copied and measured
+in this process, without an interval: blocks of one process are more alike than processes.
 """
 
 import math
@@ -61,23 +63,27 @@ def compare_options(
     steps: int = 20,
     seconds: float = 3.0,
 ) -> "OptionGains":
-    """Train with each option individually and with all up to it, and print how many times as fast as without any.
+    """Train with each option individually and with all up to it, and print how many times as fast
+    as without any.
 
-    The baseline is eager fp32 without TF32. An option that does not apply is listed with the reason.
+    The baseline is eager fp32 without TF32. An option that does not apply is listed with the
+    reason.
 
     Args:
-        model: A function that builds it, or its name as `module:function`: then each process is a fresh one, and a
-            script calls this under `if __name__ == "__main__":`. Or a model that is built, which is copied.
+        model: A function that builds it, or its name as `module:function`: then each process is a
+            fresh one, and a script calls this under `if __name__ == "__main__":`. Or a model that
+            is built, which is copied.
         batch: A batch, or a function that makes it, likewise.
         loss: Called as `loss(output, target)`; without it the model returns the loss.
-        optimizer: Takes the parameters and returns the optimizer; unless given, AdamW with its defaults.
-        options: Some of tf32, bf16, pinned, channelslast, fused, graphs and compile, in the order in which they are
-            added up.
+        optimizer: Takes the parameters and returns the optimizer; unless given, AdamW with its
+            defaults.
+        options: Some of tf32, bf16, pinned, channelslast, fused, graphs and compile, in the order
+            in which they are added up.
         metric: Takes the model after `steps` steps and returns a number to print beside the loss.
         device: As PyTorch names it; `auto` is the first accelerator, else the CPU.
         processes: Of each combination; four give an interval, three a range.
-        steps: After which the loss is compared, before the timed ones; each process has a seed of its own, which is
-            the same for all options.
+        steps: After which the loss is compared, before the timed ones; each process has a seed of
+            its own, which is the same for all options.
         seconds: To time one process, beside starting, compiling and the steps before.
 
     Raises:
@@ -86,7 +92,10 @@ def compare_options(
     unknown = [name for name in options if name not in TRIED]
     if unknown or len(set(options)) < len(options):
         given = unknown[0] if unknown else next(name for name in options if options.count(name) > 1)
-        raise ProfileError(f"options: {given!r} is {'unknown' if unknown else 'given twice'}; use {', '.join(TRIED)}")
+        raise ProfileError(
+            f"options: {given!r} is {'unknown' if unknown else 'given twice'}; use "
+            f"{', '.join(TRIED)}"
+        )
     if not options:
         raise ProfileError(f"options: none was given; use some of {', '.join(TRIED)}")
     require_whole(processes=processes, steps=steps)
@@ -103,7 +112,9 @@ def compare_options(
         seconds=seconds,
     )
     train: _Train = train_in_fresh_process if is_fresh else train_in_this_process
-    found = OptionGains(results=_measured(common, options, train, processes if is_fresh else 1), is_fresh=is_fresh)
+    found = OptionGains(
+        results=_measured(common, options, train, processes if is_fresh else 1), is_fresh=is_fresh
+    )
     say(found.summary())
     return found
 
@@ -112,7 +123,9 @@ _Results = Mapping[tuple[str, ...], Sequence[OwnResult | Stopped]]
 """By the options that were on, in their order: one result per process."""
 
 
-def _measured(common: OwnTraining, options: Sequence[str], train: _Train, processes: int) -> _Results:
+def _measured(
+    common: OwnTraining, options: Sequence[str], train: _Train, processes: int
+) -> _Results:
     """In turns, so that what changes on the machine meanwhile changes all alike."""
     results: dict[tuple[str, ...], list[OwnResult | Stopped]] = {(): [train(common)]}
     baseline = results[()][0]
@@ -131,18 +144,29 @@ def _measured(common: OwnTraining, options: Sequence[str], train: _Train, proces
 
 
 def _applied(results: _Results) -> list[str]:
-    """The options that a first process could train with, in the order in which they are added up."""
-    return [names[0] for names, each in results.items() if len(names) == 1 and isinstance(each[0], OwnResult)]
+    """The options that a first process could train with, in the order in which they are
+    added up.
+    """
+    return [
+        names[0]
+        for names, each in results.items()
+        if len(names) == 1 and isinstance(each[0], OwnResult)
+    ]
 
 
 def _with(common: OwnTraining, names: Sequence[str]) -> OwnTraining:
     precision = next((name for name in reversed(names) if name in _PRECISIONS), "fp32")
-    return replace(common, precision=precision, options=tuple(name for name in names if name not in _PRECISIONS))
+    return replace(
+        common,
+        precision=precision,
+        options=tuple(name for name in names if name not in _PRECISIONS),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gain:
-    """How many times as fast as without any option, and the mean loss and metric after the same steps.
+    """How many times as fast as without any option, and the mean loss and metric after the same
+    steps.
 
     `reason` says why a process failed; the rest is from those before it, or NaN.
     """
@@ -174,12 +198,17 @@ class OptionGains:
     def cumulative(self) -> dict[str, Gain]:
         """By the option that was added last."""
         applied = _applied(self.results)
-        return {name: self._gain(tuple(applied[:number])) for number, name in enumerate(applied, start=1)}
+        return {
+            name: self._gain(tuple(applied[:number]))
+            for number, name in enumerate(applied, start=1)
+        }
 
     def _rates(self, names: tuple[str, ...]) -> dict[int, float]:
         """By the seed of the process."""
         measured = [each.measured for each in self.results[names] if isinstance(each, OwnResult)]
-        return {seed: (each.samples or 1.0) * 1e3 / each.step_ms for seed, each in enumerate(measured)}
+        return {
+            seed: (each.samples or 1.0) * 1e3 / each.step_ms for seed, each in enumerate(measured)
+        }
 
     def _gain(self, names: tuple[str, ...]) -> Gain:
         *before, last = self.results[names]
@@ -190,7 +219,9 @@ class OptionGains:
         rates, plain = self._rates(names), self._rates(())
         seeds = sorted(rates.keys() & plain.keys())
         return Gain(
-            speedup=intervals.ratio({seed: rates[seed] for seed in seeds}, {seed: plain[seed] for seed in seeds}),
+            speedup=intervals.ratio(
+                {seed: rates[seed] for seed in seeds}, {seed: plain[seed] for seed in seeds}
+            ),
             loss=statistics.fmean(each.loss for each in found) if found else math.nan,
             metric=statistics.fmean(each.metric for each in found) if found else math.nan,
             reason=reason,
@@ -203,16 +234,23 @@ class OptionGains:
         """A line for each option, and what the intervals are over."""
         cumulative, plain = self.cumulative, self._gain(())
         has_metric = not math.isnan(plain.metric)
-        rate = throughput(self.baseline.value, low=self.baseline.low, high=self.baseline.high).plain()
+        rate = throughput(
+            self.baseline.value, low=self.baseline.low, high=self.baseline.high
+        ).plain()
         titles = {name: _PRECISIONS.get(name) or OPTIONS[name].title for name in self.individual}
         width = max(map(len, [*titles.values(), _BASELINE])) + 2
-        words = [_in_words(gain) for gains in (self.individual, cumulative) for gain in gains.values()]
+        words = [
+            _in_words(gain) for gains in (self.individual, cumulative) for gain in gains.values()
+        ]
         gain_width = max(_LEAST_GAIN, *(len(each) + 2 for each in words))
         heads = ["loss", "cumulative", *(["metric", "cumulative"] if has_metric else [])]
         lines = [
-            f"{'option':<{width}}{'individual':<{gain_width}}{'cumulative':<{gain_width}}" + _in_columns(heads),
+            f"{'option':<{width}}{'individual':<{gain_width}}{'cumulative':<{gain_width}}"
+            + _in_columns(heads),
             f"{_BASELINE:<{width}}{rate:<{2 * gain_width}}"
-            + _in_columns([_shown(plain.loss), "", *([_shown(plain.metric)] if has_metric else [])]),
+            + _in_columns(
+                [_shown(plain.loss), "", *([_shown(plain.metric)] if has_metric else [])]
+            ),
         ]
         lines += [f"  {plain.reason}"] * bool(plain.reason)
         for name, gain in self.individual.items():
@@ -223,16 +261,23 @@ class OptionGains:
             numbers = [each.loss for each in both] + [each.metric for each in both if has_metric]
             gains = "".join(f"{_in_words(each):<{gain_width}}" for each in both)
             lines.append(f"{titles[name]:<{width}}{gains}" + _in_columns(map(_shown, numbers)))
-            lines += [f"  {reason}" for reason in dict.fromkeys(each.reason for each in both) if reason]
+            lines += [
+                f"  {reason}" for reason in dict.fromkeys(each.reason for each in both) if reason
+            ]
         cleaned = (clean(line, keep="") for line in [*lines, self._note()])
-        return "\n".join(line.rstrip() if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…" for line in cleaned)
+        return "\n".join(
+            line.rstrip() if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…" for line in cleaned
+        )
 
     def _note(self) -> str:
         if self.is_fresh:
             processes, needed = len(self.results[()]), intervals.FEWEST_FOR_INTERVAL
             shown = "intervals" if processes >= needed else "ranges" if is_range(processes) else ""
             if not shown:
-                return f"no intervals: they need {needed} fresh processes each, and processes= is {processes}"
+                return (
+                    f"no intervals: they need {needed} fresh processes each, and processes= is "
+                    f"{processes}"
+                )
             return f"{shown} are over {processes} fresh processes each, run in turns"
         return "no intervals: they need several processes, so pass a function that builds the model"
 

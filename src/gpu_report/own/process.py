@@ -1,9 +1,12 @@
-"""A training of the user's own in a fresh process, which builds the model itself; whatever happens there is a result.
+"""A training of the user's own in a fresh process, which builds the model itself; whatever happens
+there is a result.
 
-OwnTraining -> process: limit its memory -> build -> train and time -> OwnResult, or Stopped with the reason
+OwnTraining -> process: limit its memory -> build -> train and time -> OwnResult, or Stopped with
+the reason
             -> or in this process, on a copy of a model that is built: the same without the limit
 
-The process has ended when the result is here, so none of its memory, on the host or on a GPU, is left.
+The process has ended when the result is here, so none of its memory, on the host or on a GPU, is
+left.
 """
 
 import math
@@ -55,7 +58,14 @@ from gpu_report.measure.run import PATIENCE_S, Stopped
 from gpu_report.own.named_step import built_in_step
 from gpu_report.own.restoring import left_as_found
 from gpu_report.own.run import Measured, OwnRun
-from gpu_report.own.step import OwnStep, Step, chosen_device, named_function, require_parts, trained_parameters
+from gpu_report.own.step import (
+    OwnStep,
+    Step,
+    chosen_device,
+    named_function,
+    require_parts,
+    trained_parameters,
+)
 from gpu_report.study.options import Optimization, joined
 from gpu_report.workloads.protocol import WorkloadError
 
@@ -65,7 +75,9 @@ Factory = Callable[..., Any] | str
 _PRELOADED: Final = ("gpu_report.own.process", "torch._dynamo")
 _NAME: Final = "gpu-report probe"
 _CALLED_ANEW: Final = 97
-"""The exit status of a fresh process whose import of the user's script makes the call that started it."""
+"""The exit status of a fresh process whose import of the user's script makes the call that started
+it.
+"""
 _MIB: Final = 2**20
 _FAR_OVER: Final = 2
 _POLL_S: Final = 0.01
@@ -98,13 +110,15 @@ def require_positive(**numbers: Any) -> None:
 class OwnTraining:
     """What a fresh process builds, and how it trains.
 
-    `build` takes nothing, or is the name of a built-in workload, which has a `size` and brings the rest. `make_batch`
-    takes `samples`, or nothing where that is None, and may be a batch itself; `optimizer` takes the parameters,
-    `checkpoint` the model, whose blocks it names, `metric` the model after the `loss_steps`, in evaluation mode.
-    `memory_limit_mib` is None for all that the device has, and never more; of the CPU that is `host_available_mib`,
-    which is measured once for several processes. Before the timed steps come `loss_steps`, the last of which gives the
-    loss that is reported; `seed` decides the weights. `is_profiled` asks for a trace of a few steps behind them.
-    Where `seconds` are too few for four timed blocks, or for the trace, these may take `least_s`.
+    `build` takes nothing, or is the name of a built-in workload, which has a `size` and brings the
+    rest. `make_batch` takes `samples`, or nothing where that is None, and may be a batch itself;
+    `optimizer` takes the parameters, `checkpoint` the model, whose blocks it names, `metric` the
+    model after the `loss_steps`, in evaluation mode. `memory_limit_mib` is None for all that the
+    device has, and never more; of the CPU that is `host_available_mib`, which is measured once for
+    several processes. Before the timed steps come `loss_steps`, the last of which gives the loss
+    that is reported; `seed` decides the weights. `is_profiled` asks for a trace of a few steps
+    behind them. Where `seconds` are too few for four timed blocks, or for the trace, these may take
+    `least_s`.
     """
 
     build: Factory
@@ -129,7 +143,9 @@ class OwnTraining:
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
-            raise ProfileError(f"precision: {self.precision!r} is unknown; use one of {', '.join(PRECISIONS)}")
+            raise ProfileError(
+                f"precision: {self.precision!r} is unknown; use one of {', '.join(PRECISIONS)}"
+            )
         require_whole(accumulate=self.accumulate)
 
 
@@ -137,8 +153,8 @@ class OwnTraining:
 class OwnResult:
     """A training that went well, with its limit of memory and the most that it took of that.
 
-    On an accelerator both count what PyTorch's allocator reserves, which is more than the tensors have. `loss` and
-    `metric` are those after the `loss_steps`, NaN without.
+    On an accelerator both count what PyTorch's allocator reserves, which is more than the tensors
+    have. `loss` and `metric` are those after the `loss_steps`, NaN without.
     """
 
     measured: Measured
@@ -150,14 +166,18 @@ class OwnResult:
 
 @contextmanager
 def own_server() -> Iterator[None]:
-    """Fresh processes come from a server of their own, so that what an earlier one imported takes no memory in them.
+    """Fresh processes come from a server of their own, so that what an earlier one imported takes
+    no memory in them.
 
-    Afterwards this process has no server, which would hold some 400 MiB of imported PyTorch. One that still serves a
-    process, such as a DataLoader worker, stays. A fresh process that comes here as it imports the user's script ends.
+    Afterwards this process has no server, which would hold some 400 MiB of imported PyTorch. One
+    that still serves a process, such as a DataLoader worker, stays. A fresh process that comes here
+    as it imports the user's script ends.
     """
     process = current_process()
     if process.name == _NAME and getattr(process, "_inheriting", False):
-        os._exit(_CALLED_ANEW)  # no traceback of multiprocessing's: the one that started it says why
+        os._exit(
+            _CALLED_ANEW
+        )  # no traceback of multiprocessing's: the one that started it says why
     _end_server()
     try:
         yield
@@ -171,22 +191,28 @@ def _end_server() -> None:
     pid = server_pid()
     if pid is not None and not active_children():
         os.kill(pid, signal.SIGKILL)
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # multiprocessing looks for its end itself
+        os.waitid(
+            os.P_PID, pid, os.WEXITED | os.WNOWAIT
+        )  # multiprocessing looks for its end itself
 
 
-def train_in_fresh_process(training: OwnTraining, *, patience_s: float = PATIENCE_S) -> OwnResult | Stopped:
-    """Train in a process of its own, which has ended when this returns; any failure of its own is a result, too.
+def train_in_fresh_process(
+    training: OwnTraining, *, patience_s: float = PATIENCE_S
+) -> OwnResult | Stopped:
+    """Train in a process of its own, which has ended when this returns; any failure of its own is a
+    result, too.
 
     Raises:
-        ProfileError: a function cannot be sent to another process, or importing the script calls this again.
+        ProfileError: a function cannot be sent to another process, or importing the script calls
+            this again.
         MeasurementInterruptedError: the process or its server was ended from outside.
     """
     try:
         pickled = pickle.dumps(training)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ProfileError(
-            f"{error}; a fresh process cannot be given that: expected functions of a module, not a lambda or an inner "
-            "function, or their names as module:function"
+            f"{error}; a fresh process cannot be given that: expected functions of a module, not "
+            "a lambda or an inner function, or their names as module:function"
         ) from error
     kills_before = read_oom_kills()
     context = fresh_processes(_PRELOADED)
@@ -216,16 +242,21 @@ def train_in_fresh_process(training: OwnTraining, *, patience_s: float = PATIENC
         return Stopped(status="failed", reason=f"no answer within {patience_s:g} s")
     if ended_by_itself == _CALLED_ANEW:
         raise ProfileError(
-            "each fresh process imports the script, which makes this call again; put the call under "
+            "each fresh process imports the script, which makes this call again; put the call "
+            "under "
             '`if __name__ == "__main__":`'
         )
     # Without its server, nobody knows how the process ended; only SIGKILL ends the server.
     who, exit_status = (
-        ("its server", -signal.SIGKILL) if ended_by_itself == SERVER_GONE else ("the process", ended_by_itself)
+        ("its server", -signal.SIGKILL)
+        if ended_by_itself == SERVER_GONE
+        else ("the process", ended_by_itself)
     )
     ended = unless_memory_ran_out(without_result(who, exit_status), kills_before)
     if ended.interrupted_by:
-        raise MeasurementInterruptedError(f"{_NAME}: {ended.reason}, from outside; run the same again")
+        raise MeasurementInterruptedError(
+            f"{_NAME}: {ended.reason}, from outside; run the same again"
+        )
     if exit_status is not None and exit_status >= 0:
         hint = 'in a script of your own, call this under `if __name__ == "__main__":`'
         return replace(ended, reason=f"{ended.reason} and without a result; {hint}")
@@ -237,8 +268,11 @@ def _carry_out(pickled: bytes, pipe: Connection) -> None:
     train_and_send(partial(_unpickled, pickled), pipe.send)
 
 
-def train_and_send(training_of: Callable[[], OwnTraining], send: Callable[[OwnResult | Stopped], None]) -> None:
-    """Train in this process, which was started for nothing else and has done nothing yet; the result is sent once.
+def train_and_send(
+    training_of: Callable[[], OwnTraining], send: Callable[[OwnResult | Stopped], None]
+) -> None:
+    """Train in this process, which was started for nothing else and has done nothing yet; the
+    result is sent once.
 
     A process whose resident set exceeds the limit sends that and ends at once.
     """
@@ -249,7 +283,9 @@ def train_and_send(training_of: Callable[[], OwnTraining], send: Callable[[OwnRe
     try:
         training = training_of()
         if chosen_device(training.device, None)[0].type == "cpu":
-            watching = threading.Thread(target=_watch, args=(_host_limit_mib(training), send, has_ended), daemon=True)
+            watching = threading.Thread(
+                target=_watch, args=(_host_limit_mib(training), send, has_ended), daemon=True
+            )
             watching.start()
         result = _train(training)
     except BaseException as error:  # noqa: BLE001 -- whatever the user's functions raise: the reason is sent
@@ -260,11 +296,18 @@ def train_and_send(training_of: Callable[[], OwnTraining], send: Callable[[OwnRe
 
 
 def _watch(limit_mib: float, send: Callable[[Stopped], None], has_ended: threading.Event) -> None:
-    """End this process as soon as its resident set is over the limit, before it takes the machine's memory."""
+    """End this process as soon as its resident set is over the limit, before it takes the machine's
+    memory.
+    """
     process = psutil.Process()
     while not has_ended.wait(_POLL_S):
         if process.memory_info().rss > limit_mib * _MIB:
-            send(Stopped(status="oom", reason=f"the resident set exceeded the limit of {limit_mib:.0f} MiB"))
+            send(
+                Stopped(
+                    status="oom",
+                    reason=f"the resident set exceeded the limit of {limit_mib:.0f} MiB",
+                )
+            )
             os._exit(1)
 
 
@@ -277,7 +320,8 @@ def _unpickled(pickled: bytes) -> OwnTraining:
         training: OwnTraining = pickle.loads(pickled)
     except (AttributeError, ImportError) as error:  # of a notebook, for instance
         raise ProfileError(
-            f"{error}; a fresh process must import the functions: put them into a module, a file of their own"
+            f"{error}; a fresh process must import the functions: put them into a module, a file "
+            "of their own"
         ) from error
     return training
 
@@ -295,14 +339,19 @@ class _NotHereError(MachineError):
 
 
 def train_in_this_process(training: OwnTraining) -> OwnResult | Stopped:
-    """The same here, on what `build` returns; random numbers, settings and the memory's peak are restored afterwards.
+    """The same here, on what `build` returns; random numbers, settings and the memory's peak are
+    restored afterwards.
 
     Raises:
         MachineError: there is no such device.
     """
     if "graphs" in training.options:
-        # After a failed capture, PyTorch's allocator may assume that one is still running, and abort the process later.
-        reason = "a failed graph capture can abort this process later; pass a function that builds the model"
+        # After a failed capture, PyTorch's allocator may assume that one is still running, and
+        # abort the process later.
+        reason = (
+            "a failed graph capture can abort this process later; pass a function that builds the "
+            "model"
+        )
         return Stopped(status="skipped", reason=reason)
     device, _ = chosen_device(training.device, None)
     try:
@@ -320,7 +369,13 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
     if limit_mib is None:
         limit_mib = _limit_memory(device, training)
     reported = quality = math.nan
-    run = partial(OwnRun, device=device, may_be_on_host=False, loader_workers=0, is_profiled=training.is_profiled)
+    run = partial(
+        OwnRun,
+        device=device,
+        may_be_on_host=False,
+        loader_workers=0,
+        is_profiled=training.is_profiled,
+    )
     step: Step
     if is_built_in(training.build):
         step = built_in_step(
@@ -329,7 +384,9 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
             size=training.size,
             precision=training.precision,
             device=training.device,
-            optimization=Optimization(accumulation=training.accumulate, options=joined(training.options)),
+            optimization=Optimization(
+                accumulation=training.accumulate, options=joined(training.options)
+            ),
         )
     else:
         step, model = _own_step(training, device)
@@ -340,11 +397,18 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
                 quality = float(_function(training.metric)(model))
             model.train()
     now_s = time.monotonic()
-    measured = run(step, deadline_s=now_s + training.seconds, least_until_s=now_s + training.least_s).measure()
+    measured = run(
+        step, deadline_s=now_s + training.seconds, least_until_s=now_s + training.least_s
+    ).measure()
     if training.samples is not None:
-        measured = replace(measured, samples=training.samples * training.accumulate, block_samples=())
+        measured = replace(
+            measured, samples=training.samples * training.accumulate, block_samples=()
+        )
     if measured.memory_kind == "resident set" and measured.memory_peak_mib > limit_mib:
-        raise MemoryError(f"the peak of {measured.memory_peak_mib:.0f} MiB is over the limit of {limit_mib:.0f} MiB")
+        raise MemoryError(
+            f"the peak of {measured.memory_peak_mib:.0f} MiB is over the limit of {limit_mib:.0f} "
+            "MiB"
+        )
     taken_mib = measured.memory_peak_mib
     if measured.memory_kind == "allocator":
         taken_mib = torch.accelerator.max_memory_reserved(device) / _MIB
@@ -394,7 +458,9 @@ def _own_step(training: OwnTraining, device: torch.device) -> tuple[OwnStep, nn.
 
 @contextmanager
 def _named(doing: str) -> Iterator[None]:
-    """Turn what the user's function raises into a one-line ProfileError that says what it was called for."""
+    """Turn what the user's function raises into a one-line ProfileError that says what it was
+    called for.
+    """
     try:
         yield
     except GpuReportError:
@@ -409,7 +475,9 @@ def _batch(training: OwnTraining) -> Any:
     make_batch: Any = _function(training.make_batch) if is_made else lambda: training.make_batch
     if training.samples is None:
         return mapped(
-            lambda each: each.detach().clone().requires_grad_(each.requires_grad), make_batch(), others=deepcopy
+            lambda each: each.detach().clone().requires_grad_(each.requires_grad),
+            make_batch(),
+            others=deepcopy,
         )
     batch = make_batch(training.samples)
     shapes = [each.shape for each in tensors_of(batch) if not each.is_nested]
@@ -424,7 +492,9 @@ def _function(name: Factory | None) -> Any:
 
 
 def _require_options(training: OwnTraining, device: torch.device) -> None:
-    reason = why_not_computed(training.precision, device) or why_not_applied(joined(training.options), device)
+    reason = why_not_computed(training.precision, device) or why_not_applied(
+        joined(training.options), device
+    )
     if not reason and device.type == "cpu" and "pinned" in training.options:
         reason = "on the CPU no batch is copied"
     if reason:
@@ -432,11 +502,13 @@ def _require_options(training: OwnTraining, device: torch.device) -> None:
 
 
 def _limit_memory(device: torch.device, training: OwnTraining) -> float:
-    """Have PyTorch fail to allocate more than this, or than the device has, and return which it is, in MiB.
+    """Have PyTorch fail to allocate more than this, or than the device has, and return which it is,
+    in MiB.
 
-    On the CPU the limit is of the resident set, which the kernel does not limit: `_watch` does. What is far over fails
-    at once, by the kernel's limit of private memory (RLIMIT_DATA); that one cannot be close, since PyTorch asks for
-    workspaces of some hundred MiB that it hardly touches. An address space (RLIMIT_AS) holds whole libraries besides.
+    On the CPU the limit is of the resident set, which the kernel does not limit: `_watch` does.
+    What is far over fails at once, by the kernel's limit of private memory (RLIMIT_DATA); that one
+    cannot be close, since PyTorch asks for workspaces of some hundred MiB that it hardly touches.
+    An address space (RLIMIT_AS) holds whole libraries besides.
     """
     limit_mib = training.memory_limit_mib
     if device.type == "cpu":
@@ -444,7 +516,9 @@ def _limit_memory(device: torch.device, training: OwnTraining) -> float:
         now = psutil.Process().memory_info()
         left = int(limit_mib * _MIB) - now.rss
         if left <= 0:
-            raise MemoryError(f"PyTorch alone takes {now.rss / _MIB:.0f} MiB of the {limit_mib:.0f} MiB allowed")
+            raise MemoryError(
+                f"PyTorch alone takes {now.rss / _MIB:.0f} MiB of the {limit_mib:.0f} MiB allowed"
+            )
         _allow_memory(getattr(now, "data", 0) + _FAR_OVER * left)
         return limit_mib
     torch.accelerator.set_device_index(device.index or 0)
@@ -464,9 +538,13 @@ def _limit_allocator(device: torch.device, limit_mib: float) -> None:
     Raises:
         _NotHereError: PyTorch has no such limit there.
     """
-    limit_fraction = getattr(torch.get_device_module(device), "set_per_process_memory_fraction", None)
+    limit_fraction = getattr(
+        torch.get_device_module(device), "set_per_process_memory_fraction", None
+    )
     if limit_fraction is None:
-        raise _NotHereError(f"PyTorch cannot limit the memory of {device.type}; leave out the memory limit")
+        raise _NotHereError(
+            f"PyTorch cannot limit the memory of {device.type}; leave out the memory limit"
+        )
     total_mib = torch.accelerator.get_memory_info(device)[1] / _MIB
     limit_fraction(min(limit_mib / total_mib, 1.0), device)
 
@@ -477,14 +555,17 @@ def _allow_memory(private_bytes: int | None) -> None:
         import resource
 
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (hard if private_bytes is None else private_bytes, hard))
+        resource.setrlimit(
+            resource.RLIMIT_DATA, (hard if private_bytes is None else private_bytes, hard)
+        )
 
 
 def _blocks(blocks: Any) -> Iterable[nn.Module]:
     found = list(blocks) if isinstance(blocks, Iterable) else [blocks]
     if not found or not all(isinstance(each, nn.Module) for each in found):
         raise ProfileError(
-            "checkpoint: it named no blocks; expected a function that takes the model and returns modules"
+            "checkpoint: it named no blocks; expected a function that takes the model and returns "
+            "modules"
         )
     return found
 
@@ -496,7 +577,12 @@ def _prepared(model: nn.Module, batch: Any, options: Sequence[str]) -> Any:
             raise _NotHereError("no tensor of the batch has four dimensions, as images have")
         model.to(memory_format=torch.channels_last)
         batch = mapped(
-            lambda each: each.contiguous(memory_format=torch.channels_last) if each.dim() == _IMAGES else each, batch
+            lambda each: (
+                each.contiguous(memory_format=torch.channels_last)
+                if each.dim() == _IMAGES
+                else each
+            ),
+            batch,
         )
     if "compile" in options:
         model.compile()
@@ -513,7 +599,7 @@ def _optimizer(model: nn.Module, factory: Any, options: Sequence[str]) -> Optimi
         optimizer = factory(trained) if factory is not None else AdamW(trained)
     if not isinstance(optimizer, Optimizer):
         raise ProfileError(
-            f"optimizer: it returned a {type(optimizer).__name__}; expected a function that takes the parameters and "
-            "returns a torch.optim.Optimizer"
+            f"optimizer: it returned a {type(optimizer).__name__}; expected a function that takes "
+            "the parameters and returns a torch.optim.Optimizer"
         )
     return rebuilt(optimizer, options)

@@ -1,9 +1,12 @@
-"""What limits the training of your own model, in one call: `gpu_report.profile(model, batch, loss=...)`.
+"""What limits the training of your own model, in one call: `gpu_report.profile(model, batch,
+loss=...)`.
 
-own step -> measured in this process, which is left as it was -> trace tables and advice -> a card of ten lines
+own step -> measured in this process, which is left as it was -> trace tables and advice -> a card
+of ten lines
 
-A step is timed in blocks without any profiler, and a few more are profiled. Everything here is about one process: its
-intervals hold the differences within it, and not those from one process to the next, which a study measures.
+A step is timed in blocks without any profiler, and a few more are profiled. Everything here is
+about one process: its intervals hold the differences within it, and not those from one process to
+the next, which a study measures.
 """
 
 import gzip
@@ -33,7 +36,15 @@ from gpu_report.glossary import device_words
 from gpu_report.measure.run import trace_name
 from gpu_report.own.named_step import measure_built_in
 from gpu_report.own.run import Measured, measure_own_step
-from gpu_report.printing.number_format import count, counted, duration, memory, quantity, ratio, share
+from gpu_report.printing.number_format import (
+    count,
+    counted,
+    duration,
+    memory,
+    quantity,
+    ratio,
+    share,
+)
 from gpu_report.printing.terminal import clean, say
 from gpu_report.storage.files import write_bytes_atomically, write_text_atomically
 from gpu_report.study.machine import cpu_model
@@ -49,7 +60,13 @@ from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import Gate
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.steps import STEPS
-from gpu_report.traces.tables import EMPTY_TABLES, TraceTables, lost_device, slowness_of_profiled_steps, tabulate_trace
+from gpu_report.traces.tables import (
+    EMPTY_TABLES,
+    TraceTables,
+    lost_device,
+    slowness_of_profiled_steps,
+    tabulate_trace,
+)
 from gpu_report.traces.trace import HOST, Trace
 
 if TYPE_CHECKING:
@@ -64,21 +81,31 @@ _INDENT: Final = 9
 _MOST_LINES: Final = 10
 _MOST_ADVICE: Final = 3
 _NOT_ABOUT_TIME: Final = frozenset({"peak memory"})
-"""Any other rule without time at stake, such as short kernels while the GPU is never idle, is not worth a line."""
+"""Any other rule without time at stake, such as short kernels while the GPU is never idle, is not
+worth a line.
+"""
 _NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 _BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=\S)")
 _LOOK: Final = "the page that to_html or --html writes shows where the time goes"
 _ELSE_TRY: Final = {
-    PARTS_IN_WORDS["kernels"]: f"try torch.compile or bfloat16 (torch.autocast) and profile again; {_LOOK}",
-    PARTS_IN_WORDS["loader"]: "give the DataLoader more worker processes (num_workers), or decode less per sample",
-    PARTS_IN_WORDS["launch"]: "give each launch more work: a larger batch, torch.compile or CUDA graphs",
+    PARTS_IN_WORDS[
+        "kernels"
+    ]: f"try torch.compile or bfloat16 (torch.autocast) and profile again; {_LOOK}",
+    PARTS_IN_WORDS[
+        "loader"
+    ]: "give the DataLoader more worker processes (num_workers), or decode less per sample",
+    PARTS_IN_WORDS[
+        "launch"
+    ]: "give each launch more work: a larger batch, torch.compile or CUDA graphs",
     PARTS_IN_WORDS["host"]: "give each operation more work: a larger batch, or torch.compile",
 }
 """By the limit, for where no rule of the advice says more."""
 _STEPS_OF_A_TRAINING: Final = 100_000
 """Memory that grows, but lasts for this many steps, is not worth a word."""
 _SHORT_US: Final = 10.0
-"""Calling an operation takes 2 to 10 µs: Python, PyTorch's dispatcher, and the allocation of its output."""
+"""Calling an operation takes 2 to 10 µs: Python, PyTorch's dispatcher, and the allocation of its
+output.
+"""
 _OWN_PYTHON_NS: Final = 100_000
 """Python between two operations that takes at least this does more than call the second."""
 _RISING_Z: Final = 3.09
@@ -88,7 +115,9 @@ _SHOWN_FROM: Final = 0.005
 _READING_S: Final = 5.0
 """Beside the steps: starting and reading the profile."""
 _NEEDED_STEPS: Final = 12
-"""Two to begin with, a block of warm-up, four timed, and a profile of three, each of which takes longer."""
+"""Two to begin with, a block of warm-up, four timed, and a profile of three, each of which takes
+longer.
+"""
 
 
 def profile(
@@ -108,63 +137,89 @@ def profile(
     device: str = "auto",
     seconds: float = 60.0,
 ) -> "Profile":
-    """Train a model for some steps, print what limits them and what to try, and leave everything as it was.
+    """Train a model for some steps, print what limits them and what to try, and leave everything as
+    it was.
 
-    Give a model with a batch, a loader or both, or `step` for any training step of your own (several optimizers,
-    reinforcement learning, mixed precision), which takes no argument. A step begins with the next batch and ends when
-    the optimizer has stepped and its gradients are gone. What `step` trains stays trained: only random numbers and the
-    memory's peak are restored there.
+    Give a model with a batch, a loader or both, or `step` for any training step of your own
+    (several optimizers, reinforcement learning, mixed precision), which takes no argument. A step
+    begins with the next batch and ends when the optimizer has stepped and its gradients are gone.
+    What `step` trains stays trained: only random numbers and the memory's peak are restored there.
 
-    Or give the name of a built-in workload with a batch size: `profile("resnet18", batch_size=64)`. Its model, data,
-    loader and step are those that a study times, with the seed 0 and the workload's default settings.
+    Or give the name of a built-in workload with a batch size: `profile("resnet18", batch_size=64)`.
+    Its model, data, loader and step are those that a study times, with the seed 0 and the
+    workload's default settings.
 
     Args:
-        model: Any torch.nn.Module that is built. It is trained in training mode. Or a name: unet, lstm, cnn,
-            transformer, resnet18 or resnet50.
-        batch: What each step trains on, with samples along the first axis of its tensors: a tensor, a tuple, a list or
-            a mapping, nested as you like. With `loss` a pair (inputs, target), or a mapping. Inputs that are a tuple or
-            a list are passed one by one, those of a mapping by their names. A batch on another device is copied in
-            each step, which is part of the step's time.
+        model: Any torch.nn.Module that is built. It is trained in training mode. Or a name: unet,
+            lstm, cnn, transformer, resnet18 or resnet50.
+        batch: What each step trains on, with samples along the first axis of its tensors: a tensor,
+            a tuple, a list or a mapping, nested as you like. With `loss` a pair (inputs, target),
+            or a mapping. Inputs that are a tuple or a list are passed one by one, those of a
+            mapping by their names. A batch on another device is copied in each step, which is part
+            of the step's time.
         step: Trains one step each time it is called.
-        loss: Called as `loss(model(inputs), target)`, of a mapping as `loss(model(**batch), batch)`; returns one
-            number. Without it the model returns the loss: as one number, as `.loss` or `["loss"]`, or as the one number
-            in a tuple.
+        loss: Called as `loss(model(inputs), target)`, of a mapping as `loss(model(**batch),
+            batch)`; returns one number. Without it the model returns the loss: as one number, as
+            `.loss` or `["loss"]`, or as the one number in a tuple.
         optimizer: Yours, on the model's parameters; unless given, AdamW with its defaults.
-        loader: An iterable of batches, for instance your DataLoader, which takes the place of `batch`; then the wait
-            for data is measured too. Where it ends, it is iterated anew.
+        loader: An iterable of batches, for instance your DataLoader, which takes the place of
+            `batch`; then the wait for data is measured too. Where it ends, it is iterated anew.
         dataset: For a name: `synthetic`, the default, or for pictures `cifar10`, which is read from
             results/data/cifar10 and downloaded there if it is missing.
         batch_size: For a name, which needs it: samples of a step.
         size: For a name: one of its sizes.
         precision: For a name: fp32, the default, tf32, fp16 or bf16.
         workers: For a name: DataLoader workers; 0 by default, which loads in this process.
-        epochs: For a name: at most as many passes of the training set, where it is the limit and not `seconds`. A
-            profile ends when it has measured enough, which is mostly earlier.
-        device: `auto` is the model's accelerator, else the first of this machine, else the CPU; with `step` the
-            accelerator if the trace shows work there. A model that is elsewhere goes there and
-            comes back. If you name the model's own device, the batch must be there, too.
+        epochs: For a name: at most as many passes of the training set, where it is the limit and
+            not `seconds`. A profile ends when it has measured enough, which is mostly earlier.
+        device: `auto` is the model's accelerator, else the first of this machine, else the CPU;
+            with `step` the accelerator if the trace shows work there. A model that is elsewhere
+            goes there and comes back. If you name the model's own device, the batch must be there,
+            too.
         seconds: The most that all of this takes, beside a single step that takes longer.
 
     Returns:
         What was measured, with the printed text in `summary()`.
 
     Raises:
-        ProfileError: a part is missing or of another kind, a step raises (its exception is the cause), or a loss is
-            not a finite number that needs gradients; in one line that names the part.
-        ConfigError: no built-in workload has that name, or it has no such data set, size or precision.
+        ProfileError: a part is missing or of another kind, a step raises (its exception is the
+            cause), or a loss is not a finite number that needs gradients; in one line that names
+            the part.
+        ConfigError: no built-in workload has that name, or it has no such data set, size or
+            precision.
         MachineError: there is no such device, or it cannot compute in the precision.
         WorkloadError: the data set of a name cannot be read, or holds less than a batch.
     """
     began_s = time.monotonic()
     if torch.autograd._profiler_enabled():  # type: ignore[attr-defined]
-        raise ProfileError("profile: torch.profiler is running, which a second one would end; call this outside of it")
-    of_model: dict[str, Any] = {"batch": batch, "step": step, "loss": loss, "optimizer": optimizer, "loader": loader}
+        raise ProfileError(
+            "profile: torch.profiler is running, which a second one would end; call this outside "
+            "of it"
+        )
+    of_model: dict[str, Any] = {
+        "batch": batch,
+        "step": step,
+        "loss": loss,
+        "optimizer": optimizer,
+        "loader": loader,
+    }
     of_name = BuiltInOptions(
-        dataset=dataset, batch_size=batch_size, size=size, precision=precision, workers=workers, epochs=epochs
+        dataset=dataset,
+        batch_size=batch_size,
+        size=size,
+        precision=precision,
+        workers=workers,
+        epochs=epochs,
     )
     is_name = isinstance(model, str)
-    if unused := [name for name, value in of_model.items() if value is not None] if is_name else of_name.given:
-        given = f"beside the name {model!r}" if is_name else "without the name of a built-in workload"
+    if (
+        unused := [name for name, value in of_model.items() if value is not None]
+        if is_name
+        else of_name.given
+    ):
+        given = (
+            f"beside the name {model!r}" if is_name else "without the name of a built-in workload"
+        )
         raise ProfileError(
             f"{', '.join(unused)}: given {given}; expected "
             + ("a model of your own" if is_name else "its name, such as resnet18, as the model")
@@ -172,15 +227,20 @@ def profile(
     if isinstance(model, str):
         measured = measure_built_in(model, of_name, device=device, began_s=began_s, seconds=seconds)
     else:
-        measured = measure_own_step(model, **of_model, device_name=device, began_s=began_s, seconds=seconds)
+        measured = measure_own_step(
+            model, **of_model, device_name=device, began_s=began_s, seconds=seconds
+        )
     took = duration(time.monotonic() - began_s).plain()
     within = f"{seconds:g} s" if epochs is None else f"{seconds:g} s and {counted(epochs, 'epoch')}"
     needed_s = math.ceil(_NEEDED_STEPS * measured.step_ms / 1e3 + _READING_S)
-    longer = f"{max(needed_s, math.ceil(2 * seconds))} seconds" + ("" if epochs is None else " and no limit of epochs")
+    longer = f"{max(needed_s, math.ceil(2 * seconds))} seconds" + (
+        "" if epochs is None else " and no limit of epochs"
+    )
     found = analysed(
         measured,
         too_few=(
-            f"{counted(measured.steps, 'step')} in {took}, and the steps still needed do not fit into {within}",
+            f"{counted(measured.steps, 'step')} in {took}, and the steps still needed do not fit "
+            f"into {within}",
             f"call again with {longer}, or with a smaller batch or model",
         ),
     )
@@ -190,7 +250,9 @@ def profile(
 
 @dataclass(frozen=True, kw_only=True)
 class Suggestion:
-    """What to try, mostly a row of the trace table `advice`; at stake is a share of the steps' time, 0 if no time."""
+    """What to try, mostly a row of the trace table `advice`; at stake is a share of the steps'
+    time, 0 if no time.
+    """
 
     rule: str
     finding: str
@@ -199,7 +261,9 @@ class Suggestion:
 
     @property
     def gain(self) -> float:
-        """How many times as fast a step would be at most: as if all that is at stake took no time."""
+        """How many times as fast a step would be at most: as if all that is at stake took
+        no time.
+        """
         return 1 / (1 - self.at_stake) if self.at_stake < 1 else math.inf
 
 
@@ -208,10 +272,12 @@ class Profile:
     """What limits a training step; `print` shows the card.
 
     Attributes:
-        measured: The device, how many samples a step has, the times of each block, memory, and the trace.
-        parts: Share of a step by part: kernels, transfer, communication, loader, and launch (of a GPU) or host (of the
-            CPU), as in the profiled steps; on the CPU the loader's is that of the timed ones. Without a trace that can
-            be trusted, on the CPU the loader's alone where that is more than half of a step, else none.
+        measured: The device, how many samples a step has, the times of each block, memory, and the
+            trace.
+        parts: Share of a step by part: kernels, transfer, communication, loader, and launch (of a
+            GPU) or host (of the CPU), as in the profiled steps; on the CPU the loader's is that of
+            the timed ones. Without a trace that can be trusted, on the CPU the loader's alone where
+            that is more than half of a step, else none.
         suggestions: What to try, the most severe first.
         problem: Why there is no limit, in a clause; empty where there is one.
         remedy: What to do about the problem.
@@ -236,7 +302,9 @@ class Profile:
 
     @property
     def step_time_ms(self) -> Summary:
-        """Mean over blocks of steps with its 95 % interval, which holds differences within this process alone."""
+        """Mean over blocks of steps with its 95 % interval, which holds differences within this
+        process alone.
+        """
         return summarise(self.measured.block_times_ms)
 
     @property
@@ -246,12 +314,15 @@ class Profile:
 
     @property
     def data_wait(self) -> Summary:
-        """Share of the step in which the loop waited for the loader, likewise; not measured without a loader."""
+        """Share of the step in which the loop waited for the loader, likewise; not measured without
+        a loader.
+        """
         return summarise(self.measured.data_wait_shares, scale="share")
 
     @property
     def trace(self) -> bytes:
-        """The light profile as torch.profiler wrote it, gzipped and kept in memory; empty where no step was profiled.
+        """The light profile as torch.profiler wrote it, gzipped and kept in memory; empty where no
+        step was profiled.
 
         `Path("my.pt.trace.json.gz").write_bytes(found.trace)` keeps it as a file.
         """
@@ -259,11 +330,15 @@ class Profile:
 
     @cached_property
     def tables(self) -> "dict[str, pd.DataFrame]":
-        """The trace tables by name; `gpu-report columns` explains them. A light profile has no shapes and no memory."""
+        """The trace tables by name; `gpu-report columns` explains them. A light profile has no
+        shapes and no memory.
+        """
         return {table.name: table.from_rows(rows) for table, rows in self.rows.items()}
 
     def summary(self) -> str:
-        """The card: what limits the step, why, what to try next, and memory; 10 lines of at most 100 characters."""
+        """The card: what limits the step, why, what to try next, and memory; 10 lines of at most
+        100 characters.
+        """
         before = [*paragraph("limit", self._verdict()), *paragraph("why", self._times())]
         if self.parts:
             before += paragraph("", self._shares())
@@ -275,7 +350,10 @@ class Profile:
         if self.problem:
             return self.problem
         most = max(self.parts.values())
-        taken = f"{self.limit}, {share(most).plain()} of a step on {device_in_words(self.measured.device)}"
+        taken = (
+            f"{self.limit}, {share(most).plain()} of a step on "
+            f"{device_in_words(self.measured.device)}"
+        )
         return taken if most > HALF else f"no single part: the largest is {taken}"
 
     def _times(self) -> str:
@@ -283,7 +361,9 @@ class Profile:
         blocks = len(measured.block_times_ms)
         if blocks < FEWEST_FOR_INTERVAL:
             steps = counted(measured.steps, "step")
-            return f"{duration(measured.step_ms / 1e3).plain()} a step when last timed, {steps} in all"
+            return (
+                f"{duration(measured.step_ms / 1e3).plain()} a step when last timed, {steps} in all"
+            )
         a_step = duration(time_ms.value / 1e3, low=time_ms.low / 1e3, high=time_ms.high / 1e3)
         unit = "samples/s" if measured.samples else "steps/s"
         per_s = quantity(rate.value, unit, low=rate.low, high=rate.high)
@@ -291,11 +371,15 @@ class Profile:
         if [*load_marks([measured.load])]:
             shares = (measured.load.foreign_cpu_share, measured.load.steal_share)
             taken = share(sum(filter(None, shares))).plain()
-            doubts.append(f"others used {taken} of the CPU time meanwhile, so measure again when nothing else runs")
+            doubts.append(
+                f"others used {taken} of the CPU time meanwhile, so measure again when nothing "
+                "else runs"
+            )
         return "; ".join(
             [
                 f"{a_step.plain()} a step, {per_s.plain()}",
-                f"95 % intervals over {blocks} blocks of {counted(measured.block_steps, 'step')} in one process",
+                f"95 % intervals over {blocks} blocks of {counted(measured.block_steps, 'step')} "
+                "in one process",
                 *doubts,
             ]
         )
@@ -303,13 +387,29 @@ class Profile:
     def _shares(self) -> str:
         parts = sorted(self.parts.items(), key=lambda part: -part[1])
         listed = ", ".join(
-            f"{PARTS_IN_WORDS[name]} {share(part).plain()}" for name, part in parts if part >= _SHOWN_FROM
+            f"{PARTS_IN_WORDS[name]} {share(part).plain()}"
+            for name, part in parts
+            if part >= _SHOWN_FROM
         )
         on = self.measured.device.partition(":")[0]
-        rows = [row for row in Gate(self.rows).rows(CATEGORY_TIMES, "self_ms", "share") if row["device"] == on]
-        longest = sorted(rows, key=lambda row: -row["self_ms"])[:_MOST_CATEGORIES] if parts[0][0] != "loader" else []
-        where = " and ".join(f"{row['category']} ({share(row['share']).plain()})" for row in longest)
-        return f"{listed}; most {'operation' if on == CPU else 'GPU'} time: {where}" if where else listed
+        rows = [
+            row
+            for row in Gate(self.rows).rows(CATEGORY_TIMES, "self_ms", "share")
+            if row["device"] == on
+        ]
+        longest = (
+            sorted(rows, key=lambda row: -row["self_ms"])[:_MOST_CATEGORIES]
+            if parts[0][0] != "loader"
+            else []
+        )
+        where = " and ".join(
+            f"{row['category']} ({share(row['share']).plain()})" for row in longest
+        )
+        return (
+            f"{listed}; most {'operation' if on == CPU else 'GPU'} time: {where}"
+            if where
+            else listed
+        )
 
     def _next(self) -> Iterator[list[str]]:
         """Paragraphs in the order of their importance."""
@@ -319,17 +419,23 @@ class Profile:
             stake = f"{share(each.at_stake).plain()} of the step at stake"
             if math.isfinite(each.gain):
                 stake += f", at most {ratio(each.gain).plain()} as fast"
-            advice = f"{each.rule}, {stake if each.at_stake else 'no time of its own'}: {each.remedy}"
+            advice = (
+                f"{each.rule}, {stake if each.at_stake else 'no time of its own'}: {each.remedy}"
+            )
             yield paragraph("" if number or self.problem else "next", advice)
         if not self.suggestions and not self.problem:
             yield paragraph("next", _ELSE_TRY.get(self.limit, _LOOK))
 
     def _memory(self) -> str:
         kind = {"allocator": "PyTorch's allocator", "resident set": "resident set of this process"}
-        return f"peak {memory(self.measured.memory_peak_mib).plain()} ({kind[self.measured.memory_kind]})"
+        return (
+            f"peak {memory(self.measured.memory_peak_mib).plain()} "
+            f"({kind[self.measured.memory_kind]})"
+        )
 
     def to_json(self, path: Path | str) -> None:
-        """Write all that the card says, with the times of each block; a number that was not measured is null.
+        """Write all that the card says, with the times of each block; a number that was not
+        measured is null.
 
         Raises:
             FileWriteError: the file cannot be written.
@@ -338,14 +444,22 @@ class Profile:
             "gpu_report": __version__,
             "limit": self.limit,
             **{name: getattr(self, name) for name in ("parts", "problem", "remedy", "hardware")},
-            **{name: getattr(self, name) for name in ("step_time_ms", "throughput_per_s", "data_wait")},
-            "suggestions": [{**asdict(each), "gain_at_most": each.gain} for each in self.suggestions],
-            "measured": {name: part for name, part in vars(self.measured).items() if name != "trace"},
+            **{
+                name: getattr(self, name)
+                for name in ("step_time_ms", "throughput_per_s", "data_wait")
+            },
+            "suggestions": [
+                {**asdict(each), "gain_at_most": each.gain} for each in self.suggestions
+            ],
+            "measured": {
+                name: part for name, part in vars(self.measured).items() if name != "trace"
+            },
         }
         write_bytes_atomically(Path(path), to_json(content, indent=2, inf_nan_mode="null") + b"\n")
 
     def to_html(self, path: Path | str) -> None:
-        """Write one HTML file for a browser, which needs no network: card, blocks, timeline, operations and kernels.
+        """Write one HTML file for a browser, which needs no network: card, blocks, timeline,
+        operations and kernels.
 
         Raises:
             FileWriteError: the file cannot be written.
@@ -359,12 +473,19 @@ class Profile:
             card=self.summary(),
             facts={
                 "Device": f"{self.hardware} ({device})" if self.hardware else device,
-                "Samples per step": "not known" if measured.samples is None else count(measured.samples).plain(),
+                "Samples per step": "not known"
+                if measured.samples is None
+                else count(measured.samples).plain(),
                 "PyTorch": measured.torch_version,
                 "gpu-report": __version__,
             },
             blocks=[
-                {"block": number, "time_ms": time_ms, "data_wait_share": wait, "in_use_mib": in_use_mib}
+                {
+                    "block": number,
+                    "time_ms": time_ms,
+                    "data_wait_share": wait,
+                    "in_use_mib": in_use_mib,
+                }
                 for number, (time_ms, wait, in_use_mib) in enumerate(blocks, start=1)
             ],
             time_ms=self.step_time_ms,
@@ -373,7 +494,14 @@ class Profile:
                 for name, part in sorted(self.parts.items(), key=lambda part: -part[1])
             ],
             suggestions=[
-                {**asdict(each), **({"gain": each.gain} if each.at_stake else {"at_stake": math.nan, "gain": math.nan})}
+                {
+                    **asdict(each),
+                    **(
+                        {"gain": each.gain}
+                        if each.at_stake
+                        else {"at_stake": math.nan, "gain": math.nan}
+                    ),
+                }
                 for each in self.suggestions
             ],
             gate=Gate(self.rows),
@@ -384,7 +512,9 @@ class Profile:
 def paragraph(label: str, text: str) -> list[str]:
     """Lines with the label before the first."""
     bound = _BEFORE_UNIT.sub(_NO_BREAK, clean(text, keep=""))
-    lines = textwrap.wrap(bound, _WIDTH, initial_indent=label.ljust(_INDENT), subsequent_indent=" " * _INDENT)
+    lines = textwrap.wrap(
+        bound, _WIDTH, initial_indent=label.ljust(_INDENT), subsequent_indent=" " * _INDENT
+    )
     return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
@@ -399,15 +529,23 @@ def _first_that_fit(paragraphs: Sequence[list[str]], most: int) -> list[str]:
 
 
 def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
-    """What was measured, with its trace read; `too_few` says what is missing, and what to do, where steps are."""
+    """What was measured, with its trace read; `too_few` says what is missing, and what to do, where
+    steps are.
+    """
     rows, trace, device, model = _read(measured)
     measured = replace(measured, device=device)
     is_enough = len(measured.block_times_ms) >= FEWEST_FOR_INTERVAL
-    waited = summarise(measured.data_wait_shares, scale="share").value if is_enough and device == CPU else math.nan
+    waited = (
+        summarise(measured.data_wait_shares, scale="share").value
+        if is_enough and device == CPU
+        else math.nan
+    )
     as_timed = _with_wait(rows, waited)
     parts = _parts(as_timed, device)
     advice = [
-        Suggestion(rule=row["rule"], finding=row["finding"], remedy=row["advice"], at_stake=at_stake)
+        Suggestion(
+            rule=row["rule"], finding=row["finding"], remedy=row["advice"], at_stake=at_stake
+        )
         for at_stake, row in (weigh(as_timed, trace)[0] if trace is not None else [])
         if at_stake or row["rule"] in _NOT_ABOUT_TIME
     ]
@@ -434,19 +572,25 @@ def _read(measured: Measured) -> tuple[TraceTables, Trace | None, str, str]:
     if not measured.trace:
         return EMPTY_TABLES, None, measured.device, ""
     with TemporaryDirectory() as folder:
-        # Unzipped, since isal's thread reads nothing when the process ends, which is when a card may be made.
+        # Unzipped, since isal's thread reads nothing when the process ends, which is when a card
+        # may be made.
         path = Path(folder, trace_name()).with_suffix("")
         path.write_bytes(gzip.decompress(measured.trace))
         trace = read_trace(path)
     device = CPU if measured.samples is None and not trace.device else measured.device
-    checks = [slowness_of_profiled_steps(measured.profile_overhead), *lost_device(device.partition(":")[0], trace)]
+    checks = [
+        slowness_of_profiled_steps(measured.profile_overhead),
+        *lost_device(device.partition(":")[0], trace),
+    ]
     return tabulate_trace(trace, checks=checks), trace, device, device_model(trace)
 
 
 def _with_wait(rows: TraceTables, waited: float) -> TraceTables:
-    """The tables, with profiled steps that waited for the loader in this share of their time; NaN leaves them.
+    """The tables, with profiled steps that waited for the loader in this share of their time; NaN
+    leaves them.
 
-    The profiler slows all of a step but the wait. On an accelerator no timed wait says how long nothing else went on.
+    The profiler slows all of a step but the wait. On an accelerator no timed wait says how long
+    nothing else went on.
     """
     if math.isnan(waited):
         return rows
@@ -459,18 +603,23 @@ def _step_with_wait(row: Row, waited: float) -> Row:
 
 
 def _growing_memory(measured: Measured) -> Iterator[Suggestion]:
-    """Memory in use that rises from block to block, by the Mann-Kendall test of a trend (Mann 1945, Kendall 1975).
+    """Memory in use that rises from block to block, by the Mann-Kendall test of a trend (Mann 1945,
+    Kendall 1975).
 
-    What a training still allocates as it warms up rises, too, but ever more slowly: what counts is the later half.
+    What a training still allocates as it warms up rises, too, but ever more slowly: what counts is
+    the later half.
     """
     in_use_mib = measured.memory_in_use_mib
     blocks = len(in_use_mib)
-    rises = sum((after > before) - (after < before) for before, after in combinations(in_use_mib, 2))
+    rises = sum(
+        (after > before) - (after < before) for before, after in combinations(in_use_mib, 2)
+    )
     if rises - 1 < _RISING_Z * math.sqrt(blocks * (blocks - 1) * (2 * blocks + 5) / 18):
         return
     steps = blocks * measured.block_steps
     grown_mib = blocks * min(
-        statistics.linear_regression(range(len(part)), part).slope for part in (in_use_mib, in_use_mib[blocks // 2 :])
+        statistics.linear_regression(range(len(part)), part).slope
+        for part in (in_use_mib, in_use_mib[blocks // 2 :])
     )
     steps_left = measured.memory_free_mib / grown_mib * steps if grown_mib > 0 else math.inf
     if steps_left < _STEPS_OF_A_TRAINING:
@@ -479,15 +628,20 @@ def _growing_memory(measured: Measured) -> Iterator[Suggestion]:
             rule="growing memory",
             finding=f"Memory in use grew by {grown}.",
             remedy=(
-                f"it grew by {grown} and is full after about {count(float(f'{steps_left:.2g}')).plain()} more; keep "
+                f"it grew by {grown} and is full after about "
+                f"{count(float(f'{steps_left:.2g}')).plain()} more; keep "
                 "loss.item() instead of losses and outputs, and clear what each step appends to"
             ),
             at_stake=0.0,
         )
 
 
-def _python(rows: TraceTables, trace: Trace | None, parts: Mapping[str, float]) -> Iterator[Suggestion]:
-    """On the CPU, where most of a step is Python, or operations that take hardly longer than calling them does."""
+def _python(
+    rows: TraceTables, trace: Trace | None, parts: Mapping[str, float]
+) -> Iterator[Suggestion]:
+    """On the CPU, where most of a step is Python, or operations that take hardly longer than
+    calling them does.
+    """
     if trace is None or "host" not in parts:
         return
     of_step = parts["host"] * _share_of_own_python(trace)
@@ -495,18 +649,26 @@ def _python(rows: TraceTables, trace: Trace | None, parts: Mapping[str, float]) 
         yield Suggestion(
             rule="Python of the step",
             finding=f"Python that calls no operation took {share(of_step).plain()} of the time.",
-            remedy="find the functions that take it with cProfile or py-spy, and move them out of the step",
+            remedy="find the functions that take it with cProfile or py-spy, and move them out of "
+            "the step",
             at_stake=of_step,
         )
-    operations = [row for row in Gate(rows).rows(OPERATIONS, "calls", "self_ms") if row["device"] == HOST]
+    operations = [
+        row for row in Gate(rows).rows(OPERATIONS, "calls", "self_ms") if row["device"] == HOST
+    ]
     all_ms = sum(row["self_ms"] for row in operations)
-    short_ms = sum(row["self_ms"] for row in operations if row["self_ms"] * 1e3 < _SHORT_US * row["calls"])
-    at_stake = parts["host"] - of_step + parts.get("kernels", 0.0) * (short_ms / all_ms if all_ms else 0.0)
+    short_ms = sum(
+        row["self_ms"] for row in operations if row["self_ms"] * 1e3 < _SHORT_US * row["calls"]
+    )
+    at_stake = (
+        parts["host"] - of_step + parts.get("kernels", 0.0) * (short_ms / all_ms if all_ms else 0.0)
+    )
     if at_stake >= HALF:
         yield Suggestion(
             rule="short operations",
             finding=(
-                f"Python and operations of less than {_SHORT_US:g} µs took {share(at_stake).plain()} of the time."
+                f"Python and operations of less than {_SHORT_US:g} µs took "
+                f"{share(at_stake).plain()} of the time."
             ),
             remedy=_ELSE_TRY[PARTS_IN_WORDS["host"]],
             at_stake=at_stake,
@@ -514,11 +676,16 @@ def _python(rows: TraceTables, trace: Trace | None, parts: Mapping[str, float]) 
 
 
 def _share_of_own_python(trace: Trace) -> float:
-    """Of the steps' time in which nothing is called, that in stretches of _OWN_PYTHON_NS and more."""
+    """Of the steps' time in which nothing is called, that in stretches of _OWN_PYTHON_NS
+    and more.
+    """
     called, stretches = cover_of(trace.calls), []
     for begin_ns, end_ns in zip(*trace.step_bounds, strict=True):
         inside = (called.end_ns > begin_ns) & (called.start_ns < end_ns)
-        starts, ends = np.append(begin_ns, called.end_ns[inside]), np.append(called.start_ns[inside], end_ns)
+        starts, ends = (
+            np.append(begin_ns, called.end_ns[inside]),
+            np.append(called.start_ns[inside], end_ns),
+        )
         stretches.append(np.maximum(ends - starts, 0))
     lengths_ns = np.concatenate(stretches)
     return float(lengths_ns[lengths_ns >= _OWN_PYTHON_NS].sum() / max(lengths_ns.sum(), 1))
@@ -532,12 +699,20 @@ def _parts(rows: TraceTables, device: str) -> dict[str, float]:
         return {}
     if all(row["device_busy_ms"] is None for row in steps):
         device = CPU
-    shares = {f"{name}_share": sum(row[f"{name}_ms"] or 0.0 for row in steps) / wall_ms for name in STEP_PARTS}
+    shares = {
+        f"{name}_share": sum(row[f"{name}_ms"] or 0.0 for row in steps) / wall_ms
+        for name in STEP_PARTS
+    }
     return {name: part for name, part in parts_of({"device": device, **shares}).items() if part}
 
 
 def _problem(
-    measured: Measured, parts: Mapping[str, float], gate: Gate, too_few: tuple[str, str], *, is_enough: bool
+    measured: Measured,
+    parts: Mapping[str, float],
+    gate: Gate,
+    too_few: tuple[str, str],
+    *,
+    is_enough: bool,
 ) -> tuple[str, str]:
     """Why no limit can be named, and what to do; two empty texts where one can."""
     if parts and is_enough:
@@ -546,4 +721,7 @@ def _problem(
         problem, remedy = too_few
         return f"insufficient data: {problem}", remedy
     why = "; ".join(row["text"] for row in gate.failed) or "the trace shows no time of the steps"
-    return f"not resolved: {why}", "measure again when nothing else runs on this machine, or with a larger batch"
+    return (
+        f"not resolved: {why}",
+        "measure again when nothing else runs on this machine, or with a larger batch",
+    )

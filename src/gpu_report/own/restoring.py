@@ -1,9 +1,12 @@
-"""Leaving a user's model, optimizer and process as they were: weights, modes, random numbers, settings, memory peak.
+"""Leaving a user's model, optimizer and process as they were: weights, modes, random numbers,
+settings, memory peak.
 
-left_as_found: keep what is there -> take the model to the device -> steps of any kind -> put back what was kept
+left_as_found: keep what is there -> take the model to the device -> steps of any kind -> put back
+what was kept
 
-What a step may change in place is copied to host memory first, so that copies do not raise the peak of the device. A
-tensor on another device is not copied: the model works on what it becomes there, and gets the tensor itself back.
+What a step may change in place is copied to host memory first, so that copies do not raise the peak
+of the device. A tensor on another device is not copied: the model works on what it becomes there,
+and gets the tensor itself back.
 """
 
 import copy
@@ -25,7 +28,9 @@ from gpu_report.own.step import in_one_line
 _REGISTERED: Final = ("_parameters", "_buffers", "_modules")
 _MIB: Final = 2**20
 _SMALL_BYTES: Final = _MIB
-"""Up to here PyTorch's allocator gives exactly what is asked for, in units of 512 bytes: kSmallSize of its source."""
+"""Up to here PyTorch's allocator gives exactly what is asked for, in units of 512 bytes: kSmallSize
+of its source.
+"""
 _INEXACT_BYTES: Final = 32 * _MIB
 
 
@@ -37,9 +42,13 @@ def _attributes(owner: Any, *names: str) -> Iterator[_Switch]:
 
 
 def _reduction(dtype: str) -> _Switch:
-    """Whether a matrix product may add up in the dtype, and whether in several parts: two, which are set together."""
+    """Whether a matrix product may add up in the dtype, and whether in several parts: two, which
+    are set together.
+    """
     name, matmul = f"allow_{dtype}_reduced_precision_reduction", torch.backends.cuda.matmul
-    return lambda: (getattr(matmul, name), getattr(matmul, f"{name}_split_k", True)), partial(setattr, matmul, name)
+    return lambda: (getattr(matmul, name), getattr(matmul, f"{name}_split_k", True)), partial(
+        setattr, matmul, name
+    )
 
 
 _FLAGS: Final[Sequence[_Switch]] = (
@@ -60,7 +69,10 @@ _FLAGS: Final[Sequence[_Switch]] = (
     *_attributes(torch.backends.mkldnn, "enabled", "deterministic"),
     *map(_reduction, ("fp16", "bf16")),
     *(
-        (getattr(torch.backends.cuda, f"{name}_sdp_enabled"), getattr(torch.backends.cuda, f"enable_{name}_sdp"))
+        (
+            getattr(torch.backends.cuda, f"{name}_sdp_enabled"),
+            getattr(torch.backends.cuda, f"enable_{name}_sdp"),
+        )
         for name in ("flash", "mem_efficient", "math", "cudnn")
     ),
     (
@@ -75,11 +87,15 @@ _FLAGS: Final[Sequence[_Switch]] = (
     ),
     (torch.get_num_threads, torch.set_num_threads),
 )
-"""What decides how operations compute; PyTorch refuses to read some of it where its older and newer switches differ."""
+"""What decides how operations compute; PyTorch refuses to read some of it where its older and newer
+switches differ.
+"""
 
 
 def ambient_state(device: torch.device) -> Mapping[str, object]:
-    """What decides how any later code computes, by the name in an error: a step that changes it harms its caller."""
+    """What decides how any later code computes, by the name in an error: a step that changes it
+    harms its caller.
+    """
     types = dict.fromkeys(("cpu", device.type))
     return {
         "the default dtype": torch.get_default_dtype(),
@@ -94,16 +110,22 @@ def settings_as_found(device: torch.device) -> Iterator[None]:
     """Afterwards PyTorch's settings of this process are those before.
 
     Raises:
-        ProfileError: what `ambient_state` has was changed by what is inside, which raised nothing itself.
+        ProfileError: what `ambient_state` has was changed by what is inside, which raised nothing
+            itself.
     """
     flags = []
     for get, put in _FLAGS:
         with suppress(RuntimeError):
             flags.append((put, get()))
-    before, dtype, has_gradients = ambient_state(device), torch.get_default_dtype(), torch.is_grad_enabled()
+    before, dtype, has_gradients = (
+        ambient_state(device),
+        torch.get_default_dtype(),
+        torch.is_grad_enabled(),
+    )
     own_device = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
     autocasts = {
-        each: (torch.is_autocast_enabled(each), torch.get_autocast_dtype(each)) for each in ("cpu", device.type)
+        each: (torch.is_autocast_enabled(each), torch.get_autocast_dtype(each))
+        for each in ("cpu", device.type)
     }
     nesting = _autocast_nesting()
     try:
@@ -139,25 +161,30 @@ def require_same_state(before: Mapping[str, object], device: torch.device) -> No
     for name, now in ambient_state(device).items():
         if now != before[name]:
             raise ProfileError(
-                f"step: it changed {name} from {before[name]} to {now}, which is restored; expected a step that "
-                "leaves it alone: change it before, or within a with block"
+                f"step: it changed {name} from {before[name]} to {now}, which is restored; "
+                "expected a step that leaves it alone: change it before, or within a with block"
             )
 
 
 @contextmanager
 def left_as_found(
-    modules: Sequence[nn.Module], *, optimizer: Optimizer | None, loader: object, device: torch.device
+    modules: Sequence[nn.Module],
+    *,
+    optimizer: Optimizer | None,
+    loader: object,
+    device: torch.device,
 ) -> Iterator[None]:
-    """Inside, the modules are on the device, in training mode and without gradients; afterwards all is as it was.
+    """Inside, the modules are on the device, in training mode and without gradients; afterwards all
+    is as it was.
 
-    That is each tensor of the modules and of the optimizer, bit by bit and the same object, gradients, modes, every
-    plain attribute of the modules, the random numbers of Python, NumPy and PyTorch and of the loader's generators,
-    PyTorch's settings, and on CUDA `max_memory_allocated`; also after an exception. Lists that a model changes in place
-    are not restored.
+    That is each tensor of the modules and of the optimizer, bit by bit and the same object,
+    gradients, modes, every plain attribute of the modules, the random numbers of Python, NumPy and
+    PyTorch and of the loader's generators, PyTorch's settings, and on CUDA `max_memory_allocated`;
+    also after an exception. Lists that a model changes in place are not restored.
 
     Raises:
-        ProfileError: what is inside changed how later code computes, see `settings_as_found`, or made the device fail,
-            so that nothing on it can be restored.
+        ProfileError: what is inside changed how later code computes, see `settings_as_found`, or
+            made the device fail, so that nothing on it can be restored.
     """
     try:
         with ExitStack() as stack:
@@ -169,13 +196,16 @@ def left_as_found(
             yield
     except torch.AcceleratorError as error:
         raise ProfileError(
-            f"{device}: {in_one_line(error)}; this process cannot use the device any more, and what was on it is lost: "
-            "begin a new process, with CUDA_LAUNCH_BLOCKING=1 in its environment to see which line fails"
+            f"{device}: {in_one_line(error)}; this process cannot use the device any more, and "
+            "what was on it is lost: begin a new process, with CUDA_LAUNCH_BLOCKING=1 in its "
+            "environment to see which line fails"
         ) from error
 
 
 @contextmanager
-def modules_as_found(model: nn.ModuleList, optimizer: Optimizer | None, device: torch.device) -> Iterator[None]:
+def modules_as_found(
+    model: nn.ModuleList, optimizer: Optimizer | None, device: torch.device
+) -> Iterator[None]:
     """The part of `left_as_found` that is about tensors, modes and attributes.
 
     Raises:
@@ -184,13 +214,21 @@ def modules_as_found(model: nn.ModuleList, optimizer: Optimizer | None, device: 
     owners = [owner for owner in (*model.modules(), optimizer) if owner is not None]
     if any(isinstance(each, torch.jit.ScriptModule) for each in owners):
         raise ProfileError(
-            "model, loss: a part is a torch.jit.ScriptModule, whose state cannot be restored; expected the module that "
-            "was compiled, or step="
+            "model, loss: a part is a torch.jit.ScriptModule, whose state cannot be restored; "
+            "expected the module that was compiled, or step="
         )
     kept = [(vars(owner), dict(vars(owner))) for owner in owners]
-    kept += [(each, dict(each)) for module in model.modules() for each in map(vars(module).__getitem__, _REGISTERED)]
+    kept += [
+        (each, dict(each))
+        for module in model.modules()
+        for each in map(vars(module).__getitem__, _REGISTERED)
+    ]
     if optimizer is not None:
-        changing: list[dict[Any, Any]] = [optimizer.state, *optimizer.state.values(), *optimizer.param_groups]
+        changing: list[dict[Any, Any]] = [
+            optimizer.state,
+            *optimizer.state.values(),
+            *optimizer.param_groups,
+        ]
         kept += [(each, dict(each)) for each in changing]
     parameters = [(each, each.data, each.grad, each.requires_grad) for each in model.parameters()]
     tensors = [each for each in (*model.parameters(), *model.buffers()) if each.device == device]
@@ -223,7 +261,9 @@ def modules_as_found(model: nn.ModuleList, optimizer: Optimizer | None, device: 
 @contextmanager
 def _random_numbers(loader: object, device: torch.device) -> Iterator[None]:
     owners = (loader, *(getattr(loader, name, None) for name in ("sampler", "batch_sampler")))
-    generators = [each for each in (getattr(owner, "generator", None) for owner in owners) if each is not None]
+    generators = [
+        each for each in (getattr(owner, "generator", None) for owner in owners) if each is not None
+    ]
     states = [(each, each.get_state()) for each in generators if isinstance(each, torch.Generator)]
     try:
         with keep_random_numbers(device):
@@ -235,7 +275,9 @@ def _random_numbers(loader: object, device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def memory_peak_as_found(device: torch.device) -> Iterator[None]:
-    """Afterwards the allocator's peak is the one before: as much memory is taken once more and given back."""
+    """Afterwards the allocator's peak is the one before: as much memory is taken once more and
+    given back.
+    """
     peak = torch.cuda.max_memory_allocated(device)
     try:
         yield
@@ -247,10 +289,16 @@ def memory_peak_as_found(device: torch.device) -> Iterator[None]:
         try:
             missing = peak - torch.cuda.memory_allocated(device)
             if missing > _INEXACT_BYTES:
-                taken.append(torch.empty(missing - _INEXACT_BYTES, dtype=torch.uint8, device=device))
+                taken.append(
+                    torch.empty(missing - _INEXACT_BYTES, dtype=torch.uint8, device=device)
+                )
             while (missing := peak - torch.cuda.memory_allocated(device)) > 0:
-                taken.append(torch.empty(min(missing, _SMALL_BYTES), dtype=torch.uint8, device=device))
+                taken.append(
+                    torch.empty(min(missing, _SMALL_BYTES), dtype=torch.uint8, device=device)
+                )
         except torch.OutOfMemoryError:
-            pass  # it fitted before, so another process has taken memory meanwhile; the peak stays too low
+            # it fitted before, so another process has taken memory meanwhile; the peak stays too
+            # low
+            pass
         taken.clear()
         torch.cuda.empty_cache()

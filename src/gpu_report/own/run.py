@@ -1,10 +1,12 @@
-"""Measuring a step of a user's own in this process, within the seconds that they give: timed blocks, then a profile.
+"""Measuring a step of a user's own in this process, within the seconds that they give: timed
+blocks, then a profile.
 
-first steps -> how many steps a block has, and what time is kept for the profile -> blocks until they have settled and
-enough is timed, by the rules of the study with a block for an epoch -> a light profile of a few steps
+first steps -> how many steps a block has, and what time is kept for the profile -> blocks until
+they have settled and enough is timed, by the rules of the study with a block for an epoch -> a
+light profile of a few steps
 
-The first block with a new batch size, such as that of an epoch's smaller last batch, is not timed: a study has such
-steps in its warm-up epoch.
+The first block with a new batch size, such as that of an epoch's smaller last batch, is not timed:
+a study has such steps in its warm-up epoch.
 """
 
 import math
@@ -47,13 +49,17 @@ from gpu_report.study.study import Protocol
 from gpu_report.workloads.protocol import Phase
 
 _BLOCKS: Final = Protocol(repetitions=1, profile_steps=5, timed_epochs=8)
-"""The study's rules of warm-up and of enough, with a block for an epoch; this number of blocks gives an interval."""
+"""The study's rules of warm-up and of enough, with a block for an epoch; this number of blocks
+gives an interval.
+"""
 _BLOCK_S: Final = 0.25
 """The least, so that waiting for the device at the end of a block costs nothing beside it."""
 _LEAST_BLOCKS: Final = 4
 """That give an interval."""
 _BLOCKS_IN_ALL: Final = 12
-"""Where the number of steps is limited: warm-up, those that are timed, and some for a profile that is taken anew."""
+"""Where the number of steps is limited: warm-up, those that are timed, and some for a profile that
+is taken anew.
+"""
 _GROWTH: Final = 10
 """A block has at most as many times the steps of the longest before it."""
 _LEAST_PROFILED_STEPS: Final = 2
@@ -68,14 +74,15 @@ _READING_SHARE: Final = 0.1
 class Measured:
     """What was measured of a step; one that was too slow has no timed block, no trace, or neither.
 
-    `samples` is the mean number in a step, None where only the step knows. `step_ms` is the median timed block's, or
-    else that of the last step. `block_times_ms` is the mean time of a step in each timed block of `block_steps`,
-    `block_samples` the mean number of samples in it, as a loader's last batch may be smaller (empty where they are not
-    counted), and `data_wait_shares` the share of it spent waiting for a loader, while a device may have worked. `load`
-    is what others used of the CPU meanwhile.
-    `has_settled` is False where the blocks show that steps were still getting faster, which few blocks cannot. `trace`
-    is the light profile of torch.profiler as gzipped JSON. `memory_in_use_mib` is at the end of each timed block,
-    `memory_free_mib` at the end of the last.
+    `samples` is the mean number in a step, None where only the step knows. `step_ms` is the median
+    timed block's, or else that of the last step. `block_times_ms` is the mean time of a step in
+    each timed block of `block_steps`, `block_samples` the mean number of samples in it, as a
+    loader's last batch may be smaller (empty where they are not counted), and `data_wait_shares`
+    the share of it spent waiting for a loader, while a device may have worked. `load` is what
+    others used of the CPU meanwhile. `has_settled` is False where the blocks show that steps were
+    still getting faster, which few blocks cannot. `trace` is the light profile of torch.profiler as
+    gzipped JSON. `memory_in_use_mib` is at the end of each timed block, `memory_free_mib` at the
+    end of the last.
     """
 
     torch_version: str
@@ -98,9 +105,14 @@ class Measured:
 
     @property
     def throughputs_per_s(self) -> list[float]:
-        """Samples per second in each timed block, or steps where the number of samples is not known."""
+        """Samples per second in each timed block, or steps where the number of samples is not
+        known.
+        """
         samples = self.block_samples or [self.samples or 1.0] * len(self.block_times_ms)
-        return [number * 1e3 / time_ms for number, time_ms in zip(samples, self.block_times_ms, strict=True)]
+        return [
+            number * 1e3 / time_ms
+            for number, time_ms in zip(samples, self.block_times_ms, strict=True)
+        ]
 
     @property
     def profile_overhead(self) -> float:
@@ -120,7 +132,8 @@ def measure_own_step(
     began_s: float,
     seconds: float,
 ) -> Measured:
-    """Measure what `gpu_report.profile` is given, which is left as it was found; `began_s` is on time.monotonic.
+    """Measure what `gpu_report.profile` is given, which is left as it was found; `began_s` is on
+    time.monotonic.
 
     Raises:
         ProfileError: a part is missing or of another kind, a step raises, or a loss cannot be used.
@@ -129,12 +142,19 @@ def measure_own_step(
     deadline_s = deadline(began_s, seconds)
     if (model is None) == (step is None):
         given = "neither was" if model is None else "both were"
-        raise ProfileError(f"model, step: {given} given; expected a model with a batch, or step= alone")
+        raise ProfileError(
+            f"model, step: {given} given; expected a model with a batch, or step= alone"
+        )
     if step is not None and not callable(step):
-        raise ProfileError(f"step: it is a {type(step).__name__}; expected a callable that trains one step")
+        raise ProfileError(
+            f"step: it is a {type(step).__name__}; expected a callable that trains one step"
+        )
     beside = {"batch": batch, "loss": loss, "optimizer": optimizer, "loader": loader}
     if step is not None and (unused := [name for name, part in beside.items() if part is not None]):
-        raise ProfileError(f"{', '.join(unused)}: given beside step=; expected step= alone, which does it all itself")
+        raise ProfileError(
+            f"{', '.join(unused)}: given beside step=; expected step= alone, which does it all "
+            "itself"
+        )
     if model is not None:
         require_parts(model, batch, loss=loss, optimizer=optimizer, loader=loader)
     device, copies = chosen_device(device_name, model)
@@ -145,7 +165,13 @@ def measure_own_step(
             OwnCall(step)
             if step is not None
             else OwnStep(
-                model, batch, loss=loss, optimizer=optimizer, loader=loader, device=device, copies_batch=copies
+                model,
+                batch,
+                loss=loss,
+                optimizer=optimizer,
+                loader=loader,
+                device=device,
+                copies_batch=copies,
             ),
             device=device,
             may_be_on_host=step is not None,
@@ -166,9 +192,11 @@ def deadline(began_s: float, seconds: Any) -> float:
 
 
 class _Block(NamedTuple):
-    """Steps between two waits for the device: seconds in all, those of waiting for the loader, and samples counted.
+    """Steps between two waits for the device: seconds in all, those of waiting for the loader, and
+    samples counted.
 
-    It is warm-up if a step in it had a new batch size, and has fewer steps than asked for where the time was over.
+    It is warm-up if a step in it had a new batch size, and has fewer steps than asked for where the
+    time was over.
     """
 
     steps: int
@@ -184,11 +212,13 @@ class _Block(NamedTuple):
 
 
 class OwnRun:
-    """Steps one after the other, numbered from 1, until `deadline_s` on time.monotonic, and no more than `most_steps`.
+    """Steps one after the other, numbered from 1, until `deadline_s` on time.monotonic, and no more
+    than `most_steps`.
 
-    Of a step that may be on the host the memory is that of the host, unless its first call takes some on the device.
-    Without a profile there is always a second step, at whose backward pass the optimizer already has its state. The
-    blocks of warm-up, the first four timed ones and a first profile may take until `least_until_s`, if that is later.
+    Of a step that may be on the host the memory is that of the host, unless its first call takes
+    some on the device. Without a profile there is always a second step, at whose backward pass the
+    optimizer already has its state. The blocks of warm-up, the first four timed ones and a first
+    profile may take until `least_until_s`, if that is later.
     """
 
     def __init__(
@@ -219,7 +249,8 @@ class OwnRun:
         """Time blocks of steps and profile a few, as far as the time allows.
 
         Raises:
-            ProfileError: a step raises, or its loss is not finite; the step's own exception is the cause.
+            ProfileError: a step raises, or its loss is not finite; the step's own exception is the
+                cause.
         """
         trained_on = self._step.samples
         self._state = ambient_state(self._device)
@@ -232,13 +263,15 @@ class OwnRun:
         if not self._is_profiled or self._fits(step_ms, 1 + self._steps_before):
             step_ms = self._block(1).time_s * 1e3
         block_steps = self._steps_of_block(step_ms)
-        # The second step may have been far faster than those that follow, for instance while the loader had batches.
+        # The second step may have been far faster than those that follow, for instance while the
+        # loader had batches.
         while steps_of_block(step_ms) > block_steps == _GROWTH * self._longest_block and self._fits(
             block_steps * step_ms, block_steps + self._steps_before
         ):
             step_ms = self._block(block_steps).step_ms
             block_steps = self._steps_of_block(step_ms)
-        # The second step may have been slow, too; a single step is retried only if there is time for many like it.
+        # The second step may have been slow, too; a single step is retried only if there is time
+        # for many like it.
         needed = block_steps + self._steps_before if block_steps > 1 else _BLOCKS_IN_ALL
         if self._fits(needed * step_ms, needed):
             trial = self._block(block_steps)
@@ -265,7 +298,9 @@ class OwnRun:
             steps=self._steps,
             block_steps=block_steps,
             block_times_ms=[block.time_s / block_steps * 1e3 for block in timed],
-            data_wait_shares=[min(block.wait_s / block.time_s, 1.0) for block in timed] if self._step.loading else [],
+            data_wait_shares=[min(block.wait_s / block.time_s, 1.0) for block in timed]
+            if self._step.loading
+            else [],
             load=load,
             has_settled=has_settled,
             profiled_times_ms=profiled_ms,
@@ -274,7 +309,9 @@ class OwnRun:
             memory_in_use_mib=in_use_mib[first:],
             memory_free_mib=free_mib,
             memory_kind=self._memory.kind,
-            block_samples=[] if trained_on is None else [block.samples / block_steps for block in timed],
+            block_samples=[]
+            if trained_on is None
+            else [block.samples / block_steps for block in timed],
         )
 
     def loss_after(self, steps: int) -> float:
@@ -290,12 +327,16 @@ class OwnRun:
 
     def _fits(self, time_ms: float, steps: int = 1, *, until_s: float | None = None) -> bool:
         until_s = self._deadline_s if until_s is None else until_s
-        return self._steps + steps <= self._most_steps and time.monotonic() + time_ms / 1e3 <= until_s
+        return (
+            self._steps + steps <= self._most_steps and time.monotonic() + time_ms / 1e3 <= until_s
+        )
 
     def _steps_of_block(self, step_ms: float) -> int:
-        """As many as take long enough, or fewer where all blocks and a profile have to fit into `most_steps`.
+        """As many as take long enough, or fewer where all blocks and a profile have to fit into
+        `most_steps`.
 
-        And not many times as many as a block has had: steps can get slower than the few that were timed.
+        And not many times as many as a block has had: steps can get slower than the few that were
+        timed.
         """
         kept = self._profiler_warm_up_steps + _BLOCKS.profile_steps
         most = (self._most_steps - kept) // _BLOCKS_IN_ALL - self._steps_before
@@ -305,7 +346,9 @@ class OwnRun:
         return step_ms * _SLOWED * (self._profiler_warm_up_steps + steps) * self._is_profiled
 
     def _blocks(self, steps: int, step_ms: float) -> tuple[list[_Block], list[float]]:
-        """Blocks, and the memory in use after each of them, in MiB; time for the least profile is left."""
+        """Blocks, and the memory in use after each of them, in MiB; time for the least profile is
+        left.
+        """
         blocks: list[_Block] = []
         in_use_mib: list[float] = []
         kept_ms = self._profile_ms(step_ms, _LEAST_PROFILED_STEPS)
@@ -328,9 +371,11 @@ class OwnRun:
         return blocks, in_use_mib
 
     def _block(self, steps: int) -> _Block:
-        """Time these steps; with a loader and an accelerator an untimed one goes first, so the device is busy by then.
+        """Time these steps; with a loader and an accelerator an untimed one goes first, so the
+        device is busy by then.
 
-        Without it nothing would hide the first wait for the loader, which weighs more in a shorter block.
+        Without it nothing would hide the first wait for the loader, which weighs more in a shorter
+        block.
         """
         clock, losses = step_clock(self._device), []
         synchronize(self._device)
@@ -352,7 +397,9 @@ class OwnRun:
             require_same_state(self._state, self._device)
             _require_finite(losses, self._steps - len(losses))
         is_warm_up = self._new_sizes > new_sizes
-        return _Block(steps=done, time_s=took_s, wait_s=waited_s, samples=trained_on, is_warm_up=is_warm_up)
+        return _Block(
+            steps=done, time_s=took_s, wait_s=waited_s, samples=trained_on, is_warm_up=is_warm_up
+        )
 
     def _counted(self) -> int:
         return self._step.samples or 0
@@ -370,20 +417,27 @@ class OwnRun:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """What the step raises, at once or when the device is waited for, as a ProfileError that names the part."""
+        """What the step raises, at once or when the device is waited for, as a ProfileError that
+        names the part.
+        """
         try:
             yield
         except (GpuReportError, torch.AcceleratorError):
             raise
         except Exception as error:
-            synchronize(self._device)  # raises where the device has failed, which any part may notice
+            synchronize(
+                self._device
+            )  # raises where the device has failed, which any part may notice
             part = self._step.part
             raise ProfileError(
-                f"{part}: at step {self._steps} it raised {in_one_line(error)}; expected {EXPECTED[part]}"
+                f"{part}: at step {self._steps} it raised {in_one_line(error)}; expected "
+                f"{EXPECTED[part]}"
             ) from error
 
     def _profile(self, step_ms: float) -> tuple[list[float], bytes]:
-        """Times of the profiled steps and their trace; taken anew if they are not as timed or have a new batch size."""
+        """Times of the profiled steps and their trace; taken anew if they are not as timed or have
+        a new batch size.
+        """
         times_ms: list[float] = []
         trace, new_sizes = b"", 0
         for _ in range(MOST_LIGHT_PROFILES):
@@ -397,7 +451,11 @@ class OwnRun:
                 )
             )
             steps = next(fitting, 0)
-            is_good = times_ms and self._new_sizes == new_sizes and is_as_timed(statistics.median(times_ms) / step_ms)
+            is_good = (
+                times_ms
+                and self._new_sizes == new_sizes
+                and is_as_timed(statistics.median(times_ms) / step_ms)
+            )
             if steps < _LEAST_PROFILED_STEPS or is_good:
                 break
             new_sizes = self._new_sizes
@@ -426,7 +484,9 @@ class OwnRun:
 
 
 def first_timed(times_s: Sequence[float]) -> tuple[int, bool]:
-    """The number of blocks that are warm-up, and whether steps have settled after them, of which few say nothing."""
+    """The number of blocks that are warm-up, and whether steps have settled after them, of which
+    few say nothing.
+    """
     found = warm_up(times_s, _BLOCKS)
     return found.warm_up_epochs, len(times_s) <= _BLOCKS.timed_epochs or found.settled
 
@@ -437,7 +497,8 @@ def steps_of_block(step_ms: float) -> int:
 
 
 def _require_finite(losses: Sequence[Any], before: int) -> None:
-    """Of the losses that are tensors with one number, but for those that a graph's next replay has overwritten.
+    """Of the losses that are tensors with one number, but for those that a graph's next replay has
+    overwritten.
 
     Raises:
         ProfileError: one is not finite.
@@ -453,6 +514,6 @@ def _require_finite(losses: Sequence[Any], before: int) -> None:
             continue
         if not math.isfinite(value):
             raise ProfileError(
-                f"loss: it was {value} at step {number}; expected a finite number: check the batch for NaN, or lower "
-                "the learning rate"
+                f"loss: it was {value} at step {number}; expected a finite number: check the "
+                "batch for NaN, or lower the learning rate"
             )

@@ -1,6 +1,8 @@
-"""One training step of a user's own: their model, batch, loss, optimizer and loader, or a callable that does it all.
+"""One training step of a user's own: their model, batch, loss, optimizer and loader, or a callable
+that does it all.
 
-OwnStep.once -> a batch, from the loader or the one that was given -> forward -> loss -> backward -> optimizer
+OwnStep.once -> a batch, from the loader or the one that was given -> forward -> loss -> backward ->
+optimizer
 """
 
 import copy
@@ -47,7 +49,8 @@ class Loading:
         self.waited_s = 0.0
 
     def take(self, *, phase: Phase) -> Any:
-        """The next batch; with record_function as the phase, the wait for it is marked as a DataLoader marks it.
+        """The next batch; with record_function as the phase, the wait for it is marked as a
+        DataLoader marks it.
 
         Raises:
             ProfileError: the loader raises, or has ended and cannot begin anew.
@@ -58,11 +61,14 @@ class Loading:
             if batch is _ENDED:
                 batch = self._next(self._begin(), phase)
             if batch is _ENDED and not self._taken:
-                raise ProfileError(f"loader: {type(self._loader).__name__} has no batch; expected at least one")
+                raise ProfileError(
+                    f"loader: {type(self._loader).__name__} has no batch; expected at least one"
+                )
             if batch is _ENDED:
                 raise ProfileError(
-                    f"loader: {type(self._loader).__name__} ended after {self._taken} batches and cannot begin anew; "
-                    "give a DataLoader, a list or another iterable, not an iterator"
+                    f"loader: {type(self._loader).__name__} ended after {self._taken} batches and "
+                    "cannot begin anew; give a DataLoader, a list or another iterable, not an "
+                    "iterator"
                 )
         self._taken += 1
         self.waited_s += time.perf_counter() - started
@@ -79,7 +85,8 @@ class Loading:
                 return next(batches, _ENDED)
         except Exception as error:
             raise ProfileError(
-                f"loader: {type(self._loader).__name__} raised {in_one_line(error)}; expected batch {self._taken + 1}"
+                f"loader: {type(self._loader).__name__} raised {in_one_line(error)}; expected "
+                f"batch {self._taken + 1}"
             ) from error
 
 
@@ -115,12 +122,15 @@ def named_function(name: str) -> Callable[..., Any]:
             todo = "run this in its folder" if is_itself else f"install {error.name} here"
         if isinstance(error, SystemExit):
             todo = 'put what it runs under `if __name__ == "__main__":`'
-        raise ProfileError(f"{name}: importing {module_name!r} raised {in_one_line(error)}; {todo}") from error
+        raise ProfileError(
+            f"{name}: importing {module_name!r} raised {in_one_line(error)}; {todo}"
+        ) from error
     with suppress(AttributeError):
         function = attrgetter(function_name)(module) if function_name else None
     if not callable(function):
         raise ProfileError(
-            f"{name}: there is no such function; expected module:function, for instance train:build_model"
+            f"{name}: there is no such function; expected module:function, for instance "
+            "train:build_model"
         )
     return function  # type: ignore[no-any-return]
 
@@ -133,7 +143,9 @@ def trained_parameters(model: nn.Module) -> list[nn.Parameter]:
     """
     trained = [each for each in model.parameters() if each.requires_grad]
     if not trained:
-        raise ProfileError(f"model: {type(model).__name__} has no parameter that requires gradients to train")
+        raise ProfileError(
+            f"model: {type(model).__name__} has no parameter that requires gradients to train"
+        )
     return trained
 
 
@@ -141,9 +153,11 @@ EXPECTED: Final = {
     "step": "a step that trains",
     "batch": "tensors that can be copied to the device",
     "model": "one that takes the batch, or of a pair its first part",
-    "loss": "a function that takes the model's output and the target, or output and batch where that is a mapping",
+    "loss": "a function that takes the model's output and the target, or output and batch where "
+    "that is a mapping",
     "backward": "a loss that can be followed back",
-    "optimizer": "one whose step() takes no argument and that can train these parameters (give yours as optimizer=)",
+    "optimizer": "one whose step() takes no argument and that can train these parameters (give "
+    "yours as optimizer=)",
 }
 """Of the parts of a step."""
 
@@ -167,7 +181,9 @@ class Step(Protocol):
 
 
 class OwnCall:
-    """A callable of the user's own that trains one step; how many samples are in one, only it knows."""
+    """A callable of the user's own that trains one step; how many samples are in one, only it
+    knows.
+    """
 
     samples: int | None = None
     loading: Loading | None = None
@@ -194,7 +210,8 @@ class OwnStep:
         copies_batch: Whether each step copies its batch there; else it must be there already.
         arithmetic: Of model and loss; None for what this process is set to.
         accumulate: Batches whose gradients are added up before the optimizer steps.
-        is_captured: Whether the first step captures a CUDA graph, which all steps launch; not with a loader.
+        is_captured: Whether the first step captures a CUDA graph, which all steps launch; not with
+            a loader.
     """
 
     def __init__(
@@ -223,14 +240,18 @@ class OwnStep:
         self.part = "step"
 
     def once(self, *, phase: Phase) -> Tensor:
-        """Train one step and return its loss, which stays on the device; only a capture waits for the device."""
+        """Train one step and return its loss, which stays on the device; only a capture waits for
+        the device.
+        """
         if not self._is_captured:
             return self._train((self._next_batch(phase) for _ in range(self._accumulate)), phase)
         batch = Nested(self._next_batch(phase))
         if self._graph is None:
             self._graph = CapturedSteps(self._device)
             with restored(self._model, self._optimizer, self._device), _named_capture():
-                self._graph.capture(lambda same, _: self._train([same.parts], nullcontext), batch, Nested(()))
+                self._graph.capture(
+                    lambda same, _: self._train([same.parts], nullcontext), batch, Nested(())
+                )
         return self._graph.replay(batch, Nested(()))
 
     def _train(self, batches: Iterable[Any], phase: Phase) -> Tensor:
@@ -256,7 +277,10 @@ class OwnStep:
         return batch
 
     def _add_gradients(self, batch: Any, phase: Phase) -> Tensor:
-        with phase("forward"), self._arithmetic.autocast() if self._arithmetic is not None else nullcontext():
+        with (
+            phase("forward"),
+            self._arithmetic.autocast() if self._arithmetic is not None else nullcontext(),
+        ):
             loss = self._loss_of(batch)
             if self._accumulate > 1:
                 loss = loss / self._accumulate
@@ -270,8 +294,8 @@ class OwnStep:
         elsewhere = next((each.device for each in tensors if each.device != self._device), None)
         if elsewhere is not None and not self._copies_batch:
             raise ProfileError(
-                f"batch: it is on {elsewhere} and the model on {self._device}, where device= expects both; leave out "
-                "device= to have each batch copied"
+                f"batch: it is on {elsewhere} and the model on {self._device}, where device= "
+                "expects both; leave out device= to have each batch copied"
             )
         samples = next((len(each) for each in tensors if each.dim()), 1)
         if not samples:
@@ -284,8 +308,8 @@ class OwnStep:
         if loss is None:
             if isinstance(batch, (tuple, list)) and not _takes(self._model, batch):
                 raise ProfileError(
-                    f"loss: none was given, and {name} does not take the {len(batch)} parts of the batch; "
-                    "give loss= for a pair (inputs, target)"
+                    f"loss: none was given, and {name} does not take the {len(batch)} parts of "
+                    "the batch; give loss= for a pair (inputs, target)"
                 )
             found = _own_loss(_called(self._model, batch))
             if found is None:
@@ -296,15 +320,23 @@ class OwnStep:
         elif isinstance(batch, (tuple, list)) and len(batch) == 2:
             output, target = _called(self._model, batch[0]), batch[1]
         else:
-            shown = f"{len(batch)} parts" if isinstance(batch, (tuple, list)) else f"a {type(batch).__name__}"
-            raise ProfileError(f"batch: it is {shown}; with loss= it must be a pair (inputs, target) or a mapping")
+            shown = (
+                f"{len(batch)} parts"
+                if isinstance(batch, (tuple, list))
+                else f"a {type(batch).__name__}"
+            )
+            raise ProfileError(
+                f"batch: it is {shown}; with loss= it must be a pair (inputs, target) or a mapping"
+            )
         self.part = "loss"
         return _checked(loss(output, target))
 
 
 @contextmanager
 def _named_capture() -> Iterator[None]:
-    """Raise the first error of a capture as a one-line ProfileError, because the last one says little."""
+    """Raise the first error of a capture as a one-line ProfileError, because the last one says
+    little.
+    """
     try:
         yield
     except Exception as error:
@@ -347,66 +379,87 @@ def _checked(loss: Any, *, or_else: str = "") -> Tensor:
         ProfileError: it is no scalar, or depends on no parameter.
     """
     if not isinstance(loss, Tensor):
-        raise ProfileError(f"loss: it is a {type(loss).__name__}; expected a tensor with one number{or_else}")
+        raise ProfileError(
+            f"loss: it is a {type(loss).__name__}; expected a tensor with one number{or_else}"
+        )
     if loss.numel() != 1:
         shape = tuple(loss.shape)
-        raise ProfileError(f"loss: its shape is {shape}; expected one number, for instance its mean(){or_else}")
+        raise ProfileError(
+            f"loss: its shape is {shape}; expected one number, for instance its mean(){or_else}"
+        )
     if not loss.requires_grad:
         raise ProfileError(
-            "loss: it needs no gradients; expected one that depends on the model's parameters, without detach(), "
-            "item() or torch.no_grad()"
+            "loss: it needs no gradients; expected one that depends on the model's parameters, "
+            "without detach(), item() or torch.no_grad()"
         )
     return loss
 
 
 def on_device(batch: Any, device: torch.device) -> Any:
-    """The batch with its tensors, and all else that has a method `to`, on the device; itself it is not changed."""
+    """The batch with its tensors, and all else that has a method `to`, on the device; itself it is
+    not changed.
+    """
     return mapped(
-        lambda tensor: tensor.to(device, non_blocking=device.type != "cpu"),  # on the host it must arrive to be used
+        lambda tensor: tensor.to(
+            device, non_blocking=device.type != "cpu"
+        ),  # on the host it must arrive to be used
         batch,
         others=lambda part: copy.copy(part).to(device) if hasattr(part, "to") else part,
     )
 
 
-def require_parts(model: Any, batch: object, *, loss: object, optimizer: object, loader: object) -> None:
+def require_parts(
+    model: Any, batch: object, *, loss: object, optimizer: object, loader: object
+) -> None:
     """Check what was given for a model's step.
 
     Raises:
         ProfileError: a part is missing or of another kind.
     """
     if not isinstance(model, nn.Module):
-        raise ProfileError(f"model: it is a {type(model).__name__}; expected a torch.nn.Module that is built")
+        raise ProfileError(
+            f"model: it is a {type(model).__name__}; expected a torch.nn.Module that is built"
+        )
     if any(isinstance(each, UninitializedParameter) for each in model.parameters()):
         raise ProfileError(
-            f"model: {type(model).__name__} has lazy parameters; call it once with a batch, then profile"
+            f"model: {type(model).__name__} has lazy parameters; call it once with a batch, then "
+            "profile"
         )
     if any(each.is_meta for each in model.parameters()):
         raise ProfileError(
-            f"model: {type(model).__name__} is on meta, where parameters have no values; expected one on a device, for "
-            "instance after model.to_empty(device='cpu')"
+            f"model: {type(model).__name__} is on meta, where parameters have no values; expected "
+            "one on a device, for instance after model.to_empty(device='cpu')"
         )
     if isinstance(loss, type) or not (loss is None or callable(loss)):
         raise ProfileError(f"loss: it is {loss!r}; expected a function, or a module that is built")
     if batch is None and loader is None:
         raise ProfileError("batch: none was given; expected a batch, or loader= for batches")
     if any(each.is_meta for each in tensors_of(batch)):
-        raise ProfileError("batch: it is on meta, where tensors have no values; expected one on a device")
+        raise ProfileError(
+            "batch: it is on meta, where tensors have no values; expected one on a device"
+        )
     if optimizer is not None and not isinstance(optimizer, Optimizer):
-        raise ProfileError(f"optimizer: it is a {type(optimizer).__name__}; expected a torch.optim.Optimizer or None")
+        raise ProfileError(
+            f"optimizer: it is a {type(optimizer).__name__}; expected a torch.optim.Optimizer or "
+            "None"
+        )
     own = {id(each) for each in model.parameters()}
     if optimizer is not None and own.isdisjoint(
         id(each) for group in optimizer.param_groups for each in group["params"]
     ):
         raise ProfileError(
-            f"optimizer: {type(optimizer).__name__} has no parameter of {type(model).__name__}; expected one that was "
-            "built with model.parameters()"
+            f"optimizer: {type(optimizer).__name__} has no parameter of {type(model).__name__}; "
+            "expected one that was built with model.parameters()"
         )
     if loader is not None and not isinstance(loader, Iterable):
-        raise ProfileError(f"loader: it is a {type(loader).__name__}; expected an iterable of batches")
+        raise ProfileError(
+            f"loader: it is a {type(loader).__name__}; expected an iterable of batches"
+        )
 
 
 def chosen_device(name: str | torch.device, model: nn.Module | None) -> tuple[torch.device, bool]:
-    """The device of that name, and whether batches are copied there: not where the name only repeats the model's.
+    """The device of that name, and whether batches are copied there: not where the name only
+    repeats the model's.
 
     Of `auto` it is the model's accelerator, else the first of this machine, else the CPU.
 
@@ -415,13 +468,24 @@ def chosen_device(name: str | torch.device, model: nn.Module | None) -> tuple[to
         MachineError: there is no such device.
     """
     if not isinstance(name, str | torch.device):
-        raise ProfileError(f"device: it is {name!r}; expected auto or PyTorch's name, such as cpu or cuda:1")
+        raise ProfileError(
+            f"device: it is {name!r}; expected auto or PyTorch's name, such as cpu or cuda:1"
+        )
     name = str(name)
-    own = {each.device for each in (*model.parameters(), *model.buffers())} if model is not None else set()
+    own = (
+        {each.device for each in (*model.parameters(), *model.buffers())}
+        if model is not None
+        else set()
+    )
     if len(own) > 1:
-        raise ProfileError(f"model: it is on {', '.join(sorted(map(str, own)))}; expected one device, or give step=")
+        raise ProfileError(
+            f"model: it is on {', '.join(sorted(map(str, own)))}; expected one device, or give "
+            "step="
+        )
     if name == "meta":
-        raise ProfileError("device: meta computes nothing; expected auto, or for instance cpu or cuda:1")
+        raise ProfileError(
+            "device: meta computes nothing; expected auto, or for instance cpu or cuda:1"
+        )
     accelerators = [each for each in own if each.type != "cpu"]
     present = torch.accelerator.current_accelerator(check_available=True)
     found = str(accelerators[0] if accelerators else present or "cpu") if name == "auto" else name

@@ -1,6 +1,8 @@
-"""What a watched script reports of its steps while it runs: counts in a file, which `gpu-report watch` names and reads.
+"""What a watched script reports of its steps while it runs: counts in a file, which `gpu-report
+watch` names and reads.
 
-`gpu_report.step()` in the script -> about once a second one line of JSON, over the last one -> `gpu-report watch`
+`gpu_report.step()` in the script -> about once a second one line of JSON, over the last one ->
+`gpu-report watch`
 """
 
 import json
@@ -15,14 +17,18 @@ COUNTS_FILE: Final = "GPU_REPORT_STEP_COUNTS"
 """The environment variable with the file's path; a script that finds none reports nothing."""
 
 RESULT_FILE: Final = "GPU_REPORT_STEP_RESULT"
-"""Likewise for a file that gets what was measured at the end, in place of the card; a trace is beside it."""
+"""Likewise for a file that gets what was measured at the end, in place of the card; a trace is
+beside it.
+"""
 
 LINE_TO_ADD: Final = "with gpu_report.step():"
 
 _MOST_SIZES: Final = 4
 """A loader may give every step another, and some have to be timed."""
 _LINE_BYTES: Final = 512
-"""One write of this length replaces the whole line, so the reader never sees half of it and never reads more."""
+"""One write of this length replaces the whole line, so the reader never sees half of it and never
+reads more.
+"""
 _LARGEST: Final = 1e15
 """No clock or counter reaches this, and every quotient of two numbers below it is finite."""
 
@@ -50,7 +56,9 @@ class BatchSizes:
         self._known: set[int] = set()
 
     def add(self, samples: int) -> bool:
-        """Whether the step is warm-up: the first with a further size, which may allocate or compile."""
+        """Whether the step is warm-up: the first with a further size, which may allocate or
+        compile.
+        """
         if samples in self._known or len(self._known) == _MOST_SIZES:
             return False
         self._known.add(samples)
@@ -95,7 +103,9 @@ def rates(before: StepCounts, after: StepCounts) -> StepRates | None:
 
 
 class CountsWriter:
-    """Writes into the file that the environment names; what cannot be written is left out, and training goes on."""
+    """Writes into the file that the environment names; what cannot be written is left out, and
+    training goes on.
+    """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._path = environment.get(COUNTS_FILE, "")
@@ -118,7 +128,9 @@ def trace_beside(result_file: Path) -> Path:
 
 
 def read_reported(reported: type[Reported], path: Path) -> Reported | None:
-    """What the script wrote last; None if it marked no step, ended before it could write, or wrote anything else."""
+    """What the script wrote last; None if it marked no step, ended before it could write, or wrote
+    anything else.
+    """
     import msgspec  # not at the top: the watched script imports this module and only writes
 
     try:

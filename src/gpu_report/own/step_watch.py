@@ -1,13 +1,16 @@
-"""Measuring the steps of a training loop that is not ours, as they come: timed blocks, up to three profiles among them.
+"""Measuring the steps of a training loop that is not ours, as they come: timed blocks, up to three
+profiles among them.
 
-begin, end of each step -> the first steps say how many a block has -> blocks, by the rules of `run` -> a light
+begin, end of each step -> the first steps say how many a block has -> blocks, by the rules of `run`
+-> a light
 profile of a few steps -> blocks to the end -> Measured
 
-The time between the end of a step and the beginning of the next is the wait for data. The device is waited for in the
-first steps and in the profiled ones; on an accelerator blocks are timed by events, which are read a block later. A
-pause, such as an evaluation, drops the block or profile that it is in, and so does a step with a new batch size; a
-pause that a trainer announces is left out of its block. What torch needs beside itself is imported where the first
-block begins, outside of what is timed.
+The time between the end of a step and the beginning of the next is the wait for data. The device is
+waited for in the first steps and in the profiled ones; on an accelerator blocks are timed by
+events, which are read a block later. A pause, such as an evaluation, drops the block or profile
+that it is in, and so does a step with a new batch size; a pause that a trainer announces is left
+out of its block. What torch needs beside itself is imported where the first block begins, outside
+of what is timed.
 """
 
 import gc
@@ -34,12 +37,16 @@ if TYPE_CHECKING:
     from gpu_report.records.record import Load
 
 FIRST_STEPS: Final = 4
-"""Of which the fastest says how many steps a block has; the first of all compiles, allocates, and no wait is known."""
+"""Of which the fastest says how many steps a block has; the first of all compiles, allocates, and
+no wait is known.
+"""
 BLOCKS_BEFORE_PROFILE: Final = 9
 """One of warm-up, and as many as give an interval."""
 PROFILED_STEPS: Final = 5
 MOST_BLOCKS: Final = 64
-"""Then two become one, so that a long training needs no more memory and is waited for ever more rarely."""
+"""Then two become one, so that a long training needs no more memory and is waited for ever more
+rarely.
+"""
 _PAUSE_S: Final = 1.0
 _PAUSE_STEPS: Final = 20
 """A wait that is longer than both is a pause and no wait for data."""
@@ -53,9 +60,11 @@ Listener = Callable[[StepCounts], None]
 
 
 class StepWatch:
-    """The steps of one thread of one process; those of other threads, and those inside of a step, are not measured.
+    """The steps of one thread of one process; those of other threads, and those inside of a step,
+    are not measured.
 
-    Of several ranks the first is measured. Listeners get the counts about once a second, where a step ends.
+    Of several ranks the first is measured. Listeners get the counts about once a second, where a
+    step ends.
 
     Attributes:
         steps: That have ended without an error.
@@ -65,7 +74,9 @@ class StepWatch:
     """
 
     _forks: ClassVar[int] = 0
-    """How many forks separate this process from the first. Each step reads it, which is faster than os.getpid()."""
+    """How many forks separate this process from the first. Each step reads it, which is faster than
+    os.getpid().
+    """
 
     def __init__(self, *listeners: Listener) -> None:
         self.steps = self.ignored = self.pauses = 0
@@ -164,11 +175,18 @@ class StepWatch:
         self._drop_measuring()
 
     def pause(self) -> None:
-        """What follows until `resume`, such as an evaluation, is neither timed nor profiled, however short it is.
+        """What follows until `resume`, such as an evaluation, is neither timed nor profiled,
+        however short it is.
 
-        The block that it is in goes on afterwards. The device is waited for, since its work until now counts.
+        The block that it is in goes on afterwards. The device is waited for, since its work until
+        now counts.
         """
-        if self._is_inside or self._paused_s is not None or self._ended_s is None or not self._is_in_thread:
+        if (
+            self._is_inside
+            or self._paused_s is not None
+            or self._ended_s is None
+            or not self._is_in_thread
+        ):
             return
         if self._profiling is not None:
             self._drop_measuring()
@@ -192,7 +210,9 @@ class StepWatch:
         return self._thread == threading.get_ident() and self._made_in == self._forks
 
     def finish(self) -> "Measured | None":
-        """What was measured until now; None without a step. A profile that is not complete is dropped."""
+        """What was measured until now; None without a step. A profile that is not complete is
+        dropped.
+        """
         self._drop_measuring()
         if not self.steps:
             return None
@@ -207,11 +227,15 @@ class StepWatch:
             torch_version=torch.__version__,
             device=str(blocks.device),
             samples=self._samples / self.steps if self._steps_with_samples == self.steps else None,
-            step_ms=statistics.median(timed_s or [blocks.step_s * blocks.steps]) / blocks.steps * 1e3,
+            step_ms=statistics.median(timed_s or [blocks.step_s * blocks.steps])
+            / blocks.steps
+            * 1e3,
             steps=self.steps,
             block_steps=blocks.steps,
             block_times_ms=[time_s / blocks.steps * 1e3 for time_s in timed_s],
-            data_wait_shares=[min(wait_s / time_s, 1.0) for wait_s, time_s in zip(waits_s, timed_s, strict=True)],
+            data_wait_shares=[
+                min(wait_s / time_s, 1.0) for wait_s, time_s in zip(waits_s, timed_s, strict=True)
+            ],
             load=blocks.load(),
             has_settled=has_settled,
             profiled_times_ms=self._profiled_ms,
@@ -237,7 +261,8 @@ class StepWatch:
         if self.trace_problem or blocks.since_profile < BLOCKS_BEFORE_PROFILE:
             return False
         if self._trace and (
-            self._profiles == MOST_LIGHT_PROFILES or is_as_timed(statistics.median(self._profiled_ms) / blocks.step_ms)
+            self._profiles == MOST_LIGHT_PROFILES
+            or is_as_timed(statistics.median(self._profiled_ms) / blocks.step_ms)
         ):
             return False
         return not torch.autograd._profiler_enabled()  # type: ignore[attr-defined]  # the script's own
@@ -245,14 +270,22 @@ class StepWatch:
     def _begin_profile(self, blocks: "_Blocks") -> None:
         blocks.begin_profile()
         if threading.current_thread() is not threading.main_thread():
-            self.trace_problem = "the steps are in another thread than the main one, where PyTorch's profiler may crash"
+            self.trace_problem = (
+                "the steps are in another thread than the main one, where PyTorch's profiler may "
+                "crash"
+            )
             return
         if _has_own_profiler():
-            self.trace_problem = "the script has a torch.profiler.profile of its own, which two at once would break"
+            self.trace_problem = (
+                "the script has a torch.profiler.profile of its own, which two at once would break"
+            )
             return
         try:
             self._profiling = _Profiling(blocks.device)
-        except (OSError, RuntimeError) as error:  # no temporary folder, or another profiler of this process
+        except (
+            OSError,
+            RuntimeError,
+        ) as error:  # no temporary folder, or another profiler of this process
             self.trace_problem = _first_line(error)
 
     def _go_on_profiling(self) -> None:
@@ -297,20 +330,25 @@ class _Ended(NamedTuple):
 class _Blocks:
     """Steps in blocks, one after the other: each with its time, wait and memory.
 
-    When a block ends, the time of the previous one is read, so the device keeps working on later steps.
+    When a block ends, the time of the previous one is read, so the device keeps working on later
+    steps.
     """
 
     def __init__(self, step_s: float) -> None:
         from gpu_report.measure.progress import read_cpu_times
         from gpu_report.own.run import steps_of_block
 
-        self._pids = [os.getppid()] if _is_distributed() else []  # which has started the other ranks
+        self._pids = (
+            [os.getppid()] if _is_distributed() else []
+        )  # which has started the other ranks
         self._cpu_times = read_cpu_times(self._pids)
         self.step_s = step_s
         self.steps = steps_of_block(step_s * 1e3)
         self.device, self.memory = _device_and_memory()
         is_cuda = self.device.type == "cuda"
-        self.device_uuid = str(torch.cuda.get_device_properties(self.device).uuid) if is_cuda else ""
+        self.device_uuid = (
+            str(torch.cuda.get_device_properties(self.device).uuid) if is_cuda else ""
+        )
         self.times_s: list[float] = []
         self.waits_s: list[float] = []
         self.in_use_mib: list[float] = []
@@ -381,7 +419,9 @@ class _Blocks:
         return True
 
     def settle(self) -> None:
-        """Wait for the block that ended last and read its time; blocks that are too many by then become longer."""
+        """Wait for the block that ended last and read its time; blocks that are too many by then
+        become longer.
+        """
         if self._ended is None:
             return
         clock, left_out_s, waited_s, in_use_mib = self._ended
@@ -397,7 +437,9 @@ class _Blocks:
 
 
 class _Profiling:
-    """A light profile under way; the wait between two steps is one event without the operations in it."""
+    """A light profile under way; the wait between two steps is one event without the operations in
+    it.
+    """
 
     def __init__(self, device: torch.device) -> None:
         from multiprocessing import active_children
@@ -407,10 +449,13 @@ class _Profiling:
         from gpu_report.measure.world import ALONE
 
         self._device = device
-        self._temporary = tempfile.TemporaryDirectory(prefix="gpu-report-", ignore_cleanup_errors=True)
+        self._temporary = tempfile.TemporaryDirectory(
+            prefix="gpu-report-", ignore_cleanup_errors=True
+        )
         self._folder = Path(self._temporary.name, "trace")
         self._folder.mkdir()
-        # The script's DataLoader workers are among its processes, and it does not say which of them they are.
+        # The script's DataLoader workers are among its processes, and it does not say which of them
+        # they are.
         self._warm_up_steps = profiler_warm_up_steps(min(len(active_children()), _MOST_WORKERS))
         self._quiet = quiet_profiler
         self._wait: Any = None
@@ -470,20 +515,26 @@ class _Profiling:
     def stop(self) -> None:
         """Profile no more, wherever it is; nothing is left on the disk."""
         self.end_wait()
-        self._profiler.on_trace_ready = None  # a whole trace is on the disk by now, and of another none is wanted
+        self._profiler.on_trace_ready = (
+            None  # a whole trace is on the disk by now, and of another none is wanted
+        )
         with self._quiet(), suppress(GpuReportError, OSError, RuntimeError):
             self._profiler.stop()
         self._temporary.cleanup()
 
 
 def _has_own_profiler() -> bool:
-    """Whether the script holds a profiler, which may begin at any step; those of ours are gone by now."""
+    """Whether the script holds a profiler, which may begin at any step; those of ours are gone by
+    now.
+    """
     gc.collect()
     return any(issubclass(type(each), torch.profiler.profile) for each in gc.get_objects())
 
 
 def _device_and_memory() -> "tuple[torch.device, MemoryMeter]":
-    """The accelerator if this process has memory there, else the CPU; the peak is that since the process began."""
+    """The accelerator if this process has memory there, else the CPU; the peak is that since the
+    process began.
+    """
     from gpu_report.measure.memory import MemoryMeter
 
     found = torch.accelerator.current_accelerator(check_available=True)

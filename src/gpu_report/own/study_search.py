@@ -1,6 +1,8 @@
-"""A batch-size search of the study, as a record: what `find_batch_size` finds, of one of our workloads.
+"""A batch-size search of the study, as a record: what `find_batch_size` finds, of one of our
+workloads.
 
-BatchSearch -> OwnTraining -> tries, each in a fresh process -> SearchRecord; one that fails is a result, too
+BatchSearch -> OwnTraining -> tries, each in a fresh process -> SearchRecord; one that fails is a
+result, too
 """
 
 from collections.abc import Callable
@@ -16,8 +18,12 @@ from gpu_report.study.search import BatchSearch
 
 
 @own_server()
-def search_batch_size(search: BatchSearch, *, machine: str, on_try: Callable[[Probe], None]) -> SearchRecord:
-    """Try numbers of samples on the machine with this id, otherwise idle; `on_try` is called after each of them."""
+def search_batch_size(
+    search: BatchSearch, *, machine: str, on_try: Callable[[Probe], None]
+) -> SearchRecord:
+    """Try numbers of samples on the machine with this id, otherwise idle; `on_try` is called after
+    each of them.
+    """
     provenance = find_provenance()
     plain = search.variant(samples=1)
     training = OwnTraining(
@@ -36,7 +42,10 @@ def search_batch_size(search: BatchSearch, *, machine: str, on_try: Callable[[Pr
     for probe in tries(training, patience_s=PATIENCE_S):
         on_try(probe)
         probes.append(probe)
-    fitting, found = [probe.fitting.measured for probe in probes if probe.fits], BatchSizes(probes=probes)
+    fitting, found = (
+        [probe.fitting.measured for probe in probes if probe.fits],
+        BatchSizes(probes=probes),
+    )
     return SearchRecord(
         schema_version=SCHEMA_VERSION,
         machine=machine,
@@ -51,7 +60,10 @@ def search_batch_size(search: BatchSearch, *, machine: str, on_try: Callable[[Pr
         )
         if fitting
         else None,
-        environment={**host_environment(), **({"torch": fitting[0].torch_version} if fitting else {})},
+        environment={
+            **host_environment(),
+            **({"torch": fitting[0].torch_version} if fitting else {}),
+        },
         provenance=provenance,
     )
 

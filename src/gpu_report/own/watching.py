@@ -1,8 +1,11 @@
-"""A training loop of one's own, watched: `with gpu_report.step():` around each step, and a card at the end.
+"""A training loop of one's own, watched: `with gpu_report.step():` around each step, and a card at
+the end.
 
-steps -> StepWatch -> at the end of the process or of `with gpu_report.watch():` the card of `profile`, and a tree
+steps -> StepWatch -> at the end of the process or of `with gpu_report.watch():` the card of
+`profile`, and a tree
 
-Nothing but PyTorch is imported before the first block of steps is timed, and nothing of the report before the end.
+Nothing but PyTorch is imported before the first block of steps is timed, and nothing of the report
+before the end.
 """
 
 import atexit
@@ -29,18 +32,27 @@ from gpu_report.own.step_counts import (
     rates,
     trace_beside,
 )
-from gpu_report.own.step_watch import BLOCKS_BEFORE_PROFILE, FIRST_STEPS, PROFILED_STEPS, StepWatch, rank
+from gpu_report.own.step_watch import (
+    BLOCKS_BEFORE_PROFILE,
+    FIRST_STEPS,
+    PROFILED_STEPS,
+    StepWatch,
+    rank,
+)
 from gpu_report.printing.number_format import count, counted, duration, share
 from gpu_report.printing.terminal import clean, say
 
 if TYPE_CHECKING:
     from gpu_report.own.quick import Profile
 
-_NO_STEP: Final = f"insufficient data: no step was seen; put `{LINE_TO_ADD}` around each training step"
+_NO_STEP: Final = (
+    f"insufficient data: no step was seen; put `{LINE_TO_ADD}` around each training step"
+)
 _WAIT: Final = "data wait"
 _RESIDUAL: Final = "residual"
 _WHEN_NOT_PROFILED: Final = (
-    "leave out profile=False and any other profiler, run the steps in the main thread, and free some temporary space"
+    "leave out profile=False and any other profiler, run the steps in the main thread, and free "
+    "some temporary space"
 )
 _PHASES: Final = {"data": "copies and loading in the step", "loss": "loss"}
 """Others are named as the trace tables name them."""
@@ -62,7 +74,10 @@ class Step:
         self._is_measured = self._watch.begin()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         if not self._is_measured:
             return
@@ -73,16 +88,19 @@ class Step:
 
 
 def step(*, samples: int | None = None) -> Step:
-    """Put `with gpu_report.step():` around each training step of a loop of yours, after the batch was loaded.
+    """Put `with gpu_report.step():` around each training step of a loop of yours, after the batch
+    was loaded.
 
-    The time between the end of a step and the beginning of the next is the wait for data. Blocks of steps are timed,
-    then a few steps are profiled, up to three times. At the end of the process, or of `with gpu_report.watch():` around
-    the loop, the card of `gpu_report.profile` is printed to standard error. Steps of other threads, steps inside of a
-    step and those of all ranks but the first are not measured.
+    The time between the end of a step and the beginning of the next is the wait for data. Blocks of
+    steps are timed, then a few steps are profiled, up to three times. At the end of the process, or
+    of `with gpu_report.watch():` around the loop, the card of `gpu_report.profile` is printed to
+    standard error. Steps of other threads, steps inside of a step and those of all ranks but the
+    first are not measured.
 
     Args:
-        samples: How many the step trains on in this process, for samples per second. The first block with a new batch
-            size, such as that of an epoch's smaller last batch, is not timed.
+        samples: How many the step trains on in this process, for samples per second. The first
+            block with a new batch size, such as that of an epoch's smaller last batch, is not
+            timed.
 
     Raises:
         ProfileError: `samples` is not a positive whole number.
@@ -93,7 +111,10 @@ def step(*, samples: int | None = None) -> Step:
         except TypeError:
             number = 0
         if number <= 0:
-            raise ProfileError(f"samples: it is {samples!r}; expected how many samples the step has, a whole number")
+            raise ProfileError(
+                f"samples: it is {samples!r}; expected how many samples the step has, a whole "
+                "number"
+            )
         samples = number
     if not _current:
         process_watch = StepWatch(CountsWriter())
@@ -115,7 +136,9 @@ class Watched:
         self._step_watch = step_watch
 
     def pause(self) -> None:
-        """From here until `resume` or the next step nothing is trained, for instance evaluated, so nothing is timed."""
+        """From here until `resume` or the next step nothing is trained, for instance evaluated, so
+        nothing is timed.
+        """
         self._step_watch.pause()
 
     def resume(self) -> None:
@@ -125,15 +148,18 @@ class Watched:
 
 @contextmanager
 def watch(*, tensorboard: Path | str | None = None, profile: bool = True) -> Iterator[Watched]:
-    """Watch the steps of a loop, each in `with gpu_report.step():`, and print the card at the end of this block.
+    """Watch the steps of a loop, each in `with gpu_report.step():`, and print the card at the end
+    of this block.
 
     Args:
-        tensorboard: A folder to which step time, samples per second and the wait for data are written while the loop
-            runs, about once a second, as scalars that `tensorboard --logdir` shows.
+        tensorboard: A folder to which step time, samples per second and the wait for data are
+            written while the loop runs, about once a second, as scalars that `tensorboard --logdir`
+            shows.
         profile: False if no step is to be profiled, for instance beside a profiler of your own.
 
     Raises:
-        FileWriteError: the folder cannot be written when the block begins; later the scalars end there, with a warning.
+        FileWriteError: the folder cannot be written when the block begins; later the scalars end
+            there, with a warning.
     """
     scalars = [Scalars(Path(tensorboard))] if tensorboard is not None and rank() == 0 else []
     step_watch = StepWatch(CountsWriter(), *scalars)
@@ -151,7 +177,9 @@ def watch(*, tensorboard: Path | str | None = None, profile: bool = True) -> Ite
 
 
 class Scalars:
-    """Writes the rates since the last counts to an event file of TensorBoard, at each second's first end of a step."""
+    """Writes the rates since the last counts to an event file of TensorBoard, at each second's
+    first end of a step.
+    """
 
     def __init__(self, folder: Path) -> None:
         from tensorboard.compat.proto.event_pb2 import Event
@@ -187,7 +215,10 @@ class Scalars:
             self._writer.write(self._event(wall_time=time.time(), **content).SerializeToString())
             self._file.flush()
         except OSError as error:
-            say(f"gpu-report: the TensorBoard scalars stop here: {error}; free some space", to_stderr=True)
+            say(
+                f"gpu-report: the TensorBoard scalars stop here: {error}; free some space",
+                to_stderr=True,
+            )
             self.close()
 
     def close(self) -> None:
@@ -196,11 +227,14 @@ class Scalars:
 
 
 def at_exit(print_card: Callable[[], object]) -> None:
-    """Print a card where the process ends, and keep the exit status of a script that Ctrl-C has ended."""
+    """Print a card where the process ends, and keep the exit status of a script that Ctrl-C has
+    ended.
+    """
     with suppress(KeyboardInterrupt):  # which cannot end what has ended
         print_card()
     if getattr(sys, "last_type", None) is KeyboardInterrupt:
-        # Any `exec` of what the card imports has made Python forget that Ctrl-C ended the script, and its exit status.
+        # Any `exec` of what the card imports has made Python forget that Ctrl-C ended the script,
+        # and its exit status.
         with suppress(KeyboardInterrupt):
             exec("raise KeyboardInterrupt")
 
@@ -214,7 +248,12 @@ def _say_card(step_watch: StepWatch) -> "Profile | None":
         return None
     try:
         found, lines = _card(step_watch)
-    except (GpuReportError, MemoryError, OSError, RuntimeError) as error:  # as no folder, or a device that has failed
+    except (
+        GpuReportError,
+        MemoryError,
+        OSError,
+        RuntimeError,
+    ) as error:  # as no folder, or a device that has failed
         found, lines = None, [f"gpu-report: error: {clean(str(error), keep='')}"]
     say("\n".join(lines), to_stderr=True)
     return found
@@ -245,27 +284,35 @@ def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
 
     needed = FIRST_STEPS + measured.block_steps * BLOCKS_BEFORE_PROFILE + PROFILED_STEPS + 1
     too_few = (
-        f"{counted(measured.steps, 'step')} in {counted(len(measured.block_times_ms), 'timed block')}, too few to time "
+        f"{counted(measured.steps, 'step')} in "
+        f"{counted(len(measured.block_times_ms), 'timed block')}, too few to time "
         "and profile",
-        f"train for at least {count(needed).plain()} steps, more with DataLoader workers; between two pauses at least "
-        f"{count(max(measured.block_steps, PROFILED_STEPS)).plain()}",
+        f"train for at least {count(needed).plain()} steps, more with DataLoader workers; between "
+        f"two pauses at least {count(max(measured.block_steps, PROFILED_STEPS)).plain()}",
     )
     if step_watch.trace_problem:
         too_few = (f"no step was profiled: {step_watch.trace_problem}", _WHEN_NOT_PROFILED)
     found = analysed(measured, too_few=too_few)
     lines = [found.summary(), *_tree(found)]
     if step_watch.pauses:
-        lines += paragraph("", f"not timed: {counted(step_watch.pauses, 'pause')} between steps, such as evaluations")
+        lines += paragraph(
+            "",
+            f"not timed: {counted(step_watch.pauses, 'pause')} between steps, such as evaluations",
+        )
     if step_watch.ignored:
-        lines += paragraph("", f"not timed: {counted(step_watch.ignored, 'step')} in other threads or inside a step")
+        lines += paragraph(
+            "",
+            f"not timed: {counted(step_watch.ignored, 'step')} in other threads or inside a step",
+        )
     return found, lines
 
 
 def _tree(found: "Profile") -> list[str]:
-    """What a step goes into: the wait, and the rest as the profiled steps divide it; the limit is marked.
+    """What a step goes into: the wait, and the rest as the profiled steps divide it; the limit is
+    marked.
 
-    The wait is the timed one on the CPU. An accelerator may still work meanwhile, so there it is that of the profiled
-    steps, which wait for the device, and without them there is no tree.
+    The wait is the timed one on the CPU. An accelerator may still work meanwhile, so there it is
+    that of the profiled steps, which wait for the device, and without them there is no tree.
     """
     from gpu_report.findings.phrases import CPU
     from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
@@ -273,40 +320,55 @@ def _tree(found: "Profile") -> list[str]:
     if found.data_wait.count < FEWEST_FOR_INTERVAL:
         return []
     inside = _parts_of_profiled_step(found)
-    waited = found.data_wait.value if found.measured.device == CPU else found.parts.get("loader", 0.0)
+    waited = (
+        found.data_wait.value if found.measured.device == CPU else found.parts.get("loader", 0.0)
+    )
     if found.measured.device != CPU and not inside:
         return []
     parts = {_WAIT: waited}
-    parts |= {name: (1 - waited) * part for name, part in inside.items()} or {"the step itself": 1 - waited}
+    parts |= {name: (1 - waited) * part for name, part in inside.items()} or {
+        "the step itself": 1 - waited
+    }
     marks = _marks(found, parts)
     shown = [name for name in parts if parts[name] >= _SHOWN_FROM]
     step_s = found.step_time_ms.value / 1e3
     lines = [f"step     {duration(step_s).plain()}"]
     for name in shown:
         branch = "└─" if name == shown[-1] else "├─"
-        time_and_share = f"{duration(parts[name] * step_s).plain():>9} {share(parts[name]).plain():>7}"
+        time_and_share = (
+            f"{duration(parts[name] * step_s).plain():>9} {share(parts[name]).plain():>7}"
+        )
         lines.append(f"         {branch} {name:31}{time_and_share}{marks.get(name, '')}")
     return lines
 
 
 def _marks(found: "Profile", parts: Mapping[str, float]) -> dict[str, str]:
-    """What follows a part of the tree: at the limit, or of several that are the limit at the largest; else nothing."""
+    """What follows a part of the tree: at the limit, or of several that are the limit at the
+    largest; else nothing.
+    """
     from gpu_report.findings.rule import HALF
 
     limit = max(found.parts, key=found.parts.__getitem__, default="")
     if found.problem or found.parts[limit] <= HALF:
         return {}
     inside = [name for name in parts if name not in (_WAIT, _RESIDUAL)]
-    of_limit = {"loader": [_WAIT], "kernels": inside, "communication": inside, "transfer": [_PHASES["data"]]}
+    of_limit = {
+        "loader": [_WAIT],
+        "kernels": inside,
+        "communication": inside,
+        "transfer": [_PHASES["data"]],
+    }
     among = of_limit.get(limit, [_RESIDUAL])
     largest = max(among, key=lambda name: parts.get(name, 0.0), default="")
     return {largest: f"  <- {'largest part of the ' if len(among) > 1 else ''}limit"}
 
 
 def _parts_of_profiled_step(found: "Profile") -> dict[str, float]:
-    """Shares of the profiled steps without the wait: of the device where it worked, else of the host's operations.
+    """Shares of the profiled steps without the wait: of the device where it worked, else of the
+    host's operations.
 
-    Residual is what is left: Python, launches that the device waits for. None where the trace cannot be trusted.
+    Residual is what is left: Python, launches that the device waits for. None where the trace
+    cannot be trusted.
     """
     from gpu_report.traces.phases import OTHER_PHASE, PHASES
     from gpu_report.traces.quality import Gate

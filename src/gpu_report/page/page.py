@@ -1,8 +1,11 @@
-"""The page: one HTML file that shows a machine's results in a browser, without a network and without other files.
+"""The page: one HTML file that shows a machine's results in a browser, without a network and
+without other files.
 
-results of the machine -> tables and charts as JSON, answers and figures as HTML -> page.html.j2, page.css and page.js
+results of the machine -> tables and charts as JSON, answers and figures as HTML -> page.html.j2,
+page.css and page.js
 
-Its numbers are those of the PDF: the texts come from the one formatter, and each has the CSV's own value beside it.
+Its numbers are those of the PDF: the texts come from the one formatter, and each has the CSV's own
+value beside it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,14 +38,20 @@ _CHAPTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "energy": ("Power and energy", ("telemetry",)),
     "study": ("The study as a whole", ()),
 }
-"""Of findings about the machine: heading, and the kinds of its figures; the page draws roofline and timeline itself."""
+"""Of findings about the machine: heading, and the kinds of its figures; the page draws roofline and
+timeline itself.
+"""
 _CONFIGURATION: Final = (
     Text("model", words.model_words),
     Text("device", words.device_of),
     Text("precision"),
     Text("batch size", "batch_size", is_number=True),
     Text("optimization", if_differs=True),
-    Text("parallelism", lambda row: words.value_words("parallelism", row["parallelism"]), if_differs=True),
+    Text(
+        "parallelism",
+        lambda row: words.value_words("parallelism", row["parallelism"]),
+        if_differs=True,
+    ),
 )
 _FLAGS: Final = Text("quality flags", lambda row: ", ".join(words.flags_of(row)), width=0.2)
 _NAME: Final = Text("name", "variant", is_name=True)
@@ -54,7 +63,12 @@ _METRICS: Final = (
 _SCALING: Final = tuple(
     metric(column)
     for column in (
-        *("throughput_per_s", "throughput_per_device_per_s", "base_throughput_per_s", "base_speedup"),
+        *(
+            "throughput_per_s",
+            "throughput_per_device_per_s",
+            "base_throughput_per_s",
+            "base_speedup",
+        ),
         *("weak_efficiency", "strong_speedup", "strong_efficiency", "memory_allocated_most_mib"),
     )
 )
@@ -93,14 +107,22 @@ def render_page(
         title: Title of the study.
         machine: What the machine measured.
         memory: The rows of the trace table MEMORY that its checks let through, by variant.
-        comparison: The table COMPARISON, with the machines beside it; without rows where there is none.
+        comparison: The table COMPARISON, with the machines beside it; without rows where there is
+            none.
         comparison_findings: What follows from it.
     """
     data = _data(machine, memory, comparison)
     sections = _sections(machine)
     overview, links = machine.pictures("overview"), machine.pictures("links")
-    compared = pictures(comparison_figures(comparison), folder=COMPARISON_FOLDER, csv_path=lambda _: COMPARISON_CSV)
-    shown = [*overview, *links, *compared, *(picture for section in sections for picture in section["pictures"])]
+    compared = pictures(
+        comparison_figures(comparison), folder=COMPARISON_FOLDER, csv_path=lambda _: COMPARISON_CSV
+    )
+    shown = [
+        *overview,
+        *links,
+        *compared,
+        *(picture for section in sections for picture in section["pictures"]),
+    ]
     drawn = draw_all([picture.figure.draw for picture in shown], file_format="svg")
     return rendered(
         "page.html.j2",
@@ -111,7 +133,9 @@ def render_page(
         links=links,
         fastest=answered(machine.findings, "study", ["fastest"]),
         discussed=discussed(
-            machine.findings, {each.name: each.axis for each in machine.experiments}, has_gpu=machine.has_accelerator
+            machine.findings,
+            {each.name: each.axis for each in machine.experiments},
+            has_gpu=machine.has_accelerator,
         ),
         decisions=rows.first_of_each(machine.decisions, "group")[:3],
         gain=metric("gain", "gain", "ratio"),
@@ -145,7 +169,12 @@ def _sections(machine: MachineResults) -> list[dict[str, Any]]:
         for name, (title, kinds) in _CHAPTERS.items()
     ]
     sections = [
-        {**section, "answers": _answers([each for each in machine.findings if each.experiment == section["name"]])}
+        {
+            **section,
+            "answers": _answers(
+                [each for each in machine.findings if each.experiment == section["name"]]
+            ),
+        }
         for section in found
     ]
     return [section for section in sections if section["answers"] or section["pictures"]]
@@ -160,10 +189,15 @@ def _answers(findings: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:
     """Those that had anything to decide by, under their questions."""
     decided = [each for each in findings if each.verdict != "not measured"]
     questions = dict.fromkeys(each.question for each in decided)
-    return [(question, [each for each in decided if each.question == question]) for question in questions]
+    return [
+        (question, [each for each in decided if each.question == question])
+        for question in questions
+    ]
 
 
-def _data(machine: MachineResults, memory: Mapping[str, Sequence[Row]], comparison: "pd.DataFrame") -> dict[str, Any]:
+def _data(
+    machine: MachineResults, memory: Mapping[str, Sequence[Row]], comparison: "pd.DataFrame"
+) -> dict[str, Any]:
     """What page.js draws."""
     tables = machine.tables
     variants = {row["variant"]: row for row in machine.variants}
@@ -190,17 +224,24 @@ def _data(machine: MachineResults, memory: Mapping[str, Sequence[Row]], comparis
             machine.variants,
         ),
         "names": {slug: names[slug] for slug in profiled},
-        "first": next((slug for slug in [*shown_profiles(tables), *profiled] if slug in timelines), ""),
+        "first": next(
+            (slug for slug in [*shown_profiles(tables), *profiled] if slug in timelines), ""
+        ),
         "timelines": timelines,
         "memory": allocated,
         "kernels": html_table(KERNELS, rows_of(tables.top_kernels)),
         "advice": html_table(
-            (Text("what was found", "finding", width=0.5), Text("what to try", "advice", width=0.5)),
+            (
+                Text("what was found", "finding", width=0.5),
+                Text("what to try", "advice", width=0.5),
+            ),
             rows_of(tables.trace_advice),
         ),
         "roofline": _roofline(tables, names),
         "scaling": html_table([*_CONFIGURATION, *_SCALING, _NAME], scaled_rows),
-        "comparison": html_table(_COMPARISON, rows_of(labels.with_labels_across_machines(comparison))),
+        "comparison": html_table(
+            _COMPARISON, rows_of(labels.with_labels_across_machines(comparison))
+        ),
         "links": html_table(_LINKS, rows_of(tables.links)),
         "colors": COLORS,
     }
@@ -216,7 +257,9 @@ def _memory(memory: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
                 "allocated": [row["allocated_mib"] for row in own],
                 "reserved": [row["reserved_mib"] for row in own],
             }
-            for device in sorted({row["device"] for row in found}, key=lambda device: (device == "cpu", device))
+            for device in sorted(
+                {row["device"] for row in found}, key=lambda device: (device == "cpu", device)
+            )
             for own in [[row for row in found if row["device"] == device]]
         ]
         for variant, found in memory.items()
@@ -259,5 +302,7 @@ def _roofline(tables: Tables, names: Mapping[str, str]) -> list[dict[str, Any]]:
                 if row["device"] == device
             ],
         }
-        for device in sorted(dict.fromkeys(row["device"] for row in points), key=lambda device: device == "cpu")
+        for device in sorted(
+            dict.fromkeys(row["device"] for row in points), key=lambda device: device == "cpu"
+        )
     ]

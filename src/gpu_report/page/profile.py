@@ -1,6 +1,8 @@
-"""The page of a profile: what limits one training step, in a browser, without a network and without other files.
+"""The page of a profile: what limits one training step, in a browser, without a network and without
+other files.
 
-card, blocks, parts, suggestions and trace tables -> profile.html.j2 in the frame, style and script of every page
+card, blocks, parts, suggestions and trace tables -> profile.html.j2 in the frame, style and script
+of every page
 """
 
 from collections.abc import Mapping, Sequence
@@ -64,7 +66,8 @@ def render_profile(
         blocks: Of each timed block `block`, `time_ms`, `data_wait_share` and `in_use_mib`.
         time_ms: Their mean time with its interval.
         parts: Of each part of a step its name as `part`, and its `share`.
-        suggestions: Of each `finding`, `remedy`, `at_stake`, and `gain`; the last two NaN where no time is at stake.
+        suggestions: Of each `finding`, `remedy`, `at_stake`, and `gain`; the last two NaN where no
+            time is at stake.
         gate: The trace tables, of which the page shows what their checks let through.
     """
     operations = gate.rows(OPERATIONS)
@@ -76,14 +79,18 @@ def render_profile(
     if len(blocks) >= FEWEST_FOR_INTERVAL:
         with report_style():
             drawn = blocks_figure(
-                [row["time_ms"] for row in blocks], [row["in_use_mib"] for row in blocks], mean_ms=time_ms
+                [row["time_ms"] for row in blocks],
+                [row["in_use_mib"] for row in blocks],
+                mean_ms=time_ms,
             )
             figures = [*draw_all([lambda: drawn], file_format="svg")]
     data = {
         "names": {},
         "first": "",
         "timelines": timelines_of({"variant": "", **row} for row in trusted_timeline(gate)),
-        "operations": html_table(_OPERATIONS, [row for own in of_device.values() for row in own[:_MOST_OPERATIONS]]),
+        "operations": html_table(
+            _OPERATIONS, [row for own in of_device.values() for row in own[:_MOST_OPERATIONS]]
+        ),
         "kernels": html_table(KERNELS, [*top_kernels(gate)]),
         "colors": COLORS,
     }

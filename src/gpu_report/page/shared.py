@@ -1,6 +1,8 @@
-"""What the pages are made of: the template with style and script, tables and timelines as JSON, figures as SVG.
+"""What the pages are made of: the template with style and script, tables and timelines as JSON,
+figures as SVG.
 
-data and words -> template, page.css, page.js -> one HTML file that needs no network and no other file
+data and words -> template, page.css, page.js -> one HTML file that needs no network and no other
+file
 """
 
 import gzip
@@ -57,7 +59,8 @@ _TAG: Final = re.compile(r"<[^>]+>")
 
 
 def rendered(template: str, data: Mapping[str, Any], **printed: Any) -> str:
-    """The text of a page: a template, with what page.js draws as `data` and everything else that it prints.
+    """The text of a page: a template, with what page.js draws as `data` and everything else that it
+    prints.
 
     Names from the trained code could otherwise reverse the order of the text after them.
     """
@@ -79,11 +82,15 @@ def rendered(template: str, data: Mapping[str, Any], **printed: Any) -> str:
 
 
 def html_table(columns: Sequence[Text | Metric], shown: Sequence[Row]) -> dict[str, Any]:
-    """Columns that say anything about these rows, and their cells: texts, or pairs of the CSV's value and its text."""
+    """Columns that say anything about these rows, and their cells: texts, or pairs of the CSV's
+    value and its text.
+    """
     kept = [column for column in columns if column.is_in(shown)]
     return {
         "columns": [_column(column, shown) for column in kept],
-        "rows": [list(cells) for cells in zip(*(_cells(column, shown) for column in kept), strict=True)],
+        "rows": [
+            list(cells) for cells in zip(*(_cells(column, shown) for column in kept), strict=True)
+        ],
         "variants": [row.get("variant", "") for row in shown],
     }
 
@@ -92,7 +99,13 @@ def _column(column: Text | Metric, shown: Sequence[Row]) -> dict[str, Any]:
     if isinstance(column, Text):
         return {
             "header": column.header,
-            "kind": "number" if column.is_number else "name" if column.is_name else "long" if column.width else "text",
+            "kind": "number"
+            if column.is_number
+            else "name"
+            if column.is_name
+            else "long"
+            if column.width
+            else "text",
             "csv": _csv_column(column),
         }
     meaning = METRICS[column.column].description if column.column in METRICS else ""
@@ -147,13 +160,17 @@ def timelines_of(rows: Iterable[Row]) -> dict[str, Any]:
 
 
 def _packed(data: Any) -> str:
-    """JSON, compressed, so that the file of a study with several times the timelines is small too."""
+    """JSON, compressed, so that the file of a study with several times the timelines is
+    small too.
+    """
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def _present(value: Any) -> Any:
-    """The same with null for what is no finite number, which JSON does not have, and with texts as they are shown."""
+    """The same with null for what is no finite number, which JSON does not have, and with texts as
+    they are shown.
+    """
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
@@ -164,14 +181,20 @@ def _present(value: Any) -> Any:
 
 
 def inline_svg(svg: str, number: int) -> Markup:
-    """A figure as a part of the page: in its font, as wide as there is room, and with ids that no other figure has."""
+    """A figure as a part of the page: in its font, as wide as there is room, and with ids that no
+    other figure has.
+    """
 
     def shortened(tag: re.Match[str]) -> str:
         text = re.sub(r"(\.\d\d)\d+", r"\1", tag[0])
         text = re.sub(r' id="[\w.]+_\d+"', "", text)  # names of groups, which nothing refers to
         text = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>f{number}-", text)
         text = re.sub(r"font-family: [^;\"]*;? ?", "", text)
-        return re.sub(r"font-size: ([\d.]+)px", lambda size: f"font-size: {float(size[1]) * _FONT_SCALE:g}px", text)
+        return re.sub(
+            r"font-size: ([\d.]+)px",
+            lambda size: f"font-size: {float(size[1]) * _FONT_SCALE:g}px",
+            text,
+        )
 
     drawn = svg[svg.index("<svg") :]
     drawn = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", drawn, flags=re.DOTALL)

@@ -1,12 +1,14 @@
-"""The one formatter of every number that a reader sees: in prose, tables, captions and the terminal.
+"""The one formatter of every number that a reader sees: in prose, tables, captions and the
+terminal.
 
 number, low, high -> Quantity (texts rounded alike, and a unit) -> plain() or tex()
 
-With an interval, a number has as many digits as leave two in the greater distance from the number to an end of it, and
-never more than four; without one it has three. The interval is written out, `12.3 (11.9 to 12.8)`, or in narrow columns
-as `12.3 ± 0.5`, unless it is wide and much longer on one side. It is never put in parentheses in units of the last
-digit, which is how the Guide to the Expression of Uncertainty in Measurement (JCGM 100:2008, 7.2.2) writes a standard
-uncertainty: ours is a 95 % interval. Of three processes there is a range instead, and it says so.
+With an interval, a number has as many digits as leave two in the greater distance from the number
+to an end of it, and never more than four; without one it has three. The interval is written out,
+`12.3 (11.9 to 12.8)`, or in narrow columns as `12.3 ± 0.5`, unless it is wide and much longer on
+one side. It is never put in parentheses in units of the last digit, which is how the Guide to the
+Expression of Uncertainty in Measurement (JCGM 100:2008, 7.2.2) writes a standard uncertainty: ours
+is a 95 % interval. Of three processes there is a range instead, and it says so.
 """
 
 import math
@@ -24,7 +26,9 @@ _UNCERTAINTY_DIGITS: Final = 2
 _WIDE: Final = Decimal("0.5")
 """Part of the number from which on its interval is wide."""
 _LOPSIDED: Final = Decimal("1.5")
-"""How often the longer side of an interval holds the shorter one from where on one number for both misleads."""
+"""How often the longer side of an interval holds the shorter one from where on one number for both
+misleads.
+"""
 _MOST_DIGITS: Final = 4
 _DIGITS_WITHOUT_INTERVAL: Final = 3
 _SMALLEST_WRITTEN_OUT: Final = 1e-4
@@ -39,9 +43,15 @@ _BINARY_UNITS: Final = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 _WITHOUT_SPACE: Final = ("×",)
 _UNITS: Final = (
     *("%", "°C", "samples/s", "FLOP/B", *_PER_SECOND, *(unit for unit, _ in _BINARY_UNITS)),
-    *(prefix + unit for unit in ("FLOP/s", "FLOP", "B/s", "B", "J", "W", "Wh", "Hz") for prefix in _PREFIXES),
+    *(
+        prefix + unit
+        for unit in ("FLOP/s", "FLOP", "B/s", "B", "J", "W", "Wh", "Hz")
+        for prefix in _PREFIXES
+    ),
 )
-UNIT_AFTER_NUMBER: Final = re.compile(rf"(?<=\d) (?=(?:{'|'.join(map(re.escape, _UNITS))})(?![\w/-]))")
+UNIT_AFTER_NUMBER: Final = re.compile(
+    rf"(?<=\d) (?=(?:{'|'.join(map(re.escape, _UNITS))})(?![\w/-]))"
+)
 """The blank in `12.3 ms` as it is in plain text, where what is typeset has a thin space."""
 _SCIENTIFIC: Final = re.compile(r"(?P<mantissa>-?[\d.]+)e(?P<exponent>-?\d+)")
 
@@ -50,7 +60,9 @@ FEWEST_FOR_RANGE: Final = 3
 
 
 def is_range(count: int) -> bool:
-    """Whether the bounds beside a number from `count` processes are their least and greatest, and no interval."""
+    """Whether the bounds beside a number from `count` processes are their least and greatest, and
+    no interval.
+    """
     return count == FEWEST_FOR_RANGE
 
 
@@ -79,12 +91,17 @@ class Quantity:
 
     @property
     def either_side(self) -> str:
-        """The greater distance to an end of the interval, with the digits of the value; empty where there is none."""
+        """The greater distance to an end of the interval, with the digits of the value; empty where
+        there is none.
+        """
         if not self.has_interval or self.is_range or "e" in self.value:
             return ""
         value, low, high = (Decimal(_bare(text)) for text in (self.value, self.low, self.high))
         lesser, greatest = sorted((high - value, value - low))
-        is_wide, is_lopsided = greatest > abs(value) * _WIDE, greatest > max(lesser, Decimal(0)) * _LOPSIDED
+        is_wide, is_lopsided = (
+            greatest > abs(value) * _WIDE,
+            greatest > max(lesser, Decimal(0)) * _LOPSIDED,
+        )
         return (
             ""
             if greatest <= 0 or (is_wide and is_lopsided)
@@ -102,12 +119,18 @@ class Quantity:
         return _bare(self.value)
 
     def plain(self, *, interval: bool = True, unit: bool = True) -> str:
-        """For the terminal and plain files: `12.3 ms (11.9 to 12.8)`; without a number, `not measured`."""
+        """For the terminal and plain files: `12.3 ms (11.9 to 12.8)`; without a number, `not
+        measured`.
+        """
         if not self.is_measured:
             return self.value
         space = "" if self.unit in _WITHOUT_SPACE else " "
         text = _with_minus(self.value) + (space + self.unit if unit and self.unit else "")
-        return f"{text} ({self.bounds_word}{self.plain_bounds})" if interval and self.has_interval else text
+        return (
+            f"{text} ({self.bounds_word}{self.plain_bounds})"
+            if interval and self.has_interval
+            else text
+        )
 
     @property
     def plain_bounds(self) -> str:
@@ -115,7 +138,9 @@ class Quantity:
         return f"{_with_minus(self.low)} to {_with_minus(self.high)}" if self.has_interval else ""
 
     def tex(self, *, interval: bool = True, unit: bool = True) -> str:
-        r"""For LaTeX text, ready to be set: `12.3\,ms (11.9 to 12.8)`; without a number, `not measured`."""
+        r"""For LaTeX text, ready to be set: `12.3\,ms (11.9 to 12.8)`; without a number, `not
+        measured`.
+        """
         if not self.is_measured:
             return self.value
         space = "" if self.unit in _WITHOUT_SPACE else r"\,"
@@ -127,12 +152,18 @@ class Quantity:
 
 
 def quantity(
-    value: float, unit: str = "", *, low: float = math.nan, high: float = math.nan, most_decimals: int = 12
+    value: float,
+    unit: str = "",
+    *,
+    low: float = math.nan,
+    high: float = math.nan,
+    most_decimals: int = 12,
 ) -> Quantity:
-    """A number in the unit it comes in; NaN and infinity are not measured, bounds that are NaN or equal no interval.
+    """A number in the unit it comes in; NaN and infinity are not measured, bounds that are NaN or
+    equal no interval.
 
-    `most_decimals` cuts digits off that nobody would use where no interval asks for them, such as hundredths of a
-    per cent.
+    `most_decimals` cuts digits off that nobody would use where no interval asks for them, such as
+    hundredths of a per cent.
     """
     if not math.isfinite(value):
         return Quantity(value=NOT_MEASURED)
@@ -153,14 +184,20 @@ def _bounded(value: float, low: float, high: float, unit: str) -> Quantity:
     return Quantity(value=texts[0], low=texts[1], high=texts[2], unit=unit)
 
 
-def duration(seconds: float, *, low: float = math.nan, high: float = math.nan, unit: str | None = None) -> Quantity:
-    """A time in s, ms or µs, whichever suits the value; `unit` fixes it, for the cells of one column."""
+def duration(
+    seconds: float, *, low: float = math.nan, high: float = math.nan, unit: str | None = None
+) -> Quantity:
+    """A time in s, ms or µs, whichever suits the value; `unit` fixes it, for the cells of one
+    column.
+    """
     chosen = unit or _duration_unit(seconds)
     factor = _PER_SECOND[chosen]
     return quantity(seconds * factor, chosen, low=low * factor, high=high * factor)
 
 
-def memory(mib: float, *, low: float = math.nan, high: float = math.nan, unit: str | None = None) -> Quantity:
+def memory(
+    mib: float, *, low: float = math.nan, high: float = math.nan, unit: str | None = None
+) -> Quantity:
     """A size in MiB, or GiB from 1024 MiB on; `unit` fixes it, for the cells of one column."""
     chosen = unit or ("GiB" if abs(mib) >= 1024 else "MiB")
     factor = {"MiB": 1.0, "GiB": 1 / 1024}[chosen]
@@ -168,7 +205,9 @@ def memory(mib: float, *, low: float = math.nan, high: float = math.nan, unit: s
 
 
 def size(byte_count: float) -> Quantity:
-    """A number of bytes in the largest binary unit that leaves at least one, whole where it is: `64 KiB`."""
+    """A number of bytes in the largest binary unit that leaves at least one, whole where it is: `64
+    KiB`.
+    """
     unit, factor = next((pair for pair in _BINARY_UNITS if byte_count >= pair[1]), ("B", 1))
     return quantity(byte_count / factor, unit, most_decimals=12 if byte_count % factor else 0)
 
@@ -193,17 +232,26 @@ def scaled(
     prefix: str | None = None,
     most_decimals: int = 12,
 ) -> Quantity:
-    """A number in a unit that takes prefixes, such as FLOP/s, B/s, J or W: `53.1 GB/s`, `12.0 TFLOP/s`, `4.2 mJ`.
+    """A number in a unit that takes prefixes, such as FLOP/s, B/s, J or W: `53.1 GB/s`, `12.0
+    TFLOP/s`, `4.2 mJ`.
 
     `prefix` fixes it, for the cells of one column; `prefix_of` gives the one that suits a value.
     """
     chosen = prefix_of(value) if prefix is None else prefix
     factor = _PREFIXES[chosen]
-    return quantity(value / factor, chosen + unit, low=low / factor, high=high / factor, most_decimals=most_decimals)
+    return quantity(
+        value / factor,
+        chosen + unit,
+        low=low / factor,
+        high=high / factor,
+        most_decimals=most_decimals,
+    )
 
 
 def prefix_of(value: float) -> str:
-    """The prefix that leaves at least one digit before the point; none for zero and for what is not measured."""
+    """The prefix that leaves at least one digit before the point; none for zero and for what is not
+    measured.
+    """
     if value == 0 or not math.isfinite(value):
         return ""
     return next((prefix for prefix, factor in _PREFIXES.items() if abs(value) >= factor), "m")
@@ -215,7 +263,9 @@ def percent(value: float, *, low: float = math.nan, high: float = math.nan) -> Q
 
 
 def ratio(value: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
-    """A factor, for instance a speedup, to a hundredth at the finest without an interval: `12.3×`."""
+    """A factor, for instance a speedup, to a hundredth at the finest without an interval:
+    `12.3×`.
+    """
     return quantity(value, "×", low=low, high=high, most_decimals=2)
 
 
@@ -231,7 +281,11 @@ def throughput(per_s: float, *, low: float = math.nan, high: float = math.nan) -
 
 def count(value: float, unit: str = "") -> Quantity:
     """A whole number, all digits: `31,037,763`; NaN is not measured."""
-    return Quantity(value=_written(value, 0, 0), unit=unit) if math.isfinite(value) else Quantity(value=NOT_MEASURED)
+    return (
+        Quantity(value=_written(value, 0, 0), unit=unit)
+        if math.isfinite(value)
+        else Quantity(value=NOT_MEASURED)
+    )
 
 
 def exact(value: float, unit: str = "") -> Quantity:
@@ -246,7 +300,9 @@ def counted(number: float, noun: str) -> str:
 
 
 def field_value(value: object) -> str:
-    """A variant's field: a whole number with its digits grouped, `whole` for the steps of an epoch not shortened."""
+    """A variant's field: a whole number with its digits grouped, `whole` for the steps of an epoch
+    not shortened.
+    """
     if not isinstance(value, Real):
         return str(value)
     return "whole" if math.isnan(value) else count(float(value)).plain()
@@ -255,11 +311,15 @@ def field_value(value: object) -> str:
 def _duration_unit(seconds: float) -> str:
     if seconds == 0 or not math.isfinite(seconds):
         return "s"
-    return next((unit for unit, per_second in _PER_SECOND.items() if abs(seconds) * per_second >= 1), "µs")
+    return next(
+        (unit for unit, per_second in _PER_SECOND.items() if abs(seconds) * per_second >= 1), "µs"
+    )
 
 
 def _exponent(value: float, *bounds: float) -> int:
-    """The power of ten to write apart, the value's: 0 but for numbers too small or too large to write out."""
+    """The power of ten to write apart, the value's: 0 but for numbers too small or too large to
+    write out.
+    """
     largest = max(abs(number) for number in (value, *bounds))
     if largest == 0 or _SMALLEST_WRITTEN_OUT <= largest < _LEAST_NOT_WRITTEN_OUT:
         return 0
@@ -273,13 +333,17 @@ def _decimals(value: float, low: float | None = None, high: float | None = None)
         return 0
     if low is None or high is None or high <= low:
         return max(0, _DIGITS_WITHOUT_INTERVAL - 1 - _magnitude(largest, _DIGITS_WITHOUT_INTERVAL))
-    uncertain = _UNCERTAINTY_DIGITS - 1 - _magnitude(max(value - low, high - value), _UNCERTAINTY_DIGITS)
+    uncertain = (
+        _UNCERTAINTY_DIGITS - 1 - _magnitude(max(value - low, high - value), _UNCERTAINTY_DIGITS)
+    )
     most = _MOST_DIGITS - 1 - _magnitude(largest, _MOST_DIGITS)
     return min(uncertain, most)
 
 
 def _magnitude(value: float, digits: int) -> int:
-    """The power of ten of the first digit once rounded to `digits` digits: 0.0996 to two digits is 0.10, so -1."""
+    """The power of ten of the first digit once rounded to `digits` digits: 0.0996 to two digits is
+    0.10, so -1.
+    """
     return int(f"{value:.{digits - 1}e}".partition("e")[2])
 
 
@@ -296,7 +360,9 @@ def _bare(text: str) -> str:
 
 
 def _with_minus(text: str) -> str:
-    """With a minus sign in place of the hyphen that a program reads; a power of ten stays as programs write it."""
+    """With a minus sign in place of the hyphen that a program reads; a power of ten stays as
+    programs write it.
+    """
     return f"\N{MINUS SIGN}{text[1:]}" if text.startswith("-") else text
 
 

@@ -1,4 +1,5 @@
-"""What commands print: text from any file, without what a terminal would obey or hide, in an encoding that it has.
+"""What commands print: text from any file, without what a terminal would obey or hide, in an
+encoding that it has.
 
 Pages, Markdown and tables get their text through the same `clean`.
 """
@@ -24,17 +25,23 @@ _MAY_BE_HIDDEN: Final = re.compile(r"[^ -~]")
 
 
 def clean(text: str, *, keep: str = "\n\t") -> str:
-    r"""Escape what a terminal obeys or hides: control, format and unassigned characters, lone surrogates.
+    r"""Escape what a terminal obeys or hides: control, format and unassigned characters, lone
+    surrogates.
 
     Args:
         text: Any text; what is escaped already stays as it is.
         keep: Characters to leave; none of them for a name that is to stay on one line.
 
     Returns:
-        The text with `\x1b` in place of an escape character, `\u202e` in place of an override of the direction.
+        The text with `\x1b` in place of an escape character, `\u202e` in place of an override of
+        the direction.
     """
     return _MAY_BE_HIDDEN.sub(
-        lambda char: char[0] if char[0] in keep or _is_seen(char[0]) else char[0].encode("unicode_escape").decode(),
+        lambda char: (
+            char[0]
+            if char[0] in keep or _is_seen(char[0])
+            else char[0].encode("unicode_escape").decode()
+        ),
         text,
     )
 
@@ -44,9 +51,11 @@ def _is_seen(char: str) -> bool:
 
 
 def say(text: str, *, to_stderr: bool = False) -> None:
-    """Print the text, cleaned, and a new line; what standard error does not take goes to standard output.
+    """Print the text, cleaned, and a new line; what standard error does not take goes to standard
+    output.
 
-    Standard error may be the log of a rule on a disk that is full, and then that is what the text is about.
+    Standard error may be the log of a rule on a disk that is full, and then that is what the text
+    is about.
     """
     if not (to_stderr and takes(sys.stderr, f"{clean(text)}\n")):
         _allow_any_character()
@@ -54,7 +63,8 @@ def say(text: str, *, to_stderr: bool = False) -> None:
 
 
 def takes(stream: TextIO, text: str = "") -> bool:
-    """Whether the stream takes the text and what is buffered; if not, these and all later text are dropped.
+    """Whether the stream takes the text and what is buffered; if not, these and all later text are
+    dropped.
 
     Otherwise Python would write the buffered text at exit, fail again, and exit with 120.
     """
@@ -69,9 +79,11 @@ def takes(stream: TextIO, text: str = "") -> bool:
 
 @contextmanager
 def stderr_to(log: Path) -> Iterator[TextIO]:
-    """Write standard error to the log, as a rule's `2> {log}` does, and yield what it was before: the terminal.
+    """Write standard error to the log, as a rule's `2> {log}` does, and yield what it was before:
+    the terminal.
 
-    The file descriptor itself is exchanged, so warnings and tracebacks of every process started meanwhile go there too.
+    The file descriptor itself is exchanged, so warnings and tracebacks of every process started
+    meanwhile go there too.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w", encoding="utf-8") as file, os.fdopen(os.dup(_STDERR), "w") as terminal:
@@ -85,11 +97,12 @@ def stderr_to(log: Path) -> Iterator[TextIO]:
 
 
 def new_console(*, unwrapped_when_piped: bool = False) -> "Console":
-    """A console for tables: it cleans every text that it writes, and its own styles still reach a terminal.
+    """A console for tables: it cleans every text that it writes, and its own styles still reach a
+    terminal.
 
     Args:
-        unwrapped_when_piped: Whether a program that reads the output gets each row in one line, however long; a person
-            gets rows as wide as the terminal.
+        unwrapped_when_piped: Whether a program that reads the output gets each row in one line,
+            however long; a person gets rows as wide as the terminal.
     """
     from rich.console import Console
     from rich.segment import Segment
@@ -100,7 +113,9 @@ def new_console(*, unwrapped_when_piped: bool = False) -> "Console":
         def render_str(self, text: str, **options: Any) -> "Text":
             return super().render_str(clean(text), **options)
 
-        def render(self, renderable: "RenderableType", options: "ConsoleOptions | None" = None) -> Iterable["Segment"]:
+        def render(
+            self, renderable: "RenderableType", options: "ConsoleOptions | None" = None
+        ) -> Iterable["Segment"]:
             for segment in super().render(renderable, options):
                 yield segment if segment.control else Segment(clean(segment.text), segment.style)
 
@@ -113,6 +128,8 @@ def new_console(*, unwrapped_when_piped: bool = False) -> "Console":
 
 
 def _allow_any_character() -> None:
-    """Have standard output write `?` for what its encoding lacks; standard error escapes that by itself."""
+    """Have standard output write `?` for what its encoding lacks; standard error escapes that by
+    itself.
+    """
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")

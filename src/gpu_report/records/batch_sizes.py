@@ -1,6 +1,8 @@
-"""What a batch-size search found on one machine: every number of samples it tried, and three answers, in a schema.
+"""What a batch-size search found on one machine: every number of samples it tried, and three
+answers, in a schema.
 
-batch_sizes/<search>.json -> SearchRecord -> Tried, one per number of samples -> throughput of each timed block
+batch_sizes/<search>.json -> SearchRecord -> Tried, one per number of samples -> throughput of each
+timed block
                                           -> Answers, where one of them fits
 """
 
@@ -12,7 +14,15 @@ from pydantic import AfterValidator, Field, model_validator
 
 from gpu_report.errors import RecordError
 from gpu_report.records.record import Environment, MachineId, MemoryKind, Provenance, Status
-from gpu_report.storage.json_files import JsonFile, NotNegative, Part, Positive, PositiveCount, Text, Values
+from gpu_report.storage.json_files import (
+    JsonFile,
+    NotNegative,
+    Part,
+    Positive,
+    PositiveCount,
+    Text,
+    Values,
+)
 from gpu_report.study.search import BatchSearch
 
 SEARCHES_FOLDER: Final = "batch_sizes"
@@ -35,15 +45,25 @@ class Tried(Part):
 
     samples: PositiveCount = Field(description="Of one batch.")
     status: Status
-    reason: Text = Field(description="Why it does not fit or was not trained; empty of one that fits.")
+    reason: Text = Field(
+        description="Why it does not fit or was not trained; empty of one that fits."
+    )
     throughputs_per_s: Values[Positive] = Field(
-        description="Of each timed block of steps; one value of a step too slow for blocks; empty unless it fits."
+        description=(
+            "Of each timed block of steps; one value of a step too slow for blocks; empty unless "
+            "it fits."
+        )
     )
     memory_peak_mib: NotNegative | None = Field(description="None unless it fits.")
     memory_taken_mib: NotNegative | None = Field(
-        description="The most that it took of its limit: on an accelerator what PyTorch reserved; None unless it fits."
+        description=(
+            "The most that it took of its limit: on an accelerator what PyTorch reserved; None "
+            "unless it fits."
+        )
     )
-    memory_limit_mib: Positive | None = Field(description="That the process might take; None unless it fits.")
+    memory_limit_mib: Positive | None = Field(
+        description="That the process might take; None unless it fits."
+    )
 
     @property
     def fits(self) -> bool:
@@ -63,17 +83,25 @@ class Answers(Part):
     largest: PositiveCount
     is_resolved: bool = Field(description="Whether one failed that is larger by no more than 2 %.")
     fastest: PositiveCount = Field(description="The most samples per second.")
-    smallest_near_fastest: PositiveCount = Field(description="The smallest tried that reaches 95 % of that.")
+    smallest_near_fastest: PositiveCount = Field(
+        description="The smallest tried that reaches 95 % of that."
+    )
 
 
 class SearchRecord(Part):
-    """One search on one machine; without answers where not even the smallest number of samples could be trained."""
+    """One search on one machine; without answers where not even the smallest number of samples
+    could be trained.
+    """
 
     schema_version: int
     machine: MachineId
     search: Annotated[BatchSearch, AfterValidator(_named)] = Field(description="As asked.")
-    memory_kind: MemoryKind | None = Field(description="That of the peaks; None where nothing fits.")
-    tries: Values[Tried] = Field(min_length=1, max_length=_MOST_TRIES, description="In their order.")
+    memory_kind: MemoryKind | None = Field(
+        description="That of the peaks; None where nothing fits."
+    )
+    tries: Values[Tried] = Field(
+        min_length=1, max_length=_MOST_TRIES, description="In their order."
+    )
     answers: Answers | None
     environment: Environment = Field(description="Software and hardware as found.")
     provenance: Provenance
@@ -83,7 +111,9 @@ class SearchRecord(Part):
         if len({each.samples for each in self.tries}) < len(self.tries):
             raise ValueError("it tried a number of samples twice")
         fitting = {each.samples for each in self.tries if each.fits}
-        if bool(fitting) != (self.answers is not None) or bool(fitting) != (self.memory_kind is not None):
+        if bool(fitting) != (self.answers is not None) or bool(fitting) != (
+            self.memory_kind is not None
+        ):
             raise ValueError("it has answers where a number of samples fits, and nowhere else")
         if self.answers and not fitting.issuperset(
             (self.answers.largest, self.answers.fastest, self.answers.smallest_near_fastest)

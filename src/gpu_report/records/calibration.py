@@ -1,7 +1,9 @@
-"""The calibration: what a machine reaches at most, measured by a few plain operations, in a versioned schema.
+"""The calibration: what a machine reaches at most, measured by a few plain operations, in a
+versioned schema.
 
-calibration.json -> Calibration -> one Ceilings per device -> matrix products, copies, transfers; one value per process
-                               -> Link between devices     -> operations by payload; one value per launch
+calibration.json -> Calibration
+Calibration -> one Ceilings per device -> matrix products, copies, transfers; one value per process
+            -> Link between devices    -> operations by payload; one value per launch
 """
 
 from typing import Final, Literal
@@ -23,7 +25,9 @@ Multicast = Literal["off", "left to NCCL"]
 class MatrixProduct(Part):
     """Square matrix products in one precision."""
 
-    precision: str = Field(pattern="^[a-z0-9]+$", description="fp32, tf32, fp16 or bf16, as in a variant.")
+    precision: str = Field(
+        pattern="^[a-z0-9]+$", description="fp32, tf32, fp16 or bf16, as in a variant."
+    )
     size: PositiveCount = Field(description="Rows and columns of the matrices.")
     flops_per_s: Values[Positive] = Field(
         min_length=1, description="2 size^3 over the median time of a product, one per process."
@@ -47,7 +51,9 @@ class Ceilings(Part):
     device: DeviceName
     name: Text = Field(description="The hardware's own name.")
     matrix_products: Values[MatrixProduct]
-    copy_bytes: PositiveCount = Field(description="Size of the buffer that was copied inside the device's memory.")
+    copy_bytes: PositiveCount = Field(
+        description="Size of the buffer that was copied inside the device's memory."
+    )
     copy_bytes_per_s: Values[Positive] = Field(
         min_length=1, description="Bytes read and bytes written, over the time; one per process."
     )
@@ -60,7 +66,7 @@ class LinkOperation(Part):
     operation: Operation
     devices: int = Field(ge=2, lt=2**20)
     bytes: PositiveCount = Field(
-        description="Payload: what each device has after an all-gather, or before any other operation."
+        description="Payload: what each device has after an all-gather, before any other operation."
     )
     times_s: Values[Positive] = Field(
         min_length=1, description="Median time of an operation on its slowest rank, one per launch."
@@ -73,12 +79,15 @@ class DevicePair(Part):
     devices: tuple[DeviceName, DeviceName]
     has_peer_access: bool = Field(description="Whether one can read the other's memory.")
     connection: str | None = Field(
-        pattern="^(NV[0-9]+|PIX|PXB|PHB|NODE|SYS)$", description="As in nvidia-smi topo -m; None where not known."
+        pattern="^(NV[0-9]+|PIX|PXB|PHB|NODE|SYS)$",
+        description="As in nvidia-smi topo -m; None where not known.",
     )
 
 
 class Link(Part):
-    """What the connection between devices of one kind reaches, through the library that trainings use."""
+    """What the connection between devices of one kind reaches, through the library that trainings
+    use.
+    """
 
     devices: Values[DeviceName] = Field(min_length=2)
     backend: str = Field(pattern="^[a-z]+$", description="Of PyTorch, such as nccl.")
@@ -86,7 +95,8 @@ class Link(Part):
         default=None, pattern="^[0-9a-z.+-]{1,40}$", description="Of NCCL; None of other backends."
     )
     multicast: Multicast | None = Field(
-        default=None, description="NVLink SHARP (NVLS): off by NCCL_NVLS_ENABLE=0, or used where NCCL sees fit."
+        default=None,
+        description="NVLink SHARP (NVLS): off by NCCL_NVLS_ENABLE=0, or used where NCCL sees fit.",
     )
     pairs: Values[DevicePair] = Field(description="Every two of CUDA devices; empty of others.")
     operations: Values[LinkOperation]
@@ -98,7 +108,9 @@ class Calibration(Part):
     schema_version: int
     machine: MachineId
     ceilings: Values[Ceilings]
-    link: Link | None = Field(default=None, description="None where fewer than two accelerators share a training.")
+    link: Link | None = Field(
+        default=None, description="None where fewer than two accelerators share a training."
+    )
     environment: Environment
     provenance: Provenance
 

@@ -1,4 +1,6 @@
-"""Which code measures: the package's version, its commit, and a digest of everything that decides a measured number."""
+"""Which code measures: the package's version, its commit, and a digest of everything that decides a
+measured number.
+"""
 
 import ast
 import hashlib
@@ -37,16 +39,18 @@ MEASURES_ALIKE: Final = frozenset(
         "25789c0bc894cf772d23a9a1caa29810b6a561b12d9238b8a1649aa40d18a6a3",
     }
 )
-"""Digests of measuring code whose numbers may stand side by side, all of the present study.PROTOCOL_VERSION.
+"""Digests of measuring code whose numbers may stand side by side, all of the present
+study.PROTOCOL_VERSION.
 
-A change of the measuring code raises the version and restarts this list, unless `python -m benchmarks.same_measuring`
-shows that the new code measures alike: then its digest is added. These differ in the profiled run, how long it warms
-up and when it takes a trace anew, in how the code is divided into modules, in how several processes can train, in
-what a workload's batches may be, in how a Ctrl-C is answered, in whether a record names its host and how several meet,
-in where the device is waited for before step times are read, in what follows a profiled run that crashes, in how a
-model is divided among devices (by the time that its pieces take, which moves one or two of them), in what hosts
-exchange, in what a process that is ended or stopped from outside means, in what a CPU quota leaves, and in what of a
-Python file is digested.
+A change of the measuring code raises the version and restarts this list, unless `python -m
+benchmarks.same_measuring` shows that the new code measures alike: then its digest is added. These
+differ in the profiled run, how long it warms up and when it takes a trace anew, in how the code is
+divided into modules, in how several processes can train, in what a workload's batches may be, in
+how a Ctrl-C is answered, in whether a record names its host and how several meet, in where the
+device is waited for before step times are read, in what follows a profiled run that crashes, in how
+a model is divided among devices (by the time that its pieces take, which moves one or two of them),
+in what hosts exchange, in what a process that is ended or stopped from outside means, in what a CPU
+quota leaves, and in what of a Python file is digested.
 """
 _MOST_CHANGES: Final = 100
 _OURS: Final = "HEAD:./__init__.py"
@@ -55,7 +59,8 @@ _SOURCES: Final = frozenset({".py", ".cu", ".cuh", ".cpp", ".h"})
 
 
 def find_provenance(class_path: str = "") -> Provenance:
-    """The code in hand that measures a workload of this class, with the present time as that of the measurement.
+    """The code in hand that measures a workload of this class, with the present time as that of the
+    measurement.
 
     Without a class it measures the machine alone.
     """
@@ -75,15 +80,19 @@ def find_provenance(class_path: str = "") -> Provenance:
 
 
 def why_no_commit() -> str:
-    """Why git names no commit of the current code, and what to type if that helps; empty if it names one.
+    """Why git names no commit of the current code, and what to type if that helps; empty if it
+    names one.
 
-    The commit must contain the package: one that is installed inside another project must not report that project's.
+    The commit must contain the package: one that is installed inside another project must not
+    report that project's.
     """
     try:
         _git("rev-parse", _OURS)
     except _NO_ANSWER as error:
         said = [line.strip() for line in str(getattr(error, "stderr", None) or error).splitlines()]
-        return "; ".join([*said[:1], *(f"type: {line}" for line in said if line.startswith("git config"))])
+        return "; ".join(
+            [*said[:1], *(f"type: {line}" for line in said if line.startswith("git config"))]
+        )
     return ""
 
 
@@ -96,10 +105,16 @@ def utc_now() -> str:
 def code_digest() -> str:
     """SHA-256 over the names and contents of the source files that measure and that are measured.
 
-    Of a Python file only its syntax tree counts, so that layout, comments and docstrings can be improved freely.
+    Of a Python file only its syntax tree counts, so that layout, comments and docstrings can be
+    improved freely.
     """
     digest = hashlib.sha256()
-    sources = (path for folder in _MEASURING for path in (_PACKAGE / folder).rglob("*") if path.suffix in _SOURCES)
+    sources = (
+        path
+        for folder in _MEASURING
+        for path in (_PACKAGE / folder).rglob("*")
+        if path.suffix in _SOURCES
+    )
     for path in sorted(sources):
         content = path.read_bytes()
         if path.suffix == ".py":
@@ -110,9 +125,15 @@ def code_digest() -> str:
 
 
 def _without_prose(node: object) -> object:
-    """A syntax tree as nested lists without bare strings, and without empty fields, in which Python versions differ."""
+    """A syntax tree as nested lists without bare strings, and without empty fields, in which Python
+    versions differ.
+    """
     if isinstance(node, ast.AST):
-        fields = ((name, value) for name, value in ast.iter_fields(node) if value is not None and value != [])
+        fields = (
+            (name, value)
+            for name, value in ast.iter_fields(node)
+            if value is not None and value != []
+        )
         return [type(node).__name__, *((name, _without_prose(value)) for name, value in fields)]
     if isinstance(node, list):
         return [_without_prose(each) for each in node if not _is_prose(each)]
@@ -120,7 +141,11 @@ def _without_prose(node: object) -> object:
 
 
 def _is_prose(node: object) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
 
 
 def measures_alike(digest: str, other: str) -> bool:
@@ -129,10 +154,11 @@ def measures_alike(digest: str, other: str) -> bool:
 
 
 def workload_digest(class_path: str) -> str:
-    """SHA-256 over the file that holds a workload's class, given as `package.module:Class`, without importing it.
+    """SHA-256 over the file that holds a workload's class, given as `package.module:Class`, without
+    importing it.
 
-    Empty without a class, for the workloads of this package, which `code_digest` holds already, and where there is no
-    such file.
+    Empty without a class, for the workloads of this package, which `code_digest` holds already, and
+    where there is no such file.
     """
     if not class_path or class_path.startswith(OUR_WORKLOADS):
         return ""
@@ -143,17 +169,28 @@ def workload_digest(class_path: str) -> str:
 
 
 def _changed_files() -> list[str]:
-    """Tracked files that differ from the commit, and untracked ones beside the package, relative to the repository.
+    """Tracked files that differ from the commit, and untracked ones beside the package, relative to
+    the repository.
 
     Results are left out: a bundle that was packed anew changes nothing of what is measured next.
     """
     tracked = _git("diff", "--name-only", "-z", "HEAD", "--", ":(top)", ":(top,exclude)results")
-    untracked = _git("ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--", str(_PACKAGE.parent))
+    untracked = _git(
+        "ls-files",
+        "--others",
+        "--exclude-standard",
+        "--full-name",
+        "-z",
+        "--",
+        str(_PACKAGE.parent),
+    )
     return sorted(filter(None, f"{tracked}\0{untracked}".split("\0")))
 
 
 def environment_without_git() -> dict[str, str]:
-    """This process's environment without the variables that point git to one repository and index, as in a git hook."""
+    """This process's environment without the variables that point git to one repository and index,
+    as in a git hook.
+    """
     # With this variable, which is one of them, rev-parse does nothing.
     list_them = "unset GIT_INTERNAL_SUPER_PREFIX; git rev-parse --local-env-vars 2>/dev/null"
     local = subprocess.getoutput(list_them).split()
@@ -165,6 +202,12 @@ def _git(*arguments: str) -> str:
     environment = {**environment_without_git(), "GIT_OPTIONAL_LOCKS": "0"}
     command = ["git", "-C", str(_PACKAGE), *arguments]
     answer = subprocess.run(
-        command, capture_output=True, text=True, check=True, timeout=10, env=environment, errors="replace"
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=10,
+        env=environment,
+        errors="replace",
     )
     return answer.stdout.strip()

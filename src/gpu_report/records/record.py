@@ -1,4 +1,5 @@
-"""The record: what was measured of one variant on one machine, in a versioned schema that is checked on reading.
+"""The record: what was measured of one variant on one machine, in a versioned schema that is
+checked on reading.
 
 record.json -> Record -> repetitions (fresh processes) -> epochs -> steps
 """
@@ -37,7 +38,9 @@ RICH_TRACE_FOLDER: Final = "rich_trace"
 """Beside the record: the trace that decides times, and the one with shapes, stacks and memory."""
 OTHER_JOBS: Final = "other_jobs"
 OTHER_JOBS_ALLOWED: Final = "allowed"
-"""A key of the environment of a cluster's job, and its value where the job has not the whole node."""
+"""A key of the environment of a cluster's job, and its value where the job has not the
+whole node.
+"""
 MOST_SLOWED: Final = 1.5
 """By what a profiled step may differ from a timed one, upwards and downwards."""
 
@@ -73,7 +76,9 @@ class AskedWorkload(TypedDict):
 
 @with_config(ConfigDict(extra="allow"))
 class AskedProtocol(TypedDict):
-    """The protocol of a measurement; another version's may have further keys, and that before 3 has fewer."""
+    """The protocol of a measurement; another version's may have further keys, and that before 3 has
+    fewer.
+    """
 
     version: Count
     repetitions: Count
@@ -109,11 +114,13 @@ def _check_lengths(part: Part, first: str, *others: str, may_be_empty: bool) -> 
 class TimedEpoch(Part):
     """When an epoch's steps ran. Of steps in one call each has their mean time."""
 
-    wall_time_s: Seconds = Field(description="Clock synchronised before the first and after the last step.")
+    wall_time_s: Seconds = Field(
+        description="Clock synchronised before the first and after the last step."
+    )
     step_times_ms: Values[NotNegative] = Field(
         min_length=1,
-        description="Per step, from asking for the batch until the optimizer has stepped, so that steps add up to the "
-        "epoch: device events on an accelerator, host clock on the CPU.",
+        description="Per step, from asking for the batch until the optimizer has stepped, so that "
+        "steps add up to the epoch: device events on an accelerator, host clock on the CPU.",
     )
     data_wait_ms: Values[NotNegative] = Field(
         description="Per step: how long the loop waited for the loader, on the host."
@@ -134,15 +141,22 @@ def timed_part(epoch: TimedEpoch) -> TimedEpoch:
 class Epoch(TimedEpoch):
     """An epoch with its losses and held-out metric; its evaluation lies outside the wall time."""
 
-    train_losses: Values[AnyFloat] = Field(description="Per step, fetched from the device after the clock stopped.")
+    train_losses: Values[AnyFloat] = Field(
+        description="Per step, fetched from the device after the clock stopped."
+    )
     loss_scales: Values[NotNegative] = Field(
-        default=[], description="fp16 only, per step: the gradient scaler's factor after it; a skipped step lowers it."
+        default=[],
+        description="fp16 only, per step: the gradient scaler's factor after it; a skipped step "
+        "lowers it.",
     )
     test_loss: AnyFloat | None = Field(
-        description="Mean loss on the held-out samples after the epoch; None where the workload has none."
+        description="Mean loss on the held-out samples after the epoch, or None without any."
     )
     quality: AnyFloat | None = Field(
-        description="The workload's quality metric on the held-out samples after the epoch; None where it has none."
+        description=(
+            "The workload's quality metric on the held-out samples after the epoch; None where it "
+            "has none."
+        )
     )
 
     @model_validator(mode="after")
@@ -161,33 +175,52 @@ class Load(Part):
     foreign_cpu_share: NotNegative | None = Field(
         description="Share of these cores' time used by other processes, 0 to 1."
     )
-    steal_share: NotNegative | None = Field(description="Share of these cores' time taken by the hypervisor, 0 to 1.")
+    steal_share: NotNegative | None = Field(
+        description="Share of these cores' time taken by the hypervisor, 0 to 1."
+    )
 
 
 class Telemetry(Part):
-    """What the GPU's driver reported while the timed epochs ran; one value per sample, in the order of moments_s.
+    """What the GPU's driver reported while the timed epochs ran; one value per sample, in the order
+    of moments_s.
 
-    Sampled by the process that waits for the training, so that no sample is taken from the training's own time.
+    Sampled by the process that waits for the training, so that no sample is taken from the
+    training's own time.
     """
 
     period_s: Positive = Field(description="Time between samples that was asked for.")
-    sample_cost_ms: NotNegative = Field(description="Median time that one sample took the process that waits.")
+    sample_cost_ms: NotNegative = Field(
+        description="Median time that one sample took the process that waits."
+    )
     moments_s: Values[NotNegative] = Field(description="Since the first timed epoch began.")
-    utilisation_percent: Values[NotNegative] = Field(description="Share of the driver's window in which a kernel ran.")
-    memory_used_mib: Values[NotNegative] = Field(description="Device memory in use by all processes.")
+    utilisation_percent: Values[NotNegative] = Field(
+        description="Share of the driver's window in which a kernel ran."
+    )
+    memory_used_mib: Values[NotNegative] = Field(
+        description="Device memory in use by all processes."
+    )
     power_w: Values[NotNegative]
     sm_clock_mhz: Values[NotNegative]
     memory_clock_mhz: Values[NotNegative]
     temperature_c: Values[Finite]
     throttle_reasons: dict[Text, NotNegative] = Field(
-        description="Reason for lowered clocks as NVML names it -> share of the samples; an idle device's left out."
+        description=(
+            "Reason for lowered clocks as NVML names it -> share of the samples; an idle device's "
+            "left out."
+        )
     )
     energy_j: Finite | None = Field(
-        description="Of the timed epochs without the evaluations between them, from the total-energy counter; None "
-        "where they were too short for it, or it does not exist."
+        description=(
+            "Of the timed epochs without the evaluations between them, from the total-energy "
+            "counter; None where they were too short for it, or it does not exist."
+        )
     )
-    other_processes: Count = Field(description="Most processes beside the training that used the device.")
-    memory_used_before_mib: NotNegative = Field(description="In use before the training touched the device.")
+    other_processes: Count = Field(
+        description="Most processes beside the training that used the device."
+    )
+    memory_used_before_mib: NotNegative = Field(
+        description="In use before the training touched the device."
+    )
 
     @model_validator(mode="after")
     def _check_series(self) -> Self:
@@ -200,34 +233,43 @@ class Rank(Part):
 
     rank: Count
     agent: Count = Field(
-        default=0, description="Which of torchrun's agents started it; each gets its number when it is started."
+        default=0,
+        description="Which of torchrun's agents started it; each gets its number when it is "
+        "started.",
     )
     host: Count = Field(
         default=0,
-        description="Number of the host it ran on, in the order of ranks; agents on one host test no network.",
+        description="Number of the host it ran on, in the order of ranks; agents on one host test "
+        "no network.",
     )
     device: DeviceName
     epochs: Values[TimedEpoch] = Field(
-        min_length=1, description="All of the repetition, timed or not, with the samples it went through."
+        min_length=1,
+        description="All of the repetition, timed or not, with the samples it went through.",
     )
     train_losses: Values[AnyFloat] = Field(
         description="Of the samples it went through, over all steps that were evaluated."
     )
     memory_peak_mib: Positive
     memory_reserved_peak_mib: NotNegative | None = Field(
-        description="What its allocator took from the driver; None where there is no such allocator."
+        description="What its allocator took from the driver; None if there is no such allocator."
     )
-    parameters_sha256: Digest = Field(description="Of its parameters at the end, which are the same in every rank.")
+    parameters_sha256: Digest = Field(
+        description="Of its parameters at the end, which are the same in every rank."
+    )
 
 
 class Base(Part):
-    """What one plain process, on the first device, did in turn with a repetition that several devices share.
+    """What one plain process, on the first device, did in turn with a repetition that several
+    devices share.
 
     It has as many threads as each rank, and the samples of a step that each device has.
     """
 
     threads: PositiveCount
-    epochs: Values[TimedEpoch] = Field(min_length=1, description="All of them; none of its own is evaluated.")
+    epochs: Values[TimedEpoch] = Field(
+        min_length=1, description="All of them; none of its own is evaluated."
+    )
     warm_up_epochs: PositiveCount
 
     @property
@@ -239,52 +281,76 @@ class Base(Part):
 class Repetition(Part):
     """One fresh process that trained the variant, or as many as its strategy shares it among.
 
-    Of several, an epoch is that of the slowest rank, with the samples and the mean losses of all; memory is that of the
-    rank, or of the device of one process, with the most.
+    Of several, an epoch is that of the slowest rank, with the samples and the mean losses of all;
+    memory is that of the rank, or of the device of one process, with the most.
     """
 
     index: Count
-    seed: Count = Field(description="Of data, initial weights and order: the variant's seed plus the index.")
+    seed: Count = Field(
+        description="Of data, initial weights and order: the variant's seed plus the index."
+    )
     started_at: Moment
-    build_time_s: NotNegative = Field(description="Building model, data and loaders, before the first step.")
+    build_time_s: NotNegative = Field(
+        description="Building model, data and loaders, before the first step."
+    )
     preparation_time_s: NotNegative = Field(
-        description="Compiling and capturing, after building and before the first step; 0 where nothing is."
+        description=(
+            "Compiling and capturing, after building and before the first step; 0 where nothing is."
+        )
     )
     preparation_cache: PreparationCache = Field(
-        description="Whether the compiler's cache on disk was empty, or filled by an earlier process of the variant."
+        description=(
+            "Whether the compiler's cache on disk was empty, or filled by an earlier process of "
+            "the variant."
+        )
     )
     training_wall_s: Positive = Field(
         description="From the begin of the first epoch to the end of the last epoch and evaluation."
     )
     epochs: Values[Epoch] = Field(
-        min_length=1, description="Those that were asked for and evaluated; the first is never timed."
+        min_length=1,
+        description="Those that were asked for and evaluated; the first is never timed.",
     )
     extra_epochs: Values[TimedEpoch] = Field(
-        default=[], description="Trained after them to time longer; what they learn is not looked at."
+        default=[],
+        description="Trained after them to time longer; what they learn is not looked at.",
     )
-    warm_up_epochs: PositiveCount = Field(default=1, description="Epochs at the begin that are not timed.")
-    settled: bool = Field(default=True, description="False where no epoch met the rule by which warm-up ends.")
+    warm_up_epochs: PositiveCount = Field(
+        default=1, description="Epochs at the begin that are not timed."
+    )
+    settled: bool = Field(
+        default=True, description="False where no epoch met the rule by which warm-up ends."
+    )
     memory_peak_mib: Positive = Field(
-        description="Peak of the kind that memory_kind names; a resident set leaves loader workers out."
+        description="Peak of the kind that memory_kind names; a resident set leaves workers out."
     )
-    memory_kind: MemoryKind = Field(description="'allocator' is what PyTorch handed out to tensors on the device.")
-    memory_baseline_mib: NotNegative = Field(description="The same figure before model and data were built.")
+    memory_kind: MemoryKind = Field(
+        description="'allocator' is what PyTorch handed out to tensors on the device."
+    )
+    memory_baseline_mib: NotNegative = Field(
+        description="The same figure before model and data were built."
+    )
     load: Load
-    telemetry: Telemetry | None = Field(description="None on the CPU and where the driver cannot be asked.")
+    telemetry: Telemetry | None = Field(
+        description="None on the CPU and where the driver cannot be asked."
+    )
     ranks: Values[Rank] = Field(default=[], description="Empty where one plain process trained.")
     optimizer_dtypes: Values[Text] = Field(
-        default=[], description="Types of its state's tensors at the end, as 'float32'; empty in older records."
+        default=[],
+        description="Types of its state's tensors at the end, as 'float32'; empty in older "
+        "records.",
     )
     base: Base | None = Field(
         default=None,
-        description="None where one plain process trained, a setting of DistributedDataParallel is tried, or its base "
-        "failed.",
+        description="None where one plain process trained, a setting of DistributedDataParallel "
+        "is tried, or its base failed.",
     )
     learnt: dict[Text, AnyFloat] = Field(
         default={}, description="Parameters at the end, of a model that has a handful."
     )
     reference_error: AnyFloat | None = Field(
-        default=None, description="Largest relative error of them and of the last losses against a reference."
+        default=None,
+        description="Largest relative error of them and of the last losses against a reference.",
     )
 
     @model_validator(mode="after")
@@ -315,16 +381,26 @@ def median_throughput_per_s(epochs: Sequence[TimedEpoch]) -> float:
 
 
 class Work(Part):
-    """What a training step on a full batch does, counted on the eager operators, or given by a custom training loop."""
+    """What a training step on a full batch does, counted on the eager operators, or given by a
+    custom training loop.
+    """
 
     samples: PositiveCount = Field(description="Samples of that step.")
-    flops: NotNegative = Field(description="Floating-point operations; a multiply-add counts as two.")
+    flops: NotNegative = Field(
+        description="Floating-point operations; a multiply-add counts as two."
+    )
     flops_by_operator: dict[Text, NotNegative]
     bytes: NotNegative = Field(
-        description="Every operator's inputs read once and outputs written once; views and host copies left out."
+        description=(
+            "Every operator's inputs read once and outputs written once; views and host copies "
+            "left out."
+        )
     )
     uncounted_operators: dict[Text, Count] = Field(
-        description="Operators that compute and have no formula for their operations -> calls: the count's blind spots."
+        description=(
+            "Operators that compute and have no formula for their operations -> calls: the "
+            "count's blind spots."
+        )
     )
 
 
@@ -333,8 +409,12 @@ class AllocatorSummary(Part):
 
     allocated_peak_mib: NotNegative = Field(description="Handed out to tensors.")
     reserved_peak_mib: NotNegative = Field(description="Taken from the driver.")
-    active_peak_mib: NotNegative = Field(description="Handed out, or freed and still awaited by a stream.")
-    inactive_split_peak_mib: NotNegative = Field(description="Left over in split blocks: fragmentation.")
+    active_peak_mib: NotNegative = Field(
+        description="Handed out, or freed and still awaited by a stream."
+    )
+    inactive_split_peak_mib: NotNegative = Field(
+        description="Left over in split blocks: fragmentation."
+    )
     allocations: Count
     retries: Count = Field(description="Times it emptied its cache because the driver had no more.")
 
@@ -342,13 +422,17 @@ class AllocatorSummary(Part):
 class OutOfMemory(Part):
     """What was asked for when memory ran out, and what there was."""
 
-    asked_mib: NotNegative | None = Field(description="Of the allocation that failed; None where it is not known.")
+    asked_mib: NotNegative | None = Field(
+        description="Of the allocation that failed; None where it is not known."
+    )
     free_mib: NotNegative | None
     total_mib: NotNegative
 
 
 class RankTraces(Part):
-    """The traces of a rank other than 0, beside those of rank 0 and under the same name in both folders."""
+    """The traces of a rank other than 0, beside those of rank 0 and under the same name in both
+    folders.
+    """
 
     trace_file: FileName
     trace_sha256: Digest
@@ -356,23 +440,35 @@ class RankTraces(Part):
 
 
 class Profile(Part):
-    """The separate run with the profiler on: a light trace has times, a rich one shapes, memory and source lines."""
+    """The separate run with the profiler on: a light trace has times, a rich one shapes, memory and
+    source lines.
+    """
 
-    trace_file: FileName = Field(description="File name of the light trace inside the record's trace folder.")
+    trace_file: FileName = Field(
+        description="File name of the light trace inside the record's trace folder."
+    )
     trace_sha256: Digest
     step_times_ms: Values[Positive] = Field(
-        min_length=1, description="Of the light trace: host clock, synchronised; the mean of a custom training loop's."
+        min_length=1,
+        description="Of the light trace: host clock, synchronised; the mean of a custom training "
+        "loop's.",
     )
     rich_trace_file: FileName | Literal[""] = Field(
         default="",
-        description="File name inside the record's folder of rich traces; empty where the other trace serves for both.",
+        description="File name inside the record's folder of rich traces; empty where the other "
+        "trace serves for both.",
     )
     rich_trace_sha256: Digest | Literal[""] = ""
-    other_ranks: Values[RankTraces] = Field(default=[], description="Of rank 1 and on; empty without ranks.")
+    other_ranks: Values[RankTraces] = Field(
+        default=[], description="Of rank 1 and on; empty without ranks."
+    )
     work: Work | None = Field(description="None where the step could not be counted.")
     allocator: AllocatorSummary | None = Field(description="None on the CPU.")
     memory_snapshot_file: FileName | Literal[""] = Field(
-        description="File name in the record's memory folder, for PyTorch's memory viewer; empty where there is none."
+        description=(
+            "File name in the record's memory folder, for PyTorch's memory viewer; empty where "
+            "there is none."
+        )
     )
 
 
@@ -383,24 +479,41 @@ class WorkloadFacts(Part):
     parameters: Count = Field(description="Trainable parameters.")
     train_samples: PositiveCount
     test_samples: Count = Field(description="0 where nothing is held out.")
-    steps_per_full_epoch: PositiveCount = Field(description="Steps of an epoch over the whole training set.")
-    sample_description: Text = Field(description="One sample in words, for instance '64x64 RGB image, 3 classes'.")
+    steps_per_full_epoch: PositiveCount = Field(
+        description="Steps of an epoch over the whole training set."
+    )
+    sample_description: Text = Field(
+        description="One sample in words, for instance '64x64 RGB image, 3 classes'."
+    )
     data_description: Text = Field(
         description="How the data is generated or where it comes from, in one or two sentences."
     )
     quality_name: Title = Field(
-        description="Name of the quality metric, for instance 'Dice' or 'accuracy'; empty where there is none."
+        description=(
+            "Name of the quality metric, for instance 'Dice' or 'accuracy'; empty where there is "
+            "none."
+        )
     )
     quality_chance: Finite | None = Field(
-        description="What guessing without looking reaches on the held-out samples; None where it is unknown."
+        description=(
+            "What guessing without looking reaches on the held-out samples; None where it is "
+            "unknown."
+        )
     )
-    quality_better: Literal["higher", "lower"] = Field(default="higher", description="Which values of it are better.")
+    quality_better: Literal["higher", "lower"] = Field(
+        default="higher", description="Which values of it are better."
+    )
     optimizer: Text
     loss: Text
-    source_file: Text = Field(description="Python module that implements it, for instance gpu_report.workloads.unet.")
-    begins_anew: bool = Field(default=False, description="Every epoch is a training from the initial weights.")
+    source_file: Text = Field(
+        description="Python module that implements it, for instance gpu_report.workloads.unet."
+    )
+    begins_anew: bool = Field(
+        default=False, description="Every epoch is a training from the initial weights."
+    )
     pieces_of_stages: list[PositiveCount] = Field(
-        default=[], description="Pieces in each stage of a model that devices share; empty for any other."
+        default=[],
+        description="Pieces in each stage of a model that devices share; empty for any other.",
     )
 
 
@@ -409,19 +522,22 @@ class Provenance(Part):
 
     measured_at: Moment
     measuring_s: NotNegative | None = Field(
-        default=None, description="From then until the last process had ended; None in older records."
+        default=None,
+        description="From then until the last process had ended; None in older records.",
     )
     package_version: Text
     git_commit: str | None = Field(description="None outside a git checkout.")
     git_dirty: bool | None
     changed_files: list[Text] | None = Field(
         default=None,
-        description="At most 100: what differs from the commit, and new files below src; None in older records and "
-        "outside a git checkout.",
+        description="At most 100: what differs from the commit, and new files below src; None in "
+        "older records and outside a git checkout.",
     )
     code_digest: Text = Field(description="SHA-256 over the measuring code and the workloads.")
     workload_digest: str = Field(
-        default="", description="SHA-256 over the file of a workload's own class; empty for a workload of ours."
+        default="",
+        description="SHA-256 over the file of a workload's own class; empty for a workload of "
+        "ours.",
     )
 
     @property
@@ -438,10 +554,14 @@ class Record(Part):
     machine: MachineId
     status: Status
     reason: Text = Field(
-        description="Of a status other than ok, or why there is no profile; empty where all went well."
+        description="Of a status other than ok, or why there is no profile; empty if all went well."
     )
-    measurement: Asked = Field(description="Measurement.as_dict(): variant, workload and protocol as asked.")
-    workload: WorkloadFacts | None = Field(description="None where the workload could not be built.")
+    measurement: Asked = Field(
+        description="Measurement.as_dict(): variant, workload and protocol as asked."
+    )
+    workload: WorkloadFacts | None = Field(
+        description="None where the workload could not be built."
+    )
     repetitions: Values[Repetition]
     profile: Profile | None = Field(
         description="None where the variant, or the profiled run alone, did not fit or failed."
@@ -454,13 +574,23 @@ class Record(Part):
     def _check_consistency(self) -> Self:
         if self.status == "ok" and not (self.workload and self.repetitions):
             raise ValueError("its status is ok, and it holds no workload or no repetition")
-        if len({tuple(len(epoch.step_times_ms) for epoch in each.epochs) for each in self.repetitions}) > 1:
+        if (
+            len(
+                {
+                    tuple(len(epoch.step_times_ms) for epoch in each.epochs)
+                    for each in self.repetitions
+                }
+            )
+            > 1
+        ):
             raise ValueError("its repetitions have different numbers of epochs or steps")
         variant = self.as_variant()
         ranks = variant.devices if variant.has_ranks else 0
         for each in self.repetitions:
             if len(each.ranks) != ranks:
-                raise ValueError(f"it was trained by {len(each.ranks)} ranks, and its variant asks for {ranks}")
+                raise ValueError(
+                    f"it was trained by {len(each.ranks)} ranks, and its variant asks for {ranks}"
+                )
         return self
 
     def as_variant(self) -> Variant:
@@ -474,10 +604,11 @@ class Record(Part):
 
     @property
     def profile_overhead(self) -> float:
-        """Median step time of the light profile over the wall time per step of the median timed epoch; NaN without.
+        """Median step time of the light profile over the wall time per step of the median timed
+        epoch; NaN without.
 
-        Both are host clocks with the device synchronised at the ends; device times of single steps would leave out what
-        the profiler costs on the host.
+        Both are host clocks with the device synchronised at the ends; device times of single steps
+        would leave out what the profiler costs on the host.
         """
         if self.profile is None or self.status != "ok":
             return math.nan
@@ -487,14 +618,17 @@ class Record(Part):
 def timed_step_ms(repetitions: Sequence[Repetition]) -> float:
     """Wall time per step of the median timed epoch, of which there is at least one."""
     epochs = [epoch for repetition in repetitions for epoch in repetition.timed_epochs]
-    return statistics.median(1000 * epoch.wall_time_s / len(epoch.step_times_ms) for epoch in epochs)
+    return statistics.median(
+        1000 * epoch.wall_time_s / len(epoch.step_times_ms) for epoch in epochs
+    )
 
 
 def is_as_timed(profile_overhead: float) -> bool:
     """Whether profiled steps took about as long as timed ones.
 
-    Slower ones spend more than a third of their time in the profiler; faster ones did not wait for what the timed ones
-    waited for. Host-driven steps differ by as much between epochs without any profiler.
+    Slower ones spend more than a third of their time in the profiler; faster ones did not wait for
+    what the timed ones waited for. Host-driven steps differ by as much between epochs without any
+    profiler.
     """
     return 1 / MOST_SLOWED <= profile_overhead <= MOST_SLOWED
 
@@ -509,9 +643,11 @@ RECORD_FILE: Final = JsonFile(
 
 
 def with_distinct_titles(records: Sequence[Record]) -> list[Record]:
-    """The same, the title of a workload followed by its name where another workload has the same title.
+    """The same, the title of a workload followed by its name where another workload has the same
+    title.
 
-    Two of a study may be one class with other settings, and everything printed names a workload by its title.
+    Two of a study may be one class with other settings, and everything printed names a workload by
+    its title.
     """
     names: dict[str, set[str]] = {}
     for record in records:
@@ -520,7 +656,9 @@ def with_distinct_titles(records: Sequence[Record]) -> list[Record]:
     return [
         record.model_copy(
             update={
-                "workload": facts.model_copy(update={"title": f"{facts.title} {record.as_variant().workload}"}),
+                "workload": facts.model_copy(
+                    update={"title": f"{facts.title} {record.as_variant().workload}"}
+                ),
             }
         )
         if (facts := record.workload) and len(names[facts.title]) > 1
@@ -530,7 +668,9 @@ def with_distinct_titles(records: Sequence[Record]) -> list[Record]:
 
 
 def differences(asked_then: Mapping[str, Any], asked_now: Mapping[str, Any]) -> list[str]:
-    """What was asked for when a record was made and is asked for otherwise today, one line per key."""
+    """What was asked for when a record was made and is asked for otherwise today, one line
+    per key.
+    """
     then, now = _flatten(asked_then), _flatten(asked_now)
     keys = [key for key in {**then, **now} if then.get(key) != now.get(key)]
     return [f"{key}: measured with {then.get(key)}, now {now.get(key)}" for key in keys]

@@ -1,9 +1,11 @@
-"""Tables whose columns are declared once, with dtype, unit and meaning; rows are checked on writing and on reading.
+"""Tables whose columns are declared once, with dtype, unit and meaning; rows are checked on writing
+and on reading.
 
 Table -> Column (name, dtype, unit, meaning); rows -> CSV text -> rows or a DataFrame
 
-Only a number of dtype float64 may be missing: NaN in rows and DataFrames, empty in the CSV, which has every digit.
-Characters that a terminal obeys or hides are escaped, so that no text in a table reorders or cuts what is printed.
+Only a number of dtype float64 may be missing: NaN in rows and DataFrames, empty in the CSV, which
+has every digit. Characters that a terminal obeys or hides are escaped, so that no text in a table
+reorders or cuts what is printed.
 """
 
 import csv
@@ -69,7 +71,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         return [column.name for column in self.columns]
 
     def from_rows(self, rows: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
-        """Build the table from one mapping per row, in the order given; no rows give an empty table with its dtypes.
+        """Build the table from one mapping per row, in the order given; no rows give an empty table
+        with its dtypes.
 
         Raises:
             TableError: a row lacks a column, has one too many, or holds a value of another type.
@@ -85,10 +88,12 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         return self._rows(self._by_column(rows))
 
     def rows_to_csv(self, rows: Iterable[Mapping[str, Any]]) -> str:
-        """The rows as CSV text with a header line; the same rows give the same text, and no digit is lost.
+        """The rows as CSV text with a header line; the same rows give the same text, and no digit
+        is lost.
 
         Raises:
-            TableError: a row lacks a column, has one too many, or holds a value of another type or an infinite one.
+            TableError: a row lacks a column, has one too many, or holds a value of another type or
+                an infinite one.
         """
         return self._to_csv(self._by_column(rows))
 
@@ -123,48 +128,66 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
                 header = next(reader, [])
                 lines = list(reader) if header == self.column_names else []
         except OSError as error:
-            raise TableError(f"cannot read table {path}: {error.strerror}; make it again") from error
+            raise TableError(
+                f"cannot read table {path}: {error.strerror}; make it again"
+            ) from error
         except (csv.Error, UnicodeDecodeError) as error:
-            raise TableError(f"table {path} is damaged ({error}); delete it and make it again") from error
+            raise TableError(
+                f"table {path} is damaged ({error}); delete it and make it again"
+            ) from error
         if header != self.column_names:
             raise TableError(
-                f"table {path}: {_name_difference(header, self.column_names)}; delete it and make it again"
+                f"table {path}: {_name_difference(header, self.column_names)}; delete it and make "
+                "it again"
             )
         self._check_lengths(path, lines)
         by_column = zip(*lines, strict=True) if lines else [()] * len(self.columns)
         return self._checked(
-            {column.name: _parsed(path, column, cells) for column, cells in zip(self.columns, by_column, strict=True)}
+            {
+                column.name: _parsed(path, column, cells)
+                for column, cells in zip(self.columns, by_column, strict=True)
+            }
         )
 
     def _check_lengths(self, path: Path, lines: Sequence[list[str]]) -> None:
         lengths = list(map(len, lines))
         if {*lengths} - {len(self.columns)}:
-            number, length = next(each for each in enumerate(lengths, start=2) if each[1] != len(self.columns))
+            number, length = next(
+                each for each in enumerate(lengths, start=2) if each[1] != len(self.columns)
+            )
             raise TableError(
                 f"table {path}, line {number}: {length} values for {len(self.columns)} columns; "
                 "delete it and make it again"
             )
 
     def _checked(self, values: _Values) -> _Values:
-        """A column at a time, by the types in it: asking each value would take longer than reading it."""
+        """A column at a time, by the types in it: asking each value would take longer than reading
+        it.
+        """
         for column in self.columns:
             of_column = values[column.name]
             for kind in set(map(type, of_column)):
-                if not issubclass(kind, _KINDS[column.dtype]) or issubclass(kind, bool) != (column.dtype == "bool"):
-                    position = next(position for position, value in enumerate(of_column) if type(value) is kind)
+                if not issubclass(kind, _KINDS[column.dtype]) or issubclass(kind, bool) != (
+                    column.dtype == "bool"
+                ):
+                    position = next(
+                        position for position, value in enumerate(of_column) if type(value) is kind
+                    )
                     raise TableError(
-                        f"table {self.name}, row {position}, column {column.name}: {of_column[position]!r} is not a "
-                        f"{column.dtype}"
+                        f"table {self.name}, row {position}, column {column.name}: "
+                        f"{of_column[position]!r} is not a {column.dtype}"
                     )
             if column.dtype == "int64" and not (
                 -_INT64 <= min(of_column, default=0) <= max(of_column, default=0) < _INT64
             ):
-                raise TableError(f"table {self.name}, column {column.name}: a number needs more than 64 bits")
+                raise TableError(
+                    f"table {self.name}, column {column.name}: a number needs more than 64 bits"
+                )
             if column.dtype == "float64" and not _INFINITE.isdisjoint(of_column):
                 found = next(value for value in of_column if value in _INFINITE)
                 raise TableError(
-                    f"table {self.name}, column {column.name}: a value is {found}; a quotient by zero is written as "
-                    "missing"
+                    f"table {self.name}, column {column.name}: a value is {found}; a quotient by "
+                    "zero is written as missing"
                 )
             if column.dtype == "str":
                 shown = {value: clean(value) for value in {*of_column}}
@@ -175,13 +198,18 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         import pandas as pd
 
         return pd.DataFrame(
-            {column.name: pd.Series(values[column.name], dtype=column.dtype) for column in self.columns}
+            {
+                column.name: pd.Series(values[column.name], dtype=column.dtype)
+                for column in self.columns
+            }
         )
 
     def _rows(self, values: _Values) -> list[dict[str, Any]]:
         for column in self.columns:
             if column.dtype == "float64" and None in values[column.name]:
-                values[column.name] = [math.nan if value is None else value for value in values[column.name]]
+                values[column.name] = [
+                    math.nan if value is None else value for value in values[column.name]
+                ]
         return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
     def _to_csv(self, values: _Values) -> str:
@@ -195,9 +223,12 @@ def _parsed(path: Path, column: Column, cells: Sequence[str]) -> list[Any]:
     try:
         return read(cells)
     except (ValueError, KeyError) as error:
-        number, cell = next(found for found in enumerate(cells, start=2) if not _is_readable(found[1], read))
+        number, cell = next(
+            found for found in enumerate(cells, start=2) if not _is_readable(found[1], read)
+        )
         raise TableError(
-            f"table {path}, line {number}, column {column.name}: {reprlib.repr(cell)} is not a {column.dtype}; "
+            f"table {path}, line {number}, column {column.name}: {reprlib.repr(cell)} is not a "
+            f"{column.dtype}; "
             "delete it and make it again"
         ) from error
 
@@ -214,7 +245,10 @@ def _name_difference(found: list[str], declared: list[str]) -> str:
     missing = [name for name in declared if name not in found]
     unknown = [name for name in found if name not in declared]
     if missing or unknown:
-        return f"columns missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown)[:_MOST_SHOWN] or 'none'}"
+        return (
+            f"columns missing: {', '.join(missing) or 'none'}; unknown: "
+            f"{', '.join(unknown)[:_MOST_SHOWN] or 'none'}"
+        )
     return f"columns are ordered {', '.join(found)[:_MOST_SHOWN]}, not {', '.join(declared)}"
 
 
@@ -238,9 +272,13 @@ _KINDS: Final[Mapping[Dtype, tuple[type, ...]]] = {
 }
 """What a column may hold; bool, which Python takes for a number, fits its own columns alone."""
 _WRITE: Final[Mapping[Dtype, Callable[[Sequence[Any]], list[str]]]] = {
-    "str": lambda values: list(map({value: _quoted(value) for value in {*values}}.__getitem__, values)),
+    "str": lambda values: list(
+        map({value: _quoted(value) for value in {*values}}.__getitem__, values)
+    ),
     "int64": lambda values: list(map(str, values)),
-    "float64": lambda values: ["" if value is None or math.isnan(value) else repr(float(value)) for value in values],
+    "float64": lambda values: [
+        "" if value is None or math.isnan(value) else repr(float(value)) for value in values
+    ],
     "bool": lambda values: [str(value).lower() for value in values],
 }
 _READ: Final[Mapping[Dtype, Callable[[Sequence[str]], list[Any]]]] = {

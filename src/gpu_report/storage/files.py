@@ -1,7 +1,8 @@
-"""Writing files whole or not at all, so that an interruption leaves the old file or the new one, never half of one.
+"""Writing files whole or not at all, so that an interruption leaves the old file or the new one,
+never half of one.
 
-What is not yet whole is in a locked folder. The system unlocks it when its process ends, however it ends, so that the
-next run finds what a killed one left, and removes it.
+What is not yet whole is in a locked folder. The system unlocks it when its process ends, however it
+ends, so that the next run finds what a killed one left, and removes it.
 """
 
 import errno
@@ -21,7 +22,9 @@ from gpu_report.errors import FileWriteError
 NEEDED_BYTES: Final = 64 * 2**20
 """A variant's record, trace and memory snapshot take up to 40 MiB."""
 DISK_TROUBLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
-"""What a system says where a disk is full, a quota is used up, or a disk cannot be written any more."""
+"""What a system says where a disk is full, a quota is used up, or a disk cannot be written any
+more.
+"""
 _UNFINISHED: Final = ".unfinished"
 _LONGEST_SOCKET: Final = 103
 """Characters of a socket's path, on macOS; on Linux 107."""
@@ -32,7 +35,8 @@ def write_text_atomically(path: Path, text: str) -> None:
     """Write text as UTF-8 beside the target, flush it to disk and rename it into place.
 
     Raises:
-        FileWriteError: the folder cannot be written or the disk is full; an existing file is left as it was.
+        FileWriteError: the folder cannot be written or the disk is full; an existing file is left
+            as it was.
     """
     write_bytes_atomically(path, text.encode("utf-8"))
 
@@ -41,7 +45,8 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
     """Write bytes beside the target, flush them to disk and rename them into place.
 
     Raises:
-        FileWriteError: the folder cannot be written or the disk is full; an existing file is left as it was.
+        FileWriteError: the folder cannot be written or the disk is full; an existing file is left
+            as it was.
     """
     with write_errors(path), unfinished_folder(path) as folder:
         with (folder / path.name).open("wb") as file:
@@ -61,10 +66,14 @@ def write_errors(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = f" ({error.filename})" if error.filename and _UNFINISHED not in str(error.filename) else ""
+        where = (
+            f" ({error.filename})"
+            if error.filename and _UNFINISHED not in str(error.filename)
+            else ""
+        )
         raise FileWriteError(
-            f"cannot write {target}: {error.strerror}{where}; free some space or allow writing there, "
-            "then run the same again"
+            f"cannot write {target}: {error.strerror}{where}; free some space or allow writing "
+            "there, then run the same again"
         ) from error
 
 
@@ -102,12 +111,15 @@ def replaced_folder(target: Path) -> Iterator[Path]:
 
 
 def list_content(folder: Path) -> None:
-    """List a folder's files in a file beside it, so that `is_whole` notices when one of them is missing.
+    """List a folder's files in a file beside it, so that `is_whole` notices when one of them is
+    missing.
 
     Raises:
         FileWriteError: the list cannot be written.
     """
-    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    files = sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+    )
     write_text_atomically(_listing(folder), "".join(f"{name}\n" for name in files))
 
 
@@ -123,10 +135,12 @@ def _listing(folder: Path) -> Path:
 
 @cache
 def take_own_temporary_folder() -> None:
-    """From now on, this process and those that it starts have a folder of their own in the system's temporary folder.
+    """From now on, this process and those that it starts have a folder of their own in the system's
+    temporary folder.
 
-    PyTorch's compiler, its loaders and the starting of processes leave files behind where they are killed. Where the
-    system's folder has a long name there is none of their own: the paths of sockets below it would be too long.
+    PyTorch's compiler, its loaders and the starting of processes leave files behind where they are
+    killed. Where the system's folder has a long name there is none of their own: the paths of
+    sockets below it would be too long.
 
     Raises:
         FileWriteError: it cannot be made.
@@ -137,10 +151,13 @@ def take_own_temporary_folder() -> None:
     if len(str(shared)) > _LONGEST_SOCKET - _LONGEST_BELOW:
         return
     try:
-        folder, _ = _locked_folder(shared, prefix=".gpr-", suffix=".tmp")  # locked until this process ends
+        folder, _ = _locked_folder(
+            shared, prefix=".gpr-", suffix=".tmp"
+        )  # locked until this process ends
     except OSError as error:
         raise FileWriteError(
-            f"cannot write {shared}: {error.strerror}; free some space there, or set TMPDIR to another folder"
+            f"cannot write {shared}: {error.strerror}; free some space there, or set TMPDIR to "
+            "another folder"
         ) from error
     # After multiprocessing, whose own folder inside is removed with priority -100.
     Finalize(None, shutil.rmtree, args=(folder,), kwargs={"ignore_errors": True}, exitpriority=-200)
@@ -148,11 +165,14 @@ def take_own_temporary_folder() -> None:
 
 
 def _locked_folder(parent: Path, *, prefix: str, suffix: str) -> tuple[Path, int | None]:
-    """A new folder of that name with random letters inside, and its lock, None where the file system has no locks.
+    """A new folder of that name with random letters inside, and its lock, None where the file
+    system has no locks.
 
     Those of earlier processes, which are no longer locked, are removed first.
     """
-    name = re.compile(f"{re.escape(prefix)}[a-z0-9_]{{8}}{re.escape(suffix)}")  # as tempfile names them
+    name = re.compile(
+        f"{re.escape(prefix)}[a-z0-9_]{{8}}{re.escape(suffix)}"
+    )  # as tempfile names them
     with suppress(OSError):  # a folder that may be written need not be readable
         for left_over in [path for path in parent.iterdir() if name.fullmatch(path.name)]:
             with suppress(OSError):
@@ -188,21 +208,28 @@ def _lock(folder: Path) -> int:
 
 
 def require_space(folder: Path, *, needed_bytes: int = NEEDED_BYTES) -> None:
-    """Reserve that much in the folder and give it back: quotas and limits count as well as the disk.
+    """Reserve that much in the folder and give it back: quotas and limits count as well as the
+    disk.
 
     Raises:
         FileWriteError: there is not as much, or the folder cannot be written.
     """
     try:
-        with unfinished_folder(folder / "space") as unfinished, (unfinished / "reserved").open("wb") as file:
+        with (
+            unfinished_folder(folder / "space") as unfinished,
+            (unfinished / "reserved").open("wb") as file,
+        ):
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, needed_bytes)
             elif shutil.disk_usage(folder).free < needed_bytes:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     except OSError as error:
         problem = (
-            f"has no room for {needed_bytes >> 20} MiB more" if error.errno in DISK_TROUBLE else "cannot be written"
+            f"has no room for {needed_bytes >> 20} MiB more"
+            if error.errno in DISK_TROUBLE
+            else "cannot be written"
         )
         raise FileWriteError(
-            f"{folder} {problem}: {error.strerror}; free some space or allow writing there, then run the same again"
+            f"{folder} {problem}: {error.strerror}; free some space or allow writing there, then "
+            "run the same again"
         ) from error

@@ -1,6 +1,8 @@
-"""JSON files with a versioned schema: read within bounds, checked once, and refused in one line that says what to do.
+"""JSON files with a versioned schema: read within bounds, checked once, and refused in one line
+that says what to do.
 
-JsonFile (name, schema, version) -> parse(bytes) or read(path) -> Part; whatever a file holds, no more than this happens
+JsonFile (name, schema, version) -> parse(bytes) or read(path) -> Part; whatever a file holds, no
+more than this happens
 """
 
 import json
@@ -12,7 +14,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Generic, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    ValidationError,
+)
 from pydantic_core import from_json
 
 from gpu_report.errors import GpuReportError
@@ -30,13 +40,17 @@ Item = TypeVar("Item")
 
 
 class Part(BaseModel):
-    """One object of such a file: every key is known, and every number is finite unless its field says otherwise."""
+    """One object of such a file: every key is known, and every number is finite unless its field
+    says otherwise.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def nine_digits(value: float) -> float:
-    """A number without the digits that no clock resolves, which would be half of each number in published files."""
+    """A number without the digits that no clock resolves, which would be half of each number in
+    published files.
+    """
     return float(f"{value:.9g}")
 
 
@@ -54,16 +68,22 @@ def _computed(value: float) -> float:
 
 
 def _storable(text: Any) -> Any:
-    """A text from a user's code may be of any length, and hold half a character, which no file can."""
+    """A text from a user's code may be of any length, and hold half a character, which no
+    file can.
+    """
     if not isinstance(text, str):
         return text
     if len(text) > _LONGEST_TEXT:
-        text = f"{text[: _LONGEST_TEXT - 50]} ({len(text) - _LONGEST_TEXT + 50} characters left out)"
+        text = (
+            f"{text[: _LONGEST_TEXT - 50]} ({len(text) - _LONGEST_TEXT + 50} characters left out)"
+        )
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _check_keys(pairs: list[tuple[str, Any]]) -> None:
-    """Refuse an object that has a key twice: some readers of JSON use the first value, others the last."""
+    """Refuse an object that has a key twice: some readers of JSON use the first value, others the
+    last.
+    """
     counts = Counter(key for key, _ in pairs)
     if len(counts) < len(pairs):
         raise ValueError(f"the key {counts.most_common(1)[0][0][:_LONGEST_PLACE]!r} is there twice")
@@ -100,9 +120,9 @@ Content = TypeVar("Content", bound=Part)
 class JsonFile(Generic[Content]):
     """One kind of file.
 
-    `again` says how to get a new one, and `older` how to replace one of an older version, as the end of an error. A
-    file from elsewhere has at most `most_parts` keys, lists and objects: each can be an error of its own, and pydantic
-    gathers all before the first can be shown.
+    `again` says how to get a new one, and `older` how to replace one of an older version, as the
+    end of an error. A file from elsewhere has at most `most_parts` keys, lists and objects: each
+    can be an error of its own, and pydantic gathers all before the first can be shown.
     """
 
     name: str
@@ -122,7 +142,9 @@ class JsonFile(Generic[Content]):
         try:
             text = path.read_bytes()
         except OSError as error:
-            raise self.error(f"cannot read {self.name} {path}: {error.strerror}; {self.again}") from error
+            raise self.error(
+                f"cannot read {self.name} {path}: {error.strerror}; {self.again}"
+            ) from error
         return self.parse(text, where=f"{self.name} {path}", from_elsewhere=from_elsewhere)
 
     def write(self, content: Content, path: Path) -> None:
@@ -135,25 +157,35 @@ class JsonFile(Generic[Content]):
 
     @staticmethod
     def as_bytes(content: Content) -> bytes:
-        """The bytes of a file, the same for the same content; without spaces, which were half of a long record."""
-        return (json.dumps(content.model_dump(), separators=(",", ":"), sort_keys=True) + "\n").encode()
+        """The bytes of a file, the same for the same content; without spaces, which were half of a
+        long record.
+        """
+        return (
+            json.dumps(content.model_dump(), separators=(",", ":"), sort_keys=True) + "\n"
+        ).encode()
 
     def parse(self, text: bytes, *, where: str, from_elsewhere: bool) -> Content:
         """Check the text of a file; `where` names it in errors.
 
         Raises:
-            GpuReportError: of type `error`; the text is not complete JSON, is of another version, or contains what
-                the schema forbids; or it is from elsewhere and is too large or has a key twice.
+            GpuReportError: of type `error`; the text is not complete JSON, is of another version,
+                or contains what the schema forbids; or it is from elsewhere and is too large or has
+                a key twice.
         """
-        if from_elsewhere and (len(text) > MOST_BYTES or sum(map(text.count, (b":", b"[", b"{"))) > self.most_parts):
+        if from_elsewhere and (
+            len(text) > MOST_BYTES or sum(map(text.count, (b":", b"[", b"{"))) > self.most_parts
+        ):
             raise self.error(
-                f"{where} holds more than {MOST_BYTES >> 20} MiB or {self.most_parts} keys, lists and objects, "
-                f"more than a {self.name} to exchange may hold; use fewer steps, epochs or configurations"
+                f"{where} holds more than {MOST_BYTES >> 20} MiB or {self.most_parts} keys, lists "
+                f"and objects, more than a {self.name} to exchange may hold; use fewer steps, "
+                "epochs or configurations"
             )
         try:
             values = from_json(text)
             if from_elsewhere:
-                json.loads(text, object_pairs_hook=_check_keys, parse_float=str, parse_int=str)  # twice as fast
+                json.loads(
+                    text, object_pairs_hook=_check_keys, parse_float=str, parse_int=str
+                )  # twice as fast
         except ValueError as error:
             raise self.error(f"{where} is not whole JSON ({error}); {self.again}") from error
         version = values.get("schema_version") if isinstance(values, dict) else None
@@ -161,10 +193,17 @@ class JsonFile(Generic[Content]):
             raise self.error(f"{where} has no schema_version; {self.again}")
         if version != self.version:
             action = "update gpu-report" if version > self.version else self.older or self.again
-            raise self.error(f"{where} has schema version {version}, this gpu-report reads {self.version}; {action}")
+            raise self.error(
+                f"{where} has schema version {version}, this gpu-report reads {self.version}; "
+                f"{action}"
+            )
         try:
             return self.content.model_validate(values)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            place = ".".join(str(part) for part in first["loc"] if _PLACE.fullmatch(str(part)))[:_LONGEST_PLACE]
-            raise self.error(f"{where}: {f'{place}: ' if place else ''}{first['msg']}; {self.again}") from error
+            place = ".".join(str(part) for part in first["loc"] if _PLACE.fullmatch(str(part)))[
+                :_LONGEST_PLACE
+            ]
+            raise self.error(
+                f"{where}: {f'{place}: ' if place else ''}{first['msg']}; {self.again}"
+            ) from error

@@ -1,7 +1,8 @@
-"""Two locks: one measurement at a time on a machine, and Snakemake's, which a killed run leaves behind.
+"""Two locks: one measurement at a time on a machine, and Snakemake's, which a killed run leaves
+behind.
 
-Snakemake's lock names no process, so each run writes itself down; a lock is stale when every run written down was on
-this host and is gone.
+Snakemake's lock names no process, so each run writes itself down; a lock is stale when every run
+written down was on this host and is gone.
 """
 
 import fcntl
@@ -25,7 +26,9 @@ from gpu_report.storage.files import write_errors, write_text_atomically
 
 _FOR_EVERYONE: Final = 0o666
 _MEASURING: Final = Path(tempfile.gettempdir()) / "gpu-report-measuring.lock"
-"""In the folder that all processes share, although this one may take a temporary folder of its own later."""
+"""In the folder that all processes share, although this one may take a temporary folder of its own
+later.
+"""
 _PAUSE_S: Final = 0.5
 _SNAKEMAKE: Final = Path(".snakemake")
 _REGISTRY: Final = _SNAKEMAKE / "gpu_report_runs.json"
@@ -33,11 +36,12 @@ _REGISTRY: Final = _SNAKEMAKE / "gpu_report_runs.json"
 
 @contextmanager
 def machine_to_itself(lock: Path = _MEASURING, *, limit_s: float = math.inf) -> Iterator[None]:
-    """Hold the machine's measuring lock, for which others wait; the system frees it when the process ends.
+    """Hold the machine's measuring lock, for which others wait; the system frees it when the
+    process ends.
 
     Raises:
-        MachineError: the lock file cannot be opened or locked, or another measurement runs longer than the
-            limit.
+        MachineError: the lock file cannot be opened or locked, or another measurement runs longer
+            than the limit.
     """
     with ExitStack() as stack:
         try:
@@ -46,14 +50,16 @@ def machine_to_itself(lock: Path = _MEASURING, *, limit_s: float = math.inf) -> 
             _wait_for_lock(file, limit_s)
         except OSError as error:
             raise MachineError(
-                f"cannot lock {lock}, which keeps measurements one at a time: {error.strerror}; set TMPDIR to a folder "
-                "where files can be made and locked"
+                f"cannot lock {lock}, which keeps measurements one at a time: {error.strerror}; "
+                "set TMPDIR to a folder where files can be made and locked"
             ) from error
         yield
 
 
 def _wait_for_lock(file: int, limit_s: float) -> None:
-    """Lock the file. A line names the process that this one waits for, again whenever that changes."""
+    """Lock the file. A line names the process that this one waits for, again whenever that
+    changes.
+    """
     end_s, said = time.monotonic() + limit_s, ""
     while True:
         with suppress(BlockingIOError):
@@ -70,12 +76,16 @@ def _wait_for_lock(file: int, limit_s: float) -> None:
 
 
 def _holder(file: int) -> str:
-    """The process that has locked the file, from Linux's list of locks in this container; other systems have none.
+    """The process that has locked the file, from Linux's list of locks in this container; other
+    systems have none.
 
     The process does not write its id into the file, because another user may own it.
     """
     status = os.fstat(file)
-    lock = rf"FLOCK .* (\d+) {os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino} "
+    lock = (
+        rf"FLOCK .* (\d+) "
+        rf"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino} "
+    )
     with suppress(OSError, psutil.Error):
         if found := re.search(lock, Path("/proc/locks").read_text("ascii")):
             began = time.localtime(psutil.Process(int(found[1])).create_time())
@@ -84,9 +94,11 @@ def _holder(file: int) -> str:
 
 
 def _open_for_everyone(path: Path) -> int:
-    """Open the lock file for reading, which is enough to lock it, whichever user made it; make it where there is none.
+    """Open the lock file for reading, which is enough to lock it, whichever user made it; make it
+    where there is none.
 
-    Systems refuse to open another user's file for writing in a shared temporary folder, even where its mode allows it.
+    Systems refuse to open another user's file for writing in a shared temporary folder, even where
+    its mode allows it.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # never wait for a named pipe in its place
     with suppress(FileExistsError):
@@ -98,7 +110,9 @@ def _open_for_everyone(path: Path) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class RunningProcess:
-    """A process that wrote itself down; its start time distinguishes it from a later one with the same number."""
+    """A process that wrote itself down; its start time distinguishes it from a later one with the
+    same number.
+    """
 
     host: str
     process_id: int
@@ -123,7 +137,9 @@ class RunningProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it may still run; a run on another host cannot be looked at and counts as alive."""
+        """Whether it may still run; a run on another host cannot be looked at and counts as
+        alive.
+        """
         if self.host != platform.node():
             return True
         try:
@@ -135,9 +151,9 @@ class RunningProcess:
 def release_stale_lock(project: Path = Path(), *, temporary_folder: str = "") -> None:
     """Write this run down, and remove Snakemake's lock if every run that could hold it is gone.
 
-    The temporary folders of runs that are gone are removed too: Snakemake removes its own, unless it is killed. Runs
-    that start together do so one after the other: none is lost from the list, and none removes the lock that another
-    has taken since it looked.
+    The temporary folders of runs that are gone are removed too: Snakemake removes its own, unless
+    it is killed. Runs that start together do so one after the other: none is lost from the list,
+    and none removes the lock that another has taken since it looked.
 
     Raises:
         FileWriteError: the folder cannot be written.
@@ -147,7 +163,8 @@ def release_stale_lock(project: Path = Path(), *, temporary_folder: str = "") ->
         registry.parent.mkdir(parents=True, exist_ok=True)
         one_at_a_time = registry.with_suffix(".lock").open("ab")
     with one_at_a_time:
-        # Some network file systems have no locks; runs that start there at the same moment do not see each other.
+        # Some network file systems have no locks; runs that start there at the same moment do not
+        # see each other.
         with suppress(OSError):
             fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
         known = _read(registry)
@@ -155,8 +172,12 @@ def release_stale_lock(project: Path = Path(), *, temporary_folder: str = "") ->
         for run in known:
             if not run.alive and run.temporary_folder:
                 with suppress(OSError):
-                    Path(run.temporary_folder).rmdir()  # it is empty; a folder with a file in it stays
-        write_text_atomically(registry, json.dumps([asdict(run) for run in [*alive, this_run]]) + "\n")
+                    Path(
+                        run.temporary_folder
+                    ).rmdir()  # it is empty; a folder with a file in it stays
+        write_text_atomically(
+            registry, json.dumps([asdict(run) for run in [*alive, this_run]]) + "\n"
+        )
         if known and not alive:
             for lock in (project / _SNAKEMAKE / "locks").glob("*.lock"):
                 lock.unlink(missing_ok=True)

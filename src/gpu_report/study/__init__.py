@@ -1,1 +1,3 @@
-"""What is asked: the configuration and its check, experiments made of variants, options, workloads, the machine."""
+"""What is asked: the configuration and its check, experiments made of variants, options, workloads,
+the machine.
+"""

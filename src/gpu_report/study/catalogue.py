@@ -1,4 +1,6 @@
-"""The workloads that come with the tool, described without PyTorch so that a configuration is checked at once."""
+"""The workloads that come with the tool, described without PyTorch so that a configuration is
+checked at once.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +29,9 @@ FIXED_BY_CUSTOM_LOOPS: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltInWorkload:
-    """One workload of ours: its class, the sizes it comes in, what it reads, and which options it has a use for."""
+    """One workload of ours: its class, the sizes it comes in, what it reads, and which options it
+    has a use for.
+    """
 
     class_path: str
     title: str
@@ -38,17 +42,25 @@ class BuiltInWorkload:
     loops: tuple[str, ...] = ()
     """Options that name its custom training loops; a workload that has them trains by no others."""
     useless_options: tuple[str, ...] = ()
-    """Those for images where its samples are others, and for a model's blocks where it names none."""
+    """Those for images where its samples are others, and for a model's blocks where it
+    names none.
+    """
     pieces: int = 0
-    """How many devices can share its model at most: one each for what its `pieces` gives; 0 without these."""
+    """How many devices can share its model at most: one each for what its `pieces` gives; 0 without
+    these.
+    """
 
     @property
     def has_plain_steps(self) -> bool:
-        """Whether a step can be measured by itself: its samples are made in memory, and it has no loop of its own."""
+        """Whether a step can be measured by itself: its samples are made in memory, and it has no
+        loop of its own.
+        """
         return not (self.reads_image_files or self.loops)
 
     def file_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings that follow from the others: the folder of the image files, named by what is in it."""
+        """The settings that follow from the others: the folder of the image files, named by what is
+        in it.
+        """
         if not self.reads_image_files:
             return {}
         return {"folder": str(image_folder(settings))}
@@ -64,31 +76,42 @@ class BuiltInWorkload:
             return
         if not variant.divides_batch and self.pieces < variant.devices:
             raise ConfigError(
-                f"parallelism: {variant.parallelism} needs a model in {variant.devices} pieces, and {variant.workload} "
-                + (f"has {self.pieces}; take fewer devices" if self.pieces else "names none; leave it out")
+                f"parallelism: {variant.parallelism} needs a model in {variant.devices} pieces, "
+                f"and {variant.workload} "
+                + (
+                    f"has {self.pieces}; take fewer devices"
+                    if self.pieces
+                    else "names none; leave it out"
+                )
             )
         for name in option_names(variant.options):
             if OPTIONS[name].is_loop:
                 raise ConfigError(
-                    f"options: {name} is a custom training loop that {variant.workload} does not have; leave it out"
+                    f"options: {name} is a custom training loop that {variant.workload} does not "
+                    "have; leave it out"
                 )
             if name in self.useless_options:
-                raise ConfigError(f"options: {name} has nothing to do in {variant.workload}; leave it out")
+                raise ConfigError(
+                    f"options: {name} has nothing to do in {variant.workload}; leave it out"
+                )
 
     def _check_custom_loop(self, variant: Variant) -> None:
         trains = f"{variant.workload} trains by custom loops"
         for name, fixed in FIXED_BY_CUSTOM_LOOPS.items():
             value = getattr(variant, name)
             if value != fixed:
-                raise ConfigError(f"{name}: {value} is not allowed, since {trains}; leave it at {fixed}")
+                raise ConfigError(
+                    f"{name}: {value} is not allowed, since {trains}; leave it at {fixed}"
+                )
         if variant.options not in self.loops:
             raise ConfigError(
-                f"options: {variant.options} is not allowed, since {trains}; use one of {', '.join(self.loops)}, alone"
+                f"options: {variant.options} is not allowed, since {trains}; use one of "
+                f"{', '.join(self.loops)}, alone"
             )
         if variant.steps_per_epoch is None:
             raise ConfigError(
-                f"steps_per_epoch: missing; {trains}, where it is the number of iterations over the points; "
-                "give it, for instance 200"
+                f"steps_per_epoch: missing; {trains}, where it is the number of iterations over "
+                "the points; give it, for instance 200"
             )
 
 
@@ -136,11 +159,18 @@ BUILT_IN_WORKLOADS: Final[Mapping[str, BuiltInWorkload]] = {
     "linear_regression": BuiltInWorkload(
         class_path="gpu_report.workloads.linear_regression:LinearRegression",
         title="linear regression",
-        loops=(NO_OPTIONS, "compile", "graphs", *(name for name, option in OPTIONS.items() if option.is_loop)),
+        loops=(
+            NO_OPTIONS,
+            "compile",
+            "graphs",
+            *(name for name, option in OPTIONS.items() if option.is_loop),
+        ),
     ),
 }
 
-WITH_PLAIN_STEPS: Final = tuple(name for name, ours in BUILT_IN_WORKLOADS.items() if ours.has_plain_steps)
+WITH_PLAIN_STEPS: Final = tuple(
+    name for name, ours in BUILT_IN_WORKLOADS.items() if ours.has_plain_steps
+)
 """Those that can be profiled or searched by their names."""
 
 
@@ -152,6 +182,8 @@ def image_folder(settings: Mapping[str, Any]) -> PurePosixPath:
     """
     missing = [key for key in ("train_samples", "test_samples", "image_px") if key not in settings]
     if missing:
-        raise ConfigError(f"workloads.image_files.{missing[0]}: missing; the image files are made from it")
+        raise ConfigError(
+            f"workloads.image_files.{missing[0]}: missing; the image files are made from it"
+        )
     train, test, pixels = settings["train_samples"], settings["test_samples"], settings["image_px"]
     return IMAGE_FOLDERS / f"images-{train}-{test}-{pixels}px"

@@ -1,6 +1,8 @@
-"""The machines of a cluster: what a job has to ask for to get one, and what a job that got it found it to be.
+"""The machines of a cluster: what a job has to ask for to get one, and what a job that got it found
+it to be.
 
-config/machines.yaml -> Request of each name -> a job there writes results/machines/<name>.json -> Machine
+config/machines.yaml -> Request of each name -> a job there writes results/machines/<name>.json ->
+Machine
 """
 
 import os
@@ -16,11 +18,19 @@ import msgspec
 from gpu_report.errors import ConfigError, MachineError
 from gpu_report.printing.number_format import counted
 from gpu_report.study.config import read_config
-from gpu_report.study.machine import DESCRIPTIONS, Machine, describe_here, read_description, write_description
+from gpu_report.study.machine import (
+    DESCRIPTIONS,
+    Machine,
+    describe_here,
+    read_description,
+    write_description,
+)
 from gpu_report.study.variant import Variant
 
 REQUESTS: Final = Path("config/machines.yaml")
-"""A cluster's machines by the name that a study's `machines` uses; there is no such file without a cluster."""
+"""A cluster's machines by the name that a study's `machines` uses; there is no such file without a
+cluster.
+"""
 _NAME: Final = re.compile("[a-z0-9-]+")
 """As study.schema.yaml allows it."""
 _TAKEN: Final = ("here", "published")
@@ -34,11 +44,12 @@ AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What each job on the machine asks for; `minutes` is its time limit: a configuration, search or calibration.
+    """What each job on the machine asks for; `minutes` is its time limit: a configuration, search
+    or calibration.
 
-    `nodes` may share a training whose devices are more than a node has, each with these CPUs, memory and GPUs; every
-    other job takes one. `exclusive` keeps other jobs off its nodes. `constraint` is a feature of the nodes. Texts that
-    are left out are left to the cluster.
+    `nodes` may share a training whose devices are more than a node has, each with these CPUs,
+    memory and GPUs; every other job takes one. `exclusive` keeps other jobs off its nodes.
+    `constraint` is a feature of the nodes. Texts that are left out are left to the cluster.
     """
 
     nodes: AtLeastOne = 1
@@ -55,17 +66,21 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def nodes_for(self, variant: Variant) -> int:
         """The fewest nodes that share a training equally and have its devices; 1 where none do.
 
-        Without GPUs each node has one of its ranks; beside GPUs, what trains on the CPU takes one node.
+        Without GPUs each node has one of its ranks; beside GPUs, what trains on the CPU takes one
+        node.
         """
         on_cpus = variant.device_type == "cpu"
         if not variant.has_ranks or (on_cpus and self.gpus):
             return 1
         of_node = 1 if on_cpus else self.gpus
         numbers = range(1, self.nodes + 1)
-        return next((n for n in numbers if variant.devices % n == 0 and variant.devices <= n * of_node), 1)
+        return next(
+            (n for n in numbers if variant.devices % n == 0 and variant.devices <= n * of_node), 1
+        )
 
     def resources(self, *, nodes: int = 1) -> dict[str, str | int | None]:
-        """The resources of a Snakemake job on this many nodes, as its executor for Slurm names them.
+        """The resources of a Snakemake job on this many nodes, as its executor for Slurm names
+        them.
 
         None is not asked for. On several nodes the job's command starts its own processes there.
         """
@@ -74,7 +89,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "slurm_partition": self.partition or None,
             "slurm_account": self.account or None,
             "constraint": self.constraint or None,
-            "gres": ":".join(("gpu", *filter(None, [self.gpu_model]), str(self.gpus))) if self.gpus else None,
+            "gres": ":".join(("gpu", *filter(None, [self.gpu_model]), str(self.gpus)))
+            if self.gpus
+            else None,
             "nodes": nodes,
             "tasks": nodes if are_several else None,
             "tasks_per_gpu": 0 if are_several else None,  # else as many as `tasks` says
@@ -93,8 +110,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def in_words(self) -> str:
-        """As in `2 GPUs (h100) and 16 cores in the partition gpu, the node to itself, at most 60 minutes each`."""
-        gpus = counted(self.gpus, "GPU") + (f" ({self.gpu_model})" if self.gpu_model else "") + " and "
+        """As in `2 GPUs (h100) and 16 cores in the partition gpu, the node to itself, at most 60
+        minutes each`.
+        """
+        gpus = (
+            counted(self.gpus, "GPU") + (f" ({self.gpu_model})" if self.gpu_model else "") + " and "
+        )
         return ", ".join(
             (
                 f"{gpus if self.gpus else ''}{counted(self.cpus, 'core')}"
@@ -118,15 +139,19 @@ def read_requests(path: Path = REQUESTS) -> dict[str, Request]:
 def _request(path: Path, name: Any, asked: Any) -> Request:
     if not (isinstance(name, str) and _NAME.fullmatch(name)) or name in _TAKEN:
         raise ConfigError(
-            f"{path}: {name!r} cannot be a machine's name; use lower-case letters, digits and -, but not "
-            f"{' or '.join(_TAKEN)}"
+            f"{path}: {name!r} cannot be a machine's name; use lower-case letters, digits and -, "
+            f"but not {' or '.join(_TAKEN)}"
         )
     try:
         request = msgspec.convert(asked, Request)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {name}: {error}; allowed are {', '.join(Request.__struct_fields__)}") from error
+        raise ConfigError(
+            f"{path}: {name}: {error}; allowed are {', '.join(Request.__struct_fields__)}"
+        ) from error
     if request.gpu_model and not request.gpus:
-        raise ConfigError(f"{path}: {name}: gpu_model is {request.gpu_model}, but gpus is 0; say how many")
+        raise ConfigError(
+            f"{path}: {name}: gpu_model is {request.gpu_model}, but gpus is 0; say how many"
+        )
     return request
 
 
@@ -141,7 +166,8 @@ def known_machine(name: str, request: Request) -> Machine | None:
 
 
 def job_facts() -> dict[str, str]:
-    """What Slurm says of the job that this is in, as NumNodes and OverSubscribe; nothing outside of one.
+    """What Slurm says of the job that this is in, as NumNodes and OverSubscribe; nothing outside of
+    one.
 
     Snakemake's executor passes few of Slurm's variables on, so Slurm is asked.
     """
@@ -149,7 +175,9 @@ def job_facts() -> dict[str, str]:
         return {}
     command = ["scontrol", "show", "job", "--oneliner", os.environ[JOB]]
     with suppress(OSError, subprocess.TimeoutExpired):
-        said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWER_S).stdout
+        said = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=ANSWER_S
+        ).stdout
         return dict(re.findall(r"(\S+?)=(\S*)", said))
     return {}
 
@@ -158,17 +186,20 @@ def describe_machine(name: str, *, requests: Mapping[str, Request]) -> Machine:
     """Find out which machine this job has got, and write that down for the name.
 
     Raises:
-        MachineError: this is not in a Slurm job, PyTorch could not be asked, or it finds another number of accelerators
-            than the job asked for.
+        MachineError: this is not in a Slurm job, PyTorch could not be asked, or it finds another
+            number of accelerators than the job asked for.
     """
     if JOB not in os.environ:
         raise MachineError(
-            f"{name} is a cluster's machine, and this is not in a Slurm job; use --profile profiles/slurm"
+            f"{name} is a cluster's machine, and this is not in a Slurm job; use --profile "
+            "profiles/slurm"
         )
     machine, request = describe_here(), requests[name]
     found = len(machine.accelerators)
     if found != request.gpus:
         said = machine.accelerator_reason or ", ".join(each.name for each in machine.accelerators)
-        raise MachineError(f"{name}: gpus is {request.gpus} in {REQUESTS}, and PyTorch finds {found} there: {said}")
+        raise MachineError(
+            f"{name}: gpus is {request.gpus} in {REQUESTS}, and PyTorch finds {found} there: {said}"
+        )
     write_description(description_file(name), request.selection, machine)
     return machine

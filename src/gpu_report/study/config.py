@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 DEFAULT_CONFIGFILE: Final = Path("config/study.yaml")
 _LARGEST: Final = 10**15
 _MOST_VALUES: Final = 100_000
-"""A hundred times those of the default study; aliases of aliases could expand to more than any memory holds."""
+"""A hundred times those of the default study; aliases of aliases could expand to more than any
+memory holds.
+"""
 _LONGEST_KEY: Final = 100
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _VALUES: Final = Repr()
@@ -28,11 +30,12 @@ _VALUES.maxstring = 100
 
 
 def read_config(path: Path, *, example: str = "config/study.yaml") -> dict[str, Any]:
-    """The configuration as plain values, not yet checked; `example` is where one begins who has none.
+    """The configuration as plain values, not yet checked; `example` is where one begins who has
+    none.
 
     Raises:
-        ConfigError: the file is missing, is not YAML with keys at its top, or has a key twice, of which YAML's readers
-            take the last.
+        ConfigError: the file is missing, is not YAML with keys at its top, or has a key twice, of
+            which YAML's readers take the last.
     """
     import yaml
 
@@ -42,16 +45,25 @@ def read_config(path: Path, *, example: str = "config/study.yaml") -> dict[str, 
         # Before the values are made: making them merges the merge keys into their mappings.
         if root is not None and _checked_size(root, path, {}) > _MOST_VALUES:
             raise ConfigError(
-                f"{path} has more than {_MOST_VALUES} values, each alias (*) counted as what it names; use fewer"
+                f"{path} has more than {_MOST_VALUES} values, each alias (*) counted as what it "
+                "names; use fewer"
             )
         values = None if root is None else loader.construct_document(root)
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}; name a configuration with --configfile") from error
+        raise ConfigError(
+            f"cannot read {path}: {error.strerror}; name a configuration with --configfile"
+        ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text ({error}); save it as UTF-8") from error
     except RecursionError as error:
         raise ConfigError(f"{path} is nested too deep to be read; write it flatter") from error
-    except (yaml.YAMLError, ValueError, KeyError, AttributeError, OverflowError) as error:  # of a date that is none
+    except (
+        yaml.YAMLError,
+        ValueError,
+        KeyError,
+        AttributeError,
+        OverflowError,
+    ) as error:  # of a date that is none
         raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{path} has no keys; begin from {example}")
@@ -59,7 +71,8 @@ def read_config(path: Path, *, example: str = "config/study.yaml") -> dict[str, 
 
 
 def _checked_size(node: "yaml.Node", path: Path, known: dict[int, int]) -> int:
-    """How many values a node has, each alias counted as what it names; `known` has the count of each node so far.
+    """How many values a node has, each alias counted as what it names; `known` has the count of
+    each node so far.
 
     Raises:
         ConfigError: a mapping has a key twice; a merge key (`<<`) may be repeated.
@@ -76,7 +89,9 @@ def _checked_size(node: "yaml.Node", path: Path, known: dict[int, int]) -> int:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if (key.tag, key.value) in names:
                     line = key.start_mark.line + 1
-                    raise ConfigError(f"{path}, line {line}: the key {key.value} is there twice; remove one")
+                    raise ConfigError(
+                        f"{path}, line {line}: the key {key.value} is there twice; remove one"
+                    )
                 names.add((key.tag, key.value))
     known[id(node)] = 1 + sum(_checked_size(each, path, known) for each in inner)
     return known[id(node)]
@@ -91,29 +106,37 @@ def check_config(config: Mapping[str, Any]) -> None:
     try:
         _check_values(config, ())
     except RecursionError as error:
-        raise ConfigError("the configuration is nested too deep to be read; write it flatter") from error
+        raise ConfigError(
+            "the configuration is nested too deep to be read; write it flatter"
+        ) from error
     problems = sorted(
-        _validator().iter_errors(config), key=lambda problem: [str(part) for part in problem.absolute_path]
+        _validator().iter_errors(config),
+        key=lambda problem: [str(part) for part in problem.absolute_path],
     )
     if problems:
         raise ConfigError(_describe(_most_specific(problems[0])))
 
 
 def _check_values(value: Any, path: tuple[str | int, ...]) -> None:
-    """What a JSON schema cannot say: YAML reads a bare number or date as a key, and numbers of any length."""
+    """What a JSON schema cannot say: YAML reads a bare number or date as a key, and numbers of any
+    length.
+    """
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if not isinstance(key, str):
                 where = _dotted((*path, str(key)))
                 raise ConfigError(
-                    f"{where}: the key {_VALUES.repr(key)} is not text; put it in quotes or use another name"
+                    f"{where}: the key {_VALUES.repr(key)} is not text; put it in quotes or use "
+                    "another name"
                 )
             _check_values(inner, (*path, key))
     elif isinstance(value, list):
         for position, inner in enumerate(value):
             _check_values(inner, (*path, position))
     elif isinstance(value, str) and (found := _CONTROL.search(value)):
-        raise ConfigError(f"{_dotted(path)}: it holds the control character {found[0]!r}; remove it")
+        raise ConfigError(
+            f"{_dotted(path)}: it holds the control character {found[0]!r}; remove it"
+        )
     elif isinstance(value, int) and abs(value) >= _LARGEST:
         raise ConfigError(f"{_dotted(path)}: it has more than 15 digits; use a smaller number")
 
@@ -124,8 +147,12 @@ def _validator() -> Any:
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
-    schema = yaml.safe_load(resources.files("gpu_report.study").joinpath("study.schema.yaml").read_text("utf-8"))
-    strict = Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": _is_whole, "number": _is_finite})
+    schema = yaml.safe_load(
+        resources.files("gpu_report.study").joinpath("study.schema.yaml").read_text("utf-8")
+    )
+    strict = Draft202012Validator.TYPE_CHECKER.redefine_many(
+        {"integer": _is_whole, "number": _is_finite}
+    )
     match = Draft202012Validator.VALIDATORS["pattern"]
     # In Python, `$` also matches before a final newline, which no name may have.
     whole = {"pattern": lambda validator, pattern, *rest: match(validator, rf"{pattern}\Z", *rest)}
@@ -155,10 +182,16 @@ def _describe(problem: Any) -> str:
         return f"{where}: unknown key; allowed here: {', '.join(known)}"
     if problem.validator == "required":
         missing = next(key for key in problem.validator_value if key not in problem.instance)
-        return f"{f'{path}.{missing}' if path else missing}: missing; add it (config/README.md describes every key)"
+        return (
+            f"{f'{path}.{missing}' if path else missing}: missing; add it (config/README.md "
+            "describes every key)"
+        )
     if problem.validator == "not":  # the schema has it for names of experiments alone
         return f"{path}.{problem.instance}: the name is taken by a part of every study; use another"
-    return f"{path or 'the configuration'}: {_VALUES.repr(problem.instance)} is not allowed; {_allowed(problem)}"
+    return (
+        f"{path or 'the configuration'}: {_VALUES.repr(problem.instance)} is not allowed; "
+        f"{_allowed(problem)}"
+    )
 
 
 def _allowed(problem: Any) -> str:
@@ -168,7 +201,9 @@ def _allowed(problem: Any) -> str:
         "minimum": lambda: f"use {value} or more",
         "maximum": lambda: f"use {value} or less",
         "exclusiveMinimum": lambda: f"use more than {value}",
-        "type": lambda: f"use {' or '.join(value) if isinstance(value, list) else f'a value of type {value}'}",
+        "type": lambda: (
+            f"use {' or '.join(value) if isinstance(value, list) else f'a value of type {value}'}"
+        ),
         "minItems": lambda: f"give {value} or more entries",
         "maxLength": lambda: f"use at most {value} characters",
         "minProperties": lambda: f"give {value} or more entries",

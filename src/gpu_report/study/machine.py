@@ -1,4 +1,6 @@
-"""Which machine this is: its hardware, the id made from it, and the devices that PyTorch can train on."""
+"""Which machine this is: its hardware, the id made from it, and the devices that PyTorch can train
+on.
+"""
 
 import json
 import math
@@ -22,16 +24,30 @@ DESCRIPTIONS: Final = Path("results/machines")
 HERE: Final = DESCRIPTIONS / "here.json"
 """That of this machine, so that PyTorch is asked once and not at every command."""
 
-_DEVICE_FILES: Final = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/kfd", "/dev/dri", "/dev/accel", "/dev/dxg")
-_VISIBILITY: Final = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
+_DEVICE_FILES: Final = (
+    "/dev/nvidia0",
+    "/dev/nvidiactl",
+    "/dev/kfd",
+    "/dev/dri",
+    "/dev/accel",
+    "/dev/dxg",
+)
+_VISIBILITY: Final = (
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "ZE_AFFINITY_MASK",
+)
 _TRADE_MARK: Final = r"\((?:r|tm|c)\)"
 _CPU_NOISE: Final = re.compile(
-    rf"{_TRADE_MARK}|\bcpu\b|@.*|\b(?:intel|amd|apple|arm|processor|genuine|virtual)\b|\d+(?:st|nd|rd|th) gen"
+    rf"{_TRADE_MARK}|\bcpu\b|@.*|\b(?:intel|amd|apple|arm|processor|genuine|virtual)\b"
+    r"|\d+(?:st|nd|rd|th) gen"
     r"|\b(?:\w+-)?\d*-?core\b|with radeon.*|0000",
     re.IGNORECASE,
 )
 _ACCELERATOR_NOISE: Final = re.compile(
-    rf"{_TRADE_MARK}|\b(?:nvidia|amd|intel|geforce|radeon|instinct|tesla|gpu|graphics|hbm\w*|pcie|sxm\d?|nvl)\b",
+    rf"{_TRADE_MARK}|\b(?:nvidia|amd|intel|geforce|radeon|instinct|tesla|gpu|graphics)\b"
+    r"|\b(?:hbm\w*|pcie|sxm\d?|nvl)\b",
     re.IGNORECASE,
 )
 
@@ -49,7 +65,8 @@ class Accelerator:
 class Machine:
     """The hardware that measurements belong to.
 
-    `accelerator_reason` says why there are no accelerators, as PyTorch reports it; empty where there are some.
+    `accelerator_reason` says why there are no accelerators, as PyTorch reports it; empty where
+    there are some.
     """
 
     cpu_model: str
@@ -73,7 +90,10 @@ class Machine:
     @property
     def devices(self) -> tuple[str, ...]:
         """PyTorch device names, the CPU first."""
-        return ("cpu", *(device_name(each.backend, index) for index, each in enumerate(self.accelerators)))
+        return (
+            "cpu",
+            *(device_name(each.backend, index) for index, each in enumerate(self.accelerators)),
+        )
 
 
 def device_name(backend: str, index: int) -> str:
@@ -82,18 +102,27 @@ def device_name(backend: str, index: int) -> str:
 
 
 def hardware_words(environments: Iterable[Mapping[str, Any]]) -> str:
-    """The machine that these environments were found on, for readers: `NVIDIA H100 80GB HBM3, AMD EPYC, 16 cores`.
+    """The machine that these environments were found on, for readers: `NVIDIA H100 80GB HBM3, AMD
+    EPYC, 16 cores`.
 
     Empty where they have nothing of it.
     """
-    facts = {key: value for environment in environments for key, value in environment.items() if value is not None}
+    facts = {
+        key: value
+        for environment in environments
+        for key, value in environment.items()
+        if value is not None
+    }
     cores = f"{facts['cpu_cores']} cores" if "cpu_cores" in facts else None
-    parts = [str(part) for part in (facts.get("accelerator"), facts.get("cpu_model"), cores) if part]
+    parts = [
+        str(part) for part in (facts.get("accelerator"), facts.get("cpu_model"), cores) if part
+    ]
     return re.sub(_TRADE_MARK, "", ", ".join(parts), flags=re.IGNORECASE)
 
 
 def find_machine(cache: Path = HERE) -> Machine:
-    """This machine; PyTorch is asked for accelerators once per boot, environment and PyTorch version.
+    """This machine; PyTorch is asked for accelerators once per boot, environment and PyTorch
+    version.
 
     Raises:
         MachineError: the process that asks PyTorch failed.
@@ -104,7 +133,8 @@ def find_machine(cache: Path = HERE) -> Machine:
         return known
     found = probe_accelerators()
     machine = _describe(found)
-    # An accelerator that has a device file may be unusable only now, for instance while its driver starts.
+    # An accelerator that has a device file may be unusable only now, for instance while its driver
+    # starts.
     if found["accelerators"] or found["built_for"] is None or not _device_files():
         write_description(cache, key, machine)
     return machine
@@ -128,9 +158,9 @@ def require_machine(machine: str) -> None:
     here = find_machine().id
     if here != machine:
         raise MachineError(
-            f"this machine is {here}, but what is to be measured is {machine}; for a cluster's machine use --profile "
-            "profiles/slurm, name nodes that differ as two machines in config/machines.yaml, and if a node has changed "
-            f"delete its {DESCRIPTIONS}/NAME.json"
+            f"this machine is {here}, but what is to be measured is {machine}; for a cluster's "
+            "machine use --profile profiles/slurm, name nodes that differ as two machines in "
+            f"config/machines.yaml, and if a node has changed delete its {DESCRIPTIONS}/NAME.json"
         )
 
 
@@ -140,11 +170,14 @@ def write_description(file: Path, key: Mapping[str, Any], machine: Machine) -> N
     Raises:
         FileWriteError: the file cannot be written.
     """
-    write_text_atomically(file, json.dumps({"key": key, "machine": asdict(machine)}, indent=1) + "\n")
+    write_text_atomically(
+        file, json.dumps({"key": key, "machine": asdict(machine)}, indent=1) + "\n"
+    )
 
 
 def probe_accelerators() -> dict[str, Any]:
-    """What PyTorch finds (`measure.probe.probe`), asked in a process of its own: this one stays free of PyTorch.
+    """What PyTorch finds (`measure.probe.probe`), asked in a process of its own: this one stays
+    free of PyTorch.
 
     Raises:
         MachineError: the process failed or printed something else.
@@ -155,7 +188,9 @@ def probe_accelerators() -> dict[str, Any]:
         found: dict[str, Any] = json.loads(answer.stdout)
     except ValueError as error:
         last = (answer.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-        raise MachineError(f"asking PyTorch for devices failed: {last}; try: {' '.join(command)}") from error
+        raise MachineError(
+            f"asking PyTorch for devices failed: {last}; try: {' '.join(command)}"
+        ) from error
     return found
 
 
@@ -206,17 +241,20 @@ def _cache_key() -> dict[str, Any]:
 
 
 def usable_cores() -> tuple[int, ...]:
-    """The numbers of the logical cores that this process may run on; of all where the system pins no process."""
+    """The numbers of the logical cores that this process may run on; of all where the system pins
+    no process.
+    """
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
     return tuple(range(os.cpu_count() or 1))
 
 
 def core_count() -> int:
-    """How many cores this process can use fully: those it may run on, or fewer if a control group has a CPU quota.
+    """How many cores this process can use fully: those it may run on, or fewer if a control group
+    has a CPU quota.
 
-    A quota of 3.5 cores counts as 3. With a fourth thread, each of the kernel's periods would run out of quota early,
-    and all four threads would stop until the next.
+    A quota of 3.5 cores counts as 3. With a fourth thread, each of the kernel's periods would run
+    out of quota early, and all four threads would stop until the next.
     """
     return max(1, int(min(len(usable_cores()), cpu_quota() or math.inf)))
 
@@ -224,9 +262,10 @@ def core_count() -> int:
 def default_threads(device_type: str, *, cores: int, sharing: int) -> int:
     """Threads of each process that shares a training, on a machine with this many cores.
 
-    On the CPU, one for each logical core. With an accelerator, the threads only collate batches: on 16 cores one H100
-    trained as fast with 1 thread as with 16, and epochs that read batches from a loader varied by 10 % instead of 16 %
-    (`python -m benchmarks.host_jitter`). Pinning the process to fewer cores changed neither.
+    On the CPU, one for each logical core. With an accelerator, the threads only collate batches: on
+    16 cores one H100 trained as fast with 1 thread as with 16, and epochs that read batches from a
+    loader varied by 10 % instead of 16 % (`python -m benchmarks.host_jitter`). Pinning the process
+    to fewer cores changed neither.
     """
     return max(1, cores // sharing) if device_type == "cpu" else 1
 

@@ -9,7 +9,9 @@ OUR_WORKLOADS: Final = "gpu_report.workloads."
 
 
 def find_module(name: str) -> ModuleSpec | None:
-    """Where the module is, or None; unlike `importlib.util.find_spec`, this imports no package around it."""
+    """Where the module is, or None; unlike `importlib.util.find_spec`, this imports no package
+    around it.
+    """
     outermost, *inner = name.split(".")
     if outermost == "__main__":  # another module in every process, and not the one that measures
         return None
@@ -17,6 +19,7 @@ def find_module(name: str) -> ModuleSpec | None:
     for part in inner:
         if found is None:
             return None
-        # By its last name alone: for a folder without __init__.py the whole name would need its parent imported.
+        # By its last name alone: for a folder without __init__.py the whole name would need its
+        # parent imported.
         found = PathFinder.find_spec(part, list(found.submodule_search_locations or ()))
     return found

@@ -1,7 +1,9 @@
-"""What may be switched on to train faster or in less memory: one declared option each, described without PyTorch.
+"""What may be switched on to train faster or in less memory: one declared option each, described
+without PyTorch.
 
-A variant names its options joined by `+`, in the order declared here: `pinned+prefetch`. An optimization is the options
-with the loader's processes and the parts of a batch: `workers4+pinned`, `accumulate4+checkpoint`.
+A variant names its options joined by `+`, in the order declared here: `pinned+prefetch`. An
+optimization is the options with the loader's processes and the parts of a batch: `workers4+pinned`,
+`accumulate4+checkpoint`.
 """
 
 import re
@@ -14,7 +16,9 @@ from gpu_report.errors import ConfigError
 NO_OPTIONS: Final = "none"
 SEPARATOR: Final = "+"
 BUCKETS_MIB: Final[Mapping[str, int]] = {"bucket1": 1, "bucket5": 5, "bucket100": 100}
-"""Option of DistributedDataParallel -> the size of its buckets of gradients, which is 25 without one."""
+"""Option of DistributedDataParallel -> the size of its buckets of gradients, which is 25 without
+one.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +44,12 @@ def _of_ddp(title: str, meaning: str, *, is_bound: bool = False) -> Option:
 
 
 def _buckets_of(mib: int) -> Option:
-    of_ddp = _of_ddp(f"buckets of {mib} MiB", f"gradients are averaged {mib} MiB at a time instead of 25")
-    return replace(of_ddp, replaces=tuple(name for name, other in BUCKETS_MIB.items() if other != mib))
+    of_ddp = _of_ddp(
+        f"buckets of {mib} MiB", f"gradients are averaged {mib} MiB at a time instead of 25"
+    )
+    return replace(
+        of_ddp, replaces=tuple(name for name, other in BUCKETS_MIB.items() if other != mib)
+    )
 
 
 def _by_hand(title: str, meaning: str) -> Option:
@@ -52,12 +60,14 @@ def _by_hand(title: str, meaning: str) -> Option:
 OPTIONS: Final[Mapping[str, Option]] = {
     "pinned": Option(
         title="pinned memory",
-        meaning="batches are put into page-locked host memory, from which the device copies without a detour",
+        meaning="batches are put into page-locked host memory, from which the device copies "
+        "without a detour",
         accelerator_only=True,
     ),
     "prefetch": Option(
         title="prefetch on a side stream",
-        meaning="the next batch is copied to the device, on a stream of its own, while the current one is computed",
+        meaning="the next batch is copied to the device, on a stream of its own, while the "
+        "current one is computed",
         accelerator_only=True,
     ),
     "autotune": Option(
@@ -68,9 +78,12 @@ OPTIONS: Final[Mapping[str, Option]] = {
     ),
     "channelslast": Option(
         title="channels-last layout",
-        meaning="images and weights are in memory with the channels innermost, as tensor cores read them",
+        meaning="images and weights are in memory with the channels innermost, as tensor cores "
+        "read them",
     ),
-    "fused": Option(title="fused optimizer", meaning="the optimizer updates all parameters in few kernels"),
+    "fused": Option(
+        title="fused optimizer", meaning="the optimizer updates all parameters in few kernels"
+    ),
     "resident": Option(
         title="data on the device",
         meaning="the whole training set lies on the device, where batches are picked by index",
@@ -82,45 +95,56 @@ OPTIONS: Final[Mapping[str, Option]] = {
         accelerator_only=True,
         cuda_only=True,
     ),
-    "compile": Option(title="torch.compile", meaning="the model and its loss are compiled into fused kernels"),
+    "compile": Option(
+        title="torch.compile", meaning="the model and its loss are compiled into fused kernels"
+    ),
     "checkpoint": Option(
         title="gradient checkpointing",
-        meaning="activations inside the model's blocks are computed again in the backward pass instead of kept",
+        meaning="activations inside the model's blocks are computed again in the backward pass "
+        "instead of kept",
     ),
     "highscale": Option(
         title="high initial loss scale",
-        meaning="the gradient scaler begins at 2 to the power of 32 instead of 16, so that the first steps overflow, "
-        "until halving has made it low enough",
+        meaning="the gradient scaler begins at 2 to the power of 32 instead of 16, so that the "
+        "first steps overflow, until halving has made it low enough",
     ),
     **{name: _buckets_of(mib) for name, mib in BUCKETS_MIB.items()},
     "bucketview": _of_ddp(
-        "gradients as views of buckets", "gradients lie in the buckets that are averaged and need not be copied there"
+        "gradients as views of buckets",
+        "gradients lie in the buckets that are averaged and need not be copied there",
     ),
-    "staticgraph": _of_ddp("static graph", "DistributedDataParallel counts on the same operations in every step"),
+    "staticgraph": _of_ddp(
+        "static graph", "DistributedDataParallel counts on the same operations in every step"
+    ),
     "unused": _of_ddp(
-        "search for unused parameters", "every step looks for parameters that the loss does not depend on"
+        "search for unused parameters",
+        "every step looks for parameters that the loss does not depend on",
     ),
     "localbuffers": _of_ddp(
         "buffers not broadcast",
-        "every rank keeps its own running statistics of BatchNorm, which rank 0 else sends before every forward pass",
+        "every rank keeps its own running statistics of BatchNorm, which rank 0 else sends before "
+        "every forward pass",
     ),
-    "compressed": _of_ddp("gradients sent as bf16", "gradients are rounded to bf16 to be averaged, half as many bytes"),
+    "compressed": _of_ddp(
+        "gradients sent as bf16", "gradients are rounded to bf16 to be averaged, half as many bytes"
+    ),
     "nocomm": _of_ddp(
         "bound without communication",
-        "every rank keeps its own gradients and buffers: what the others take longer is communication that computing "
-        "does not hide",
+        "every rank keeps its own gradients and buffers: what the others take longer is "
+        "communication that computing does not hide",
         is_bound=True,
     ),
     "openmp": Option(
         title="fused loop in C++",
-        meaning="one loop over the points in C++, by all cores with OpenMP, reads each point once per iteration",
+        meaning="one loop over the points in C++, by all cores with OpenMP, reads each point once "
+        "per iteration",
         cpu_only=True,
         is_loop=True,
     ),
     "triton": _by_hand(
         "fused kernel in Triton",
-        "one kernel written in Triton reads each point once per iteration; a second one takes the step, since there "
-        "blocks cannot wait for each other",
+        "one kernel written in Triton reads each point once per iteration; a second one takes the "
+        "step, since there blocks cannot wait for each other",
     ),
     "separate": _by_hand(
         "separate CUDA kernels",
@@ -128,20 +152,25 @@ OPTIONS: Final[Mapping[str, Option]] = {
     ),
     "streams": _by_hand(
         "fused CUDA kernel on four streams",
-        "each of four streams goes through a quarter of the points per iteration, with four launches and their events",
+        "each of four streams goes through a quarter of the points per iteration, with four "
+        "launches and their events",
     ),
-    "fusedstep": _by_hand("fused CUDA kernel", "one kernel does a whole iteration and reads each point once"),
+    "fusedstep": _by_hand(
+        "fused CUDA kernel", "one kernel does a whole iteration and reads each point once"
+    ),
     "sharedsums": _by_hand(
-        "fused CUDA kernel with shared memory", "the same, each block adding up in its shared memory"
+        "fused CUDA kernel with shared memory",
+        "the same, each block adding up in its shared memory",
     ),
     "persistent": _by_hand(
         "persistent CUDA kernel",
-        "one kernel does all iterations in one launch, its points kept in registers and shared memory as far as they "
-        "fit, with a barrier of all blocks in each iteration",
+        "one kernel does all iterations in one launch, its points kept in registers and shared "
+        "memory as far as they fit, with a barrier of all blocks in each iteration",
     ),
     "statistics": Option(
         title="bound by sufficient statistics",
-        meaning="all iterations follow from five sums over the points, read once: a bound, not the same work",
+        meaning="all iterations follow from five sums over the points, read once: a bound, not "
+        "the same work",
         accelerator_only=True,
         cuda_only=True,
         is_loop=True,
@@ -158,16 +187,22 @@ def first_loss_scale(options: str) -> float:
 
 EAGER: Final = "eager"
 EXECUTIONS: Final[Mapping[str, str]] = {"compile": "compiled", "graphs": "captured"}
-"""Options after which a step is no longer run operator by operator -> what it then is; the first of them names it."""
+"""Options after which a step is no longer run operator by operator -> what it then is; the first of
+them names it.
+"""
 
 
 def execution(options: str) -> str:
     """How a step is run: eager, compiled or captured."""
-    return next((word for option, word in EXECUTIONS.items() if option in option_names(options)), EAGER)
+    return next(
+        (word for option, word in EXECUTIONS.items() if option in option_names(options)), EAGER
+    )
 
 
 def is_bound(options: str) -> bool:
-    """Whether these options leave out most of the work, and only show how fast others could at best be."""
+    """Whether these options leave out most of the work, and only show how fast others could at best
+    be.
+    """
     return any(OPTIONS[name].is_bound for name in option_names(options))
 
 
@@ -192,7 +227,9 @@ _LEAST: Final = {"workers": 1, "accumulate": 2}
 
 @dataclass(frozen=True, kw_only=True)
 class Optimization:
-    """How a training differs from the eager baseline: the fields of a variant that an axis `optimization` varies."""
+    """How a training differs from the eager baseline: the fields of a variant that an axis
+    `optimization` varies.
+    """
 
     workers: int = 0
     accumulation: int = 1
@@ -219,26 +256,33 @@ class Optimization:
             if match is None:
                 options.append(part)
             elif match[1] in counts or int(match[2]) < _LEAST[match[1]]:
-                raise ConfigError(f"{name!r}: give {match[1]} once, with a number of {_LEAST[match[1]]} or more")
+                raise ConfigError(
+                    f"{name!r}: give {match[1]} once, with a number of {_LEAST[match[1]]} or more"
+                )
             else:
                 counts[match[1]] = int(match[2])
         _check_names(name, options)
-        return cls(workers=counts.get("workers", 0), accumulation=counts.get("accumulate", 1), options=joined(options))
+        return cls(
+            workers=counts.get("workers", 0),
+            accumulation=counts.get("accumulate", 1),
+            options=joined(options),
+        )
 
 
 def _check_names(optimization: str, options: Sequence[str]) -> None:
     for option in options:
         if option not in OPTIONS:
             raise ConfigError(
-                f"{option!r} in {optimization!r} is unknown; use some of workers<number>, accumulate<number>, "
-                f"{', '.join(OPTIONS)}, joined by {SEPARATOR}, or {NO_OPTIONS}"
+                f"{option!r} in {optimization!r} is unknown; use some of workers<number>, "
+                f"accumulate<number>, {', '.join(OPTIONS)}, joined by {SEPARATOR}, or {NO_OPTIONS}"
             )
         if options.count(option) > 1:
             raise ConfigError(f"{optimization!r}: give {option} once")
 
 
 def ladder(optimizations: Sequence[str]) -> list[str]:
-    """The names of the eager baseline, of each optimization individually, and of each with all before it.
+    """The names of the eager baseline, of each optimization individually, and of each with all
+    before it.
 
     Options made redundant by the new one are dropped, and a count takes the place of a smaller one.
     """
@@ -246,8 +290,14 @@ def ladder(optimizations: Sequence[str]) -> list[str]:
     cumulative: list[str] = []
     for name in optimizations:
         parts = option_names(name)
-        replaced = {useless for part in parts if part in OPTIONS for useless in OPTIONS[part].replaces}
-        kept = [below for below in cumulative if _kind(below) not in replaced and _kind(below) not in map(_kind, parts)]
+        replaced = {
+            useless for part in parts if part in OPTIONS for useless in OPTIONS[part].replaces
+        }
+        kept = [
+            below
+            for below in cumulative
+            if _kind(below) not in replaced and _kind(below) not in map(_kind, parts)
+        ]
         cumulative = [*kept, *parts]
         names.append(Optimization.from_name(SEPARATOR.join(cumulative)).name)
     return list(dict.fromkeys(names))
@@ -268,26 +318,37 @@ def check_options(options: str, *, workers: int, precision: str, device: str) ->
     if ordered != options:
         raise ConfigError(f"options: {options!r} is to be written {ordered!r}")
     for name in names:
-        useless = [other for other in OPTIONS[name].replaces if other in names or (other == "workers" and workers)]
+        useless = [
+            other
+            for other in OPTIONS[name].replaces
+            if other in names or (other == "workers" and workers)
+        ]
         if useless:
-            raise ConfigError(f"options: {name} leaves nothing to do for {useless[0]}; leave one of them out")
+            raise ConfigError(
+                f"options: {name} leaves nothing to do for {useless[0]}; leave one of them out"
+            )
         if OPTIONS[name].accelerator_only and device == "cpu":
-            raise ConfigError(f"options: {name} needs an accelerator; with device: cpu leave it out")
+            raise ConfigError(
+                f"options: {name} needs an accelerator; with device: cpu leave it out"
+            )
         if OPTIONS[name].cpu_only and device != "cpu":
             raise ConfigError(f"options: {name} is for the CPU; with device: {device} leave it out")
         if OPTIONS[name].is_loop and (len(names) > 1 or workers):
             raise ConfigError(
-                f"options: {name} is a whole loop of its own, which nothing else goes with; take it alone"
+                f"options: {name} is a whole loop of its own, which nothing else goes with; take "
+                "it alone"
             )
     if "highscale" in names and precision != "fp16":
-        raise ConfigError(f"options: highscale is for precision fp16; with {precision} no loss is scaled")
+        raise ConfigError(
+            f"options: highscale is for precision fp16; with {precision} no loss is scaled"
+        )
     if "graphs" in names and precision == "fp16":
         raise ConfigError(
-            "options: graphs cannot be captured with precision fp16, whose loss scaling decides on the host in every "
-            "step; take bf16"
+            "options: graphs cannot be captured with precision fp16, whose loss scaling decides "
+            "on the host in every step; take bf16"
         )
     if "graphs" in names and "checkpoint" in names:
         raise ConfigError(
-            "options: graphs cannot be captured with checkpoint, which reads the random numbers' state on the host in "
-            "every step; leave one of them out"
+            "options: graphs cannot be captured with checkpoint, which reads the random numbers' "
+            "state on the host in every step; leave one of them out"
         )

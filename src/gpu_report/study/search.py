@@ -1,4 +1,6 @@
-"""A batch-size search: a training whose number of samples is not given but tried, and what its answers mean."""
+"""A batch-size search: a training whose number of samples is not given but tried, and what its
+answers mean.
+"""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,7 +11,9 @@ from gpu_report.study.options import NO_OPTIONS, Optimization, option_names
 from gpu_report.study.variant import Variant
 
 SEARCH_VERSION: Final = 1
-"""Raised whenever a change in how numbers of samples are tried makes old answers incomparable with new ones."""
+"""Raised whenever a change in how numbers of samples are tried makes old answers incomparable with
+new ones.
+"""
 NEAR: Final = 0.95
 """Share of the fastest throughput from which a smaller batch counts as nearly as fast."""
 RESOLUTION: Final = 1.02
@@ -23,8 +27,9 @@ _MIB_PER_GIB: Final = 1024
 class BatchSearch:
     """One search; its slug names its file.
 
-    `samples` that are tried are those of one batch, of which an optimization with `accumulate2` adds up two in a step.
-    `memory_limit_gib` is None for all that is free on the device, `seconds` is the time to measure one number.
+    `samples` that are tried are those of one batch, of which an optimization with `accumulate2`
+    adds up two in a step. `memory_limit_gib` is None for all that is free on the device, `seconds`
+    is the time to measure one number.
     """
 
     workload: str
@@ -38,7 +43,9 @@ class BatchSearch:
 
     @property
     def slug(self) -> str:
-        """The name, for instance `unet-128px-cuda-bf16-checkpoint`; a limit of memory is in it, the seconds are not."""
+        """The name, for instance `unet-128px-cuda-bf16-checkpoint`; a limit of memory is in it, the
+        seconds are not.
+        """
         parts = [
             self.workload,
             *([] if self.size == "default" else [self.size]),
@@ -75,7 +82,8 @@ class BatchSearch:
 
 
 def check_search(search: BatchSearch, built_in: BuiltInWorkload | None) -> None:
-    """Refuse what cannot be tried before anything is measured; `built_in` is the workload's entry in the catalogue.
+    """Refuse what cannot be tried before anything is measured; `built_in` is the workload's entry
+    in the catalogue.
 
     Raises:
         ConfigError: names the key, its value and what to do.
@@ -88,7 +96,7 @@ def check_search(search: BatchSearch, built_in: BuiltInWorkload | None) -> None:
     variant = search.variant(samples=1)
     if variant.workers or "graphs" in option_names(variant.options):
         raise ConfigError(
-            f"optimization: {search.optimization} has workers or graphs, which are made for one batch size; leave them "
-            "out of a search"
+            f"optimization: {search.optimization} has workers or graphs, which are made for one "
+            "batch size; leave them out of a search"
         )
     built_in.check(variant)

@@ -1,6 +1,7 @@
 """How several devices share one training: one declared strategy each, described without PyTorch.
 
-A variant names its strategy with the number of devices, as `ddp2`; on one device by one plain process it is `single`.
+A variant names its strategy with the number of devices, as `ddp2`; on one device by one plain
+process it is `single`.
 """
 
 import re
@@ -21,12 +22,16 @@ class Strategy:
     title: str
     meaning: str
     has_ranks: bool = False
-    """Whether each device has a process of its own, a rank, started as torchrun starts it; else one drives them all."""
+    """Whether each device has a process of its own, a rank, started as torchrun starts it; else one
+    drives them all.
+    """
     least: int = 1
     """Devices."""
     accelerator_only: bool = False
     divides_batch: bool = True
-    """Whether each device has its own share of the samples of a step; else all of them go through all samples."""
+    """Whether each device has its own share of the samples of a step; else all of them go through
+    all samples.
+    """
     excludes: tuple[str, ...] = ()
     """Options and precisions that it cannot be trained with."""
 
@@ -35,26 +40,29 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     SINGLE: Strategy(title="one process", meaning="one plain process trains on one device"),
     "dp": Strategy(
         title="DataParallel",
-        meaning="one process copies the model to every device in every step and gathers the outputs on the first",
+        meaning="one process copies the model to every device in every step and gathers the "
+        "outputs on the first",
         least=2,
         accelerator_only=True,
         excludes=("graphs", "compile", "checkpoint", "autotune"),
     ),
     "ddp": Strategy(
         title="DistributedDataParallel",
-        meaning="each device has a process with a whole model; gradients are averaged while the backward pass goes on",
+        meaning="each device has a process with a whole model; gradients are averaged while the "
+        "backward pass goes on",
         has_ranks=True,
     ),
     "fsdp": Strategy(
         title="FSDP2",
-        meaning="each device has a process that keeps a share of weights, gradients and optimizer state, and gathers "
-        "the weights of a block when it is computed",
+        meaning="each device has a process that keeps a share of weights, gradients and optimizer "
+        "state, and gathers the weights of a block when it is computed",
         has_ranks=True,
         excludes=("graphs", "checkpoint", "channelslast", "fp16"),
     ),
     "split": Strategy(
         title="model split",
-        meaning="one process keeps each stage of the model on its own device; while one computes, the others wait",
+        meaning="one process keeps each stage of the model on its own device; while one computes, "
+        "the others wait",
         least=2,
         divides_batch=False,
         accelerator_only=True,
@@ -62,9 +70,9 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     ),
     "pipeline": Strategy(
         title="pipeline",
-        meaning="each device has a process with one stage of the model; the batch goes through them in "
-        "`accumulate<number>` parts, so that all devices compute different parts at once; BatchNorm "
-        "normalizes each part by itself",
+        meaning="each device has a process with one stage of the model; the batch goes through "
+        "them in `accumulate<number>` parts, so that all devices compute different parts at once; "
+        "BatchNorm normalizes each part by itself",
         has_ranks=True,
         least=2,
         divides_batch=False,
@@ -80,9 +88,9 @@ _NAMED: Final = re.compile(rf"({'|'.join(STRATEGIES)})(\d+|_all)?")
 def devices_and_strategy(name: str, *, present: int, nodes: int = 1) -> list[tuple[str, int]]:
     """A strategy with its numbers of devices, from a name such as `ddp2`; `single` has one.
 
-    Without a number it takes every power of two up to the devices present, and all of them; with `_all`, as in
-    `ddp_all`, only all of them. With a process for each device those of all nodes count, of which each has as many.
-    Fewer than two count as two.
+    Without a number it takes every power of two up to the devices present, and all of them; with
+    `_all`, as in `ddp_all`, only all of them. With a process for each device those of all nodes
+    count, of which each has as many. Fewer than two count as two.
 
     Raises:
         ConfigError: there is no such strategy, or its number is missing or useless.
@@ -91,7 +99,8 @@ def devices_and_strategy(name: str, *, present: int, nodes: int = 1) -> list[tup
     if match is None or (match[1] == SINGLE and match[2]):
         known = ", ".join(known for known in STRATEGIES if known != SINGLE)
         raise ConfigError(
-            f"{name!r} is unknown; use {SINGLE}, or one of {known} with a number of devices or _all, as ddp2 or ddp_all"
+            f"{name!r} is unknown; use {SINGLE}, or one of {known} with a number of devices or "
+            "_all, as ddp2 or ddp_all"
         )
     if match[1] == SINGLE:
         return [(SINGLE, 1)]
@@ -105,19 +114,34 @@ def devices_and_strategy(name: str, *, present: int, nodes: int = 1) -> list[tup
 
 
 def can_share(strategy: str, device: str) -> bool:
-    """Whether devices from this one on can train so: of a kind that the strategy is for, and the first of them."""
-    return strategy == SINGLE or not (":" in device or (STRATEGIES[strategy].accelerator_only and device == "cpu"))
+    """Whether devices from this one on can train so: of a kind that the strategy is for, and the
+    first of them.
+    """
+    return strategy == SINGLE or not (
+        ":" in device or (STRATEGIES[strategy].accelerator_only and device == "cpu")
+    )
 
 
 def parallelism_words(name: str) -> str:
-    """How devices share a training: `DistributedDataParallel on 2 devices` for `ddp2`, `one process` for `single`."""
+    """How devices share a training: `DistributedDataParallel on 2 devices` for `ddp2`, `one
+    process` for `single`.
+    """
     ((strategy, count),) = devices_and_strategy(name, present=1)
     title = STRATEGIES[strategy].title
-    return title if strategy == SINGLE else f"{title} on {count} device" + ("s" if count > 1 else "")
+    return (
+        title if strategy == SINGLE else f"{title} on {count} device" + ("s" if count > 1 else "")
+    )
 
 
 def check_strategy(
-    strategy: str, *, devices: int, device: str, batch_size: int, accumulation: int, precision: str, options: str
+    strategy: str,
+    *,
+    devices: int,
+    device: str,
+    batch_size: int,
+    accumulation: int,
+    precision: str,
+    options: str,
 ) -> None:
     """Refuse a strategy that does not exist, or that cannot train so.
 
@@ -126,22 +150,36 @@ def check_strategy(
     """
     for name in option_names(options):
         if OPTIONS[name].ddp_only and strategy != "ddp":
-            raise ConfigError(f"options: {name} is for DistributedDataParallel; use it with a parallelism such as ddp2")
+            raise ConfigError(
+                f"options: {name} is for DistributedDataParallel; use it with a parallelism such "
+                "as ddp2"
+            )
     if strategy not in STRATEGIES:
-        raise ConfigError(f"parallelism: {strategy!r} is unknown; use one of {', '.join(STRATEGIES)}")
+        raise ConfigError(
+            f"parallelism: {strategy!r} is unknown; use one of {', '.join(STRATEGIES)}"
+        )
     chosen = STRATEGIES[strategy]
     if strategy == SINGLE:
         if devices != 1:
-            raise ConfigError(f"parallelism: {devices} devices need a strategy; use one of {', '.join(STRATEGIES)}")
+            raise ConfigError(
+                f"parallelism: {devices} devices need a strategy; use one of "
+                f"{', '.join(STRATEGIES)}"
+            )
         return
     if devices < chosen.least:
-        raise ConfigError(f"parallelism: {strategy} needs at least {chosen.least} devices, not {devices}")
+        raise ConfigError(
+            f"parallelism: {strategy} needs at least {chosen.least} devices, not {devices}"
+        )
     if ":" in device:
         raise ConfigError(
-            f"parallelism: {strategy} takes the devices from the first on; write device: {device.partition(':')[0]}"
+            f"parallelism: {strategy} takes the devices from the first on; write device: "
+            f"{device.partition(':')[0]}"
         )
     if chosen.accelerator_only and device == "cpu":
-        raise ConfigError(f"parallelism: {strategy} needs accelerators; with device: cpu take ddp, fsdp or pipeline")
+        raise ConfigError(
+            f"parallelism: {strategy} needs accelerators; with device: cpu take ddp, fsdp or "
+            "pipeline"
+        )
     if chosen.divides_batch and batch_size % (devices * accumulation):
         raise ConfigError(
             f"batch_size: {batch_size} samples cannot be shared equally by {devices} devices"
@@ -150,7 +188,11 @@ def check_strategy(
         )
     for name in option_names(options):
         if OPTIONS[name].is_loop:
-            raise ConfigError(f"options: {name} is a custom training loop of one process; leave out parallelism")
+            raise ConfigError(
+                f"options: {name} is a custom training loop of one process; leave out parallelism"
+            )
     for name in chosen.excludes:
         if name in (*option_names(options), precision):
-            raise ConfigError(f"parallelism: {strategy} cannot be trained with {name}; leave one of them out")
+            raise ConfigError(
+                f"parallelism: {strategy} cannot be trained with {name}; leave one of them out"
+            )

@@ -1,6 +1,7 @@
 """The study: what a configuration asks to be measured, as experiments made of variants.
 
-config (mapping) -> Study -> Experiment -> Variant; a Measurement is a variant with all else that decides its record.
+config (mapping) -> Study -> Experiment -> Variant; a Measurement is a variant with all else that
+decides its record.
 """
 
 import itertools
@@ -21,9 +22,13 @@ from gpu_report.study.strategies import SINGLE, STRATEGIES, can_share, devices_a
 from gpu_report.study.variant import Variant
 
 PROTOCOL_VERSION: Final = 3
-"""Raised whenever a change in how a number is measured makes old records incomparable with new ones."""
+"""Raised whenever a change in how a number is measured makes old records incomparable with new
+ones.
+"""
 MOST_VARIANTS: Final = 1000
-"""Several times what a report can show; at half a minute each, their measuring takes eight hours."""
+"""Several times what a report can show; at half a minute each, their measuring takes eight
+hours.
+"""
 
 
 _Asked = TypeVar("_Asked", Variant, BatchSearch)
@@ -33,10 +38,11 @@ _Asked = TypeVar("_Asked", Variant, BatchSearch)
 class Protocol:
     """How every variant is measured.
 
-    A process times at least `timed_epochs` epochs after its warm-up, which together take `timed_seconds` or more, but
-    not more than `most_timed_epochs`: where epochs take microseconds, these are enough for its median. Warm-up ends
-    before the first epoch of at most `settled_ratio` of the median of those after it: what warms up makes an epoch
-    several times longer, while epochs that the host paces differ by a tenth or more by chance alone.
+    A process times at least `timed_epochs` epochs after its warm-up, which together take
+    `timed_seconds` or more, but not more than `most_timed_epochs`: where epochs take microseconds,
+    these are enough for its median. Warm-up ends before the first epoch of at most `settled_ratio`
+    of the median of those after it: what warms up makes an epoch several times longer, while epochs
+    that the host paces differ by a tenth or more by chance alone.
     """
 
     version: int = PROTOCOL_VERSION
@@ -51,7 +57,9 @@ class Protocol:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A workload as configured: its class as `package.module:Class` and the keyword arguments it is built with."""
+    """A workload as configured: its class as `package.module:Class` and the keyword arguments it is
+    built with.
+    """
 
     name: str
     class_path: str
@@ -90,10 +98,11 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A question about one axis: variants that differ along it are compared with the one at the baseline.
+    """A question about one axis: variants that differ along it are compared with the one at the
+    baseline.
 
-    `target` is a held-out quality; the experiment then says how long each variant trained to reach it. One that
-    searches has neither axis nor variants.
+    `target` is a held-out quality; the experiment then says how long each variant trained to reach
+    it. One that searches has neither axis nor variants.
     """
 
     name: str
@@ -112,7 +121,9 @@ class Experiment:
 
 @dataclass(frozen=True, kw_only=True)
 class Prices:
-    """What a machine's time and its energy cost, for the cost of a run; None where no price is given."""
+    """What a machine's time and its energy cost, for the cost of a run; None where no price is
+    given.
+    """
 
     currency: str = "EUR"
     per_device_hour: float | None = None
@@ -123,7 +134,8 @@ class Prices:
 class Study:
     """A checked configuration, expanded for the devices of one machine.
 
-    An experiment whose rows all need an accelerator has no variants, or searches, on a machine without one.
+    An experiment whose rows all need an accelerator has no variants, or searches, on a machine
+    without one.
     """
 
     name: str
@@ -135,8 +147,14 @@ class Study:
 
     @cached_property
     def variants(self) -> tuple[Variant, ...]:
-        """Every variant once, in the order of the experiments; a variant in two experiments is measured once."""
-        return tuple(dict.fromkeys(variant for experiment in self.experiments for variant in experiment.variants))
+        """Every variant once, in the order of the experiments; a variant in two experiments is
+        measured once.
+        """
+        return tuple(
+            dict.fromkeys(
+                variant for experiment in self.experiments for variant in experiment.variants
+            )
+        )
 
     def variant(self, slug: str) -> Variant:
         """The variant of that name.
@@ -149,7 +167,11 @@ class Study:
     @cached_property
     def searches(self) -> tuple[BatchSearch, ...]:
         """Every batch-size search once, in the order of the experiments."""
-        return tuple(dict.fromkeys(search for experiment in self.experiments for search in experiment.searches))
+        return tuple(
+            dict.fromkeys(
+                search for experiment in self.experiments for search in experiment.searches
+            )
+        )
 
     def search(self, slug: str) -> BatchSearch:
         """The batch-size search of that name.
@@ -162,23 +184,36 @@ class Study:
     def measurement(self, slug: str) -> Measurement:
         """The variant of that name with its workload and protocol."""
         variant = self.variant(slug)
-        return Measurement(variant=variant, workload=self.workloads[variant.workload], protocol=self.protocol)
+        return Measurement(
+            variant=variant, workload=self.workloads[variant.workload], protocol=self.protocol
+        )
 
     @property
     def trained_devices(self) -> list[str]:
         """Those of the variants and searches, each once."""
-        devices = [*(variant.device for variant in self.variants), *(search.device for search in self.searches)]
+        devices = [
+            *(variant.device for variant in self.variants),
+            *(search.device for search in self.searches),
+        ]
         return list(dict.fromkeys(devices))
 
     @property
     def linked_devices(self) -> list[str]:
-        """The accelerators that are to share a training, present or not; none where each trains alone."""
-        shared = [(variant.devices, variant.device) for variant in self.variants if variant.device != "cpu"]
+        """The accelerators that are to share a training, present or not; none where each trains
+        alone.
+        """
+        shared = [
+            (variant.devices, variant.device)
+            for variant in self.variants
+            if variant.device != "cpu"
+        ]
         most, backend = max(shared, default=(1, ""))
         return [device_name(backend, index) for index in range(most)] if most > 1 else []
 
     def restricted_to(self, slugs: Collection[str]) -> "Study":
-        """The study with these of its variants and searches alone; experiments that have none of them stay, empty."""
+        """The study with these of its variants and searches alone; experiments that have none of
+        them stay, empty.
+        """
         experiments = tuple(
             replace(
                 each,
@@ -214,16 +249,19 @@ class Study:
         study = self.alone(experiment)
         if study.experiments[0].is_search:
             raise ConfigError(
-                f"experiments.{experiment}: it searches batch sizes and trains no configuration, so it has no report "
-                "of its own; build report/gpu_report.pdf"
+                f"experiments.{experiment}: it searches batch sizes and trains no configuration, "
+                "so it has no report of its own; build report/gpu_report.pdf"
             )
         return study
 
     @property
     def foreign_code(self) -> list[str]:
-        """A line for each class of the user's own, whose module runs with the user's rights when it is measured."""
+        """A line for each class of the user's own, whose module runs with the user's rights when it
+        is measured.
+        """
         return [
-            f"workloads.{workload.name} runs the code of {workload.class_path}, as the configuration asks"
+            f"workloads.{workload.name} runs the code of {workload.class_path}, as the "
+            "configuration asks"
             for workload in self.workloads.values()
             if not workload.class_path.startswith(OUR_WORKLOADS)
         ]
@@ -242,25 +280,43 @@ def _named(slug: str, asked: Sequence[_Asked], kind: str) -> _Asked:
     raise ConfigError(f"{kind} {slug!r} is not in the study; use one of: {known}")
 
 
-def load_study(config: Mapping[str, Any], *, devices: Sequence[str], nodes: int = 1, elsewhere: bool = False) -> Study:
+def load_study(
+    config: Mapping[str, Any], *, devices: Sequence[str], nodes: int = 1, elsewhere: bool = False
+) -> Study:
     """Check a configuration and expand it for a machine with these devices, the CPU first.
 
-    As many nodes as `nodes` says, each with these devices, may share a training. With `devices: auto` the study takes
-    one accelerator of a kind: `cuda` and not `cuda:1`, which can still be named. For a machine `elsewhere`, which has
-    measured already, what is named and not there is passed over.
+    As many nodes as `nodes` says, each with these devices, may share a training. With `devices:
+    auto` the study takes one accelerator of a kind: `cuda` and not `cuda:1`, which can still be
+    named. For a machine `elsewhere`, which has measured already, what is named and not there is
+    passed over.
 
     Raises:
-        ConfigError: an unknown key, an impossible value or variant, an unknown workload, or a device that is not there.
+        ConfigError: an unknown key, an impossible value or variant, an unknown workload, or a
+            device that is not there.
     """
     check_config(config)
-    usable = _choose_devices(config["devices"], tuple(devices), nodes=nodes, refuse_absent=not elsewhere)
+    usable = _choose_devices(
+        config["devices"], tuple(devices), nodes=nodes, refuse_absent=not elsewhere
+    )
     workloads = {name: _workload(name, entry or {}) for name, entry in config["workloads"].items()}
     experiments: list[Experiment] = []
     for name, entry in config["experiments"].items():
-        experiments.append(_expand_experiment(name, entry, devices=usable, seed=config["seed"], workloads=workloads))
-        if len({variant for experiment in experiments for variant in experiment.variants}) > MOST_VARIANTS:
-            raise ConfigError(f"experiments: they ask for more than {MOST_VARIANTS} configurations; divide the study")
-    _check_names_of_searches([search for experiment in experiments for search in experiment.searches])
+        experiments.append(
+            _expand_experiment(
+                name, entry, devices=usable, seed=config["seed"], workloads=workloads
+            )
+        )
+        if (
+            len({variant for experiment in experiments for variant in experiment.variants})
+            > MOST_VARIANTS
+        ):
+            raise ConfigError(
+                f"experiments: they ask for more than {MOST_VARIANTS} configurations; divide the "
+                "study"
+            )
+    _check_names_of_searches(
+        [search for experiment in experiments for search in experiment.searches]
+    )
     used = {variant.workload for experiment in experiments for variant in experiment.variants}
     return Study(
         name=config["name"],
@@ -274,10 +330,11 @@ def load_study(config: Mapping[str, Any], *, devices: Sequence[str], nodes: int 
 
 @dataclass(frozen=True, kw_only=True)
 class _Devices:
-    """PyTorch device names of a machine, the CPU first; `chosen` are those that a row takes where it names none.
+    """PyTorch device names of a machine, the CPU first; `chosen` are those that a row takes where
+    it names none.
 
-    `sharing` are those that may share a training, on each of as many nodes as `nodes` says. One that is named and not
-    there is refused, or passed over where `refuse_absent` is false.
+    `sharing` are those that may share a training, on each of as many nodes as `nodes` says. One
+    that is named and not there is refused, or passed over where `refuse_absent` is false.
     """
 
     present: tuple[str, ...]
@@ -297,29 +354,41 @@ class _Devices:
         return [*(name for name in self.chosen if name != "cpu"), *self.chosen][:1]
 
     def named(self, key: str, names: Sequence[str]) -> list[str]:
-        """Those of the named devices that can be used; `key` is where in the configuration they are named.
+        """Those of the named devices that can be used; `key` is where in the configuration they are
+        named.
 
         Raises:
             ConfigError: one of them is not there, and that is refused.
         """
-        absent = [name for name in names if name not in self.present and name.removesuffix(":0") not in self.present]
+        absent = [
+            name
+            for name in names
+            if name not in self.present and name.removesuffix(":0") not in self.present
+        ]
         if absent and self.refuse_absent:
             found = ", ".join(self.present)
-            raise ConfigError(f"{key}: device {absent[0]!r} is not present on this machine; use one of: {found}")
+            raise ConfigError(
+                f"{key}: device {absent[0]!r} is not present on this machine; use one of: {found}"
+            )
         return [name for name in names if name not in absent]
 
 
 def _choose_devices(
     configured: str | Sequence[str], present: tuple[str, ...], *, nodes: int, refuse_absent: bool
 ) -> _Devices:
-    """The devices of a study: `auto` is one of each kind that is there, of which all may share a training.
+    """The devices of a study: `auto` is one of each kind that is there, of which all may share a
+    training.
 
     Raises:
         ConfigError: one that the configuration names is not there, and that is refused.
     """
     first_of_a_kind = tuple(device for device in present if ":" not in device)
     devices = _Devices(
-        present=present, chosen=first_of_a_kind, sharing=present, nodes=nodes, refuse_absent=refuse_absent
+        present=present,
+        chosen=first_of_a_kind,
+        sharing=present,
+        nodes=nodes,
+        refuse_absent=refuse_absent,
     )
     if configured == "auto":
         return devices
@@ -341,7 +410,8 @@ def _own_workload(name: str, settings: dict[str, Any]) -> Workload:
     module = class_path.partition(":")[0]
     if find_module(module) is None:
         raise ConfigError(
-            f"workloads.{name}.class: there is no module {module!r}; run this in its folder, or put that on PYTHONPATH"
+            f"workloads.{name}.class: there is no module {module!r}; run this in its folder, or "
+            "put that on PYTHONPATH"
         )
     return Workload(name=name, class_path=class_path, settings=settings)
 
@@ -350,13 +420,19 @@ def _built_in(name: str) -> BuiltInWorkload:
     if name not in BUILT_IN_WORKLOADS:
         known = ", ".join(BUILT_IN_WORKLOADS)
         raise ConfigError(
-            f"workloads.{name}: unknown workload; use one of {known}, or give it a class 'package.module:Class'"
+            f"workloads.{name}: unknown workload; use one of {known}, or give it a class "
+            "'package.module:Class'"
         )
     return BUILT_IN_WORKLOADS[name]
 
 
 def _expand_experiment(
-    name: str, entry: Mapping[str, Any], *, devices: _Devices, seed: int, workloads: Mapping[str, Workload]
+    name: str,
+    entry: Mapping[str, Any],
+    *,
+    devices: _Devices,
+    seed: int,
+    workloads: Mapping[str, Workload],
 ) -> Experiment:
     variants: list[Variant] = []
     searches: list[BatchSearch] = []
@@ -368,13 +444,25 @@ def _expand_experiment(
         else:
             variants += _expand_row(path, row, devices=devices, seed=seed, workloads=workloads)
         if len(variants) + len(searches) > MOST_VARIANTS:
-            raise ConfigError(f"{path}: with it the experiment asks for more than {MOST_VARIANTS} configurations")
+            raise ConfigError(
+                f"{path}: with it the experiment asks for more than {MOST_VARIANTS} configurations"
+            )
     if "search" in entry:
-        return Experiment(name=name, question=entry["question"], searches=tuple(dict.fromkeys(searches)))
+        return Experiment(
+            name=name, question=entry["question"], searches=tuple(dict.fromkeys(searches))
+        )
     axis, baseline = entry["axis"], entry["baseline"]
-    if variants and devices.refuse_absent and not any(getattr(variant, axis) == baseline for variant in variants):
-        values = ", ".join(str(value) for value in dict.fromkeys(getattr(variant, axis) for variant in variants))
-        raise ConfigError(f"experiments.{name}.baseline: {baseline!r} is not among its values of {axis}: {values}")
+    if (
+        variants
+        and devices.refuse_absent
+        and not any(getattr(variant, axis) == baseline for variant in variants)
+    ):
+        values = ", ".join(
+            str(value) for value in dict.fromkeys(getattr(variant, axis) for variant in variants)
+        )
+        raise ConfigError(
+            f"experiments.{name}.baseline: {baseline!r} is not among its values of {axis}: {values}"
+        )
     return Experiment(
         name=name,
         question=entry["question"],
@@ -385,11 +473,14 @@ def _expand_experiment(
     )
 
 
-def _check_workload_and_size(path: str, row: Mapping[str, Any], workloads: Mapping[str, Workload]) -> None:
+def _check_workload_and_size(
+    path: str, row: Mapping[str, Any], workloads: Mapping[str, Workload]
+) -> None:
     for name in _as_list(row["workload"]):
         if name not in workloads:
             raise ConfigError(
-                f"{path}.workload: {name!r} does not exist; use one of {', '.join(workloads)}, or add it to workloads"
+                f"{path}.workload: {name!r} does not exist; use one of {', '.join(workloads)}, or "
+                "add it to workloads"
             )
         built_in = workloads[name].built_in
         for size in _as_list(row.get("size", "default")):
@@ -399,7 +490,12 @@ def _check_workload_and_size(path: str, row: Mapping[str, Any], workloads: Mappi
 
 
 def _expand_row(
-    path: str, row: Mapping[str, Any], *, devices: _Devices, seed: int, workloads: Mapping[str, Workload]
+    path: str,
+    row: Mapping[str, Any],
+    *,
+    devices: _Devices,
+    seed: int,
+    workloads: Mapping[str, Workload],
 ) -> Iterator[Variant]:
     fields = dict(row)
     is_left_out = _is_left_out(fields, devices)
@@ -409,17 +505,30 @@ def _expand_row(
     shared = _shared_by(path, strategies, devices)
     per_process = fields.pop("batch_per_process", None)
     if (per_process is None) == ("batch_size" not in fields):
-        raise ConfigError(f"{path}: give batch_size, the samples of a step of all devices, or batch_per_process")
+        raise ConfigError(
+            f"{path}: give batch_size, the samples of a step of all devices, or batch_per_process"
+        )
     if is_left_out:
         return
     fields["batch_size"] = fields.get("batch_size", per_process)
-    fields = {"size": "default", "precision": "fp32", "steps_per_epoch": None, "seed": seed, **fields}
+    fields = {
+        "size": "default",
+        "precision": "fp32",
+        "steps_per_epoch": None,
+        "seed": seed,
+        **fields,
+    }
     named = "device" in row
     fields["device"] = _devices_of_row(path, row.get("device", "each"), devices)
-    asked = math.prod(len(_as_list(value)) for value in fields.values()) * len(optimizations) * len(shared)
+    asked = (
+        math.prod(len(_as_list(value)) for value in fields.values())
+        * len(optimizations)
+        * len(shared)
+    )
     if asked > MOST_VARIANTS:
         raise ConfigError(
-            f"{path}: asks for {asked} configurations, of at most {MOST_VARIANTS} in a study; ask for fewer"
+            f"{path}: asks for {asked} configurations, of at most {MOST_VARIANTS} in a study; ask "
+            "for fewer"
         )
     for values in itertools.product(*(_as_list(value) for value in fields.values())):
         chosen = dict(zip(fields, values, strict=True))
@@ -431,7 +540,10 @@ def _expand_row(
             if per_process is not None:
                 sharing["batch_size"] = chosen["batch_size"] * count
             if STRATEGIES[strategy].divides_batch:
-                suits = per_process is not None or chosen["batch_size"] % (count * optimization.accumulation) == 0
+                suits = (
+                    per_process is not None
+                    or chosen["batch_size"] % (count * optimization.accumulation) == 0
+                )
             else:
                 suits = built_in is None or count <= built_in.pieces
             if count > 2 and not is_named and not suits:
@@ -468,12 +580,18 @@ def _check_names_of_searches(searches: Sequence[BatchSearch]) -> None:
     first: dict[str, BatchSearch] = {}
     for search in searches:
         if first.setdefault(search.slug, search) != search:
-            raise ConfigError(f"experiments: {search.slug} is searched with two values of seconds; give one of them")
+            raise ConfigError(
+                f"experiments: {search.slug} is searched with two values of seconds; give one of "
+                "them"
+            )
 
 
 def _is_left_out(fields: dict[str, Any], devices: _Devices) -> bool:
     """Takes the keys that say on which machines a row is measured out of it."""
-    needed, unwanted = int(fields.pop("needs_accelerator", 0)), fields.pop("without_accelerator", False)
+    needed, unwanted = (
+        int(fields.pop("needs_accelerator", 0)),
+        fields.pop("without_accelerator", False),
+    )
     has_accelerator = not set(devices.chosen) <= {"cpu"}
     present = devices.accelerators * devices.nodes if has_accelerator else 0
     return needed > present or (unwanted and has_accelerator)
@@ -485,18 +603,23 @@ def _shared_by(path: str, names: Sequence[str], devices: _Devices) -> list[tuple
         return [
             (*found, name[-1].isdigit())
             for name in names
-            for found in devices_and_strategy(name, present=devices.accelerators, nodes=devices.nodes)
+            for found in devices_and_strategy(
+                name, present=devices.accelerators, nodes=devices.nodes
+            )
         ]
     except ConfigError as error:
         raise ConfigError(f"{path}.parallelism: {error}") from error
 
 
 def _optimizations_of_row(path: str, fields: dict[str, Any]) -> list[Optimization]:
-    """Takes the keys that say it out of the row: workers, optimization or ladder, one of them at most."""
+    """Takes the keys that say it out of the row: workers, optimization or ladder, one of them at
+    most.
+    """
     keys = [key for key in ("workers", "optimization", "ladder") if key in fields]
     if len(keys) > 1:
         raise ConfigError(
-            f"{path}.{keys[1]}: {keys[0]} is given too; say all of it in {keys[1]}, as in workers4+pinned"
+            f"{path}.{keys[1]}: {keys[0]} is given too; say all of it in {keys[1]}, as in "
+            "workers4+pinned"
         )
     given = {key: _as_list(fields.pop(key)) for key in keys}
     try:

@@ -7,7 +7,14 @@ from functools import cache
 from typing import Any, Final
 
 from gpu_report.errors import ConfigError
-from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, check_options, joined, option_names
+from gpu_report.study.options import (
+    NO_OPTIONS,
+    OPTIONS,
+    Optimization,
+    check_options,
+    joined,
+    option_names,
+)
 from gpu_report.study.strategies import SINGLE, STRATEGIES, check_strategy
 
 _SLUG: Final = re.compile(
@@ -31,7 +38,9 @@ AXIS_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "optimization": ("workers", "accumulation", "options"),
     "parallelism": ("strategy", "devices"),
 }
-"""The fields in which variants along an axis differ, where these are not the field of the axis' own name alone."""
+"""The fields in which variants along an axis differ, where these are not the field of the axis' own
+name alone.
+"""
 LENGTH_FIELDS: Final = ("epochs", "steps_per_epoch")
 """How long a variant trains."""
 
@@ -40,13 +49,14 @@ LENGTH_FIELDS: Final = ("epochs", "steps_per_epoch")
 class Variant:
     """One point of the study.
 
-    `device` is a PyTorch device name such as `cpu`, `cuda` or `cuda:1`. `epochs` counts the first epoch, which is kept
-    apart as warm-up. `steps_per_epoch` is None where an epoch is the whole training set. `batch_size` counts the
-    samples of one step of the optimizer, of all processes together; each goes through its share, or through all of them
-    where it has none, in `accumulation` parts of equal size. `options` names what is switched on, as
-    `gpu_report.study.options` declares it: `none`, or `pinned+prefetch`. `strategy` says how `devices` devices share
-    the training: by a process for each, or one for all (`gpu_report.study.strategies`). On the CPU that many processes
-    share its cores.
+    `device` is a PyTorch device name such as `cpu`, `cuda` or `cuda:1`. `epochs` counts the first
+    epoch, which is kept apart as warm-up. `steps_per_epoch` is None where an epoch is the whole
+    training set. `batch_size` counts the samples of one step of the optimizer, of all processes
+    together; each goes through its share, or through all of them where it has none, in
+    `accumulation` parts of equal size. `options` names what is switched on, as
+    `gpu_report.study.options` declares it: `none`, or `pinned+prefetch`. `strategy` says how
+    `devices` devices share the training: by a process for each, or one for all
+    (`gpu_report.study.strategies`). On the CPU that many processes share its cores.
     """
 
     workload: str
@@ -64,10 +74,13 @@ class Variant:
     devices: int = 1
 
     def __post_init__(self) -> None:
-        check_options(self.options, workers=self.workers, precision=self.precision, device=self.device)
+        check_options(
+            self.options, workers=self.workers, precision=self.precision, device=self.device
+        )
         if self.accumulation < 1 or self.batch_size % self.accumulation:
             raise ConfigError(
-                f"accumulation: {self.accumulation} parts of equal size do not make a batch of {self.batch_size}; "
+                f"accumulation: {self.accumulation} parts of equal size do not make a batch of "
+                f"{self.batch_size}; "
                 "take a divisor of the batch size"
             )
         check_strategy(
@@ -81,8 +94,8 @@ class Variant:
         )
         if _fields_of_slug(self.slug) != asdict(self):
             raise ConfigError(
-                f"variant {self.slug!r} cannot be named: use lower-case letters, digits and underscores, "
-                f"and no more than {_LONGEST_SLUG} of them"
+                f"variant {self.slug!r} cannot be named: use lower-case letters, digits and "
+                f"underscores, and no more than {_LONGEST_SLUG} of them"
             )
 
     @classmethod
@@ -95,7 +108,9 @@ class Variant:
         """
         fields = _fields_of_slug(slug)
         if fields is None:
-            raise ConfigError(f"{slug!r} is not a variant's name; names look like unet-64px-cpu-b8-w0-fp32-e3x6")
+            raise ConfigError(
+                f"{slug!r} is not a variant's name; names look like unet-64px-cpu-b8-w0-fp32-e3x6"
+            )
         return cls(**fields)
 
     def fields_without(self, *names: str) -> tuple[tuple[str, Any], ...]:
@@ -121,11 +136,15 @@ class Variant:
 
     @property
     def optimization(self) -> str:
-        """Its difference from the eager baseline: `workers4+pinned`, `accumulate4+checkpoint`, or `none`.
+        """Its difference from the eager baseline: `workers4+pinned`, `accumulate4+checkpoint`, or
+        `none`.
 
-        The axis of an experiment about optimizations, whose variants differ in these three fields alone.
+        The axis of an experiment about optimizations, whose variants differ in these three fields
+        alone.
         """
-        return Optimization(workers=self.workers, accumulation=self.accumulation, options=self.options).name
+        return Optimization(
+            workers=self.workers, accumulation=self.accumulation, options=self.options
+        ).name
 
     @property
     def parallelism(self) -> str:
@@ -139,15 +158,21 @@ class Variant:
 
     @property
     def divides_batch(self) -> bool:
-        """Whether each of its devices goes through a share of the batch; else all of them go through all of it."""
+        """Whether each of its devices goes through a share of the batch; else all of them go
+        through all of it.
+        """
         return STRATEGIES[self.strategy].divides_batch
 
     @property
     def base(self) -> "Variant":
-        """The plain process that a shared training is measured by: with the samples that one of its devices has."""
+        """The plain process that a shared training is measured by: with the samples that one of its
+        devices has.
+        """
         kept = [name for name in option_names(self.options) if not OPTIONS[name].ddp_only]
         per_device = self.batch_size // self.devices if self.divides_batch else self.batch_size
-        return replace(self, strategy=SINGLE, devices=1, batch_size=per_device, options=joined(kept))
+        return replace(
+            self, strategy=SINGLE, devices=1, batch_size=per_device, options=joined(kept)
+        )
 
     @property
     def device_type(self) -> str:

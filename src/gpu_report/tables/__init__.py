@@ -1,7 +1,7 @@
 """Records, calibration, searches and traces in, the tables of the study out.
 
-A module declares a table and, beside it, makes its rows; MADE_BY lists them all. The commands, `gpu-report columns` and
-the workflow read that list.
+A module declares a table and, beside it, makes its rows; MADE_BY lists them all. The commands,
+`gpu-report columns` and the workflow read that list.
 """
 
 from collections.abc import Callable, Mapping, Sequence

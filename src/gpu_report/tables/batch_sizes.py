@@ -1,6 +1,7 @@
 """The numbers of samples that batch-size searches tried, with the three answers marked.
 
-SearchRecord -> a row per number of samples, in growing order: throughput over the timed blocks of one process, memory
+SearchRecord -> a row per number of samples, in growing order: throughput over the timed blocks of
+one process, memory
 """
 
 import math
@@ -22,7 +23,8 @@ _NEAR: Final = count(100 * NEAR, "%").plain()
 
 BATCH_SIZES: Final = Table(
     name="batch_sizes",
-    meaning="One row per batch-size search and number of samples that it tried, each in one fresh process.",
+    meaning="One row per batch-size search and number of samples that it tried, each in one fresh "
+    "process.",
     columns=(
         text("search", "Name of the search, that of its file."),
         WORKLOAD,
@@ -35,20 +37,41 @@ BATCH_SIZES: Final = Table(
         text("status", "'ok' where they fit, or 'oom', 'failed' or 'skipped'."),
         text("reason", "Why they do not fit or were not trained; empty where they fit."),
         flag("is_largest", "Whether they are the largest batch that fits."),
-        flag("is_resolved", f"Whether a batch failed that is larger than the largest by no more than {_RESOLUTION}."),
+        flag(
+            "is_resolved",
+            "Whether a batch failed that is larger than the largest by no more than "
+            f"{_RESOLUTION}.",
+        ),
         flag("is_fastest", "Whether they reach the most samples per second of all tried."),
-        flag("is_smallest_near_fastest", f"Whether they are the smallest tried that reaches {_NEAR} of that."),
-        number("throughput_per_s", _RATE.unit, "Training samples per second; geometric mean over blocks of steps."),
+        flag(
+            "is_smallest_near_fastest",
+            f"Whether they are the smallest tried that reaches {_NEAR} of that.",
+        ),
+        number(
+            "throughput_per_s",
+            _RATE.unit,
+            "Training samples per second; geometric mean over blocks of steps.",
+        ),
         number(
             "throughput_per_s_low",
             _RATE.unit,
-            "Lower end of its 95 % interval, over the blocks of one process; missing of a step too slow for blocks.",
+            "Lower end of its 95 % interval, over the blocks of one process; missing of a step "
+            "too slow for blocks.",
         ),
         number("throughput_per_s_high", _RATE.unit, "Upper end of it."),
-        whole("throughput_per_s_count", "1", "Blocks that it is the mean of; 0 where they do not fit."),
+        whole(
+            "throughput_per_s_count", "1", "Blocks that it is the mean of; 0 where they do not fit."
+        ),
         metric("memory_peak_mib"),
-        text("memory_kind", "'allocator' (PyTorch's, on the device) or 'resident set'; empty where nothing fits."),
-        number("memory_limit_mib", "MiB", "Memory that the process might take; missing where they do not fit."),
+        text(
+            "memory_kind",
+            "'allocator' (PyTorch's, on the device) or 'resident set'; empty where nothing fits.",
+        ),
+        number(
+            "memory_limit_mib",
+            "MiB",
+            "Memory that the process might take; missing where they do not fit.",
+        ),
         number(
             "headroom_share",
             "1",
@@ -81,8 +104,11 @@ def _rows(record: SearchRecord) -> Iterator[Row]:
             "is_largest": answers is not None and tried.samples == answers.largest,
             "is_resolved": answers is not None and answers.is_resolved,
             "is_fastest": answers is not None and tried.samples == answers.fastest,
-            "is_smallest_near_fastest": answers is not None and tried.samples == answers.smallest_near_fastest,
-            **(summarise(tried.throughputs_per_s) if tried.fits else NOT_MEASURED).as_columns("throughput_per_s"),
+            "is_smallest_near_fastest": answers is not None
+            and tried.samples == answers.smallest_near_fastest,
+            **(summarise(tried.throughputs_per_s) if tried.fits else NOT_MEASURED).as_columns(
+                "throughput_per_s"
+            ),
             "memory_peak_mib": tried.memory_peak_mib,
             "memory_kind": record.memory_kind or "",
             "memory_limit_mib": tried.memory_limit_mib,

@@ -1,10 +1,13 @@
-"""Before and after: did a configuration get slower, need more memory or predict worse, and how sure is that.
+"""Before and after: did a configuration get slower, need more memory or predict worse, and how sure
+is that.
 
-what each side measured, a value per process -> change with its interval -> Holm over all changes -> verdict
+what each side measured, a value per process -> change with its interval -> Holm over all changes ->
+verdict
 
-Time or memory is worse only where the whole interval of its change is above the tolerance, and not worse only where the
-whole interval is below it; what is neither gets no verdict. So a gate fails for what was shown and passes for what was
-shown, and the width of the interval decides how much that is.
+Time or memory is worse only where the whole interval of its change is above the tolerance, and not
+worse only where the whole interval is below it; what is neither gets no verdict. So a gate fails
+for what was shown and passes for what was shown, and the width of the interval decides how much
+that is.
 """
 
 import math
@@ -13,7 +16,15 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple
 
 from gpu_report.glossary import QUALITY_TOLERANCE, STATUS_WORDS, TIME_TOLERANCE, Row, Scale
-from gpu_report.printing.number_format import Quantity, count, duration, memory, quantity, share, signed
+from gpu_report.printing.number_format import (
+    Quantity,
+    count,
+    duration,
+    memory,
+    quantity,
+    share,
+    signed,
+)
 from gpu_report.records.provenance import measures_alike
 from gpu_report.records.record import MemoryKind, Record, Status, timed_step_ms
 from gpu_report.storage.columns import Table, number, text
@@ -35,7 +46,9 @@ from gpu_report.tables.statistics import (
 )
 
 MEMORY_TOLERANCES: Final[Mapping[MemoryKind, float]] = {"allocator": 0.01, "resident set": 0.05}
-"""PyTorch's allocator peaks at the same byte in every process that does the same; a resident set holds much else."""
+"""PyTorch's allocator peaks at the same byte in every process that does the same; a resident set
+holds much else.
+"""
 POWER: Final = 0.8
 """Probability with which a slowdown that is called detectable is found."""
 
@@ -64,31 +77,53 @@ BEFORE_AFTER: Final = Table(
     meaning="One row per configuration and what is compared of it before and after.",
     columns=(
         text("configuration", "Its name."),
-        text("compared", "time per step, peak memory, held-out metric, or the status where one side has no numbers."),
+        text(
+            "compared",
+            "time per step, peak memory, held-out metric, or the status where one side has no "
+            "numbers.",
+        ),
         text("unit", "Of before and after: ms, MiB, or the name of the held-out metric."),
-        *summary("before", "as named", "Before: wall time per step of the median timed epoch, peak, or metric"),
+        *summary(
+            "before",
+            "as named",
+            "Before: wall time per step of the median timed epoch, peak, or metric",
+        ),
         *summary("after", "as named", "The same after"),
         *summary(
-            "change", "as described", "Share by which time or memory is more after; of a metric after less before"
+            "change",
+            "as described",
+            "Share by which time or memory is more after; of a metric after less before",
         ),
         number(
-            "p", "1", "Probability of such a change where the truth is the tolerance, adjusted for its kind (Holm)."
+            "p",
+            "1",
+            "Probability of such a change where the truth is the tolerance, adjusted for its kind "
+            "(Holm).",
         ),
-        number("detectable", "as described", "The smallest change for the worse that 4 of 5 such comparisons find."),
+        number(
+            "detectable",
+            "as described",
+            "The smallest change for the worse that 4 of 5 such comparisons find.",
+        ),
         text(
             "verdict",
             "slower, not slower, faster, no change, no verdict; of memory more memory, and so on.",
         ),
-        text("why", "Why there is no verdict or no improvement, or what the status is; empty otherwise."),
+        text(
+            "why",
+            "Why there is no verdict or no improvement, or what the status is; empty otherwise.",
+        ),
     ),
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """What one side measured of a configuration: a value per process by what it has in common with one of the other.
+    """What one side measured of a configuration: a value per process by what it has in common with
+    one of the other.
 
-    `doubts` are quality flags with which its times support no verdict. `better` is where the metric is better.
+    `doubts` are quality flags with which its times support no verdict. `better` is where the metric
+    is better.
     """
 
     status: Status = "ok"
@@ -105,9 +140,11 @@ class Side:
 
 
 class Change(NamedTuple):
-    """By which share one side is worse than the other, what is too little of it to matter, and its confidence.
+    """By which share one side is worse than the other, what is too little of it to matter, and its
+    confidence.
 
-    In the table the share is times `unit`: that of a metric is below 0 where a higher value is better.
+    In the table the share is times `unit`: that of a metric is below 0 where a higher value is
+    better.
     """
 
     amount: Summary
@@ -117,16 +154,23 @@ class Change(NamedTuple):
 
     @property
     def detectable(self) -> float:
-        """As in the table: so far beyond the tolerance that the interval's lower end stays there as often."""
+        """As in the table: so far beyond the tolerance that the interval's lower end stays there as
+        often.
+        """
         freedom, half = self.amount.count - 1, (self.amount.high - self.amount.low) / 2
         if freedom + 1 < FEWEST_FOR_INTERVAL:
             return math.nan
-        quantiles = [students_t(freedom, confidence=each) for each in (2 * POWER - 1, self.confidence)]
+        quantiles = [
+            students_t(freedom, confidence=each) for each in (2 * POWER - 1, self.confidence)
+        ]
         return self.unit * (self.tolerance + half * (1 + quantiles[0] / quantiles[1]))
 
     def as_columns(self) -> dict[str, float]:
         """Those of the change itself."""
-        value, *ends = (self.unit * each + 0.0 for each in (self.amount.value, self.amount.low, self.amount.high))
+        value, *ends = (
+            self.unit * each + 0.0
+            for each in (self.amount.value, self.amount.low, self.amount.high)
+        )
         return replace(self.amount, value=value, low=min(ends), high=max(ends)).as_columns("change")
 
 
@@ -144,7 +188,8 @@ def side_of(record: Record) -> Side:
         quality_name=record.workload.quality_name,
         better=record.workload.quality_better,
         diverged=sum(
-            not all(math.isfinite(loss) for epoch in one.epochs for loss in epoch.train_losses) for one in each
+            not all(math.isfinite(loss) for epoch in one.epochs for loss in epoch.train_losses)
+            for one in each
         ),
         doubts=[mark for mark in INVALIDATES_TIMES if mark in marks],
     )
@@ -157,11 +202,13 @@ def tabulate_before_after(
     tolerance: float = TIME_TOLERANCE,
     confidence: float = CONFIDENCE,
 ) -> list[Row]:
-    """The table BEFORE_AFTER of the configurations that both sides have, by name, that before first.
+    """The table BEFORE_AFTER of the configurations that both sides have, by name, that before
+    first.
 
-    Measured in turns, processes that began alike are compared in pairs; of two sessions they share nothing that times
-    depend on. `tolerance` is that of times. `confidence` is that of each interval where several looks at growing
-    numbers of processes together have 95 %. Changes of one kind are adjusted for each other, by Holm.
+    Measured in turns, processes that began alike are compared in pairs; of two sessions they share
+    nothing that times depend on. `tolerance` is that of times. `confidence` is that of each
+    interval where several looks at growing numbers of processes together have 95 %. Changes of one
+    kind are adjusted for each other, by Holm.
     """
     changes = {
         name: _changes(*pair, in_turns=in_turns, tolerance=tolerance, confidence=confidence)
@@ -172,9 +219,14 @@ def tabulate_before_after(
         of_it = {name: each[what] for name, each in changes.items() if what in each}
         adjusted = holm([change.amount.p for change in of_it.values()])
         rows += [
-            _row(name, what, sides[name], change, p) for (name, change), p in zip(of_it.items(), adjusted, strict=True)
+            _row(name, what, sides[name], change, p)
+            for (name, change), p in zip(of_it.items(), adjusted, strict=True)
         ]
-    rows += [_status_row(name, before, after) for name, (before, after) in sides.items() if _lacks(before, after)]
+    rows += [
+        _status_row(name, before, after)
+        for name, (before, after) in sides.items()
+        if _lacks(before, after)
+    ]
     order = list(sides)
     return sorted(rows, key=lambda row: order.index(row["configuration"]))
 
@@ -184,13 +236,20 @@ UNREMARKABLE: Final = 3
 
 
 def rank(row: Row) -> int:
-    """In which order a reader wants to see rows: 0 is a regression, 1 an improvement, 2 no verdict, then the rest."""
+    """In which order a reader wants to see rows: 0 is a regression, 1 an improvement, 2 no verdict,
+    then the rest.
+    """
     decisive = (REGRESSIONS, IMPROVEMENTS, {NO_VERDICT})
-    return next((place for place, verdicts in enumerate(decisive) if row["verdict"] in verdicts), UNREMARKABLE)
+    return next(
+        (place for place, verdicts in enumerate(decisive) if row["verdict"] in verdicts),
+        UNREMARKABLE,
+    )
 
 
 def in_words(row: Row) -> dict[str, str]:
-    """`before`, `after` and `change` of a row as a person reads them, the change with its interval."""
+    """`before`, `after` and `change` of a row as a person reads them, the change with its
+    interval.
+    """
     if row["compared"] == STATUS:
         return dict.fromkeys(("before", "after", "change"), "")
     formatters: dict[str, tuple[Callable[..., Quantity], Callable[..., Quantity]]] = {
@@ -200,7 +259,9 @@ def in_words(row: Row) -> dict[str, str]:
     shown, changed = formatters.get(row["compared"], (quantity, quantity))
     change = changed(row["change"], low=row["change_low"], high=row["change_high"])
     sides = {
-        side: shown(row[side], low=row[f"{side}_low"], high=row[f"{side}_high"]).plain(interval=False)
+        side: shown(row[side], low=row[f"{side}_low"], high=row[f"{side}_high"]).plain(
+            interval=False
+        )
         for side in ("before", "after")
     }
     return {**sides, "change": signed(change).plain()}
@@ -212,7 +273,9 @@ def milliseconds(time_ms: float, *, low: float = math.nan, high: float = math.na
 
 
 def exit_status(rows: Sequence[Row]) -> int:
-    """0 without a regression, 1 with one, 2 where a change has no verdict or nothing was measured."""
+    """0 without a regression, 1 with one, 2 where a change has no verdict or nothing was
+    measured.
+    """
     verdicts = {row["verdict"] for row in rows}
     if verdicts & REGRESSIONS:
         return 1
@@ -221,37 +284,62 @@ def exit_status(rows: Sequence[Row]) -> int:
 
 def mean_time_ratio(rows: Sequence[Row]) -> float:
     """The geometric mean of the ratios of times, after over before; NaN without one."""
-    ratios = [1 + row["change"] for row in rows if row["compared"] == TIME and not math.isnan(row["change"])]
+    ratios = [
+        1 + row["change"]
+        for row in rows
+        if row["compared"] == TIME and not math.isnan(row["change"])
+    ]
     return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
 
 
 def mismatches(before: Mapping[str, Record], after: Mapping[str, Record]) -> list[str]:
-    """Why numbers of the two sides are not of the same thing, a sentence each; empty where they are."""
+    """Why numbers of the two sides are not of the same thing, a sentence each; empty where they
+    are.
+    """
     found = []
     machines = [{record.machine for record in side.values()} for side in (before, after)]
     if machines[0] != machines[1]:
-        found.append(f"machine: {', '.join(sorted(machines[0]))} before, {', '.join(sorted(machines[1]))} after")
+        found.append(
+            f"machine: {', '.join(sorted(machines[0]))} before, {', '.join(sorted(machines[1]))} "
+            "after"
+        )
     common = [(before[name], after[name]) for name in before if name in after]
     if before and after and not common:
-        found.append(f"configuration: the sides have none in common; before has {next(iter(before))}")
+        found.append(
+            f"configuration: the sides have none in common; before has {next(iter(before))}"
+        )
     for name, (one, other) in {one.variant: (one, other) for one, other in common}.items():
         asked = [dict(side.measurement["protocol"]) for side in (one, other)]
         found += [f"protocol.{text}" for text in differing(*asked)]
         if not same_threads(one, other):
-            found += differing(*({f"threads of {name}": side.environment["torch_threads"]} for side in (one, other)))
+            found += differing(
+                *(
+                    {f"threads of {name}": side.environment["torch_threads"]}
+                    for side in (one, other)
+                )
+            )
         workloads = [side.measurement["workload"] for side in (one, other)]
         if workloads[0]["class_path"] != workloads[1]["class_path"]:
-            found.append(f"class of {name}: {workloads[0]['class_path']} before, {workloads[1]['class_path']} after")
-        found += [f"{name}: {text}" for text in differing(*(each["settings"] for each in workloads))]
+            found.append(
+                f"class of {name}: {workloads[0]['class_path']} before, "
+                f"{workloads[1]['class_path']} after"
+            )
+        found += [
+            f"{name}: {text}" for text in differing(*(each["settings"] for each in workloads))
+        ]
         if not measures_alike(one.provenance.code_digest, other.provenance.code_digest):
             found.append("measuring code: two versions of gpu-report measured the two sides")
     return list(dict.fromkeys(found))
 
 
 def environment_differences(before: Mapping[str, Record], after: Mapping[str, Record]) -> list[str]:
-    """What else differs between the sides, a sentence each: software, hardware, clocks and the user's own workload."""
+    """What else differs between the sides, a sentence each: software, hardware, clocks and the
+    user's own workload.
+    """
     common = [(before[name], after[name]) for name in before if name in after]
-    found = [text for one, other in common for text in differing(one.environment, other.environment)]
+    found = [
+        text for one, other in common for text in differing(one.environment, other.environment)
+    ]
     for one, other in common:
         if one.provenance.workload_digest != other.provenance.workload_digest:
             found.append(f"code of workload {one.as_variant().workload}: changed")
@@ -270,11 +358,17 @@ def differing(one: Mapping[str, object], other: Mapping[str, object]) -> Iterato
             yield f"{key}: {values[0]} before, {values[1]} after"
 
 
-def _changes(before: Side, after: Side, *, in_turns: bool, tolerance: float, confidence: float) -> dict[str, Change]:
+def _changes(
+    before: Side, after: Side, *, in_turns: bool, tolerance: float, confidence: float
+) -> dict[str, Change]:
     if _lacks(before, after):
         return {}
     found = {
-        what: Change(_worse_by(values, reference, least, in_turns=in_turns, confidence=confidence), least, confidence)
+        what: Change(
+            _worse_by(values, reference, least, in_turns=in_turns, confidence=confidence),
+            least,
+            confidence,
+        )
         for what, values, reference, least in (
             (TIME, after.step_times_ms, before.step_times_ms, tolerance),
             (MEMORY, after.memory_mib, before.memory_mib, MEMORY_TOLERANCES[before.memory_kind]),
@@ -286,21 +380,33 @@ def _changes(before: Side, after: Side, *, in_turns: bool, tolerance: float, con
     return found
 
 
-def _worse_by(values: BySeed, reference: BySeed, tolerance: float, *, in_turns: bool, confidence: float) -> Summary:
-    """By which share the one is more than the other; p is that of a change no larger than the tolerance."""
+def _worse_by(
+    values: BySeed, reference: BySeed, tolerance: float, *, in_turns: bool, confidence: float
+) -> Summary:
+    """By which share the one is more than the other; p is that of a change no larger than the
+    tolerance.
+    """
     found = ratio(values, reference, paired=in_turns, confidence=confidence)
     edge = 1 + tolerance if found.value > 1 else 1 / (1 + tolerance)
     beyond = ratio(values, {key: edge * value for key, value in reference.items()}, paired=in_turns)
     p = beyond.p if abs(math.log(found.value)) > math.log1p(tolerance) else 1.0
-    return Summary(value=found.value - 1, low=found.low - 1, high=found.high - 1, count=found.count, p=p)
+    return Summary(
+        value=found.value - 1, low=found.low - 1, high=found.high - 1, count=found.count, p=p
+    )
 
 
 def _quality_lost(before: Side, after: Side, confidence: float) -> Change:
-    """How much worse the metric is: of one from 0 to 1 the difference, of another as a share of its mean before."""
+    """How much worse the metric is: of one from 0 to 1 the difference, of another as a share of its
+    mean before.
+    """
     is_higher_better = before.better == "higher"
-    better, worse = (before.quality, after.quality) if is_higher_better else (after.quality, before.quality)
+    better, worse = (
+        (before.quality, after.quality) if is_higher_better else (after.quality, before.quality)
+    )
     found = difference(better, worse, confidence=confidence)
-    is_share = is_higher_better and all(0 <= value <= 1 for value in (*better.values(), *worse.values()))
+    is_share = is_higher_better and all(
+        0 <= value <= 1 for value in (*better.values(), *worse.values())
+    )
     scale = 1.0 if is_share else abs(summarise([*before.quality.values()], scale="linear").value)
     if not scale > 0:
         return Change(found, math.nan, confidence, unit=-1.0 if is_higher_better else 1.0)
@@ -329,7 +435,9 @@ def _row(name: str, what: str, pair: tuple[Side, Side], change: Change, p: float
         **after.as_columns("after"),
         **change.as_columns(),
         "p": p,
-        "detectable": math.nan if what == TIME and (pair[0].doubts or pair[1].doubts) else change.detectable,
+        "detectable": math.nan
+        if what == TIME and (pair[0].doubts or pair[1].doubts)
+        else change.detectable,
         "verdict": verdict,
         "why": why,
     }
@@ -339,17 +447,24 @@ def _verdict(what: str, pair: tuple[Side, Side], change: Change, p: float) -> tu
     (worse, better), (amount, tolerance, confidence, unit) = _WORDS[what], change
     before, after = pair
     if what == QUALITY and (before.diverged or after.diverged):
-        said = f"processes with a loss or metric that is not finite: {before.diverged} before, {after.diverged} after"
+        said = (
+            f"processes with a loss or metric that is not finite: {before.diverged} before, "
+            f"{after.diverged} after"
+        )
         return (worse if not before.diverged and after.diverged > 1 else NO_VERDICT), said
     if what == TIME and (before.doubts or after.doubts):
         sides = zip(pair, ("before", "after"), strict=True)
-        return NO_VERDICT, "; ".join(f"{mark} {when}" for side, when in sides for mark in side.doubts)
+        return NO_VERDICT, "; ".join(
+            f"{mark} {when}" for side, when in sides for mark in side.doubts
+        )
     if what == TIME and before.measures != after.measures:
         return NO_VERDICT, f"{before.measures} before, {after.measures} after"
     if what == MEMORY and before.memory_kind != after.memory_kind:
         return NO_VERDICT, f"{before.memory_kind} before, {after.memory_kind} after"
     if math.isnan(amount.low) or amount.count < FEWEST_FOR_INTERVAL:
-        return NO_VERDICT, (f"too few processes for an interval: {amount.count}" if amount.count else "not measured")
+        return NO_VERDICT, (
+            f"too few processes for an interval: {amount.count}" if amount.count else "not measured"
+        )
     if math.isnan(tolerance):
         return NO_VERDICT, "the metric was 0 before, so that no tolerance is a share of it"
     is_significant = p < 1 - confidence
@@ -362,7 +477,11 @@ def _verdict(what: str, pair: tuple[Side, Side], change: Change, p: float) -> tu
         return NO_CHANGE, ""
     if amount.high >= 1 / (1 + tolerance) - 1:
         return NOT_WORSE[what], ""
-    return (better, "") if is_significant else (NOT_WORSE[what], f"the improvement is {_NOT_SIGNIFICANT}")
+    return (
+        (better, "")
+        if is_significant
+        else (NOT_WORSE[what], f"the improvement is {_NOT_SIGNIFICANT}")
+    )
 
 
 def _lacks(before: Side, after: Side) -> bool:
@@ -374,12 +493,21 @@ def _status_row(name: str, before: Side, after: Side) -> Row:
     worse, better = _WORDS[STATUS]
     if before.status == "ok":
         verdict = worse
-    elif before.status == "failed":  # for a reason that may be none of its own, such as data that is not there
+    elif (
+        before.status == "failed"
+    ):  # for a reason that may be none of its own, such as data that is not there
         verdict = NO_VERDICT
     else:
-        verdict = NO_CHANGE if after.status == before.status else better if after.status == "ok" else NO_VERDICT
+        verdict = (
+            NO_CHANGE
+            if after.status == before.status
+            else better
+            if after.status == "ok"
+            else NO_VERDICT
+        )
     said = [
-        f"{STATUS_WORDS.get(side.status, 'runs')} {when}" + (f" ({side.reason})" if side.reason else "")
+        f"{STATUS_WORDS.get(side.status, 'runs')} {when}"
+        + (f" ({side.reason})" if side.reason else "")
         for side, when in ((before, "before"), (after, "after"))
     ]
     return {

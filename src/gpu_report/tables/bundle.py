@@ -1,4 +1,6 @@
-"""The study's tables of one machine, by name, for the findings, figures and sections that read them."""
+"""The study's tables of one machine, by name, for the findings, figures and sections that read
+them.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,10 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tables:
-    """Every table of STUDY_TABLES under its name, which says what its rows are; one without data has no rows.
+    """Every table of STUDY_TABLES under its name, which says what its rows are; one without data
+    has no rows.
 
-    `experiments` are by name, in the order of the configuration. Two bundles are never equal but to themselves, because
-    tables have no truth value to compare by.
+    `experiments` are by name, in the order of the configuration. Two bundles are never equal but to
+    themselves, because tables have no truth value to compare by.
     """
 
     variants: "pd.DataFrame"
@@ -62,14 +65,19 @@ class Tables:
 def rows_of(frame: "pd.DataFrame") -> tuple[Mapping[str, Any], ...]:
     """One mapping per row, by column name, with plain Python values.
 
-    A column at a time: DataFrame.to_dict takes twice as long for the widest tables, and everything reads them this way.
+    A column at a time: DataFrame.to_dict takes twice as long for the widest tables, and everything
+    reads them this way.
     """
     columns = {str(name): frame[name].tolist() for name in frame.columns}
-    return tuple(dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    return tuple(
+        dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+    )
 
 
 def best_of_each(rows: Iterable[Row], of: str, *columns: str) -> list[Row]:
-    """The row with the most in the column `of`, of those with each combination of values in the others, in order."""
+    """The row with the most in the column `of`, of those with each combination of values in the
+    others, in order.
+    """
     best: dict[tuple[object, ...], Row] = {}
     for row in rows:
         key = tuple(row[column] for column in columns)

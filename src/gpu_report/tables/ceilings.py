@@ -1,7 +1,8 @@
 """What the calibration reached on this machine: the ceilings that a training is held against.
 
-Calibration -> one Ceilings per device -> a row per matrix product, for the device's own copy, and for either direction
-Calibration -> Link between devices -> a row per operation, number of devices and payload
+Calibration -> one Ceilings per device -> a row per matrix product, for the device's own copy, and
+for either direction Calibration -> Link between devices -> a row per operation, number of devices
+and payload
 data_sheets.yaml -> beside each, what the vendor's document gives for a GPU of that name
 """
 
@@ -12,7 +13,15 @@ from typing import Final, get_args
 
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import share
-from gpu_report.records.calibration import Calibration, Ceilings, Direction, Link, LinkOperation, Operation, Transfer
+from gpu_report.records.calibration import (
+    Calibration,
+    Ceilings,
+    Direction,
+    Link,
+    LinkOperation,
+    Operation,
+    Transfer,
+)
 from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.storage.json_files import Part, Positive
 from gpu_report.tables.column_kinds import DEVICE, summary, summary_of
@@ -24,19 +33,39 @@ PEAKS: Final = Table(
     meaning="One row per device and ceiling: what the calibration reached on this machine.",
     columns=(
         DEVICE,
-        text("ceiling", "'matrix product', 'device copy', 'to device' or 'to host' (the last two from pinned memory)."),
+        text(
+            "ceiling",
+            "'matrix product', 'device copy', 'to device' or 'to host' (the last two from pinned "
+            "memory).",
+        ),
         text("precision", "Of a matrix product; empty otherwise."),
         text("unit", "FLOP/s or B/s."),
-        *summary("value", "unit", "The rate reached; a copy inside the device counts bytes read and bytes written"),
-        number("data_sheet", "unit", "What the vendor gives for dense matrices, or for the memory's bandwidth."),
-        number("share_of_data_sheet", "1", "value over data_sheet; missing for a GPU that is not known, and for CPUs."),
-        text("data_sheet_source", "The vendor's document, or why it is not compared; empty for an unknown device."),
+        *summary(
+            "value",
+            "unit",
+            "The rate reached; a copy inside the device counts bytes read and bytes written",
+        ),
+        number(
+            "data_sheet",
+            "unit",
+            "What the vendor gives for dense matrices, or for the memory's bandwidth.",
+        ),
+        number(
+            "share_of_data_sheet",
+            "1",
+            "value over data_sheet; missing for a GPU that is not known, and for CPUs.",
+        ),
+        text(
+            "data_sheet_source",
+            "The vendor's document, or why it is not compared; empty for an unknown device.",
+        ),
     ),
 )
 
 TRANSFERS: Final = Table(
     name="transfers",
-    meaning="One row per device, direction, kind of host memory and size of a copy between host and device.",
+    meaning="One row per device, direction, kind of host memory and size of a copy between host "
+    "and device.",
     columns=(
         DEVICE,
         text("direction", "'to device' or 'to host'."),
@@ -50,16 +79,39 @@ TRANSFERS: Final = Table(
 
 LINKS: Final = Table(
     name="links",
-    meaning="One row per operation, number of devices and payload: what the link between devices reached.",
+    meaning="One row per operation, number of devices and payload: what the link between devices "
+    "reached.",
     columns=(
-        text("operation", "'all-reduce', 'all-gather', 'reduce-scatter' or 'point-to-point' (from one to another)."),
-        whole("devices", "1", "Devices that took part, the first of their kind, by a process for each."),
-        whole("bytes", "B", "Payload: what each has after an all-gather, or before any other operation."),
-        *summary("time_us", "us", "Time of one operation on its slowest rank, several behind each other"),
+        text(
+            "operation",
+            "'all-reduce', 'all-gather', 'reduce-scatter' or 'point-to-point' (from one to "
+            "another).",
+        ),
+        whole(
+            "devices",
+            "1",
+            "Devices that took part, the first of their kind, by a process for each.",
+        ),
+        whole(
+            "bytes",
+            "B",
+            "Payload: what each has after an all-gather, or before any other operation.",
+        ),
+        *summary(
+            "time_us", "us", "Time of one operation on its slowest rank, several behind each other"
+        ),
         *summary_of("bus_bandwidth_gb_per_s"),
         text("backend", "PyTorch's backend with the version of its library."),
-        text("connections", "Kinds of connection between these devices, as in nvidia-smi topo -m; empty if unknown."),
-        text("peer_access", "'all', 'some' or 'none' of these devices can read each other's memory; empty if unknown."),
+        text(
+            "connections",
+            "Kinds of connection between these devices, as in nvidia-smi topo -m; empty if "
+            "unknown.",
+        ),
+        text(
+            "peer_access",
+            "'all', 'some' or 'none' of these devices can read each other's memory; empty if "
+            "unknown.",
+        ),
         text("multicast", "NVLink SHARP: 'off' or 'left to NCCL'; empty for another backend."),
     ),
 )
@@ -80,7 +132,9 @@ class DataSheet(Part):
     memory_gb_per_s: Positive
 
     def rate(self, ceiling: str, precision: str) -> float | None:
-        """FLOP/s of a matrix product, B/s of a copy inside the device; None of what it does not give."""
+        """FLOP/s of a matrix product, B/s of a copy inside the device; None of what it does not
+        give.
+        """
         if ceiling == "device copy":
             return 1e9 * self.memory_gb_per_s
         return 1e12 * self.tflops[precision] if precision in self.tflops else None
@@ -92,15 +146,22 @@ def data_sheets() -> Mapping[str, DataSheet]:
     import yaml
 
     text = resources.files("gpu_report.tables").joinpath("data_sheets.yaml").read_text("utf-8")
-    return {name: sheet for sheet in map(DataSheet.model_validate, yaml.safe_load(text)) for name in sheet.names}
+    return {
+        name: sheet
+        for sheet in map(DataSheet.model_validate, yaml.safe_load(text))
+        for name in sheet.names
+    }
 
 
 def tabulate_peaks(calibration: Calibration | None) -> list[Row]:
     """The table PEAKS in the order of the calibration; no rows without one.
 
-    The link to the host is that of the fastest size from pinned memory, in each direction; the CPU has none.
+    The link to the host is that of the fastest size from pinned memory, in each direction; the CPU
+    has none.
     """
-    return [row for ceilings in (calibration.ceilings if calibration else []) for row in _rows(ceilings)]
+    return [
+        row for ceilings in (calibration.ceilings if calibration else []) for row in _rows(ceilings)
+    ]
 
 
 def _rows(ceilings: Ceilings) -> list[Row]:
@@ -111,7 +172,8 @@ def _rows(ceilings: Ceilings) -> list[Row]:
     highest = max((reached for reached in shares if reached), default=0.0)
     if highest > _MOST_OF_DATA_SHEET:
         source = (
-            f"not compared, because a ceiling is {share(highest).plain()} of what {source} gives for {ceilings.name}"
+            f"not compared, because a ceiling is {share(highest).plain()} of what {source} gives "
+            f"for {ceilings.name}"
         )
         given = shares = [None] * len(rows)
     return [
@@ -123,15 +185,21 @@ def _rows(ceilings: Ceilings) -> list[Row]:
 def _measured(ceilings: Ceilings) -> Iterator[Row]:
     device = ceilings.device
     for product in ceilings.matrix_products:
-        yield _row(device, "matrix product", "FLOP/s", product.flops_per_s, precision=product.precision)
+        yield _row(
+            device, "matrix product", "FLOP/s", product.flops_per_s, precision=product.precision
+        )
     yield _row(device, "device copy", "B/s", ceilings.copy_bytes_per_s)
     for direction in get_args(Direction):
-        pinned = [one for one in ceilings.transfers if (one.direction, one.memory) == (direction, _PINNED)]
+        pinned = [
+            one for one in ceilings.transfers if (one.direction, one.memory) == (direction, _PINNED)
+        ]
         if pinned:
             yield _row(device, direction, "B/s", rates_per_s(fastest(pinned)))
 
 
-def _row(device: str, ceiling: str, unit: str, rates: Sequence[float], *, precision: str = "") -> Row:
+def _row(
+    device: str, ceiling: str, unit: str, rates: Sequence[float], *, precision: str = ""
+) -> Row:
     return {
         "device": device,
         "ceiling": ceiling,
@@ -142,7 +210,9 @@ def _row(device: str, ceiling: str, unit: str, rates: Sequence[float], *, precis
 
 
 def tabulate_transfers(calibration: Calibration | None) -> list[Row]:
-    """The table TRANSFERS in the order of the calibration; no rows without one, and none of the CPU."""
+    """The table TRANSFERS in the order of the calibration; no rows without one, and none of the
+    CPU.
+    """
     ceilings = calibration.ceilings if calibration else []
     return [row for one in ceilings for row in _transfer_rows(one)]
 
@@ -176,13 +246,19 @@ def _transfer_rows(ceilings: Ceilings) -> Iterator[Row]:
         }
 
 
-def bus_bandwidth_per_s(operation: Operation, *, devices: int, payload_bytes: int, time_s: float) -> float:
-    """Bytes per second that the slowest connection carries in one direction, whatever the number of devices."""
+def bus_bandwidth_per_s(
+    operation: Operation, *, devices: int, payload_bytes: int, time_s: float
+) -> float:
+    """Bytes per second that the slowest connection carries in one direction, whatever the number of
+    devices.
+    """
     return BUS_FACTORS[operation](devices) * payload_bytes / time_s
 
 
 def tabulate_links(calibration: Calibration | None) -> list[Row]:
-    """The table LINKS in the order of the calibration; no rows without one, and none where no devices were linked."""
+    """The table LINKS in the order of the calibration; no rows without one, and none where no
+    devices were linked.
+    """
     link = calibration.link if calibration else None
     return [_link_row(link, one) for one in link.operations] if link else []
 
@@ -193,7 +269,9 @@ def _link_row(link: Link, one: LinkOperation) -> Row:
     connections = {pair.connection for pair in pairs}
     access = [pair.has_peer_access for pair in pairs]
     rates = [
-        bus_bandwidth_per_s(one.operation, devices=one.devices, payload_bytes=one.bytes, time_s=time_s)
+        bus_bandwidth_per_s(
+            one.operation, devices=one.devices, payload_bytes=one.bytes, time_s=time_s
+        )
         for time_s in one.times_s
     ]
     return {
@@ -204,7 +282,9 @@ def _link_row(link: Link, one: LinkOperation) -> Row:
         **summarise([rate / _GIGA for rate in rates]).as_columns("bus_bandwidth_gb_per_s"),
         "backend": " ".join(filter(None, (link.backend, link.backend_version))),
         "connections": "" if None in connections else ", ".join(sorted(filter(None, connections))),
-        "peer_access": ("all" if all(access) else "some" if any(access) else "none") if access else "",
+        "peer_access": ("all" if all(access) else "some" if any(access) else "none")
+        if access
+        else "",
         "multicast": link.multicast or "",
     }
 

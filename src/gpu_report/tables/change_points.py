@@ -1,14 +1,18 @@
-"""At which session the level of a history changes, for several histories at once, with few false alarms.
+"""At which session the level of a history changes, for several histories at once, with few false
+alarms.
 
-histories (a value per session) -> rounds of tests, each corrected for all that it tests -> Changes of each history
+histories (a value per session) -> rounds of tests, each corrected for all that it tests -> Changes
+of each history
 
-Binary segmentation: a stretch of sessions is split where a change is significant, and its parts are tested next. The
-test permutes the sessions, so that it assumes no distribution (Antoch and Huskova, Permutation tests in change point
-analysis, Statistics & Probability Letters 2001). It looks for a step, and for a level that returns, which a single step
-would not find (Olshen et al., Circular binary segmentation, Biostatistics 2004). A session is named only where steps
-describe the sessions around it better than a straight line, as a slow change happens at no session (Beaulieu and
-Killick, Distinguishing trends and shifts, Journal of Climate 2018), with strong evidence on the scale of Kass and
-Raftery (Bayes factors, JASA 1995). The test assumes that sessions do not depend on each other.
+Binary segmentation: a stretch of sessions is split where a change is significant, and its parts are
+tested next. The test permutes the sessions, so that it assumes no distribution (Antoch and Huskova,
+Permutation tests in change point analysis, Statistics & Probability Letters 2001). It looks for a
+step, and for a level that returns, which a single step would not find (Olshen et al., Circular
+binary segmentation, Biostatistics 2004). A session is named only where steps describe the sessions
+around it better than a straight line, as a slow change happens at no session (Beaulieu and Killick,
+Distinguishing trends and shifts, Journal of Climate 2018), with strong evidence on the scale of
+Kass and Raftery (Bayes factors, JASA 1995). The test assumes that sessions do not depend on each
+other.
 """
 
 import math
@@ -40,15 +44,20 @@ _PERMUTATIONS: Final = 100_000
 _FOR_EACH_TEST: Final = 2_000
 """Permutations without which none of several corrected p-values could be small enough."""
 _GAINS: Final = 500_000_000
-"""As many as take some seconds: a year of sessions has 65,000 places, and is permuted less often."""
+"""As many as take some seconds: a year of sessions has 65,000 places, and is permuted less
+often.
+"""
 _AT_A_TIME: Final = 4_000_000
 _ENOUGH: Final = 100
-"""Permutations that reach the observed change: then it is not significant, and further ones do not matter."""
+"""Permutations that reach the observed change: then it is not significant, and further ones do not
+matter.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """`places` are the indices of the first sessions after a change, each with its adjusted p-value, in order.
+    """`places` are the indices of the first sessions after a change, each with its adjusted
+    p-value, in order.
 
     `sessions_needed` is the fewest sessions in which the test can find a change at all.
     """
@@ -59,9 +68,11 @@ class Changes:
 
 
 def fewest_sessions(histories: int) -> int:
-    """The length from which each of several histories can show a change: an ideal step is clearly significant.
+    """The length from which each of several histories can show a change: an ideal step is clearly
+    significant.
 
-    Of all orders of the sessions, those with the same sessions at one end are as extreme as such a step.
+    Of all orders of the sessions, those with the same sessions at one end are as extreme as such a
+    step.
     """
     sessions = 2 * _SHORTEST
     while _SHAPES * 2 / math.comb(sessions, sessions // 2) > SIGNIFICANCE / histories / _MARGIN:
@@ -70,16 +81,23 @@ def fewest_sessions(histories: int) -> int:
 
 
 def find_changes(histories: Sequence[Sequence[float]]) -> list[Changes]:
-    """The changes of each history of positive values; the same histories always give the same changes."""
+    """The changes of each history of positive values; the same histories always give the same
+    changes.
+    """
     import numpy as np
 
     logs = [np.log(np.asarray(values, dtype=float)) for values in histories]
     shortest = fewest_sessions(1)
     needed = fewest_sessions(max(1, sum(len(values) >= shortest for values in logs)))
     found: list[dict[int, float]] = [{} for _ in logs]
-    stretches = [(which, 0, len(values)) for which, values in enumerate(logs) if len(values) >= needed]
+    stretches = [
+        (which, 0, len(values)) for which, values in enumerate(logs) if len(values) >= needed
+    ]
     while stretches:
-        tested = [_best_split(logs[which][start:stop], tests=len(stretches)) for which, start, stop in stretches]
+        tested = [
+            _best_split(logs[which][start:stop], tests=len(stretches))
+            for which, start, stop in stretches
+        ]
         adjusted = holm([p for p, _ in tested])
         parts: list[tuple[int, int, int]] = []
         for (which, start, stop), (_, places), p in zip(stretches, tested, adjusted, strict=True):
@@ -96,11 +114,15 @@ def _changes(values: "Floats", places: Mapping[int, float], needed: int) -> Chan
         return Changes(places={}, verdict=TOO_FEW, sessions_needed=needed)
     kept = _without_slow_changes(values, sorted(places))
     verdict: Verdict = "changed" if kept else AT_NO_SESSION if places else "no change"
-    return Changes(places={place: places[place] for place in kept}, verdict=verdict, sessions_needed=needed)
+    return Changes(
+        places={place: places[place] for place in kept}, verdict=verdict, sessions_needed=needed
+    )
 
 
 def _best_split(values: "Floats", *, tests: int) -> tuple[float, list[int]]:
-    """The p-value of the most likely change, and where it is: one place, or two where the level returns."""
+    """The p-value of the most likely change, and where it is: one place, or two where the level
+    returns.
+    """
     import numpy as np
 
     centered, generator = values - values.mean(), np.random.default_rng(0)
@@ -113,7 +135,10 @@ def _best_split(values: "Floats", *, tests: int) -> tuple[float, list[int]]:
         orders = generator.permuted(np.tile(centered, (at_a_time, 1)), axis=1)
         largest = [shape.max(axis=1) for shape in _gains(orders)]
         # Sums of the same numbers in another order differ by rounding.
-        reached += [(each >= gain.max() * (1 - 1e-9)).sum() for each, gain in zip(largest, observed, strict=True)]
+        reached += [
+            (each >= gain.max() * (1 - 1e-9)).sum()
+            for each, gain in zip(largest, observed, strict=True)
+        ]
         drawn += at_a_time
     p_values = [min(1.0, _SHAPES * (count + 1) / (drawn + 1)) for count in reached]
     shape = p_values.index(min(p_values))
@@ -122,7 +147,9 @@ def _best_split(values: "Floats", *, tests: int) -> tuple[float, list[int]]:
 
 
 def _places(sessions: int) -> list[list[tuple[int, int]]]:
-    """Begin and end of what the shapes set apart: all sessions before a step, or some in the middle."""
+    """Begin and end of what the shapes set apart: all sessions before a step, or some in the
+    middle.
+    """
     ends = range(_SHORTEST, sessions - _SHORTEST + 1)
     return [
         [(0, end) for end in ends],
@@ -131,7 +158,9 @@ def _places(sessions: int) -> list[list[tuple[int, int]]]:
 
 
 def _gains(orders: "Floats") -> "list[Any]":
-    """By how much each place of each shape lowers the sum of squares, per order of the sessions; their mean is 0."""
+    """By how much each place of each shape lowers the sum of squares, per order of the sessions;
+    their mean is 0.
+    """
     import numpy as np
 
     sessions = orders.shape[1]
@@ -140,12 +169,16 @@ def _gains(orders: "Floats") -> "list[Any]":
     for places in _places(sessions):
         begins, ends = np.array(places).T
         length = ends - begins
-        gains.append((sums[:, ends] - sums[:, begins]) ** 2 * (sessions / (length * (sessions - length))))
+        gains.append(
+            (sums[:, ends] - sums[:, begins]) ** 2 * (sessions / (length * (sessions - length)))
+        )
     return gains
 
 
 def _without_slow_changes(values: "Floats", places: list[int]) -> list[int]:
-    """The places at which a step beats a line; without one of them, its neighbors have longer stretches to show it."""
+    """The places at which a step beats a line; without one of them, its neighbors have longer
+    stretches to show it.
+    """
     while places:
         edges = [0, *places, len(values)]
         evidence = {
@@ -160,7 +193,9 @@ def _without_slow_changes(values: "Floats", places: list[int]) -> list[int]:
 
 
 def _evidence_of_step(values: "Floats", place: int) -> float:
-    """Difference of the Bayesian information criteria of a line and of a step, which has its place besides."""
+    """Difference of the Bayesian information criteria of a line and of a step, which has its place
+    besides.
+    """
     import numpy as np
 
     count, centered = len(values), values - values.mean()

@@ -18,13 +18,25 @@ def summary_of(name: str) -> tuple[Column, ...]:
 
 
 def summary(name: str, unit: str, meaning: str) -> tuple[Column, ...]:
-    """A mean over processes, the two ends of its interval or range, and how many processes it is from."""
+    """A mean over processes, the two ends of its interval or range, and how many processes it is
+    from.
+    """
     return (
-        number(name, unit, f"{meaning}; mean over processes, of ratios and positive quantities the geometric one."),
         number(
-            f"{name}_low", unit, "Lower end of its 95 % interval; of 3 processes the least value, of fewer missing."
+            name,
+            unit,
+            f"{meaning}; mean over processes, of ratios and positive quantities the geometric one.",
         ),
-        number(f"{name}_high", unit, "Upper end of its 95 % interval; of 3 processes the greatest, of fewer missing."),
+        number(
+            f"{name}_low",
+            unit,
+            "Lower end of its 95 % interval; of 3 processes the least value, of fewer missing.",
+        ),
+        number(
+            f"{name}_high",
+            unit,
+            "Upper end of its 95 % interval; of 3 processes the greatest, of fewer missing.",
+        ),
         whole(f"{name}_count", "1", "Processes that it is the mean of."),
     )
 

@@ -1,8 +1,10 @@
 """Machines side by side: each variant that others measured too, against the first machine.
 
-records of each machine -> pairs of records of one variant -> ratio of throughputs, and what else differs between them
+records of each machine -> pairs of records of one variant -> ratio of throughputs, and what else
+differs between them
 
-The ratio is between machines. It never enters a speedup, which compares variants within one machine.
+The ratio is between machines. It never enters a speedup, which compares variants within one
+machine.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,31 +23,52 @@ from gpu_report.tables.variants import in_reading_order, records_by_variant
 
 COMPARISON: Final = Table(
     name="comparison",
-    meaning="One row per variant that two machines measured, and pair of them; the ratio is between machines.",
+    meaning="One row per variant that two machines measured, and pair of them; the ratio is "
+    "between machines.",
     columns=(
         VARIANT,
         WORKLOAD,
         text("workload_title", "Its name for readers."),
         DEVICE,
         text("machine", "The machine that is compared."),
-        text("reference_machine", "The machine it is compared with, the first in the report's order that has it."),
+        text(
+            "reference_machine",
+            "The machine it is compared with, the first in the report's order that has it.",
+        ),
         *summary("throughput_per_s", "1/s", "Training samples per second on the machine"),
-        *summary("reference_throughput_per_s", "1/s", "Training samples per second on the reference machine"),
+        *summary(
+            "reference_throughput_per_s",
+            "1/s",
+            "Training samples per second on the reference machine",
+        ),
         *summary("ratio", "1", "The former over the latter"),
-        text("differences", "What else differs, such as 'PyTorch 2.11.0 and 2.15.0' or 'protocol 1 and 2'; or empty."),
-        text("marks", "Quality flags of either measurement, separated by semicolons; empty if none."),
+        text(
+            "differences",
+            "What else differs, such as 'PyTorch 2.11.0 and 2.15.0' or 'protocol 1 and 2'; or "
+            "empty.",
+        ),
+        text(
+            "marks", "Quality flags of either measurement, separated by semicolons; empty if none."
+        ),
     ),
 )
 
 
-def tabulate_comparison(records_by_machine: Mapping[str, Sequence[Record]], *, today: Today) -> list[Row]:
-    """The table COMPARISON of the variants that the first machine and another measured to the end, in reading order.
+def tabulate_comparison(
+    records_by_machine: Mapping[str, Sequence[Record]], *, today: Today
+) -> list[Row]:
+    """The table COMPARISON of the variants that the first machine and another measured to the end,
+    in reading order.
 
     Raises:
         RecordError: a machine has two records of one variant.
     """
     measured = {
-        machine: {slug: record for slug, record in records_by_variant(records).items() if record.status == "ok"}
+        machine: {
+            slug: record
+            for slug, record in records_by_variant(records).items()
+            if record.status == "ok"
+        }
         for machine, records in records_by_machine.items()
     }
     if not measured:
@@ -59,9 +82,13 @@ def tabulate_comparison(records_by_machine: Mapping[str, Sequence[Record]], *, t
     ]
 
 
-def _row(machine: str, record: Record, reference_machine: str, reference: Record, today: Today) -> Row:
+def _row(
+    machine: str, record: Record, reference_machine: str, reference: Record, today: Today
+) -> Row:
     variant, facts = record.as_variant(), record.workload
-    throughput, reference_throughput = (summarise(values_of(each, "throughput_per_s")) for each in (record, reference))
+    throughput, reference_throughput = (
+        summarise(values_of(each, "throughput_per_s")) for each in (record, reference)
+    )
     marks = {
         *marks_of(record, throughput, today, reference=reference),
         *marks_of(reference, reference_throughput, today),
@@ -92,7 +119,9 @@ def _differences(record: Record, reference: Record) -> Iterator[str]:
         code.workload_digest != reference_code.workload_digest
     ):
         yield "measuring code"
-    settings, reference_settings = (each.measurement["workload"]["settings"] for each in (record, reference))
+    settings, reference_settings = (
+        each.measurement["workload"]["settings"] for each in (record, reference)
+    )
     for key in sorted({*settings, *reference_settings}):
         if settings.get(key) != reference_settings.get(key):
             yield f"{key} {settings.get(key, 'none')} and {reference_settings.get(key, 'none')}"

@@ -1,6 +1,7 @@
 """Whether CPU and GPU converge alike: their losses and quality side by side, from the same seeds.
 
-records -> pairs of variants that differ in the device only -> pairs of processes with the same seed -> differences
+records -> pairs of variants that differ in the device only -> pairs of processes with the same seed
+-> differences
 """
 
 import math
@@ -20,7 +21,8 @@ from gpu_report.tables.variants import in_reading_order
 
 CONSISTENCY: Final = Table(
     name="consistency",
-    meaning="One row per CPU variant, its twin on a GPU, metric and epoch: do the two converge alike?",
+    meaning="One row per CPU variant, its twin on a GPU, metric and epoch: do the two converge "
+    "alike?",
     columns=(
         text("variant", "The GPU's variant; the CPU's differs in the device only."),
         WORKLOAD,
@@ -30,13 +32,15 @@ CONSISTENCY: Final = Table(
         DEVICE,
         text("metric", "train_loss, test_loss or quality."),
         EPOCH,
-        number("reference_value", "1", "On the CPU; mean over the processes that both have, by seed."),
+        number(
+            "reference_value", "1", "On the CPU; mean over the processes that both have, by seed."
+        ),
         number("value", "1", "On the GPU; mean over the same seeds."),
         number(
             "difference_percent",
             "%",
-            "Size of the difference, of the CPU's value: mean over pairs of processes with the same seed; "
-            "missing where the CPU's value is 0.",
+            "Size of the difference, of the CPU's value: mean over pairs of processes with the "
+            "same seed; missing where the CPU's value is 0.",
         ),
     ),
 )
@@ -54,9 +58,14 @@ _METRICS: Final[Mapping[str, Callable[[Epoch], float | None]]] = {
 def tabulate_consistency(records: Iterable[Record]) -> list[Row]:
     """The table CONSISTENCY; no rows where nothing was measured both on the CPU and on a GPU.
 
-    Custom training loops, which restart each epoch, are left out: their epochs are no course of one training.
+    Custom training loops, which restart each epoch, are left out: their epochs are no course of one
+    training.
     """
-    measured = [record for record in in_reading_order(records) if record.status == "ok" and not brings_loop(record)]
+    measured = [
+        record
+        for record in in_reading_order(records)
+        if record.status == "ok" and not brings_loop(record)
+    ]
     references = {
         record.as_variant().fields_without("device"): record
         for record in measured
@@ -76,7 +85,10 @@ def _rows(variant: Variant, pairs: Pairs) -> Iterator[Row]:
         return
     for metric, value_of in _METRICS.items():
         for epoch in range(variant.epochs):
-            values = [(value_of(first.epochs[epoch]), value_of(second.epochs[epoch])) for first, second in pairs]
+            values = [
+                (value_of(first.epochs[epoch]), value_of(second.epochs[epoch]))
+                for first, second in pairs
+            ]
             yield {
                 "variant": variant.slug,
                 "workload": variant.workload,
@@ -89,13 +101,17 @@ def _rows(variant: Variant, pairs: Pairs) -> Iterator[Row]:
                 "reference_value": _mean(first for first, _ in values),
                 "value": _mean(second for _, second in values),
                 "difference_percent": _mean(
-                    100 * abs(second - first) / abs(first) if first and second is not None else math.nan
+                    100 * abs(second - first) / abs(first)
+                    if first and second is not None
+                    else math.nan
                     for first, second in values
                 ),
             }
 
 
 def _mean(values: Iterable[float | None]) -> float:
-    """NaN as soon as one value is missing or not finite: a training that diverged agrees with nothing."""
+    """NaN as soon as one value is missing or not finite: a training that diverged agrees with
+    nothing.
+    """
     known = [finite_or_missing(value) for value in values]
     return math.nan if any(map(math.isnan, known)) else statistics.fmean(known)

@@ -1,9 +1,11 @@
-"""From which batch size on a GPU is faster than the CPU, interpolated between the sizes that were measured.
+"""From which batch size on a GPU is faster than the CPU, interpolated between the sizes that were
+measured.
 
 experiment -> groups that differ in batch size alone -> speedup at each size -> where it passes 1
 
-log S is taken as a straight line in log b between neighbouring batch sizes. Where the lines through the ends of the
-speedups' 95 % intervals pass 1, there are the ends of the interval: in it, no size is significantly faster on either.
+log S is taken as a straight line in log b between neighbouring batch sizes. Where the lines through
+the ends of the speedups' 95 % intervals pass 1, there are the ends of the interval: in it, no size
+is significantly faster on either.
 """
 
 import math
@@ -25,7 +27,8 @@ from gpu_report.tables.variants import records_by_variant
 
 CROSSOVERS: Final = Table(
     name="crossovers",
-    meaning="One row per experiment that compares devices at several batch sizes: from which one the GPU wins.",
+    meaning="One row per experiment that compares devices at several batch sizes: from which one "
+    "the GPU wins.",
     columns=(
         text("experiment", "Name of the experiment."),
         text("group", "What the compared variants share, for instance 'cnn small'."),
@@ -58,27 +61,37 @@ UNCLEAR: Final = Crossover(verdict="unclear")
 
 
 def tabulate_crossovers(experiments: Iterable[Experiment], records: Iterable[Record]) -> list[Row]:
-    """The table CROSSOVERS, in the order of the experiments; batch sizes that one side did not train are passed over.
+    """The table CROSSOVERS, in the order of the experiments; batch sizes that one side did not
+    train are passed over.
 
-    A group has a row where two batch sizes at least were measured on both devices. The verdict is unclear where the
-    faster device changes more than once, where it is the CPU that wins the large batches, where the interval leaves the
-    sizes measured, and where a variant was measured in fewer than four processes.
+    A group has a row where two batch sizes at least were measured on both devices. The verdict is
+    unclear where the faster device changes more than once, where it is the CPU that wins the large
+    batches, where the interval leaves the sizes measured, and where a variant was measured in fewer
+    than four processes.
 
     Raises:
         RecordError: two records are of one variant.
     """
     by_variant = records_by_variant(records)
-    return [row for experiment in experiments if experiment.axis == "device" for row in _rows(experiment, by_variant)]
+    return [
+        row
+        for experiment in experiments
+        if experiment.axis == "device"
+        for row in _rows(experiment, by_variant)
+    ]
 
 
 def find_crossover(speedups: Mapping[int, Summary]) -> Crossover:
-    """From which batch size on the second of two devices is faster; `speedups` are its over the first by batch size."""
+    """From which batch size on the second of two devices is faster; `speedups` are its over the
+    first by batch size.
+    """
     processes = min(each.count for each in speedups.values())
     if processes < FEWEST_FOR_INTERVAL:
         return UNCLEAR
     ordered = sorted(speedups.items())
     value, high, low = (
-        _crossing_size([(size, getattr(each, end)) for size, each in ordered]) for end in ("value", "low", "high")
+        _crossing_size([(size, getattr(each, end)) for size, each in ordered])
+        for end in ("value", "low", "high")
     )
     if low == value == high == _BELOW:
         return Crossover(verdict="accelerator always")
@@ -86,11 +99,15 @@ def find_crossover(speedups: Mapping[int, Summary]) -> Crossover:
         return Crossover(verdict="cpu always")
     if not _BELOW < low <= value <= high < _ABOVE:
         return UNCLEAR
-    return Crossover(verdict="crosses", batch_size=Summary(value=value, low=low, high=high, count=processes))
+    return Crossover(
+        verdict="crosses", batch_size=Summary(value=value, low=low, high=high, count=processes)
+    )
 
 
 def _crossing_size(speedups: Sequence[tuple[int, float]]) -> float:
-    """Where the line through the speedups passes 1: _BELOW or _ABOVE all sizes, or NaN if it falls back."""
+    """Where the line through the speedups passes 1: _BELOW or _ABOVE all sizes, or NaN if it falls
+    back.
+    """
     wins = [speedup >= 1 for _, speedup in speedups]
     if wins != sorted(wins):
         return math.nan
@@ -107,10 +124,15 @@ def _rows(experiment: Experiment, by_variant: Mapping[str, Record]) -> Iterator[
     groups: dict[tuple[str, _Fields], dict[int, Summary]] = {}
     for variant in experiment.variants:
         twin = _twin(variant, experiment)
-        record, reference = by_variant.get(variant.slug), by_variant.get(twin.slug) if twin else None
+        record, reference = (
+            by_variant.get(variant.slug),
+            by_variant.get(twin.slug) if twin else None,
+        )
         found = speedup(record, reference) if record else NOT_MEASURED
         if found.count:
-            groups.setdefault((variant.device, _shared_fields(variant)), {})[variant.batch_size] = found
+            groups.setdefault((variant.device, _shared_fields(variant)), {})[variant.batch_size] = (
+                found
+            )
     names = group_names(fields for _, fields in groups)
     for (device, fields), speedups in groups.items():
         if len(speedups) > 1:
@@ -128,7 +150,9 @@ def _rows(experiment: Experiment, by_variant: Mapping[str, Record]) -> Iterator[
 
 
 def _twin(variant: Variant, experiment: Experiment) -> Variant | None:
-    """The same on the CPU, if need be with epochs of another length; None for a variant of the CPU itself."""
+    """The same on the CPU, if need be with epochs of another length; None for a variant of the CPU
+    itself.
+    """
     if variant.device == REFERENCE_DEVICE:
         return None
     twins = [
@@ -138,7 +162,9 @@ def _twin(variant: Variant, experiment: Experiment) -> Variant | None:
         and each.batch_size == variant.batch_size
         and _without_length(each) == _without_length(variant)
     ]
-    return max(twins, key=lambda each: _shared_fields(each) == _shared_fields(variant), default=None)
+    return max(
+        twins, key=lambda each: _shared_fields(each) == _shared_fields(variant), default=None
+    )
 
 
 def _shared_fields(variant: Variant) -> _Fields:

@@ -1,4 +1,6 @@
-"""How the trainings went: losses, quality, wall times and telemetry, a row per epoch, step or sample."""
+"""How the trainings went: losses, quality, wall times and telemetry, a row per epoch, step or
+sample.
+"""
 
 import math
 import statistics
@@ -40,13 +42,18 @@ LOSSES: Final = Table(
         REPETITION,
         whole("step", "1", "Index of the step since the training began."),
         number("train_loss", "1", f"Loss of the step; {_DIVERGED}"),
-        number("loss_scale", "1", "Factor of the gradient scaler after the step; missing but with fp16."),
+        number(
+            "loss_scale",
+            "1",
+            "Factor of the gradient scaler after the step; missing but with fp16.",
+        ),
     ),
 )
 
 EPOCHS: Final = Table(
     name="epochs",
-    meaning="One row per variant, process and epoch: the wall time as measured, also of epochs of a fixed length.",
+    meaning="One row per variant, process and epoch: the wall time as measured, also of epochs of "
+    "a fixed length.",
     columns=(
         VARIANT,
         REPETITION,
@@ -58,13 +65,16 @@ EPOCHS: Final = Table(
 
 TELEMETRY: Final = Table(
     name="telemetry",
-    meaning="One row per variant, process and sample of the GPU's driver while the timed epochs ran.",
+    meaning="One row per variant, process and sample of the GPU's driver while the timed epochs "
+    "ran.",
     columns=(
         VARIANT,
         REPETITION,
         number("moment_s", "s", "Since the first timed epoch began."),
         number(
-            "utilisation_percent", "%", "GPU utilization (NVML): share of the driver's window in which a kernel ran."
+            "utilisation_percent",
+            "%",
+            "GPU utilization (NVML): share of the driver's window in which a kernel ran.",
         ),
         number("memory_used_mib", "MiB", "Device memory in use."),
         number("power_w", "W", "Power."),
@@ -74,11 +84,19 @@ TELEMETRY: Final = Table(
 )
 
 
-_SERIES: Final = ("utilisation_percent", "memory_used_mib", "power_w", "sm_clock_mhz", "temperature_c")
+_SERIES: Final = (
+    "utilisation_percent",
+    "memory_used_mib",
+    "power_w",
+    "sm_clock_mhz",
+    "temperature_c",
+)
 
 
 def tabulate_convergence(records: Iterable[Record]) -> list[Row]:
-    """The table CONVERGENCE of every variant measured to the end whose epochs go on where the one before ended."""
+    """The table CONVERGENCE of every variant measured to the end whose epochs go on where the one
+    before ended.
+    """
     return [
         {**identity, **row}
         for record, repetition in _trainings(_going_on(records))
@@ -88,7 +106,9 @@ def tabulate_convergence(records: Iterable[Record]) -> list[Row]:
 
 
 def tabulate_losses(records: Iterable[Record]) -> list[Row]:
-    """The table LOSSES of every variant measured to the end whose epochs go on where the one before ended."""
+    """The table LOSSES of every variant measured to the end whose epochs go on where the one before
+    ended.
+    """
     return [
         {
             **identity,
@@ -121,16 +141,24 @@ def tabulate_epochs(records: Iterable[Record]) -> list[Row]:
 def _steps(repetition: Repetition) -> Iterator[tuple[float, float]]:
     """Loss and loss scale of each step."""
     for epoch in repetition.epochs:
-        yield from zip(epoch.train_losses, epoch.loss_scales or [math.nan] * len(epoch.train_losses), strict=True)
+        yield from zip(
+            epoch.train_losses,
+            epoch.loss_scales or [math.nan] * len(epoch.train_losses),
+            strict=True,
+        )
 
 
 def finite_or_missing(value: float | None) -> float:
-    """The value, or NaN for what was not measured, and the infinite loss of a training that diverged."""
+    """The value, or NaN for what was not measured, and the infinite loss of a training that
+    diverged.
+    """
     return value if value is not None and math.isfinite(value) else math.nan
 
 
 def _going_on(records: Iterable[Record]) -> Iterator[Record]:
-    """Without those whose every epoch is the same training again: there is no curve through its epochs."""
+    """Without those whose every epoch is the same training again: there is no curve through its
+    epochs.
+    """
     return (record for record in records if not brings_loop(record))
 
 
@@ -161,7 +189,9 @@ def _epoch_rows(repetition: Repetition) -> Iterator[Row]:
 
 
 def tabulate_telemetry(records: Iterable[Record]) -> list[Row]:
-    """The table TELEMETRY of every variant measured to the end; what a driver does not know is missing."""
+    """The table TELEMETRY of every variant measured to the end; what a driver does not know is
+    missing.
+    """
     return [
         {"variant": record.variant, "repetition": repetition.index, **row}
         for record in in_reading_order(records)
@@ -175,5 +205,7 @@ def tabulate_telemetry(records: Iterable[Record]) -> list[Row]:
 def _samples(telemetry: Telemetry) -> Iterator[Row]:
     series: dict[str, list[float]] = {name: getattr(telemetry, name) for name in _SERIES}
     for sample, moment_s in enumerate(telemetry.moments_s):
-        values = {name: samples[sample] if samples else math.nan for name, samples in series.items()}
+        values = {
+            name: samples[sample] if samples else math.nan for name, samples in series.items()
+        }
         yield {"moment_s": moment_s, **values}

@@ -1,9 +1,12 @@
-"""The table of one experiment: its variants in groups that differ along one axis, each compared with the baseline.
+"""The table of one experiment: its variants in groups that differ along one axis, each compared
+with the baseline.
 
-variants -> groups (all fields but those of the axis) -> speedup of each over the variant at the baseline
+variants -> groups (all fields but those of the axis) -> speedup of each over the variant at the
+baseline
 
-Speedup S = X / X_b, with the throughput X of a variant and X_b of its baseline; the time for the same number of samples
-shrinks by 1 - 1 / S (Hennessy and Patterson, Computer Architecture, section 1.8: speedup is the ratio of times).
+Speedup S = X / X_b, with the throughput X of a variant and X_b of its baseline; the time for the
+same number of samples shrinks by 1 - 1 / S (Hennessy and Patterson, Computer Architecture, section
+1.8: speedup is the ratio of times).
 """
 
 import math
@@ -31,11 +34,14 @@ from gpu_report.tables.variants import NO_PRICES, VARIANTS, records_by_variant, 
 if TYPE_CHECKING:
     from gpu_report.traces.tables import TraceTables
 
-_ADJUSTED: Final = "adjusted for the table's other comparisons (Holm); missing of fewer than 4 processes."
+_ADJUSTED: Final = (
+    "adjusted for the table's other comparisons (Holm); missing of fewer than 4 processes."
+)
 
 EXPERIMENT: Final = Table(
     name="experiment",
-    meaning="One row per variant of an experiment, in the order of the configuration, compared within its group.",
+    meaning="One row per variant of an experiment, in the order of the configuration, compared "
+    "within its group.",
     columns=(
         *VARIANTS.columns,
         text("group", "What the compared variants share, in short, for instance 'cnn medium cpu'."),
@@ -47,7 +53,11 @@ EXPERIMENT: Final = Table(
         *summary_of("quality_change"),
         number("quality_change_p", "1", f"That chance alone made it differ from 0, {_ADJUSTED}"),
         metric("convolution_workspace_mib"),
-        number("target", "1", "Held-out quality that the experiment asks for; missing where it asks for none."),
+        number(
+            "target",
+            "1",
+            "Held-out quality that the experiment asks for; missing where it asks for none.",
+        ),
         *summary_of("time_to_target_s"),
     ),
 )
@@ -64,29 +74,37 @@ def tabulate_experiment(
     today: Today,
     prices: Prices = NO_PRICES,
 ) -> list[Row]:
-    """The table EXPERIMENT, in the order of the experiment's variants; records and traces of others are passed over.
+    """The table EXPERIMENT, in the order of the experiment's variants; records and traces of others
+    are passed over.
 
-    Along the axis `device`, a variant without a twin at the baseline is compared with the one that differs in the
-    length of its epochs too: a CPU that cannot keep up trains for fewer steps.
+    Along the axis `device`, a variant without a twin at the baseline is compared with the one that
+    differs in the length of its epochs too: a CPU that cannot keep up trains for fewer steps.
 
     Raises:
         RecordError: a variant has no record, or two.
     """
     by_variant = records_by_variant(records)
-    chosen = {variant: _record_of(experiment, variant, by_variant) for variant in experiment.variants}
+    chosen = {
+        variant: _record_of(experiment, variant, by_variant) for variant in experiment.variants
+    }
     groups = _groups(experiment)
     baselines = {
-        groups[variant]: variant for variant in reversed(experiment.variants) if _is_baseline(variant, experiment)
+        groups[variant]: variant
+        for variant in reversed(experiment.variants)
+        if _is_baseline(variant, experiment)
     }
     names = group_names(groups.values())
     references = {
-        variant: chosen[baselines[group]] if group in baselines else None for variant, group in groups.items()
+        variant: chosen[baselines[group]] if group in baselines else None
+        for variant, group in groups.items()
     }
     speedups = _compared(chosen, references, _speedup)
     changes = _compared(chosen, references, quality_change)
     workspaces = {
         each.variant: convolution_workspace_mib(each)
-        for each in profiled({variant.slug: traces[variant.slug] for variant in chosen if variant.slug in traces})
+        for each in profiled(
+            {variant.slug: traces[variant.slug] for variant in chosen if variant.slug in traces}
+        )
     }
     rows: list[Row] = []
     for variant, record in chosen.items():
@@ -104,7 +122,9 @@ def tabulate_experiment(
                 "quality_change_p": change.p,
                 "convolution_workspace_mib": workspaces.get(variant),
                 "target": experiment.target,
-                **summarise(times_to_target_s(record, experiment.target)).as_columns("time_to_target_s"),
+                **summarise(times_to_target_s(record, experiment.target)).as_columns(
+                    "time_to_target_s"
+                ),
             }
         )
     return rows
@@ -115,14 +135,24 @@ def _compared(
     references: Mapping[Variant, Record | None],
     compare: Callable[[Record, Record | None], Summary],
 ) -> dict[Variant, Summary]:
-    """Every variant with the baseline of its group, p adjusted for the others; a baseline itself claims nothing."""
+    """Every variant with the baseline of its group, p adjusted for the others; a baseline itself
+    claims nothing.
+    """
     found = {variant: compare(record, references[variant]) for variant, record in chosen.items()}
-    claims = [math.nan if chosen[variant] is references[variant] else each.p for variant, each in found.items()]
-    return {variant: replace(found[variant], p=p) for variant, p in zip(found, holm(claims), strict=True)}
+    claims = [
+        math.nan if chosen[variant] is references[variant] else each.p
+        for variant, each in found.items()
+    ]
+    return {
+        variant: replace(found[variant], p=p)
+        for variant, p in zip(found, holm(claims), strict=True)
+    }
 
 
 def _speedup(record: Record, reference: Record | None) -> Summary:
-    """Over the baseline of its group; a measured baseline is 1 by definition, without any uncertainty."""
+    """Over the baseline of its group; a measured baseline is 1 by definition, without any
+    uncertainty.
+    """
     found = speedup(record, reference)
     return replace(found, low=1.0, high=1.0) if record is reference and found.count else found
 
@@ -130,23 +160,27 @@ def _speedup(record: Record, reference: Record | None) -> Summary:
 def break_even_steps(record: Record, reference: Record | None, speedup: Summary) -> float:
     """Whole steps after which the time saved per step exceeds the extra time of compiling.
 
-    Both with an empty cache. NaN where nothing is prepared, where one of them was not measured, and where the speedup
-    is not significant: time that chance may have saved pays for nothing.
+    Both with an empty cache. NaN where nothing is prepared, where one of them was not measured, and
+    where the speedup is not significant: time that chance may have saved pays for nothing.
     """
     if reference is None or not (speedup.low > 1 and speedup.p < SIGNIFICANCE):
         return math.nan
     samples, both = record.as_variant().batch_size, (record, reference)
-    step_s, reference_step_s = (samples / summarise(values_of(one, "throughput_per_s")).value for one in both)
+    step_s, reference_step_s = (
+        samples / summarise(values_of(one, "throughput_per_s")).value for one in both
+    )
     saved_s = reference_step_s - step_s
     longer_s = preparation_cold_s(record) - preparation_cold_s(reference)
     return math.ceil(longer_s / saved_s) if longer_s > 0 else math.nan
 
 
-def _record_of(experiment: Experiment, variant: Variant, by_variant: Mapping[str, Record]) -> Record:
+def _record_of(
+    experiment: Experiment, variant: Variant, by_variant: Mapping[str, Record]
+) -> Record:
     if variant.slug not in by_variant:
         raise RecordError(
-            f"experiment {experiment.name}: variant {variant.slug} has no record; measure it with gpu-report run "
-            f"{variant.slug}"
+            f"experiment {experiment.name}: variant {variant.slug} has no record; measure it with "
+            f"gpu-report run {variant.slug}"
         )
     return by_variant[variant.slug]
 
@@ -165,8 +199,11 @@ def _groups(experiment: Experiment) -> dict[Variant, _Fields]:
     baselines = [variant for variant in exact if _is_baseline(variant, experiment)]
     compared = [variant for variant in exact if variant not in baselines]
     twins = {exact[variant] for variant in compared}
-    # A baseline that has a twin of its own comes last, so that it is nobody else's where another one is left.
-    lengthless = {_without_length(exact[v]): v for v in sorted(baselines, key=lambda v: exact[v] not in twins)}
+    # A baseline that has a twin of its own comes last, so that it is nobody else's where another
+    # one is left.
+    lengthless = {
+        _without_length(exact[v]): v for v in sorted(baselines, key=lambda v: exact[v] not in twins)
+    }
     for variant in compared:
         baseline = lengthless.get(_without_length(exact[variant]))
         if baseline is None or exact[variant] in {exact[each] for each in baselines}:
@@ -182,12 +219,16 @@ def _without_length(fields: _Fields) -> _Fields:
 
 
 def group_names(groups: Iterable[_Fields]) -> dict[_Fields, str]:
-    """A short name for each group: workload, size and device, and of the other fields those that distinguish groups."""
+    """A short name for each group: workload, size and device, and of the other fields those that
+    distinguish groups.
+    """
     distinct = list(dict.fromkeys(groups))
     alike: dict[tuple[Any, ...], list[_Fields]] = {}
     for group in distinct:
         alike.setdefault(_short_key(group), []).append(group)
-    return {group: " ".join(_named(group, _differing(alike[_short_key(group)]))) for group in distinct}
+    return {
+        group: " ".join(_named(group, _differing(alike[_short_key(group)]))) for group in distinct
+    }
 
 
 def _short_key(group: _Fields) -> tuple[Any, ...]:

@@ -1,6 +1,7 @@
 """Which profiled variants are shown: of each workload the eager baseline and the fastest beside it.
 
-experiments' tables -> the profiled variants of each workload and device -> the baseline, and what is faster than it
+experiments' tables -> the profiled variants of each workload and device -> the baseline, and what
+is faster than it
 """
 
 from collections.abc import Sequence
@@ -19,13 +20,16 @@ def shown_profiles(tables: Tables) -> list[str]:
 
 
 def eager_and_fastest(tables: Tables) -> list[list[str]]:
-    """Of each workload and device the eager baseline, and what is fastest and significantly faster beside it.
+    """Of each workload and device the eager baseline, and what is fastest and significantly faster
+    beside it.
 
-    That has its size, batch size and parallelism, and no quality flag that keeps either from every conclusion.
+    That has its size, batch size and parallelism, and no quality flag that keeps either from every
+    conclusion.
 
-    Of the variants with a row of STEP_SHARES, those on GPUs where there are any; bounds are left out. The baseline is
-    the first in the order of the study, of custom training loops that of the most points; without any eager training
-    the first variant is alone. Workloads with two variants come first, those with custom training loops last.
+    Of the variants with a row of STEP_SHARES, those on GPUs where there are any; bounds are left
+    out. The baseline is the first in the order of the study, of custom training loops that of the
+    most points; without any eager training the first variant is alone. Workloads with two variants
+    come first, those with custom training loops last.
     """
     profiled = set(tables.step_shares["variant"])
     rows = {row["variant"]: row for rows in tables.rows_of_experiments.values() for row in rows}
@@ -60,7 +64,9 @@ def _eager_and_fastest(tables: Tables, rows: Sequence[glossary.Row]) -> list[str
 
 
 def _compared_row(tables: Tables, row: glossary.Row, baseline: glossary.Row) -> glossary.Row | None:
-    """The variant's row in the experiment whose baseline is this one, with the speedup over it; None without any."""
+    """The variant's row in the experiment whose baseline is this one, with the speedup over it;
+    None without any.
+    """
     for rows in tables.rows_of_experiments.values():
         known = {each["variant"]: each for each in rows}
         own, before = (known.get(each["variant"]) for each in (row, baseline))
@@ -70,9 +76,11 @@ def _compared_row(tables: Tables, row: glossary.Row, baseline: glossary.Row) -> 
 
 
 def gain_over(tables: Tables, row: glossary.Row, baseline: glossary.Row) -> Summary:
-    """The throughput over the baseline's: as an experiment with this baseline compares them, else by Welch's t.
+    """The throughput over the baseline's: as an experiment with this baseline compares them, else
+    by Welch's t.
 
-    Its p is adjusted for the other comparisons of such an experiment. Of two protocol versions nothing is known.
+    Its p is adjusted for the other comparisons of such an experiment. Of two protocol versions
+    nothing is known.
     """
     compared = _compared_row(tables, row, baseline)
     if compared is not None:

@@ -1,9 +1,11 @@
 """How fast a configuration trained from session to session, and at which sessions that changed.
 
-records of many bundles -> Session each -> series (what may be compared) -> segments between change points -> rows
+records of many bundles -> Session each -> series (what may be compared) -> segments between change
+points -> rows
 
-A session is one measurement of a configuration, whichever bundles hold it. Change points are between sessions, since
-these differ by more than the processes of one. A new series begins where protocol or workload settings change.
+A session is one measurement of a configuration, whichever bundles hold it. Change points are
+between sessions, since these differ by more than the processes of one. A new series begins where
+protocol or workload settings change.
 """
 
 import math
@@ -26,7 +28,8 @@ from gpu_report.tables.statistics import NOT_MEASURED, Summary, ratio, summarise
 
 HISTORY: Final = Table(
     name="history",
-    meaning="One session of one configuration on one machine, by date, with the change points of its series.",
+    meaning="One session of one configuration on one machine, by date, with the change points of "
+    "its series.",
     columns=(
         text("machine", "Id of the machine."),
         VARIANT,
@@ -36,21 +39,55 @@ HISTORY: Final = Table(
         text("marks", f"Quality flags of the session, separated by {SEPARATOR!r}."),
         *summary_of("throughput_per_s"),
         flag(
-            "is_used", "Whether change points are looked for with it: measured, and no quality flag invalidates times."
+            "is_used",
+            "Whether change points are looked for with it: measured, and no quality flag "
+            "invalidates times.",
         ),
-        whole("series", "1", "Number of the series, from 1. Its protocol, threads and workload settings are the same."),
+        whole(
+            "series",
+            "1",
+            "Number of the series, from 1. Its protocol, threads and workload settings are the "
+            "same.",
+        ),
         text("verdict", "Whether the throughput of the series changed."),
         whole("sessions_needed", "1", "Sessions that a series needs to show a change point."),
-        whole("segment", "1", "Number of the segment in its series, from 1; a change point begins a segment."),
-        flag("is_change_point", "Whether the throughput changed from the session before to this one."),
-        number("change_p", "1", "p-value of the change point, corrected for the configurations; elsewhere missing."),
-        number("change_ratio", "1", "Throughput of the segment that begins over the one before, means over sessions."),
-        number("change_ratio_low", "1", "Lower end of its 95 % interval; of 3 sessions the least, of fewer missing."),
-        number(
-            "change_ratio_high", "1", "Upper end of its 95 % interval; of 3 sessions the greatest, of fewer missing."
+        whole(
+            "segment",
+            "1",
+            "Number of the segment in its series, from 1; a change point begins a segment.",
         ),
-        whole("change_ratio_count", "1", "Sessions of the shorter segment; 0 where there is no change point."),
-        text("differences", f"What changed since the last session that is used, separated by {SEPARATOR!r}."),
+        flag(
+            "is_change_point", "Whether the throughput changed from the session before to this one."
+        ),
+        number(
+            "change_p",
+            "1",
+            "p-value of the change point, corrected for the configurations; elsewhere missing.",
+        ),
+        number(
+            "change_ratio",
+            "1",
+            "Throughput of the segment that begins over the one before, means over sessions.",
+        ),
+        number(
+            "change_ratio_low",
+            "1",
+            "Lower end of its 95 % interval; of 3 sessions the least, of fewer missing.",
+        ),
+        number(
+            "change_ratio_high",
+            "1",
+            "Upper end of its 95 % interval; of 3 sessions the greatest, of fewer missing.",
+        ),
+        whole(
+            "change_ratio_count",
+            "1",
+            "Sessions of the shorter segment; 0 where there is no change point.",
+        ),
+        text(
+            "differences",
+            f"What changed since the last session that is used, separated by {SEPARATOR!r}.",
+        ),
     ),
 )
 _NOTED: Final = (*SOFTWARE.values(), "workload code", "measuring code")
@@ -61,7 +98,8 @@ _WITHOUT_VALUES: Final = ("workload code", "measuring code")
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """One measurement of a configuration without its steps, so that hundreds of bundles fit into memory.
+    """One measurement of a configuration without its steps, so that hundreds of bundles fit into
+    memory.
 
     `facts` are what else may explain a change, by name.
     """
@@ -83,11 +121,17 @@ class Session:
     @property
     def is_used(self) -> bool:
         """Whether its throughput supports a conclusion."""
-        return math.isfinite(self.throughput.value) and INVALIDATES_TIMES.keys().isdisjoint(self.marks)
+        return math.isfinite(self.throughput.value) and INVALIDATES_TIMES.keys().isdisjoint(
+            self.marks
+        )
 
     def differences(self, before: "Session") -> dict[str, str]:
         """The facts that are others than before, each in words."""
-        names = [name for name in {**before.facts, **self.facts} if before.facts.get(name) != self.facts.get(name)]
+        names = [
+            name
+            for name in {**before.facts, **self.facts}
+            if before.facts.get(name) != self.facts.get(name)
+        ]
         return {
             name: f"{name} changed"
             if name in _WITHOUT_VALUES
@@ -115,21 +159,29 @@ def session_of(record: Record) -> Session:
             **{name: str(record.environment.get(key) or "") for key, name in SOFTWARE.items()},
             "threads": str(record.environment.get("torch_threads") or ""),
             "workload code": provenance.workload_digest,
-            "measuring code": "" if provenance.code_digest in MEASURES_ALIKE else provenance.code_digest,
+            "measuring code": ""
+            if provenance.code_digest in MEASURES_ALIKE
+            else provenance.code_digest,
         },
     )
 
 
 def tabulate_history(sessions: Iterable[Session]) -> list[Row]:
-    """The rows of HISTORY by machine, configuration and date; a measurement that several bundles hold counts once."""
+    """The rows of HISTORY by machine, configuration and date; a measurement that several bundles
+    hold counts once.
+    """
     once = {(each.machine, each.variant, each.moment): each for each in sessions}
     in_order = [once[key] for key in sorted(once)]
     rows: list[Row] = []
     for _, of_machine in groupby(in_order, key=lambda each: each.machine):
         series = [
-            part for _, of_variant in groupby(of_machine, key=lambda each: each.variant) for part in _series(of_variant)
+            part
+            for _, of_variant in groupby(of_machine, key=lambda each: each.variant)
+            for part in _series(of_variant)
         ]
-        found = find_changes([[each.throughput.value for each, _ in part if each.is_used] for _, part in series])
+        found = find_changes(
+            [[each.throughput.value for each, _ in part if each.is_used] for _, part in series]
+        )
         for (position, part), changes in zip(series, found, strict=True):
             rows += _rows(position, part, changes)
     return rows
@@ -162,7 +214,11 @@ def _rows(position: int, series: _Series, changes: Changes) -> Iterator[Row]:
     for each, differences in series:
         is_change = each.is_used and seen in changes.places
         segment += is_change
-        change = ratio(segments[segment - 1], segments[segment - 2], paired=False) if is_change else NOT_MEASURED
+        change = (
+            ratio(segments[segment - 1], segments[segment - 2], paired=False)
+            if is_change
+            else NOT_MEASURED
+        )
         yield {
             "machine": each.machine,
             "variant": each.variant,

@@ -1,6 +1,8 @@
-"""The table of the machine: the hardware and software that measured, from the records, when they did, and what.
+"""The table of the machine: the hardware and software that measured, from the records, when they
+did, and what.
 
-Records rather than the machine in hand, so that a report made elsewhere names the machine that measured.
+Records rather than the machine in hand, so that a report made elsewhere names the machine that
+measured.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +40,14 @@ _NAMES: Final = {
     "torch_threads": "threads of PyTorch",
 }
 _WORKLOAD_FACTS: Final = (
-    *("title", "parameters", "train_samples", "test_samples", "sample_description", "data_description"),
+    *(
+        "title",
+        "parameters",
+        "train_samples",
+        "test_samples",
+        "sample_description",
+        "data_description",
+    ),
     *("quality_name", "quality_chance", "optimizer", "loss", "source_file"),
 )
 _DAY: Final = len("2026-05-04")
@@ -46,7 +55,9 @@ _SHORT_DIGEST: Final = 12
 
 
 def tabulate_machine(records: Iterable[Record]) -> list[Row]:
-    """The table MACHINE: hardware, software, measurement, workloads; where records differ, a fact holds every value."""
+    """The table MACHINE: hardware, software, measurement, workloads; where records differ, a fact
+    holds every value.
+    """
     ordered = in_reading_order(records)
     facts = [*_environment(ordered), *_measurement(ordered), *_workloads(ordered)]
     topics = ("hardware", "software", "measurement", "workload")
@@ -60,8 +71,12 @@ def tabulate_machine(records: Iterable[Record]) -> list[Row]:
 
 def _environment(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
     for key in dict.fromkeys(key for record in records for key in record.environment):
-        values = [_text(key, record.environment[key]) for record in records if key in record.environment]
-        name = _NAMES.get(key, key.removesuffix("_gib").replace("_", " ").replace("accelerator", "GPU"))
+        values = [
+            _text(key, record.environment[key]) for record in records if key in record.environment
+        ]
+        name = _NAMES.get(
+            key, key.removesuffix("_gib").replace("_", " ").replace("accelerator", "GPU")
+        )
         yield _topic(key), name, _joined(values)
     variants = [record.as_variant() for record in records if record.status == "ok"]
     most = max((variant.devices for variant in variants if variant.device_type != "cpu"), default=1)
@@ -81,25 +96,35 @@ def _measurement(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
         "measured on": days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}",
         "gpu-report": _joined(record.provenance.package_version for record in records),
         "commit": _joined(map(_commit, records)),
-        "measuring code": _joined(record.provenance.code_digest[:_SHORT_DIGEST] for record in records),
+        "measuring code": _joined(
+            record.provenance.code_digest[:_SHORT_DIGEST] for record in records
+        ),
     }
-    if changed := sorted({file for record in records for file in record.provenance.changed_files or []}):
+    if changed := sorted(
+        {file for record in records for file in record.provenance.changed_files or []}
+    ):
         measured["changed files"] = ", ".join(changed)
     yield from (("measurement", name, value) for name, value in measured.items())
 
 
 def _workloads(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
     """What each workload said of itself, size by size, with every digit."""
-    models = dict.fromkeys((record.as_variant().workload, record.as_variant().size) for record in records)
+    models = dict.fromkeys(
+        (record.as_variant().workload, record.as_variant().size) for record in records
+    )
     for workload, size in models:
         said = [
             record.workload
             for record in records
-            if record.workload and (record.as_variant().workload, record.as_variant().size) == (workload, size)
+            if record.workload
+            and (record.as_variant().workload, record.as_variant().size) == (workload, size)
         ]
         for fact in _WORKLOAD_FACTS:
             if said:
-                values = (NONE if (value := getattr(facts, fact)) in (None, "") else str(value) for facts in said)
+                values = (
+                    NONE if (value := getattr(facts, fact)) in (None, "") else str(value)
+                    for facts in said
+                )
                 yield "workload", f"{workload} {size}: {fact.replace('_', ' ')}", _joined(values)
 
 

@@ -1,4 +1,5 @@
-"""Quality flags of a measurement, each a short mark with its threshold and reason; the report prints them.
+"""Quality flags of a measurement, each a short mark with its threshold and reason; the report
+prints them.
 
 Record, Summary of its throughput, Today -> marks such as `high variance`, `projected`
 """
@@ -18,32 +19,49 @@ from gpu_report.tables.processes import is_projected, values_of
 from gpu_report.tables.statistics import Summary
 
 NOISY_RELATIVE_WIDTH: Final = 0.20
-"""An interval wider than a fifth of the mean hides differences that readers would act on, such as one of 10 %."""
+"""An interval wider than a fifth of the mean hides differences that readers would act on, such as
+one of 10 %.
+"""
 
 FOREIGN_CPU_SHARE: Final = 0.10
-"""Above a tenth of all cores, others take time that the training would have used; an idle system uses 1 or 2 %."""
+"""Above a tenth of all cores, others take time that the training would have used; an idle system
+uses 1 or 2 %.
+"""
 
 STEAL_SHARE: Final = 0.05
-"""Above a twentieth, the hypervisor's other guests slow the training visibly, and by another amount tomorrow."""
+"""Above a twentieth, the hypervisor's other guests slow the training visibly, and by another amount
+tomorrow.
+"""
 
 THROTTLED_SHARE: Final = 0.01
-"""Heat and a failing power supply lower clocks by a lot, and differently in every run, so a few samples are enough."""
+"""Heat and a failing power supply lower clocks by a lot, and differently in every run, so a few
+samples are enough.
+"""
 
 POWER_CAPPED_SHARE: Final = 0.50
-"""Short peaks reach the power limit in any demanding training; held there for most of the time, clocks are lower."""
+"""Short peaks reach the power limit in any demanding training; held there for most of the time,
+clocks are lower.
+"""
 
 CLOCK_DRIFT: Final = 0.05
-"""Trainings bound by arithmetic follow the clock: beyond a twentieth, processes did not run on the same device."""
+"""Trainings bound by arithmetic follow the clock: beyond a twentieth, processes did not run on the
+same device.
+"""
 
 HOST_JITTER: Final = 0.05
-"""A captured step varies by half a per cent from epoch to epoch; beyond a twentieth, the host decides how fast the
-GPU is fed, and more processes do not average it out."""
+"""A captured step varies by half a per cent from epoch to epoch; beyond a twentieth, the host
+decides how fast the GPU is fed, and more processes do not average it out.
+"""
 
 SEPARATOR: Final = ";"
 
 _POWER_CAP: Final = "SwPowerCap"
-_SLOWDOWNS: Final = frozenset({"SwThermalSlowdown", "HwThermalSlowdown", "HwPowerBrakeSlowdown", "HwSlowdown"})
-"""NVML's names for what lowers clocks: software's cap on power; heat, and hardware that protects itself."""
+_SLOWDOWNS: Final = frozenset(
+    {"SwThermalSlowdown", "HwThermalSlowdown", "HwPowerBrakeSlowdown", "HwSlowdown"}
+)
+"""NVML's names for what lowers clocks: software's cap on power; heat, and hardware that protects
+itself.
+"""
 
 
 def _percent(fraction: float) -> str:
@@ -52,27 +70,33 @@ def _percent(fraction: float) -> str:
 
 MEANINGS: Final[Mapping[str, str]] = {
     "single": "one process only, so the spread between processes is not known",
-    "high variance": f"the throughput's interval over processes is wider than {_percent(NOISY_RELATIVE_WIDTH)}"
-    f" of its mean",
+    "high variance": "the throughput's interval over processes is wider than "
+    f"{_percent(NOISY_RELATIVE_WIDTH)} of its mean",
     "unsettled": "in a process, no epoch met the rule by which warm-up ends",
-    "host jitter": "on the GPU, the throughput varies from epoch to epoch of a process by a standard deviation "
-    f"of more than {_percent(HOST_JITTER)}",
-    "background load": f"in a process, other programs used more than {_percent(FOREIGN_CPU_SHARE)} of the CPU time",
-    "CPU steal": f"in a process, the hypervisor took more than {_percent(STEAL_SHARE)} of the machine's CPU time",
-    "throttled": "in a process, heat or the hardware's own protection lowered the GPU's clocks in more than "
+    "host jitter": "on the GPU, the throughput varies from epoch to epoch of a process by a "
+    f"standard deviation of more than {_percent(HOST_JITTER)}",
+    "background load": "in a process, other programs used more than "
+    f"{_percent(FOREIGN_CPU_SHARE)} of the CPU time",
+    "CPU steal": f"in a process, the hypervisor took more than {_percent(STEAL_SHARE)} of the "
+    "machine's CPU time",
+    "throttled": "in a process, heat or the hardware's own protection lowered the GPU's clocks in "
+    "more than "
     f"{_percent(THROTTLED_SHARE)} of the samples",
     "power capped": "in a process, the power limit lowered the GPU's clocks in more than "
     f"{_percent(POWER_CAPPED_SHARE)} of the samples, as is usual under full load",
-    "clock drift": f"the GPU's median clocks in the processes are more than {_percent(CLOCK_DRIFT)} apart",
+    "clock drift": "the GPU's median clocks in the processes are more than "
+    f"{_percent(CLOCK_DRIFT)} apart",
     "shared device": "in a process, other programs used the GPU too",
     "shared node": "Slurm may have run other jobs on the node",
     "diverged": "a loss was not finite",
-    "projected": "epochs were not the whole training set; the time of a whole epoch is projected from them",
+    "projected": "epochs were not the whole training set; the time of a whole epoch is projected "
+    "from them",
     "earlier code": "measured by an earlier version of the measuring code",
-    "other protocol": "measured by another protocol version than the current one, or than its baseline",
+    "other protocol": "measured by another protocol version than the current one, or than its "
+    "baseline",
     "other settings": "measured with other workload settings than the study asks for",
-    "other software": "measured with a different version of PyTorch, Python, NumPy, CUDA, cuDNN or the driver than "
-    "what it is compared with",
+    "other software": "measured with a different version of PyTorch, Python, NumPy, CUDA, cuDNN "
+    "or the driver than what it is compared with",
     "other threads": "trained with a different thread setting than what it is compared with",
 }
 """Every mark with what it says, in the order they are given."""
@@ -88,9 +112,9 @@ INVALIDATES_TIMES: Final[Mapping[str, str]] = {
 }
 """Marks with which a time, or an energy, supports no conclusion, in words.
 
-`high variance`, `host jitter` and `clock drift` are none of them: the spread between processes that they show is in the
-interval already, and a wide one decides what it can. Nor is `power capped`, which is how a device works under
-full load.
+`high variance`, `host jitter` and `clock drift` are none of them: the spread between processes that
+they show is in the interval already, and a wide one decides what it can. Nor is `power capped`,
+which is how a device works under full load.
 """
 
 INVALIDATES_ALL: Final[Mapping[str, str]] = {
@@ -105,10 +129,11 @@ INVALIDATING: Final[Mapping[str, str]] = {**INVALIDATES_TIMES, **INVALIDATES_ALL
 
 @dataclass(frozen=True, kw_only=True)
 class Today:
-    """What measures today: the digest of its code, and the protocol and the workloads of the study, by name.
+    """What measures today: the digest of its code, and the protocol and the workloads of the study,
+    by name.
 
-    A record of another workload is not compared with what is asked for today. `workload_digests` are those of users'
-    own workloads, by class path.
+    A record of another workload is not compared with what is asked for today. `workload_digests`
+    are those of users' own workloads, by class path.
     """
 
     code_digest: str
@@ -119,7 +144,9 @@ class Today:
     @classmethod
     def of(cls, study: Study, variants: Iterable[str]) -> "Today":
         """The code in hand, and what the study asks of these variants."""
-        workloads = {each.name: each for each in (study.measurement(slug).workload for slug in variants)}
+        workloads = {
+            each.name: each for each in (study.measurement(slug).workload for slug in variants)
+        }
         paths = {workload.class_path for workload in workloads.values()}
         digests = {path: workload_digest(path) for path in sorted(paths)}
         return cls(
@@ -130,8 +157,11 @@ class Today:
         )
 
 
-def marks_of(record: Record, throughput: Summary, today: Today, *, reference: Record | None = None) -> list[str]:
-    """The marks of a record, in the order of MEANINGS; those about numbers only where there are numbers.
+def marks_of(
+    record: Record, throughput: Summary, today: Today, *, reference: Record | None = None
+) -> list[str]:
+    """The marks of a record, in the order of MEANINGS; those about numbers only where there are
+    numbers.
 
     `reference` is what it is compared with; None where it stands alone.
     """
@@ -148,10 +178,17 @@ def marks_of(record: Record, throughput: Summary, today: Today, *, reference: Re
 
 
 def marks_of_numbers(record: Record, throughput: Summary) -> list[str]:
-    """Those of the numbers alone, whatever they are compared with; none where there are no numbers."""
+    """Those of the numbers alone, whatever they are compared with; none where there are no
+    numbers.
+    """
     if record.status != "ok":
         return []
-    found = {*_spread_marks(throughput), *_epoch_marks(record), *_device_marks(record), *_training_marks(record)}
+    found = {
+        *_spread_marks(throughput),
+        *_epoch_marks(record),
+        *_device_marks(record),
+        *_training_marks(record),
+    }
     found.update(load_marks([repetition.load for repetition in record.repetitions]))
     return [mark for mark in MEANINGS if mark in found]
 
@@ -188,8 +225,14 @@ def _spread_marks(throughput: Summary) -> Iterator[str]:
 def _epoch_marks(record: Record) -> Iterator[str]:
     if not all(repetition.settled for repetition in record.repetitions):
         yield "unsettled"
-    jitters = [_jitter(repetition) for repetition in record.repetitions if len(repetition.timed_epochs) > 1]
-    if record.as_variant().device_type != "cpu" and jitters and statistics.median(jitters) > HOST_JITTER:
+    jitters = [
+        _jitter(repetition) for repetition in record.repetitions if len(repetition.timed_epochs) > 1
+    ]
+    if (
+        record.as_variant().device_type != "cpu"
+        and jitters
+        and statistics.median(jitters) > HOST_JITTER
+    ):
         yield "host jitter"
 
 
@@ -201,7 +244,10 @@ def _jitter(repetition: Repetition) -> float:
 
 def load_marks(loads: Sequence[Load]) -> Iterator[str]:
     """Those that follow from what others used of the cores, in any of the processes."""
-    if any(load.foreign_cpu_share is not None and load.foreign_cpu_share > FOREIGN_CPU_SHARE for load in loads):
+    if any(
+        load.foreign_cpu_share is not None and load.foreign_cpu_share > FOREIGN_CPU_SHARE
+        for load in loads
+    ):
         yield "background load"
     if any(load.steal_share is not None and load.steal_share > STEAL_SHARE for load in loads):
         yield "CPU steal"

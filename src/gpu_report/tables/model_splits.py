@@ -1,14 +1,17 @@
-"""What a training that several devices share gains and saves against one plain process with the same batch.
+"""What a training that several devices share gains and saves against one plain process with the
+same batch.
 
-records -> a shared variant, its twins on one device -> speedup, time lost beside the bubble's formula, memory saved
+records -> a shared variant, its twins on one device -> speedup, time lost beside the bubble's
+formula, memory saved
 
-A model in p parts, whose batch goes through in m micro-batches one behind the other, keeps each device waiting for
-(p - 1) / (m + p - 1) of its time at least: the bubble (Huang et al., GPipe, 2019). The formula takes micro-batches to
-be free: it knows neither what sending activations takes, nor parts that take unequal times, nor that small
-micro-batches fill a GPU less. What is measured beside it is 1 - S / p, with the speedup S over the base that is
-measured in turn: one device that goes through the samples of each device (all of them where the model is in parts) in
-as many parts. Both sides then have micro-batches of one size, so that it holds the bubble, the sending and the unequal
-parts, or the exchange of gradients, and not the size of the micro-batches.
+A model in p parts, whose batch goes through in m micro-batches one behind the other, keeps each
+device waiting for (p - 1) / (m + p - 1) of its time at least: the bubble (Huang et al., GPipe,
+2019). The formula takes micro-batches to be free: it knows neither what sending activations takes,
+nor parts that take unequal times, nor that small micro-batches fill a GPU less. What is measured
+beside it is 1 - S / p, with the speedup S over the base that is measured in turn: one device that
+goes through the samples of each device (all of them where the model is in parts) in as many parts.
+Both sides then have micro-batches of one size, so that it holds the bubble, the sending and the
+unequal parts, or the exchange of gradients, and not the size of the micro-batches.
 """
 
 from collections.abc import Iterable
@@ -32,20 +35,23 @@ if TYPE_CHECKING:
 MODEL_SPLITS: Final = Table(
     name="model_splits",
     meaning=(
-        "One row per measured variant that several devices share, where one plain process with the same batch was "
-        "measured, too."
+        "One row per measured variant that several devices share, where one plain process with "
+        "the same batch was measured, too."
     ),
     columns=(
         VARIANT,
         WORKLOAD,
         DEVICE,
-        text("plain", "Name of the variant of the plain process, which takes its batch in one part."),
+        text(
+            "plain", "Name of the variant of the plain process, which takes its batch in one part."
+        ),
         whole("micro_batches", "1", "Parts in which a step goes through its batch."),
         number(
             "bubble_share",
             "1",
-            "Share of its time for which a device with a part of the model waits at least: (p - 1) / (m + p - 1) of m "
-            "micro-batches in p parts, 1 - 1 / p without a pipeline; missing where each device has a whole model.",
+            "Share of its time for which a device with a part of the model waits at least: (p - "
+            "1) / (m + p - 1) of m micro-batches in p parts, 1 - 1 / p without a pipeline; "
+            "missing where each device has a whole model.",
         ),
         *summary_of("speedup_over_one"),
         *summary_of("lost_share"),
@@ -62,7 +68,9 @@ def tabulate_model_splits(records: Iterable[Record]) -> list[Row]:
         variant = record.as_variant()
         if variant.strategy == SINGLE or is_bound(variant.options) or record.status != "ok":
             continue
-        plain = by_variant.get(replace(variant.base, batch_size=variant.batch_size, accumulation=1).slug)
+        plain = by_variant.get(
+            replace(variant.base, batch_size=variant.batch_size, accumulation=1).slug
+        )
         if plain is not None and plain.status == "ok":
             rows.append(
                 {
@@ -74,14 +82,18 @@ def tabulate_model_splits(records: Iterable[Record]) -> list[Row]:
                     "bubble_share": bubble_share(variant),
                     **speedup(record, plain).as_columns("speedup_over_one"),
                     **_missing_to_one(over_base(record), variant.devices).as_columns("lost_share"),
-                    **_missing_to_one(_memory_over(record, plain), 1).as_columns("memory_saved_share"),
+                    **_missing_to_one(_memory_over(record, plain), 1).as_columns(
+                        "memory_saved_share"
+                    ),
                 }
             )
     return rows
 
 
 def bubble_share(variant: "Variant") -> float | None:
-    """What a model in parts, one on each device, keeps each of them waiting; None where each has a whole model."""
+    """What a model in parts, one on each device, keeps each of them waiting; None where each has a
+    whole model.
+    """
     if variant.divides_batch:
         return None
     parts, micro_batches = variant.devices, variant.accumulation if variant.has_ranks else 1

@@ -1,7 +1,8 @@
-"""Where time and memory went inside the profiled steps: the costliest operations and the share of each category.
+"""Where time and memory went inside the profiled steps: the costliest operations and the share of
+each category.
 
-trace tables, one set per variant -> rows on the variant's own device -> TOP_OPERATIONS, CATEGORY_SHARES,
-OPERATION_MEMORY; those of one configuration on two devices -> CATEGORY_SPEEDUPS
+trace tables, one set per variant -> rows on the variant's own device -> TOP_OPERATIONS,
+CATEGORY_SHARES, OPERATION_MEMORY; those of one configuration on two devices -> CATEGORY_SPEEDUPS
 """
 
 import math
@@ -23,12 +24,15 @@ from gpu_report.traces.trace import HOST
 if TYPE_CHECKING:
     from gpu_report.traces.tables import TraceTables
 
-_MISSING: Final = "No rows where the checks of the trace find these times not reliable; trace_doubts says why."
+_MISSING: Final = (
+    "No rows where the checks of the trace find these times not reliable; trace_doubts says why."
+)
 
 TOP_OPERATIONS: Final = Table(
     name="top_operations",
     meaning=(
-        "One row per profiled variant and rank: the operations that took most time of their own on its device. "
+        "One row per profiled variant and rank: the operations that took most time of their own "
+        "on its device. "
         f"{_MISSING}"
     ),
     columns=(
@@ -45,12 +49,17 @@ TOP_OPERATIONS: Final = Table(
 
 CATEGORY_SHARES: Final = Table(
     name="category_shares",
-    meaning=(f"One row per profiled variant and category of operations: its time on the variant's device. {_MISSING}"),
+    meaning=(
+        "One row per profiled variant and category of operations: its time on the variant's "
+        f"device. {_MISSING}"
+    ),
     columns=(
         *PROFILED,
         text("category", "Category of operations."),
         whole("calls", "1", "Calls in the profiled steps."),
-        number("self_ms", "ms", "Time in the profiled steps, operations called from within left out."),
+        number(
+            "self_ms", "ms", "Time in the profiled steps, operations called from within left out."
+        ),
         number("share", "1", "self_ms over that of all categories on the device."),
     ),
 )
@@ -58,11 +67,14 @@ CATEGORY_SHARES: Final = Table(
 PHASES: Final = Table(
     name="phases",
     meaning=(
-        f"One row per profiled variant and phase of the step: its share of the time on the variant's device. {_MISSING}"
+        "One row per profiled variant and phase of the step: its share of the time on the "
+        f"variant's device. {_MISSING}"
     ),
     columns=(
         *PROFILED,
-        text("phase", "data, forward, loss (where the trace marks it), backward, optimizer or other."),
+        text(
+            "phase", "data, forward, loss (where the trace marks it), backward, optimizer or other."
+        ),
         number("self_ms", "ms", "Time on the device in the profiled steps."),
         number("share", "1", "self_ms over that of all phases."),
         number("convolution_share", "1", "Of the phase's time, in convolutions."),
@@ -73,9 +85,9 @@ PHASES: Final = Table(
 OPERATION_MEMORY: Final = Table(
     name="operation_memory",
     meaning=(
-        "One row per variant and rank: the ten operations that asked for the most memory on the variant's device, "
-        "whether or not it was freed again. No rows for bundles packed before the rich profile, nor where CUDA "
-        "graphs ran the step."
+        "One row per variant and rank: the ten operations that asked for the most memory on the "
+        "variant's device, whether or not it was freed again. No rows for bundles packed before "
+        "the rich profile, nor where CUDA graphs ran the step."
     ),
     columns=(
         *PROFILED,
@@ -90,15 +102,27 @@ OPERATION_MEMORY: Final = Table(
 CATEGORY_SPEEDUPS: Final = Table(
     name="category_speedups",
     meaning=(
-        "One row per GPU variant that was profiled on the CPU as well, and category that both ran: how much "
-        "less time a step spends in it. One profiled run on each device, so without an interval."
+        "One row per GPU variant that was profiled on the CPU as well, and category that both "
+        "ran: how much less time a step spends in it. One profiled run on each device, so without "
+        "an interval."
     ),
     columns=(
         *PROFILED,
-        text("cpu_variant", "The same configuration on the CPU; the number of epochs and steps may differ."),
+        text(
+            "cpu_variant",
+            "The same configuration on the CPU; the number of epochs and steps may differ.",
+        ),
         text("category", "Category of operations."),
-        number("cpu_ms", "ms", "Time in a profiled step on the CPU, operations called from within left out."),
-        number("device_ms", "ms", "Run time of the work that it launched on the GPU in a profiled step."),
+        number(
+            "cpu_ms",
+            "ms",
+            "Time in a profiled step on the CPU, operations called from within left out.",
+        ),
+        number(
+            "device_ms",
+            "ms",
+            "Run time of the work that it launched on the GPU in a profiled step.",
+        ),
         number("speedup", "1", "cpu_ms over device_ms."),
     ),
 )
@@ -113,7 +137,9 @@ def top_operations(each: Profiled) -> Iterator[Row]:
     On a GPU only the time there counts: time on the host runs beside it and would count twice.
     """
     columns = ("name", "category", "calls", "total_ms", "self_ms", "self_share")
-    for rank, row in enumerate(_ordered(each.rows_on_own_device(OPERATIONS), by="name")[:TOP], start=1):
+    for rank, row in enumerate(
+        _ordered(each.rows_on_own_device(OPERATIONS), by="name")[:TOP], start=1
+    ):
         yield {"rank": rank, **{name: row[name] for name in columns}}
 
 
@@ -141,7 +167,9 @@ def operation_memory(each: Profiled) -> Iterator[Row]:
 
 
 def convolution_workspace_mib(each: Profiled) -> float:
-    """The most that a convolution held within its own call; NaN where the trace has no memory, or no convolution."""
+    """The most that a convolution held within its own call; NaN where the trace has no memory, or
+    no convolution.
+    """
     held_mib = (
         row["within_call_mib"]
         for row in each.rows_on_own_device(ALLOCATIONS)
@@ -150,10 +178,13 @@ def convolution_workspace_mib(each: Profiled) -> float:
     return max(held_mib, default=math.nan)
 
 
-def tabulate_category_speedups(traces: "Mapping[str, TraceTables]", *, loops: Container[str]) -> list[Row]:
+def tabulate_category_speedups(
+    traces: "Mapping[str, TraceTables]", *, loops: Container[str]
+) -> list[Row]:
     """The table CATEGORY_SPEEDUPS, the most time on the CPU first.
 
-    Variants with custom training `loops` are left out: what they profile as a step is a whole training.
+    Variants with custom training `loops` are left out: what they profile as a step is a whole
+    training.
     """
     compared = [each for each in profiled(traces) if each.variant.slug not in loops]
     on_cpu: dict[Any, Profiled] = {}
@@ -172,7 +203,9 @@ def tabulate_category_speedups(traces: "Mapping[str, TraceTables]", *, loops: Co
         for each in compared
         if each.variant.device_type != HOST and (reference := on_cpu.get(_configuration(each)))
         for device_ms in [_step_times_ms(each)]
-        for category, cpu_ms in sorted(_step_times_ms(reference).items(), key=lambda pair: (-pair[1], pair[0]))
+        for category, cpu_ms in sorted(
+            _step_times_ms(reference).items(), key=lambda pair: (-pair[1], pair[0])
+        )
         if category in device_ms
     ]
 
@@ -190,7 +223,9 @@ def _step_times_ms(each: Profiled) -> dict[str, float]:
 
 
 def _ordered(rows: Iterable[dict[str, Any]], *, by: str) -> list[Row]:
-    """From the longest time down; ties are ordered by name, so that the order of the trace does not matter."""
+    """From the longest time down; ties are ordered by name, so that the order of the trace does not
+    matter.
+    """
     return sorted(rows, key=lambda row: (-row["self_ms"], row[by]))
 
 

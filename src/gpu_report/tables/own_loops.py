@@ -1,6 +1,7 @@
 """Trainings by custom loops: the time of an iteration over the points, and its bound on the device.
 
-Record, calibration, trace tables -> time, launches and bytes of a pass -> floor = max(bytes / copy rate, FLOPs / peak)
+Record, calibration, trace tables -> time, launches and bytes of a pass -> floor = max(bytes / copy
+rate, FLOPs / peak)
 
 The floor is the bound of the roofline (Williams, Waterman and Patterson 2009) as a time.
 """
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 OWN_LOOPS: Final = Table(
     name="own_loops",
-    meaning="One row per measured variant with a custom training loop: an iteration over its points, and its bound.",
+    meaning="One row per measured variant with a custom training loop: an iteration over its "
+    "points, and its bound.",
     columns=(
         VARIANT,
         WORKLOAD,
@@ -40,20 +42,38 @@ OWN_LOOPS: Final = Table(
         whole("passes", "1", "Passes of one training, from the initial weights."),
         *summary_of("training_ms"),
         *summary_of("pass_us"),
-        number("work_per_pass", "1", "Kernels, copies and fills of the device in a pass, from the trace."),
-        number("bytes_per_point", "B", "Moved at least in a pass: of PyTorch's operators, or as the loop is written."),
+        number(
+            "work_per_pass",
+            "1",
+            "Kernels, copies and fills of the device in a pass, from the trace.",
+        ),
+        number(
+            "bytes_per_point",
+            "B",
+            "Moved at least in a pass: of PyTorch's operators, or as the loop is written.",
+        ),
         number(
             "floor_us",
             "us",
-            "Least time of a pass: its bytes at the device's copy rate, or its operations at the peak.",
+            "Least time of a pass: its bytes at the device's copy rate, or its operations at the "
+            "peak.",
         ),
-        text("floor", "'memory' or 'compute': which of the two takes longer; empty where none is known."),
+        text(
+            "floor",
+            "'memory' or 'compute': which of the two takes longer; empty where none is known.",
+        ),
         number("times_floor", "1", "pass_us over floor_us; below 1 where caches hold the points."),
-        number("reading_us", "us", "Time to read all points once at the device's copy rate; for workloads of ours."),
+        number(
+            "reading_us",
+            "us",
+            "Time to read all points once at the device's copy rate; for workloads of ours.",
+        ),
         number("readings", "1", "pass_us over reading_us."),
         text("learnt", "What the first process learned, by name."),
         number(
-            "reference_error", "1", "Largest relative error of parameters and losses in any process, against float64."
+            "reference_error",
+            "1",
+            "Largest relative error of parameters and losses in any process, against float64.",
         ),
     ),
 )
@@ -69,7 +89,8 @@ _MS: Final = 1e3
 
 
 def compares_own_loops(rows: Sequence[Mapping[str, Any]], axis: str) -> bool:
-    """Whether an experiment is about loops that its workloads bring: all of its measured variants were trained by one.
+    """Whether an experiment is about loops that its workloads bring: all of its measured variants
+    were trained by one.
 
     What the others bring may not be known; they decide where none was measured.
     """
@@ -81,16 +102,24 @@ def compares_own_loops(rows: Sequence[Mapping[str, Any]], axis: str) -> bool:
 def tabulate_own_loops(
     records: Iterable[Record], calibration: Calibration | None, traces: "Mapping[str, TraceTables]"
 ) -> list[Row]:
-    """The table OWN_LOOPS in reading order; without a calibration of the device no floor is known."""
+    """The table OWN_LOOPS in reading order; without a calibration of the device no floor is
+    known.
+    """
     by_device = {one.device: one for one in (calibration.ceilings if calibration else [])}
-    # Kernels, copies and memsets per profiled call; the profiler's slowdown does not change them. NaN on the CPU.
+    # Kernels, copies and memsets per profiled call; the profiler's slowdown does not change them.
+    # NaN on the CPU.
     launched = {
-        each.variant.slug: sum(row["calls"] for row in each.rows(KERNELS, "calls")) / max(len(each.tables[STEPS]), 1)
+        each.variant.slug: sum(row["calls"] for row in each.rows(KERNELS, "calls"))
+        / max(len(each.tables[STEPS]), 1)
         or math.nan
         for each in profiled(traces)
     }
     return [
-        _row(record, by_device.get(record.as_variant().device), launched.get(record.variant, math.nan))
+        _row(
+            record,
+            by_device.get(record.as_variant().device),
+            launched.get(record.variant, math.nan),
+        )
         for record in in_reading_order(records)
         if brings_loop(record) and record.status == "ok"
     ]
@@ -100,11 +129,16 @@ def _row(record: Record, ceilings: Ceilings | None, launches: float) -> Row:
     variant = record.as_variant()
     passes = variant.steps_per_epoch or 1
     trainings_s = [
-        statistics.median(epoch.wall_time_s for epoch in repetition.timed_epochs) for repetition in record.repetitions
+        statistics.median(epoch.wall_time_s for epoch in repetition.timed_epochs)
+        for repetition in record.repetitions
     ]
     a_pass = summarise([_US * time_s / passes for time_s in trainings_s])
     floor_us = _floors_us(record, ceilings)
-    reading_us = _US * BYTES_OF_POINT * variant.batch_size / _copy_rate(ceilings) if built_in(record) else math.nan
+    reading_us = (
+        _US * BYTES_OF_POINT * variant.batch_size / _copy_rate(ceilings)
+        if built_in(record)
+        else math.nan
+    )
     kind = max(floor_us, key=floor_us.__getitem__, default="")
     return {
         "variant": variant.slug,
@@ -123,7 +157,9 @@ def _row(record: Record, ceilings: Ceilings | None, launches: float) -> Row:
         "times_floor": a_pass.value / floor_us[kind] if kind else math.nan,
         "reading_us": reading_us,
         "readings": a_pass.value / reading_us,
-        "learnt": ", ".join(f"{name} {value:.7g}" for name, value in record.repetitions[0].learnt.items()),
+        "learnt": ", ".join(
+            f"{name} {value:.7g}" for name, value in record.repetitions[0].learnt.items()
+        ),
         "reference_error": _largest([each.reference_error for each in record.repetitions]),
     }
 
@@ -135,8 +171,13 @@ def _largest(errors: Sequence[float | None]) -> float:
 
 
 def _floors_us(record: Record, ceilings: Ceilings | None) -> Mapping[str, float]:
-    """Of a pass by what takes it; empty where its work was not counted, or the device was not calibrated."""
-    work, peaks = _work(record), peak_flops_per_s(ceilings, record.as_variant().precision) if ceilings else []
+    """Of a pass by what takes it; empty where its work was not counted, or the device was not
+    calibrated.
+    """
+    work, peaks = (
+        _work(record),
+        peak_flops_per_s(ceilings, record.as_variant().precision) if ceilings else [],
+    )
     if work is None or not peaks:
         return {}
     return {

@@ -1,6 +1,7 @@
 """What one process of a variant says: each figure that is later summarised over the processes.
 
-Repetition -> one number per metric: the median over its timed epochs; warm-up enters only where it is meant.
+Repetition -> one number per metric: the median over its timed epochs; warm-up enters only where it
+is meant.
 """
 
 import math
@@ -18,8 +19,8 @@ from gpu_report.study.study import Workload
 def process_values(record: Record) -> dict[str, list[float]]:
     """Metric -> one value per process; no values where the variant was not measured to the end.
 
-    A process without a figure is left out of it: one without telemetry, or the one that compiled with an empty
-    cache where the time with a filled one is asked for.
+    A process without a figure is left out of it: one without telemetry, or the one that compiled
+    with an empty cache where the time with a filled one is asked for.
     """
     return {name: values_of(record, name) for name in _FIGURES}
 
@@ -30,7 +31,9 @@ def values_of(record: Record, metric: str) -> list[float]:
 
 
 def values_by_seed(record: Record, metric: str) -> dict[tuple[int, int], float]:
-    """The same by the index and seed of each process, so that processes that began alike can be paired."""
+    """The same by the index and seed of each process, so that processes that began alike can be
+    paired.
+    """
     facts = record.workload
     if record.status != "ok" or facts is None:
         return {}
@@ -39,7 +42,8 @@ def values_by_seed(record: Record, metric: str) -> dict[tuple[int, int], float]:
 
 
 def times_to_target_s(record: Record, target: float | None) -> list[float]:
-    """How long each process trained, without evaluation, up to and including the first epoch that reached the target.
+    """How long each process trained, without evaluation, up to and including the first epoch that
+    reached the target.
 
     Empty without a target, where a process never reached it, and where every epoch begins anew.
     """
@@ -48,7 +52,12 @@ def times_to_target_s(record: Record, target: float | None) -> list[float]:
     times = []
     for epochs in (repetition.epochs for repetition in record.repetitions):
         reached = next(
-            (at for at, epoch in enumerate(epochs, start=1) if _reaches(record, epoch.quality, target)), None
+            (
+                at
+                for at, epoch in enumerate(epochs, start=1)
+                if _reaches(record, epoch.quality, target)
+            ),
+            None,
         )
         if reached is None:
             return []
@@ -68,7 +77,9 @@ def optimizer_steps(record: Record) -> float:
 
 
 def brings_loop(record: Record) -> bool:
-    """Whether a loop of the workload's own trains it, each epoch from the beginning; also where it was not measured."""
+    """Whether a loop of the workload's own trains it, each epoch from the beginning; also where it
+    was not measured.
+    """
     if record.workload is not None:
         return record.workload.begins_anew
     ours = built_in(record)
@@ -82,7 +93,8 @@ def built_in(record: Record) -> BuiltInWorkload | None:
 
 
 def is_projected(record: Record) -> bool:
-    """Whether an epoch was not the whole training set, shorter or longer, so that the time of one is projected.
+    """Whether an epoch was not the whole training set, shorter or longer, so that the time of one
+    is projected.
 
     Where every epoch is a training by a custom loop, each of its steps is the whole training set.
     """
@@ -99,7 +111,9 @@ def protocol_version(record: Record) -> int:
 
 
 def preparation_cold_s(record: Record) -> float:
-    """What compiling and capturing took the first process; NaN where an earlier one had filled the compiler's cache."""
+    """What compiling and capturing took the first process; NaN where an earlier one had filled the
+    compiler's cache.
+    """
     first = min(record.repetitions, key=lambda repetition: repetition.index, default=None)
     if record.status != "ok" or first is None or first.preparation_cache == "filled":
         return math.nan
@@ -107,12 +121,16 @@ def preparation_cold_s(record: Record) -> float:
 
 
 def skipped_steps(record: Record) -> float:
-    """Steps whose gradients overflowed, so that the scaler left them out and lowered its factor; NaN without one."""
+    """Steps whose gradients overflowed, so that the scaler left them out and lowered its factor;
+    NaN without one.
+    """
     scales = _loss_scales(record)
     if not scales:
         return math.nan
     first = first_loss_scale(record.as_variant().options)
-    return sum(after < before for process in scales for before, after in pairwise([first, *process]))
+    return sum(
+        after < before for process in scales for before, after in pairwise([first, *process])
+    )
 
 
 def loss_scale_last(record: Record) -> float:
@@ -123,18 +141,26 @@ def loss_scale_last(record: Record) -> float:
 
 def _loss_scales(record: Record) -> list[list[float]]:
     repetitions = record.repetitions if record.status == "ok" else []
-    processes = [[scale for epoch in repetition.epochs for scale in epoch.loss_scales] for repetition in repetitions]
+    processes = [
+        [scale for epoch in repetition.epochs for scale in epoch.loss_scales]
+        for repetition in repetitions
+    ]
     return [process for process in processes if process]
 
 
 def _step_time_ms(repetition: Repetition, _: WorkloadFacts) -> float:
-    return statistics.median(chain.from_iterable(epoch.step_times_ms for epoch in repetition.timed_epochs))
+    return statistics.median(
+        chain.from_iterable(epoch.step_times_ms for epoch in repetition.timed_epochs)
+    )
 
 
 def _epoch_time_s(repetition: Repetition, facts: WorkloadFacts) -> float:
-    """Wall time per step, times the steps of a whole epoch; for a whole epoch that is its wall time."""
+    """Wall time per step, times the steps of a whole epoch; for a whole epoch that is its wall
+    time.
+    """
     return statistics.median(
-        epoch.wall_time_s * (facts.steps_per_full_epoch / len(epoch.step_times_ms)) for epoch in repetition.timed_epochs
+        epoch.wall_time_s * (facts.steps_per_full_epoch / len(epoch.step_times_ms))
+        for epoch in repetition.timed_epochs
     )
 
 
@@ -144,7 +170,9 @@ def _first_epoch_ratio(repetition: Repetition, _: WorkloadFacts) -> float:
 
 
 def _data_wait_share(repetition: Repetition, _: WorkloadFacts) -> float:
-    shares = (sum(epoch.data_wait_ms) / (1000 * epoch.wall_time_s) for epoch in repetition.timed_epochs)
+    shares = (
+        sum(epoch.data_wait_ms) / (1000 * epoch.wall_time_s) for epoch in repetition.timed_epochs
+    )
     return min(1.0, statistics.median(shares))  # two clocks' rounding can exceed the epoch
 
 
@@ -181,7 +209,9 @@ _FIGURES: Final[Mapping[str, Callable[[Repetition, WorkloadFacts], float | None]
     "test_loss": lambda repetition, _: repetition.epochs[-1].test_loss,
     "data_wait_share": _data_wait_share,
     "preparation_time_s": _preparation_time_s,
-    "utilisation_percent": _of_samples(lambda telemetry: telemetry.utilisation_percent, statistics.fmean),
+    "utilisation_percent": _of_samples(
+        lambda telemetry: telemetry.utilisation_percent, statistics.fmean
+    ),
     "power_w": _of_samples(lambda telemetry: telemetry.power_w, statistics.fmean),
     "sm_clock_mhz": _of_samples(lambda telemetry: telemetry.sm_clock_mhz, statistics.median),
     "temperature_c": _of_samples(lambda telemetry: telemetry.temperature_c, max),

@@ -15,18 +15,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Profiled(Gate):
-    """One variant's trace tables with their quality gate; a variant that was not profiled has tables without rows."""
+    """One variant's trace tables with their quality gate; a variant that was not profiled has
+    tables without rows.
+    """
 
     variant: Variant
 
     @property
     def identity(self) -> Row:
         """The first columns of every table by variant."""
-        return {"variant": self.variant.slug, "workload": self.variant.workload, "device": self.variant.device}
+        return {
+            "variant": self.variant.slug,
+            "workload": self.variant.workload,
+            "device": self.variant.device,
+        }
 
     def rows_on_own_device(self, table: Table) -> list[Row]:
-        """The table's rows of the device that the variant trained on; on a GPU the host's run beside them."""
-        return [row for row in self.rows(table) if row["device"].partition(":")[0] == self.variant.device_type]
+        """The table's rows of the device that the variant trained on; on a GPU the host's run
+        beside them.
+        """
+        return [
+            row
+            for row in self.rows(table)
+            if row["device"].partition(":")[0] == self.variant.device_type
+        ]
 
 
 def profiled(traces: "Mapping[str, TraceTables]") -> Iterator[Profiled]:

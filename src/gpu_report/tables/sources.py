@@ -1,6 +1,8 @@
-"""The sources' own figures beside ours: what each reports, what the same training took here, and the ratio of the two.
+"""The sources' own figures beside ours: what each reports, what the same training took here, and
+the ratio of the two.
 
-tables/sources.yaml (theirs) + records (ours) -> one row per figure; ours is missing where no record is of that training
+tables/sources.yaml (theirs) + records (ours) -> one row per figure; ours is missing where no record
+is of that training
 """
 
 import statistics
@@ -22,16 +24,29 @@ from gpu_report.tables.variants import records_by_variant
 
 SOURCES: Final = Table(
     name="sources",
-    meaning="One row per figure that a source of this project reports: theirs, ours of the same training, the ratio.",
+    meaning="One row per figure that a source of this project reports: theirs, ours of the same "
+    "training, the ratio.",
     columns=(
         text("row", "The requirement it belongs to, such as A1."),
         text("source", "The source, in words."),
         text("hardware", "The source's hardware; 'not reported' where it does not name it."),
         text("measured", "What it is, in words."),
-        text("metric", "training_time_s, speedup (of that), throughput_per_s, memory_peak_mib, quality or parameters."),
+        text(
+            "metric",
+            "training_time_s, speedup (of that), throughput_per_s, memory_peak_mib, quality or "
+            "parameters.",
+        ),
         text("unit", "Unit of reported and ours."),
-        number("reported", "unit", "The source's figure, on its hardware; missing where it reports none."),
-        *summary("ours", "unit", "The same on this machine; missing without a measurement of the same training"),
+        number(
+            "reported",
+            "unit",
+            "The source's figure, on its hardware; missing where it reports none.",
+        ),
+        *summary(
+            "ours",
+            "unit",
+            "The same on this machine; missing without a measurement of the same training",
+        ),
         *summary("ratio", "1", "Ours over the source's"),
         text("variant", "The variant of ours that answers it."),
         text("reference_variant", "The variant that a speedup is over; else empty."),
@@ -40,7 +55,9 @@ SOURCES: Final = Table(
     ),
 )
 
-Metric = Literal["training_time_s", "speedup", "throughput_per_s", "memory_peak_mib", "quality", "parameters"]
+Metric = Literal[
+    "training_time_s", "speedup", "throughput_per_s", "memory_peak_mib", "quality", "parameters"
+]
 
 
 class Source(Part):
@@ -51,7 +68,9 @@ class Source(Part):
 
 
 class ReportedFigure(Part):
-    """A number that a source reports, or that it could have; tables/sources.yaml explains the fields."""
+    """A number that a source reports, or that it could have; tables/sources.yaml explains the
+    fields.
+    """
 
     row: str
     measured: str
@@ -85,13 +104,20 @@ def tabulate_sources(records: Iterable[Record], *, today: Today) -> list[Row]:
     Raises:
         RecordError: two records are of one variant.
     """
-    by_variant = records_by_variant(record for record in records if record.status == "ok" and _is_same(record))
+    by_variant = records_by_variant(
+        record for record in records if record.status == "ok" and _is_same(record)
+    )
     return [_row(figure, by_variant, today) for figure in reported().figures]
 
 
 def _is_same(record: Record) -> bool:
-    """Whether it is of the training that the sources describe, by what a variant's name leaves out."""
-    asked, found = reported().settings.get(record.as_variant().workload), record.measurement["workload"]["settings"]
+    """Whether it is of the training that the sources describe, by what a variant's name
+    leaves out.
+    """
+    asked, found = (
+        reported().settings.get(record.as_variant().workload),
+        record.measurement["workload"]["settings"],
+    )
     return asked is not None and built_in(record) is not None and asked.items() <= found.items()
 
 
@@ -111,7 +137,9 @@ def _row(figure: ReportedFigure, by_variant: Mapping[str, Record], today: Today)
         "unit": metric.unit,
         "reported": theirs,
         **summarise(values, scale=metric.scale).as_columns("ours"),
-        **summarise([value / theirs for value in values] if theirs else [], scale=metric.scale).as_columns("ratio"),
+        **summarise(
+            [value / theirs for value in values] if theirs else [], scale=metric.scale
+        ).as_columns("ratio"),
         "variant": figure.variant,
         "reference_variant": figure.over or "",
         "assumed": figure.assumed,
@@ -120,7 +148,9 @@ def _row(figure: ReportedFigure, by_variant: Mapping[str, Record], today: Today)
 
 
 def _values(figure: ReportedFigure, record: Record, reference: Record | None) -> Iterator[float]:
-    """One value per process; none of a speedup over what was not measured, or by another protocol."""
+    """One value per process; none of a speedup over what was not measured, or by another
+    protocol.
+    """
     if figure.metric == "speedup":
         if reference and same_protocol(record, reference):
             for before, after in pairs_of(reference, record):
@@ -134,7 +164,9 @@ def _values(figure: ReportedFigure, record: Record, reference: Record | None) ->
 
 
 def _training_time_s(record: Record, repetition: Repetition) -> float:
-    """All epochs that were asked for, the first included; of a custom training loop one, which is a whole training."""
+    """All epochs that were asked for, the first included; of a custom training loop one, which is a
+    whole training.
+    """
     if brings_loop(record):
         return statistics.median(epoch.wall_time_s for epoch in repetition.timed_epochs)
     return sum(epoch.wall_time_s for epoch in repetition.epochs)

@@ -1,12 +1,14 @@
 """What several processes say together: their mean, and how far chance may have moved it.
 
-values, one per process -> summarise -> Summary; two sets of values, by seed -> ratio or difference -> Summary with p
+values, one per process -> summarise -> Summary; two sets of values, by seed -> ratio or difference
+-> Summary with p
 
-Positive quantities are averaged on their logarithms, so that a ratio of two is as good as its reciprocal (Fleming and
-Wallace, How not to lie with statistics, CACM 1986). Intervals are Student's t; two configurations that trained from the
-same seeds are compared seed by seed, others by Welch's t with Satterthwaite's degrees of freedom (Welch, Biometrika
-1947). Not the percentile bootstrap: of few processes it is little more than their range, which holds the truth far less
-often than it says. Student's distribution is computed here, since the import of scipy.stats takes longer than all
+Positive quantities are averaged on their logarithms, so that a ratio of two is as good as its
+reciprocal (Fleming and Wallace, How not to lie with statistics, CACM 1986). Intervals are Student's
+t; two configurations that trained from the same seeds are compared seed by seed, others by Welch's
+t with Satterthwaite's degrees of freedom (Welch, Biometrika 1947). Not the percentile bootstrap: of
+few processes it is little more than their range, which holds the truth far less often than it says.
+Student's distribution is computed here, since the import of scipy.stats takes longer than all
 tables; a test compares the two.
 """
 
@@ -22,10 +24,14 @@ from gpu_report.printing.number_format import FEWEST_FOR_RANGE, is_range
 
 CONFIDENCE: Final = 0.95
 SIGNIFICANCE: Final = 1 - CONFIDENCE
-"""Below it a p-value, adjusted for the other comparisons of its experiment, counts as a difference."""
+"""Below it a p-value, adjusted for the other comparisons of its experiment, counts as a
+difference.
+"""
 
 FEWEST_FOR_INTERVAL: Final = 4
-"""Processes: of three, a t interval is so wide that it says less than the three values themselves."""
+"""Processes: of three, a t interval is so wide that it says less than the three values
+themselves.
+"""
 _BOUNDS: Final[Mapping[Scale, tuple[float, float]]] = {
     "share": (0.0, 1.0),
     "percent": (0.0, 100.0),
@@ -45,8 +51,9 @@ _LARGEST_LOG: Final = 700.0
 class Summary:
     """A mean over `count` processes; NaN where not measured.
 
-    `low` and `high` are the ends of the 95 % interval from four processes on, the least and the greatest value of
-    three, and NaN of fewer. `p` is that of no difference, where two sides were compared and have an interval.
+    `low` and `high` are the ends of the 95 % interval from four processes on, the least and the
+    greatest value of three, and NaN of fewer. `p` is that of no difference, where two sides were
+    compared and have an interval.
     """
 
     value: float
@@ -57,7 +64,12 @@ class Summary:
 
     def as_columns(self, name: str) -> dict[str, float]:
         """The columns of a table that hold it."""
-        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high, f"{name}_count": self.count}
+        return {
+            name: self.value,
+            f"{name}_low": self.low,
+            f"{name}_high": self.high,
+            f"{name}_count": self.count,
+        }
 
 
 NOT_MEASURED: Final = Summary(value=math.nan, low=math.nan, high=math.nan, count=0)
@@ -66,39 +78,55 @@ NOT_MEASURED: Final = Summary(value=math.nan, low=math.nan, high=math.nan, count
 def summarise(values: Sequence[float], *, scale: Scale = "log") -> Summary:
     """The mean of one value per process, whose order does not matter.
 
-    No values, one that is not finite, and on the logarithmic scale one that is not positive, are not measured.
+    No values, one that is not finite, and on the logarithmic scale one that is not positive, are
+    not measured.
     """
     if not _can_be_averaged(values, scale):
         return NOT_MEASURED
-    found = _exponential(_mean([math.log(value) for value in values])) if scale == "log" else _mean(values)
-    value = min(max(found.value, min(values)), max(values))  # rounding can take a mean beyond equal values
+    found = (
+        _exponential(_mean([math.log(value) for value in values]))
+        if scale == "log"
+        else _mean(values)
+    )
+    value = min(
+        max(found.value, min(values)), max(values)
+    )  # rounding can take a mean beyond equal values
     if len(values) < FEWEST_FOR_RANGE:
         return Summary(value=value, low=math.nan, high=math.nan, count=len(values))
     if is_range(len(values)) or min(values) == max(values):
         return Summary(value=value, low=min(values), high=max(values), count=len(values))
     least, greatest = _BOUNDS.get(scale, (-math.inf, math.inf))
-    if not least <= min(values) <= max(values) <= greatest:  # a metric of the user's own, with bounds of its own
+    if (
+        not least <= min(values) <= max(values) <= greatest
+    ):  # a metric of the user's own, with bounds of its own
         least, greatest = -math.inf, math.inf
     low, high = min(max(least, found.low), value), max(min(greatest, found.high), value)
     return Summary(value=value, low=low, high=high, count=len(values))
 
 
-def ratio(values: BySeed, reference: BySeed, *, paired: bool = True, confidence: float = CONFIDENCE) -> Summary:
+def ratio(
+    values: BySeed, reference: BySeed, *, paired: bool = True, confidence: float = CONFIDENCE
+) -> Summary:
     """The mean of `values` over that of `reference`, each one value per process by its seed.
 
-    With the same seeds on both sides the processes are compared in pairs, unless `paired` is switched off. Not measured
-    where a side is empty or holds a value that is not finite and positive; the count is that of the smaller side.
+    With the same seeds on both sides the processes are compared in pairs, unless `paired` is
+    switched off. Not measured where a side is empty or holds a value that is not finite and
+    positive; the count is that of the smaller side.
     """
     if not all(_can_be_averaged([*side.values()], "log") for side in (values, reference)):
         return NOT_MEASURED
-    logs, reference_logs = ({key: math.log(value) for key, value in side.items()} for side in (values, reference))
+    logs, reference_logs = (
+        {key: math.log(value) for key, value in side.items()} for side in (values, reference)
+    )
     if paired and logs.keys() == reference_logs.keys():
         return _exponential(_mean([logs[key] - reference_logs[key] for key in logs], confidence))
     return _exponential(_welch([*logs.values()], [*reference_logs.values()], confidence))
 
 
 def difference(values: BySeed, reference: BySeed, *, confidence: float = CONFIDENCE) -> Summary:
-    """The mean of the differences from `reference` seed by seed; not measured where the seeds are not the same."""
+    """The mean of the differences from `reference` seed by seed; not measured where the seeds are
+    not the same.
+    """
     found = [values[key] - reference[key] for key in values if key in reference]
     if not len(found) == len(values) == len(reference) or not _can_be_averaged(found, "linear"):
         return NOT_MEASURED
@@ -108,35 +136,58 @@ def difference(values: BySeed, reference: BySeed, *, confidence: float = CONFIDE
 def ratio_of_means(one: Summary, other: Summary) -> Summary:
     """The quotient of two geometric means, by Welch's t from their intervals.
 
-    Where one of them has no interval, from the least to the greatest quotient that the bounds allow.
+    Where one of them has no interval, from the least to the greatest quotient that the bounds
+    allow.
     """
     bounds = (one.low, one.high, other.low, other.high)
     if min(one.count, other.count) < FEWEST_FOR_INTERVAL or not min(bounds) > 0:
         count = min(one.count, other.count)
-        return Summary(value=one.value / other.value, low=one.low / other.high, high=one.high / other.low, count=count)
-    squares = [(math.log(each.high / each.low) / 2 / students_t(each.count - 1)) ** 2 for each in (one, other)]
-    return _exponential(_of_two(math.log(one.value / other.value), squares, (one.count, other.count)))
+        return Summary(
+            value=one.value / other.value,
+            low=one.low / other.high,
+            high=one.high / other.low,
+            count=count,
+        )
+    squares = [
+        (math.log(each.high / each.low) / 2 / students_t(each.count - 1)) ** 2
+        for each in (one, other)
+    ]
+    return _exponential(
+        _of_two(math.log(one.value / other.value), squares, (one.count, other.count))
+    )
 
 
 def difference_of_means(one: Summary, other: Summary) -> Summary:
-    """The difference of two arithmetic means, by Welch's t from their intervals, as `ratio_of_means`.
+    """The difference of two arithmetic means, by Welch's t from their intervals, as
+    `ratio_of_means`.
 
     The longer half of an interval counts, as the other may end at the most that a share can be.
     """
     if min(one.count, other.count) < FEWEST_FOR_INTERVAL:
         count = min(one.count, other.count)
-        return Summary(value=one.value - other.value, low=one.low - other.high, high=one.high - other.low, count=count)
+        return Summary(
+            value=one.value - other.value,
+            low=one.low - other.high,
+            high=one.high - other.low,
+            count=count,
+        )
     halves = [max(each.high - each.value, each.value - each.low) for each in (one, other)]
-    squares = [(half / students_t(each.count - 1)) ** 2 for half, each in zip(halves, (one, other), strict=True)]
+    squares = [
+        (half / students_t(each.count - 1)) ** 2
+        for half, each in zip(halves, (one, other), strict=True)
+    ]
     return _of_two(one.value - other.value, squares, (one.count, other.count))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Each p-value adjusted for the others, so that chance makes any of them a claim in 5 % at most (Holm 1979).
+    """Each p-value adjusted for the others, so that chance makes any of them a claim in 5 % at most
+    (Holm 1979).
 
     NaN stays NaN and does not count.
     """
-    order = sorted((index for index, p in enumerate(p_values) if not math.isnan(p)), key=p_values.__getitem__)
+    order = sorted(
+        (index for index, p in enumerate(p_values) if not math.isnan(p)), key=p_values.__getitem__
+    )
     adjusted, least = list(p_values), 0.0
     for rank, index in enumerate(order):
         least = max(least, min(1.0, p_values[index] * (len(order) - rank)))
@@ -145,8 +196,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def students_p(t: float, freedom: float) -> float:
-    """Probability that chance takes Student's t with `freedom` degrees of freedom at least as far from 0."""
-    return _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t)) if math.isfinite(t) else 0.0
+    """Probability that chance takes Student's t with `freedom` degrees of freedom at least as far
+    from 0.
+    """
+    return (
+        _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t)) if math.isfinite(t) else 0.0
+    )
 
 
 @cache
@@ -155,7 +210,9 @@ def students_t(freedom: float, *, confidence: float = CONFIDENCE) -> float:
     low, high = 0.0, 1e6
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        low, high = (middle, high) if students_p(middle, freedom) > 1 - confidence else (low, middle)
+        low, high = (
+            (middle, high) if students_p(middle, freedom) > 1 - confidence else (low, middle)
+        )
     return high
 
 
@@ -172,8 +229,13 @@ def _mean(values: Sequence[float], confidence: float = CONFIDENCE) -> Summary:
 
 
 def _welch(values: Sequence[float], reference: Sequence[float], confidence: float) -> Summary:
-    """The difference of two means; its range is between the values that are farthest apart in either direction."""
-    mean, count = statistics.fmean(values) - statistics.fmean(reference), min(len(values), len(reference))
+    """The difference of two means; its range is between the values that are farthest apart in
+    either direction.
+    """
+    mean, count = (
+        statistics.fmean(values) - statistics.fmean(reference),
+        min(len(values), len(reference)),
+    )
     if count < FEWEST_FOR_INTERVAL:
         return _few(mean, min(values) - max(reference), max(values) - min(reference), count)
     squares = [statistics.variance(side) / len(side) for side in (values, reference)]
@@ -181,9 +243,14 @@ def _welch(values: Sequence[float], reference: Sequence[float], confidence: floa
 
 
 def _of_two(
-    difference: float, squares: Sequence[float], counts: Sequence[int], confidence: float = CONFIDENCE
+    difference: float,
+    squares: Sequence[float],
+    counts: Sequence[int],
+    confidence: float = CONFIDENCE,
 ) -> Summary:
-    """Welch's t of a difference of two means, by the squares of their standard errors and their numbers of values."""
+    """Welch's t of a difference of two means, by the squares of their standard errors and their
+    numbers of values.
+    """
     if sum(squares) == 0:
         return _student(difference, 0.0, min(counts), min(counts), confidence)
     parts = [square**2 / (count - 1) for square, count in zip(squares, counts, strict=True)]
@@ -192,7 +259,9 @@ def _of_two(
 
 
 def _few(value: float, least: float, greatest: float, count: int) -> Summary:
-    low, high = (min(least, value), max(greatest, value)) if is_range(count) else (math.nan, math.nan)
+    low, high = (
+        (min(least, value), max(greatest, value)) if is_range(count) else (math.nan, math.nan)
+    )
     return Summary(value=value, low=low, high=high, count=count)
 
 
@@ -204,17 +273,23 @@ def _student(mean: float, error: float, freedom: float, count: int, confidence: 
 
 def _exponential(found: Summary) -> Summary:
     """What was found on logarithms, as the quantity itself."""
-    value, low, high = (math.exp(min(one, _LARGEST_LOG)) for one in (found.value, found.low, found.high))
+    value, low, high = (
+        math.exp(min(one, _LARGEST_LOG)) for one in (found.value, found.low, found.high)
+    )
     return Summary(value=value, low=low, high=high, count=found.count, p=found.p)
 
 
 def _incomplete_beta(a: float, b: float, x: float) -> float:
-    """The regularized incomplete beta function, by Lentz's continued fraction (Numerical Recipes, 6.4)."""
+    """The regularized incomplete beta function, by Lentz's continued fraction (Numerical Recipes,
+    6.4).
+    """
     if x in (0.0, 1.0):
         return x
     if x > (a + 1) / (a + b + 2):  # where the other side's fraction converges faster
         return 1 - _incomplete_beta(b, a, 1 - x)
-    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    log_front = (
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    )
     c, d = 1.0, 1 / _away_from_zero(1 - (a + b) * x / (a + 1))
     fraction = d
     for term in range(1, _TERMS):

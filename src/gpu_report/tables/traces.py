@@ -1,4 +1,5 @@
-"""What the traces of all variants say of a step: its parts, gaps, kernels, the advice, the doubts and a timeline.
+"""What the traces of all variants say of a step: its parts, gaps, kernels, the advice, the doubts
+and a timeline.
 
 trace tables, one set per variant -> rows of columns that passed the checks -> tables
 """
@@ -38,48 +39,89 @@ from gpu_report.traces.trace import HOST
 if TYPE_CHECKING:
     from gpu_report.traces.tables import TraceTables
 
-STEP_PARTS: Final = ("kernel", "memcpy", "memset", "communication", "runtime", "loader", "operator", "other")
-"""What the wall time of a step is shared out to: each moment counts once, for the first of these that goes on in it."""
+STEP_PARTS: Final = (
+    "kernel",
+    "memcpy",
+    "memset",
+    "communication",
+    "runtime",
+    "loader",
+    "operator",
+    "other",
+)
+"""What the wall time of a step is shared out to: each moment counts once, for the first of these
+that goes on in it.
+"""
 
 STEP_SHARES: Final = Table(
     name="step_shares",
     meaning=(
-        "One row per profiled variant: what the wall time of its profiled steps went into. The shares from "
-        "kernel_share to other_share sum to 1; of the GPU's parts the CPU has 0."
+        "One row per profiled variant: what the wall time of its profiled steps went into. The "
+        "shares from kernel_share to other_share sum to 1; of the GPU's parts the CPU has 0."
     ),
     columns=(
         *PROFILED,
         whole("steps", "1", "Profiled steps."),
-        number("wall_ms", "ms", "Mean wall time of a profiled step, the profiler's own work included."),
+        number(
+            "wall_ms", "ms", "Mean wall time of a profiled step, the profiler's own work included."
+        ),
         *(
-            number(f"{part}_share", "1", f"Sum of {part}_ms of the trace table steps, over their wall time.")
+            number(
+                f"{part}_share",
+                "1",
+                f"Sum of {part}_ms of the trace table steps, over their wall time.",
+            )
             for part in STEP_PARTS
         ),
-        number("host_busy_share", "1", "Sum of host_busy_ms of the trace table steps, over their wall time."),
         number(
-            "device_busy_share", "1", "Kernel-active time (trace): sum of device_busy_ms likewise; missing on the CPU."
+            "host_busy_share",
+            "1",
+            "Sum of host_busy_ms of the trace table steps, over their wall time.",
+        ),
+        number(
+            "device_busy_share",
+            "1",
+            "Kernel-active time (trace): sum of device_busy_ms likewise; missing on the CPU.",
         ),
         number("device_idle_share", "1", "1 - device_busy_share; missing on the CPU."),
         number("exposed_copy_share", "1", "Sum of exposed_copy_ms likewise; missing on the CPU."),
-        number("exposed_communication_share", "1", "Sum of exposed_communication_ms likewise; missing on the CPU."),
+        number(
+            "exposed_communication_share",
+            "1",
+            "Sum of exposed_communication_ms likewise; missing on the CPU.",
+        ),
         number("launches_per_step", "1", "Pieces of work launched in a step; missing on the CPU."),
         number("short_share", "1", "Share of them that ran for less than 10 us."),
-        number("mean_queue", "1", "Work launched and not yet started, on average over the time of the steps."),
-        number("launch_bound_share", "1", "Share of the time in which the device waited for the next launch."),
+        number(
+            "mean_queue",
+            "1",
+            "Work launched and not yet started, on average over the time of the steps.",
+        ),
+        number(
+            "launch_bound_share",
+            "1",
+            "Share of the time in which the device waited for the next launch.",
+        ),
     ),
 )
 
 IDLE_CAUSES: Final = Table(
     name="idle_causes",
     meaning=(
-        "One row per variant, cause and host operation: gaps in which the GPU did nothing. Of each cause the "
-        "three longest operations, and all others in a row whose operation is (others). No rows where the gaps or "
-        "their causes are not reliable."
+        "One row per variant, cause and host operation: gaps in which the GPU did nothing. Of "
+        "each cause the three longest operations, and all others in a row whose operation is "
+        "(others). No rows where the gaps or their causes are not reliable."
     ),
     columns=(
         *PROFILED,
-        text("cause", "launch, host, loader, synchronisation or unknown, as in the trace table idle."),
-        text("operation", "The operation on the host in the middle of the gap; empty where none ran; or (others)."),
+        text(
+            "cause", "launch, host, loader, synchronisation or unknown, as in the trace table idle."
+        ),
+        text(
+            "operation",
+            "The operation on the host in the middle of the gap; empty where none ran; or "
+            "(others).",
+        ),
         whole("gaps", "1", "Number of gaps in the profiled steps."),
         number("total_ms", "ms", "Sum of the gaps."),
         number("longest_us", "us", "The longest; of (others) too."),
@@ -90,8 +132,8 @@ IDLE_CAUSES: Final = Table(
 TOP_KERNELS: Final = Table(
     name="top_kernels",
     meaning=(
-        "One row per variant and rank: the ten kernels, copies and memsets that ran longest on its GPU. No rows "
-        "where their times are not reliable."
+        "One row per variant and rank: the ten kernels, copies and memsets that ran longest on "
+        "its GPU. No rows where their times are not reliable."
     ),
     columns=(
         *PROFILED,
@@ -105,8 +147,15 @@ TOP_KERNELS: Final = Table(
         number("launch_delay_us", "us", "Median time from the launch to the start."),
         text("library", "cuDNN, cuBLAS, CUTLASS, Triton, NCCL, native, driver, or unknown."),
         text("tensor_cores", "yes, no, or unknown, from the name."),
-        number("occupancy", "1", "The profiler's estimate of occupied warps; missing where none is written."),
-        text("operation", "The operation that launched most of its time; empty where no launch is known."),
+        number(
+            "occupancy",
+            "1",
+            "The profiler's estimate of occupied warps; missing where none is written.",
+        ),
+        text(
+            "operation",
+            "The operation that launched most of its time; empty where no launch is known.",
+        ),
         text("module", "The module of the model around that operation; empty without stacks."),
         text("source", "The line of the user's own code around it; empty without stacks."),
     ),
@@ -114,7 +163,8 @@ TOP_KERNELS: Final = Table(
 
 TRACE_ADVICE: Final = Table(
     name="trace_advice",
-    meaning="One row per variant and rule that applies: what limits its step and what to try, the most severe first.",
+    meaning="One row per variant and rule that applies: what limits its step and what to try, the "
+    "most severe first.",
     columns=(
         *PROFILED,
         whole("rank", "1", "1 for the rule with the most time of the step at stake."),
@@ -140,7 +190,8 @@ TRACE_UNANSWERED: Final = Table(
 
 TRACE_DOUBTS: Final = Table(
     name="trace_doubts",
-    meaning="One row per variant and failed check of its trace: which numbers are not reliable, and why.",
+    meaning="One row per variant and failed check of its trace: which numbers are not reliable, "
+    "and why.",
     columns=(
         *PROFILED,
         text("check", "Name of the check, as in the trace table quality."),
@@ -154,20 +205,27 @@ TRACE_DOUBTS: Final = Table(
 
 TIMELINES: Final = Table(
     name="timelines",
-    meaning="One row per variant, lane and stretch of one profiled step: what went on there, as in the trace table.",
+    meaning="One row per variant, lane and stretch of one profiled step: what went on there, as "
+    "in the trace table.",
     columns=(
         *PROFILED,
-        whole("step", "1", "Number of the step in the profiler's schedule: the one of median wall time."),
+        whole(
+            "step",
+            "1",
+            "Number of the step in the profiler's schedule: the one of median wall time.",
+        ),
         number("wall_ms", "ms", "Its wall time."),
         text(
             "lane",
-            "phases, a thread of the host such as host 1, a stream of the device such as stream 7, or other streams.",
+            "phases, a thread of the host such as host 1, a stream of the device such as stream "
+            "7, or other streams.",
         ),
         number("begin_ms", "ms", "Since the begin of the step."),
         number("end_ms", "ms", "Since the begin of the step."),
         text(
             "category",
-            "Phase of the step, or category of the work that took most of the stretch; empty where it is not reliable.",
+            "Phase of the step, or category of the work that took most of the stretch; empty "
+            "where it is not reliable.",
         ),
         number("busy_share", "1", "Share of the stretch in which anything went on in the lane."),
     ),
@@ -176,29 +234,46 @@ TIMELINES: Final = Table(
 RANKS: Final = Table(
     name="ranks",
     meaning=(
-        "One row per variant and rank of those that several processes share: medians over its profiled steps. No rows "
-        "where a trace failed a check that they depend on."
+        "One row per variant and rank of those that several processes share: medians over its "
+        "profiled steps. No rows where a trace failed a check that they depend on."
     ),
     columns=(
         *PROFILED,
         whole("rank", "1", "Number of the process among those that share the training."),
         whole("steps", "1", "Profiled steps."),
         number("wall_ms", "ms", "Wall time of the step, the profiler's own work included."),
-        number("compute_ms", "ms", "Time in which a kernel ran that does not communicate; on CPUs an operation."),
-        number("communication_ms", "ms", "Time in which a collective ran, waits for other ranks included."),
+        number(
+            "compute_ms",
+            "ms",
+            "Time in which a kernel ran that does not communicate; on CPUs an operation.",
+        ),
+        number(
+            "communication_ms",
+            "ms",
+            "Time in which a collective ran, waits for other ranks included.",
+        ),
         number("hidden_ms", "ms", "Of communication_ms, while compute_ms went on."),
         number("exposed_ms", "ms", "Of communication_ms, the rest."),
-        number("wait_ms", "ms", "Of communication_ms, waits for other ranks; missing where they are not known."),
+        number(
+            "wait_ms",
+            "ms",
+            "Of communication_ms, waits for other ranks; missing where they are not known.",
+        ),
         number("wait_share", "1", "wait_ms over wall_ms; missing as wait_ms."),
-        flag("is_slow", f"Every other rank waited at least {SLOW_FROM:.0%} of the median step longer than this one."),
+        flag(
+            "is_slow",
+            f"Every other rank waited at least {SLOW_FROM:.0%} of the median step longer than "
+            "this one.",
+        ),
     ),
 )
 
 COLLECTIVES: Final = Table(
     name="collectives",
     meaning=(
-        "One row per variant and collective of a step, in order, of those that several processes share: medians over "
-        "the steps, on the rank that waited least. No rows as in the table ranks."
+        "One row per variant and collective of a step, in order, of those that several processes "
+        "share: medians over the steps, on the rank that waited least. No rows as in the table "
+        "ranks."
     ),
     columns=(
         *PROFILED,
@@ -207,11 +282,25 @@ COLLECTIVES: Final = Table(
         whole("steps", "1", "Profiled steps that have it."),
         text("operation", "all-reduce, all-gather and so on."),
         number("group_size", "1", "Ranks that take part; missing where the trace does not say."),
-        number("bytes", "B", "Of the whole result, or of the whole input of a reduce-scatter; missing likewise."),
-        number("begin_after_backward_ms", "ms", "Begin since the end of autograd's last kernel; negative before it."),
-        number("transfer_ms", "ms", "Duration on the rank where it was shortest, which waited least."),
-        number("exposed_ms", "ms", "Of transfer_ms, while no other kernel ran; on CPUs no operation."),
-        number("bus_bandwidth_gb_per_s", "GB/s", "As nccl-tests defines it, of bytes in transfer_ms."),
+        number(
+            "bytes",
+            "B",
+            "Of the whole result, or of the whole input of a reduce-scatter; missing likewise.",
+        ),
+        number(
+            "begin_after_backward_ms",
+            "ms",
+            "Begin since the end of autograd's last kernel; negative before it.",
+        ),
+        number(
+            "transfer_ms", "ms", "Duration on the rank where it was shortest, which waited least."
+        ),
+        number(
+            "exposed_ms", "ms", "Of transfer_ms, while no other kernel ran; on CPUs no operation."
+        ),
+        number(
+            "bus_bandwidth_gb_per_s", "GB/s", "As nccl-tests defines it, of bytes in transfer_ms."
+        ),
         number("longest_ms", "ms", "Duration on the rank that waited longest."),
     ),
 )
@@ -222,23 +311,45 @@ TOP_OF_CAUSE: Final = 3
 OTHERS: Final = "(others)"
 """What the operation of that one row is called; no operation of PyTorch has such a name."""
 
-_SHARED_OUT: Final = (*STEP_PARTS, "host_busy", "device_busy", "exposed_copy", "exposed_communication")
+_SHARED_OUT: Final = (
+    *STEP_PARTS,
+    "host_busy",
+    "device_busy",
+    "exposed_copy",
+    "exposed_communication",
+)
 _OF_GPUS: Final = ("kernel", "memcpy", "memset")
 _OF_THE_WHOLE: Final = ("wall_ms", "host_busy_ms")
-"""Where these are not reliable no share is: a part of a step slowed by the profiler may be right, the whole is not."""
+"""Where these are not reliable no share is: a part of a step slowed by the profiler may be right,
+the whole is not.
+"""
 
-_OF_KERNELS: Final = ("calls", "total_ms", "share", "median_us", "library", "tensor_cores", "occupancy")
+_OF_KERNELS: Final = (
+    "calls",
+    "total_ms",
+    "share",
+    "median_us",
+    "library",
+    "tensor_cores",
+    "occupancy",
+)
 _OF_STRETCHES: Final = ("step", "wall_ms", "lane", "begin_ms", "end_ms", "busy_share")
 _OF_LAUNCHING_CALLS: Final = ("category", "operation", "module", "source")
 
 
 def tabulate_profiles(table: Table, traces: "Mapping[str, TraceTables]") -> list[Row]:
     """One of the tables of ROWS_OF_PROFILE; a variant without a trace has no rows."""
-    return [{**each.identity, **row} for each in profiled(traces) for row in ROWS_OF_PROFILE[table](each)]
+    return [
+        {**each.identity, **row}
+        for each in profiled(traces)
+        for row in ROWS_OF_PROFILE[table](each)
+    ]
 
 
 def _step_shares(each: Profiled) -> Iterator[Row]:
-    """A step with a number that is not reliable is left out of its sums; with no step left they are missing."""
+    """A step with a number that is not reliable is left out of its sums; with no step left they are
+    missing.
+    """
     if each.tables[STEPS]:
         shares = {f"{name}_share": _share(each, name) for name in _SHARED_OUT}
         yield {
@@ -257,7 +368,9 @@ def _trace_advice(each: Profiled) -> Iterator[Row]:
 
 def _trace_doubts(each: Profiled) -> Iterator[Row]:
     """A trace that passes every check has no row."""
-    return ({name: value for name, value in check.items() if name != "passed"} for check in each.failed)
+    return (
+        {name: value for name, value in check.items() if name != "passed"} for check in each.failed
+    )
 
 
 def trusted_timeline(each: Gate) -> Iterator[Row]:
@@ -275,7 +388,9 @@ def _ranks(each: Profiled) -> Iterator[Row]:
 
 
 def _share(each: Profiled, name: str) -> float:
-    """A trace table has no number for a GPU that did nothing; of the CPU's steps it did nothing is known."""
+    """A trace table has no number for a GPU that did nothing; of the CPU's steps it did nothing is
+    known.
+    """
     rows = each.rows(STEPS, *_OF_THE_WHOLE, f"{name}_ms")
     nothing = name in _OF_GPUS and each.variant.device_type == HOST
     spent_ms = 0.0 if nothing else sum(row[f"{name}_ms"] for row in rows)
@@ -283,21 +398,30 @@ def _share(each: Profiled, name: str) -> float:
 
 
 def _launches(each: Profiled) -> dict[str, float]:
-    """Means over the steps' time where a column is one over time, and over launches where it is one of launches."""
+    """Means over the steps' time where a column is one over time, and over launches where it is one
+    of launches.
+    """
     wall_ms = {row["step"]: row["wall_ms"] for row in each.rows(STEPS, "wall_ms")}
     short = [row for row in each.rows(LAUNCHES, "launches", "short_share") if row["launches"]]
     return {
         "launches_per_step": _mean([row["launches"] for row in each.rows(LAUNCHES, "launches")]),
         "short_share": quotient(
-            sum(row["launches"] * row["short_share"] for row in short), sum(row["launches"] for row in short)
+            sum(row["launches"] * row["short_share"] for row in short),
+            sum(row["launches"] for row in short),
         ),
-        **{name: _mean_over_time(each, name, wall_ms) for name in ("mean_queue", "launch_bound_share")},
+        **{
+            name: _mean_over_time(each, name, wall_ms)
+            for name in ("mean_queue", "launch_bound_share")
+        },
     }
 
 
 def _mean_over_time(each: Profiled, column: str, wall_ms: Mapping[int, float]) -> float:
     rows = [row for row in each.rows(LAUNCHES, column) if row["step"] in wall_ms]
-    return quotient(sum(row[column] * wall_ms[row["step"]] for row in rows), sum(wall_ms[row["step"]] for row in rows))
+    return quotient(
+        sum(row[column] * wall_ms[row["step"]] for row in rows),
+        sum(wall_ms[row["step"]] for row in rows),
+    )
 
 
 def _idle_causes(each: Profiled) -> Iterator[Row]:
@@ -306,7 +430,10 @@ def _idle_causes(each: Profiled) -> Iterator[Row]:
     total_of: dict[str, float] = {}
     for row in rows:
         total_of[row["cause"]] = total_of.get(row["cause"], 0.0) + row["total_ms"]
-    ordered = sorted(rows, key=lambda row: (-total_of[row["cause"]], row["cause"], -row["total_ms"], row["operation"]))
+    ordered = sorted(
+        rows,
+        key=lambda row: (-total_of[row["cause"]], row["cause"], -row["total_ms"], row["operation"]),
+    )
     for cause, of_cause in groupby(ordered, key=lambda row: row["cause"]):
         longest = list(of_cause)
         yield from longest[:TOP_OF_CAUSE]
@@ -314,7 +441,10 @@ def _idle_causes(each: Profiled) -> Iterator[Row]:
             yield {
                 "cause": cause,
                 "operation": OTHERS,
-                **{column: sum(row[column] for row in rest) for column in ("gaps", "total_ms", "share")},
+                **{
+                    column: sum(row[column] for row in rest)
+                    for column in ("gaps", "total_ms", "share")
+                },
                 "longest_us": max(row["longest_us"] for row in rest),
             }
 

@@ -43,32 +43,66 @@ VARIANTS: Final = Table(
         whole("workers", "1", "DataLoader workers; 0 loads in the training process."),
         whole("accumulation", "1", "Parts of equal size in which a step goes through its batch."),
         text("precision", "Precision of the training's arithmetic."),
-        text("options", "What is switched on, by the names of gpu_report.study.options; 'none' without."),
-        text("strategy", "How devices share the training, by the names of gpu_report.study.strategies."),
+        text(
+            "options",
+            "What is switched on, by the names of gpu_report.study.options; 'none' without.",
+        ),
+        text(
+            "strategy",
+            "How devices share the training, by the names of gpu_report.study.strategies.",
+        ),
         whole("devices", "1", "Devices that share it."),
-        text("parallelism", "Strategy and number of devices in one name, as 'ddp2'; 'single' for one plain process."),
-        text("optimization", "Workers, accumulation and options in one name; 'none' for the eager baseline."),
+        text(
+            "parallelism",
+            "Strategy and number of devices in one name, as 'ddp2'; 'single' for one plain "
+            "process.",
+        ),
+        text(
+            "optimization",
+            "Workers, accumulation and options in one name; 'none' for the eager baseline.",
+        ),
         whole("epochs", "1", "Epochs trained, the first included."),
-        number("steps_per_epoch", "1", "Steps of an epoch; missing where it is the whole training set."),
-        number("optimizer_steps", "1", "Steps of all these epochs together; missing unless the status is ok."),
+        number(
+            "steps_per_epoch", "1", "Steps of an epoch; missing where it is the whole training set."
+        ),
+        number(
+            "optimizer_steps",
+            "1",
+            "Steps of all these epochs together; missing unless the status is ok.",
+        ),
         whole("seed", "1", "Seed of the first process."),
-        flag("begins_anew", "Every epoch and every profiled step is a whole training by a custom training loop."),
+        flag(
+            "begins_anew",
+            "Every epoch and every profiled step is a whole training by a custom training loop.",
+        ),
         text("status", "ok, oom, failed or skipped."),
-        text("reason", "Why there is no measurement, or no profile where the status is ok; else empty."),
+        text(
+            "reason",
+            "Why there is no measurement, or no profile where the status is ok; else empty.",
+        ),
         text("marks", "Quality flags, separated by semicolons; empty if none."),
         metric("parameters"),
         whole("processes", "1", "Fresh processes that trained to the end."),
         *(column for name in PER_PROCESS for column in summary_of(name)),
-        flag("epoch_time_projected", "epoch_time_s follows from epochs that were not the whole training set."),
+        flag(
+            "epoch_time_projected",
+            "epoch_time_s follows from epochs that were not the whole training set.",
+        ),
         text("quality_name", "The quality metric; empty where the workload could not be built."),
         number("quality_chance", "1", "Quality that guessing without looking reaches."),
         text("quality_better", "'higher' or 'lower': which values of it are better."),
-        text("memory_kind", "'allocator' (device memory) or 'resident set' (main memory), of the process."),
+        text(
+            "memory_kind",
+            "'allocator' (device memory) or 'resident set' (main memory), of the process.",
+        ),
         metric("profile_overhead"),
         text("measured_at", "UTC, ISO 8601."),
         flag("same_code", "Measured by the code of today."),
         text("commit", "Commit of the project that measured; empty where it is not known."),
-        text("commit_state", "'clean', or 'with changes' where files differed from it; empty where it is not known."),
+        text(
+            "commit_state",
+            "'clean', or 'with changes' where files differed from it; empty where it is not known.",
+        ),
         text("code_digest", "SHA-256 of the code that measures."),
         text("trace_sha256", "SHA-256 of the profiler's trace; empty without one."),
         text("torch", "Version of PyTorch that measured; empty where it is not known."),
@@ -80,11 +114,21 @@ VARIANTS: Final = Table(
         metric("memory_fragmented_mib"),
         metric("allocator_retries"),
         number("device_memory_mib", "MiB", "Memory that the device has; missing on the CPU."),
-        number("memory_asked_mib", "MiB", "Size of the allocation that failed; missing unless the status is oom."),
-        number("memory_free_mib", "MiB", "Memory of the device that was free then; missing unless the status is oom."),
+        number(
+            "memory_asked_mib",
+            "MiB",
+            "Size of the allocation that failed; missing unless the status is oom.",
+        ),
+        number(
+            "memory_free_mib",
+            "MiB",
+            "Memory of the device that was free then; missing unless the status is oom.",
+        ),
         metric("energy_per_epoch_j"),
         number(
-            "cost_per_epoch", "1", "Money for one epoch at the configured prices, in currency; missing without a price."
+            "cost_per_epoch",
+            "1",
+            "Money for one epoch at the configured prices, in currency; missing without a price.",
         ),
         text("currency", "Currency of cost_per_epoch; empty without a price."),
         number(
@@ -92,7 +136,11 @@ VARIANTS: Final = Table(
             "1",
             "Configured price of electricity, in cost_per_epoch; missing without one.",
         ),
-        number("price_per_device_hour", "1", "Of an hour of the machine with one GPU; missing as the one before."),
+        number(
+            "price_per_device_hour",
+            "1",
+            "Of an hour of the machine with one GPU; missing as the one before.",
+        ),
     ),
 )
 
@@ -101,26 +149,35 @@ _JOULES_PER_KWH: Final = 3.6e6
 _SECONDS_PER_HOUR: Final = 3600.0
 
 
-def tabulate_variants(records: Iterable[Record], *, today: Today, prices: Prices = NO_PRICES) -> list[Row]:
+def tabulate_variants(
+    records: Iterable[Record], *, today: Today, prices: Prices = NO_PRICES
+) -> list[Row]:
     """The table VARIANTS in reading order, whatever the order of the records.
 
-    The cost of an epoch is its energy and the device's time at the prices given; it is missing where neither is given,
-    and where energy has a price and was not measured, as on the CPU.
+    The cost of an epoch is its energy and the device's time at the prices given; it is missing
+    where neither is given, and where energy has a price and was not measured, as on the CPU.
 
     Raises:
         RecordError: two records are of one variant.
     """
     by_variant = records_by_variant(records)
-    return [variant_row(record, today=today, prices=prices) for record in in_reading_order(by_variant.values())]
+    return [
+        variant_row(record, today=today, prices=prices)
+        for record in in_reading_order(by_variant.values())
+    ]
 
 
-def variant_row(record: Record, *, today: Today, prices: Prices = NO_PRICES, reference: Record | None = None) -> Row:
+def variant_row(
+    record: Record, *, today: Today, prices: Prices = NO_PRICES, reference: Record | None = None
+) -> Row:
     """One row of the table VARIANTS; its numbers are NaN unless the status is ok, but for memory.
 
     `reference` is the record it is compared with, which may have been measured with other software.
     """
     values, variant = process_values(record), record.as_variant()
-    summaries = {name: summarise(values[name], scale=figure.scale) for name, figure in PER_PROCESS.items()}
+    summaries = {
+        name: summarise(values[name], scale=figure.scale) for name, figure in PER_PROCESS.items()
+    }
     marks = marks_of(record, summaries["throughput_per_s"], today, reference=reference)
     return {
         "variant": variant.slug,
@@ -146,13 +203,19 @@ def variant_row(record: Record, *, today: Today, prices: Prices = NO_PRICES, ref
         "reason": record.reason,
         "marks": SEPARATOR.join(marks),
         "processes": len(record.repetitions),
-        **{column: value for name in PER_PROCESS for column, value in summaries[name].as_columns(name).items()},
+        **{
+            column: value
+            for name in PER_PROCESS
+            for column, value in summaries[name].as_columns(name).items()
+        },
         "epoch_time_projected": record.status == "ok" and is_projected(record),
         "profile_overhead": record.profile_overhead,
         "measured_at": record.provenance.measured_at,
         "same_code": is_same_code(record, today),
         "commit": record.provenance.git_commit or "",
-        "commit_state": {None: "", False: "clean", True: "with changes"}[record.provenance.git_dirty],
+        "commit_state": {None: "", False: "clean", True: "with changes"}[
+            record.provenance.git_dirty
+        ],
         "code_digest": record.provenance.code_digest,
         "trace_sha256": record.profile.trace_sha256 if record.profile else "",
         "torch": str(record.environment.get("torch") or ""),
@@ -176,14 +239,17 @@ def records_by_variant(records: Iterable[Record]) -> dict[str, Record]:
         known = by_variant.setdefault(record.variant, record)
         if known is not record:
             raise RecordError(
-                f"variant {record.variant} has two records, of machines {known.machine} and {record.machine}; "
+                f"variant {record.variant} has two records, of machines {known.machine} and "
+                f"{record.machine}; "
                 "give the records of one machine"
             )
     return by_variant
 
 
 def in_reading_order(records: Iterable[Record]) -> list[Record]:
-    """Ordered by workload, size from small to large, device with the CPU first, then the other axes."""
+    """Ordered by workload, size from small to large, device with the CPU first, then the other
+    axes.
+    """
     return sorted(records, key=lambda record: _reading_key(record.as_variant()))
 
 
@@ -224,7 +290,9 @@ def _facts(record: Record) -> Mapping[str, Any]:
         "workload_title": facts.title if facts else known_title,
         "parameters": facts.parameters if facts else math.nan,
         "quality_name": facts.quality_name if facts else "",
-        "quality_chance": facts.quality_chance if facts and facts.quality_chance is not None else math.nan,
+        "quality_chance": facts.quality_chance
+        if facts and facts.quality_chance is not None
+        else math.nan,
         "quality_better": facts.quality_better if facts else "higher",
     }
 
@@ -240,9 +308,15 @@ def _memory(record: Record) -> dict[str, float]:
         "memory_reserved_mib": allocator.reserved_peak_mib if allocator else math.nan,
         "memory_fragmented_mib": allocator.inactive_split_peak_mib if allocator else math.nan,
         "allocator_retries": allocator.retries if allocator else math.nan,
-        "device_memory_mib": (failed.total_mib if failed else known_mib) if has_its_own else math.nan,
-        "memory_asked_mib": math.nan if failed is None or failed.asked_mib is None else failed.asked_mib,
-        "memory_free_mib": math.nan if failed is None or failed.free_mib is None else failed.free_mib,
+        "device_memory_mib": (failed.total_mib if failed else known_mib)
+        if has_its_own
+        else math.nan,
+        "memory_asked_mib": math.nan
+        if failed is None or failed.asked_mib is None
+        else failed.asked_mib,
+        "memory_free_mib": math.nan
+        if failed is None or failed.free_mib is None
+        else failed.free_mib,
     }
 
 
@@ -251,7 +325,11 @@ def _energy_and_cost(record: Record, summaries: Mapping[str, Summary], prices: P
     energy_j = summaries["energy_per_sample_j"].value * samples
     of_energy = None if prices.per_kwh is None else prices.per_kwh * energy_j / _JOULES_PER_KWH
     epoch_h = summaries["epoch_time_s"].value / _SECONDS_PER_HOUR
-    of_time = None if prices.per_device_hour is None else prices.per_device_hour * record.as_variant().devices * epoch_h
+    of_time = (
+        None
+        if prices.per_device_hour is None
+        else prices.per_device_hour * record.as_variant().devices * epoch_h
+    )
     parts = [part for part in (of_energy, of_time) if part is not None]
     return {
         "energy_per_epoch_j": energy_j,

@@ -1,10 +1,12 @@
-"""What limits the profiled steps and what to try: advice as data, each with its threshold and the reason for it.
+"""What limits the profiled steps and what to try: advice as data, each with its threshold and the
+reason for it.
 
 rows of the other tables, Trace -> what each advice finds -> rows of ADVICE, the most severe first
                                 -> advice without an answer -> rows of UNANSWERED
 
-Severity is the share of the steps' time at stake. Advice that finds nothing does not apply; where the trace lacks what
-it reads, or the quality gate does not trust it, whether it applies is not resolved.
+Severity is the share of the steps' time at stake. Advice that finds nothing does not apply; where
+the trace lacks what it reads, or the quality gate does not trust it, whether it applies is not
+resolved.
 """
 
 import math
@@ -26,7 +28,8 @@ from gpu_report.traces.trace import HOST, Trace
 
 ADVICE: Final = Table(
     name="advice",
-    meaning="One row per rule that applies: what limits the step, what was found, what to try; the most severe first.",
+    meaning="One row per rule that applies: what limits the step, what was found, what to try; "
+    "the most severe first.",
     columns=(
         text("rule", "Name of the rule."),
         text("finding", "What was found, in a sentence."),
@@ -39,7 +42,8 @@ ADVICE: Final = Table(
 )
 UNANSWERED: Final = Table(
     name="unanswered",
-    meaning="One row per rule of the advice that the trace does not show: whether it applies is not resolved.",
+    meaning="One row per rule of the advice that the trace does not show: whether it applies is "
+    "not resolved.",
     columns=(text("rule", "Name of the rule."), text("reason", "Why, as a clause.")),
 )
 _NS_PER_S: Final = 1e9
@@ -47,7 +51,9 @@ _BEYOND_MEMORY: Final = 2**63
 _PLACES: Final = 3
 _TENSOR_CORES_SINCE: Final = 7
 _WHOLE_STEP: Final = ("host_busy_ms", "wall_ms")
-"""Of the steps: where the profiler slowed the host, the steps took longer, and any share of their time is too low."""
+"""Of the steps: where the profiler slowed the host, the steps took longer, and any share of their
+time is too low.
+"""
 
 _ELIGIBLE: Final = ("convolution", "matrix product")
 _ELIGIBLE_FROM: Final = 0.10
@@ -55,7 +61,9 @@ _ELIGIBLE_FROM: Final = 0.10
 
 
 class Found(NamedTuple):
-    """A value with its sentence, the share of the steps' time at stake, and the place where the trace shows one."""
+    """A value with its sentence, the share of the steps' time at stake, and the place where the
+    trace shows one.
+    """
 
     value: float
     at_stake: float
@@ -64,9 +72,11 @@ class Found(NamedTuple):
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
-    """What to try where a value is beyond the threshold: from there on, or under it where `is_floor`.
+    """What to try where a value is beyond the threshold: from there on, or under it where
+    `is_floor`.
 
-    `reason` says why the threshold is where it is. `find` raises UnansweredError where the trace lacks what it reads.
+    `reason` says why the threshold is where it is. `find` raises UnansweredError where the trace
+    lacks what it reads.
     """
 
     name: str
@@ -98,13 +108,19 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def advise(tables: Mapping[Table, Sequence[Row]], trace: Trace) -> dict[Table, list[Row]]:
-    """The rows of ADVICE and UNANSWERED that follow from a trace's other tables, the table of quality among them."""
+    """The rows of ADVICE and UNANSWERED that follow from a trace's other tables, the table of
+    quality among them.
+    """
     applying, unanswered = weigh(tables, trace)
     return {ADVICE: [row for _, row in applying], UNANSWERED: unanswered}
 
 
-def weigh(tables: Mapping[Table, Sequence[Row]], trace: Trace) -> tuple[list[tuple[float, Row]], list[Row]]:
-    """The rows of ADVICE, each with the share of the steps' time at stake, and the rows of UNANSWERED."""
+def weigh(
+    tables: Mapping[Table, Sequence[Row]], trace: Trace
+) -> tuple[list[tuple[float, Row]], list[Row]]:
+    """The rows of ADVICE, each with the share of the steps' time at stake, and the rows of
+    UNANSWERED.
+    """
     gate = Gate(tables)
     applying: list[tuple[float, Row]] = []
     unanswered = []
@@ -129,20 +145,28 @@ def _time_of(steps: Sequence[Row]) -> float:
 
 
 def _all_steps_ms(gate: Gate, *columns: str) -> float:
-    """The time of all steps, also of those that the gate does not trust: sums over all steps are shares of it."""
+    """The time of all steps, also of those that the gate does not trust: sums over all steps are
+    shares of it.
+    """
     gate.required(STEPS, *columns)
     return _time_of(gate.tables[STEPS])
 
 
 def _loader(gate: Gate, _: Trace) -> Iterator[Found]:
     share = _share(gate.required(STEPS, "loader_ms", "wall_ms"), "loader_ms")
-    text = f"The loop waited for the data loader, and nothing else ran, in {_part(share)} of the time."
+    text = (
+        f"The loop waited for the data loader, and nothing else ran, in {_part(share)} of the time."
+    )
     yield Found(share, share, text)
 
 
 def _communication(gate: Gate, _: Trace) -> Iterator[Found]:
     share = _share(gate.required(STEPS, "communication_ms", *_WHOLE_STEP), "communication_ms")
-    yield Found(share, share, f"Exchange between processes that no kernel hid took {_part(share)} of the time.")
+    yield Found(
+        share,
+        share,
+        f"Exchange between processes that no kernel hid took {_part(share)} of the time.",
+    )
 
 
 def _device_busy(gate: Gate, _: Trace) -> Iterator[Found]:
@@ -154,19 +178,29 @@ def _device_busy(gate: Gate, _: Trace) -> Iterator[Found]:
 
 
 def _tensor_cores(gate: Gate, trace: Trace) -> Iterator[Found]:
-    """An operation counts with all its kernels as soon as one uses tensor cores, since some only change the layout."""
+    """An operation counts with all its kernels as soon as one uses tensor cores, since some only
+    change the layout.
+    """
     if _device_property(trace, "computeMajor", "what its GPU can do") < _TENSOR_CORES_SINCE:
         return
     all_rows = gate.required(KERNELS, "total_ms", "category", "operation")
     rows = [row for row in all_rows if row["category"] in _ELIGIBLE]
     with_them = {row["operation"] for row in rows if row["tensor_cores"] == "yes"}
     without = [row for row in rows if row["operation"] not in with_them]
-    eligible_ms, without_ms, all_ms = (sum(row["total_ms"] for row in each) for each in (rows, without, all_rows))
+    eligible_ms, without_ms, all_ms = (
+        sum(row["total_ms"] for row in each) for each in (rows, without, all_rows)
+    )
     if not without or eligible_ms < _ELIGIBLE_FROM * all_ms:
         return
     longest = max(without, key=lambda row: row["total_ms"])
-    share, at_stake = without_ms / eligible_ms, min(1.0, without_ms / _all_steps_ms(gate, "wall_ms"))
-    text = f"{_part(share)} of the time of convolutions and matrix products has no kernel known to use tensor cores."
+    share, at_stake = (
+        without_ms / eligible_ms,
+        min(1.0, without_ms / _all_steps_ms(gate, "wall_ms")),
+    )
+    text = (
+        f"{_part(share)} of the time of convolutions and matrix products has no kernel known to "
+        "use tensor cores."
+    )
     yield Found(share, at_stake, text, longest["source"] or longest["operation"])
 
 
@@ -190,15 +224,27 @@ def _launch_bound(gate: Gate, _: Trace) -> Iterator[Found]:
     if rows:
         waited_ms = sum(row["launch_bound_share"] * wall_of[row["step"]] for row in rows)
         share = waited_ms / sum(wall_of[row["step"]] for row in rows)
-        yield Found(share, share, f"The GPU waited for the host's next launch in {_part(share)} of the time.")
+        yield Found(
+            share,
+            share,
+            f"The GPU waited for the host's next launch in {_part(share)} of the time.",
+        )
 
 
 def _pageable_copies(gate: Gate, _: Trace) -> Iterator[Found]:
-    rows = [row for row in gate.required(COPIES, "total_ms", "host_memory") if row["host_memory"] == "pageable"]
+    rows = [
+        row
+        for row in gate.required(COPIES, "total_ms", "host_memory")
+        if row["host_memory"] == "pageable"
+    ]
     if rows:
         copies = sum(row["copies"] for row in rows)
         share = sum(row["total_ms"] for row in rows) / _all_steps_ms(gate, *_WHOLE_STEP)
-        yield Found(share, share, f"{copies} copies from or to pageable memory took {_part(share)} of the time.")
+        yield Found(
+            share,
+            share,
+            f"{copies} copies from or to pageable memory took {_part(share)} of the time.",
+        )
 
 
 def _synchronising_calls(gate: Gate, trace: Trace) -> Iterator[Found]:
@@ -217,21 +263,32 @@ def _synchronising_calls(gate: Gate, trace: Trace) -> Iterator[Found]:
     within = msgspec.structs.replace(trace, steps=steps)
     found = [wait for wait in waits(within) if wait.operation or wait.source]
     for wait in found[:_PLACES]:
-        per_step, waited = wait.calls / len(steps), number_format.duration(wait.total_ns / _NS_PER_S / len(steps))
-        took = f", which took {waited.plain()} of it" if gate.rows(STEPS, "wall_ms", "host_busy_ms") else ""
+        per_step, waited = (
+            wait.calls / len(steps),
+            number_format.duration(wait.total_ns / _NS_PER_S / len(steps)),
+        )
+        took = (
+            f", which took {waited.plain()} of it"
+            if gate.rows(STEPS, "wall_ms", "host_busy_ms")
+            else ""
+        )
         often = "once" if per_step == 1 else f"{number_format.quantity(per_step).plain()} times"
         text = f"{_asked_by(wait)} made the host wait {often} a step{took}."
         yield Found(per_step, at_stake, text, wait.source or wait.operation)
 
 
 def _short_kernels(gate: Gate, _: Trace) -> Iterator[Found]:
-    """Not answered for graphs, whose delays are not reliable: their kernels are not launched one by one."""
+    """Not answered for graphs, whose delays are not reliable: their kernels are not launched one by
+    one.
+    """
     rows = gate.required(LAUNCHES, "launches", "short_share", "median_delay_us")
     launches = sum(row["launches"] for row in rows)
     if launches:
         share = sum(row["launches"] * row["short_share"] for row in rows) / launches
         per_step = number_format.count(launches / len(rows)).plain()
-        yield Found(share, 0, f"{_part(share)} of {per_step} launches a step ran for less than 10 µs.")
+        yield Found(
+            share, 0, f"{_part(share)} of {per_step} launches a step ran for less than 10 µs."
+        )
 
 
 def _part(share: float) -> str:
@@ -258,9 +315,10 @@ ALL_ADVICE: Final = (
         name="data loader",
         threshold=0.05,
         unit="1",
-        reason="Below a twentieth, a loader without any cost would not save more than steps differ among each other.",
-        remedy="Give the DataLoader worker processes, or more of them (num_workers), and a longer prefetch; decode less"
-        " per sample.",
+        reason="Below a twentieth, a loader without any cost would not save more than steps "
+        "differ among each other.",
+        remedy="Give the DataLoader worker processes, or more of them (num_workers), and a longer "
+        "prefetch; decode less per sample.",
         find=_loader,
     ),
     Advice(
@@ -277,7 +335,8 @@ ALL_ADVICE: Final = (
         threshold=0.50,
         unit="1",
         reason="Under a half, the host and not the GPU decides how long a step takes.",
-        remedy="See what it waits for; a larger batch, CUDA graphs or torch.compile give it more work per launch.",
+        remedy="See what it waits for; a larger batch, CUDA graphs or torch.compile give it more "
+        "work per launch.",
         find=_device_busy,
         is_floor=True,
     ),
@@ -285,8 +344,10 @@ ALL_ADVICE: Final = (
         name="tensor cores",
         threshold=0.50,
         unit="1",
-        reason="Names do not always show it, so that most of the time, and not one kernel, has to be without.",
-        remedy='Train in bfloat16 with torch.autocast, or allow TF32: torch.set_float32_matmul_precision("high").',
+        reason="Names do not always show it, so that most of the time, and not one kernel, has to "
+        "be without.",
+        remedy="Train in bfloat16 with torch.autocast, or allow TF32: "
+        'torch.set_float32_matmul_precision("high").',
         find=_tensor_cores,
     ),
     Advice(
@@ -294,7 +355,8 @@ ALL_ADVICE: Final = (
         threshold=0.90,
         unit="1",
         reason="A tenth is what fragmentation and a larger last batch may need on top.",
-        remedy="Before it runs out: a smaller batch with gradient accumulation, activation checkpointing, or 16 bits.",
+        remedy="Before it runs out: a smaller batch with gradient accumulation, activation "
+        "checkpointing, or 16 bits.",
         find=_peak_memory,
     ),
     Advice(
@@ -302,7 +364,8 @@ ALL_ADVICE: Final = (
         threshold=0.20,
         unit="1",
         reason="Without this time the step would be at least 1.25 times as fast (Amdahl's law).",
-        remedy="Launch less often: torch.compile, CUDA graphs, a fused optimizer, or a larger batch.",
+        remedy="Launch less often: torch.compile, CUDA graphs, a fused optimizer, or a larger "
+        "batch.",
         find=_launch_bound,
     ),
     Advice(
@@ -310,17 +373,19 @@ ALL_ADVICE: Final = (
         threshold=0.01,
         unit="1",
         reason="Pinning costs one argument, so a hundredth of the step is worth it.",
-        remedy="Pin the batches (DataLoader's pin_memory=True) and copy them with to(device, non_blocking=True).",
+        remedy="Pin the batches (DataLoader's pin_memory=True) and copy them with to(device, "
+        "non_blocking=True).",
         find=_pageable_copies,
     ),
     Advice(
         name="synchronising calls",
         threshold=1.0,
         unit="1/step",
-        reason="Once in every step the host loses its lead over the GPU; once in a hundred it does not matter.",
+        reason="Once in every step the host loses its lead over the GPU; once in a hundred it "
+        "does not matter.",
         remedy=(
-            "Keep losses and metrics on the GPU, and fetch them only every hundred steps; bf16 spares the wait "
-            "that scaling the gradients of fp16 takes."
+            "Keep losses and metrics on the GPU, and fetch them only every hundred steps; bf16 "
+            "spares the wait that scaling the gradients of fp16 takes."
         ),
         find=_synchronising_calls,
     ),
@@ -328,8 +393,10 @@ ALL_ADVICE: Final = (
         name="short kernels",
         threshold=0.50,
         unit="1",
-        reason="Launching takes the host some 5 to 10 µs, so most of the work cannot outlast its launch.",
-        remedy="Fuse the kernels: torch.compile, a fused optimizer (fused=True), a fused loss; or enlarge the batch.",
+        reason="Launching takes the host some 5 to 10 µs, so most of the work cannot outlast its "
+        "launch.",
+        remedy="Fuse the kernels: torch.compile, a fused optimizer (fused=True), a fused loss; or "
+        "enlarge the batch.",
         find=_short_kernels,
     ),
 )

@@ -1,7 +1,9 @@
-"""A trace file, or a folder with one file per rank: found, tabulated with advice, and named; and two of them compared.
+"""A trace file, or a folder with one file per rank: found, tabulated with advice, and named; and
+two of them compared.
 
 FILE or FOLDER -> files -> AnalysedTrace of each, the ranks in order -> a folder name for each
-two of these -> pairs of one rank each -> what changed from one to the other, per step -> TRACE_CHANGES
+two of these -> pairs of one rank each -> what changed from one to the other, per step ->
+TRACE_CHANGES
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,8 +35,8 @@ _MOST_OF_DEVICE: Final = 200
 class AnalysedTrace(msgspec.Struct, frozen=True, kw_only=True):
     """The tables of one file, and what the file is; the events themselves are let go.
 
-    `device` is the accelerator's backend, `device_name` its model, `ranks` how many there were. What the trace does not
-    say is an empty text or None.
+    `device` is the accelerator's backend, `device_name` its model, `ranks` how many there were.
+    What the trace does not say is an empty text or None.
     """
 
     path: Path
@@ -54,7 +56,8 @@ class AnalysedTrace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_traces(path: Path) -> list[Path]:
-    """The file itself, or the traces of a folder by name: what torch.profiler calls so, or else every JSON file.
+    """The file itself, or the traces of a folder by name: what torch.profiler calls so, or else
+    every JSON file.
 
     Raises:
         TraceError: there is no such file, or the folder holds none.
@@ -67,7 +70,9 @@ def find_traces(path: Path) -> list[Path]:
         found = sorted(file for pattern in patterns for file in path.glob(pattern))
         if found:
             return found
-    raise TraceError(f"folder {path} holds no trace; it should hold .json or .json.gz files of torch.profiler")
+    raise TraceError(
+        f"folder {path} holds no trace; it should hold .json or .json.gz files of torch.profiler"
+    )
 
 
 def analyse(path: Path) -> AnalysedTrace:
@@ -95,8 +100,8 @@ def analyse(path: Path) -> AnalysedTrace:
 def analyse_all(path: Path) -> list[AnalysedTrace]:
     """Every trace of a file or folder in the order of ranks.
 
-    Where a folder lacks ranks, the table of quality of each says so. What a rank waited for others, which its own
-    trace does not show, is in the tables of each that are about ranks.
+    Where a folder lacks ranks, the table of quality of each says so. What a rank waited for others,
+    which its own trace does not show, is in the tables of each that are about ranks.
 
     Raises:
         TraceError: there is no trace, or one is damaged.
@@ -105,13 +110,19 @@ def analyse_all(path: Path) -> list[AnalysedTrace]:
     analysed.sort(key=lambda each: (each.rank is None, each.rank or 0, each.path.name))
     if not path.is_dir():
         return analysed
-    missing, of_ranks = _missing_ranks(analysed), tabulate_ranks([each.exchange for each in analysed])
+    missing, of_ranks = (
+        _missing_ranks(analysed),
+        tabulate_ranks([each.exchange for each in analysed]),
+    )
     return [
         msgspec.structs.replace(
             each,
             rows={
                 **each.rows,
-                **{table: [row for row in rows if row["rank"] == each.rank] for table, rows in of_ranks.items()},
+                **{
+                    table: [row for row in rows if row["rank"] == each.rank]
+                    for table, rows in of_ranks.items()
+                },
                 QUALITY: [*each.rows[QUALITY], missing],
             },
         )
@@ -129,19 +140,31 @@ def _missing_ranks(analysed: Sequence[AnalysedTrace]) -> Row:
     missing = [rank for rank in range(world_size) if rank not in ranks] if ranks else []
     named = ", ".join(map(str, missing[:_MOST_NAMED]))
     more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-    said = f"of {world_size} ranks {len(missing)} have no trace here" + (f": {named}{more}" if missing else "")
+    said = f"of {world_size} ranks {len(missing)} have no trace here" + (
+        f": {named}{more}" if missing else ""
+    )
     return row_of("every rank", len(missing), 0, passed=not missing, text=said, invalidates=())
 
 
 def labels(analysed: Sequence[AnalysedTrace]) -> list[str]:
-    """A name for each: `rank0` and so on, or the file's name where a rank is not known or has several files."""
-    return [f"rank{each.rank}" for each in analysed] if have_own_ranks(analysed) else file_labels(analysed)
+    """A name for each: `rank0` and so on, or the file's name where a rank is not known or has
+    several files.
+    """
+    return (
+        [f"rank{each.rank}" for each in analysed]
+        if have_own_ranks(analysed)
+        else file_labels(analysed)
+    )
 
 
 def file_labels(analysed: Sequence[AnalysedTrace]) -> list[str]:
-    """The name of each file, without its endings where that keeps them distinct; each can be a folder's name."""
+    """The name of each file, without its endings where that keeps them distinct; each can be a
+    folder's name.
+    """
     names = [each.path.name for each in analysed]
-    short = [name.removesuffix(".gz").removesuffix(".json").removesuffix(".pt.trace") for name in names]
+    short = [
+        name.removesuffix(".gz").removesuffix(".json").removesuffix(".pt.trace") for name in names
+    ]
     distinct = [
         name if short.count(label) > 1 or label in _NO_FOLDERS else label
         for name, label in zip(names, short, strict=True)
@@ -156,7 +179,8 @@ def have_own_ranks(analysed: Sequence[AnalysedTrace]) -> bool:
 
 
 def csv_files(analysed: Sequence[AnalysedTrace]) -> dict[Path, str]:
-    """The CSV text of every table by its path in the folder of tables; each of several traces has a folder of its own.
+    """The CSV text of every table by its path in the folder of tables; each of several traces has a
+    folder of its own.
 
     Raises:
         TableError: a row is not as its table declares.
@@ -183,15 +207,20 @@ KERNEL: Final = "kernel"
 TRACE_CHANGES: Final = Table(
     name="trace_changes",
     meaning=(
-        "One row per step time, category, operation and kernel of two traces A and B, per step; within each level the "
-        "largest change of time first. A number that its trace's quality gate does not trust is missing."
+        "One row per step time, category, operation and kernel of two traces A and B, per step; "
+        "within each level the largest change of time first. A number that its trace's quality "
+        "gate does not trust is missing."
     ),
     columns=(
         text("level", "step, category, operation or kernel."),
         text("name", "Name of the category, operation or kernel; wall time for a step."),
         text("device", "cpu, or the accelerator's backend as in the traces; empty for a kernel."),
         text("category", "Category of the operation or kernel; empty for a step."),
-        number("a_ms", "ms", "Own time, of a kernel run time, per step in A; 0 where A has no such row."),
+        number(
+            "a_ms",
+            "ms",
+            "Own time, of a kernel run time, per step in A; 0 where A has no such row.",
+        ),
         number("b_ms", "ms", "The same in B; 0 where B has no such row."),
         number("change_ms", "ms", "b_ms - a_ms."),
         number("ratio", "1", "b_ms / a_ms; missing where A took no time."),
@@ -249,7 +278,8 @@ class Paired(NamedTuple):
 def paired(a: Sequence[AnalysedTrace], b: Sequence[AnalysedTrace]) -> Paired:
     """The traces of each rank that both have; one trace alone is compared with one, of any rank.
 
-    Where the ranks of one side are not known or have several files, traces whose files have one name are compared.
+    Where the ranks of one side are not known or have several files, traces whose files have one
+    name are compared.
 
     Raises:
         TraceError: there is no such pair.
@@ -261,7 +291,9 @@ def paired(a: Sequence[AnalysedTrace], b: Sequence[AnalysedTrace]) -> Paired:
     both = [label for label in in_a if label in in_b]
     if not both:
         held = "; ".join(f"{_path_of(side)} holds {', '.join(name(side))}" for side in (a, b))
-        raise TraceError(f"nothing to compare: {held}; name two folders that share a rank, or two files")
+        raise TraceError(
+            f"nothing to compare: {held}; name two folders that share a rank, or two files"
+        )
     return Paired(
         [TracePair(label, in_a[label], in_b[label]) for label in both],
         [label for label in in_a if label not in in_b],
@@ -274,7 +306,8 @@ def _path_of(side: Sequence[AnalysedTrace]) -> Path:
 
 
 def change_rows(a: TraceTables, b: TraceTables) -> list[Row]:
-    """The rows of TRACE_CHANGES from the tables of two traces; steps first, then categories, operations and kernels.
+    """The rows of TRACE_CHANGES from the tables of two traces; steps first, then categories,
+    operations and kernels.
 
     None where one of them has no steps, as the tables of a configuration without a trace.
     """
@@ -312,7 +345,9 @@ def _row(key: _Key, a: _Amount | None, b: _Amount | None) -> Row:
 
 
 def _amounts(tables: TraceTables) -> dict[_Key, _Amount]:
-    """The amount per step of each row of the tables; of the step itself the mean over those that can be trusted."""
+    """The amount per step of each row of the tables; of the step itself the mean over those that
+    can be trusted.
+    """
     steps = len(tables[STEPS])
     walls_ms = [row["wall_ms"] for row in Gate(tables).rows(STEPS, "wall_ms")]
     amounts = {_STEP_KEY: _Amount(sum(walls_ms) / len(walls_ms), 1.0)} if walls_ms else {}
@@ -324,7 +359,9 @@ def _amounts(tables: TraceTables) -> dict[_Key, _Amount]:
 
 
 def _amount(tables: TraceTables, amounts: Mapping[_Key, _Amount], key: _Key) -> _Amount | None:
-    """The trace's amount, nothing where it has no such row, None where the quality gate does not trust that number."""
+    """The trace's amount, nothing where it has no such row, None where the quality gate does not
+    trust that number.
+    """
     level, _, device, _ = key
     if level == STEP:
         return amounts.get(key)

@@ -1,6 +1,8 @@
-"""Who did what within the profiled steps: host calls with their own time, device work with the call that launched it.
+"""Who did what within the profiled steps: host calls with their own time, device work with the call
+that launched it.
 
-Trace -> HostCalls (each with its parent, own time, category) -> DeviceWork (each with its call, category)
+Trace -> HostCalls (each with its parent, own time, category) -> DeviceWork (each with its call,
+category)
 """
 
 from collections.abc import Callable
@@ -22,18 +24,21 @@ Value = TypeVar("Value", bound=np.generic)
 
 _NUMBER_OF: Final = {name: number for number, name in enumerate(CATEGORY_NAMES)}
 _CONTEXTS: Final = tuple(_NUMBER_OF[name] for name in ("optimizer", "data loading"))
-"""Categories that a mark of PyTorch's own (`Optimizer.step#...`) gives to every operation inside it."""
+"""Categories that a mark of PyTorch's own (`Optimizer.step#...`) gives to every operation inside
+it.
+"""
 
 _SAYS_NOTHING: Final = (NONE, *(_NUMBER_OF[name] for name in (OTHER, "runtime", "dispatch")))
 """Categories of a launching call that say nothing of the work it launched."""
 
 
 class HostCalls(msgspec.Struct, frozen=True, kw_only=True):
-    """Operations and driver calls on the host, threads one after the other; columns of one number per call.
+    """Operations and driver calls on the host, threads one after the other; columns of one number
+    per call.
 
-    `parent` is the position of the call it began in, on the same thread. `is_driver_call` marks calls into the
-    accelerator's driver; the others are operations of PyTorch. A call is in a step where the outermost call around it
-    began in one.
+    `parent` is the position of the call it began in, on the same thread. `is_driver_call` marks
+    calls into the accelerator's driver; the others are operations of PyTorch. A call is in a step
+    where the outermost call around it began in one.
     """
 
     spans: CallSpans
@@ -49,7 +54,8 @@ class HostCalls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeviceWork(msgspec.Struct, frozen=True, kw_only=True):
-    """Kernels, copies and fills that the steps launched; `call` is the position of the operation that launched each.
+    """Kernels, copies and fills that the steps launched; `call` is the position of the operation
+    that launched each.
 
     It is NONE where that is not known.
     """
@@ -81,20 +87,27 @@ def attribute_host(trace: Trace) -> HostCalls:
 def attribute_device(trace: Trace, calls: HostCalls) -> DeviceWork:
     """The device work that the steps launched, also where it ran after their end.
 
-    Work whose launch is not in the trace counts by its own start, unless it ran before any launched work did: then it
-    was launched before the recording began, and belongs to an earlier step.
+    Work whose launch is not in the trace counts by its own start, unless it ran before any launched
+    work did: then it was launched before the recording began, and belongs to an earlier step.
     """
     work, call = trace.work, _launchers(trace.work, calls)
     is_launched = call != NONE
-    first_launched_ns = work.start_ns[is_launched].min(initial=np.iinfo(np.int64).max) if is_launched.any() else 0
+    first_launched_ns = (
+        work.start_ns[is_launched].min(initial=np.iinfo(np.int64).max) if is_launched.any() else 0
+    )
     began_in_step = (work.start_ns >= first_launched_ns) & (step_at(trace, work.start_ns) != NONE)
     return _device_work(
-        trace, calls, call, np.where(is_launched, at_positions(calls.in_step, call, missing=False), began_in_step)
+        trace,
+        calls,
+        call,
+        np.where(is_launched, at_positions(calls.in_step, call, missing=False), began_in_step),
     )
 
 
 def work_within_steps(trace: Trace, calls: HostCalls) -> tuple[DeviceWork, Integers]:
-    """The device work that ran within the steps, whatever launched it, and how long each piece did: as STEPS counts."""
+    """The device work that ran within the steps, whatever launched it, and how long each piece did:
+    as STEPS counts.
+    """
     within_ns = cover(*trace.step_bounds).within(trace.work.start_ns, trace.work.end_ns)
     kept = within_ns > 0
     return _device_work(trace, calls, _launchers(trace.work, calls), kept), within_ns[kept]
@@ -111,8 +124,12 @@ def communicates(trace: Trace, work: WorkSpans) -> Flags:
 
 
 def driver_launches(work: WorkSpans, calls: HostCalls) -> Integers:
-    """For each piece of device work the position of the driver call that launched it, NONE where none is recorded."""
-    return last_with_id(work.correlation, calls.spans.correlation, np.flatnonzero(calls.is_driver_call))
+    """For each piece of device work the position of the driver call that launched it, NONE where
+    none is recorded.
+    """
+    return last_with_id(
+        work.correlation, calls.spans.correlation, np.flatnonzero(calls.is_driver_call)
+    )
 
 
 def step_at(trace: Trace, times_ns: Integers) -> Integers:
@@ -120,7 +137,9 @@ def step_at(trace: Trace, times_ns: Integers) -> Integers:
     return windows(*trace.step_bounds, np.arange(len(trace.steps))).at(times_ns)
 
 
-def at_positions(column: npt.NDArray[Value], positions: Integers, *, missing: int = 0) -> npt.NDArray[Value]:
+def at_positions(
+    column: npt.NDArray[Value], positions: Integers, *, missing: int = 0
+) -> npt.NDArray[Value]:
     """What the column holds at each position, and `missing` where the position is NONE."""
     if not len(column):
         return np.full(len(positions), missing, dtype=column.dtype)
@@ -134,12 +153,18 @@ def _device_work(trace: Trace, calls: HostCalls, call: Integers, kept: Flags) ->
     return DeviceWork(spans=trace.work.chosen(kept), call=call[kept], category=category[kept])
 
 
-def _categories_by(category_of: Callable[[str], str | None], trace: Trace, name: Integers) -> Integers:
-    """The category of each name, which are positions in the trace's list; NONE where none is known."""
+def _categories_by(
+    category_of: Callable[[str], str | None], trace: Trace, name: Integers
+) -> Integers:
+    """The category of each name, which are positions in the trace's list; NONE where none
+    is known.
+    """
     return numbers_of(trace.names, name, lambda text: _NUMBER_OF.get(category_of(text) or "", NONE))
 
 
-def _host_categories(trace: Trace, calls: CallSpans, parent: Integers, is_driver_call: Flags) -> Integers:
+def _host_categories(
+    trace: Trace, calls: CallSpans, parent: Integers, is_driver_call: Flags
+) -> Integers:
     by_name = _categories_by(category_by_name, trace, calls.name)
     by_name = np.where(is_driver_call & (by_name == NONE), _NUMBER_OF["runtime"], by_name)
     context = _contexts(trace, calls)
@@ -151,7 +176,9 @@ def _host_categories(trace: Trace, calls: CallSpans, parent: Integers, is_driver
 
 
 def _inherited(category: Integers, parent: Integers) -> Integers:
-    """The categories, and of a call that has none that of the nearest call around it that has one."""
+    """The categories, and of a call that has none that of the nearest call around it that
+    has one.
+    """
     return at_positions(category, nearest(parent, category != NONE), missing=NONE)
 
 
@@ -164,9 +191,9 @@ def _contexts(trace: Trace, calls: CallSpans) -> Integers:
     for thread in np.unique(marks.thread[gives]):
         chosen = gives & (marks.thread == thread)
         on_thread = calls.thread == thread
-        context[on_thread] = windows(marks.start_ns[chosen], marks.end_ns[chosen], category[chosen]).at(
-            calls.start_ns[on_thread]
-        )
+        context[on_thread] = windows(
+            marks.start_ns[chosen], marks.end_ns[chosen], category[chosen]
+        ).at(calls.start_ns[on_thread])
     return context
 
 
@@ -179,14 +206,22 @@ def _device_categories(trace: Trace, work: WorkSpans, call: Integers, calls: Hos
 
 
 def _launchers(work: WorkSpans, calls: HostCalls) -> Integers:
-    """The operation around the driver call that shares the work's correlation, or else the one it names itself."""
+    """The operation around the driver call that shares the work's correlation, or else the one it
+    names itself.
+    """
     launch = driver_launches(work, calls)
-    operation = last_with_id(work.external_id, calls.spans.external_id, np.flatnonzero(~calls.is_driver_call))
-    return np.where(launch == NONE, operation, at_positions(operations_around(calls), launch, missing=NONE))
+    operation = last_with_id(
+        work.external_id, calls.spans.external_id, np.flatnonzero(~calls.is_driver_call)
+    )
+    return np.where(
+        launch == NONE, operation, at_positions(operations_around(calls), launch, missing=NONE)
+    )
 
 
 def last_with_id(wanted: Integers, ids: Integers, candidates: Integers) -> Integers:
-    """For each wanted id the last of the candidates that has it, NONE where none has. An id of 0 is none."""
+    """For each wanted id the last of the candidates that has it, NONE where none has. An id of 0 is
+    none.
+    """
     if not len(candidates):
         return np.full(len(wanted), NONE)
     candidates = candidates[np.argsort(ids[candidates], kind="stable")]
@@ -196,6 +231,8 @@ def last_with_id(wanted: Integers, ids: Integers, candidates: Integers) -> Integ
 
 
 def operations_around(calls: HostCalls) -> Integers:
-    """For each call the innermost operation that is it or is around it; the call itself where there is none."""
+    """For each call the innermost operation that is it or is around it; the call itself where there
+    is none.
+    """
     around = nearest(calls.parent, ~calls.is_driver_call)
     return np.where(around == NONE, np.arange(len(around)), around)

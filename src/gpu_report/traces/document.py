@@ -1,9 +1,12 @@
-"""The document of a trace file: its bytes block by block, its events some hundred at a time, and what it says besides.
+"""The document of a trace file: its bytes block by block, its events some hundred at a time, and
+what it says besides.
 
-file, plain or gzipped -> blocks of bytes -> cut between two events -> typed events; the text around them -> metadata
+file, plain or gzipped -> blocks of bytes -> cut between two events -> typed events; the text around
+them -> metadata
 
-Where a block is cut, whole events remain behind the cut, which lead the next block. A cut between two events is found
-by looking for `}, {` from the end and proved by decoding: a `}, {` inside a string or an argument leaves no whole JSON.
+Where a block is cut, whole events remain behind the cut, which lead the next block. A cut between
+two events is found by looking for `}, {` from the end and proved by decoding: a `}, {` inside a
+string or an argument leaves no whole JSON.
 """
 
 import math
@@ -32,7 +35,8 @@ _NO_TEXT: Final = msgspec.Raw(b"")
 class Arguments(msgspec.Struct, gc=False):
     """What is read of an event's arguments, whatever kind of event it is.
 
-    Numbers are checked where they are kept: an event of a kind that nobody reads may carry anything by these names.
+    Numbers are checked where they are kept: an event of a kind that nobody reads may carry anything
+    by these names.
     """
 
     external_id: Any = msgspec.field(default=NONE, name="External id")
@@ -82,13 +86,17 @@ class RawEvent(msgspec.Struct, gc=False):
 
 
 class ExactEvent(RawEvent, gc=False):
-    """The same with its exact time: microseconds since 1970 with three decimals do not fit a 64-bit float."""
+    """The same with its exact time: microseconds since 1970 with three decimals do not fit a 64-bit
+    float.
+    """
 
     ts: Decimal | None = None  # type: ignore[assignment]
 
 
 MOST_CHARACTERS: Final = 4000
-"""Longer than the names of CUTLASS's kernels, which are the longest that libraries have; patterns match quickly."""
+"""Longer than the names of CUTLASS's kernels, which are the longest that libraries have; patterns
+match quickly.
+"""
 
 _BEGIN_SHARE: Final = 0.75
 
@@ -96,11 +104,14 @@ _BEGIN_SHARE: Final = 0.75
 def kept_name(text: str, *, most: int = MOST_CHARACTERS) -> str:
     """The text cleaned, and without its middle where it has more than `most` characters.
 
-    Of the middle only its length is kept. Begin and end are where C++ names differ: function and types, arguments.
+    Of the middle only its length is kept. Begin and end are where C++ names differ: function and
+    types, arguments.
     """
     short = _shortened(text, most)
     shown = clean(short, keep="")
-    return shown if len(shown) == len(short) else _shortened(shown, most)  # an escaped character takes up to ten
+    return (
+        shown if len(shown) == len(short) else _shortened(shown, most)
+    )  # an escaped character takes up to ten
 
 
 def _shortened(text: str, most: int) -> str:
@@ -116,7 +127,9 @@ _SHORT.maxstring = 100
 
 
 def shortened(value: Any) -> str:
-    """A value of a trace as an error gives it: printable, and short however long or deep the value is."""
+    """A value of a trace as an error gives it: printable, and short however long or deep the value
+    is.
+    """
     return _SHORT.repr(value)
 
 
@@ -134,7 +147,9 @@ BLOCK_BYTES: Final = 1 << 18
 
 GZIP_START: Final = b"\x1f\x8b"
 MOST_EXPANDED: Final = 250
-"""A gzipped trace grows by a factor of 10 to 60; a file that grows by more than this is not a trace."""
+"""A gzipped trace grows by a factor of 10 to 60; a file that grows by more than this is not a
+trace.
+"""
 
 _ALWAYS_ALLOWED: Final = 1 << 26
 
@@ -143,25 +158,31 @@ def blocks_of(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
     """The file's content, unzipped, in blocks of at most `block_bytes`.
 
     Raises:
-        TraceError: the file cannot be read, is not gzipped although its name says so, or its gzip is cut, damaged, or
-            expands beyond MOST_EXPANDED.
+        TraceError: the file cannot be read, is not gzipped although its name says so, or its gzip
+            is cut, damaged, or expands beyond MOST_EXPANDED.
     """
     try:
         with path.open("rb") as file:
             if file.read(2) == GZIP_START:
                 yield from _unzipped(path, block_bytes)
             elif path.suffix == ".gz":
-                raise TraceError(f"trace {path} is not gzipped although its name says so; record it again")
+                raise TraceError(
+                    f"trace {path} is not gzipped although its name says so; record it again"
+                )
             else:
                 file.seek(0)
                 while block := file.read(block_bytes):
                     yield block
     except OSError as error:
-        raise TraceError(f"cannot read trace {path}: {error.strerror or error}; record it again") from error
+        raise TraceError(
+            f"cannot read trace {path}: {error.strerror or error}; record it again"
+        ) from error
 
 
 def _unzipped(path: Path, block_bytes: int) -> Iterator[bytes]:
-    """By isal where it has a wheel for this platform; the standard library takes three times as long."""
+    """By isal where it has a wheel for this platform; the standard library takes three times as
+    long.
+    """
     import gzip  # here, since these imports take as long as reading a megabyte
     import zlib
 
@@ -181,8 +202,8 @@ def _unzipped(path: Path, block_bytes: int) -> Iterator[bytes]:
                 read += len(block)
                 if read > most:
                     raise TraceError(
-                        f"trace {path} expands to more than {MOST_EXPANDED} times its size, as no trace does; "
-                        "if it is one, unzip it first"
+                        f"trace {path} expands to more than {MOST_EXPANDED} times its size, as no "
+                        "trace does; if it is one, unzip it first"
                     )
                 yield block
     except EOFError as error:
@@ -199,14 +220,18 @@ _NEAR_THE_END: Final = 1 << 14
 _CUTS_FOUND: Final = 64
 _CUTS_TRIED: Final = 8
 _LONG: Final = 1 << 22
-"""In a text so long, which no sound trace leaves uncut, one cut is tried, and nothing is repaired before its end."""
+"""In a text so long, which no sound trace leaves uncut, one cut is tried, and nothing is repaired
+before its end.
+"""
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _NOT_WHOLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Document(msgspec.Struct, kw_only=True):
-    """What a trace says besides its events; filled while `events_of` is read, complete at its end."""
+    """What a trace says besides its events; filled while `events_of` is read, complete at
+    its end.
+    """
 
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     repaired: bool = False
@@ -224,11 +249,12 @@ def events_of(
 ) -> Iterator[list[RawEvent]]:
     """The events in the order of the file.
 
-    Where no cut is found, the next attempt waits until the text has doubled, so that the time stays linear in it.
+    Where no cut is found, the next attempt waits until the text has doubled, so that the time stays
+    linear in it.
 
     Raises:
-        DamagedDocumentError: the text is neither a JSON object with one list `traceEvents` nor a list, or an event is
-            not as declared.
+        DamagedDocumentError: the text is neither a JSON object with one list `traceEvents` nor a
+            list, or an event is not as declared.
     """
     decoder = msgspec.json.Decoder(list[event_type])  # type: ignore[valid-type]
     head = b""
@@ -287,7 +313,8 @@ def _decode_up_to_a_cut(
 
 
 def _last_cuts(text: bytearray) -> list[tuple[int, int]]:
-    """Behind an event's `}` and before the next one's `{`, the last first; those that go on as the text begins lead.
+    """Behind an event's `}` and before the next one's `{`, the last first; those that go on as the
+    text begins lead.
 
     Events share their first key; objects within their arguments have others.
     """
@@ -297,7 +324,10 @@ def _last_cuts(text: bytearray) -> list[tuple[int, int]]:
         if last:
             last.reverse()
             likeliest = sorted(last, key=lambda cut: not beginning.startswith(cut[1]))
-            return [(cut.start() + 1, cut.end()) for cut in likeliest[: _CUTS_TRIED if len(text) < _LONG else 1]]
+            return [
+                (cut.start() + 1, cut.end())
+                for cut in likeliest[: _CUTS_TRIED if len(text) < _LONG else 1]
+            ]
     return []
 
 
@@ -312,7 +342,11 @@ def _decode_events(text: bytes | bytearray, decoded: int, decoder: Any) -> list[
 
 
 def _decode_tail(
-    text: bytes | bytearray, document: Document, decoded: int, decoder: Any, event_type: type[RawEvent]
+    text: bytes | bytearray,
+    document: Document,
+    decoded: int,
+    decoder: Any,
+    event_type: type[RawEvent],
 ) -> list[RawEvent]:
     """The last events, or all of them, and in the same text what follows their list."""
     try:
@@ -328,7 +362,11 @@ def _decode_tail(
 
 
 def _decode_whole(
-    text: bytes | bytearray, document: Document, decoded: int, decoder: Any, event_type: type[RawEvent]
+    text: bytes | bytearray,
+    document: Document,
+    decoded: int,
+    decoder: Any,
+    event_type: type[RawEvent],
 ) -> list[RawEvent]:
     try:
         if text.startswith(b"["):
@@ -337,7 +375,9 @@ def _decode_whole(
     except msgspec.ValidationError as error:
         raise DamagedDocumentError(_described(error, decoded)) from error
     if len(_BEGIN.findall(text)) > 1:
-        raise DamagedDocumentError("it holds two lists traceEvents, and which of them counts is not known")
+        raise DamagedDocumentError(
+            "it holds two lists traceEvents, and which of them counts is not known"
+        )
     document.metadata.update(msgspec.json.decode(text))
     del document.metadata["traceEvents"]
     return list(events)
@@ -345,7 +385,9 @@ def _decode_whole(
 
 def _not_whole(error: Exception) -> DamagedDocumentError:
     if isinstance(error, RecursionError):
-        return DamagedDocumentError("its lists and objects are nested deeper than those of any trace")
+        return DamagedDocumentError(
+            "its lists and objects are nested deeper than those of any trace"
+        )
     return DamagedDocumentError(f"it is not whole JSON ({error})")
 
 
@@ -365,7 +407,8 @@ _CONTROL: Final = re.compile(rb"[\x00-\x1f]")
 
 
 def repaired(text: bytes | bytearray) -> bytes:
-    """Faults that profilers have written, put right: numbers that are none, lone backslashes, bytes that are no UTF-8.
+    """Faults that profilers have written, put right: numbers that are none, lone backslashes, bytes
+    that are no UTF-8.
 
     A number that is none becomes null.
     """

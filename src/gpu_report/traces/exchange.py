@@ -1,6 +1,8 @@
-"""What one rank's trace shows of its exchange with the others: its collectives one by one, and when it computed.
+"""What one rank's trace shows of its exchange with the others: its collectives one by one, and when
+it computed.
 
-kernels that communicate, marks of gloo's threads -> PyTorch's note of each -> Collective -> Exchange
+kernels that communicate, marks of gloo's threads -> PyTorch's note of each -> Collective ->
+Exchange
 """
 
 import re
@@ -27,7 +29,9 @@ from gpu_report.traces.phases import EVALUATING
 from gpu_report.traces.trace import MOST_RANKS, NONE, Integers, Trace
 
 POINT_TO_POINT: Final = "point-to-point"
-"""From one rank to another: a receive waits for what is sent, which is no rank's fault, and a send for nobody."""
+"""From one rank to another: a receive waits for what is sent, which is no rank's fault, and a send
+for nobody.
+"""
 
 _OPERATIONS: Final = compiled(
     ("all-reduce", r"(?i)all_?reduce"),
@@ -74,7 +78,8 @@ class Collective(NamedTuple):
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of a rank's trace: its collectives in the order in which they began, and when it computed.
+    """What is kept of a rank's trace: its collectives in the order in which they began, and when it
+    computed.
 
     `failed` are the checks of QUALITY that it failed, where its other tables are not kept.
     """
@@ -93,7 +98,9 @@ def exchange_of(trace: Trace, calls: HostCalls, work: DeviceWork) -> Exchange:
     if trace.device is None:
         compute = cover_of(calls.spans, ~calls.is_driver_call & ~calls.of_category("communication"))
     else:
-        compute = cover_of(trace.work, is_kernel(trace, trace.work) & ~communicates(trace, trace.work))
+        compute = cover_of(
+            trace.work, is_kernel(trace, trace.work) & ~communicates(trace, trace.work)
+        )
     return Exchange(
         rank=trace.rank,
         ranks=_world_size(trace),
@@ -122,7 +129,9 @@ def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Colle
     call = np.append(work.call[kernels], np.full(len(marks), NONE))
     if not len(call):
         return []
-    step = step_at(trace, np.where(call == NONE, start_ns, at_positions(calls.spans.start_ns, call)))
+    step = step_at(
+        trace, np.where(call == NONE, start_ns, at_positions(calls.spans.start_ns, call))
+    )
     note = _notes(trace, calls, call)
     backward_end_ns = at_positions(_backward_ends(trace, calls, work), step, missing=NONE)
     counted: dict[tuple[int, str], int] = defaultdict(int)
@@ -135,7 +144,9 @@ def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Colle
         found.append(
             Collective(
                 key=(number, group, counted[number, group]),
-                operation=first_fit(operation or trace.names[name[each]], _OPERATIONS) or operation or "unknown",
+                operation=first_fit(operation or trace.names[name[each]], _OPERATIONS)
+                or operation
+                or "unknown",
                 group_size=group_size,
                 # of a note that several kernels share, each has a part that is not known
                 size_bytes=size_bytes if (note == note[each]).sum() == 1 else None,
@@ -153,7 +164,9 @@ def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Colle
 def _notes(trace: Trace, calls: HostCalls, call: Integers) -> Integers:
     """The position of the note that the call made of what it launched, NONE where it made none."""
     notes = trace.exchanges.external_id
-    return last_with_id(at_positions(calls.spans.external_id, call, missing=NONE), notes, np.arange(len(notes)))
+    return last_with_id(
+        at_positions(calls.spans.external_id, call, missing=NONE), notes, np.arange(len(notes))
+    )
 
 
 def _noted(trace: Trace, note: int) -> tuple[str, str, int | None, int | None]:
@@ -162,18 +175,24 @@ def _noted(trace: Trace, note: int) -> tuple[str, str, int | None, int | None]:
         return "", "", None, None
     of = trace.exchanges
     group, ranks, operation, dtype = (
-        trace.texts[column[note]].strip('"') for column in (of.group, of.group_ranks, of.collective, of.dtype)
+        trace.texts[column[note]].strip('"')
+        for column in (of.group, of.group_ranks, of.collective, of.dtype)
     )
-    elements, group_size = int(max(of.in_elements[note], of.out_elements[note])), int(of.group_size[note])
+    elements, group_size = (
+        int(max(of.in_elements[note], of.out_elements[note])),
+        int(of.group_size[note]),
+    )
     element_bytes = _BYTES_OF.get(dtype)
     size_bytes = elements * element_bytes if element_bytes and elements > 0 else None
     return f"{group} {ranks}".strip(), operation, group_size if group_size > 0 else None, size_bytes
 
 
 def _backward_ends(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers:
-    """When the last of what autograd's functions compute in each step ends, NONE where there is none.
+    """When the last of what autograd's functions compute in each step ends, NONE where there is
+    none.
 
-    What DistributedDataParallel does after them, such as copying a bucket back, waits for the collective itself.
+    What DistributedDataParallel does after them, such as copying a bucket back, waits for the
+    collective itself.
     """
     evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(EVALUATING))
     begun_ns, end_ns = calls.spans.start_ns[evaluating], calls.spans.end_ns[evaluating]
@@ -181,7 +200,10 @@ def _backward_ends(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers
         spans, inside = work.spans, nearest(calls.parent, evaluating) != NONE
         computes = is_kernel(trace, spans) & ~communicates(trace, spans)
         computes &= at_positions(inside, work.call, missing=False)
-        begun_ns, end_ns = at_positions(calls.spans.start_ns, work.call)[computes], spans.end_ns[computes]
+        begun_ns, end_ns = (
+            at_positions(calls.spans.start_ns, work.call)[computes],
+            spans.end_ns[computes],
+        )
     step = step_at(trace, begun_ns)
     ends_ns = np.full(len(trace.steps), NONE)
     np.maximum.at(ends_ns, step[step != NONE], end_ns[step != NONE])

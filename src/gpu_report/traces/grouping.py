@@ -1,4 +1,6 @@
-"""Sums, quantiles and heaviest members of groups, and rows of columns: what tables are made of, without event loops."""
+"""Sums, quantiles and heaviest members of groups, and rows of columns: what tables are made of,
+without event loops.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -16,18 +18,24 @@ NS_PER_MS: Final = 1e6
 NS_PER_US: Final = 1e3
 BYTES_PER_MIB: Final = 2.0**20
 
-DEVICE: Final = text("device", "Where the time was spent: cpu, or the accelerator's backend as in the trace.")
+DEVICE: Final = text(
+    "device", "Where the time was spent: cpu, or the accelerator's backend as in the trace."
+)
 STEP: Final = whole("step", "1", "Number of the step in the profiler's schedule.")
 
 _SPARSE: Final = 8
-"""Keys up to this many times their number are counted in a table, which takes a tenth of the time of sorting them."""
+"""Keys up to this many times their number are counted in a table, which takes a tenth of the time
+of sorting them.
+"""
 
 _MOST_OF_LIST: Final = 50_000
 """An operation on every tensor of a model has as many shapes as the model has tensors."""
 
 
 class Grouped(NamedTuple):
-    """The distinct keys in ascending order, and for each member the position of its key among them."""
+    """The distinct keys in ascending order, and for each member the position of its key
+    among them.
+    """
 
     keys: Integers
     group: Integers
@@ -42,14 +50,20 @@ def grouped(keys: Integers) -> Grouped:
 
 
 def fits(texts: Sequence[str], positions: Integers, test: Callable[[str], object]) -> Flags:
-    """For each position whether the text there passes the test; only texts at these positions are tested."""
+    """For each position whether the text there passes the test; only texts at these positions are
+    tested.
+    """
     return numbers_of(texts, positions, lambda text: bool(test(text))).astype(np.bool_)
 
 
-def numbers_of(texts: Sequence[str], positions: Integers, number_of: Callable[[str], int]) -> Integers:
+def numbers_of(
+    texts: Sequence[str], positions: Integers, number_of: Callable[[str], int]
+) -> Integers:
     """For each position the number of the text there; `number_of` is called once for each text."""
     asked, group = grouped(positions)
-    return np.array([number_of(texts[position]) for position in asked.tolist()], dtype=np.int64)[group]
+    return np.array([number_of(texts[position]) for position in asked.tolist()], dtype=np.int64)[
+        group
+    ]
 
 
 def sums(group: Integers, values: Integers, groups: int) -> Integers:
@@ -73,7 +87,8 @@ class Quantiles(NamedTuple):
 
 
 def quantiles(group: Integers, values: Integers, groups: int) -> Quantiles:
-    """Values that occur, by nearest rank: the least that at least that share of the members does not exceed.
+    """Values that occur, by nearest rank: the least that at least that share of the members does
+    not exceed.
 
     Every group has a member.
     """
@@ -94,7 +109,9 @@ def medians(group: Integers, values: Floats, groups: int) -> Floats:
 
 
 def heaviest(group: Integers, values: Integers, weights: Integers, groups: int) -> Integers:
-    """For each group the value whose members weigh most together, the least of those that tie; NONE without any."""
+    """For each group the value whose members weigh most together, the least of those that tie; NONE
+    without any.
+    """
     span = int(values.max(initial=NONE)) + 2
     pairs, pair = grouped(group * span + values + 1)
     group_of_pair, value = pairs // span, pairs % span - 1
@@ -110,8 +127,12 @@ def shares(parts: Integers) -> Floats:
     return parts / whole if whole else np.full(len(parts), np.nan)
 
 
-def rows_of(order: Sequence[int] | Integers, **columns: npt.NDArray[Any] | Sequence[Any]) -> list[Row]:
-    """One row for each position of the order, with what the columns hold there; a number that is NaN is missing."""
+def rows_of(
+    order: Sequence[int] | Integers, **columns: npt.NDArray[Any] | Sequence[Any]
+) -> list[Row]:
+    """One row for each position of the order, with what the columns hold there; a number that is
+    NaN is missing.
+    """
     picked = [_picked(column, order) for column in columns.values()]
     return [dict(zip(columns, values, strict=True)) for values in zip(*picked, strict=True)]
 
@@ -120,7 +141,11 @@ def _picked(column: npt.NDArray[Any] | Sequence[Any], order: Sequence[int] | Int
     if not isinstance(column, np.ndarray):
         return [column[position] for position in order]
     values: list[Any] = column[np.asarray(order, dtype=np.int64)].tolist()
-    return [None if value != value else value for value in values] if column.dtype.kind == "f" else values
+    return (
+        [None if value != value else value for value in values]
+        if column.dtype.kind == "f"
+        else values
+    )
 
 
 def evenly_spaced(text: str) -> str:

@@ -1,7 +1,8 @@
 """When the accelerator was idle and why, and how far the host ran ahead of it.
 
 all work -> Cover -> gaps between its stretches, with causes -> cut at the steps -> Gaps -> IDLE
-work and the calls that launched it -> how long it was queued, and gaps of a host that was too slow -> LAUNCHES
+work and the calls that launched it -> how long it was queued, and gaps of a host that was too slow
+-> LAUNCHES
 """
 
 import re
@@ -11,7 +12,13 @@ import msgspec
 import numpy as np
 
 from gpu_report.storage.columns import Table, number, text, whole
-from gpu_report.traces.attribution import DeviceWork, HostCalls, at_positions, driver_launches, operations_around
+from gpu_report.traces.attribution import (
+    DeviceWork,
+    HostCalls,
+    at_positions,
+    driver_launches,
+    operations_around,
+)
 from gpu_report.traces.grouping import NS_PER_MS, NS_PER_US, STEP, Row, counts, fits, rows_of, sums
 from gpu_report.traces.nesting import Cover, cover, cover_of, innermost_at
 from gpu_report.traces.trace import NONE, Columns, Flags, Integers, Trace
@@ -19,20 +26,21 @@ from gpu_report.traces.trace import NONE, Columns, Flags, Integers, Trace
 IDLE: Final = Table(
     name="idle",
     meaning=(
-        "One row per cause and operation: the gaps within the steps in which the accelerator did nothing, by what "
-        "ended them; no rows without an accelerator."
+        "One row per cause and operation: the gaps within the steps in which the accelerator did "
+        "nothing, by what ended them; no rows without an accelerator."
     ),
     columns=(
         text(
             "cause",
-            "launch: the next work was launched before the gap, and had not started; host: it was launched late; "
-            "loader: it was launched late, and waiting for data had held the host up for at least half as long as the "
-            "gap; synchronisation: so had waiting for the device; unknown: no launch is recorded.",
+            "launch: the next work was launched before the gap, and had not started; host: it was "
+            "launched late; loader: it was launched late, and waiting for data had held the host "
+            "up for at least half as long as the gap; synchronisation: so had waiting for the "
+            "device; unknown: no launch is recorded.",
         ),
         text(
             "operation",
-            "The operation on the host in the middle of the gap, for synchronisation the one that waited; a driver "
-            "call where no operation is around it; empty where none ran.",
+            "The operation on the host in the middle of the gap, for synchronisation the one that "
+            "waited; a driver call where no operation is around it; empty where none ran.",
         ),
         whole("gaps", "1", "Number of gaps."),
         number("total_ms", "ms", "Sum of the gaps."),
@@ -42,19 +50,31 @@ IDLE: Final = Table(
 )
 LAUNCHES: Final = Table(
     name="launches",
-    meaning="One row per profiled step that saw device work: how far the host ran ahead of the accelerator.",
+    meaning="One row per profiled step that saw device work: how far the host ran ahead of the "
+    "accelerator.",
     columns=(
         STEP,
         whole("launches", "1", "Pieces of device work launched in the step."),
         number("short_share", "1", "Share of them that ran for less than 10 us."),
-        number("median_delay_us", "us", "Median time from the end of the launching call to the start of the work."),
-        number("mean_queue", "1", "Work launched and not yet started, on average over the step's time."),
-        whole("longest_queue", "1", "The most work launched and not yet started at any moment of the step."),
+        number(
+            "median_delay_us",
+            "us",
+            "Median time from the end of the launching call to the start of the work.",
+        ),
+        number(
+            "mean_queue", "1", "Work launched and not yet started, on average over the step's time."
+        ),
+        whole(
+            "longest_queue",
+            "1",
+            "The most work launched and not yet started at any moment of the step.",
+        ),
         number(
             "launch_bound_share",
             "1",
-            "Share of the step in which the accelerator waited for a host that went from launch to launch: gaps of "
-            "cause host or launch, shorter than 200 us, whose next work started within 10 us of its launch.",
+            "Share of the step in which the accelerator waited for a host that went from launch "
+            "to launch: gaps of cause host or launch, shorter than 200 us, whose next work "
+            "started within 10 us of its launch.",
         ),
     ),
 )
@@ -66,34 +86,44 @@ SHORT_NS: Final = 10_000
 """Work that runs for less is short: launching it takes the host about as long."""
 
 AT_ONCE_NS: Final = 10_000
-"""Work that starts so soon after its launching call was not queued: a launch reaches an idle device in 2 to 5 us."""
+"""Work that starts so soon after its launching call was not queued: a launch reaches an idle device
+in 2 to 5 us.
+"""
 
 STALL_NS: Final = 200_000
-"""A longer gap is a stall: a host that goes from launch to launch takes 5 to 150 us for an operation of PyTorch."""
+"""A longer gap is a stall: a host that goes from launch to launch takes 5 to 150 us for an
+operation of PyTorch.
+"""
 
 _WAITING: Final = re.compile(
     r"(cuda|cu|hip|ze)\w*Synchronize|ur(QueueFinish|EventWait)$|(cuda|cu|hip)Memcpy(?!\w*Async)"
 )
-"""Driver calls that return only when the device is done: of CUDA, HIP, Level Zero and Unified Runtime."""
+"""Driver calls that return only when the device is done: of CUDA, HIP, Level Zero and Unified
+Runtime.
+"""
 
 _BLOCKING_COPY: Final = re.compile(r"Memcpy DtoH.*Pageable")
-"""Copies whose call returns only when they are done, though it is named `cudaMemcpyAsync` (CUDA Runtime API, "API
-synchronization behavior")."""
+"""Copies whose call returns only when they are done, though it is named `cudaMemcpyAsync` (CUDA
+Runtime API, "API synchronization behavior").
+"""
 
 
 class Gaps(Columns, frozen=True, kw_only=True):
-    """Stretches in which no device of the trace did anything, in order; columns of one number per stretch.
+    """Stretches in which no device of the trace did anything, in order; columns of one number per
+    stretch.
 
-    `since_ns` is where the whole gap began, of which this may be the part within one step, and `idle_ns` how much of it
-    is within steps. `cause` is a position in CAUSES. `thread` is the thread that launched the work which ended the gap,
-    and the loop's where that is not known. `delay_ns` is the time from the end of the launching call to the start of
-    that work: 0 where it started before the call ended, NONE where no launch is known.
+    `since_ns` is where the whole gap began, of which this may be the part within one step, and
+    `idle_ns` how much of it is within steps. `cause` is a position in CAUSES. `thread` is the
+    thread that launched the work which ended the gap, and the loop's where that is not known.
+    `delay_ns` is the time from the end of the launching call to the start of that work: 0 where it
+    started before the call ended, NONE where no launch is known.
 
-    The cause follows from the first work after the gap. `unknown`: its launch is not recorded. `launch`: its launching
-    call had begun before the gap did. Else the host came late, and the cause is what held it up: waiting for the
-    `loader`, or for the device (`synchronisation`), where the waits that went on when the gap began, or began in it
-    before the launch, lasted at least half as long as the gap. Their parts before the gap count too: without the wait
-    the host would have come earlier by so much. What remains is `host`, also where no work came any more.
+    The cause follows from the first work after the gap. `unknown`: its launch is not recorded.
+    `launch`: its launching call had begun before the gap did. Else the host came late, and the
+    cause is what held it up: waiting for the `loader`, or for the device (`synchronisation`), where
+    the waits that went on when the gap began, or began in it before the launch, lasted at least
+    half as long as the gap. Their parts before the gap count too: without the wait the host would
+    have come earlier by so much. What remains is `host`, also where no work came any more.
     """
 
     end_ns: Integers
@@ -111,8 +141,8 @@ class Gaps(Columns, frozen=True, kw_only=True):
 def idle_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of IDLE, the longest in all first; `Gaps` says what each cause means.
 
-    Streams and devices count together: a gap is time in which none of them did anything. Steps that saw no device work
-    are left out, as in STEPS.
+    Streams and devices count together: a gap is time in which none of them did anything. Steps that
+    saw no device work are left out, as in STEPS.
     """
     _, gaps = gaps_in_steps(trace, calls)
     begin_ns, end_ns = trace.step_bounds
@@ -136,9 +166,10 @@ def idle_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of LAUNCHES, for the steps that saw device work.
 
-    Work belongs to the step in which its launching call begins, and is queued from the end of that call to its own
-    start. Work whose launch is not recorded counts nowhere. Of a CUDA graph each kernel counts as launched by the one
-    call that launched the graph, so that it waits long and the queue is deep: the host is far ahead.
+    Work belongs to the step in which its launching call begins, and is queued from the end of that
+    call to its own start. Work whose launch is not recorded counts nowhere. Of a CUDA graph each
+    kernel counts as launched by the one call that launched the graph, so that it waits long and the
+    queue is deep: the host is far ahead.
     """
     call = driver_launches(trace.work, calls)
     launched, call = np.flatnonzero(call != NONE), call[call != NONE]
@@ -157,8 +188,12 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
             {
                 "step": trace.steps[index].number,
                 "launches": len(delay_ns[mine]),
-                "short_share": float((duration_ns[mine] < SHORT_NS).mean()) if len(delay_ns[mine]) else None,
-                "median_delay_us": float(np.median(delay_ns[mine])) / NS_PER_US if len(delay_ns[mine]) else None,
+                "short_share": float((duration_ns[mine] < SHORT_NS).mean())
+                if len(delay_ns[mine])
+                else None,
+                "median_delay_us": float(np.median(delay_ns[mine])) / NS_PER_US
+                if len(delay_ns[mine])
+                else None,
                 "mean_queue": queue.waited_ns(begin_ns, end_ns) / (end_ns - begin_ns),
                 "longest_queue": queue.longest(begin_ns, end_ns),
                 "launch_bound_share": int(bound_ns[index]) / (end_ns - begin_ns),
@@ -168,7 +203,8 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 
 
 def gaps_in_steps(trace: Trace, calls: HostCalls) -> tuple[Integers, Gaps]:
-    """Every stretch of idleness within a step, and the position of that step; one over a step's end is one in each.
+    """Every stretch of idleness within a step, and the position of that step; one over a step's end
+    is one in each.
 
     A step that saw no device work has none: its events may not have been recorded.
     """
@@ -179,7 +215,10 @@ def gaps_in_steps(trace: Trace, calls: HostCalls) -> tuple[Integers, Gaps]:
     count[~saw_work(trace)] = 0
     step = np.repeat(np.arange(len(count)), count)
     gaps = gaps.chosen(np.arange(len(step)) + np.repeat(first - np.cumsum(count) + count, count))
-    start_ns, end_ns = np.maximum(gaps.start_ns, begin_ns[step]), np.minimum(gaps.end_ns, end_ns[step])
+    start_ns, end_ns = (
+        np.maximum(gaps.start_ns, begin_ns[step]),
+        np.minimum(gaps.end_ns, end_ns[step]),
+    )
     return step, msgspec.structs.replace(gaps, start_ns=start_ns, end_ns=end_ns)
 
 
@@ -189,7 +228,9 @@ def saw_work(trace: Trace) -> Flags:
 
 
 def loop_thread(trace: Trace, calls: HostCalls) -> int:
-    """The thread that ran the steps; without steps the one with the most time in marks, or else in calls."""
+    """The thread that ran the steps; without steps the one with the most time in marks, or else in
+    calls.
+    """
     spans = trace.marks if len(trace.marks) else calls.spans
     if trace.loop_thread != NONE or not len(spans):
         return trace.loop_thread
@@ -199,7 +240,9 @@ def loop_thread(trace: Trace, calls: HostCalls) -> int:
 
 
 def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
-    """Every gap from the begin of the first step to the end of the last that is in a step, at least in part."""
+    """Every gap from the begin of the first step to the end of the last that is in a step, at least
+    in part.
+    """
     begin_ns, end_ns = trace.step_bounds
     busy = cover_of(trace.work)
     launch = _launches(trace, calls, busy)
@@ -207,14 +250,18 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     start_ns = np.append(begin_ns.min(), busy.end_ns).clip(min=begin_ns.min())
     work_ns = np.append(busy.start_ns, end_ns.max())
     stop_ns = work_ns.clip(max=end_ns.max())
-    launch_begin_ns, launch_end_ns = (at_positions(each, launch) for each in (calls.spans.start_ns, calls.spans.end_ns))
+    launch_begin_ns, launch_end_ns = (
+        at_positions(each, launch) for each in (calls.spans.start_ns, calls.spans.end_ns)
+    )
     gaps = Gaps(
         start_ns=start_ns,
         end_ns=stop_ns,
         since_ns=start_ns,
         idle_ns=cover(begin_ns, end_ns).within(start_ns, np.maximum(start_ns, stop_ns)),
         cause=np.where(is_known & (launch_begin_ns < start_ns), LAUNCH, HOST_LATE),
-        thread=np.where(is_known, at_positions(calls.spans.thread, launch), loop_thread(trace, calls)),
+        thread=np.where(
+            is_known, at_positions(calls.spans.thread, launch), loop_thread(trace, calls)
+        ),
         delay_ns=np.where(is_known, (work_ns - launch_end_ns).clip(min=0), NONE),
     )
     late_ns = np.where(is_known, np.minimum(launch_begin_ns, stop_ns), stop_ns)
@@ -228,7 +275,9 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
 
 
 def _device_waits(trace: Trace, calls: HostCalls) -> Cover:
-    """Driver calls that wait for the device: by their name, or because they copy to pageable memory of the host."""
+    """Driver calls that wait for the device: by their name, or because they copy to pageable memory
+    of the host.
+    """
     is_waiting = fits(trace.names, calls.spans.name, _WAITING.match) & calls.is_driver_call
     copies = trace.work.chosen(fits(trace.names, trace.work.name, _BLOCKING_COPY.match))
     launch = driver_launches(copies, calls)
@@ -241,27 +290,34 @@ def _cover_on_loop(trace: Trace, calls: HostCalls, which: Flags) -> Cover:
 
 
 def _launches(trace: Trace, calls: HostCalls, busy: Cover) -> Integers:
-    """For each stretch of work the call that launched the first of it, NONE where none is known or no stretch follows.
+    """For each stretch of work the call that launched the first of it, NONE where none is known or
+    no stretch follows.
 
-    Of work that starts together the earliest launched counts, so that the order in the file does not matter.
+    Of work that starts together the earliest launched counts, so that the order in the file does
+    not matter.
     """
     launch = driver_launches(trace.work, calls)
-    launched_ns = np.where(launch == NONE, np.iinfo(np.int64).max, at_positions(calls.spans.start_ns, launch))
+    launched_ns = np.where(
+        launch == NONE, np.iinfo(np.int64).max, at_positions(calls.spans.start_ns, launch)
+    )
     order = np.lexsort((trace.work.correlation, launched_ns, trace.work.start_ns))
     first = np.searchsorted(trace.work.start_ns[order], busy.start_ns, side="left")
     return np.append(launch[order][first], NONE)
 
 
 def _operations(trace: Trace, calls: HostCalls, gaps: Gaps) -> Integers:
-    """The position of the operation in the middle of each gap, on the launching thread, or else on the loop's.
+    """The position of the operation in the middle of each gap, on the launching thread, or else on
+    the loop's.
 
-    Where the host waited for the device it is the one that waited. A driver call counts itself only where no operation
-    is around it.
+    Where the host waited for the device it is the one that waited. A driver call counts itself only
+    where no operation is around it.
     """
     around = operations_around(calls)
 
     def innermost(thread: Integers, times_ns: Integers) -> Integers:
-        return at_positions(around, innermost_at(calls.spans, calls.parent, thread, times_ns), missing=NONE)
+        return at_positions(
+            around, innermost_at(calls.spans, calls.parent, thread, times_ns), missing=NONE
+        )
 
     loop = np.full(len(gaps), loop_thread(trace, calls))
     middle_ns = (gaps.start_ns + gaps.end_ns) // 2
@@ -271,11 +327,13 @@ def _operations(trace: Trace, calls: HostCalls, gaps: Gaps) -> Integers:
 
 
 def _launch_bound_ns(trace: Trace, calls: HostCalls) -> Integers:
-    """How long in each step the accelerator waited for a host that went from launch to launch and was too slow.
+    """How long in each step the accelerator waited for a host that went from launch to launch and
+    was too slow.
 
-    Those are the gaps of cause `host` or `launch` shorter than a stall (STALL_NS) whose next work started at once
-    (within AT_ONCE_NS of its launch): it had not been queued, so that a faster host would have shortened the gap. A
-    long pause of the host does not count, nor do the short gaps between queued kernels.
+    Those are the gaps of cause `host` or `launch` shorter than a stall (STALL_NS) whose next work
+    started at once (within AT_ONCE_NS of its launch): it had not been queued, so that a faster host
+    would have shortened the gap. A long pause of the host does not count, nor do the short gaps
+    between queued kernels.
     """
     step, gaps = gaps_in_steps(trace, calls)
     is_host = np.isin(gaps.cause, (HOST_LATE, LAUNCH)) & (gaps.delay_ns != NONE)
@@ -284,7 +342,9 @@ def _launch_bound_ns(trace: Trace, calls: HostCalls) -> Integers:
 
 
 class _Queue:
-    """Work that was launched and had not started, each piece from its begin to its end in the queue."""
+    """Work that was launched and had not started, each piece from its begin to its end in the
+    queue.
+    """
 
     def __init__(self, begin_ns: Integers, end_ns: Integers) -> None:
         times_ns = np.append(end_ns, begin_ns)
@@ -304,7 +364,9 @@ class _Queue:
         return int(self._waited_ns[last] + self._length[last] * (moment_ns - self._times_ns[last]))
 
     def longest(self, begin_ns: int, end_ns: int) -> int:
-        """The most pieces that waited at any moment of a window; pieces leave before others come at the same moment."""
+        """The most pieces that waited at any moment of a window; pieces leave before others come at
+        the same moment.
+        """
         first = max(int(np.searchsorted(self._times_ns, begin_ns, side="right")) - 1, 0)
         last = int(np.searchsorted(self._times_ns, end_ns, side="left"))
         return int(self._length[first:last].max(initial=0))

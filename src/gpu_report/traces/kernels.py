@@ -1,10 +1,12 @@
-"""Which kernels, copies and memsets took the device's time: how long, how soon after their launch, and where from.
+"""Which kernels, copies and memsets took the device's time: how long, how soon after their launch,
+and where from.
 
-work within the steps -> groups by name and category -> times, delays, launch sizes; origins -> KERNELS
+work within the steps -> groups by name and category -> times, delays, launch sizes; origins ->
+KERNELS
 copies -> direction and kind of host memory, by the names that the profiler gives them -> COPIES
 
-Library and tensor cores are recognized by the kernel's name: NVIDIA's, AMD's and PyTorch's own, as the profiler writes
-them; the first pattern to fit wins.
+Library and tensor cores are recognized by the kernel's name: NVIDIA's, AMD's and PyTorch's own, as
+the profiler writes them; the first pattern to fit wins.
 """
 
 import re
@@ -15,7 +17,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpu_report.storage.columns import Table, number, text, whole
-from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls, driver_launches, work_within_steps
+from gpu_report.traces.attribution import (
+    CATEGORY_NAMES,
+    DeviceWork,
+    HostCalls,
+    driver_launches,
+    work_within_steps,
+)
 from gpu_report.traces.categories import CATEGORY, compiled, first_fit
 from gpu_report.traces.grouping import (
     BYTES_PER_MIB,
@@ -41,40 +49,73 @@ from gpu_report.traces.trace import NONE, Flags, Floats, Integers, Trace, WorkSp
 KERNELS: Final = Table(
     name="kernels",
     meaning=(
-        "One row per kernel, copy or memset on the accelerator and category, over the work that ran within the "
-        "profiled steps: the same that the table steps counts."
+        "One row per kernel, copy or memset on the accelerator and category, over the work that "
+        "ran within the profiled steps: the same that the table steps counts."
     ),
     columns=(
         text("name", "The kernel's name as in the trace."),
         CATEGORY,
         whole("calls", "1", "How often it ran."),
-        number("total_ms", "ms", "Sum of its run times within the steps; streams may run side by side."),
+        number(
+            "total_ms", "ms", "Sum of its run times within the steps; streams may run side by side."
+        ),
         number("mean_us", "us", "total_ms over calls."),
         number("share", "1", "total_ms over the sum of all rows."),
         number("p10_us", "us", "A tenth of the runs took at most so long."),
         number("median_us", "us", "Half of the runs took at most so long."),
         number("p90_us", "us", "Nine tenths of the runs took at most so long."),
-        number("launch_delay_us", "us", "Median time from the end of the launching call to the start of the run."),
+        number(
+            "launch_delay_us",
+            "us",
+            "Median time from the end of the launching call to the start of the run.",
+        ),
         text(
             "library",
-            "Where it comes from: cuDNN, cuBLAS, CUTLASS, Triton, NCCL, native (PyTorch's own), MIOpen, rocBLAS, "
-            "driver (copies, fills), or unknown.",
+            "Where it comes from: cuDNN, cuBLAS, CUTLASS, Triton, NCCL, native (PyTorch's own), "
+            "MIOpen, rocBLAS, driver (copies, fills), or unknown.",
         ),
-        text("tensor_cores", "yes, no, or unknown, from the name; missing words are no proof of no."),
-        text("grid", "Blocks of its most frequent launch, such as [8, 2, 1]; empty where none is written."),
-        text("block", "Threads per block of its most frequent launch; empty where none is written."),
-        number("occupancy", "1", "The profiler's estimate of occupied warps, median; missing where none is written."),
-        text("operation", "The operation that launched most of its time; empty where no launch is known."),
-        text("module", "The module of the model around that operation, from the stacks; empty without stacks."),
-        text("source", "The innermost function of the user's own code around it, with its line; empty without stacks."),
+        text(
+            "tensor_cores", "yes, no, or unknown, from the name; missing words are no proof of no."
+        ),
+        text(
+            "grid",
+            "Blocks of its most frequent launch, such as [8, 2, 1]; empty where none is written.",
+        ),
+        text(
+            "block", "Threads per block of its most frequent launch; empty where none is written."
+        ),
+        number(
+            "occupancy",
+            "1",
+            "The profiler's estimate of occupied warps, median; missing where none is written.",
+        ),
+        text(
+            "operation",
+            "The operation that launched most of its time; empty where no launch is known.",
+        ),
+        text(
+            "module",
+            "The module of the model around that operation, from the stacks; empty without stacks.",
+        ),
+        text(
+            "source",
+            "The innermost function of the user's own code around it, with its line; empty "
+            "without stacks.",
+        ),
     ),
 )
 COPIES: Final = Table(
     name="copies",
     meaning="One row per direction and kind of host memory of the copies that the steps launched.",
     columns=(
-        text("direction", "to device, to host, within device, between devices, within host, or unknown."),
-        text("host_memory", "pageable, pinned, managed, or unknown; empty where the host takes no part."),
+        text(
+            "direction",
+            "to device, to host, within device, between devices, within host, or unknown.",
+        ),
+        text(
+            "host_memory",
+            "pageable, pinned, managed, or unknown; empty where the host takes no part.",
+        ),
         whole("copies", "1", "Number of copies."),
         number("size_mib", "MiB", "Bytes of all of them; missing where one has none written."),
         number("total_ms", "ms", "Sum of their run times."),
@@ -107,14 +148,31 @@ _LIBRARIES: Final = compiled(
     ("rocBLAS", r"^Cijk_|(?i:rocblas|hipblas)"),
     (
         "cuBLAS",
-        r"(?i)cublas|^nvjet|gemv(x|NSP|2[TN])|^(void )?gemmS?N_|splitKreduce|^(void )?sgemm_|^(void )?gemm_kernel",
+        r"(?i)cublas|^nvjet|gemv(x|NSP|2[TN])|^(void )?gemmS?N_|splitKreduce|^(void "
+        r")?sgemm_|^(void )?gemm_kernel",
     ),
-    ("cuBLAS", r"^(void )?(maxwell|volta|turing|ampere|hopper|sm\d\d)_\w*gemm|^void gemmk1_|^void dot_kernel"),
-    ("cuDNN", r"[wd]grad\w*_(alg|engine|\d)|implicit_(con|gem)|precomputed_con|winograd|\bDSE::|\bfft2d_|flip_filter"),
-    ("cuDNN", r"elementWise_[bf]p|elemWiseRNN|RNN_bidirectional|PersistRnn|pointwise_mult_and_sum_complex"),
-    ("cuDNN", r"(?i)n(chw|hwc)To(Folded)?N|foldedNhwc|nhwcAddPadding|tensorTransformGeneric|[fdw](prop|grad)_"),
+    (
+        "cuBLAS",
+        r"^(void )?(maxwell|volta|turing|ampere|hopper|sm\d\d)_\w*gemm|^void gemmk1_|^void "
+        r"dot_kernel",
+    ),
+    (
+        "cuDNN",
+        r"[wd]grad\w*_(alg|engine|\d)|implicit_(con|gem)|precomputed_con|winograd|\bDSE::|\bfft2d_|flip_filter",
+    ),
+    (
+        "cuDNN",
+        r"elementWise_[bf]p|elemWiseRNN|RNN_bidirectional|PersistRnn|pointwise_mult_and_sum_complex",
+    ),
+    (
+        "cuDNN",
+        r"(?i)n(chw|hwc)To(Folded)?N|foldedNhwc|nhwcAddPadding|tensorTransformGeneric|[fdw](prop|grad)_",
+    ),
     ("CUTLASS", r"cutlass"),
-    ("native", r"\(anonymous namespace\)::|pytorch_flash|flash_(fwd|bwd)|multi_tensor_apply|\bcub::"),
+    (
+        "native",
+        r"\(anonymous namespace\)::|pytorch_flash|flash_(fwd|bwd)|multi_tensor_apply|\bcub::",
+    ),
 )
 _ON_TENSOR_CORES: Final = compiled(
     (
@@ -126,20 +184,33 @@ _ON_TENSOR_CORES: Final = compiled(
         r"tensor_?op|TensorOp|[hi]mma|wgmma|gmma|[hs]1688|[hs]16816|(h|s|i)884|i8816|i16832|nvjet|_tensor\d+x\d+x\d+",
     ),
     ("yes", r"xmma_\w*_(f16f16|bf16bf16|f32f32_tf32|tf32f32|e4m3|e5m2|i8i8)\w*_warpgroupsize"),
-    ("yes", r"pytorch_flash|flash_(fwd|bwd)_(kernel|dot|splitkv)|fmha_cutlass[FB]_b?f16_aligned_\w+_sm(7[05]|80)"),
+    (
+        "yes",
+        r"pytorch_flash|flash_(fwd|bwd)_(kernel|dot|splitkv)|fmha_cutlass[FB]_b?f16_aligned_\w+_sm(7[05]|80)",
+    ),
     (UNKNOWN, r"^triton_tem_|at::native::\S*(gemm|mma|mm_kernel|[aA]ttention)"),
     ("no", r"^(void )?at(::native|_cuda_detail)::"),
-    ("no", r"(dgrad|wgrad_alg\d)_engine<float|pointwise_mult_and_sum_complex|flip_filter|scalePackedTensor"),
-    ("no", r"(?<![a-z0-9])[sdcz]gemm|_[sdcz]gemm(?!\w*tensor)|^triton_(poi|per|red)_|winograd|\bfft2d_|\bDSE::|gemv"),
-    ("no", r"elementwise_kernel|reduce_kernel|multi_tensor_apply|CatArray|softmax_warp|batch_norm|layer_norm|max_pool"),
+    (
+        "no",
+        r"(dgrad|wgrad_alg\d)_engine<float|pointwise_mult_and_sum_complex|flip_filter|scalePackedTensor",
+    ),
+    (
+        "no",
+        r"(?<![a-z0-9])[sdcz]gemm|_[sdcz]gemm(?!\w*tensor)|^triton_(poi|per|red)_|winograd|\bfft2d_|\bDSE::|gemv",
+    ),
+    (
+        "no",
+        r"elementwise_kernel|reduce_kernel|multi_tensor_apply|CatArray|softmax_warp|batch_norm|layer_norm|max_pool",
+    ),
     (
         "no",
         r"cudnn::bn_|(?i:n(chw|hwc)To(Folded)?N|foldedNhwcTo)|indexSelect|nll_loss|\bcub::|elementWise_[bf]p|elemWiseRNN",
     ),
 )
-"""`ffma` names multiply-adds on the ordinary cores, also in kernels whose `xmma` looks like that of tensor cores.
-Numbers such as `s16816` are the shape of the tensor cores' instruction. Of what TorchInductor generates for Triton,
-only its templates (`triton_tem`) multiply matrices."""
+"""`ffma` names multiply-adds on the ordinary cores, also in kernels whose `xmma` looks like that of
+tensor cores. Numbers such as `s16816` are the shape of the tensor cores' instruction. Of what
+TorchInductor generates for Triton, only its templates (`triton_tem`) multiply matrices.
+"""
 
 
 def kernel_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
@@ -196,7 +267,9 @@ def on_tensor_cores(kernel: str) -> str:
 
 
 def _delays_us(calls: HostCalls, work: DeviceWork, rows: Grouped) -> Floats:
-    """Medians, NaN where no launching call is recorded; work that starts before its call returns has not waited."""
+    """Medians, NaN where no launching call is recorded; work that starts before its call returns
+    has not waited.
+    """
     launch = driver_launches(work.spans, calls)
     known = np.flatnonzero(launch != NONE)
     delay_ns = work.spans.start_ns[known] - calls.spans.end_ns[launch[known]]
@@ -204,10 +277,14 @@ def _delays_us(calls: HostCalls, work: DeviceWork, rows: Grouped) -> Floats:
 
 
 def _launch_sizes(trace: Trace, work: DeviceWork, rows: Grouped) -> tuple[Integers, Integers]:
-    """Grid and block of each row's most frequent pair; of pairs as frequent the first in the order of their texts."""
+    """Grid and block of each row's most frequent pair; of pairs as frequent the first in the order
+    of their texts.
+    """
     grid, block = work.spans.grid, work.spans.block
     used, place = np.unique(np.concatenate([grid, block]), return_inverse=True)
-    by_text = np.array(sorted(range(len(used)), key=lambda index: trace.texts[used[index]]), dtype=np.int64)
+    by_text = np.array(
+        sorted(range(len(used)), key=lambda index: trace.texts[used[index]]), dtype=np.int64
+    )
     rank = np.argsort(by_text)[place]
     pairs, pair = grouped(rank[: len(grid)] * len(used) + rank[len(grid) :])
     found = pairs[heaviest(rows.group, pair, np.ones_like(pair), len(rows.keys))]
@@ -216,7 +293,8 @@ def _launch_sizes(trace: Trace, work: DeviceWork, rows: Grouped) -> tuple[Intege
 
 
 def _origins(trace: Trace, calls: HostCalls, work: DeviceWork, rows: Grouped) -> list[Integers]:
-    """The operation that launched most of each row's time; of that part the module, and of that the function.
+    """The operation that launched most of each row's time; of that part the module, and of that the
+    function.
 
     Of those that tie, the first by name.
     """
@@ -242,9 +320,11 @@ class CopyKind(NamedTuple):
 
 
 def copy_kind(name: str) -> CopyKind:
-    """Take a copy's name apart; an array (`A`) is on the device, `M` is the host's memory, `P` a peer's.
+    """Take a copy's name apart; an array (`A`) is on the device, `M` is the host's memory, `P` a
+    peer's.
 
-    CUDA writes such as `Memcpy HtoD (Pinned -> Device)`, HIP also `CopyHostToDevice`, XPU `Memcpy M2D`.
+    CUDA writes such as `Memcpy HtoD (Pinned -> Device)`, HIP also `CopyHostToDevice`, XPU `Memcpy
+    M2D`.
     """
     ends = _ENDS.search(name)
     if ends is None:
@@ -268,7 +348,10 @@ def copy_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     for name in np.unique(copies.name).tolist():
         names_of_kind[copy_kind(trace.names[name])].append(name)
     rows = [
-        {**kind._asdict(), **_sums(copies.chosen(np.isin(copies.name, np.array(names, dtype=np.int64))))}
+        {
+            **kind._asdict(),
+            **_sums(copies.chosen(np.isin(copies.name, np.array(names, dtype=np.int64)))),
+        }
         for kind, names in names_of_kind.items()
     ]
     return sorted(rows, key=lambda row: (-row["total_ms"], row["direction"], row["host_memory"]))

@@ -1,4 +1,5 @@
-"""What the allocators gave out: totals over time, memory by operation, and what was alive when a device was fullest.
+"""What the allocators gave out: totals over time, memory by operation, and what was alive when a
+device was fullest.
 
 allocator's events -> one _Allocator per device, in order of time -> MEMORY, ALLOCATIONS and ALIVE
 """
@@ -12,29 +13,44 @@ import numpy as np
 
 from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.traces.attribution import DeviceWork, HostCalls, at_positions, step_at
-from gpu_report.traces.grouping import BYTES_PER_MIB, NS_PER_MS, Row, counts, fits, grouped, rows_of, sums
+from gpu_report.traces.grouping import (
+    BYTES_PER_MIB,
+    NS_PER_MS,
+    Row,
+    counts,
+    fits,
+    grouped,
+    rows_of,
+    sums,
+)
 from gpu_report.traces.nesting import innermost_at
 from gpu_report.traces.trace import HOST, NONE, Integers, MemoryEvents, Trace
 
 _MEMORY_DEVICE: Final = text(
     "device",
-    "Whose memory: cpu, or the accelerator's backend, with its number where there are several, such as cuda:1.",
+    "Whose memory: cpu, or the accelerator's backend, with its number where there are several, "
+    "such as cuda:1.",
 )
 MEMORY: Final = Table(
     name="memory",
-    meaning="The allocator's totals over time, at most 200 moments per device, the peak always among them.",
+    meaning="The allocator's totals over time, at most 200 moments per device, the peak always "
+    "among them.",
     columns=(
         _MEMORY_DEVICE,
         number("at_ms", "ms", "Since the begin of the first profiled step."),
         number("allocated_mib", "MiB", "Memory given to tensors."),
-        number("reserved_mib", "MiB", "Memory taken from the device, or NaN where the allocator does not say."),
+        number(
+            "reserved_mib",
+            "MiB",
+            "Memory taken from the device, or NaN where the allocator does not say.",
+        ),
     ),
 )
 ALLOCATIONS: Final = Table(
     name="allocations",
     meaning=(
-        "One row per device and operation: the memory that it asked for within the profiled steps, whether or not it "
-        "was freed again; no rows where the profiler recorded no memory."
+        "One row per device and operation: the memory that it asked for within the profiled "
+        "steps, whether or not it was freed again; no rows where the profiler recorded no memory."
     ),
     columns=(
         _MEMORY_DEVICE,
@@ -45,23 +61,25 @@ ALLOCATIONS: Final = Table(
         number(
             "within_call_mib",
             "MiB",
-            "The most that one call held at a time in blocks that it freed before it ended, as a convolution does its"
-            " workspace; missing outside of all operations and where blocks have no addresses.",
+            "The most that one call held at a time in blocks that it freed before it ended, as a "
+            "convolution does its workspace; missing outside of all operations and where blocks "
+            "have no addresses.",
         ),
     ),
 )
 ALIVE: Final = Table(
     name="alive_at_peak",
     meaning=(
-        "One row per device and operation: what was allocated within the trace and still alive when the device's "
-        "memory was fullest, by the operation that asked for it; what was there before the trace is one row of its own."
+        "One row per device and operation: what was allocated within the trace and still alive "
+        "when the device's memory was fullest, by the operation that asked for it; what was there "
+        "before the trace is one row of its own."
     ),
     columns=(
         _MEMORY_DEVICE,
         text(
             "operation",
-            "The innermost operation at the time of the allocation, past those that only allocate, such as "
-            "aten::empty; or (before the trace), or (no operation).",
+            "The innermost operation at the time of the allocation, past those that only "
+            "allocate, such as aten::empty; or (before the trace), or (no operation).",
         ),
         whole("blocks", "1", "Number of blocks; 0 for what was there before."),
         number("size_mib", "MiB", "Their size together."),
@@ -82,7 +100,9 @@ _UNNAMED_DEVICE: Final = "accelerator"
 
 
 class _Allocator(msgspec.Struct, frozen=True, kw_only=True):
-    """The events of one device's allocator, by time; events of one moment keep the order of the file."""
+    """The events of one device's allocator, by time; events of one moment keep the order of the
+    file.
+    """
 
     device: str
     events: MemoryEvents
@@ -97,14 +117,22 @@ class _Allocator(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def held_bytes(self) -> Integers:
-        """What tensors held after each event; without the allocator's totals, beyond what they held before."""
-        return self.events.allocated_bytes if self.says_allocated else np.cumsum(self.events.changed_bytes)
+        """What tensors held after each event; without the allocator's totals, beyond what they held
+        before.
+        """
+        return (
+            self.events.allocated_bytes
+            if self.says_allocated
+            else np.cumsum(self.events.changed_bytes)
+        )
 
 
 def memory_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
-    """The rows of MEMORY: of each of 200 equal slices of the time the moment at which most was allocated.
+    """The rows of MEMORY: of each of 200 equal slices of the time the moment at which most was
+    allocated.
 
-    The peak is the first moment of the highest total. A device whose allocator records no totals has no rows.
+    The peak is the first moment of the highest total. A device whose allocator records no totals
+    has no rows.
     """
     begin_ns = min((step.start_ns for step in trace.steps), default=0)
     recorded = (allocator for allocator in _allocators(trace) if allocator.says_allocated)
@@ -135,16 +163,21 @@ def allocation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Ro
 
 
 def alive_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
-    """The rows of ALIVE, the largest first within a device; its sizes add up to the allocator's total at the peak.
+    """The rows of ALIVE, the largest first within a device; its sizes add up to the allocator's
+    total at the peak.
 
-    A block lives until its address is freed, or given out again where the trace lacks the event that freed it. A device
-    whose blocks have no addresses has no rows.
+    A block lives until its address is freed, or given out again where the trace lacks the event
+    that freed it. A device whose blocks have no addresses has no rows.
     """
     return [row for allocator in _allocators(trace) for row in _alive(allocator, trace, calls)]
 
 
-def _within_call_mib(events: MemoryEvents, asked: Integers, trace: Trace, calls: HostCalls) -> dict[str, float]:
-    """By operation, the most that one call held at a time in blocks that it freed again; empty without addresses."""
+def _within_call_mib(
+    events: MemoryEvents, asked: Integers, trace: Trace, calls: HostCalls
+) -> dict[str, float]:
+    """By operation, the most that one call held at a time in blocks that it freed again; empty
+    without addresses.
+    """
     if (events.address == NONE).any():
         return {}
     operation = _operations_at(events, trace, calls)
@@ -156,9 +189,14 @@ def _within_call_mib(events: MemoryEvents, asked: Integers, trace: Trace, calls:
     size_bytes = np.where(is_within, events.changed_bytes[asked], 0)
     of_call = np.tile(call, 2)
     order = np.lexsort((np.concatenate([asked, freed]), of_call))
-    held_bytes = np.cumsum(np.concatenate([size_bytes, -size_bytes])[order])  # 0 again at the end of each call
+    held_bytes = np.cumsum(
+        np.concatenate([size_bytes, -size_bytes])[order]
+    )  # 0 again at the end of each call
     name = calls.spans.name[of_call[order]]
-    return {trace.names[one]: int(held_bytes[name == one].max()) / BYTES_PER_MIB for one in np.unique(name).tolist()}
+    return {
+        trace.names[one]: int(held_bytes[name == one].max()) / BYTES_PER_MIB
+        for one in np.unique(name).tolist()
+    }
 
 
 def _allocators(trace: Trace) -> Iterator[_Allocator]:
@@ -172,14 +210,17 @@ def _allocators(trace: Trace) -> Iterator[_Allocator]:
     devices = np.unique(events.device_id[~is_host]).tolist()
     for device_id in devices:
         device = name if len(devices) == 1 else f"{name}:{device_id}"
-        yield _Allocator(device=device, events=events.chosen(~is_host & (events.device_id == device_id)))
+        yield _Allocator(
+            device=device, events=events.chosen(~is_host & (events.device_id == device_id))
+        )
 
 
 def _counted(events: MemoryEvents) -> MemoryEvents:
     """The events of the host that its totals count.
 
-    They leave out memory shared with other processes, as batches from the loader's are: PyTorch writes a total of 0
-    with it (`MapAllocator.cpp`). A total that really is 0 is what the one before and the event's own size add up to.
+    They leave out memory shared with other processes, as batches from the loader's are: PyTorch
+    writes a total of 0 with it (`MapAllocator.cpp`). A total that really is 0 is what the one
+    before and the event's own size add up to.
     """
     is_empty = events.allocated_bytes == 0
     latest = np.maximum.accumulate(np.where(is_empty, NONE, np.arange(len(events))))
@@ -205,7 +246,9 @@ def _fullest_moments(events: MemoryEvents) -> Integers:
     if len(events) <= MOMENTS:
         return np.arange(len(events))
     since_ns = events.start_ns - events.start_ns[0]
-    of_slice = np.minimum(since_ns * (MOMENTS / (float(since_ns[-1]) + 1)), MOMENTS - 1).astype(np.int64)
+    of_slice = np.minimum(since_ns * (MOMENTS / (float(since_ns[-1]) + 1)), MOMENTS - 1).astype(
+        np.int64
+    )
     order = np.lexsort((-events.allocated_bytes, of_slice))
     _, first = np.unique(of_slice[order], return_index=True)
     return order[first]
@@ -218,11 +261,18 @@ def _alive(allocator: _Allocator, trace: Trace, calls: HostCalls) -> list[Row]:
         return []
     peak = int(np.argmax(allocator.held_bytes))
     until_peak = np.arange(len(events)) <= peak
-    blocks = events.chosen((events.changed_bytes > 0) & until_peak & (_next_of_block(events) > peak))
+    blocks = events.chosen(
+        (events.changed_bytes > 0) & until_peak & (_next_of_block(events) > peak)
+    )
     rows = _by_operation(device, blocks, trace, calls)
     if allocator.says_allocated:
         before_bytes = int(events.allocated_bytes[peak]) - int(blocks.changed_bytes.sum())
-        before = {"device": device, "operation": BEFORE, "blocks": 0, "size_mib": before_bytes / BYTES_PER_MIB}
+        before = {
+            "device": device,
+            "operation": BEFORE,
+            "blocks": 0,
+            "size_mib": before_bytes / BYTES_PER_MIB,
+        }
         rows += [before] if before_bytes else []
     return sorted(rows, key=_largest_first)
 
@@ -245,14 +295,18 @@ def _operations_at(events: MemoryEvents, trace: Trace, calls: HostCalls) -> Inte
 
     Driver calls do not, nor operations that allocate for another.
     """
-    only_allocates = fits(trace.names, calls.spans.name, _ALLOCATING.fullmatch) & (calls.parent != NONE)
+    only_allocates = fits(trace.names, calls.spans.name, _ALLOCATING.fullmatch) & (
+        calls.parent != NONE
+    )
     skipped = calls.is_driver_call | only_allocates
     return innermost_at(calls.spans, calls.parent, events.thread, events.start_ns, skipped=skipped)
 
 
 def _by_operation(device: str, blocks: MemoryEvents, trace: Trace, calls: HostCalls) -> list[Row]:
     """How many blocks each operation asked for, and their size."""
-    found, group = grouped(at_positions(calls.spans.name, _operations_at(blocks, trace, calls), missing=NONE))
+    found, group = grouped(
+        at_positions(calls.spans.name, _operations_at(blocks, trace, calls), missing=NONE)
+    )
     return rows_of(
         range(len(found)),
         device=[device] * len(found),

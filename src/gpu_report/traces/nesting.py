@@ -1,4 +1,6 @@
-"""Which call is inside which, what time is a call's own on one thread, and how much overlapping intervals cover."""
+"""Which call is inside which, what time is a call's own on one thread, and how much overlapping
+intervals cover.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -30,19 +32,25 @@ def begin_order(spans: Spans) -> Integers:
     tied = np.flatnonzero(np.append(as_before, False) | np.append(False, as_before))
     if len(tied):  # few of many, and to sort by what is in no order takes most of the time
         chosen = order[tied]
-        order[tied] = chosen[np.lexsort((-spans.duration_ns[chosen], starts_ns[tied], threads[tied]))]
+        order[tied] = chosen[
+            np.lexsort((-spans.duration_ns[chosen], starts_ns[tied], threads[tied]))
+        ]
     return order
 
 
 def nest(spans: Spans) -> Nesting:
     """Nest events in `begin_order`.
 
-    Each moment of a thread belongs to the latest begun event that still runs, so that own times add up to the busy time
-    even where an event outlives the one it began in, as happens in real traces.
+    Each moment of a thread belongs to the latest begun event that still runs, so that own times add
+    up to the busy time even where an event outlives the one it began in, as happens in real traces.
     """
     parent, self_ns = np.full(len(spans), NONE), np.zeros(len(spans), dtype=np.int64)
-    for begin, end in pairwise([*np.flatnonzero(np.diff(spans.thread, prepend=NONE)).tolist(), len(spans)]):
-        parents, own_ns = _nest_thread(spans.start_ns[begin:end].tolist(), spans.end_ns[begin:end].tolist())
+    for begin, end in pairwise(
+        [*np.flatnonzero(np.diff(spans.thread, prepend=NONE)).tolist(), len(spans)]
+    ):
+        parents, own_ns = _nest_thread(
+            spans.start_ns[begin:end].tolist(), spans.end_ns[begin:end].tolist()
+        )
         parent[begin:end] = [NONE if each == NONE else begin + each for each in parents]
         self_ns[begin:end] = own_ns
     return Nesting(parent, self_ns)
@@ -75,7 +83,9 @@ def _nest_thread(starts_ns: Sequence[int], ends_ns: Sequence[int]) -> tuple[list
 
 
 def outermost(parent: Integers) -> Integers:
-    """For each event the position of the outermost event around it, its own where nothing is around it."""
+    """For each event the position of the outermost event around it, its own where nothing is around
+    it.
+    """
     root = np.where(parent == NONE, np.arange(len(parent)), parent)
     while (root != root[root]).any():
         root = root[root]
@@ -83,7 +93,9 @@ def outermost(parent: Integers) -> Integers:
 
 
 def nearest(parent: Integers, is_wanted: Flags) -> Integers:
-    """For each event the position of the nearest wanted one: itself, or one around it; NONE where none is."""
+    """For each event the position of the nearest wanted one: itself, or one around it; NONE where
+    none is.
+    """
     found = np.where(is_wanted, np.arange(len(parent)), parent)
     while True:
         searching = np.flatnonzero(found != NONE)
@@ -113,11 +125,15 @@ class Cover(NamedTuple):
         return covered_until(end_ns) - covered_until(begin_ns)
 
     def begin_at(self, times_ns: Integers) -> Integers:
-        """The begin of the stretch that holds each moment, its end included; the moment itself where none does."""
+        """The begin of the stretch that holds each moment, its end included; the moment itself
+        where none does.
+        """
         if not len(self.start_ns):
             return times_ns
         piece = np.searchsorted(self.start_ns, times_ns, side="right") - 1
-        return np.where((piece >= 0) & (times_ns <= self.end_ns[piece]), self.start_ns[piece], times_ns)
+        return np.where(
+            (piece >= 0) & (times_ns <= self.end_ns[piece]), self.start_ns[piece], times_ns
+        )
 
     def exposed_within(self, begin_ns: Integers, end_ns: Integers, *, hiding: "Cover") -> Integers:
         """How much of each window this covers and the other does not."""
@@ -137,18 +153,26 @@ def cover(start_ns: Integers, end_ns: Integers) -> Cover:
 
 
 def cover_of(spans: Spans, which: Flags | Integers | slice = slice(None)) -> Cover:
-    """What the events cover together, or those of them that the flags mark or the positions name."""
+    """What the events cover together, or those of them that the flags mark or the positions
+    name.
+    """
     start_ns = spans.start_ns[which]
     return cover(start_ns, start_ns + spans.duration_ns[which])
 
 
 def innermost_at(
-    spans: Spans, parent: Integers, thread: Integers, times_ns: Integers, *, skipped: Flags | None = None
+    spans: Spans,
+    parent: Integers,
+    thread: Integers,
+    times_ns: Integers,
+    *,
+    skipped: Flags | None = None,
 ) -> Integers:
-    """For each thread and moment the position of the innermost event that runs then, NONE where none does.
+    """For each thread and moment the position of the innermost event that runs then, NONE where
+    none does.
 
-    The events are in `begin_order`, and `parent` is that of their nesting. Of an event that is `skipped` the one around
-    it counts.
+    The events are in `begin_order`, and `parent` is that of their nesting. Of an event that is
+    `skipped` the one around it counts.
     """
     found = np.full(len(times_ns), NONE)
     for number in np.unique(thread):
@@ -174,7 +198,9 @@ class Windows(NamedTuple):
     label: Integers
 
     def at(self, times_ns: Integers) -> Integers:
-        """The label of the window that holds each moment, NONE outside of all; a window's end is outside it."""
+        """The label of the window that holds each moment, NONE outside of all; a window's end is
+        outside it.
+        """
         if not len(self.start_ns):
             return np.full(len(times_ns), NONE)
         index = np.searchsorted(self.start_ns, times_ns, side="right") - 1

@@ -1,4 +1,5 @@
-"""Which operations took the time: on the host, and on the device what they launched; by name, and by category.
+"""Which operations took the time: on the host, and on the device what they launched; by name, and
+by category.
 
 HostCalls -> sums per name and category -> OPERATIONS -> CATEGORY_TIMES
 DeviceWork -> sums per launching call -> the calls around it
@@ -30,20 +31,31 @@ from gpu_report.traces.trace import HOST, NONE, Flags, Integers, Trace
 OPERATIONS: Final = Table(
     name="operations",
     meaning=(
-        "One row per operation name, device and category, over all profiled steps. On the host: operations, and calls "
-        "into the accelerator's driver. On an accelerator: the work that the operation launched."
+        "One row per operation name, device and category, over all profiled steps. On the host: "
+        "operations, and calls into the accelerator's driver. On an accelerator: the work that "
+        "the operation launched."
     ),
     columns=(
         text("name", "The operation's name as in the trace."),
         DEVICE,
         CATEGORY,
         whole("calls", "1", "Calls; on an accelerator those that launched work there."),
-        number("total_ms", "ms", "Time in the calls with all they call; calls nested in the same name count once."),
+        number(
+            "total_ms",
+            "ms",
+            "Time in the calls with all they call; calls nested in the same name count once.",
+        ),
         number("self_ms", "ms", "Time in the calls themselves, without what they call."),
         number("self_share", "1", "self_ms over the sum of self_ms on that device."),
-        number("p10_us", "us", "A tenth of the calls took at most so long, each with all it calls."),
-        number("median_us", "us", "Half of the calls took at most so long, each with all it calls."),
-        number("p90_us", "us", "Nine tenths of the calls took at most so long, each with all it calls."),
+        number(
+            "p10_us", "us", "A tenth of the calls took at most so long, each with all it calls."
+        ),
+        number(
+            "median_us", "us", "Half of the calls took at most so long, each with all it calls."
+        ),
+        number(
+            "p90_us", "us", "Nine tenths of the calls took at most so long, each with all it calls."
+        ),
     ),
 )
 CATEGORY_TIMES: Final = Table(
@@ -92,7 +104,9 @@ def categories_of(keys: Integers) -> Integers:
     return keys % len(CATEGORY_NAMES)
 
 
-def _times(keys: Integers, calls: Integers, total_ns: Integers, self_ns: Integers, each_ns: Quantiles) -> _Times:
+def _times(
+    keys: Integers, calls: Integers, total_ns: Integers, self_ns: Integers, each_ns: Quantiles
+) -> _Times:
     times = {"name": names_of(keys), "category": categories_of(keys), "calls": calls}
     return {**times, "total": total_ns, "self": self_ns, **each_ns._asdict()}
 
@@ -129,10 +143,15 @@ def outwards(calls: HostCalls, positions: Integers) -> Iterator[Integers]:
 
 
 def _device_times(calls: HostCalls, work: DeviceWork) -> _Times:
-    """What each operation launched, and what the operations inside it did; each piece counts once in a row."""
+    """What each operation launched, and what the operations inside it did; each piece counts once
+    in a row.
+    """
     is_launched = work.call != NONE
     own_key, piece = grouped(key_of(work.call[is_launched], work.category[is_launched]))
-    call, launched_ns = names_of(own_key), sums(piece, work.spans.duration_ns[is_launched], len(own_key))
+    call, launched_ns = (
+        names_of(own_key),
+        sums(piece, work.spans.duration_ns[is_launched], len(own_key)),
+    )
     own_key = key_of(calls.spans.name[call], categories_of(own_key))
     around = counted_around(calls, call, own_key, key_of(calls.spans.name, calls.category))
     duration_ns = launched_ns[around.piece]
@@ -151,24 +170,33 @@ def _device_times(calls: HostCalls, work: DeviceWork) -> _Times:
 
 
 def _without_launch(work: DeviceWork) -> _Times:
-    """The rows of work whose launch is not in the trace; their name is NONE, the last: NO_LAUNCH."""
+    """The rows of work whose launch is not in the trace; their name is NONE, the last:
+    NO_LAUNCH.
+    """
     is_unknown = work.call == NONE
     duration_ns = work.spans.duration_ns[is_unknown]
     keys, group = grouped(key_of(work.call[is_unknown], work.category[is_unknown]))
     total_ns = sums(group, duration_ns, len(keys))
-    return _times(keys, counts(group, len(keys)), total_ns, total_ns, quantiles(group, duration_ns, len(keys)))
+    return _times(
+        keys, counts(group, len(keys)), total_ns, total_ns, quantiles(group, duration_ns, len(keys))
+    )
 
 
 class CountedAround(NamedTuple):
-    """Each piece of work beside each key that it counts in, and the innermost call of that key around it."""
+    """Each piece of work beside each key that it counts in, and the innermost call of that key
+    around it.
+    """
 
     piece: Integers
     key: Integers
     caller: Integers
 
 
-def counted_around(calls: HostCalls, launching: Integers, own_key: Integers, key: Integers) -> CountedAround:
-    """The keys that pieces of work count in, each once: their own, and those of the calls around their launching call.
+def counted_around(
+    calls: HostCalls, launching: Integers, own_key: Integers, key: Integers
+) -> CountedAround:
+    """The keys that pieces of work count in, each once: their own, and those of the calls around
+    their launching call.
 
     `launching` and `own_key` hold a number per piece, `key` one per call; NONE is no key.
     """
@@ -200,11 +228,15 @@ def _rows(times: _Times, names: Sequence[str], device: str) -> list[Row]:
     )
 
 
-def ordered(time_ns: Integers, name: Integers, category: Integers, names: Sequence[str]) -> list[int]:
+def ordered(
+    time_ns: Integers, name: Integers, category: Integers, names: Sequence[str]
+) -> list[int]:
     """Positions by time, the longest first, then by name and category."""
     keys = [
         (-time, names[position], CATEGORY_NAMES[number])
-        for time, position, number in zip(time_ns.tolist(), name.tolist(), category.tolist(), strict=True)
+        for time, position, number in zip(
+            time_ns.tolist(), name.tolist(), category.tolist(), strict=True
+        )
     ]
     return sorted(range(len(keys)), key=keys.__getitem__)
 

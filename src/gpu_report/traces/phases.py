@@ -1,24 +1,30 @@
-"""In which phase of the step the time went: what the training loop's own marks hold, or else what autograd shows.
+"""In which phase of the step the time went: what the training loop's own marks hold, or else what
+autograd shows.
 
-marks `data`, `forward`, `backward`, `optimizer` -> windows -> the phase of each call and launch -> PHASES
-no such mark -> calls of autograd, of the optimizer, of the loader -> phases of the outermost calls -> the same
+marks `data`, `forward`, `backward`, `optimizer` -> windows -> the phase of each call and launch ->
+PHASES
+no such mark -> calls of autograd, of the optimizer, of the loader -> phases of the outermost calls
+-> the same
 
-With marks, a phase follows from time alone, since the backward pass runs in a thread of its own while the loop's thread
-waits in the mark. Beside one of the four, marks `loss` are a phase too, marks `data_transfer` count as `data`,
-`zero_grad` as `optimizer`.
+With marks, a phase follows from time alone, since the backward pass runs in a thread of its own
+while the loop's thread waits in the mark. Beside one of the four, marks `loss` are a phase too,
+marks `data_transfer` count as `data`, `zero_grad` as `optimizer`.
 
 Without marks, the first of these that holds for a call or for one around it decides its phase:
 
 - It is autograd's `evaluate_function`: backward.
-- It runs in `Optimizer.step` or `Optimizer.zero_grad`, or is of the category optimizer: optimizer. Where the optimizer
-  calls a closure, its own work begins only after the closure's last backward function.
-- It waits for the loader, or copies from the host to the device: data. So is a constant that the model itself copies.
-- It has a number in autograd's sequence, and a backward pass of the step begins after it; or it begins before the first
-  of the step, or in a step without any: forward.
-- It begins before the last backward function of the step: backward, such as the engine's own sums between functions.
+- It runs in `Optimizer.step` or `Optimizer.zero_grad`, or is of the category optimizer: optimizer.
+  Where the optimizer calls a closure, its own work begins only after the closure's last backward
+  function.
+- It waits for the loader, or copies from the host to the device: data. So is a constant that the
+  model itself copies.
+- It has a number in autograd's sequence, and a backward pass of the step begins after it; or it
+  begins before the first of the step, or in a step without any: forward.
+- It begins before the last backward function of the step: backward, such as the engine's own sums
+  between functions.
 
-All else is `other`, such as reading the loss after the backward pass. A step that is launched as one, by a
-CUDA graph, has no phases within: its work is `other`, marks or none.
+All else is `other`, such as reading the loss after the backward pass. A step that is launched as
+one, by a CUDA graph, has no phases within: its work is `other`, marks or none.
 """
 
 import re
@@ -45,11 +51,19 @@ from gpu_report.traces.trace import HOST, NONE, Flags, Integers, Trace
 
 PHASES: Final = Table(
     name="phases",
-    meaning="One row per device and phase of the step, in the order of the step; over all profiled steps.",
+    meaning="One row per device and phase of the step, in the order of the step; over all "
+    "profiled steps.",
     columns=(
         DEVICE,
-        text("phase", "data, forward, loss (where the trace marks it), backward, optimizer, or other."),
-        number("self_ms", "ms", "Time of the calls that began in the phase, or of the device work launched in it."),
+        text(
+            "phase",
+            "data, forward, loss (where the trace marks it), backward, optimizer, or other.",
+        ),
+        number(
+            "self_ms",
+            "ms",
+            "Time of the calls that began in the phase, or of the device work launched in it.",
+        ),
         number("share", "1", "self_ms over the sum of self_ms on that device."),
         number("convolution_ms", "ms", "Of self_ms, in convolutions."),
         number("cudnn_ms", "ms", "Of self_ms, in cuDNN's kernels; missing on the host."),
@@ -57,8 +71,9 @@ PHASES: Final = Table(
 )
 OTHER_PHASE: Final = "other"
 PHASE_NAMES: Final = ("data", "forward", "loss", "backward", "optimizer", OTHER_PHASE)
-"""In the order of the step; all but the last are the marks that a training loop sets. `loss` is part of `forward` where
-it has no mark of its own."""
+"""In the order of the step; all but the last are the marks that a training loop sets. `loss` is
+part of `forward` where it has no mark of its own.
+"""
 
 _DATA, _FORWARD, _LOSS, _BACKWARD, _OPTIMIZER, _OTHER = range(len(PHASE_NAMES))
 _MARKS: Final = {"data": _DATA, "forward": _FORWARD, "backward": _BACKWARD, "optimizer": _OPTIMIZER}
@@ -74,7 +89,9 @@ _OPTIMIZER_MARK: Final = "Optimizer."
 
 
 def phase_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
-    """The rows of PHASES of the calls and the device work within the profiled steps, the host first."""
+    """The rows of PHASES of the calls and the device work within the profiled steps, the host
+    first.
+    """
     of_call = _phases(trace, calls, work)
     host = _rows(
         HOST,
@@ -93,11 +110,14 @@ def phase_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     return [*host, *device]
 
 
-def phase_stretches(trace: Trace, calls: HostCalls, work: DeviceWork) -> tuple[Integers, Integers, Integers]:
-    """Begin, end and phase, a position in PHASE_NAMES, of stretches of the host's time; those of `other` may overlap.
+def phase_stretches(
+    trace: Trace, calls: HostCalls, work: DeviceWork
+) -> tuple[Integers, Integers, Integers]:
+    """Begin, end and phase, a position in PHASE_NAMES, of stretches of the host's time; those of
+    `other` may overlap.
 
-    With marks they are the marks, and the calls outside of them. Without, they are the outermost calls; each lasts
-    until the next begins where that is of the same phase, and never longer.
+    With marks they are the marks, and the calls outside of them. Without, they are the outermost
+    calls; each lasts until the next begins where that is of the same phase, and never longer.
     """
     outer = np.flatnonzero((calls.parent == NONE) & calls.in_step)
     outer = outer[np.argsort(calls.spans.start_ns[outer], kind="stable")]
@@ -105,7 +125,9 @@ def phase_stretches(trace: Trace, calls: HostCalls, work: DeviceWork) -> tuple[I
     begin_ns, end_ns = calls.spans.start_ns[outer], calls.spans.end_ns[outer]
     marked = _marked_windows(trace)
     if marked is not None:
-        columns = zip(marked, (column[phase == _OTHER] for column in (begin_ns, end_ns, phase)), strict=True)
+        columns = zip(
+            marked, (column[phase == _OTHER] for column in (begin_ns, end_ns, phase)), strict=True
+        )
         begin_ns, end_ns, phase = (np.append(of_marks, of_calls) for of_marks, of_calls in columns)
         return begin_ns, end_ns, phase
     next_ns = np.append(begin_ns[1:], end_ns[-1:])
@@ -137,12 +159,16 @@ def _phases_by_autograd(trace: Trace, calls: HostCalls, work: DeviceWork) -> Int
     is_data = calls.of_category("data loading") | _copies_to_device(trace, calls, work)
     rules = (is_evaluating, _is_optimizing(trace, calls, is_evaluating), is_data)
     holds = [nearest(calls.parent, rule) != NONE for rule in rules]
-    return np.select(holds, [_BACKWARD, _OPTIMIZER, _DATA], default=_phases_by_time(trace, calls, is_evaluating))
+    return np.select(
+        holds, [_BACKWARD, _OPTIMIZER, _DATA], default=_phases_by_time(trace, calls, is_evaluating)
+    )
 
 
 def _is_optimizing(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Flags:
     """Which calls the optimizer makes itself, and not the closure that its step calls before."""
-    marks = trace.marks.chosen(fits(trace.names, trace.marks.name, lambda name: name.startswith(_OPTIMIZER_MARK)))
+    marks = trace.marks.chosen(
+        fits(trace.names, trace.marks.name, lambda name: name.startswith(_OPTIMIZER_MARK))
+    )
     begins_ns = np.append(NONE, np.sort(calls.spans.start_ns[is_evaluating]))
     own_ns = np.maximum(begins_ns[np.searchsorted(begins_ns, marks.end_ns) - 1], marks.start_ns)
     label = np.zeros(len(marks), dtype=np.int64)
@@ -155,7 +181,9 @@ def _is_optimizing(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Flag
 def _copies_to_device(trace: Trace, calls: HostCalls, work: DeviceWork) -> Flags:
     """Which calls launched a copy from the host, and the conversions (`aten::to`) around them."""
     spans = work.spans
-    goes_to_device = fits(trace.names, spans.name, lambda name: copy_kind(name).direction == TO_DEVICE)
+    goes_to_device = fits(
+        trace.names, spans.name, lambda name: copy_kind(name).direction == TO_DEVICE
+    )
     is_upload = is_copy(trace, spans) & goes_to_device
     found = np.zeros(len(calls.spans), dtype=np.bool_)
     is_copying = fits(trace.names, calls.spans.name, _COPYING.fullmatch)
@@ -169,7 +197,8 @@ def _copies_to_device(trace: Trace, calls: HostCalls, work: DeviceWork) -> Flags
 
 
 def _phases_by_time(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Integers:
-    """Forward, backward or other: whether the outermost call around each begins before the step's backward functions.
+    """Forward, backward or other: whether the outermost call around each begins before the step's
+    backward functions.
 
     For calls outside of the steps the result means nothing.
     """
@@ -184,10 +213,13 @@ def _phases_by_time(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Int
     return np.where(is_forward, _FORWARD, np.where(begin_ns < last_ns[step], _BACKWARD, _OTHER))
 
 
-def _backward_bounds(trace: Trace, calls: HostCalls, step: Integers, is_evaluating: Flags) -> tuple[Integers, Integers]:
+def _backward_bounds(
+    trace: Trace, calls: HostCalls, step: Integers, is_evaluating: Flags
+) -> tuple[Integers, Integers]:
     """When the first and the last backward function of each step begin.
 
-    A step without any is forward to its end, unless it launches a graph: then nothing is known of it.
+    A step without any is forward to its end, unless it launches a graph: then nothing is known of
+    it.
     """
     none_yet = np.iinfo(np.int64).max
     first_ns = np.full(max(len(trace.steps), 1), none_yet)
@@ -195,7 +227,9 @@ def _backward_bounds(trace: Trace, calls: HostCalls, step: Integers, is_evaluati
     begun = is_evaluating & (step != NONE)
     np.minimum.at(first_ns, step[begun], calls.spans.start_ns[begun])
     np.maximum.at(last_ns, step[begun], calls.spans.start_ns[begun])
-    launching = fits(trace.names, calls.spans.name, lambda name: name.endswith("GraphLaunch")) & (step != NONE)
+    launching = fits(trace.names, calls.spans.name, lambda name: name.endswith("GraphLaunch")) & (
+        step != NONE
+    )
     is_graph = np.isin(np.arange(len(first_ns)), step[launching]) & (first_ns == none_yet)
     return np.where(is_graph, NONE, first_ns), last_ns
 
@@ -210,7 +244,12 @@ def _is_cudnn(trace: Trace, calls: HostCalls, work: DeviceWork) -> Flags:
 
 
 def _rows(
-    device: str, phase: Integers, time_ns: Integers, *, is_convolution: Flags, is_cudnn: Flags | None
+    device: str,
+    phase: Integers,
+    time_ns: Integers,
+    *,
+    is_convolution: Flags,
+    is_cudnn: Flags | None,
 ) -> list[Row]:
     found, group = grouped(phase)
     phase_ns = sums(group, time_ns, len(found))
@@ -221,5 +260,7 @@ def _rows(
         self_ms=phase_ns / NS_PER_MS,
         share=shares(phase_ns),
         convolution_ms=sums(group, time_ns * is_convolution, len(found)) / NS_PER_MS,
-        cudnn_ms=[None] * len(found) if is_cudnn is None else sums(group, time_ns * is_cudnn, len(found)) / NS_PER_MS,
+        cudnn_ms=[None] * len(found)
+        if is_cudnn is None
+        else sums(group, time_ns * is_cudnn, len(found)) / NS_PER_MS,
     )

@@ -1,6 +1,8 @@
-"""Which numbers of a trace can be trusted: checks with their limits and what they invalidate, and the gate.
+"""Which numbers of a trace can be trusted: checks with their limits and what they invalidate, and
+the gate.
 
-Trace, HostCalls, DeviceWork -> rows of QUALITY -> Gate: the rows of the other tables that can be trusted
+Trace, HostCalls, DeviceWork -> rows of QUALITY -> Gate: the rows of the other tables that can be
+trusted
 """
 
 import re
@@ -30,11 +32,16 @@ QUALITY: Final = Table(
         number("value", "", "What was found."),
         number("limit", "", "What may be found at most, or at least; the text says which."),
         text("text", "What was found, in a sentence."),
-        text("spoils", "Tables and columns not to be trusted if it fails, such as steps.device_idle_share."),
+        text(
+            "spoils",
+            "Tables and columns not to be trusted if it fails, such as steps.device_idle_share.",
+        ),
     ),
 )
 ON_DEVICE: Final = " on device"
-"""Follows a table or column in the column `spoils` where only its rows of the accelerator are not reliable."""
+"""Follows a table or column in the column `spoils` where only its rows of the accelerator are not
+reliable.
+"""
 
 WHOLE_TRACE: Final = -1
 """In place of a step's number, where a check covers the whole trace."""
@@ -45,15 +52,23 @@ NOT_RELIABLE: Final = "not reliable"
 _LAUNCH: Final = re.compile(r"(cuda|cu|hip|ur|ze)\w*Launch(?!HostFunc)\w*")
 _GRAPH_LAUNCH: Final = re.compile(r"(cuda|cu|hip)GraphLaunch\w*")
 MOST_LOST: Final = 0.01
-"""A share of work, launches or time up to here may be lost or wrong: steps of one run differ by more."""
+"""A share of work, launches or time up to here may be lost or wrong: steps of one run differ by
+more.
+"""
 
 MOST_DROPPED: Final = 0.001
-"""A share of events up to here may be dropped; their times are unknown, so the limit is stricter than MOST_LOST."""
+"""A share of events up to here may be dropped; their times are unknown, so the limit is stricter
+than MOST_LOST.
+"""
 
 LEAST_LAST_STEP: Final = 0.5
-"""The last step is at least this much of the shortest other one; steps alike do not halve by chance."""
+"""The last step is at least this much of the shortest other one; steps alike do not halve by
+chance.
+"""
 
-_TIMES_ON_DEVICE: Final = tuple(f"{table}{ON_DEVICE}" for table in ("operations", "categories", "phases"))
+_TIMES_ON_DEVICE: Final = tuple(
+    f"{table}{ON_DEVICE}" for table in ("operations", "categories", "phases")
+)
 _PICTURE_ON_DEVICE: Final = f"timeline{ON_DEVICE}"
 WORK_ON_DEVICE: Final = (
     *(f"steps.{part}_ms" for part in (*SHARES, "other", "device_busy")),
@@ -66,7 +81,10 @@ WORK_ON_DEVICE: Final = (
 
 _BY_LAUNCH: Final = (
     *_TIMES_ON_DEVICE,
-    *(f"kernels.{column}" for column in ("launch_delay_us", "category", "operation", "module", "source")),
+    *(
+        f"kernels.{column}"
+        for column in ("launch_delay_us", "category", "operation", "module", "source")
+    ),
     f"timeline.category{ON_DEVICE}",
     *("shapes.device_ms", "shapes.tflop_per_s"),
 )
@@ -92,9 +110,11 @@ class Gate:
         return [check for check in self.tables.get(QUALITY, ()) if not check["passed"]]
 
     def rows(self, table: Table, *columns: str) -> list[Row]:
-        """The table's rows without those of which a failed check invalidates one of the columns, by default any column.
+        """The table's rows without those of which a failed check invalidates one of the columns, by
+        default any column.
 
-        A check of one step invalidates that step of a table by step, and all rows of any other table.
+        A check of one step invalidates that step of a table by step, and all rows of any other
+        table.
         """
         rows = [*self.tables.get(table, ())]
         if not self.failed:
@@ -123,17 +143,23 @@ class Gate:
         """Whether the numbers of all these columns may be shown; arguments as for `reasons`."""
         return not self.reasons(table, *columns, step=step, on=on)
 
-    def reasons(self, table: Table, *columns: str, step: int | None = None, on: str = "") -> list[str]:
+    def reasons(
+        self, table: Table, *columns: str, step: int | None = None, on: str = ""
+    ) -> list[str]:
         """Why numbers of these columns may not be shown, one sentence per failed check.
 
-        `step` asks for the numbers of one step, which the other steps' failures do not touch; `on` is the device that
-        the numbers' rows name, `cpu` for the host.
+        `step` asks for the numbers of one step, which the other steps' failures do not touch; `on`
+        is the device that the numbers' rows name, `cpu` for the host.
         """
         names = {table.name, *(f"{table.name}.{column}" for column in columns)}
         if on != HOST:
             names |= {f"{name}{ON_DEVICE}" for name in names}
-        concerning = [check for check in self.failed if step is None or check["step"] in (step, WHOLE_TRACE)]
-        return [*dict.fromkeys(check["text"] for check in concerning if names & set(invalidated(check)))]
+        concerning = [
+            check for check in self.failed if step is None or check["step"] in (step, WHOLE_TRACE)
+        ]
+        return [
+            *dict.fromkeys(check["text"] for check in concerning if names & set(invalidated(check)))
+        ]
 
 
 def _place(row: Row) -> tuple[int | None, str]:
@@ -144,7 +170,9 @@ def invalidated(check: Row) -> list[str]:
     """The tables and columns that a row of QUALITY invalidates if its check fails."""
     names = check["spoils"].split(", ") if check["spoils"] else []
     is_of_graphs = check["check"].startswith(_IN_GRAPHS) and _MEMORY_OF_GRAPHS not in names
-    return [*names, _MEMORY_OF_GRAPHS] if is_of_graphs else names  # bundles packed before do not name it
+    return (
+        [*names, _MEMORY_OF_GRAPHS] if is_of_graphs else names
+    )  # bundles packed before do not name it
 
 
 def row_of(
@@ -172,7 +200,8 @@ def row_of(
 def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of QUALITY; checks of a device are left out of a trace that never called one.
 
-    The column `spoils` holds names separated by commas, as `table`, `table.column`, or either followed by ON_DEVICE.
+    The column `spoils` holds names separated by commas, as `table`, `table.column`, or either
+    followed by ON_DEVICE.
     """
     of_device = [
         *_steps_with_work(trace),
@@ -193,7 +222,9 @@ def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 
 
 def _steps_with_work(trace: Trace) -> Iterator[Row]:
-    """At least 1: a step without any event of the device means a recording that lost them, not an idle device."""
+    """At least 1: a step without any event of the device means a recording that lost them, not an
+    idle device.
+    """
     begin_ns, end_ns = trace.step_bounds
     begun = np.searchsorted(np.sort(trace.work.start_ns), end_ns, side="left")
     ended = np.searchsorted(np.sort(trace.work.end_ns), begin_ns, side="right")
@@ -203,25 +234,42 @@ def _steps_with_work(trace: Trace) -> Iterator[Row]:
             pieces,
             1,
             passed=pieces >= 1,
-            text=f"{pieces} kernels, copies and fills ran in step {step.number}; at least one was expected",
+            text=f"{pieces} kernels, copies and fills ran in step {step.number}; at least one was "
+            "expected",
             invalidates=WORK_ON_DEVICE,
             step=step.number,
         )
 
 
 def _work_without_launch(work: DeviceWork) -> Row:
-    """At most MOST_LOST of the work, since what each operation took on the device is too low by that share."""
+    """At most MOST_LOST of the work, since what each operation took on the device is too low by
+    that share.
+    """
     share = _share(int((work.call == NONE).sum()), len(work.call))
-    text = f"the launch of {share:.1%} of the device work is not in the trace; at most {MOST_LOST:.0%}"
-    return _at_most(MOST_LOST, share, "launch of the work", text, invalidates=(*_BY_LAUNCH, "launches", "idle.cause"))
+    text = (
+        f"the launch of {share:.1%} of the device work is not in the trace; at most {MOST_LOST:.0%}"
+    )
+    return _at_most(
+        MOST_LOST,
+        share,
+        "launch of the work",
+        text,
+        invalidates=(*_BY_LAUNCH, "launches", "idle.cause"),
+    )
 
 
 def _launches_without_work(trace: Trace, calls: HostCalls) -> Row:
-    """At most MOST_LOST of the launches of kernels, since a profiler out of memory drops events without a word.
+    """At most MOST_LOST of the launches of kernels, since a profiler out of memory drops events
+    without a word.
 
-    Copies and memsets are left out: cuDNN and cuBLAS fill buffers of no bytes, for which nothing runs.
+    Copies and memsets are left out: cuDNN and cuBLAS fill buffers of no bytes, for which nothing
+    runs.
     """
-    is_launch = fits(trace.names, calls.spans.name, _LAUNCH.fullmatch) & calls.in_step & (calls.spans.correlation > 0)
+    is_launch = (
+        fits(trace.names, calls.spans.name, _LAUNCH.fullmatch)
+        & calls.in_step
+        & (calls.spans.correlation > 0)
+    )
     is_lost = is_launch & ~np.isin(calls.spans.correlation, trace.work.correlation)
     share = _share(int(is_lost.sum()), int(is_launch.sum()))
     text = f"the work of {share:.1%} of the launches is not in the trace; at most {MOST_LOST:.0%}"
@@ -229,51 +277,83 @@ def _launches_without_work(trace: Trace, calls: HostCalls) -> Row:
 
 
 def _graph_launches(trace: Trace, calls: HostCalls, work: DeviceWork) -> Row:
-    """At most MOST_LOST of the device time, since all kernels of a CUDA graph share the correlation of its launch.
+    """At most MOST_LOST of the device time, since all kernels of a CUDA graph share the correlation
+    of its launch.
 
-    Which operation a replayed kernel belongs to was known when the graph was captured, and is not in the trace. How
-    busy the device is, is as true as without a graph. A replayed graph asks for no memory: it was given when the graph
-    was captured, so that the table of allocations shows only what runs outside of the graph.
+    Which operation a replayed kernel belongs to was known when the graph was captured, and is not
+    in the trace. How busy the device is, is as true as without a graph. A replayed graph asks for
+    no memory: it was given when the graph was captured, so that the table of allocations shows only
+    what runs outside of the graph.
     """
     is_graph = fits(trace.names, calls.spans.name, _GRAPH_LAUNCH.fullmatch)
     graphs = calls.spans.correlation[is_graph & (calls.spans.correlation > 0)]
     inside = np.isin(work.spans.correlation, graphs)
     share = _share(int(work.spans.duration_ns[inside].sum()), int(work.spans.duration_ns.sum()))
-    text = f"graphs launched {share:.1%} of the device time, whose operations are unknown; at most {MOST_LOST:.0%}"
-    return _at_most(MOST_LOST, share, _IN_GRAPHS, text, invalidates=(*_BY_LAUNCH, *_QUEUE, _MEMORY_OF_GRAPHS))
+    text = (
+        f"graphs launched {share:.1%} of the device time, whose operations are unknown; at most "
+        f"{MOST_LOST:.0%}"
+    )
+    return _at_most(
+        MOST_LOST, share, _IN_GRAPHS, text, invalidates=(*_BY_LAUNCH, *_QUEUE, _MEMORY_OF_GRAPHS)
+    )
 
 
 def _overlapping_work(work: DeviceWork) -> Row:
     """At most MOST_LOST of the device time, since one stream runs one kernel after the other.
 
-    CUDA allows a kernel to begin while the one before it ends (programmatic dependent launch), for some microseconds.
+    CUDA allows a kernel to begin while the one before it ends (programmatic dependent launch), for
+    some microseconds.
     """
     all_ns = int(work.spans.duration_ns.sum())
     share = _share(all_ns - _covered_by_stream(work), all_ns)
-    text = f"{share:.1%} of the device time overlaps other work of the same stream; at most {MOST_LOST:.0%}"
+    text = (
+        f"{share:.1%} of the device time overlaps other work of the same stream; at most "
+        f"{MOST_LOST:.0%}"
+    )
     invalidates = ("kernels", _PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE)
-    return _at_most(MOST_LOST, share, "one after the other in a stream", text, invalidates=invalidates)
+    return _at_most(
+        MOST_LOST, share, "one after the other in a stream", text, invalidates=invalidates
+    )
 
 
 def _negative_durations(trace: Trace) -> Row:
-    """At most MOST_DROPPED of the events; the reader leaves them out, with whatever time they took."""
+    """At most MOST_DROPPED of the events; the reader leaves them out, with whatever time
+    they took.
+    """
     kept = sum(map(len, (trace.calls, trace.work, trace.marks, trace.functions)))
     share = _share(trace.negative_durations, kept + trace.negative_durations)
-    text = f"{trace.negative_durations} events of negative duration were left out; at most {MOST_DROPPED:.1%} of all"
-    tables = ("operations", "shapes", "kernels", "copies", "categories", "phases", "timeline", "steps", "idle")
+    text = (
+        f"{trace.negative_durations} events of negative duration were left out; at most "
+        f"{MOST_DROPPED:.1%} of all"
+    )
+    tables = (
+        "operations",
+        "shapes",
+        "kernels",
+        "copies",
+        "categories",
+        "phases",
+        "timeline",
+        "steps",
+        "idle",
+    )
     more = ("launches", "ranks", "collectives")
     return _at_most(MOST_DROPPED, share, "durations", text, invalidates=(*tables, *more))
 
 
 def _overlapping_calls(calls: HostCalls) -> Row:
-    """At most MOST_LOST of the time in calls; a call that outlives the one it began in takes time from it.
+    """At most MOST_LOST of the time in calls; a call that outlives the one it began in takes time
+    from it.
 
-    Clocks of a nanosecond's grain make two calls overlap by one here and there, so time is compared and not a count.
+    Clocks of a nanosecond's grain make two calls overlap by one here and there, so time is compared
+    and not a count.
     """
     inner = np.flatnonzero((calls.parent != NONE) & calls.in_step)
     outlived_ns = calls.spans.end_ns[inner] - calls.spans.end_ns[calls.parent[inner]]
     share = _share(int(np.maximum(outlived_ns, 0).sum()), int(calls.self_ns[calls.in_step].sum()))
-    text = f"calls outlive the calls they began in by {share:.1%} of all time; at most {MOST_LOST:.0%}"
+    text = (
+        f"calls outlive the calls they began in by {share:.1%} of all time; at most {MOST_LOST:.0%}"
+    )
     operations = (f"operations.{column}" for column in ("self_ms", "total_ms", "self_share"))
     invalidates = (*operations, "categories", "phases", "timeline.category")
     return _at_most(MOST_LOST, share, "calls inside calls", text, invalidates=invalidates)
@@ -293,16 +373,23 @@ def _last_step(trace: Trace) -> Iterator[Row]:
         ratio,
         LEAST_LAST_STEP,
         passed=ratio >= LEAST_LAST_STEP,
-        text=f"the last step took {ratio:.2f} times the shortest other one; at least {LEAST_LAST_STEP}",
+        text=f"the last step took {ratio:.2f} times the shortest other one; at least "
+        f"{LEAST_LAST_STEP}",
         invalidates=("steps", "launches", "timeline", "ranks", "collectives"),
         step=trace.steps[-1].number,
     )
 
 
 def _marked_steps(trace: Trace) -> Row:
-    """At least 1; without marks the whole recording counts as one step, so only its name is wrong."""
+    """At least 1; without marks the whole recording counts as one step, so only its name is
+    wrong.
+    """
     marked = len(trace.steps) if trace.has_steps else 0
-    text = f"{marked} steps are marked" if marked else "no step is marked: the whole recording counts as one"
+    text = (
+        f"{marked} steps are marked"
+        if marked
+        else "no step is marked: the whole recording counts as one"
+    )
     return row_of("marked steps", marked, 1, passed=marked >= 1, text=text, invalidates=())
 
 
@@ -314,16 +401,28 @@ def _repaired_text(trace: Trace) -> Row:
 
 
 def _malformed_inputs(trace: Trace, calls: HostCalls) -> Iterator[Row]:
-    """At most MOST_LOST of the calls whose arithmetic a formula gives; no row where all inputs are as PyTorch's are."""
+    """At most MOST_LOST of the calls whose arithmetic a formula gives; no row where all inputs are
+    as PyTorch's are.
+    """
     malformed, counted = count_malformed(trace, calls)
     if malformed:
-        text = f"the inputs of {malformed} of {counted} calls are malformed, so their arithmetic is missing"
+        text = (
+            f"the inputs of {malformed} of {counted} calls are malformed, so their arithmetic is "
+            "missing"
+        )
         invalidates = ("shapes.flop", "shapes.tflop_per_s")
-        yield _at_most(MOST_LOST, _share(malformed, counted), "inputs of the operations", text, invalidates=invalidates)
+        yield _at_most(
+            MOST_LOST,
+            _share(malformed, counted),
+            "inputs of the operations",
+            text,
+            invalidates=invalidates,
+        )
 
 
 def _covered_by_stream(work: DeviceWork) -> int:
-    """The time in which anything ran, summed over streams, in nanoseconds; they are laid one after the other.
+    """The time in which anything ran, summed over streams, in nanoseconds; they are laid one after
+    the other.
 
     The profiler shows each stream as a thread of its device.
     """
@@ -335,7 +434,9 @@ def _covered_by_stream(work: DeviceWork) -> int:
     return int((laid_out.end_ns - laid_out.start_ns).sum())
 
 
-def _at_most(limit: float, found: float, check: str, text: str, *, invalidates: Iterable[str]) -> Row:
+def _at_most(
+    limit: float, found: float, check: str, text: str, *, invalidates: Iterable[str]
+) -> Row:
     return row_of(check, found, limit, passed=found <= limit, text=text, invalidates=invalidates)
 
 

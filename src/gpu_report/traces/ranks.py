@@ -1,12 +1,14 @@
-"""What the ranks of one training exchange: how much of it compute hides, who waits for whom, how fast each transfer is.
+"""What the ranks of one training exchange: how much of it compute hides, who waits for whom, how
+fast each transfer is.
 
-Exchange of each rank -> collectives of all ranks in order -> the least duration of each -> waits -> RANKS, COLLECTIVES
-rows of these tables -> the slow rank, and medians over the steps
+Exchange of each rank -> collectives of all ranks in order -> the least duration of each -> waits ->
+RANKS, COLLECTIVES rows of these tables -> the slow rank, and medians over the steps
 
-A kernel of NCCL begins as soon as its own rank is ready, and then waits on the GPU for the others, so that its duration
-contains the wait (https://github.com/NVIDIA/nccl/issues/470). The rank that comes last waits for nobody: the least
-duration over the ranks is that of the transfer, and what another rank's takes longer is its wait. No clock of one rank
-is compared with another's. With gloo a thread on the host waits in the same way.
+A kernel of NCCL begins as soon as its own rank is ready, and then waits on the GPU for the others,
+so that its duration contains the wait (https://github.com/NVIDIA/nccl/issues/470). The rank that
+comes last waits for nobody: the least duration over the ranks is that of the transfer, and what
+another rank's takes longer is its wait. No clock of one rank is compared with another's. With gloo
+a thread on the host waits in the same way.
 """
 
 import math
@@ -26,26 +28,33 @@ _RANK: Final = whole("rank", "1", "Number of the process among those that share 
 
 RANKS: Final = Table(
     name="ranks",
-    meaning="One row per rank and profiled step, of a training that several processes share; without them no rows.",
+    meaning="One row per rank and profiled step, of a training that several processes share; "
+    "without them no rows.",
     columns=(
         _RANK,
         STEP,
         number("wall_ms", "ms", "From the begin to the end of the step on the host."),
-        number("compute_ms", "ms", "A kernel runs that does not communicate; without an accelerator, an operation."),
+        number(
+            "compute_ms",
+            "ms",
+            "A kernel runs that does not communicate; without an accelerator, an operation.",
+        ),
         number("communication_ms", "ms", "A collective runs, waits for other ranks included."),
         number("hidden_ms", "ms", "Of communication_ms, while compute_ms runs too."),
         number("exposed_ms", "ms", "Of communication_ms, the rest."),
         number(
             "wait_ms",
             "ms",
-            "Of communication_ms, the waits for other ranks: what each collective took longer than on the rank where "
-            "it was shortest. Missing where the ranks' collectives do not correspond, or a rank has no trace.",
+            "Of communication_ms, the waits for other ranks: what each collective took longer "
+            "than on the rank where it was shortest. Missing where the ranks' collectives do not "
+            "correspond, or a rank has no trace.",
         ),
     ),
 )
 COLLECTIVES: Final = Table(
     name="collectives",
-    meaning="One row per step, collective and rank, in the order in which the first of the ranks began them.",
+    meaning="One row per step, collective and rank, in the order in which the first of the ranks "
+    "began them.",
     columns=(
         STEP,
         text("group", "Process group as in the trace; empty where it names none."),
@@ -53,50 +62,74 @@ COLLECTIVES: Final = Table(
         _RANK,
         text("operation", "all-reduce, all-gather and so on."),
         number("group_size", "1", "Ranks that take part; missing where the trace does not say."),
-        number("bytes", "B", "Of the whole result, or of the whole input of a reduce-scatter; missing likewise."),
+        number(
+            "bytes",
+            "B",
+            "Of the whole result, or of the whole input of a reduce-scatter; missing likewise.",
+        ),
         number(
             "begin_after_backward_ms",
             "ms",
-            "Begin on that rank since the end of autograd's last kernel, or without an accelerator its last function, "
-            "in the step; negative before it.",
+            "Begin on that rank since the end of autograd's last kernel, or without an "
+            "accelerator its last function, in the step; negative before it.",
         ),
         number("duration_ms", "ms", "On that rank, its wait for the others included."),
         number(
-            "exposed_ms", "ms", "Of duration_ms, while no other kernel runs, or without an accelerator no operation."
+            "exposed_ms",
+            "ms",
+            "Of duration_ms, while no other kernel runs, or without an accelerator no operation.",
         ),
-        number("transfer_ms", "ms", "The least duration over the ranks; missing as wait_ms of the table ranks."),
-        number("bus_bandwidth_gb_per_s", "GB/s", "Bus bandwidth as nccl-tests defines it, of bytes in transfer_ms."),
+        number(
+            "transfer_ms",
+            "ms",
+            "The least duration over the ranks; missing as wait_ms of the table ranks.",
+        ),
+        number(
+            "bus_bandwidth_gb_per_s",
+            "GB/s",
+            "Bus bandwidth as nccl-tests defines it, of bytes in transfer_ms.",
+        ),
     ),
 )
 
 SLOW_FROM: Final = 0.2
 """Share of a step, the median over steps, that every other rank waits longer than the slow one.
 
-A rank that is late is awaited in each collective that another's compute does not wait for. On two H100 a delay of a
-tenth of the step in one rank of U-Net made 0.19 to 0.33 in 37 runs of nine steps, and less than 0.2 in two of them; 34
-runs without a delay had 0.00 to 0.18, since batches were loaded in the training process. Where a step has one
-collective or two, a tenth is too little.
+A rank that is late is awaited in each collective that another's compute does not wait for. On two
+H100 a delay of a tenth of the step in one rank of U-Net made 0.19 to 0.33 in 37 runs of nine steps,
+and less than 0.2 in two of them; 34 runs without a delay had 0.00 to 0.18, since batches were
+loaded in the training process. Where a step has one collective or two, a tenth is too little.
 """
 
 LEAST_STEPS: Final = 5
-"""Profiled steps from which a slow rank is named: of three, the median was above SLOW_FROM in two of these 14 runs."""
+"""Profiled steps from which a slow rank is named: of three, the median was above SLOW_FROM in two
+of these 14 runs.
+"""
 
 BUS_FACTORS: Final[Mapping[str, Callable[[int], float]]] = {
     "all-reduce": lambda ranks: 2 * (ranks - 1) / ranks,
     **dict.fromkeys(
-        ("all-gather", "reduce-scatter", "all-to-all", "gather", "scatter"), lambda ranks: (ranks - 1) / ranks
+        ("all-gather", "reduce-scatter", "all-to-all", "gather", "scatter"),
+        lambda ranks: (ranks - 1) / ranks,
     ),
     **dict.fromkeys(("broadcast", "reduce", POINT_TO_POINT), lambda _: 1.0),
 }
-"""Operation -> what bytes over time are to be multiplied by, for bus bandwidth: the bytes per second that the slowest
-connection carries in one direction, whatever the number of ranks, as doc/PERFORMANCE.md of
-https://github.com/NVIDIA/nccl-tests derives it."""
+"""Operation -> what bytes over time are to be multiplied by, for bus bandwidth: the bytes per
+second that the slowest connection carries in one direction, whatever the number of ranks, as
+doc/PERFORMANCE.md of https://github.com/NVIDIA/nccl-tests derives it.
+"""
 
 
 def tabulate_ranks(exchanges: Sequence[Exchange]) -> dict[Table, list[Row]]:
-    """The rows of RANKS and COLLECTIVES of one training; none where a rank is not known or nothing is exchanged."""
+    """The rows of RANKS and COLLECTIVES of one training; none where a rank is not known or nothing
+    is exchanged.
+    """
     ranks = {each.rank for each in exchanges}
-    if None in ranks or len(ranks) < len(exchanges) or not any(each.collectives for each in exchanges):
+    if (
+        None in ranks
+        or len(ranks) < len(exchanges)
+        or not any(each.collectives for each in exchanges)
+    ):
         return {RANKS: [], COLLECTIVES: []}
     exchanges = sorted(exchanges, key=lambda each: each.rank or 0)
     transfers_ns = _transfers(exchanges)
@@ -110,7 +143,9 @@ def tabulate_ranks(exchanges: Sequence[Exchange]) -> dict[Table, list[Row]]:
 
 
 def _transfers(exchanges: Sequence[Exchange]) -> Mapping[Key, int]:
-    """The least duration of each collective; none of a group in a step where its ranks do not correspond or pass on."""
+    """The least duration of each collective; none of a group in a step where its ranks do not
+    correspond or pass on.
+    """
     members: dict[Key, list[Collective]] = defaultdict(list)
     for each in exchanges:
         for collective in each.collectives:
@@ -123,7 +158,11 @@ def _transfers(exchanges: Sequence[Exchange]) -> Mapping[Key, int]:
         or len({(one.operation, one.size_bytes) for one in found}) > 1
         or found[0].operation == POINT_TO_POINT
     }
-    return {key: min(one.duration_ns for one in found) for key, found in members.items() if key[:2] not in differing}
+    return {
+        key: min(one.duration_ns for one in found)
+        for key, found in members.items()
+        if key[:2] not in differing
+    }
 
 
 def _rank_rows(each: Exchange, transfers_ns: Mapping[Key, int]) -> list[Row]:
@@ -157,7 +196,9 @@ def _rank_rows(each: Exchange, transfers_ns: Mapping[Key, int]) -> list[Row]:
 def _collective_rows(each: Exchange, transfers_ns: Mapping[Key, int]) -> Iterator[Row]:
     for one in each.collectives:
         begin_ns, end_ns = np.array([one.start_ns]), np.array([one.end_ns])
-        (exposed_ns,) = Cover(begin_ns, end_ns).exposed_within(begin_ns, end_ns, hiding=each.compute).tolist()
+        (exposed_ns,) = (
+            Cover(begin_ns, end_ns).exposed_within(begin_ns, end_ns, hiding=each.compute).tolist()
+        )
         step, group, position = one.key
         transfer_ns = transfers_ns.get(one.key)
         yield {
@@ -193,7 +234,8 @@ def _milliseconds(time_ns: int | None) -> float | None:
 
 
 def most_awaited(rows: Sequence[Row]) -> tuple[int, float] | None:
-    """The rank that waits least, and the share of a step that every other rank waits longer, the median over steps.
+    """The rank that waits least, and the share of a step that every other rank waits longer, the
+    median over steps.
 
     By rows of RANKS. None where a wait is missing, or there is one rank alone.
     """
@@ -207,7 +249,8 @@ def most_awaited(rows: Sequence[Row]) -> tuple[int, float] | None:
     awaited = min(waits, key=lambda rank: statistics.median(waits[rank].values()))
     own = waits.pop(awaited)
     return awaited, min(
-        statistics.median(wait - own[step] for step, wait in others.items()) for others in waits.values()
+        statistics.median(wait - own[step] for step, wait in others.items())
+        for others in waits.values()
     )
 
 
@@ -221,7 +264,9 @@ def slow_rank(rows: Sequence[Row]) -> int | None:
 
 
 def median_ranks(rows: Sequence[Row]) -> list[Row]:
-    """For each rank the medians of the columns of RANKS over the steps, and of wait_ms over wall_ms as wait_share."""
+    """For each rank the medians of the columns of RANKS over the steps, and of wait_ms over wall_ms
+    as wait_share.
+    """
     by_rank: dict[int, list[Row]] = defaultdict(list)
     for row in rows:
         by_rank[row["rank"]].append({**row, "wait_share": _known(row["wait_ms"]) / row["wall_ms"]})
@@ -233,22 +278,47 @@ def median_ranks(rows: Sequence[Row]) -> list[Row]:
 
 
 def median_collectives(rows: Sequence[Row]) -> list[Row]:
-    """The collectives of a step in order, each with medians over the steps that have it, by rows of COLLECTIVES.
+    """The collectives of a step in order, each with medians over the steps that have it, by rows of
+    COLLECTIVES.
 
-    Of each step the rank counts where it was shortest, since that one waited least; longest_ms is from the rank that
-    waited longest.
+    Of each step the rank counts where it was shortest, since that one waited least; longest_ms is
+    from the rank that waited longest.
     """
-    of_steps: dict[tuple[str, int, str, float], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    of_steps: dict[tuple[str, int, str, float], dict[int, list[Row]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for row in rows:
-        key = row["group"], row["position"], row["operation"], -1.0 if _is_missing(row["bytes"]) else row["bytes"]
+        key = (
+            row["group"],
+            row["position"],
+            row["operation"],
+            -1.0 if _is_missing(row["bytes"]) else row["bytes"],
+        )
         of_steps[key][row["step"]].append(row)
-    columns = ("begin_after_backward_ms", "transfer_ms", "exposed_ms", "bus_bandwidth_gb_per_s", "longest_ms")
+    columns = (
+        "begin_after_backward_ms",
+        "transfer_ms",
+        "exposed_ms",
+        "bus_bandwidth_gb_per_s",
+        "longest_ms",
+    )
     found = []
     for by_step in of_steps.values():
-        longest = [max(of_ranks, key=lambda row: row["duration_ms"])["duration_ms"] for of_ranks in by_step.values()]
-        shortest = [min(of_ranks, key=lambda row: row["duration_ms"]) for of_ranks in by_step.values()]
-        medians = _medians([{**row, "longest_ms": most} for row, most in zip(shortest, longest, strict=True)], columns)
-        same = {name: shortest[0][name] for name in ("group", "position", "operation", "group_size", "bytes")}
+        longest = [
+            max(of_ranks, key=lambda row: row["duration_ms"])["duration_ms"]
+            for of_ranks in by_step.values()
+        ]
+        shortest = [
+            min(of_ranks, key=lambda row: row["duration_ms"]) for of_ranks in by_step.values()
+        ]
+        medians = _medians(
+            [{**row, "longest_ms": most} for row, most in zip(shortest, longest, strict=True)],
+            columns,
+        )
+        same = {
+            name: shortest[0][name]
+            for name in ("group", "position", "operation", "group_size", "bytes")
+        }
         found.append({**same, "steps": len(by_step), **medians})
     return sorted(found, key=lambda row: (row["position"], row["group"]))
 

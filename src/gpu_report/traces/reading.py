@@ -1,8 +1,11 @@
-"""Reading a trace file of torch.profiler, plain or gzipped, with one line of error where it is not a whole trace.
+"""Reading a trace file of torch.profiler, plain or gzipped, with one line of error where it is not
+a whole trace.
 
-blocks of bytes -> events -> columns by sort: host calls, marks, device work, functions, memory -> Trace
+blocks of bytes -> events -> columns by sort: host calls, marks, device work, functions, memory ->
+Trace
 
-What repeats is numbered. Times are whole nanoseconds, exact although the file gives microseconds with three decimals.
+What repeats is numbered. Times are whole nanoseconds, exact although the file gives microseconds
+with three decimals.
 """
 
 import re
@@ -65,7 +68,9 @@ EXACT_US: Final = 2.0**43
 """Some 101 days: a smaller 64-bit float is off by less than half a nanosecond."""
 
 _LATEST_US: Final = 4 * 10**15
-"""Some 127 years before or after 1970; the difference of two such times fits 64 bits of nanoseconds."""
+"""Some 127 years before or after 1970; the difference of two such times fits 64 bits of
+nanoseconds.
+"""
 
 _NS_PER_US: Final = 1000
 _STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
@@ -86,7 +91,9 @@ _Columns = TypeVar("_Columns", bound=Columns)
 
 
 class InexactTimesError(Exception):
-    """Times that are too large for the floats that they were read as; read again as ExactEvent they are exact."""
+    """Times that are too large for the floats that they were read as; read again as ExactEvent they
+    are exact.
+    """
 
 
 class Numbering(dict[Any, int]):
@@ -121,12 +128,15 @@ _SORTS: Final[Mapping[str, type[Columns]]] = SortedColumns.__annotations__
 
 
 def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
-    """Read a `.pt.trace.json` or `.pt.trace.json.gz` as torch.profiler exports it, `block_bytes` at a time.
+    """Read a `.pt.trace.json` or `.pt.trace.json.gz` as torch.profiler exports it, `block_bytes` at
+    a time.
 
-    The loader's own mark, `enumerate(DataLoader)#...`, is taken for an operation: waiting for data is work of the loop.
+    The loader's own mark, `enumerate(DataLoader)#...`, is taken for an operation: waiting for data
+    is work of the loop.
 
     Raises:
-        TraceError: the file is missing, cut short, no trace, or holds neither a step nor a call nor device work.
+        TraceError: the file is missing, cut short, no trace, or holds neither a step nor a call nor
+            device work.
     """
     try:
         try:
@@ -139,7 +149,9 @@ def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
 
 def _read_as(event_type: type[RawEvent], path: Path, block_bytes: int) -> Trace:
     document, sorted_events = Document(), SortedEvents()
-    for events in events_of(blocks_of(path, block_bytes=block_bytes), document, event_type=event_type):
+    for events in events_of(
+        blocks_of(path, block_bytes=block_bytes), document, event_type=event_type
+    ):
         sorted_events.add(events)
     return _trace(sorted_events, document)
 
@@ -173,8 +185,11 @@ def _trace(sorted_events: "SortedEvents", document: Document) -> Trace:
     )
 
 
-def _place(columns: SortedColumns, numberings: Numberings) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Move the times to begin with the earliest, and give names, threads and kinds that are kept alike one number.
+def _place(
+    columns: SortedColumns, numberings: Numberings
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Move the times to begin with the earliest, and give names, threads and kinds that are kept
+    alike one number.
 
     The threads 1 and "1" are one.
 
@@ -183,8 +198,12 @@ def _place(columns: SortedColumns, numberings: Numberings) -> tuple[tuple[str, .
     """
     names, threads, kinds = Numbering(), Numbering(), Numbering()
     name_of = np.array([names[kept_name(name)] for name in numberings.names], dtype=np.int64)
-    thread_of = np.array([threads[kept_name(f"{pid}/{tid}")] for pid, tid in numberings.threads], dtype=np.int64)
-    kind_of = np.array([kinds[kept_name(OLD_KINDS.get(kind, kind))] for kind in numberings.kinds], dtype=np.int64)
+    thread_of = np.array(
+        [threads[kept_name(f"{pid}/{tid}")] for pid, tid in numberings.threads], dtype=np.int64
+    )
+    kind_of = np.array(
+        [kinds[kept_name(OLD_KINDS.get(kind, kind))] for kind in numberings.kinds], dtype=np.int64
+    )
     origin_ns = min((int(group.start_ns.min()) for group in columns if len(group)), default=0)
     for group in columns:  # in place: the columns of a large trace are most of the memory there is
         group.start_ns[:] -= origin_ns
@@ -198,7 +217,8 @@ def _place(columns: SortedColumns, numberings: Numberings) -> tuple[tuple[str, .
 def _split_steps(
     names: tuple[str, ...], calls: CallSpans, marks: LinkedSpans
 ) -> tuple[tuple[Step, ...], int, CallSpans, LinkedSpans]:
-    """The steps in order of time, the first one's thread, and the calls and marks that are no steps.
+    """The steps in order of time, the first one's thread, and the calls and marks that are no
+    steps.
 
     Old profilers wrote steps as operations.
     """
@@ -211,12 +231,16 @@ def _split_steps(
         (start_ns, end_ns, numbers[name], thread)
         for each in spans
         for name, thread, start_ns, end_ns in zip(
-            *(column.tolist() for column in (each.name, each.thread, each.start_ns, each.end_ns)), strict=True
+            *(column.tolist() for column in (each.name, each.thread, each.start_ns, each.end_ns)),
+            strict=True,
         )
         if end_ns > start_ns
     )
     return (
-        tuple(Step(number=number, start_ns=start_ns, end_ns=end_ns) for start_ns, end_ns, number, _ in steps),
+        tuple(
+            Step(number=number, start_ns=start_ns, end_ns=end_ns)
+            for start_ns, end_ns, number, _ in steps
+        ),
         steps[0][-1] if steps else NONE,
         calls.chosen(~is_step_call),
         marks.chosen(~is_step_mark),
@@ -228,14 +252,20 @@ def _whole_recording(calls: CallSpans, work: WorkSpans) -> Step:
     start_ns = np.append(calls.start_ns, work.start_ns).min(initial=np.iinfo(np.int64).max)
     end_ns = np.append(calls.end_ns, work.end_ns).max(initial=0)
     if end_ns <= start_ns:
-        raise DamagedDocumentError("it holds no ProfilerStep, and neither a host call nor device work that lasts")
+        raise DamagedDocumentError(
+            "it holds no ProfilerStep, and neither a host call nor device work that lasts"
+        )
     return Step(number=0, start_ns=int(start_ns), end_ns=int(end_ns))
 
 
 def _rank(metadata: Mapping[str, Any]) -> int | None:
     info = metadata.get("distributedInfo")
     rank = info.get("rank") if isinstance(info, dict) else metadata.get("rank")
-    return rank if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < MOST_RANKS else None
+    return (
+        rank
+        if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < MOST_RANKS
+        else None
+    )
 
 
 def _device(kinds: tuple[str, ...]) -> str:
@@ -244,7 +274,9 @@ def _device(kinds: tuple[str, ...]) -> str:
 
 
 class SortedEvents:
-    """Takes over events chunk by chunk; others than these, such as arrows from launch to kernel, are left out."""
+    """Takes over events chunk by chunk; others than these, such as arrows from launch to kernel,
+    are left out.
+    """
 
     def __init__(self) -> None:
         self.numberings = Numberings()
@@ -256,7 +288,8 @@ class SortedEvents:
         """Take over some more events.
 
         Raises:
-            DamagedDocumentError: an event has no sound time or duration, or arguments of another type.
+            DamagedDocumentError: an event has no sound time or duration, or arguments of another
+                type.
             InexactTimesError: see `starts_ns`.
         """
         of_sort: dict[str | None, list[RawEvent]] = {sort: [] for sort in (*_SORTS, None)}
@@ -266,7 +299,9 @@ class SortedEvents:
             elif event.name == MEMORY and event.ph == "i":
                 of_sort["memory"].append(event)
         of_sort["calls"] += [
-            event for event in of_sort["marks"] if event.name.startswith(_LOADER) and (event.dur or 0) >= 0
+            event
+            for event in of_sort["marks"]
+            if event.name.startswith(_LOADER) and (event.dur or 0) >= 0
         ]
         of_sort["exchanges"] = [event for event in of_sort["calls"] if event.name == _EXCHANGE]
         for sort, collector in self._collectors.items():
@@ -274,11 +309,15 @@ class SortedEvents:
 
     def collected(self) -> SortedColumns:
         """All columns; none can be added after."""
-        return SortedColumns(**{sort: collector.collected() for sort, collector in self._collectors.items()})
+        return SortedColumns(
+            **{sort: collector.collected() for sort, collector in self._collectors.items()}
+        )
 
     @property
     def negative_durations(self) -> int:
-        """How many events lasted less than nothing, and were left out; known once all are collected."""
+        """How many events lasted less than nothing, and were left out; known once all are
+        collected.
+        """
         return sum(collector.negative_durations for collector in self._collectors.values())
 
 
@@ -294,7 +333,8 @@ class Collector(Generic[_Columns]):
     """Takes over events of one sort, chunk by chunk, and makes their columns.
 
     Args:
-        columns: The sort of columns; those that no event carries itself come from its arguments, by the same name.
+        columns: The sort of columns; those that no event carries itself come from its arguments, by
+            the same name.
         numberings: Numbers what its columns of positions count through.
     """
 
@@ -302,22 +342,30 @@ class Collector(Generic[_Columns]):
         self._columns = columns
         self._numberings = numberings
         self._buffers: dict[str, array[Any]] = {
-            column: array("d" if column in _FRACTIONS else "q") for column in columns.__struct_fields__
+            column: array("d" if column in _FRACTIONS else "q")
+            for column in columns.__struct_fields__
         }
         self._arguments = [column for column in self._buffers if column in _ARGUMENTS]
         self.negative_durations = 0
-        """Events that were left out, read like all others, because their duration is negative; known at the end."""
+        """Events that were left out, read like all others, because their duration is negative;
+        known at the end.
+        """
 
     def add(self, events: Sequence[RawEvent]) -> None:
         """Take over some more events.
 
         Raises:
-            DamagedDocumentError: an event has no sound time or duration, or arguments of another type.
+            DamagedDocumentError: an event has no sound time or duration, or arguments of another
+                type.
             InexactTimesError: see `starts_ns`.
         """
         if not events:
             return
-        names, threads, kinds = self._numberings.names, self._numberings.threads, self._numberings.kinds
+        names, threads, kinds = (
+            self._numberings.names,
+            self._numberings.threads,
+            self._numberings.kinds,
+        )
         self._buffers["start_ns"].frombytes(starts_ns(events).tobytes())
         self._buffers["thread"].extend([threads[event.pid, event.tid] for event in events])
         if issubclass(self._columns, Spans):
@@ -328,8 +376,12 @@ class Collector(Generic[_Columns]):
             self._add_arguments(events)
 
     def collected(self) -> _Columns:
-        """The columns of all events; they share the memory in which they were collected, so none can be added after."""
-        buffers: dict[str, Any] = {name: np.asarray(buffer) for name, buffer in self._buffers.items()}
+        """The columns of all events; they share the memory in which they were collected, so none
+        can be added after.
+        """
+        buffers: dict[str, Any] = {
+            name: np.asarray(buffer) for name, buffer in self._buffers.items()
+        }
         columns = self._columns(**buffers)
         if not isinstance(columns, Spans):
             return columns
@@ -344,24 +396,34 @@ class Collector(Generic[_Columns]):
             read = list(zip(*map(attrgetter(*self._arguments), arguments), strict=True))
         except AttributeError as error:
             event = next(event for event in events if not isinstance(event.args, Arguments | None))
-            raise DamagedDocumentError(f"the args of {named(event.name)} are not an object") from error
+            raise DamagedDocumentError(
+                f"the args of {named(event.name)} are not an object"
+            ) from error
         for column, values in zip(self._arguments, read, strict=True):
             said = _by_any_name(column, values, arguments)
             if column in _TEXTS:
                 self._buffers[column].extend([texts[bytes(text)] for text in said])
             else:
-                self._buffers[column].extend(_numbers(column, said, self._buffers[column].typecode, events))
+                self._buffers[column].extend(
+                    _numbers(column, said, self._buffers[column].typecode, events)
+                )
 
 
-def _by_any_name(column: str, values: tuple[Any, ...], arguments: Sequence[Arguments]) -> Sequence[Any]:
-    """What the arguments say by today's name, or by the old one where today's is nowhere: a profiler keeps to one."""
+def _by_any_name(
+    column: str, values: tuple[Any, ...], arguments: Sequence[Arguments]
+) -> Sequence[Any]:
+    """What the arguments say by today's name, or by the old one where today's is nowhere: a
+    profiler keeps to one.
+    """
     old = OLD_ARGUMENTS.get(column)
     if old and values.count(_ARGUMENTS[column].default) == len(values):
         return [getattr(each, old) for each in arguments]
     return values
 
 
-def _numbers(column: str, values: Sequence[Any], typecode: str, events: Sequence[RawEvent]) -> "array[Any]":
+def _numbers(
+    column: str, values: Sequence[Any], typecode: str, events: Sequence[RawEvent]
+) -> "array[Any]":
     """What the arguments of events say, of one kind: whole numbers (typecode q) or any (d).
 
     A driver writes a number without a sign where it has none: the largest of 64 bits.
@@ -374,7 +436,9 @@ def _numbers(column: str, values: Sequence[Any], typecode: str, events: Sequence
             numbers.append(argument.default if value is None or value == _UNSIGNED_NONE else value)
         except (OverflowError, TypeError) as error:
             asked = "a whole number" if typecode == "q" else "a number"
-            fault = "does not fit 64 bits" if isinstance(error, OverflowError) else f"is not {asked}"
+            fault = (
+                "does not fit 64 bits" if isinstance(error, OverflowError) else f"is not {asked}"
+            )
             where = f"the args of {named(event.name)}, {argument.encode_name}"
             raise DamagedDocumentError(f"{where}: {shortened(value)} {fault}") from error
     return numbers
@@ -384,11 +448,15 @@ def starts_ns(events: Sequence[RawEvent]) -> Integers:
     """When the events begin.
 
     Raises:
-        DamagedDocumentError: an event has no time, or of ExactEvents one has a time beyond any clock.
+        DamagedDocumentError: an event has no time, or of ExactEvents one has a time beyond any
+            clock.
         InexactTimesError: a time is a float that is not below EXACT_US.
     """
     if events and isinstance(events[0], ExactEvent):
-        return np.array([_exact_ns(cast("ExactEvent", event).ts, event.name) for event in events], dtype=np.int64)
+        return np.array(
+            [_exact_ns(cast("ExactEvent", event).ts, event.name) for event in events],
+            dtype=np.int64,
+        )
     starts_us = _floats([event.ts for event in events], events, "ts, which every event has")
     if (np.abs(starts_us) >= EXACT_US).any():
         raise InexactTimesError
@@ -420,11 +488,15 @@ def _floats(values: list[Any], events: Sequence[RawEvent], what: str) -> Floats:
     try:
         return np.asarray(array("d", values))
     except TypeError as error:
-        raise DamagedDocumentError(f"{named(events[values.index(None)].name)} has no {what}") from error
+        raise DamagedDocumentError(
+            f"{named(events[values.index(None)].name)} has no {what}"
+        ) from error
 
 
 def _nanoseconds(microseconds: Floats) -> Integers:
-    """Whole and fraction apart, since their product with 1000 would need more digits than a float has."""
+    """Whole and fraction apart, since their product with 1000 would need more digits than a float
+    has.
+    """
     whole_us = np.floor(microseconds)
     fraction_ns = np.rint((microseconds - whole_us) * _NS_PER_US)
     nanoseconds: Integers = whole_us.astype(np.int64) * _NS_PER_US + fraction_ns.astype(np.int64)

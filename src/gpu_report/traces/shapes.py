@@ -1,11 +1,13 @@
-"""Which shapes an operation was called with, how long these calls took, and how much arithmetic they did a second.
+"""Which shapes an operation was called with, how long these calls took, and how much arithmetic
+they did a second.
 
 HostCalls -> rows of equal name and shapes -> their calls, time and arithmetic -> SHAPES
 
-The conventions of the formulas are those of PyTorch's FlopCounterMode (torch.utils.flop_counter): a multiplication and
-an addition are two, only products and convolutions count, and a mask of attention saves nothing. A convolution's weight
-gradient takes its number of groups into account here, which FlopCounterMode leaves out. Recurrent layers, which it does
-not count, are counted by their definition.
+The conventions of the formulas are those of PyTorch's FlopCounterMode (torch.utils.flop_counter): a
+multiplication and an addition are two, only products and convolutions count, and a mask of
+attention saves nothing. A convolution's weight gradient takes its number of groups into account
+here, which FlopCounterMode leaves out. Recurrent layers, which it does not count, are counted by
+their definition.
 """
 
 import re
@@ -19,34 +21,51 @@ import numpy as np
 
 from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.traces.attribution import DeviceWork, HostCalls
-from gpu_report.traces.grouping import NS_PER_MS, Row, counts, evenly_spaced, fits, grouped, rows_of, sums
+from gpu_report.traces.grouping import (
+    NS_PER_MS,
+    Row,
+    counts,
+    evenly_spaced,
+    fits,
+    grouped,
+    rows_of,
+    sums,
+)
 from gpu_report.traces.operations import counted_around, lies_in_its_like
 from gpu_report.traces.trace import NONE, Flags, Floats, Integers, Trace
 
 SHAPES: Final = Table(
     name="shapes",
     meaning=(
-        "One row per operation and shapes of its inputs, that launched work or whose arithmetic is known; "
-        "no rows where the profiler recorded no shapes. Of a record with two profiles the times are those of the rich "
-        "one, which slows the host."
+        "One row per operation and shapes of its inputs, that launched work or whose arithmetic "
+        "is known; no rows where the profiler recorded no shapes. Of a record with two profiles "
+        "the times are those of the rich one, which slows the host."
     ),
     columns=(
         text("name", "The operation's name as in the trace."),
-        text("shapes", "Shapes of its inputs as in the trace, such as [[16, 3, 128, 128], [64, 3, 3, 3]]."),
+        text(
+            "shapes",
+            "Shapes of its inputs as in the trace, such as [[16, 3, 128, 128], [64, 3, 3, 3]].",
+        ),
         whole("calls", "1", "Calls in the profiled steps."),
         number("host_ms", "ms", "Time in the calls on the host, with all they call."),
-        number("device_ms", "ms", "Run time of the work that they launched, with all they call; missing without any."),
+        number(
+            "device_ms",
+            "ms",
+            "Run time of the work that they launched, with all they call; missing without any.",
+        ),
         number(
             "flop",
             "FLOP",
-            "Floating-point operations of the calls by formula, those apart that lie in a call with a formula; "
-            "missing where there is no formula.",
+            "Floating-point operations of the calls by formula, those apart that lie in a call "
+            "with a formula; missing where there is no formula.",
         ),
         number(
             "tflop_per_s",
             "TFLOP/s",
-            "flop over the time on the device, or on the host where none ran on one. Libraries that do with less "
-            "arithmetic than the formula, by Winograd's or Fourier's transform, can exceed the device's peak.",
+            "flop over the time on the device, or on the host where none ran on one. Libraries "
+            "that do with less arithmetic than the formula, by Winograd's or Fourier's transform, "
+            "can exceed the device's peak.",
         ),
     ),
 )
@@ -58,10 +77,12 @@ _MOST: Final = 10**30
 
 
 def shape_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
-    """The rows of SHAPES: the longest time on the device first, then on the host, then by name and shapes.
+    """The rows of SHAPES: the longest time on the device first, then on the host, then by name and
+    shapes.
 
-    Where one operation with a formula is inside another, as a matrix product in a linear layer, only the outer counts
-    its arithmetic, so that nothing counts twice. A row has no arithmetic where that of one of its calls is not known.
+    Where one operation with a formula is inside another, as a matrix product in a linear layer,
+    only the outer counts its arithmetic, so that nothing counts twice. A row has no arithmetic
+    where that of one of its calls is not known.
     """
     spans = calls.spans
     is_described = _is_described(trace, calls)
@@ -87,7 +108,8 @@ def shape_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     flop = _flop_of_rows(row_of_call, flop_of_call, counted, len(keys))
     device_ns_of_call = sums(around.caller, launched_ns[around.piece], len(spans))
     on_device, on_host = (
-        sums(row_of_call[counted], of_call[counted], len(keys)) for of_call in (device_ns_of_call, spans.duration_ns)
+        sums(row_of_call[counted], of_call[counted], len(keys))
+        for of_call in (device_ns_of_call, spans.duration_ns)
     )
     counted_ns = np.where(ran_on_device, on_device, on_host).astype(np.float64)
     counted_ns[counted_ns == 0] = np.nan
@@ -109,17 +131,25 @@ def shape_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 def _is_described(trace: Trace, calls: HostCalls) -> Flags:
     """Whether a call is in a step and its inputs' shapes are recorded."""
     has_shapes = np.array([bool(text) for text in trace.texts], dtype=np.bool_)
-    return calls.in_step & has_shapes[calls.spans.shapes] if len(has_shapes) else np.zeros_like(calls.in_step)
+    return (
+        calls.in_step & has_shapes[calls.spans.shapes]
+        if len(has_shapes)
+        else np.zeros_like(calls.in_step)
+    )
 
 
 def count_malformed(trace: Trace, calls: HostCalls) -> tuple[int, int]:
-    """Of how many calls with a formula the trace describes the inputs otherwise than PyTorch does, and of how many."""
+    """Of how many calls with a formula the trace describes the inputs otherwise than PyTorch does,
+    and of how many.
+    """
     flop = _flop_of_calls(trace, calls, _is_described(trace, calls))
     return int((flop == NONE).sum()), int((~np.isnan(flop)).sum())
 
 
 def _flop_of_calls(trace: Trace, calls: HostCalls, is_described: Flags) -> Floats:
-    """By formula, once for all calls with the same inputs; NaN without one, NONE where the inputs are malformed."""
+    """By formula, once for all calls with the same inputs; NaN without one, NONE where the inputs
+    are malformed.
+    """
     spans = calls.spans
     found = np.flatnonzero(fits(trace.names, spans.name, FORMULAS.__contains__) & is_described)
     columns = np.stack([spans.name[found], spans.shapes[found], spans.inputs[found]])
@@ -127,7 +157,9 @@ def _flop_of_calls(trace: Trace, calls: HostCalls, is_described: Flags) -> Float
     values = []
     for name, shapes, settings in distinct.T.tolist():
         try:
-            values.append(flop_of_call(trace.names[name], trace.texts[shapes], trace.texts[settings]))
+            values.append(
+                flop_of_call(trace.names[name], trace.texts[shapes], trace.texts[settings])
+            )
         except MalformedInputsError:
             values.append(NONE)
     flop = np.full(len(spans), np.nan)
@@ -144,7 +176,8 @@ def _flop_of_rows(row_of_call: Integers, flop: Floats, counted: Integers, rows: 
 
 
 def flop_of_call(name: str, shapes: str, settings: str) -> int:
-    """The floating-point operations of a call of one of FORMULAS whose inputs the profiler describes in these texts.
+    """The floating-point operations of a call of one of FORMULAS whose inputs the profiler
+    describes in these texts.
 
     Raises:
         MalformedInputsError: the texts do not describe what the operation takes.
@@ -156,7 +189,9 @@ def flop_of_call(name: str, shapes: str, settings: str) -> int:
 
 
 class MalformedInputsError(Exception):
-    """A trace describes the inputs of a call otherwise than PyTorch does, so that its arithmetic is not known."""
+    """A trace describes the inputs of a call otherwise than PyTorch does, so that its arithmetic is
+    not known.
+    """
 
 
 _Size = Annotated[int, msgspec.Meta(ge=0)]
@@ -166,10 +201,12 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 
 
 class Inputs(NamedTuple):
-    """The inputs of one call, checked as they are asked for: every method raises MalformedInputsError.
+    """The inputs of one call, checked as they are asked for: every method raises
+    MalformedInputsError.
 
-    `shapes` has for each input a list of sizes, a list of such lists for a list of tensors, or an empty list.
-    `settings` has the inputs that are no tensors, as PyTorch prints them, such as `[1, 1]` or `False`.
+    `shapes` has for each input a list of sizes, a list of such lists for a list of tensors, or an
+    empty list. `settings` has the inputs that are no tensors, as PyTorch prints them, such as `[1,
+    1]` or `False`.
     """
 
     shapes: list[list[int | Sizes]]
@@ -186,7 +223,11 @@ class Inputs(NamedTuple):
     def sizes(self, position: int, *, least: int, most: int | None = None) -> Sizes:
         """The sizes of the tensor at that position: at least `least`, at most `most`."""
         sizes = [size for size in _at(self.shapes, position) if isinstance(size, int)]
-        if len(sizes) != len(self.shapes[position]) or len(sizes) < least or len(sizes) > (most or len(sizes)):
+        if (
+            len(sizes) != len(self.shapes[position])
+            or len(sizes) < least
+            or len(sizes) > (most or len(sizes))
+        ):
             raise MalformedInputsError
         return sizes
 
@@ -232,7 +273,8 @@ def linear(inputs: Inputs) -> int:
 
 
 def convolution(inputs: Inputs) -> int:
-    """Each weight meets every position of the outputs once in each sample; of the inputs, where it is transposed.
+    """Each weight meets every position of the outputs once in each sample; of the inputs, where it
+    is transposed.
 
     The outputs' sizes follow from stride, padding and dilation by the formula of torch.nn.Conv2d.
     """
@@ -245,13 +287,17 @@ def convolution(inputs: Inputs) -> int:
     )
     positions = [
         (size + 2 * pad - dilate * (kernel - 1) - 1) // step + 1
-        for size, kernel, step, pad, dilate in zip(images[2:], weight[2:], stride, padding, dilation, strict=True)
+        for size, kernel, step, pad, dilate in zip(
+            images[2:], weight[2:], stride, padding, dilation, strict=True
+        )
     ]
     return 2 * images[0] * prod(positions) * prod(weight)
 
 
 def convolution_backward(inputs: Inputs) -> int:
-    """The gradient of the inputs and that of the weight take as much as the way forward, where they are asked for."""
+    """The gradient of the inputs and that of the weight take as much as the way forward, where they
+    are asked for.
+    """
     gradient, images, weight = (inputs.sizes(position, least=3) for position in range(3))
     positions = images[2:] if inputs.flags(7, 1) == [True] else gradient[2:]
     of_inputs, of_weight, _ = inputs.flags(10, 3)
@@ -259,19 +305,24 @@ def convolution_backward(inputs: Inputs) -> int:
 
 
 def attention(inputs: Inputs) -> int:
-    """The queries times the keys, and the scores times the values; queries may have more heads than keys."""
+    """The queries times the keys, and the scores times the values; queries may have more heads than
+    keys.
+    """
     query, key, value = (inputs.sizes(position, least=4, most=4) for position in range(3))
     return 2 * prod(query[:3]) * key[2] * (query[-1] + value[-1])
 
 
 def attention_backward(inputs: Inputs) -> int:
-    """The scores once more, and the gradients of scores, values, queries and keys: five products."""
+    """The scores once more, and the gradients of scores, values, queries and keys: five
+    products.
+    """
     query, key, value = (inputs.sizes(position, least=4, most=4) for position in range(1, 4))
     return 2 * prod(query[:3]) * key[2] * (3 * query[-1] + 2 * value[-1])
 
 
 def recurrent(inputs: Inputs, matrices: Sequence[Sizes]) -> int:
-    """Each weight matrix, of every layer, direction and gate, meets every time step of every sequence once.
+    """Each weight matrix, of every layer, direction and gate, meets every time step of every
+    sequence once.
 
     By the definition of RNN, LSTM and GRU in PyTorch's documentation (torch.nn.LSTM).
     """
@@ -284,20 +335,31 @@ def mkldnn_rnn(inputs: Inputs) -> int:
 
 
 def cudnn_rnn(inputs: Inputs) -> int:
-    """A layer has two matrices, then two biases if any, then the projection's matrix if any; some of them flattened."""
+    """A layer has two matrices, then two biases if any, then the projection's matrix if any; some
+    of them flattened.
+    """
     (in_layer,) = inputs.numbers(2, 1, least=1)
     matrices = (0, 1) if in_layer % 2 == 0 else (0, 1, in_layer - 1)
     weights = enumerate(inputs.sizes_of_list(1))
-    return recurrent(inputs, [weight for position, weight in weights if position % in_layer in matrices])
+    return recurrent(
+        inputs, [weight for position, weight in weights if position % in_layer in matrices]
+    )
 
 
 def cudnn_rnn_backward(inputs: Inputs) -> int:
-    """Back through time as much as forward, and as much again for the weights' gradient where it is asked for."""
+    """Back through time as much as forward, and as much again for the weights' gradient where it is
+    asked for.
+    """
     *_, of_weights = inputs.flags(21, 4)
     return cudnn_rnn(inputs) * (1 + of_weights)
 
 
-_FUSED_ATTENTION: Final = ("efficient_attention", "flash_attention", "flash_attention_for_cpu", "cudnn_attention")
+_FUSED_ATTENTION: Final = (
+    "efficient_attention",
+    "flash_attention",
+    "flash_attention_for_cpu",
+    "cudnn_attention",
+)
 FORMULAS: Final[dict[str, Callable[[Inputs], int]]] = {
     "aten::mm": partial(matrix_product, first=0, second=1),
     "aten::addmm": partial(matrix_product, first=1, second=2),
@@ -312,6 +374,11 @@ FORMULAS: Final[dict[str, Callable[[Inputs], int]]] = {
     "aten::mkldnn_rnn_layer": mkldnn_rnn,
     "aten::mkldnn_rnn_layer_backward": lambda inputs: 2 * mkldnn_rnn(inputs),
     **{f"aten::_scaled_dot_product_{kind}": attention for kind in _FUSED_ATTENTION},
-    **{f"aten::_scaled_dot_product_{kind}_backward": attention_backward for kind in _FUSED_ATTENTION},
+    **{
+        f"aten::_scaled_dot_product_{kind}_backward": attention_backward
+        for kind in _FUSED_ATTENTION
+    },
 }
-"""Operations whose arithmetic is known; some hold others, as a linear layer holds a matrix product."""
+"""Operations whose arithmetic is known; some hold others, as a linear layer holds a matrix
+product.
+"""

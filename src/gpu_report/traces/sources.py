@@ -1,10 +1,11 @@
-"""Which module of the model and function of the user's code a call came from, and which calls waited for a device.
+"""Which module of the model and function of the user's code a call came from, and which calls
+waited for a device.
 
 calls -> the Python functions that ran on their thread at their time -> Origins
 waiting driver calls -> the operation and the user's function around each -> Wait
 
-The backward pass runs on a thread that no Python function runs on: its calls come from where their counterparts in the
-forward pass, which have the same sequence number, were made.
+The backward pass runs on a thread that no Python function runs on: its calls come from where their
+counterparts in the forward pass, which have the same sequence number, were made.
 """
 
 import re
@@ -26,17 +27,39 @@ _GENERATED: Final = re.compile(r"(^|.*/)[a-z0-9]{2}/c[a-z2-7]{51}\.py")
 """What torch.compile writes and runs, each file in a folder named by the middle of its hash."""
 
 _MEASURING: Final = re.compile(r"(^|.*/)gpu_report/measure/[^/]+\.py")
-"""The loop that trains is ours; a model without a `forward` of its own, such as nn.Sequential, is called from there."""
+"""The loop that trains is ours; a model without a `forward` of its own, such as nn.Sequential, is
+called from there.
+"""
 
 _INSTALLED: Final = re.compile(r"^.*(?:site-packages|dist-packages|lib/python\d[\d.]*)/")
 _LIBRARIES: Final = frozenset(
     (
-        *("torch", "torchvision", "torchaudio", "torchtext", "torchgen", "functorch", "triton", "apex", "deepspeed"),
-        *("lightning", "pytorch_lightning", "lightning_fabric", "ignite", "accelerate", "transformers", "timm"),
+        *(
+            "torch",
+            "torchvision",
+            "torchaudio",
+            "torchtext",
+            "torchgen",
+            "functorch",
+            "triton",
+            "apex",
+            "deepspeed",
+        ),
+        *(
+            "lightning",
+            "pytorch_lightning",
+            "lightning_fabric",
+            "ignite",
+            "accelerate",
+            "transformers",
+            "timm",
+        ),
         *("numpy", "scipy", "pandas", "PIL", "cv2", "datasets", "einops", "tqdm"),
     )
 )
-"""Packages that training is written with, besides the standard library: of their code the caller is asked for."""
+"""Packages that training is written with, besides the standard library: of their code the caller is
+asked for.
+"""
 
 _WAITING: Final = re.compile(
     r"(cuda|cu|hip)((Stream|Device|Event|Ctx)Synchronize|Memcpy(HtoD|DtoH)?(_v2)?)|urQueueFinish"
@@ -45,7 +68,9 @@ _UPLOAD: Final = re.compile(r"HtoD|HostToDevice")
 
 
 class Origins(NamedTuple):
-    """For each call the positions of the names of its module and of its function; NONE where there is none."""
+    """For each call the positions of the names of its module and of its function; NONE where there
+    is none.
+    """
 
     module: Integers
     function: Integers
@@ -54,8 +79,8 @@ class Origins(NamedTuple):
 class Wait(NamedTuple):
     """How often and how long an operation, called from a source line, waited for the device.
 
-    `source` is `file(line): function`, the line being where the function begins; it and `operation` are empty where the
-    trace does not show them.
+    `source` is `file(line): function`, the line being where the function begins; it and `operation`
+    are empty where the trace does not show them.
     """
 
     operation: str
@@ -67,8 +92,8 @@ class Wait(NamedTuple):
 def origins(trace: Trace, calls: HostCalls, chosen: Integers) -> Origins:
     """Where the calls at the chosen positions came from.
 
-    A call of the backward pass that no module is around, came from where its forward counterpart did. Where none is
-    recorded, from the function that waited for it.
+    A call of the backward pass that no module is around, came from where its forward counterpart
+    did. Where none is recorded, from the function that waited for it.
     """
     if not len(trace.functions):
         return Origins(np.full(len(chosen), NONE), np.full(len(chosen), NONE))
@@ -87,14 +112,20 @@ def origins(trace: Trace, calls: HostCalls, chosen: Integers) -> Origins:
 def waits(trace: Trace) -> list[Wait]:
     """The waits for the device within the steps, the longest first.
 
-    A copy from pageable memory to the device waits as well; it is left out, since it is in the table of copies.
+    A copy from pageable memory to the device waits as well; it is left out, since it is in the
+    table of copies.
     """
     calls = trace.calls
-    is_waiting = fits(trace.names, calls.name, _WAITING.fullmatch) & (step_at(trace, calls.start_ns) != NONE)
+    is_waiting = fits(trace.names, calls.name, _WAITING.fullmatch) & (
+        step_at(trace, calls.start_ns) != NONE
+    )
     outermost = _Running.of(_outermost_operations(trace))
     uploaded = trace.work.correlation[fits(trace.names, trace.work.name, _UPLOAD.search)]
     copies = np.flatnonzero(np.isin(calls.correlation, uploaded[uploaded > 0]))
-    copied_in, waited_in = outermost.around(calls, copies), outermost.around(calls, np.flatnonzero(is_waiting))
+    copied_in, waited_in = (
+        outermost.around(calls, copies),
+        outermost.around(calls, np.flatnonzero(is_waiting)),
+    )
     is_upload = np.isin(waited_in, copied_in[copied_in != NONE])
     waiting = np.flatnonzero(is_waiting)[~is_upload]
     operation = at_positions(outermost.spans.name, waited_in[~is_upload], missing=NONE)
@@ -104,7 +135,9 @@ def waits(trace: Trace) -> list[Wait]:
     total_ns, names = sums(group, calls.duration_ns[waiting], len(places)), ("", *trace.names)
     found = [
         Wait(names[place // every], names[place % every], count, total)
-        for place, count, total in zip(places.tolist(), np.bincount(group).tolist(), total_ns.tolist(), strict=True)
+        for place, count, total in zip(
+            places.tolist(), np.bincount(group).tolist(), total_ns.tolist(), strict=True
+        )
     ]
     return sorted(found, key=lambda wait: (-wait.total_ns, wait.operation, wait.source))
 
@@ -115,7 +148,9 @@ def module_name(name: str) -> str:
 
 
 def is_users_own(function: str) -> bool:
-    """Whether a function, as the profiler names it, is in a file that no library, nor Python, nor our loop brought."""
+    """Whether a function, as the profiler names it, is in a file that no library, nor Python, nor
+    our loop brought.
+    """
     match = _FUNCTION.fullmatch(function)
     if not match:
         return False
@@ -144,7 +179,9 @@ class _Running(NamedTuple):
         return cls.of(trace.functions.chosen(fits(trace.names, trace.functions.name, is_wanted)))
 
     def around(self, calls: Spans, chosen: Integers) -> Integers:
-        """The position of the innermost that ran when each of the chosen calls began, NONE where none did."""
+        """The position of the innermost that ran when each of the chosen calls began, NONE where
+        none did.
+        """
         return innermost_at(self.spans, self.parent, calls.thread[chosen], calls.start_ns[chosen])
 
     def names_around(self, calls: Spans, chosen: Integers) -> Integers:
@@ -164,10 +201,12 @@ def _outermost_operations(trace: Trace) -> Spans:
 
 
 def _forward_counterparts(trace: Trace, calls: HostCalls, chosen: Integers) -> Integers:
-    """The forward call with the sequence number of the backward function around each call, NONE without one.
+    """The forward call with the sequence number of the backward function around each call, NONE
+    without one.
 
-    Calls that record nothing for the backward pass bear the number of the next one that does, so that of all with one
-    number the last begun is the counterpart (torch.autograd.profiler.emit_nvtx explains the numbers).
+    Calls that record nothing for the backward pass bear the number of the next one that does, so
+    that of all with one number the last begun is the counterpart (torch.autograd.profiler.emit_nvtx
+    explains the numbers).
     """
     sequence = calls.spans.sequence
     evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(_BACKWARD))

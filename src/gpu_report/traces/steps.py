@@ -1,4 +1,5 @@
-"""What each step's time went into: the device first, then the host; every moment of the step counts once.
+"""What each step's time went into: the device first, then the host; every moment of the step counts
+once.
 
 work and calls by class -> Cover of each class -> what each adds to those before it -> STEPS
 """
@@ -17,8 +18,8 @@ from gpu_report.traces.trace import Trace
 STEPS: Final = Table(
     name="steps",
     meaning=(
-        "One row per profiled step, in order. The columns from kernel_ms to other_ms share its wall time out: each "
-        "moment counts once, for the first of them that goes on in it."
+        "One row per profiled step, in order. The columns from kernel_ms to other_ms share its "
+        "wall time out: each moment counts once, for the first of them that goes on in it."
     ),
     columns=(
         STEP,
@@ -26,41 +27,76 @@ STEPS: Final = Table(
         number("kernel_ms", "ms", "A kernel runs on the accelerator, communication apart."),
         number("memcpy_ms", "ms", "Else: a copy runs there."),
         number("memset_ms", "ms", "Else: a fill runs there."),
-        number("communication_ms", "ms", "Else: a collective runs there, or communication on the host."),
+        number(
+            "communication_ms", "ms", "Else: a collective runs there, or communication on the host."
+        ),
         number("runtime_ms", "ms", "Else: a call into the accelerator's driver."),
         number("loader_ms", "ms", "Else: the loop waits for the loader."),
         number("operator_ms", "ms", "Else: an operation of PyTorch on any thread of the host."),
         number("other_ms", "ms", "Else: none of these, such as Python between two operations."),
-        number("host_busy_ms", "ms", "Any host thread is in an operation, a driver call or the loader."),
-        number("device_busy_ms", "ms", "A kernel, copy or memset runs; missing where the step saw none."),
-        number("device_idle_share", "1", "1 - device_busy_ms / wall_ms; missing as device_busy_ms."),
-        number("exposed_copy_ms", "ms", "Copies run and no kernel or collective does; missing as device_busy_ms."),
-        number("exposed_communication_ms", "ms", "Collectives run and no other kernel; missing as device_busy_ms."),
+        number(
+            "host_busy_ms", "ms", "Any host thread is in an operation, a driver call or the loader."
+        ),
+        number(
+            "device_busy_ms",
+            "ms",
+            "A kernel, copy or memset runs; missing where the step saw none.",
+        ),
+        number(
+            "device_idle_share", "1", "1 - device_busy_ms / wall_ms; missing as device_busy_ms."
+        ),
+        number(
+            "exposed_copy_ms",
+            "ms",
+            "Copies run and no kernel or collective does; missing as device_busy_ms.",
+        ),
+        number(
+            "exposed_communication_ms",
+            "ms",
+            "Collectives run and no other kernel; missing as device_busy_ms.",
+        ),
     ),
 )
 SHARES: Final = ("kernel", "memcpy", "memset", "communication", "runtime", "loader", "operator")
-"""The classes in the order in which a moment counts for them; what none of them holds is `other`."""
+"""The classes in the order in which a moment counts for them; what none of them holds is
+`other`.
+"""
 
-_OF_THE_DEVICE: Final = ("kernel", "memcpy", "memset", "device_busy", "exposed_copy", "exposed_communication")
+_OF_THE_DEVICE: Final = (
+    "kernel",
+    "memcpy",
+    "memset",
+    "device_busy",
+    "exposed_copy",
+    "exposed_communication",
+)
 
 
 def step_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of STEPS. All device work counts where it ran, whichever step launched it.
 
-    A moment belongs to the first of SHARES that goes on in it: with U(k) the union of the first k classes, class k has
-    |U(k)| - |U(k - 1)| of each step, so that the shares and what is left, `other`, sum to the wall time. Columns of the
-    device are missing where a step saw no device work: its events may not have been recorded, which is not idleness.
+    A moment belongs to the first of SHARES that goes on in it: with U(k) the union of the first k
+    classes, class k has |U(k)| - |U(k - 1)| of each step, so that the shares and what is left,
+    `other`, sum to the wall time. Columns of the device are missing where a step saw no device
+    work: its events may not have been recorded, which is not idleness.
     """
     begin_ns, end_ns = trace.step_bounds
     wall_ns = end_ns - begin_ns
     covers = _covers(trace, calls)
     kernels, collectives = covers["kernel"], covers["collective"]
     covers["communication"] = collectives.and_also(covers["communication"])
-    unions = [union.within(begin_ns, end_ns) for union in accumulate((covers[name] for name in SHARES), Cover.and_also)]
-    times_ns = dict(zip((*SHARES, "other"), np.diff(unions, axis=0, prepend=0, append=[wall_ns]), strict=True))
+    unions = [
+        union.within(begin_ns, end_ns)
+        for union in accumulate((covers[name] for name in SHARES), Cover.and_also)
+    ]
+    times_ns = dict(
+        zip((*SHARES, "other"), np.diff(unions, axis=0, prepend=0, append=[wall_ns]), strict=True)
+    )
     times_ns["host_busy"] = cover_of(calls.spans).within(begin_ns, end_ns)
     times_ns["device_busy"] = busy_ns = cover_of(trace.work).within(begin_ns, end_ns)
-    times_ns["exposed_copy"] = covers["memcpy"].exposed_within(begin_ns, end_ns, hiding=kernels.and_also(collectives))
+    times_ns["exposed_copy"] = covers["memcpy"].exposed_within(
+        begin_ns, end_ns, hiding=kernels.and_also(collectives)
+    )
     times_ns["exposed_communication"] = collectives.exposed_within(begin_ns, end_ns, hiding=kernels)
     columns = {f"{name}_ms": each_ns / NS_PER_MS for name, each_ns in times_ns.items()}
     for name in _OF_THE_DEVICE:
@@ -77,7 +113,9 @@ def step_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 def _covers(trace: Trace, calls: HostCalls) -> dict[str, Cover]:
     work = trace.work
     of_kernels, of_collectives = is_kernel(trace, work), communicates(trace, work)
-    is_copy, is_memset = (fits(trace.kinds, work.kind, kind.__eq__) for kind in ("gpu_memcpy", "gpu_memset"))
+    is_copy, is_memset = (
+        fits(trace.kinds, work.kind, kind.__eq__) for kind in ("gpu_memcpy", "gpu_memset")
+    )
     is_operation = ~calls.is_driver_call
     return {
         "kernel": cover_of(work, of_kernels & ~of_collectives),

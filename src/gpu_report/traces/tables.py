@@ -1,6 +1,8 @@
-"""Every table of a trace with the function that makes it, and the tables of one trace, or of a record's traces.
+"""Every table of a trace with the function that makes it, and the tables of one trace, or of a
+record's traces.
 
-light trace -> times, kernels, idleness; rich trace -> shapes, memory, source lines; a trace alone serves for both
+light trace -> times, kernels, idleness; rich trace -> shapes, memory, source lines; a trace alone
+serves for both
 
 To add a table, declare it beside the function that makes it and list both here.
 """
@@ -23,10 +25,24 @@ from gpu_report.traces.exchange import Exchange, exchange_of
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES, idle_rows, launch_rows
 from gpu_report.traces.kernels import COPIES, KERNELS, copy_rows, kernel_rows
-from gpu_report.traces.memory import ALIVE, ALLOCATIONS, MEMORY, alive_rows, allocation_rows, memory_rows
+from gpu_report.traces.memory import (
+    ALIVE,
+    ALLOCATIONS,
+    MEMORY,
+    alive_rows,
+    allocation_rows,
+    memory_rows,
+)
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS, category_rows, operation_rows
 from gpu_report.traces.phases import PHASES, phase_rows
-from gpu_report.traces.quality import ON_DEVICE, QUALITY, WORK_ON_DEVICE, invalidated, quality_rows, row_of
+from gpu_report.traces.quality import (
+    ON_DEVICE,
+    QUALITY,
+    WORK_ON_DEVICE,
+    invalidated,
+    quality_rows,
+    row_of,
+)
 from gpu_report.traces.ranks import COLLECTIVES, RANKS, tabulate_ranks
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.shapes import SHAPES, shape_rows
@@ -67,7 +83,9 @@ ADDED_LATER: Final = frozenset({ALLOCATIONS, RANKS, COLLECTIVES})
 """Tables that older published bundles do not hold: without their file they have no rows."""
 
 _RICH: Final = frozenset({SHAPES, MEMORY, ALLOCATIONS, ALIVE})
-"""Tables of what a light trace does not record; nor does it record the stacks for these columns of KERNELS."""
+"""Tables of what a light trace does not record; nor does it record the stacks for these columns of
+KERNELS.
+"""
 _OF_RANKS: Final = (RANKS.name, COLLECTIVES.name)
 _STACKS: Final = ("module", "source")
 
@@ -77,7 +95,14 @@ _OF_THE_HOSTS_SPEED: Final = (
     "launches",
     *(
         f"steps.{column}"
-        for column in ("runtime_ms", "loader_ms", "operator_ms", "other_ms", "host_busy_ms", "device_idle_share")
+        for column in (
+            "runtime_ms",
+            "loader_ms",
+            "operator_ms",
+            "other_ms",
+            "host_busy_ms",
+            "device_idle_share",
+        )
     ),
 )
 
@@ -92,13 +117,17 @@ def tabulate_trace(
 ) -> TraceTables:
     """The tables over the profiled steps.
 
-    `known` is what `attribute` makes of the trace, where the caller needs it too. `rich` is a trace of the same
-    training with shapes, memory and stacks, where `trace` is without. `others` is what the other ranks exchanged.
-    `checks` are further rows of QUALITY, which the trace alone does not show.
+    `known` is what `attribute` makes of the trace, where the caller needs it too. `rich` is a trace
+    of the same training with shapes, memory and stacks, where `trace` is without. `others` is what
+    the other ranks exchanged. `checks` are further rows of QUALITY, which the trace alone does not
+    show.
     """
     light = known or attribute(trace)
     rich_attributed = light if rich is None else attribute(rich)
-    rows = {table: [*make(*(rich_attributed if table in _RICH else light))] for table, make in MADE_BY.items()}
+    rows = {
+        table: [*make(*(rich_attributed if table in _RICH else light))]
+        for table, make in MADE_BY.items()
+    }
     if rich is not None:
         rows[KERNELS] = _with_stacks(rows[KERNELS], kernel_rows(*rich_attributed))
         rows[QUALITY] = _checks(rows[QUALITY], quality_rows(*rich_attributed))
@@ -114,17 +143,30 @@ def attribute(trace: Trace) -> Attributed:
 
 
 def _with_stacks(kernels: Sequence[Row], rich: Sequence[Row]) -> list[Row]:
-    """The kernels with the columns from the stacks of those of the same name and category in the rich trace."""
-    stacks = {(row["name"], row["category"]): {column: row[column] for column in _STACKS} for row in rich}
+    """The kernels with the columns from the stacks of those of the same name and category in the
+    rich trace.
+    """
+    stacks = {
+        (row["name"], row["category"]): {column: row[column] for column in _STACKS} for row in rich
+    }
     return [{**row, **stacks.get((row["name"], row["category"]), {})} for row in kernels]
 
 
 def _checks(light: Sequence[Row], rich: Sequence[Row]) -> list[Row]:
-    """The checks of the light trace, then the failed ones of the rich; each invalidates what its trace decides."""
-    failed = [{**row, "check": f"{row['check']}, rich profile"} for row in rich if not row["passed"]]
+    """The checks of the light trace, then the failed ones of the rich; each invalidates what its
+    trace decides.
+    """
+    failed = [
+        {**row, "check": f"{row['check']}, rich profile"} for row in rich if not row["passed"]
+    ]
     checks = [*((row, False) for row in light), *((row, True) for row in failed)]
-    kept = [(row, [name for name in invalidated(row) if _is_rich(name) == is_rich], is_rich) for row, is_rich in checks]
-    return [{**row, "spoils": ", ".join(names)} for row, names, is_rich in kept if names or not is_rich]
+    kept = [
+        (row, [name for name in invalidated(row) if _is_rich(name) == is_rich], is_rich)
+        for row, is_rich in checks
+    ]
+    return [
+        {**row, "spoils": ", ".join(names)} for row, names, is_rich in kept if names or not is_rich
+    ]
 
 
 def _checks_of_others(others: Sequence[Exchange]) -> list[Row]:
@@ -147,7 +189,8 @@ def _is_rich(name: str) -> bool:
 
 
 def tabulate_trace_of(record: Record, folder: Path, rich_folder: Path) -> TraceTables:
-    """The rows of the tables of the traces that a record names; a variant that was not profiled has none.
+    """The rows of the tables of the traces that a record names; a variant that was not profiled has
+    none.
 
     A record without a rich trace has one that serves for both.
 
@@ -169,7 +212,9 @@ def tabulate_trace_of(record: Record, folder: Path, rich_folder: Path) -> TraceT
             ],
         )
     except TraceError as error:
-        raise TraceError(f"{error}; measure the variant again with: gpu-report run {record.variant}") from error
+        raise TraceError(
+            f"{error}; measure the variant again with: gpu-report run {record.variant}"
+        ) from error
 
 
 def read_exchange(path: Path) -> Exchange:
@@ -191,11 +236,13 @@ def _read(path: Path) -> Trace:
 
 
 def slowness_of_profiled_steps(overhead: float) -> Row:
-    """A row of QUALITY: a step of the light profile takes about as long as one of the median timed epoch.
+    """A row of QUALITY: a step of the light profile takes about as long as one of the median timed
+    epoch.
 
     `overhead` is the one over the other, NaN where no step was timed.
 
-    What differs is time of the host, so that a failure invalidates what separates the host's part from the device's.
+    What differs is time of the host, so that a failure invalidates what separates the host's part
+    from the device's.
     """
     is_known = not math.isnan(overhead)
     return row_of(
@@ -203,21 +250,37 @@ def slowness_of_profiled_steps(overhead: float) -> Row:
         overhead if is_known else 0.0,
         MOST_SLOWED,
         passed=not is_known or is_as_timed(overhead),
-        text=f"a profiled step took {overhead:.2f} times a timed one" if is_known else "no step was timed",
+        text=f"a profiled step took {overhead:.2f} times a timed one"
+        if is_known
+        else "no step was timed",
         invalidates=_OF_THE_HOSTS_SPEED,
     )
 
 
 def lost_device(device: str, trace: Trace) -> list[Row]:
-    """A row of QUALITY where the training was on an accelerator: a trace without one lost all of its events.
+    """A row of QUALITY where the training was on an accelerator: a trace without one lost all of
+    its events.
 
-    The vendor's library, which may be refused, records kernels and driver calls; then the trace has neither.
+    The vendor's library, which may be refused, records kernels and driver calls; then the trace has
+    neither.
     """
     if device == HOST:
         return []
-    text = f"{len(trace.work)} kernels, copies and fills on {device} are in the trace; at least one was expected"
+    text = (
+        f"{len(trace.work)} kernels, copies and fills on {device} are in the trace; at least one "
+        "was expected"
+    )
     passed = trace.device is not None
-    return [row_of("work on the accelerator", len(trace.work), 1, passed=passed, text=text, invalidates=WORK_ON_DEVICE)]
+    return [
+        row_of(
+            "work on the accelerator",
+            len(trace.work),
+            1,
+            passed=passed,
+            text=text,
+            invalidates=WORK_ON_DEVICE,
+        )
+    ]
 
 
 def file_name(table: Table) -> str:
@@ -248,9 +311,13 @@ def _rounded(value: Any) -> Any:
 
 
 def table_files(folder: Path) -> dict[Table, Path]:
-    """The files of the tables in a folder; one that was added later may not be there, and then is left out."""
+    """The files of the tables in a folder; one that was added later may not be there, and then is
+    left out.
+    """
     files = {table: folder / file_name(table) for table in TRACE_TABLES}
-    return {table: file for table, file in files.items() if table not in ADDED_LATER or file.exists()}
+    return {
+        table: file for table, file in files.items() if table not in ADDED_LATER or file.exists()
+    }
 
 
 def read_trace_tables(folder: Path) -> TraceTables:
@@ -259,4 +326,7 @@ def read_trace_tables(folder: Path) -> TraceTables:
     Raises:
         TableError: a file is missing or does not hold its columns.
     """
-    return {**EMPTY_TABLES, **{table: table.read_rows(file) for table, file in table_files(folder).items()}}
+    return {
+        **EMPTY_TABLES,
+        **{table: table.read_rows(file) for table, file in table_files(folder).items()},
+    }

@@ -1,6 +1,8 @@
-"""One step as a picture: what went on in its phases, on the host's threads and on the device's streams.
+"""One step as a picture: what went on in its phases, on the host's threads and on the device's
+streams.
 
-the step of median wall time -> lanes of stretches -> bins, each of the category that took most of it -> TIMELINE
+the step of median wall time -> lanes of stretches -> bins, each of the category that took most of
+it -> TIMELINE
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,17 +21,19 @@ from gpu_report.traces.trace import HOST, NONE, Integers, Spans, Step, Trace
 TIMELINE: Final = Table(
     name="timeline",
     meaning=(
-        "One row per lane and stretch of one profiled step, that of median wall time. Each lane's time is cut into at "
-        "most 300 bins; a bin is of the category that took most of it, and empty if nothing went on in it; bins side "
-        "by side of one category, whose busy shares lie in the same quarter, are one stretch."
+        "One row per lane and stretch of one profiled step, that of median wall time. Each lane's "
+        "time is cut into at most 300 bins; a bin is of the category that took most of it, and "
+        "empty if nothing went on in it; bins side by side of one category, whose busy shares lie "
+        "in the same quarter, are one stretch."
     ),
     columns=(
         STEP,
         number("wall_ms", "ms", "From the begin to the end of the step on the host."),
         text(
             "lane",
-            "phases; host 1, host 2 and host 3, the threads with most time in calls; the busiest streams of the "
-            "accelerator by their numbers, such as stream 7: four, or three and other streams together.",
+            "phases; host 1, host 2 and host 3, the threads with most time in calls; the busiest "
+            "streams of the accelerator by their numbers, such as stream 7: four, or three and "
+            "other streams together.",
         ),
         text("device", "cpu for phases and threads, or the accelerator's backend as in the trace."),
         number("begin_ms", "ms", "Since the begin of the step."),
@@ -37,9 +41,14 @@ TIMELINE: Final = Table(
         text(
             "category",
             "In the lane phases: data, forward, loss, backward, optimizer, or other. Else one of "
-            "gpu_report.traces.categories.CATEGORIES: of the innermost call on a thread, of the work on a stream.",
+            "gpu_report.traces.categories.CATEGORIES: of the innermost call on a thread, of the "
+            "work on a stream.",
         ),
-        number("busy_share", "1", "Share of the stretch in which anything went on in the lane, whatever its category."),
+        number(
+            "busy_share",
+            "1",
+            "Share of the stretch in which anything went on in the lane, whatever its category.",
+        ),
     ),
 )
 
@@ -57,7 +66,9 @@ MOST_THREADS: Final = 3
 MOST_STREAMS: Final = 4
 
 LEVELS: Final = 4
-"""Bins are equally busy, and can make one stretch, where their busy shares are in the same of LEVELS parts of 1."""
+"""Bins are equally busy, and can make one stretch, where their busy shares are in the same of
+LEVELS parts of 1.
+"""
 
 OTHER_STREAMS: Final = "other streams"
 
@@ -77,7 +88,8 @@ class _Lane(NamedTuple):
 
 
 def timeline_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
-    """The rows of TIMELINE, lane by lane in order of time: phases, threads, streams, the busiest of each first.
+    """The rows of TIMELINE, lane by lane in order of time: phases, threads, streams, the busiest of
+    each first.
 
     Device work counts where it ran, also that which an earlier profiled step launched.
     """
@@ -88,7 +100,9 @@ def timeline_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]
 
 
 def median_step(steps: Sequence[Step]) -> Step:
-    """The step of median wall time; of two in the middle the shorter, of steps that took equally long the first."""
+    """The step of median wall time; of two in the middle the shorter, of steps that took equally
+    long the first.
+    """
     return sorted(steps, key=lambda step: step.end_ns - step.start_ns)[(len(steps) - 1) // 2]
 
 
@@ -100,11 +114,15 @@ def _host_lanes(trace: Trace, calls: HostCalls, step: Step) -> Iterator[_Lane]:
         begin_ns, end_ns = moments_ns[:-1], moments_ns[1:]
         call = innermost_at(calls.spans, calls.parent, np.full(len(begin_ns), thread), begin_ns)
         begin_ns, end_ns, call = (column[call != NONE] for column in (begin_ns, end_ns, call))
-        yield _Lane(f"{HOST_LANE} {position}", HOST, begin_ns, end_ns, category[call], CATEGORY_NAMES)
+        yield _Lane(
+            f"{HOST_LANE} {position}", HOST, begin_ns, end_ns, category[call], CATEGORY_NAMES
+        )
 
 
 def _stream_lanes(trace: Trace, work: DeviceWork, step: Step) -> Iterator[_Lane]:
-    """The busiest streams; where there are more than MOST_STREAMS, the last lane is of all others together."""
+    """The busiest streams; where there are more than MOST_STREAMS, the last lane is of all others
+    together.
+    """
     within = _within(work.spans, step)
     here, category = work.spans.chosen(within), work.category[within]
     streams = _busiest(trace, here, step)
@@ -119,7 +137,8 @@ def _stream_lanes(trace: Trace, work: DeviceWork, step: Step) -> Iterator[_Lane]
 
 
 def _stream_names(trace: Trace, streams: Sequence[int]) -> dict[int, str]:
-    """The profiler shows each stream as a thread of its device, which is named where there are several.
+    """The profiler shows each stream as a thread of its device, which is named where there are
+    several.
 
     Old ones write `stream 7` for its number.
     """
@@ -138,13 +157,17 @@ def _within(spans: Spans, step: Step) -> Integers:
 
 
 def _busiest(trace: Trace, here: Spans, step: Step) -> list[int]:
-    """The threads that had something to do in the step, the busiest first; of those equally busy by their names."""
+    """The threads that had something to do in the step, the busiest first; of those equally busy by
+    their names.
+    """
     window = np.array([step.start_ns]), np.array([step.end_ns])
     busy_ns = {
         thread: int(cover_of(here, here.thread == thread).within(*window)[0])
         for thread in np.unique(here.thread).tolist()
     }
-    ranked = sorted((-busy, trace.threads[thread], thread) for thread, busy in busy_ns.items() if busy)
+    ranked = sorted(
+        (-busy, trace.threads[thread], thread) for thread, busy in busy_ns.items() if busy
+    )
     return list(map(itemgetter(2), ranked))
 
 
@@ -173,17 +196,24 @@ def _rows(lane: _Lane, step: Step) -> Iterator[Row]:
                 "begin_ms": begin_ns / NS_PER_MS,
                 "end_ms": end_ns / NS_PER_MS,
                 "category": lane.words[label[begin]],
-                "busy_share": round(int(busy_ns[begin:end].sum()) / (end_ns - begin_ns), _SHARE_DIGITS),
+                "busy_share": round(
+                    int(busy_ns[begin:end].sum()) / (end_ns - begin_ns), _SHARE_DIGITS
+                ),
             }
 
 
 def _bins(lane: _Lane, bounds_ns: Integers) -> tuple[Integers, Integers]:
-    """The label that took most of each bin, the first of equals, and how much of the bin was busy at all."""
+    """The label that took most of each bin, the first of equals, and how much of the bin was busy
+    at all.
+    """
     begin_ns, end_ns = bounds_ns[:-1], bounds_ns[1:]
     within = (lane.begin_ns < bounds_ns[-1]) & (lane.end_ns > bounds_ns[0])
     starts_ns, stops_ns, label = lane.begin_ns[within], lane.end_ns[within], lane.label[within]
     if not len(label):
         return np.full(len(begin_ns), NONE), np.zeros(len(begin_ns), dtype=np.int64)
     labels = np.unique(label)
-    times_ns = [cover(starts_ns[label == each], stops_ns[label == each]).within(begin_ns, end_ns) for each in labels]
+    times_ns = [
+        cover(starts_ns[label == each], stops_ns[label == each]).within(begin_ns, end_ns)
+        for each in labels
+    ]
     return labels[np.argmax(times_ns, axis=0)], cover(starts_ns, stops_ns).within(begin_ns, end_ns)

@@ -1,6 +1,8 @@
-"""What is kept of a profiler trace: its steps, and host calls, marks, device work and memory events as columns.
+"""What is kept of a profiler trace: its steps, and host calls, marks, device work and memory events
+as columns.
 
-Every column holds one number per event; names, threads and texts are positions in the trace's lists of them.
+Every column holds one number per event; names, threads and texts are positions in the trace's lists
+of them.
 """
 
 import re
@@ -20,7 +22,9 @@ NONE: Final = -1
 """Stands for a whole number that an event does not have; no event has it as its own."""
 
 HOST: Final = "cpu"
-"""What tables say of work on the host; of an accelerator they say its backend's name, such as `cuda`."""
+"""What tables say of work on the host; of an accelerator they say its backend's name, such as
+`cuda`.
+"""
 
 RUNTIME: Final = re.compile(r"(?P<backend>\w+)_(?:runtime|driver)")
 """The kind of a call into an accelerator's driver."""
@@ -39,14 +43,19 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.start_ns)
 
     def chosen(self: Chosen, which: Flags | Integers) -> Chosen:
-        """The events that the flags mark or the positions name, in that order; itself where the flags mark all."""
+        """The events that the flags mark or the positions name, in that order; itself where the
+        flags mark all.
+        """
         if which.dtype == np.bool_ and which.all():
             return self
-        return type(self)(**{column: getattr(self, column)[which] for column in self.__struct_fields__})
+        return type(self)(
+            **{column: getattr(self, column)[which] for column in self.__struct_fields__}
+        )
 
 
 class Spans(Columns, frozen=True, kw_only=True):
-    """Events that last: marks, or Python functions. `name` and `kind` are positions in the trace's lists.
+    """Events that last: marks, or Python functions. `name` and `kind` are positions in the trace's
+    lists.
 
     The kind is the profiler's own word, for instance `cpu_op` or `kernel`.
     """
@@ -62,7 +71,8 @@ class Spans(Columns, frozen=True, kw_only=True):
 
 
 class LinkedSpans(Spans, frozen=True, kw_only=True):
-    """A launch and what it launched share `correlation`; device work carries its operation's `external_id`.
+    """A launch and what it launched share `correlation`; device work carries its operation's
+    `external_id`.
 
     Both are NONE where the profiler wrote none.
     """
@@ -72,10 +82,11 @@ class LinkedSpans(Spans, frozen=True, kw_only=True):
 
 
 class CallSpans(LinkedSpans, frozen=True, kw_only=True):
-    """Host operations and driver calls. `shapes` is the position of the text of the inputs' shapes in the trace's list,
-    `inputs` that of the inputs that are no tensors.
+    """Host operations and driver calls. `shapes` is the position of the text of the inputs' shapes
+    in the trace's list, `inputs` that of the inputs that are no tensors.
 
-    An operation of the backward pass has the `sequence` number of its counterpart in the forward pass.
+    An operation of the backward pass has the `sequence` number of its counterpart in the forward
+    pass.
     """
 
     shapes: Integers
@@ -86,8 +97,8 @@ class CallSpans(LinkedSpans, frozen=True, kw_only=True):
 class WorkSpans(LinkedSpans, frozen=True, kw_only=True):
     """Kernels, copies and memsets on a device, with NONE or NaN where the profiler wrote nothing.
 
-    `grid` and `block` are positions of texts such as `[8, 2, 1]` in the trace's list; `occupancy_percent` is the
-    profiler's estimate.
+    `grid` and `block` are positions of texts such as `[8, 2, 1]` in the trace's list;
+    `occupancy_percent` is the profiler's estimate.
     """
 
     size_bytes: Integers
@@ -97,7 +108,8 @@ class WorkSpans(LinkedSpans, frozen=True, kw_only=True):
 
 
 class MemoryEvents(Columns, frozen=True, kw_only=True):
-    """What the allocator gave (positive `changed_bytes`) and took back; `device_type` 0 is the CPU, 1 CUDA.
+    """What the allocator gave (positive `changed_bytes`) and took back; `device_type` 0 is the CPU,
+    1 CUDA.
 
     `allocated_bytes` and `reserved_bytes` are the allocator's totals after the event.
     """
@@ -111,10 +123,11 @@ class MemoryEvents(Columns, frozen=True, kw_only=True):
 
 
 class Exchanges(Columns, frozen=True, kw_only=True):
-    """What PyTorch notes of each collective that it hands to NCCL; the operation that notes it has the `external_id`.
+    """What PyTorch notes of each collective that it hands to NCCL; the operation that notes it has
+    the `external_id`.
 
-    `collective`, `group`, `group_ranks` and `dtype` are positions of JSON texts such as `"allreduce"` in the trace's
-    list.
+    `collective`, `group`, `group_ranks` and `dtype` are positions of JSON texts such as
+    `"allreduce"` in the trace's list.
     """
 
     external_id: Integers
@@ -138,17 +151,19 @@ class Step(NamedTuple):
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """One trace file.
 
-    `calls` are host operations and the driver calls they make, `marks` the host's annotations other than steps, `work`
-    the device's kernels, copies and fills, `functions` those of Python, where stacks were recorded, `memory` the
-    allocator's events, where memory was, `exchanges` what some of the calls say of a collective. Calls are in
-    `begin_order`, all else in the file's order; times count from the earliest event. Columns count through `names`,
-    `threads`, `kinds` and `texts`, the profiler's own words; all but the texts are as `kept_name` keeps them.
+    `calls` are host operations and the driver calls they make, `marks` the host's annotations other
+    than steps, `work` the device's kernels, copies and fills, `functions` those of Python, where
+    stacks were recorded, `memory` the allocator's events, where memory was, `exchanges` what some
+    of the calls say of a collective. Calls are in `begin_order`, all else in the file's order;
+    times count from the earliest event. Columns count through `names`, `threads`, `kinds` and
+    `texts`, the profiler's own words; all but the texts are as `kept_name` keeps them.
 
-    `metadata` is all that the file says besides its events. `device` is the accelerator's backend as the trace names
-    it, such as `cuda`, and None where nothing ran on one. `rank` and `run_id` are None where none is written.
-    `was_repaired`: the profiler had written invalid JSON. `negative_durations` counts the events left out because of
-    theirs. Where the profiler recorded no steps (not `has_steps`), one step numbered 0 covers the whole recording.
-    `loop_thread` is the position of the thread that ran the steps, NONE where none were recorded.
+    `metadata` is all that the file says besides its events. `device` is the accelerator's backend
+    as the trace names it, such as `cuda`, and None where nothing ran on one. `rank` and `run_id`
+    are None where none is written. `was_repaired`: the profiler had written invalid JSON.
+    `negative_durations` counts the events left out because of theirs. Where the profiler recorded
+    no steps (not `has_steps`), one step numbered 0 covers the whole recording. `loop_thread` is the
+    position of the thread that ran the steps, NONE where none were recorded.
     """
 
     rank: int | None
@@ -174,12 +189,18 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def step_bounds(self) -> tuple[Integers, Integers]:
         """Begin and end of each step."""
-        begin_ns, end_ns = ([getattr(step, side) for step in self.steps] for side in ("start_ns", "end_ns"))
+        begin_ns, end_ns = (
+            [getattr(step, side) for step in self.steps] for side in ("start_ns", "end_ns")
+        )
         return np.array(begin_ns, dtype=np.int64), np.array(end_ns, dtype=np.int64)
 
     @property
     def first_device(self) -> Mapping[str, Any]:
         """What the trace says of its first device's properties; empty where it says nothing."""
         properties = self.metadata.get("deviceProperties")
-        devices = [each for each in properties if isinstance(each, dict)] if isinstance(properties, list) else []
+        devices = (
+            [each for each in properties if isinstance(each, dict)]
+            if isinstance(properties, list)
+            else []
+        )
         return devices[0] if devices else {}

@@ -1,1 +1,3 @@
-"""What is trained: one file per workload, each behind the protocol in `gpu_report.workloads.protocol`."""
+"""What is trained: one file per workload, each behind the protocol in
+`gpu_report.workloads.protocol`.
+"""

@@ -1,4 +1,6 @@
-"""What every classification workload shares: Adam on cross-entropy, accuracy, and samples held in memory."""
+"""What every classification workload shares: Adam on cross-entropy, accuracy, and samples held in
+memory.
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -13,7 +15,9 @@ from gpu_report.workloads.synthetic import Split
 
 
 class LabelledSamples(Dataset[tuple[Tensor, Tensor]]):
-    """A data set that knows every target, a class number for each sample, without making the inputs."""
+    """A data set that knows every target, a class number for each sample, without making the
+    inputs.
+    """
 
     targets: Tensor
 
@@ -101,7 +105,11 @@ def check_settings(workload: str, *, size: str, sizes: tuple[str, ...], **positi
         WorkloadError: names the setting, its value and what is allowed.
     """
     if size not in sizes:
-        raise WorkloadError(f"workloads.{workload}: there is no size {size!r}; use one of {', '.join(sizes)}")
+        raise WorkloadError(
+            f"workloads.{workload}: there is no size {size!r}; use one of {', '.join(sizes)}"
+        )
     for setting, value in positive.items():
         if value <= 0:
-            raise WorkloadError(f"workloads.{workload}.{setting}: {value!r} is not allowed; use more than 0")
+            raise WorkloadError(
+                f"workloads.{workload}.{setting}: {value!r} is not allowed; use more than 0"
+            )

@@ -1,4 +1,6 @@
-"""An image CNN in three sizes on 32x32 RGB pictures of ten classes: synthetic textures, or CIFAR-10."""
+"""An image CNN in three sizes on 32x32 RGB pictures of ten classes: synthetic textures, or
+CIFAR-10.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +14,9 @@ from gpu_report.workloads.textures import CLASSES, IMAGE_PX, PictureClassificati
 
 @dataclass(frozen=True, kw_only=True)
 class CNNSize:
-    """Channels of the first of three convolutions (doubled at each), and units of the hidden layer."""
+    """Channels of the first of three convolutions (doubled at each), and units of the
+    hidden layer.
+    """
 
     base_channels: int
     hidden_units: int
@@ -26,10 +30,12 @@ SIZES: Final[Mapping[str, CNNSize]] = {
 
 
 class ImageCNN(nn.Sequential):
-    """Three blocks of 3x3 convolution, batch normalisation, ReLU and 2x2 pooling, then a hidden layer and a classifier.
+    """Three blocks of 3x3 convolution, batch normalisation, ReLU and 2x2 pooling, then a hidden
+    layer and a classifier.
 
-    Parameters for 32x32 pictures of 10 classes: small 31,258, medium 406,674, large 6,689,125. The hidden layers have
-    the widths that bring the counts to the 0.03, 0.41 and 6.69 million of the laboratory course this sweep follows.
+    Parameters for 32x32 pictures of 10 classes: small 31,258, medium 406,674, large 6,689,125. The
+    hidden layers have the widths that bring the counts to the 0.03, 0.41 and 6.69 million of the
+    laboratory course this sweep follows.
     """
 
     def __init__(self, size: CNNSize, *, classes: int, image_px: int) -> None:
@@ -45,7 +51,9 @@ class ImageCNN(nn.Sequential):
 
 
 def convolution_blocks(model: nn.Module) -> Iterable[nn.Module]:
-    """The three blocks of an ImageCNN, whose activations are most of what it keeps for the backward pass."""
+    """The three blocks of an ImageCNN, whose activations are most of what it keeps for the backward
+    pass.
+    """
     return (block for block in model.children() if isinstance(block, nn.Sequential))
 
 

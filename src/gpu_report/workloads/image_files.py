@@ -1,4 +1,6 @@
-"""An image CNN on JPEG files from disk: every sample is decoded and augmented, so that DataLoader workers have work."""
+"""An image CNN on JPEG files from disk: every sample is decoded and augmented, so that DataLoader
+workers have work.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -37,7 +39,8 @@ class ImageFiles(LabelledSamples):
 
 
 def training_transform() -> v2.Transform:
-    """A random part of the picture, mirrored half of the time, brighter or darker, slightly turned and blurred.
+    """A random part of the picture, mirrored half of the time, brighter or darker, slightly turned
+    and blurred.
 
     The hue is left alone, since it marks the class.
     """
@@ -67,7 +70,8 @@ def _to_standardised_tensor() -> list[v2.Transform]:
 class ImageFileClassification(Classification):
     """One size, default: the medium image CNN on 64x64 crops (1,339,797 parameters).
 
-    `folder` is where `jpeg_files.write_image_files` put the files; `image_px` is the width and height they have there.
+    `folder` is where `jpeg_files.write_image_files` put the files; `image_px` is the width and
+    height they have there.
     """
 
     folder: str
@@ -79,14 +83,18 @@ class ImageFileClassification(Classification):
 
     @property
     def sample_description(self) -> str:
-        return f"{CROP_PX}x{CROP_PX} crop of a {self.image_px}x{self.image_px} JPEG file, {len(CLASS_NAMES)} classes"
+        return (
+            f"{CROP_PX}x{CROP_PX} crop of a {self.image_px}x{self.image_px} JPEG file, "
+            f"{len(CLASS_NAMES)} classes"
+        )
 
     @property
     def data_description(self) -> str:
         return (
-            "Generated and written to disk as JPEG files of coloured spots, whose hues overlap between classes; "
-            f"{CEILING_DESCRIPTION}. Each training sample is decoded when it is asked for, then randomly "
-            "cropped, mirrored, turned, brightened and blurred."
+            "Generated and written to disk as JPEG files of coloured spots, whose hues overlap "
+            "between classes; "
+            f"{CEILING_DESCRIPTION}. Each training sample is decoded when it is asked for, then "
+            "randomly cropped, mirrored, turned, brightened and blurred."
         )
 
     def build_model(self) -> nn.Module:
@@ -97,4 +105,6 @@ class ImageFileClassification(Classification):
 
     def labelled(self, split: Split, samples: int) -> ImageFiles:
         transform = {"train": training_transform, "test": held_out_transform}[split]()
-        return ImageFiles(image_paths(Path(self.folder), split, samples=samples), transform=transform)
+        return ImageFiles(
+            image_paths(Path(self.folder), split, samples=samples), transform=transform
+        )

@@ -1,7 +1,8 @@
-"""Writing the JPEG files that the loader experiment reads: `gpu-report write-image-files` makes them, without PyTorch.
+"""Writing the JPEG files that the loader experiment reads: `gpu-report write-image-files` makes
+them, without PyTorch.
 
-<folder>/train/<class>/00000.jpg, <folder>/test/<class>/00000.jpg, and <folder>/manifest.json, written last: a folder
-with a manifest is whole.
+<folder>/train/<class>/00000.jpg, <folder>/test/<class>/00000.jpg, and <folder>/manifest.json,
+written last: a folder with a manifest is whole.
 """
 
 import hashlib
@@ -29,10 +30,13 @@ SPOTS_PER_PICTURE: Final = 40
 JPEG_QUALITY: Final = 90
 
 
-def write_image_files(folder: Path, *, train_samples: int, test_samples: int, image_px: int, seed: int = 0) -> Path:
+def write_image_files(
+    folder: Path, *, train_samples: int, test_samples: int, image_px: int, seed: int = 0
+) -> Path:
     """Write the pictures of both splits and then the manifest, whose path is returned.
 
-    The same arguments give the same pixels, and the same bytes wherever the JPEG encoder is the same.
+    The same arguments give the same pixels, and the same bytes wherever the JPEG encoder is the
+    same.
 
     Raises:
         FileWriteError: the disk is full or the folder cannot be written; there is then no manifest.
@@ -42,7 +46,9 @@ def write_image_files(folder: Path, *, train_samples: int, test_samples: int, im
     digest = hashlib.sha256()
     counts = {"train": train_samples, "test": test_samples}
     for split in get_args(Split):
-        for name, content in pictures(samples=counts[split], image_px=image_px, seed=seed, split=split):
+        for name, content in pictures(
+            samples=counts[split], image_px=image_px, seed=seed, split=split
+        ):
             digest.update(f"{split}/{name}\0".encode() + content)
             write_bytes_atomically(folder / split / name, content)
     facts = {
@@ -65,7 +71,9 @@ def _remove_pictures(folder: Path) -> None:
                 path.unlink()
 
 
-def pictures(*, samples: int, image_px: int, seed: int, split: Split) -> Iterator[tuple[str, bytes]]:
+def pictures(
+    *, samples: int, image_px: int, seed: int, split: Split
+) -> Iterator[tuple[str, bytes]]:
     """Every picture as `<class>/<number>.jpg` and its JPEG bytes."""
     blends = draw_blends(samples=samples, classes=len(CLASS_NAMES), seed=seed, split=split)
     for index in range(samples):
@@ -76,8 +84,12 @@ def pictures(*, samples: int, image_px: int, seed: int, split: Split) -> Iterato
         yield f"{CLASS_NAMES[blends.label[index]]}/{index:05d}.jpg", _encode(picture)
 
 
-def _paint(classes: tuple[int, int], *, share_of_first: float, image_px: int, draw: np.random.Generator) -> Image.Image:
-    """Spots in the hues of two classes, the first class's in its share, over grey, with grain as a camera leaves it."""
+def _paint(
+    classes: tuple[int, int], *, share_of_first: float, image_px: int, draw: np.random.Generator
+) -> Image.Image:
+    """Spots in the hues of two classes, the first class's in its share, over grey, with grain as a
+    camera leaves it.
+    """
     picture = Image.new("RGB", (image_px, image_px), (128, 128, 128))
     canvas = ImageDraw.Draw(picture)
     for _ in range(SPOTS_PER_PICTURE):
@@ -97,15 +109,22 @@ def _encode(picture: Image.Image) -> bytes:
 
 
 def image_paths(folder: Path, split: Split, *, samples: int) -> list[tuple[Path, int]]:
-    """The files of a split and the position of their class in `CLASS_NAMES`, in the order they were drawn.
+    """The files of a split and the position of their class in `CLASS_NAMES`, in the order they were
+    drawn.
 
     Raises:
         WorkloadError: no manifest, or another number of files than asked for.
     """
-    remedy = "write them with gpu-report write-image-files (see --help; snakemake does it by itself)"
+    remedy = (
+        "write them with gpu-report write-image-files (see --help; snakemake does it by itself)"
+    )
     if not (folder / MANIFEST).is_file():
         raise WorkloadError(f"workloads.image_files: there is no {folder / MANIFEST}; {remedy}")
-    found = [(path, label) for label, name in enumerate(CLASS_NAMES) for path in (folder / split / name).glob("*.jpg")]
+    found = [
+        (path, label)
+        for label, name in enumerate(CLASS_NAMES)
+        for path in (folder / split / name).glob("*.jpg")
+    ]
     if len(found) != samples:
         raise WorkloadError(
             f"workloads.image_files: {folder / split} holds {len(found)} files, not {samples}; "

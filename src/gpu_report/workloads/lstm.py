@@ -1,4 +1,6 @@
-"""A bidirectional LSTM that finds in which of three styles a text was written, character by character."""
+"""A bidirectional LSTM that finds in which of three styles a text was written, character by
+character.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,7 +11,8 @@ from gpu_report.workloads.texts import CLASSES, VOCABULARY, TextClassification
 
 
 class BidirectionalLSTM(nn.Module):
-    """Embedding, two bidirectional layers, the mean over time, a linear classifier: 2,381,827 parameters.
+    """Embedding, two bidirectional layers, the mean over time, a linear classifier: 2,381,827
+    parameters.
 
     Takes characters (samples, time) and gives one score per class (samples, classes).
     """
@@ -28,7 +31,9 @@ class BidirectionalLSTM(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class LSTMClassification(TextClassification):
-    """Names no blocks for gradient checkpointing: nearly all activations lie inside one call, of both layers."""
+    """Names no blocks for gradient checkpointing: nearly all activations lie inside one call, of
+    both layers.
+    """
 
     name: ClassVar[str] = "lstm"
     title: ClassVar[str] = "bidirectional LSTM"

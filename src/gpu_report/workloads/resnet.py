@@ -1,4 +1,6 @@
-"""torchvision's residual networks on the pictures of the image CNN, with a beginning that suits 32x32 pixels."""
+"""torchvision's residual networks on the pictures of the image CNN, with a beginning that suits
+32x32 pixels.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -17,9 +19,11 @@ _ENLARGED: Final = 7
 
 
 def for_small_pictures(model: nn.Module) -> nn.Module:
-    """Put a 3x3 convolution of stride 1 in place of the 7x7 of stride 2, and take the pooling after it away.
+    """Put a 3x3 convolution of stride 1 in place of the 7x7 of stride 2, and take the pooling after
+    it away.
 
-    He et al. (2016) begin so on CIFAR-10. What was made for 224 pixels would leave 8x8 pixels to the first block.
+    He et al. (2016) begin so on CIFAR-10. What was made for 224 pixels would leave 8x8 pixels to
+    the first block.
     """
     stem = nn.Conv2d(3, 64, kernel_size=3, padding=1, bias=False)
     nn.init.kaiming_normal_(stem.weight, mode="fan_out", nonlinearity="relu")
@@ -32,8 +36,9 @@ def for_small_pictures(model: nn.Module) -> nn.Module:
 class ResNetClassification(PictureClassification):
     """What both depths share; their data, settings and defaults are those of the image CNN.
 
-    Each block begins as the identity (torchvision's `zero_init_residual`). Without that, ResNet-18 went back to
-    guessing on held-out pictures after some of the first epochs, while its training loss went on falling.
+    Each block begins as the identity (torchvision's `zero_init_residual`). Without that, ResNet-18
+    went back to guessing on held-out pictures after some of the first epochs, while its training
+    loss went on falling.
     """
 
     def checkpointed_blocks(self, model: nn.Module) -> Iterable[nn.Module]:
@@ -64,8 +69,8 @@ class ResNet18Classification(ResNetClassification):
 class ResNet50Classification(ResNetClassification):
     """23,520,842 parameters in sixteen blocks of three convolutions.
 
-    Size 224px is the network as it is published, with 23,528,522 parameters, on the same pictures enlarged: work
-    enough for a large GPU.
+    Size 224px is the network as it is published, with 23,528,522 parameters, on the same pictures
+    enlarged: work enough for a large GPU.
     """
 
     name: ClassVar[str] = "resnet50"
@@ -75,7 +80,11 @@ class ResNet50Classification(ResNetClassification):
     @property
     def sample_description(self) -> str:  # type: ignore[override]
         small = super().sample_description
-        return f"{small}, enlarged to {_ENLARGED * IMAGE_PX}x{_ENLARGED * IMAGE_PX}" if self.size == LARGE else small
+        return (
+            f"{small}, enlarged to {_ENLARGED * IMAGE_PX}x{_ENLARGED * IMAGE_PX}"
+            if self.size == LARGE
+            else small
+        )
 
     def build_model(self) -> nn.Module:
         model = resnet50(num_classes=CLASSES, zero_init_residual=True)

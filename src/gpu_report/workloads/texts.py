@@ -1,4 +1,6 @@
-"""Short texts in three styles, which differ in how often they use each character, and what workloads on them share."""
+"""Short texts in three styles, which differ in how often they use each character, and what
+workloads on them share.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -7,7 +9,14 @@ import numpy as np
 import torch
 
 from gpu_report.workloads.classification import Classification, TensorPairs
-from gpu_report.workloads.synthetic import CEILING_DESCRIPTION, Doubles, Integers, Split, draw_blends, stream
+from gpu_report.workloads.synthetic import (
+    CEILING_DESCRIPTION,
+    Doubles,
+    Integers,
+    Split,
+    draw_blends,
+    stream,
+)
 
 CLASSES: Final = 3
 VOCABULARY: Final = 100
@@ -18,13 +27,17 @@ STYLE_CONTRAST: Final = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class TextClassification(Classification):
-    """All of a workload but its title and its model; one size, default: sequences of 64 characters."""
+    """All of a workload but its title and its model; one size, default: sequences of 64
+    characters.
+    """
 
     train_samples: int = 2000
     test_samples: int = 400
     learning_rate: float = 1e-3
 
-    sample_description: ClassVar[str] = f"{SEQUENCE_LENGTH} characters out of {VOCABULARY}, {CLASSES} classes"
+    sample_description: ClassVar[str] = (
+        f"{SEQUENCE_LENGTH} characters out of {VOCABULARY}, {CLASSES} classes"
+    )
     data_description: ClassVar[str] = (
         "Generated: texts in three styles that use the same characters in different frequencies; "
         f"{CEILING_DESCRIPTION}."
@@ -37,14 +50,20 @@ class TextClassification(Classification):
 def styled_texts(*, samples: int, seed: int, split: Split) -> TensorPairs:
     """Texts that take each character from one of two styles, as often as the text's shares say."""
     blends = draw_blends(samples=samples, classes=CLASSES, seed=seed, split=split)
-    draws = stream(seed=seed, split=split, quantity="characters").random((samples, SEQUENCE_LENGTH, 2))
+    draws = stream(seed=seed, split=split, quantity="characters").random(
+        (samples, SEQUENCE_LENGTH, 2)
+    )
     in_first = draws[:, :, 0] < blends.share[:, None]
     styles = np.where(in_first, blends.first[:, None], blends.second[:, None])
-    return TensorPairs(torch.from_numpy(_characters(styles, draws[:, :, 1])), torch.from_numpy(blends.label))
+    return TensorPairs(
+        torch.from_numpy(_characters(styles, draws[:, :, 1])), torch.from_numpy(blends.label)
+    )
 
 
 def _characters(styles: Integers, draws: Doubles) -> Integers:
-    """The character of each place: where a draw from 0 to 1 falls among the cumulative frequencies of its style."""
+    """The character of each place: where a draw from 0 to 1 falls among the cumulative frequencies
+    of its style.
+    """
     characters = np.zeros_like(styles)
     for style, frequencies in enumerate(style_frequencies()):
         found = np.searchsorted(frequencies.cumsum()[:-1], draws, side="right")
@@ -53,7 +72,11 @@ def _characters(styles: Integers, draws: Doubles) -> Integers:
 
 
 def style_frequencies() -> Doubles:
-    """How often each style uses each character (classes, vocabulary); part of the task, so the same for every seed."""
-    weights = np.exp(STYLE_CONTRAST * np.random.default_rng(CLASSES).standard_normal((CLASSES, VOCABULARY)))
+    """How often each style uses each character (classes, vocabulary); part of the task, so the same
+    for every seed.
+    """
+    weights = np.exp(
+        STYLE_CONTRAST * np.random.default_rng(CLASSES).standard_normal((CLASSES, VOCABULARY))
+    )
     frequencies: Doubles = weights / weights.sum(axis=1, keepdims=True)
     return frequencies

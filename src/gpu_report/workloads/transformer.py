@@ -14,14 +14,18 @@ POSITION_SPREAD: Final = 0.02
 
 
 class TransformerEncoder(nn.Module):
-    """Embedding with learned positions, four layers, the mean over time, a linear classifier: 3,202,307 parameters.
+    """Embedding with learned positions, four layers, the mean over time, a linear classifier:
+    3,202,307 parameters.
 
-    The layers normalise what goes into them, not what comes out, which trains without a learning-rate warm-up (Xiong et
-    al. 2020); so a last normalisation follows them. There is no dropout: what a step computes does not hang on chance.
-    Takes characters (samples, time) and gives one score per class (samples, classes).
+    The layers normalise what goes into them, not what comes out, which trains without a
+    learning-rate warm-up (Xiong et al. 2020); so a last normalisation follows them. There is no
+    dropout: what a step computes does not hang on chance. Takes characters (samples, time) and
+    gives one score per class (samples, classes).
     """
 
-    def __init__(self, *, width: int = 256, heads: int = 8, feed_forward: int = 1024, layers: int = 4) -> None:
+    def __init__(
+        self, *, width: int = 256, heads: int = 8, feed_forward: int = 1024, layers: int = 4
+    ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(VOCABULARY, width)
         self.positions = nn.Parameter(POSITION_SPREAD * torch.randn(SEQUENCE_LENGTH, width))
@@ -36,7 +40,9 @@ class TransformerEncoder(nn.Module):
 
 
 def _layer(width: int, heads: int, feed_forward: int) -> nn.TransformerEncoderLayer:
-    return nn.TransformerEncoderLayer(width, heads, feed_forward, dropout=0.0, batch_first=True, norm_first=True)
+    return nn.TransformerEncoderLayer(
+        width, heads, feed_forward, dropout=0.0, batch_first=True, norm_first=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,4 +58,6 @@ class TransformerClassification(TextClassification):
         return TransformerEncoder()
 
     def checkpointed_blocks(self, model: nn.Module) -> Iterable[nn.Module]:
-        return (module for module in model.modules() if isinstance(module, nn.TransformerEncoderLayer))
+        return (
+            module for module in model.modules() if isinstance(module, nn.TransformerEncoderLayer)
+        )

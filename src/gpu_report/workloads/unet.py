@@ -24,7 +24,9 @@ BASE_CHANNELS: Final = 64
 SHAPES_PER_PICTURE: Final = 4
 MISLABELLED_SHARE: Final = 0.15
 DICE_CEILING: Final = (1 + 2 * (1 - MISLABELLED_SHARE)) / CLASSES
-"""Dice, on average over data sets, of a model that sees every shape as it is: the background is all right."""
+"""Dice, on average over data sets, of a model that sees every shape as it is: the background is all
+right.
+"""
 
 COLOUR_CONTRAST: Final = 0.8
 COLOUR_SPREAD: Final = 0.5
@@ -32,7 +34,9 @@ NOISE: Final = 0.7
 
 
 class DoubleConvolution(nn.Sequential):
-    """Twice: 3x3 convolution without bias, since the batch normalisation after it has one, and ReLU."""
+    """Twice: 3x3 convolution without bias, since the batch normalisation after it has one, and
+    ReLU.
+    """
 
     def __init__(self, channels_in: int, channels_out: int) -> None:
         super().__init__(
@@ -46,10 +50,12 @@ class DoubleConvolution(nn.Sequential):
 
 
 class UNet(nn.Module):
-    """Four levels down, four up, joined by skip connections (Ronneberger et al. 2015, with padding and normalisation).
+    """Four levels down, four up, joined by skip connections (Ronneberger et al. 2015, with padding
+    and normalisation).
 
-    31,037,763 parameters with 64 base channels and 3 classes. Takes (samples, 3, height, width), both divisible by 16,
-    and gives one score per class and pixel: (samples, classes, height, width).
+    31,037,763 parameters with 64 base channels and 3 classes. Takes (samples, 3, height, width),
+    both divisible by 16, and gives one score per class and pixel: (samples, classes, height,
+    width).
     """
 
     def __init__(self, *, base_channels: int = BASE_CHANNELS, classes: int = CLASSES) -> None:
@@ -60,7 +66,9 @@ class UNet(nn.Module):
         self.entry = DoubleConvolution(3, base_channels)
         self.pool = nn.MaxPool2d(2)
         self.encoders = nn.ModuleList(DoubleConvolution(above, below) for above, below in downwards)
-        self.enlargers = nn.ModuleList(nn.ConvTranspose2d(below, above, 2, stride=2) for below, above in upwards)
+        self.enlargers = nn.ModuleList(
+            nn.ConvTranspose2d(below, above, 2, stride=2) for below, above in upwards
+        )
         self.decoders = nn.ModuleList(DoubleConvolution(below, above) for below, above in upwards)
         self.head = nn.Conv2d(base_channels, classes, kernel_size=1)
 
@@ -77,7 +85,9 @@ class UNet(nn.Module):
 
 
 class _Along(nn.Module):
-    """A piece of a U-Net, past which goes what the way up will need: features of higher levels, the highest first."""
+    """A piece of a U-Net, past which goes what the way up will need: features of higher levels, the
+    highest first.
+    """
 
     def __init__(self, *parts: nn.Module) -> None:
         super().__init__()
@@ -115,10 +125,11 @@ class UNetSegmentation:
     quality_name: ClassVar[str] = "Dice"
     loss_name: ClassVar[str] = "cross-entropy per pixel"
     data_description: ClassVar[str] = (
-        f"Generated: {SHAPES_PER_PICTURE} discs and squares at random places and sizes, in colours that "
-        "differ on average by class and vary from shape to shape, under pixel noise; "
-        f"{MISLABELLED_SHARE:.0%} of the shapes carry the other shape's label, which no "
-        f"model can foresee, so that a Dice of about {DICE_CEILING:.2f} is the most that can be reached."
+        f"Generated: {SHAPES_PER_PICTURE} discs and squares at random places and sizes, in "
+        "colours that differ on average by class and vary from shape to shape, under pixel "
+        "noise; "
+        f"{MISLABELLED_SHARE:.0%} of the shapes carry the other shape's label, which no model can "
+        f"foresee, so that a Dice of about {DICE_CEILING:.2f} is the most that can be reached."
     ).replace("%", " %")
 
     def __post_init__(self) -> None:
@@ -176,23 +187,30 @@ class UNetSegmentation:
         return mean_dice(output.max(dim=1).indices, target)
 
     def chance(self) -> float:
-        """Dice of naming each pixel's class at random, as often as it occurs: every class then gets its own share."""
+        """Dice of naming each pixel's class at random, as often as it occurs: every class then gets
+        its own share.
+        """
         counts = self._data("test", self.test_samples).targets.flatten().bincount()
         return (counts[counts > 0] / counts.sum()).mean().item()
 
     def _data(self, split: Split, samples: int) -> TensorPairs:
-        return shape_pictures(samples=samples, image_px=SIZES[self.size], seed=self.seed, split=split)
+        return shape_pictures(
+            samples=samples, image_px=SIZES[self.size], seed=self.seed, split=split
+        )
 
 
 def mean_dice(predicted: Tensor, target: Tensor) -> float:
-    """Dice 2|P and T| / (|P| + |T|) of each class over all pixels of all pictures, averaged over the classes in target.
+    """Dice 2|P and T| / (|P| + |T|) of each class over all pixels of all pictures, averaged over
+    the classes in target.
 
     The background counts as a class.
     """
     coefficients: list[float] = []
     for label in target.flatten().bincount().nonzero().flatten().tolist():
         found, wanted = predicted == label, target == label
-        coefficients.append(2 * (found & wanted).sum().item() / (found.sum().item() + wanted.sum().item()))
+        coefficients.append(
+            2 * (found & wanted).sum().item() / (found.sum().item() + wanted.sum().item())
+        )
     return sum(coefficients) / len(coefficients)
 
 
@@ -206,10 +224,19 @@ class Outline(NamedTuple):
 
 
 def shape_pictures(
-    *, samples: int, image_px: int, seed: int, split: Split, mislabelled_share: float = MISLABELLED_SHARE
+    *,
+    samples: int,
+    image_px: int,
+    seed: int,
+    split: Split,
+    mislabelled_share: float = MISLABELLED_SHARE,
 ) -> TensorPairs:
-    """Pictures (samples, 3, pixels, pixels) and the class of every pixel; later shapes cover earlier ones."""
-    pictures = pixel_noise((samples, 3, image_px, image_px), deviation=NOISE, seed=seed, split=split)
+    """Pictures (samples, 3, pixels, pixels) and the class of every pixel; later shapes cover
+    earlier ones.
+    """
+    pictures = pixel_noise(
+        (samples, 3, image_px, image_px), deviation=NOISE, seed=seed, split=split
+    )
     masks = np.empty((samples, image_px, image_px), dtype=np.int64)
     labels = np.zeros((samples, 1 + SHAPES_PER_PICTURE), dtype=np.int64)
     colours = np.zeros((samples, 3, 1 + SHAPES_PER_PICTURE), dtype=np.float32)
@@ -220,7 +247,8 @@ def shape_pictures(
         )
         colours[:, :, layer + 1] = _draw_colours(shapes, seed=seed, split=split, layer=layer)
         outlines.append(_draw_outlines(shapes, image_px, seed=seed, split=split, layer=layer))
-    # One picture at a time stays in the processor's cache: a third of the time of all pictures at once.
+    # One picture at a time stays in the processor's cache: a third of the time of all pictures at
+    # once.
     for sample in range(samples):
         topmost = _topmost_shapes([outline[sample] for outline in outlines], image_px)
         pictures[sample] += colours[sample].take(topmost, axis=1)
@@ -232,8 +260,13 @@ def draw_labels(
     samples: int, *, mislabelled_share: float, seed: int, split: Split, layer: int
 ) -> tuple[Integers, Integers]:
     """What each shape is (1 disc, 2 square), and what it is labelled."""
-    shapes = stream(seed=seed, split=split, quantity=f"shape {layer}").integers(1, CLASSES, size=samples)
-    mislabelled = stream(seed=seed, split=split, quantity=f"label {layer}").random(samples) < mislabelled_share
+    shapes = stream(seed=seed, split=split, quantity=f"shape {layer}").integers(
+        1, CLASSES, size=samples
+    )
+    mislabelled = (
+        stream(seed=seed, split=split, quantity=f"label {layer}").random(samples)
+        < mislabelled_share
+    )
     return shapes, np.where(mislabelled, CLASSES - shapes, shapes)
 
 
@@ -244,14 +277,18 @@ def _draw_colours(shapes: Integers, *, seed: int, split: Split, layer: int) -> F
     return means[shapes] + spread
 
 
-def _draw_outlines(shapes: Integers, image_px: int, *, seed: int, split: Split, layer: int) -> list[Outline]:
+def _draw_outlines(
+    shapes: Integers, image_px: int, *, seed: int, split: Split, layer: int
+) -> list[Outline]:
     draw = stream(seed=seed, split=split, quantity=f"place {layer}").random((len(shapes), 3))
     centres, reaches = draw[:, :2] * image_px, (0.14 + 0.14 * draw[:, 2]) * image_px
     return [Outline(*values) for values in zip(shapes, *centres.T, reaches, strict=True)]
 
 
 def _topmost_shapes(outlines: Sequence[Outline], image_px: int) -> Integers:
-    """Which shape is seen at each pixel (pixels, pixels): 1 for the first, 0 where there is none."""
+    """Which shape is seen at each pixel (pixels, pixels): 1 for the first, 0 where there is
+    none.
+    """
     topmost = np.zeros((image_px, image_px), dtype=np.int64)
     position = np.arange(image_px) + 0.5
     for number, outline in enumerate(outlines, start=1):

@@ -1,6 +1,8 @@
-"""Cells of the tables in the text: numbers through the one formatter, one unit per column, aligned at the point.
+"""Cells of the tables in the text: numbers through the one formatter, one unit per column, aligned
+at the point.
 
-Metric (number of a row) -> Quantity -> NumberColumn (what siunitx reads, and how much room it needs)
+Metric (number of a row) -> Quantity -> NumberColumn (what siunitx reads, and how much room it
+needs)
 """
 
 import re
@@ -12,7 +14,9 @@ from gpu_report.printing.number_format import Quantity
 from gpu_report.writing.tex import Tex
 
 EMPTY: Final = Tex("")
-_NUMBER: Final = re.compile(r"(?P<sign>-)?(?P<whole>\d+)(?:\.(?P<decimals>\d+))?(?:e(?P<power>(?P<power_sign>-)?\d+))?")
+_NUMBER: Final = re.compile(
+    r"(?P<sign>-)?(?P<whole>\d+)(?:\.(?P<decimals>\d+))?(?:e(?P<power>(?P<power_sign>-)?\d+))?"
+)
 NOTHING: Final = Tex(r"\textendash{}")
 """What is in a cell that has no number; the row or the note says why."""
 
@@ -30,10 +34,11 @@ class NumberColumn:
 
 
 def aligned(quantities: Sequence[Quantity], *, intervals: bool = True) -> NumberColumn:
-    """Numbers of one column, their decimal points in line, and beside them their intervals in a column of its own.
+    """Numbers of one column, their decimal points in line, and beside them their intervals in a
+    column of its own.
 
-    In braces, and so not in line, is what siunitx cannot read, or was not measured; and a power of ten where others
-    have none, since all numbers would be far from theirs.
+    In braces, and so not in line, is what siunitx cannot read, or was not measured; and a power of
+    ten where others have none, since all numbers would be far from theirs.
     """
     numbers = [found for quantity in quantities if (found := _NUMBER.fullmatch(quantity.bare))]
     if not all(found["power"] for found in numbers):
@@ -44,7 +49,10 @@ def aligned(quantities: Sequence[Quantity], *, intervals: bool = True) -> Number
     if not (intervals and any(quantity.has_interval for quantity in quantities)):
         return NumberColumn(cells=tuple(cells), column_type=column_type)
     return NumberColumn(
-        cells=tuple(cell + Tex(" & ") + _interval(each) for cell, each in zip(cells, quantities, strict=True)),
+        cells=tuple(
+            cell + Tex(" & ") + _interval(each)
+            for cell, each in zip(cells, quantities, strict=True)
+        ),
         column_type=column_type + Tex(r"@{\,}l"),
         width=2,
     )
@@ -77,11 +85,18 @@ def _column_type(numbers: Sequence[re.Match[str]]) -> Tex:
     """Room for the longest of each part: digits before and after the point, and power of ten."""
     if not numbers:
         return Tex("r")
-    sign, power_sign = ("-" if any(number[part] for number in numbers) else "" for part in ("sign", "power_sign"))
+    sign, power_sign = (
+        "-" if any(number[part] for number in numbers) else "" for part in ("sign", "power_sign")
+    )
     whole, decimals, power = (
-        max(len(number[part] or "") for number in numbers) for part in ("whole", "decimals", "power")
+        max(len(number[part] or "") for number in numbers)
+        for part in ("whole", "decimals", "power")
     )
     room = f"{sign}{whole}" + (f".{decimals}" if decimals else "")
     if not (sign or power) and whole < _DIGITS_GROUPED:
         return Tex(rf"\gpurepplainnumbers{{{room}}}")
-    return Tex(rf"\gpurepnumbers{{{room}" + (f"e{power_sign}{power - len(power_sign)}" if power else "") + "}")
+    return Tex(
+        rf"\gpurepnumbers{{{room}"
+        + (f"e{power_sign}{power - len(power_sign)}" if power else "")
+        + "}"
+    )

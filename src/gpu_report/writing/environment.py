@@ -1,6 +1,8 @@
-r"""The template environment: TeX-safe delimiters, escaping that nobody has to remember, errors that name file and line.
+r"""The template environment: TeX-safe delimiters, escaping that nobody has to remember, errors that
+name file and line.
 
-`\VAR{value}` prints, `\BLOCK{if ...}` decides, `\#{...}` is a comment; a line that begins with `%%` is one as well.
+`\VAR{value}` prints, `\BLOCK{if ...}` decides, `\#{...}` is a comment; a line that begins with `%%`
+is one as well.
 """
 
 import re
@@ -25,7 +27,9 @@ class _UnprintableError(jinja2.TemplateRuntimeError):
 
 
 class _TexCodeGenerator(CodeGenerator):
-    """Keeps Jinja2 from escaping for HTML where `finalize` comes too late: in `~`, and in constants."""
+    """Keeps Jinja2 from escaping for HTML where `finalize` comes too late: in `~`, and in
+    constants.
+    """
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802
         self.fail("'~' is not for TeX; print the two values one after the other", node.lineno)
@@ -41,10 +45,11 @@ class _TexEnvironment(jinja2.Environment):
 
 
 class Templates:
-    r"""The templates of a folder; `floats` collects the text of each table and figure that a template sets apart.
+    r"""The templates of a folder; `floats` collects the text of each table and figure that a
+    template sets apart.
 
-    A template sets one apart with `\BLOCK{call apart("tab", name)}...\BLOCK{endcall}`, which leaves the command that
-    takes it in. A third argument is what it shows, which `subjects` keeps.
+    A template sets one apart with `\BLOCK{call apart("tab", name)}...\BLOCK{endcall}`, which leaves
+    the command that takes it in. A third argument is what it shows, which `subjects` keeps.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -54,7 +59,9 @@ class Templates:
         self.environment = _environment(folder)
         self.environment.globals["apart"] = self._apart
 
-    def _apart(self, kind: str, name: str, subject: object = None, *, caller: Callable[[], str]) -> Tex:
+    def _apart(
+        self, kind: str, name: str, subject: object = None, *, caller: Callable[[], str]
+    ) -> Tex:
         key = f"{kind}/{_key(name)}"
         self.subjects.append(subject)
         self.floats[key] = str(caller())
@@ -70,8 +77,8 @@ def render(templates: Templates, name: str, values: Mapping[str, Any]) -> str:
         values: What the template may use.
 
     Raises:
-        ReportError: the template is missing, cannot be read as a template, uses a name that is not there, or prints
-            something other than text and whole numbers.
+        ReportError: the template is missing, cannot be read as a template, uses a name that is not
+            there, or prints something other than text and whole numbers.
     """
     try:
         return templates.environment.get_template(name).render(values)
@@ -83,7 +90,13 @@ def render(templates: Templates, name: str, values: Mapping[str, Any]) -> str:
         raise ReportError(f"{missing}: there is no such template; put it back") from error
     except GpuReportError as error:
         raise ReportError(f"{_template_frames(error)[0]}: {error}") from error
-    except (jinja2.TemplateRuntimeError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+    except (
+        jinja2.TemplateRuntimeError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        LookupError,
+    ) as error:
         place = _place_in_template(error)
         if not place:
             raise
@@ -104,8 +117,9 @@ def _environment(templates: Path) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        # Jinja2 then marks what macros, calls and block assignments give as finished, so that it is not escaped twice;
-        # the escaping itself is done by `finalize`, before the one that Jinja2 has for HTML, which leaves Tex alone.
+        # Jinja2 then marks what macros, calls and block assignments give as finished, so that it is
+        # not escaped twice; the escaping itself is done by `finalize`, before the one that Jinja2
+        # has for HTML, which leaves Tex alone.
         autoescape=True,
         finalize=_printable,
         auto_reload=False,
@@ -125,7 +139,9 @@ def _printable(value: Any) -> Tex:
         return escape(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return Tex(value)
-    raise _UnprintableError(f"a {type(value).__name__} ({value!r}) is printed; give the template formatted text")
+    raise _UnprintableError(
+        f"a {type(value).__name__} ({value!r}) is printed; give the template formatted text"
+    )
 
 
 def _join(values: Sequence[Any], separator: str = ", ") -> Tex:
@@ -134,7 +150,9 @@ def _join(values: Sequence[Any], separator: str = ", ") -> Tex:
 
 
 def _sentence_list(values: Sequence[Any]) -> Tex:
-    """`a`, `a and b`, `a, b and c`; for many, the first two, how many more, and the last; empty without values."""
+    """`a`, `a and b`, `a, b and c`; for many, the first two, how many more, and the last; empty
+    without values.
+    """
     if not values:
         return Tex("")
     if len(values) > _MOST_LISTED:
@@ -144,7 +162,9 @@ def _sentence_list(values: Sequence[Any]) -> Tex:
 
 
 def _key(value: str) -> Tex:
-    """A name as it may stand in a label or a path: letters, digits and `_:.-/`, anything else a hyphen."""
+    """A name as it may stand in a label or a path: letters, digits and `_:.-/`, anything else a
+    hyphen.
+    """
     return Tex(re.sub(r"[^A-Za-z0-9_:./-]", "-", value))
 
 
@@ -163,17 +183,25 @@ _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
 
 
 def _place_in_template(error: Exception) -> str:
-    """`file:line` of the template the error came from, as Jinja2 wrote it into the traceback; empty if from none."""
+    """`file:line` of the template the error came from, as Jinja2 wrote it into the traceback; empty
+    if from none.
+    """
     places = _template_frames(error)
     last_file = traceback.extract_tb(error.__traceback__)[-1].filename
-    from_template = isinstance(error, jinja2.TemplateRuntimeError) or last_file.endswith(TEMPLATE_SUFFIX)
+    from_template = isinstance(error, jinja2.TemplateRuntimeError) or last_file.endswith(
+        TEMPLATE_SUFFIX
+    )
     return places[-1] if places and from_template else ""
 
 
 def _template_frames(error: Exception) -> list[str]:
     """`file:line` of each template on the way to the error, the one that was asked for first."""
     frames = traceback.extract_tb(error.__traceback__)
-    return [f"{frame.filename}:{frame.lineno}" for frame in frames if frame.filename.endswith(TEMPLATE_SUFFIX)]
+    return [
+        f"{frame.filename}:{frame.lineno}"
+        for frame in frames
+        if frame.filename.endswith(TEMPLATE_SUFFIX)
+    ]
 
 
 def _one_line(error: Exception) -> str:

@@ -1,4 +1,6 @@
-"""One experiment of the study for the template of its section: what it asks, and what the machine measured of it."""
+"""One experiment of the study for the template of its section: what it asks, and what the machine
+measured of it.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -40,7 +42,15 @@ _METRICS: Final[Mapping[str, tuple[str, ...]]] = {
     "batch_size": ("step_time", "throughput", "epoch_time", "speedup", "memory", "quality"),
     "workers": ("step_time", "throughput", "data_wait", "speedup", "quality"),
     "precision": ("step_time", "throughput", "speedup", "memory", "quality"),
-    "optimization": ("step_time", "throughput", "speedup", "memory", "quality", "preparation", "break_even"),
+    "optimization": (
+        "step_time",
+        "throughput",
+        "speedup",
+        "memory",
+        "quality",
+        "preparation",
+        "break_even",
+    ),
     "parallelism": ("step_time", "throughput", "speedup", "memory", "quality"),
 }
 """What a table shows of an experiment on this axis, where nothing else is asked for."""
@@ -88,7 +98,9 @@ class ExperimentResults:
 
     @cached_property
     def rows(self) -> Sequence[Row]:
-        """Those of its table, in the order of the study; of one that searches, every number of samples tried."""
+        """Those of its table, in the order of the study; of one that searches, every number of
+        samples tried.
+        """
         if self.experiment.is_search:
             return search_scope(self.machine.tables, self.experiment).rows
         return self.machine.rows_of(self.name)
@@ -109,14 +121,21 @@ class ExperimentResults:
     def baseline(self) -> str:
         """What the others are compared with, in words."""
         axis = self.experiment.axis
-        models = [model_words(row) for row in self.rows if axis == "workload" and row[axis] == self.experiment.baseline]
+        models = [
+            model_words(row)
+            for row in self.rows
+            if axis == "workload" and row[axis] == self.experiment.baseline
+        ]
         return models[0] if models else axis_value_words(axis, self.experiment.baseline)
 
     @property
     def values(self) -> list[str]:
         """The values of the axis, in the order of the study."""
         axis = self.experiment.axis
-        words = [model_words(row) if axis == "workload" else value_words(axis, row[axis]) for row in self.rows]
+        words = [
+            model_words(row) if axis == "workload" else value_words(axis, row[axis])
+            for row in self.rows
+        ]
         return list(dict.fromkeys(words))
 
     @property
@@ -126,14 +145,18 @@ class ExperimentResults:
 
     @property
     def watched(self) -> str:
-        """A variant to watch with an accelerator's own tools: the first that trained on one; empty without."""
+        """A variant to watch with an accelerator's own tools: the first that trained on one; empty
+        without.
+        """
         return next((str(row["variant"]) for row in self.measured if row["device"] != "cpu"), "")
 
     @property
     def pictures(self) -> list[Picture]:
         """The figures of its section."""
         machine = self.machine
-        return pictures(figures_of(self.name, machine.figures), folder=machine.id, csv_path=machine.csv_path)
+        return pictures(
+            figures_of(self.name, machine.figures), folder=machine.id, csv_path=machine.csv_path
+        )
 
     @property
     def metrics(self) -> list[str]:
@@ -146,11 +169,18 @@ class ExperimentResults:
         Raises:
             ReportError: no metric has one of the keys.
         """
-        is_comparable = any(not row["is_baseline"] and SHOWN["speedup"].is_in([row]) for row in self.measured)
-        shown = [metric(key) for key in keys if key not in ("speedup", "time_reduction") or is_comparable]
+        is_comparable = any(
+            not row["is_baseline"] and SHOWN["speedup"].is_in([row]) for row in self.measured
+        )
+        shown = [
+            metric(key) for key in keys if key not in ("speedup", "time_reduction") or is_comparable
+        ]
         qualities = list(dict.fromkeys(row["quality_name"] for row in self.measured))
         if len(qualities) == 1:
-            shown = [replace(each, header=qualities[0]) if each is SHOWN["quality"] else each for each in shown]
+            shown = [
+                replace(each, header=qualities[0]) if each is SHOWN["quality"] else each
+                for each in shown
+            ]
         groups = list(dict.fromkeys(row["group"] for row in self.rows))
         return table(
             sorted(self.rows, key=lambda row: groups.index(row["group"])),
@@ -170,7 +200,9 @@ class ExperimentResults:
         axis = self.experiment.axis
         if self._has_headings:
             return [axis_column(axis)]
-        known = list(dict.fromkeys(["workload", axis])) if varying(["workload"], self.rows) else [axis]
+        known = (
+            list(dict.fromkeys(["workload", axis])) if varying(["workload"], self.rows) else [axis]
+        )
         distinguished = distinguishing_columns(self._other_axes, self.rows, beside=known)
         return [*map(axis_column, known[:-1]), *distinguished, axis_column(axis)]
 
@@ -181,7 +213,9 @@ class ExperimentResults:
 
     @property
     def _has_headings(self) -> bool:
-        """Whether rows are below the model that they train, to leave room for long names of what is varied."""
+        """Whether rows are below the model that they train, to leave room for long names of what is
+        varied.
+        """
         return self.experiment.axis == "optimization" and bool(varying(["workload"], self.rows))
 
     @property
@@ -192,37 +226,58 @@ class ExperimentResults:
 
     def _caption(self, shown: Sequence[Metric]) -> str:
         meanings = [each.meaning for each in shown if each.is_in(self.measured)]
-        listed = " and ".join([", ".join(meanings[:-1]), meanings[-1]] if meanings[1:] else meanings)
-        named = "" if varying(["workload"], self.rows) or not self.rows else f"{titled(self.rows[0])}: "
+        listed = " and ".join(
+            [", ".join(meanings[:-1]), meanings[-1]] if meanings[1:] else meanings
+        )
+        named = (
+            "" if varying(["workload"], self.rows) or not self.rows else f"{titled(self.rows[0])}: "
+        )
         text = f"{named}{listed} by {self.axis}." if listed else f"{named}nothing was measured."
         return capitalized(text) + self.fixed
 
-    def _notes(self, keys: Sequence[str], qualities: Sequence[str], *, is_comparable: bool) -> list[str]:
+    def _notes(
+        self, keys: Sequence[str], qualities: Sequence[str], *, is_comparable: bool
+    ) -> list[str]:
         notes = []
         if "quality" in keys and len(qualities) > 1:
-            titles = {name: [titled(row) for row in self.measured if row["quality_name"] == name] for name in qualities}
+            titles = {
+                name: [titled(row) for row in self.measured if row["quality_name"] == name]
+                for name in qualities
+            }
             named = "; ".join(
-                f"{name or NOT_MEASURED} for {', '.join(dict.fromkeys(found))}" for name, found in titles.items()
+                f"{name or NOT_MEASURED} for {', '.join(dict.fromkeys(found))}"
+                for name, found in titles.items()
             )
             notes.append(f"Quality is {named}.")
-        if "quality" in keys and (falling := [row["quality_name"] for row in self.measured if falls(row)]):
+        if "quality" in keys and (
+            falling := [row["quality_name"] for row in self.measured if falls(row)]
+        ):
             notes.append(f"A lower {listed(list(dict.fromkeys(falling)))} is better.")
         if "time_to_target" in keys and self.experiment.target is not None:
-            notes.append(f"The target is a held-out quality of {self.experiment.target:g}, in every process.")
+            notes.append(
+                f"The target is a held-out quality of {self.experiment.target:g}, in every process."
+            )
         if "speedup" in keys and is_comparable:
             notes.append(f"The baseline is {self.baseline}.")
         return notes
 
     def beside(self, name: str) -> list[Row]:
-        """Its rows, each with the numbers that another table has of the same variant, missing where it has none."""
+        """Its rows, each with the numbers that another table has of the same variant, missing where
+        it has none.
+        """
         others: pd.DataFrame = getattr(self.machine.tables, name)
         found = {row["variant"]: row for row in rows_of(others)}
         nothing = {str(column): math.nan for column in others.columns}
         return [{**nothing, **found.get(row["variant"], {}), **row} for row in self.rows]
 
     def setting(self, row: Row) -> str:
-        """An optimization by what it adds to the baseline and what it lacks of it; `defaults` for the baseline."""
-        here, baseline = option_names(str(row["optimization"])), option_names(str(self.experiment.baseline))
+        """An optimization by what it adds to the baseline and what it lacks of it; `defaults` for
+        the baseline.
+        """
+        here, baseline = (
+            option_names(str(row["optimization"])),
+            option_names(str(self.experiment.baseline)),
+        )
         added = SEPARATOR.join(name for name in here if name not in baseline)
         lacking = SEPARATOR.join(name for name in baseline if name not in here)
         return f"{added} without {lacking}".strip() if lacking else added or "defaults"
@@ -232,29 +287,49 @@ class ExperimentResults:
         """Its rows with what splitting the model gained, of one model and batch pipelines last."""
         rows = self.beside("model_splits")
         headings = list(dict.fromkeys(map(self.model_and_batch, rows)))
-        return sorted(rows, key=lambda row: (headings.index(self.model_and_batch(row)), row["strategy"] == "pipeline"))
+        return sorted(
+            rows,
+            key=lambda row: (
+                headings.index(self.model_and_batch(row)),
+                row["strategy"] == "pipeline",
+            ),
+        )
 
     def model_and_batch(self, row: Row) -> str:
-        """What a row trains: `U-Net 128px`, with the batch size and the options where rows differ in them."""
-        differing = [axis for axis in varying(("batch_size", "options"), self.rows) if row[axis] != _UNSAID.get(axis)]
-        return ", ".join([model_words(row), *(axis_value_words(axis, row[axis]) for axis in differing)])
+        """What a row trains: `U-Net 128px`, with the batch size and the options where rows differ
+        in them.
+        """
+        differing = [
+            axis
+            for axis in varying(("batch_size", "options"), self.rows)
+            if row[axis] != _UNSAID.get(axis)
+        ]
+        return ", ".join(
+            [model_words(row), *(axis_value_words(axis, row[axis]) for axis in differing)]
+        )
 
     @cached_property
     def loops(self) -> list[Row]:
-        """Its rows that a custom training loop trained, with what the table of loops says of each."""
+        """Its rows that a custom training loop trained, with what the table of loops says
+        of each.
+        """
         found = {row["variant"]: row for row in rows_of(self.machine.tables.own_loops)}
         return [{**row, **found[row["variant"]]} for row in self.rows if row["variant"] in found]
 
     @property
     def all_loops(self) -> list[Row]:
         """The same with the rows of those that were not measured, all their numbers missing."""
-        nothing = {column: math.nan for column, value in self.loops[0].items() if isinstance(value, float)}
+        nothing = {
+            column: math.nan for column, value in self.loops[0].items() if isinstance(value, float)
+        }
         found = {row["variant"]: row for row in self.loops}
         return [found.get(row["variant"], {**nothing, **row}) for row in self.rows]
 
     @property
     def fixed(self) -> str:
-        """The end of a caption: what is the same in all rows and not varied; empty where nothing is."""
+        """The end of a caption: what is the same in all rows and not varied; empty where nothing
+        is.
+        """
         fixed = constants(self._other_axes, self.rows, unsaid=_UNSAID)
         return f" The same in all rows: {fixed}." if fixed else ""
 
@@ -274,11 +349,18 @@ class ExperimentResults:
     def without_floor(self) -> list[str]:
         """Which devices have no bound, where others have one."""
         known = {row["device"] for row in self.loops if not math.isnan(row["floor_us"])}
-        unknown = [device_words(device) for device in sorted({row["device"] for row in self.loops} - known)]
+        unknown = [
+            device_words(device) for device in sorted({row["device"] for row in self.loops} - known)
+        ]
         if not known or not unknown:
             return []
         devices = ", ".join(unknown)
-        return [f"No bound is known on {devices}: not calibrated, or the work of an iteration was not counted."]
+        return [
+            (
+                f"No bound is known on {devices}: not calibrated, or the work of an iteration was "
+                "not counted."
+            )
+        ]
 
     def loop_of(self, row: Row) -> tuple[str, str, str]:
         """What all rows of one loop share, whatever the points."""
@@ -308,8 +390,12 @@ def axis_column(axis: str) -> Text:
     return Text(AXES[axis], lambda row: value_words(axis, row[axis]), is_number=axis in _NUMBERS)
 
 
-def distinguishing_columns(axes: Sequence[str], rows: Sequence[Row], *, beside: Sequence[str]) -> list[Text]:
-    """The columns of those of these fields that distinguish rows which the fields `beside` do not."""
+def distinguishing_columns(
+    axes: Sequence[str], rows: Sequence[Row], *, beside: Sequence[str]
+) -> list[Text]:
+    """The columns of those of these fields that distinguish rows which the fields `beside`
+    do not.
+    """
     return [axis_column(axis) for axis in distinguishing(axes, rows, beside=beside)]
 
 

@@ -1,6 +1,8 @@
-"""What a document elsewhere needs of a built report: which files, what stands in its README, and its own main.tex.
+"""What a document elsewhere needs of a built report: which files, what stands in its README, and
+its own main.tex.
 
-report/ -> exported_files -> {"sections/device.tex": ..., "floats/tab/xeon-2c/device.tex": ...} -> folder or archive
+report/ -> exported_files -> {"sections/device.tex": ..., "floats/tab/xeon-2c/device.tex": ...} ->
+folder or archive
 """
 
 import gzip
@@ -16,42 +18,62 @@ from gpu_report.errors import ReportError
 PACKAGE: Final = "gpu_report"
 SECTIONS: Final = "gpu_analysis_sections"
 FORMATS: Final = ("pdf", "pgf")
-_ALWAYS: Final = (f"{PACKAGE}.sty", f"{SECTIONS}.tex", "references.bib", "numbers.tex", "numbers.csv")
+_ALWAYS: Final = (
+    f"{PACKAGE}.sty",
+    f"{SECTIONS}.tex",
+    "references.bib",
+    "numbers.tex",
+    "numbers.csv",
+)
 _REFERENCES: Final = f"build/{PACKAGE}.bbl"
 _NAMES: Final = re.compile(r"\\gpurepsections(?:\[([^]]*)\])?\{([^}]*)\}")
 _FLOAT: Final = re.compile(r"\\gpurepfloat\{([^}]*)\}")
 _PICTURE: Final = re.compile(r"\\gpureppicture(?:\[.*?\])?\{([^}]*)\}")
 _SEPARATOR: Final = "--"
-"""Stands for the slash of a path where all files lie in one folder; gpu_report.sty says the same."""
+"""Stands for the slash of a path where all files lie in one folder; gpu_report.sty says the
+same.
+"""
 
 
 def exported_files(report: Path, *, figure_format: str) -> dict[str, bytes]:
-    """Every file that the sections of a built report lead to, by its path inside the report's folder.
+    """Every file that the sections of a built report lead to, by its path inside the report's
+    folder.
 
     `main.bbl` has the references as BibTeX set them, which arXiv does not run.
 
     Args:
         report: The folder of the report.
-        figure_format: One of FORMATS; a figure in pgf brings the pictures that it is made of, and one that is too
-            large for TeX to read as pgf, so that it was not drawn so, is taken as PDF.
+        figure_format: One of FORMATS; a figure in pgf brings the pictures that it is made of, and
+            one that is too large for TeX to read as pgf, so that it was not drawn so, is taken as
+            PDF.
 
     Raises:
         ReportError: the report was not built, or a file that it names is not there in that format.
     """
     if not (report / f"{PACKAGE}.pdf").exists() or not (report / f"{SECTIONS}.tex").exists():
-        raise ReportError(f"there is no built report in {report} to export; make it with: make report")
+        raise ReportError(
+            f"there is no built report in {report} to export; make it with: make report"
+        )
     found = dict.fromkeys(_ALWAYS)
     for path in _reached(report, figure_format):
         found[path] = None
     if figure_format == "pgf" and not any(path.endswith(".pgf") for path in found):
-        raise ReportError(f"no figure in {report} is drawn as PGF; draw them with: snakemake --cores 4 figures_in_pgf")
-    return {**{path: _read(report, path) for path in sorted(found)}, "main.bbl": _read(report, _REFERENCES)}
+        raise ReportError(
+            f"no figure in {report} is drawn as PGF; draw them with: snakemake --cores 4 "
+            "figures_in_pgf"
+        )
+    return {
+        **{path: _read(report, path) for path in sorted(found)},
+        "main.bbl": _read(report, _REFERENCES),
+    }
 
 
 def _reached(report: Path, figure_format: str) -> Iterator[str]:
     names = _NAMES.search(_text(report, f"{SECTIONS}.tex"))
     if names is None:
-        raise ReportError(f"{report / SECTIONS}.tex is of an older gpu-report; write it anew with: make report")
+        raise ReportError(
+            f"{report / SECTIONS}.tex is of an older gpu-report; write it anew with: make report"
+        )
     for name in re.findall(r"[^\s,%]+", ",".join(names.groups(""))):
         section = f"sections/{name}.tex"
         yield section
@@ -67,7 +89,10 @@ def _pictures(report: Path, text: str, figure_format: str) -> Iterator[str]:
         in_pgf = figure_format == "pgf" and (report / f"figures/{name}.pgf").exists()
         yield f"figures/{name}.{'pgf' if in_pgf else 'pdf'}"
         if in_pgf:
-            yield from (path.relative_to(report).as_posix() for path in sorted(report.glob(f"figures/{name}-img*.png")))
+            yield from (
+                path.relative_to(report).as_posix()
+                for path in sorted(report.glob(f"figures/{name}-img*.png"))
+            )
 
 
 def _text(report: Path, path: str) -> str:
@@ -78,13 +103,19 @@ def _read(report: Path, path: str) -> bytes:
     try:
         return (report / path).read_bytes()
     except FileNotFoundError as error:
-        raise ReportError(f"the report names {path}, which is not in {report}; run: make report") from error
+        raise ReportError(
+            f"the report names {path}, which is not in {report}; run: make report"
+        ) from error
     except OSError as error:
-        raise ReportError(f"cannot read {report / path}: {error.strerror}; allow reading it, then try again") from error
+        raise ReportError(
+            f"cannot read {report / path}: {error.strerror}; allow reading it, then try again"
+        ) from error
 
 
 def as_folder(files: Mapping[str, bytes], *, name: str, figure_format: str) -> dict[str, bytes]:
-    """The files with a README and a document of their own, for a folder called `name` inside a thesis."""
+    """The files with a README and a document of their own, for a folder called `name` inside a
+    thesis.
+    """
     return {
         **files,
         "README.md": _readme(name, figure_format).encode(),
@@ -93,7 +124,8 @@ def as_folder(files: Mapping[str, bytes], *, name: str, figure_format: str) -> d
 
 
 def as_flat_archive(files: Mapping[str, bytes], *, figure_format: str) -> bytes:
-    """A .tar.gz with all files in one folder and a main.tex that pdflatex compiles; equal files give equal bytes.
+    """A .tar.gz with all files in one folder and a main.tex that pdflatex compiles; equal files
+    give equal bytes.
 
     Raises:
         ReportError: two files would have the same name.
@@ -103,7 +135,9 @@ def as_flat_archive(files: Mapping[str, bytes], *, figure_format: str) -> bytes:
     for path, content in files.items():
         name = path.replace("/", _SEPARATOR)
         if name in flat:
-            raise ReportError(f"{path} would be called {name}, as another file is; rename one of them")
+            raise ReportError(
+                f"{path} would be called {name}, as another file is; rename one of them"
+            )
         flat[name] = content
     packed = io.BytesIO()
     with (
@@ -157,14 +191,16 @@ Put this folder beside your document, under the name `{name}`, and paste into th
 ```latex
 {lines_to_paste(name, figure_format=figure_format)}```
 
-- A path is seen from the folder that LaTeX runs in. With another path or name, change the first two lines alone.
-- `\\gpurepfloat{{tab/...}}` and `\\gpurepfloat{{fig/...}}` set one table or figure, named as the files in `floats`,
-  in a frame of beamer and in a minipage too.
-- Heading level, label prefix, sections, width and format of figures and the language of fixed words are options of the
-  package: the head of `{PACKAGE}.sty` lists them.
-- `\\gpurep` prints a number with the ends of its 95 % interval in parentheses. `\\gpurepvalue`, `\\gpureplow` and
-  `\\gpurephigh` print a part.
-- The option `citations` of the package cites methods and models; add `{name}/references` to your `\\bibliography` then.
+- A path is seen from the folder that LaTeX runs in. With another path or name, change the first two
+  lines alone.
+- `\\gpurepfloat{{tab/...}}` and `\\gpurepfloat{{fig/...}}` set one table or figure, named as
+  the files in `floats`, in a frame of beamer and in a minipage too.
+- Heading level, label prefix, sections, width and format of figures and the language of fixed words
+  are options of the package: the head of `{PACKAGE}.sty` lists them.
+- `\\gpurep` prints a number with the ends of its 95 % interval in parentheses. `\\gpurepvalue`,
+  `\\gpureplow` and `\\gpurephigh` print a part.
+- The option `citations` of the package cites methods and models; add `{name}/references` to your
+  `\\bibliography` then.
 - Load siunitx in your preamble if you want the numbers of tables aligned at their decimal mark.
 - A second report in the same document has a prefix of its own:
   `\\gpurepsetup{{folder=other, prefix=other:}}`, then `\\input{{other/{SECTIONS}}}`.

@@ -12,7 +12,9 @@ from gpu_report.tables.bundle import Tables, best_of_each, rows_of
 from gpu_report.writing.words import model_words, titled
 
 
-def headline(tables: Tables, findings: Sequence[Finding], decided: Sequence[Row]) -> tuple[str, str, str]:
+def headline(
+    tables: Tables, findings: Sequence[Finding], decided: Sequence[Row]
+) -> tuple[str, str, str]:
     """What was measured, how much a GPU gains, and what follows; plain text without line ends.
 
     Args:
@@ -40,11 +42,14 @@ def _gain(tables: Tables, variants: Sequence[Row]) -> str:
     by_device = next((rows for rows in found if rows), [])
     if by_device:
         gains = [
-            f"{model_words(row)} {SHOWN['speedup'].quantity(row).plain()} on {device_words(row['device'])}"
+            f"{model_words(row)} {SHOWN['speedup'].quantity(row).plain()} on "
+            f"{device_words(row['device'])}"
             for row in by_device
             if not has_whole_twin(row, by_device)
         ]
-        return f"Speedup over the CPU: {'; '.join(dict.fromkeys(gains))}." + _over_one_gpu(tables, variants)
+        return f"Speedup over the CPU: {'; '.join(dict.fromkeys(gains))}." + _over_one_gpu(
+            tables, variants
+        )
     trainings = [row for row in variants if row["status"] == "ok" and not is_bound(row["options"])]
     fastest = [
         f"{titled(row)} {SHOWN['throughput'].quantity(row).plain(interval=False)}"
@@ -63,19 +68,32 @@ def _over_one_gpu(tables: Tables, variants: Sequence[Row]) -> str:
     Of each model the fastest that was measured in turn with one process.
     """
     known = {row["variant"]: row for row in variants if not is_bound(row["options"])}
-    scaled = [row for row in rows_of(tables.scaling_efficiency) if row["is_weak"] and row["variant"] in known]
+    scaled = [
+        row
+        for row in rows_of(tables.scaling_efficiency)
+        if row["is_weak"] and row["variant"] in known
+    ]
     weak = [{**known[row["variant"]], **row} for row in scaled]
-    shared = [row for row in weak if row["device"] != "cpu" and row["devices"] > 1 and row["base_speedup"] > 0]
+    shared = [
+        row
+        for row in weak
+        if row["device"] != "cpu" and row["devices"] > 1 and row["base_speedup"] > 0
+    ]
     fastest = [
-        f"{model_words(row)} {METRICS['base_speedup'].quantity(row).plain()} on {row['devices']} GPUs"
-        f" ({execution_in_words(row)}, {SHOWN['throughput'].quantity(row).plain(interval=False)})"
+        f"{model_words(row)} {METRICS['base_speedup'].quantity(row).plain()} on {row['devices']} "
+        f"GPUs ({execution_in_words(row)}, "
+        f"{SHOWN['throughput'].quantity(row).plain(interval=False)})"
         for row in best_of_each(shared, "throughput_per_s", "workload", "size")
     ]
     return f" Speedup over one GPU in weak scaling: {'; '.join(fastest)}." if fastest else ""
 
 
 def _gains_over_the_cpu(rows: Sequence[Row]) -> list[Row]:
-    gains = [row for row in rows if row["device"] != "cpu" and not row["is_baseline"] and SHOWN["speedup"].is_in([row])]
+    gains = [
+        row
+        for row in rows
+        if row["device"] != "cpu" and not row["is_baseline"] and SHOWN["speedup"].is_in([row])
+    ]
     return [row for row in gains if _compares_devices(row, rows)]
 
 
@@ -86,7 +104,12 @@ def _compares_devices(row: Row, rows: Sequence[Row]) -> bool:
 
 
 def _follows(findings: Sequence[Finding], decided: Sequence[Row]) -> str:
-    counts = {verdict: sum(finding.verdict == verdict for finding in findings) for verdict in get_args(Verdict)}
-    verdicts = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number) or "none"
+    counts = {
+        verdict: sum(finding.verdict == verdict for finding in findings)
+        for verdict in get_args(Verdict)
+    }
+    verdicts = (
+        ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number) or "none"
+    )
     advice = f" First advice: {' '.join(decided[0]['action'].split())}." if decided else ""
     return f"Findings: {verdicts}.{advice}"

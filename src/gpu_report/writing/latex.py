@@ -1,4 +1,6 @@
-"""From LaTeX text to the PDF: the same records give the same bytes, and a PDF is whole or not there."""
+"""From LaTeX text to the PDF: the same records give the same bytes, and a PDF is whole or not
+there.
+"""
 
 import os
 import re
@@ -29,21 +31,25 @@ class CompiledReport:
 
 
 def newest_measurement(variants: Iterable[Row]) -> datetime:
-    """When the newest of these rows of VARIANTS was measured: the document's date, whenever it is built."""
+    """When the newest of these rows of VARIANTS was measured: the document's date, whenever it is
+    built.
+    """
     return max(datetime.fromisoformat(row["measured_at"]) for row in variants)
 
 
 def compile_report(
     folder: Path, *, dated: datetime, engine: Engine | None = None, pdf: Path | None = None
 ) -> CompiledReport:
-    """Make a PDF from `gpu_report.tex` in the folder; an older PDF stays until the new one is whole.
+    """Make a PDF from `gpu_report.tex` in the folder; an older PDF stays until the new one is
+    whole.
 
     Args:
-        folder: Where the text, its sections, figures and package lie; the log stays in its `build` folder.
+        folder: Where the text, its sections, figures and package lie; the log stays in its `build`
+            folder.
         dated: The date of the document, see `newest_measurement`.
         engine: The first one installed where None.
-        pdf: The PDF, in a folder of the project, from which its links lead to data; `gpu_report.pdf` beside the text
-            where None.
+        pdf: The PDF, in a folder of the project, from which its links lead to data;
+            `gpu_report.pdf` beside the text where None.
 
     Raises:
         ReportError: no TeX engine is installed.
@@ -65,7 +71,9 @@ def compile_report(
     try:
         built.replace(pdf)
     except OSError as error:
-        raise FileWriteError(f"cannot write {pdf}: {error.strerror}; allow writing there, then try again") from error
+        raise FileWriteError(
+            f"cannot write {pdf}: {error.strerror}; allow writing there, then try again"
+        ) from error
     return CompiledReport(pdf=pdf, problems=tuple(log_problems(log)))
 
 
@@ -74,17 +82,21 @@ def _empty_build_folder(build: Path, *, project: Path) -> None:
         if build.exists():
             shutil.rmtree(build)
         build.mkdir(parents=True)
-        # TeX may read nothing above the report's folder, and yet see whether data are there to which it links.
+        # TeX may read nothing above the report's folder, and yet see whether data are there to
+        # which it links.
         (build / _PROJECT).symlink_to(project, target_is_directory=True)
     except OSError as error:
-        raise FileWriteError(f"cannot empty {build}: {error.strerror}; remove it and run the same again") from error
+        raise FileWriteError(
+            f"cannot empty {build}: {error.strerror}; remove it and run the same again"
+        ) from error
 
 
 def _list_references(folder: Path, environment: dict[str, str]) -> None:
-    """Have BibTeX write the list before LaTeX first runs, which then needs two passes instead of three.
+    """Have BibTeX write the list before LaTeX first runs, which then needs two passes instead of
+    three.
 
-    BibTeX reads the citations that a pass of LaTeX noted; the text has them too. If LaTeX then notes others, latexmk
-    runs BibTeX again.
+    BibTeX reads the citations that a pass of LaTeX noted; the text has them too. If LaTeX then
+    notes others, latexmk runs BibTeX again.
     """
     document = _read(folder / f"{DOCUMENT}.tex")
     names = ",".join(re.findall(r"(?:sections/|sections\{)([^}]+)", document)).split(",")
@@ -92,8 +104,12 @@ def _list_references(folder: Path, environment: dict[str, str]) -> None:
     cited = [f"\\citation{key}\n" for key in re.findall(r"\\gpurepcite(\{.+?\})", text)]
     if cited and shutil.which("bibtex"):
         noted = _BUILD_FOLDER / f"{DOCUMENT}.aux"
-        (folder / noted).write_text("".join([*cited, "\\bibstyle{unsrtnat}\n\\bibdata{references}\n"]), "utf-8")
-        subprocess.run(["bibtex", noted], cwd=folder, env=environment, capture_output=True, check=False)
+        (folder / noted).write_text(
+            "".join([*cited, "\\bibstyle{unsrtnat}\n\\bibdata{references}\n"]), "utf-8"
+        )
+        subprocess.run(
+            ["bibtex", noted], cwd=folder, env=environment, capture_output=True, check=False
+        )
 
 
 def _environment(dated: datetime) -> dict[str, str]:
@@ -102,8 +118,8 @@ def _environment(dated: datetime) -> dict[str, str]:
         "SOURCE_DATE_EPOCH": str(int(dated.timestamp())),
         "FORCE_SOURCE_DATE": "1",
         "TZ": "UTC",
-        # No file outside of this folder and TeX's own is read, whatever a title or a name would have TeX do; tectonic
-        # has no such setting.
+        # No file outside of this folder and TeX's own is read, whatever a title or a name would
+        # have TeX do; tectonic has no such setting.
         "openin_any": "p",
         "max_print_line": "100000",  # the log's lines are not broken, so that they can be read back
         "error_line": "254",
@@ -111,7 +127,9 @@ def _environment(dated: datetime) -> dict[str, str]:
     }
 
 
-def _run(engine: Engine, folder: Path, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+def _run(
+    engine: Engine, folder: Path, environment: dict[str, str]
+) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         engine.command(DOCUMENT, output_folder=_BUILD_FOLDER),
         cwd=folder,

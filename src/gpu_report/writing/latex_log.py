@@ -10,10 +10,12 @@ OVERFULL_TOLERANCE_PT: Final = 2.0
 _ERROR: Final = re.compile(r"^(?P<place>[^\s:!][^:\n]*:\d+): (?P<message>.+)$", re.MULTILINE)
 _BARE_ERROR: Final = re.compile(r"^! (?P<message>.+)$", re.MULTILINE)
 _ERROR_CONTEXT: Final = re.compile(r"^l\.\d+ (?P<read>.*)$", re.MULTILINE)
-_OVERFULL: Final = re.compile(r"^Overfull \\[hv]box \((?P<excess>[\d.]+)pt too (?:wide|high)\)(?P<where>.*)$")
+_OVERFULL: Final = re.compile(
+    r"^Overfull \\[hv]box \((?P<excess>[\d.]+)pt too (?:wide|high)\)(?P<where>.*)$"
+)
 _WARNING: Final = re.compile(
-    r"^(?:LaTeX|Package \S+) Warning: "
-    r"(?P<message>(?:Reference|Citation|Hyper reference) .*undefined.*|Label .* multiply defined.*|Float too large.*)$"
+    r"^(?:LaTeX|Package \S+) Warning: (?P<message>(?:Reference|Citation|Hyper reference) "
+    r".*undefined.*|Label .* multiply defined.*|Float too large.*)$"
 )
 _MISSING_CHARACTER: Final = re.compile(r"^Missing character: (?P<message>.*)$")
 _FILE_MARK: Final = re.compile(
@@ -22,7 +24,9 @@ _FILE_MARK: Final = re.compile(
 
 
 def first_error(log: str) -> str:
-    """The first error as `file:line: message (what was being read)`; empty where the log holds none."""
+    """The first error as `file:line: message (what was being read)`; empty where the log holds
+    none.
+    """
     match = _ERROR.search(log)
     if match is None:
         bare = _BARE_ERROR.search(log)
@@ -34,9 +38,11 @@ def first_error(log: str) -> str:
 
 
 def log_problems(log: str) -> list[str]:
-    """What a reader of the PDF would notice: undefined references, doubled labels, overfull lines, lost characters.
+    """What a reader of the PDF would notice: undefined references, doubled labels, overfull lines,
+    lost characters.
 
-    The log must come from the last run and have been written with unbroken lines (`max_print_line`).
+    The log must come from the last run and have been written with unbroken lines
+    (`max_print_line`).
     """
     return list(dict.fromkeys(_problems(log)))
 

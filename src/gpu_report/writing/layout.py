@@ -1,4 +1,6 @@
-"""Which files a document is made of, known without importing what writes them: the workflow asks at every start."""
+"""Which files a document is made of, known without importing what writes them: the workflow asks at
+every start.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +18,12 @@ _CLOSING: Final = ("transfer", "efficiency", "trace", "energy", "recommendations
 """Sections before and after those of the experiments."""
 _SIDES: Final = "before_after"
 """The section on two sets of results."""
-_EXPERIMENTS_IN_APPENDIX: Final = ("complexity", "models", "linear_regression", "linear_regression_size")
+_EXPERIMENTS_IN_APPENDIX: Final = (
+    "complexity",
+    "models",
+    "linear_regression",
+    "linear_regression_size",
+)
 """Experiments of the default study that a reader can do without at first."""
 _APPENDIX: Final = ("machines", "networks", "convergence", "trace_details", "implementation")
 _LAST: Final = "appendix"
@@ -24,7 +31,9 @@ _LAST: Final = "appendix"
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """A document: its template, and its sections in reading order, each the template `sections/<name>.tex.j2`."""
+    """A document: its template, and its sections in reading order, each the template
+    `sections/<name>.tex.j2`.
+    """
 
     template: str
     body: tuple[str, ...]
@@ -39,7 +48,9 @@ class Layout:
 
     @property
     def files(self) -> list[str]:
-        """The paths, inside the document's folder, of every file that is written for it, but for FLOATS_FOLDER."""
+        """The paths, inside the document's folder, of every file that is written for it, but for
+        FLOATS_FOLDER.
+        """
         sections = [f"sections/{name}.tex" for name in self.sections]
         return ["gpu_report.tex", "numbers.tex", NUMBERS_CSV, *sections, *self.others]
 
@@ -54,11 +65,19 @@ def report_layout(experiments: Sequence[str], *, has_sides: bool = False) -> Lay
             *(name for name in experiments if name not in _EXPERIMENTS_IN_APPENDIX),
             *_CLOSING,
         ),
-        appendix=(*_APPENDIX, *(name for name in experiments if name in _EXPERIMENTS_IN_APPENDIX), _LAST),
+        appendix=(
+            *_APPENDIX,
+            *(name for name in experiments if name in _EXPERIMENTS_IN_APPENDIX),
+            _LAST,
+        ),
         others=("gpu_analysis_sections.tex", HEADLINE_FILE),
     )
 
 
 def experiment_layout(experiment: str) -> Layout:
-    """A document about one experiment without the rest of the report: its machine, what it trains, its section."""
-    return Layout(template="experiment", body=("machine", "workloads", experiment), appendix=("networks",))
+    """A document about one experiment without the rest of the report: its machine, what it trains,
+    its section.
+    """
+    return Layout(
+        template="experiment", body=("machine", "workloads", experiment), appendix=("networks",)
+    )

@@ -1,4 +1,6 @@
-"""What a table's numbers do not say: too few processes, doubts about the machine, projections, what did not run."""
+"""What a table's numbers do not say: too few processes, doubts about the machine, projections, what
+did not run.
+"""
 
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,14 +15,21 @@ from gpu_report.writing.words import flags_of
 
 _LONGEST_REASON: Final = 300
 _OF_PROCESSES: Final = ("single", "high variance", "unsettled", "host jitter")
-"""Marks of how processes and their epochs vary; the others are about the machine and its software."""
+"""Marks of how processes and their epochs vary; the others are about the machine and its
+software.
+"""
 
 
 def limits(rows: Sequence[Row]) -> Mapping[str, list[str]]:
-    """The sentences about the limits that these rows have, by what limits them; those with names are TeX."""
+    """The sentences about the limits that these rows have, by what limits them; those with names
+    are TeX.
+    """
     measured = [row for row in rows if row["status"] == "ok"]
     return {
-        "machine": [*_marked(measured, set(MEANINGS) - {*_OF_PROCESSES, "projected"}), *_unwatched(measured)],
+        "machine": [
+            *_marked(measured, set(MEANINGS) - {*_OF_PROCESSES, "projected"}),
+            *_unwatched(measured),
+        ],
         "processes": [*_processes(measured), *_marked(measured, _OF_PROCESSES)],
         "projected": [*_projected(measured)],
         "profiler": [*_not_profiled(measured)],
@@ -58,7 +67,8 @@ def _processes(rows: Sequence[Row]) -> Iterator[str]:
     else:
         number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         fewer = (
-            f" Fewer than {FEWEST_FOR_INTERVAL} processes give no 95 % interval, and no difference is claimed."
+            f" Fewer than {FEWEST_FOR_INTERVAL} processes give no 95 % interval, and no "
+            "difference is claimed."
             if counts[0] < FEWEST_FOR_INTERVAL
             else ""
         )
@@ -75,15 +85,21 @@ def _not_profiled(rows: Sequence[Row]) -> Iterator[Tex]:
     for row in rows:
         reason = textwrap.shorten(str(row["reason"]), _LONGEST_REASON, placeholder=" …")
         if reason:
-            yield _name(row) + escape(" was timed but not profiled: ") + breakable(reason.rstrip(".")) + "."
+            yield (
+                _name(row)
+                + escape(" was timed but not profiled: ")
+                + breakable(reason.rstrip("."))
+                + "."
+            )
 
 
 def _projected(rows: Sequence[Row]) -> Iterator[str]:
     projected = [row for row in rows if row["epoch_time_projected"]]
     if projected:
         yield (
-            f"In {_of(projected, rows)}, epochs have a fixed number of steps, whatever the size of the training set: "
-            "the time of a full epoch is projected, and the quality is that after these steps."
+            f"In {_of(projected, rows)}, epochs have a fixed number of steps, whatever the size "
+            "of the training set: the time of a full epoch is projected, and the quality is that "
+            "after these steps."
         )
 
 
@@ -99,13 +115,17 @@ def _unwatched(rows: Sequence[Row]) -> Iterator[str]:
     unwatched = [row for row in on_accelerator if not SHOWN["sm_clock"].is_in([row])]
     if unwatched:
         yield (
-            f"In {_of(unwatched, on_accelerator)} on a GPU, throttling and other programs on it were not "
-            "watched; either would lengthen the times unnoticed."
+            f"In {_of(unwatched, on_accelerator)} on a GPU, throttling and other programs on it "
+            "were not watched; either would lengthen the times unnoticed."
         )
 
 
 def _of(some: Sequence[Row], rows: Sequence[Row]) -> str:
-    return "every configuration" if len(some) == len(rows) else f"{len(some)} of {len(rows)} configurations"
+    return (
+        "every configuration"
+        if len(some) == len(rows)
+        else f"{len(some)} of {len(rows)} configurations"
+    )
 
 
 def _name(row: Row) -> Tex:
@@ -119,18 +139,21 @@ _MARK_CLAUSES: Final = {
     "host jitter": "host jitter changes the time of whole epochs",
     "background load": "background load lengthened the times, which support no conclusion",
     "CPU steal": "CPU steal lengthened the times, which support no conclusion",
-    "throttled": "heat or hardware protection lowered the clocks, and the times support no conclusion",
+    "throttled": "heat or hardware protection lowered the clocks, and the times support no "
+    "conclusion",
     "power capped": "the power limit lowered the clocks, as is usual under full load",
     "clock drift": "the clocks differ between processes",
     "shared device": "other programs used the GPU, and the times support no conclusion",
-    "shared node": "Slurm may have run other jobs on the node, whose load is marked where it was seen",
+    "shared node": "Slurm may have run other jobs on the node, whose load is marked where it was "
+    "seen",
     "diverged": "a loss was not finite: the training failed, whatever its speed",
     "earlier code": "an earlier version of the measuring code was used",
     "other protocol": "another version of the protocol was used, and nothing is compared with it",
-    "other settings": "the workload had other settings than the study asks for, and comparisons support no conclusion",
-    "other software": "PyTorch, Python, NumPy, CUDA, cuDNN or the driver has a different version than in what it "
-    "is compared with",
-    "other threads": "the thread setting differs from that of what it is compared with, and the times support no "
-    "conclusion",
+    "other settings": "the workload had other settings than the study asks for, and comparisons "
+    "support no conclusion",
+    "other software": "PyTorch, Python, NumPy, CUDA, cuDNN or the driver has a different version "
+    "than in what it is compared with",
+    "other threads": "the thread setting differs from that of what it is compared with, and the "
+    "times support no conclusion",
 }
 """What each mark but `projected` means for the numbers."""

@@ -13,7 +13,9 @@ from gpu_report.writing.tex import Tex, breakable
 
 @dataclass(frozen=True, kw_only=True)
 class SourceFile:
-    """A Python file; `name` is how the report calls it, for instance `src/gpu_report/measure/training.py`."""
+    """A Python file; `name` is how the report calls it, for instance
+    `src/gpu_report/measure/training.py`.
+    """
 
     name: str
     text: str
@@ -21,7 +23,9 @@ class SourceFile:
 
 @dataclass(frozen=True, kw_only=True)
 class ListingLine:
-    """One line: its number in the file, by how many characters it is indented, and the rest as TeX."""
+    """One line: its number in the file, by how many characters it is indented, and the rest
+    as TeX.
+    """
 
     number: int
     indent: int
@@ -29,7 +33,8 @@ class ListingLine:
 
 
 def excerpt(source: SourceFile, functions: Sequence[str]) -> list[list[ListingLine]]:
-    """The lines of each function, in the order asked for, with decorators and docstring, indented as in the file.
+    """The lines of each function, in the order asked for, with decorators and docstring, indented
+    as in the file.
 
     Raises:
         ReportError: the file is no Python, or has no such function at its top level.
@@ -37,18 +42,25 @@ def excerpt(source: SourceFile, functions: Sequence[str]) -> list[list[ListingLi
     try:
         tree = ast.parse(source.text)
     except SyntaxError as error:
-        raise ReportError(f"{source.name}:{error.lineno}: {error.msg}; the report lists this file") from error
-    places = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        raise ReportError(
+            f"{source.name}:{error.lineno}: {error.msg}; the report lists this file"
+        ) from error
+    places = {
+        node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
     missing = [name for name in functions if name not in places]
     if missing:
         raise ReportError(
-            f"{source.name} has no function {missing[0]!r}, which the report lists; name another one in the template"
+            f"{source.name} has no function {missing[0]!r}, which the report lists; name another "
+            "one in the template"
         )
     lines = _marked_lines(source.text)
     return [_lines_of(places[name], lines) for name in functions]
 
 
-def _lines_of(node: ast.FunctionDef | ast.ClassDef, lines: Sequence[ListingLine]) -> list[ListingLine]:
+def _lines_of(
+    node: ast.FunctionDef | ast.ClassDef, lines: Sequence[ListingLine]
+) -> list[ListingLine]:
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     return list(lines[first - 1 : node.end_lineno])
 
@@ -60,7 +72,10 @@ def _marked_lines(text: str) -> list[ListingLine]:
         if macro:
             for number, start, end in _spans(token):
                 spans.setdefault(number, []).append((start, end, macro))
-    return [_line(number, line, spans.get(number, [])) for number, line in enumerate(text.splitlines(), start=1)]
+    return [
+        _line(number, line, spans.get(number, []))
+        for number, line in enumerate(text.splitlines(), start=1)
+    ]
 
 
 def _macro(token: tokenize.TokenInfo) -> str:

@@ -31,7 +31,9 @@ _MEMORY_KINDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class MachineResults:
-    """What one machine measured; templates call it `machine`. What it is asked for is made when asked."""
+    """What one machine measured; templates call it `machine`. What it is asked for is made when
+    asked.
+    """
 
     id: str
     experiments: Sequence[Experiment]
@@ -120,7 +122,10 @@ class MachineResults:
     def title_facts(self) -> list[tuple[str, str]]:
         """What the title page says below the machine and the days."""
         software = [("PyTorch", self.facts["PyTorch"])] if "PyTorch" in self.facts else []
-        return [*software, ("Measured", f"{len(self.measured)} of {len(self.variants)} configurations")]
+        return [
+            *software,
+            ("Measured", f"{len(self.measured)} of {len(self.variants)} configurations"),
+        ]
 
     @cached_property
     def decisions(self) -> list[Row]:
@@ -143,7 +148,9 @@ class MachineResults:
 
     @property
     def doubts(self) -> list[str]:
-        """Where its numbers are not reliable, in the few sentences that the summary has room for."""
+        """Where its numbers are not reliable, in the few sentences that the summary has
+        room for.
+        """
         return doubts(self.variants)
 
     @property
@@ -162,13 +169,20 @@ class MachineResults:
 
     @property
     def profile_steps(self) -> str:
-        """How many steps a profiled run recorded of each rank, or was asked for where no trace is left.
+        """How many steps a profiled run recorded of each rank, or was asked for where no trace is
+        left.
 
         That of a custom training loop has one, a whole training.
         """
         own_loops = set(self.tables.own_loops["variant"])
-        recorded = [row["steps"] for row in rows_of(self.tables.step_shares) if row["variant"] not in own_loops]
-        return range_words(recorded or (int(protocol["profile_steps"]) for protocol in self.protocols))
+        recorded = [
+            row["steps"]
+            for row in rows_of(self.tables.step_shares)
+            if row["variant"] not in own_loops
+        ]
+        return range_words(
+            recorded or (int(protocol["profile_steps"]) for protocol in self.protocols)
+        )
 
     @property
     def timing(self) -> str:
@@ -178,7 +192,10 @@ class MachineResults:
         if not (epochs and seconds):
             return ""
         least, most = min(seconds), max(seconds)
-        return f"{range_words(epochs)} epochs and {least:g}{'' if least == most else f' to {most:g}'} s"
+        return (
+            f"{range_words(epochs)} epochs and "
+            f"{least:g}{'' if least == most else f' to {most:g}'} s"
+        )
 
     @property
     def memory_kinds(self) -> str:
@@ -187,22 +204,32 @@ class MachineResults:
         for row in self.measured:
             kinds.setdefault(str(row["memory_kind"]), []).append(device_words(row["device"]))
         return "; ".join(
-            f"{_MEMORY_KINDS.get(kind, kind)} ({', '.join(dict.fromkeys(devices))})" for kind, devices in kinds.items()
+            f"{_MEMORY_KINDS.get(kind, kind)} ({', '.join(dict.fromkeys(devices))})"
+            for kind, devices in kinds.items()
         )
 
     @cached_property
     def telemetry(self) -> list[Telemetry]:
         """What the driver reported of each process; empty without an accelerator."""
-        return [each.telemetry for record in self.records for each in record.repetitions if each.telemetry]
+        return [
+            each.telemetry
+            for record in self.records
+            for each in record.repetitions
+            if each.telemetry
+        ]
 
     @property
     def sampling(self) -> str:
         """How often the driver was asked, and what it cost, in words; empty where it was not."""
         if not self.telemetry:
             return ""
-        least, most = (duration(pick(each.period_s for each in self.telemetry)).plain() for pick in (min, max))
+        least, most = (
+            duration(pick(each.period_s for each in self.telemetry)).plain() for pick in (min, max)
+        )
         cost = duration(median(each.sample_cost_ms for each in self.telemetry) / 1000)
-        return f"every {least}{'' if least == most else f' to {most}'}; each query took {cost.plain()}"
+        return (
+            f"every {least}{'' if least == most else f' to {most}'}; each query took {cost.plain()}"
+        )
 
     @cached_property
     def profiled(self) -> set[str]:
@@ -238,21 +265,28 @@ class MachineResults:
         return f"{self.folder}/runs/<variant>/record.json"
 
     def log_of(self, variant: str) -> str:
-        """Where the traceback of a variant that failed is; empty where a bundle brought its record."""
+        """Where the traceback of a variant that failed is; empty where a bundle brought its
+        record.
+        """
         folder = self.folder.partition("/experiments/")[0]
         return "" if self.is_imported else f"{folder}/logs/measure_variant/{variant}.log"
 
     def pictures(self, *kinds: str, first: bool = False) -> list[Picture]:
         """The figures of these kinds that there is data for.
 
-        `first` leaves of each kind those of the first experiment that has one: those of others would repeat them.
+        `first` leaves of each kind those of the first experiment that has one: those of others
+        would repeat them.
         """
         drawn = pictures(self.figures, folder=self.id, csv_path=self.csv_path)
         found = [picture for picture in drawn if picture.figure.kind in kinds]
         subjects: dict[str, str] = {}
         for picture in found:
             subjects.setdefault(picture.figure.kind, picture.figure.subject)
-        return [picture for picture in found if not first or picture.figure.subject == subjects[picture.figure.kind]]
+        return [
+            picture
+            for picture in found
+            if not first or picture.figure.subject == subjects[picture.figure.kind]
+        ]
 
 
 def range_words(numbers: Iterable[int]) -> str:

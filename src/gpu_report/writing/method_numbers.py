@@ -1,6 +1,8 @@
-"""The numbers of the method, under their keys: protocol, confidence, thresholds of marks, precisions, counts.
+"""The numbers of the method, under their keys: protocol, confidence, thresholds of marks,
+precisions, counts.
 
-The prose quotes them from `numbers.tex` like any measured number, so that none of them is typed into a sentence.
+The prose quotes them from `numbers.tex` like any measured number, so that none of them is typed
+into a sentence.
 """
 
 import math
@@ -12,7 +14,15 @@ from typing import Final
 import pandas as pd
 
 from gpu_report.glossary import Row
-from gpu_report.printing.number_format import Quantity, count, duration, exact, quantity, share, size
+from gpu_report.printing.number_format import (
+    Quantity,
+    count,
+    duration,
+    exact,
+    quantity,
+    share,
+    size,
+)
 from gpu_report.study.search import NEAR, RESOLUTION
 from gpu_report.study.study import Protocol
 from gpu_report.tables import marks
@@ -33,8 +43,15 @@ _MARKS: Final[Mapping[str, float]] = {
     "power_capped": marks.POWER_CAPPED_SHARE,
     "clock_drift": marks.CLOCK_DRIFT,
 }
-_FORMATS: Final[Mapping[str, tuple[int, int]]] = {"fp32": (8, 23), "tf32": (8, 10), "fp16": (5, 10), "bf16": (8, 7)}
-"""Bits of exponent and mantissa: IEEE 754-2019 for fp32 and fp16, the makers' documents for tf32 and bf16."""
+_FORMATS: Final[Mapping[str, tuple[int, int]]] = {
+    "fp32": (8, 23),
+    "tf32": (8, 10),
+    "fp16": (5, 10),
+    "bf16": (8, 7),
+}
+"""Bits of exponent and mantissa: IEEE 754-2019 for fp32 and fp16, the makers' documents for tf32
+and bf16.
+"""
 
 SHORT_KERNEL: Final = quantity(SHORT_NS / 1000, "µs", most_decimals=0)
 """What runs for less is called a short kernel."""
@@ -47,11 +64,15 @@ _NETWORKS: Final[Mapping[str, Mapping[str, int]]] = {
     "lstm": {"embedding": 128, "hidden": 256},
     "transformer": {"width": 256, "heads": 8, "feed_forward": 1024},
 }
-"""What the text says of the built-in networks; the pictures of them are drawn with the same sizes."""
+"""What the text says of the built-in networks; the pictures of them are drawn with the same
+sizes.
+"""
 
 
 def method_numbers(machine: MachineResults) -> list[KeyedNumber]:
-    """What is not measured but decides how the measured numbers are to be read; then the machine's counts."""
+    """What is not measured but decides how the measured numbers are to be read; then the machine's
+    counts.
+    """
     return [*_of_code(), *_of_machine(machine)]
 
 
@@ -72,14 +93,18 @@ def _of_code() -> Iterator[KeyedNumber]:
             "protocol/significance": count(100 * SIGNIFICANCE, "%"),
         },
         "traces/idle.py": {"threshold/short_launch": SHORT_KERNEL},
-        "tables/marks.py": {f"threshold/{name}": count(100 * value, "%") for name, value in _MARKS.items()},
+        "tables/marks.py": {
+            f"threshold/{name}": count(100 * value, "%") for name, value in _MARKS.items()
+        },
         "writing/method_numbers.py": {
             f"format/{name}/{part}_bits": count(bits)
             for name, found in _FORMATS.items()
             for part, bits in zip(("exponent", "mantissa"), found, strict=True)
         },
         **{
-            f"workloads/{name}.py": {f"network/{name}/{part}": count(size_of) for part, size_of in sizes.items()}
+            f"workloads/{name}.py": {
+                f"network/{name}/{part}": count(size_of) for part, size_of in sizes.items()
+            }
             for name, sizes in _NETWORKS.items()
         },
     }
@@ -89,8 +114,12 @@ def _of_code() -> Iterator[KeyedNumber]:
 
 
 def _coverage() -> dict[str, Quantity]:
-    """What `python -m benchmarks.coverage` showed of the intervals, on the machines where it ran."""
-    with resources.files("gpu_report.tables").joinpath("coverage.csv").open(encoding="utf-8") as file:
+    """What `python -m benchmarks.coverage` showed of the intervals, on the machines where
+    it ran.
+    """
+    with (
+        resources.files("gpu_report.tables").joinpath("coverage.csv").open(encoding="utf-8") as file
+    ):
         table = pd.read_csv(file)
     on_cpu = table["device"] == "cpu"
     slower = table[f"slower_in_pairs_{_PLANTED}"]
@@ -119,13 +148,18 @@ def _of_machine(machine: MachineResults) -> Iterator[KeyedNumber]:
             **_sampling(machine),
             **_prices(machine.variants),
         },
-        **{each.name: _of_experiment(each.name, machine.rows_of(each.name)) for each in machine.experiments},
+        **{
+            each.name: _of_experiment(each.name, machine.rows_of(each.name))
+            for each in machine.experiments
+        },
         "trace_doubts": _traces(machine),
         "transfers": _transfers(machine),
     }
     for table, numbers in tables.items():
         for key, number in numbers.items():
-            yield KeyedNumber(key=f"{macro_key(machine.id)}/{key}", quantity=number, table=machine.csv_path(table))
+            yield KeyedNumber(
+                key=f"{macro_key(machine.id)}/{key}", quantity=number, table=machine.csv_path(table)
+            )
 
 
 def _protocol(machine: MachineResults) -> dict[str, Quantity]:
@@ -136,17 +170,32 @@ def _protocol(machine: MachineResults) -> dict[str, Quantity]:
         "protocol/timed_seconds": ({each.get("timed_seconds", 0) for each in asked}, "s"),
         "protocol/processes": ({int(row["processes"]) for row in machine.measured}, ""),
     }
-    seeds = {int(row["seed"]) + index for row in machine.measured for index in range(int(row["processes"]))}
+    seeds = {
+        int(row["seed"]) + index
+        for row in machine.measured
+        for index in range(int(row["processes"]))
+    }
     return {
-        **{key: count(values.pop(), unit) for key, (values, unit) in found.items() if len(values) == 1},
-        **({"protocol/first_seed": count(min(seeds)), "protocol/last_seed": count(max(seeds))} if seeds else {}),
+        **{
+            key: count(values.pop(), unit)
+            for key, (values, unit) in found.items()
+            if len(values) == 1
+        },
+        **(
+            {"protocol/first_seed": count(min(seeds)), "protocol/last_seed": count(max(seeds))}
+            if seeds
+            else {}
+        ),
     }
 
 
 def _lengths(machine: MachineResults) -> dict[str, Quantity]:
-    """How long each workload is trained: its epochs; of loops that it brings the passes of a training, and how many."""
+    """How long each workload is trained: its epochs; of loops that it brings the passes of a
+    training, and how many.
+    """
     found = {
-        (row["workload"], "trainings" if row["begins_anew"] else "epochs", row["epochs"]) for row in machine.variants
+        (row["workload"], "trainings" if row["begins_anew"] else "epochs", row["epochs"])
+        for row in machine.variants
     }
     found |= {
         (row["workload"], "passes", row["steps_per_epoch"])
@@ -160,7 +209,9 @@ def _lengths(machine: MachineResults) -> dict[str, Quantity]:
 
 
 def _counts(machine: MachineResults) -> dict[str, Quantity]:
-    """How many variants there are, have numbers, a clean commit and a trace, and how many carry each mark."""
+    """How many variants there are, have numbers, a clean commit and a trace, and how many carry
+    each mark.
+    """
     devices = dict.fromkeys(str(row["device"]) for row in machine.variants)
     verdicts = [finding.verdict for finding in machine.findings]
     return {
@@ -174,7 +225,10 @@ def _counts(machine: MachineResults) -> dict[str, Quantity]:
         "study/traces": count(sum(bool(row["trace_sha256"]) for row in machine.variants)),
         "study/doubted": count(len(doubted_rows(machine.variants))),
         "study/findings": count(len(verdicts)),
-        **{f"study/findings/{macro_key(each)}": count(verdicts.count(each)) for each in dict.fromkeys(verdicts)},
+        **{
+            f"study/findings/{macro_key(each)}": count(verdicts.count(each))
+            for each in dict.fromkeys(verdicts)
+        },
     }
 
 
@@ -186,7 +240,10 @@ def _of_experiment(name: str, rows: Sequence[Row]) -> dict[str, Quantity]:
 def _marked(name: str, measured: Iterable[Row]) -> dict[str, Quantity]:
     """How many of the variants of an experiment, or of the study, carry each mark."""
     marked = [mark for row in measured for mark in dict.fromkeys(marks.marks_in(str(row["marks"])))]
-    return {f"{macro_key(name)}/marked/{macro_key(mark)}": count(marked.count(mark)) for mark in dict.fromkeys(marked)}
+    return {
+        f"{macro_key(name)}/marked/{macro_key(mark)}": count(marked.count(mark))
+        for mark in dict.fromkeys(marked)
+    }
 
 
 def _sampling(machine: MachineResults) -> dict[str, Quantity]:
@@ -213,15 +270,24 @@ def _prices(variants: Sequence[Row]) -> dict[str, Quantity]:
 
 def _traces(machine: MachineResults) -> dict[str, Quantity]:
     """How many variants were profiled, how many traces are doubted, and by which check."""
-    failed = {(str(row["check"]), str(row["variant"])) for row in rows_of(machine.tables.trace_doubts)}
+    failed = {
+        (str(row["check"]), str(row["variant"])) for row in rows_of(machine.tables.trace_doubts)
+    }
     checks = sorted({check for check, _ in failed})
     return {
         "trace/profiled": count(len(machine.profiled)),
         "trace/doubted": count(len(machine.doubted)),
-        **{f"trace/doubted/{macro_key(check)}": count(sum(one == check for one, _ in failed)) for check in checks},
+        **{
+            f"trace/doubted/{macro_key(check)}": count(sum(one == check for one, _ in failed))
+            for check in checks
+        },
     }
 
 
 def _transfers(machine: MachineResults) -> dict[str, Quantity]:
     sizes = [int(row["bytes"]) for row in rows_of(machine.tables.transfers)]
-    return {"transfer/smallest": size(min(sizes)), "transfer/largest": size(max(sizes))} if sizes else {}
+    return (
+        {"transfer/smallest": size(min(sizes)), "transfer/largest": size(max(sizes))}
+        if sizes
+        else {}
+    )

@@ -1,9 +1,11 @@
-r"""Every number of the study under a key, as TeX macros that a thesis can quote, and as a table that says where from.
+r"""Every number of the study under a key, as TeX macros that a thesis can quote, and as a table
+that says where from.
 
 Keys, each after the machine's id and a slash: `<variant>/<metric>` for each variant;
-`<experiment>/<group>/<value>/<metric>` for each row of an experiment; `<workload>/<device>/<metric>`, or with several
-sizes `<workload>-<size>/<device>/<metric>`, where the first experiment has one variant only of that on that device; and
-`<table>/<row>/<metric>` for what other tables show.
+`<experiment>/<group>/<value>/<metric>` for each row of an experiment;
+`<workload>/<device>/<metric>`, or with several sizes `<workload>-<size>/<device>/<metric>`, where
+the first experiment has one variant only of that on that device; and `<table>/<row>/<metric>` for
+what other tables show.
 """
 
 import csv
@@ -27,8 +29,8 @@ _UNITS: Final = {"×": Tex(r"\gpurepx"), "µs": Tex(r"\gpurepmicro s")}
 
 @dataclass(frozen=True, kw_only=True)
 class KeyedNumber:
-    """One number: `table` is the CSV that has it, or the file of the code that decides it; `run` is the variant, empty
-    where it is about several or none.
+    """One number: `table` is the CSV that has it, or the file of the code that decides it; `run` is
+    the variant, empty where it is about several or none.
     """
 
     key: str
@@ -38,7 +40,9 @@ class KeyedNumber:
 
 
 class ListedNumber(NamedTuple):
-    """One line of `numbers.csv`; bounds are empty without an interval, the text is as the report prints it."""
+    """One line of `numbers.csv`; bounds are empty without an interval, the text is as the report
+    prints it.
+    """
 
     key: str
     value: str
@@ -70,7 +74,9 @@ def numbers_of(machine: MachineResults) -> list[KeyedNumber]:
 
 
 def numbers_of_tables(blocks: Iterable[TableBlock], *, known: Iterable[str]) -> list[KeyedNumber]:
-    """The numbers that tables print, of those tables whose name, with the machine's in front, is not `known`."""
+    """The numbers that tables print, of those tables whose name, with the machine's in front, is
+    not `known`.
+    """
     left_out = set(known)
     return [
         KeyedNumber(
@@ -93,7 +99,8 @@ def numbers_tex(found: Sequence[KeyedNumber], *, machine: str) -> str:
         machine: The one that a key without a machine is about.
     """
     lines = [
-        "% Every number of the report, made from the tables; \\gpurep{key} prints one, without the machine's name in",
+        "% Every number of the report, made from the tables; \\gpurep{key} prints one, without "
+        "the machine's name in",
         "% front one of the machine below. In the braces: key, value, the word for bounds",
         "% that are no 95 % interval, bounds, unit.",
         rf"\gpurepmachine{{{macro_key(machine)}}}",
@@ -102,7 +109,9 @@ def numbers_tex(found: Sequence[KeyedNumber], *, machine: str) -> str:
 
 
 def numbers_csv(found: Sequence[KeyedNumber]) -> str:
-    """The same numbers as CSV: key, value, ends of the interval, unit, text, and table and run as in `KeyedNumber`."""
+    """The same numbers as CSV: key, value, ends of the interval, unit, text, and table and run as
+    in `KeyedNumber`.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(ListedNumber._fields)
@@ -110,7 +119,15 @@ def numbers_csv(found: Sequence[KeyedNumber]) -> str:
         quantity = number.quantity
         bounds = (quantity.low, quantity.high) if quantity.has_interval else ("", "")
         writer.writerow(
-            [number.key, quantity.value, *bounds, quantity.unit, quantity.plain(), number.table, number.run]
+            [
+                number.key,
+                quantity.value,
+                *bounds,
+                quantity.unit,
+                quantity.plain(),
+                number.table,
+                number.run,
+            ]
         )
     return text.getvalue()
 
@@ -125,9 +142,14 @@ def read_numbers(path: Path) -> list[ListedNumber]:
         with path.open(encoding="utf-8", newline="") as file:
             header, *lines = list(csv.reader(file)) or [[]]
     except OSError as error:
-        raise ReportError(f"cannot read {path}: {error.strerror}; make the report with: make report") from error
+        raise ReportError(
+            f"cannot read {path}: {error.strerror}; make the report with: make report"
+        ) from error
     if tuple(header) != ListedNumber._fields or any(len(line) != len(header) for line in lines):
-        raise ReportError(f"{path} is cut short or has other columns than this gpu-report's; make the report again")
+        raise ReportError(
+            f"{path} is cut short or has other columns than this gpu-report's; make the report "
+            "again"
+        )
     return [ListedNumber(*line) for line in lines]
 
 
@@ -147,7 +169,9 @@ def _macro(number: KeyedNumber) -> str:
 
 
 def _of_row(prefix: str, row: Row, table: str) -> list[KeyedNumber]:
-    quantities = {metric.key: metric.quantity(row) for metric in SHOWN.values() if metric.column in row}
+    quantities = {
+        metric.key: metric.quantity(row) for metric in SHOWN.values() if metric.column in row
+    }
     return [
         KeyedNumber(key=f"{prefix}/{key}", quantity=number, table=table, run=str(row["variant"]))
         for key, number in quantities.items()
@@ -159,12 +183,21 @@ def _short_keys(rows: Sequence[Row], source: str) -> list[KeyedNumber]:
     sizes = Counter(workload for workload, _ in {(row["workload"], row["size"]) for row in rows})
 
     def name(row: Row) -> str:
-        model = row["workload"] if sizes[row["workload"]] == 1 else f"{row['workload']}-{row['size']}"
+        model = (
+            row["workload"] if sizes[row["workload"]] == 1 else f"{row['workload']}-{row['size']}"
+        )
         return f"{macro_key(model)}/{macro_key(row['device'])}"
 
     twins = Counter(map(name, rows))
-    return [number for row in rows if twins[name(row)] == 1 for number in _of_row(name(row), row, source)]
+    return [
+        number
+        for row in rows
+        if twins[name(row)] == 1
+        for number in _of_row(name(row), row, source)
+    ]
 
 
 def _joined(*parts: str) -> str:
-    return "/".join(macro_key(piece) for part in parts for piece in part.split("/") if macro_key(piece))
+    return "/".join(
+        macro_key(piece) for part in parts for piece in part.split("/") if macro_key(piece)
+    )

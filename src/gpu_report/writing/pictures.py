@@ -16,7 +16,9 @@ STUDY_FOLDER: Final = "study"
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """One figure for a template; its file is `figures/<name>.pdf`, `sources` are the CSV files behind it."""
+    """One figure for a template; its file is `figures/<name>.pdf`, `sources` are the CSV files
+    behind it.
+    """
 
     figure: "FigureSpec"
     folder: str
@@ -27,8 +29,12 @@ class Picture:
         return f"{self.folder}/{self.figure.name}"
 
 
-def pictures(figures: "Iterable[FigureSpec]", *, folder: str, csv_path: Callable[[str], str]) -> list[Picture]:
-    """Figures that are in one folder, with the paths of the tables they were drawn from, or of the CSV beside them."""
+def pictures(
+    figures: "Iterable[FigureSpec]", *, folder: str, csv_path: Callable[[str], str]
+) -> list[Picture]:
+    """Figures that are in one folder, with the paths of the tables they were drawn from, or of the
+    CSV beside them.
+    """
     return [
         Picture(
             figure=figure,
@@ -43,7 +49,9 @@ def pictures(figures: "Iterable[FigureSpec]", *, folder: str, csv_path: Callable
 
 def figures_of(experiment: str, among: "Iterable[FigureSpec]") -> "list[FigureSpec]":
     """The figures of an experiment's own section, in the order given."""
-    return [figure for figure in among if figure.subject == experiment and not figure.has_own_section]
+    return [
+        figure for figure in among if figure.subject == experiment and not figure.has_own_section
+    ]
 
 
 def _table_of(subject: str) -> str:

@@ -1,6 +1,8 @@
-"""The report as LaTeX text: every file that the templates, tables, findings and figures make, by its path.
+"""The report as LaTeX text: every file that the templates, tables, findings and figures make, by
+its path.
 
-results of the machine -> what templates may use -> templates -> {"gpu_report.tex": ..., "sections/device.tex": ...}
+results of the machine -> what templates may use -> templates -> {"gpu_report.tex": ...,
+"sections/device.tex": ...}
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +27,13 @@ from gpu_report.writing.layout import FLOATS_FOLDER, HEADLINE_FILE, NUMBERS_CSV,
 from gpu_report.writing.listing import SourceFile, excerpt
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.method_numbers import SHORT_KERNEL, method_numbers
-from gpu_report.writing.numbers import KeyedNumber, numbers_csv, numbers_of, numbers_of_tables, numbers_tex
+from gpu_report.writing.numbers import (
+    KeyedNumber,
+    numbers_csv,
+    numbers_of,
+    numbers_of_tables,
+    numbers_tex,
+)
 from gpu_report.writing.pictures import COMPARISON_CSV, COMPARISON_FOLDER, STUDY_FOLDER, pictures
 from gpu_report.writing.table import TableBlock, Text, metric, table
 from gpu_report.writing.workloads import generated, networks, trained_models
@@ -63,12 +71,14 @@ def render_report(
     Args:
         title: Title of the study.
         layout: The sections, and the template of the document.
-        experiments: All of the configuration, in its order; one without a template `sections/<name>.tex.j2` gets the
-            section that suits every experiment.
+        experiments: All of the configuration, in its order; one without a template
+            `sections/<name>.tex.j2` gets the section that suits every experiment.
         machine: What the machine measured that the report is about, at least one record.
-        comparison: The table COMPARISON, with the machines beside it; without rows where there is none.
+        comparison: The table COMPARISON, with the machines beside it; without rows where there is
+            none.
         comparison_findings: What follows from it.
-        comparison_figures: The figures drawn from it, each as `figures/machines/<name>.pdf` in the report's folder.
+        comparison_figures: The figures drawn from it, each as `figures/machines/<name>.pdf` in the
+            report's folder.
         study_figures: The figures of networks, each as `figures/study/<name>.pdf`.
         before_after: The table BEFORE_AFTER, for a layout with that section.
         before_after_findings: What follows from it.
@@ -81,13 +91,19 @@ def render_report(
         ReportError: the training loop's file lacks a function that a template lists.
     """
     if not machine.records:
-        raise ReportError("there is no record to report on; measure a variant with: gpu-report run <variant>")
+        raise ReportError(
+            "there is no record to report on; measure a variant with: gpu-report run <variant>"
+        )
     axes = {experiment.name: experiment.axis for experiment in experiments}
     models = trained_models(machine.records)
-    compared = pictures(comparison_figures, folder=COMPARISON_FOLDER, csv_path=lambda _: COMPARISON_CSV)
+    compared = pictures(
+        comparison_figures, folder=COMPARISON_FOLDER, csv_path=lambda _: COMPARISON_CSV
+    )
     drawn = pictures(study_figures, folder=STUDY_FOLDER, csv_path=machine.csv_path)
     shown = {one.name: ExperimentResults(experiment=one, machine=machine) for one in experiments}
-    left_out = {name: asks for name, asks in _left_out(machine, shown).items() if name in layout.sections}
+    left_out = {
+        name: asks for name, asks in _left_out(machine, shown).items() if name in layout.sections
+    }
     values: dict[str, Any] = {
         "title": title,
         "layout": layout,
@@ -96,8 +112,12 @@ def render_report(
         "models": models,
         "networks": networks(models),
         "generated": generated(models),
-        "network_pictures": lambda workload: [each for each in drawn if each.figure.subject == workload],
-        "discussed": discussed(machine.findings, axes, has_gpu=machine.has_accelerator, left_out=left_out),
+        "network_pictures": lambda workload: [
+            each for each in drawn if each.figure.subject == workload
+        ],
+        "discussed": discussed(
+            machine.findings, axes, has_gpu=machine.has_accelerator, left_out=left_out
+        ),
         "ranking": rank_effects(machine.tables, experiments),
         "compared": rows_of(with_labels_across_machines(comparison)),
         "comparison_csv": COMPARISON_CSV,
@@ -128,8 +148,12 @@ def render_report(
     return _texts(page, values, shown)
 
 
-def _left_out(machine: MachineResults, experiments: Mapping[str, ExperimentResults]) -> dict[str, str]:
-    """The sections that have nothing to show on this machine, each with its question, which the document lists."""
+def _left_out(
+    machine: MachineResults, experiments: Mapping[str, ExperimentResults]
+) -> dict[str, str]:
+    """The sections that have nothing to show on this machine, each with its question, which the
+    document lists.
+    """
     return {
         **{name: each.question for name, each in experiments.items() if not each.rows},
         **({} if machine.pictures("transfer") else {"transfer": "How fast are copies to the GPU?"}),
@@ -138,9 +162,17 @@ def _left_out(machine: MachineResults, experiments: Mapping[str, ExperimentResul
 
 
 def _table(
-    machine: MachineResults, name: str, rows: Any, *, source: str | None = None, of_study: bool = False, **spec: Any
+    machine: MachineResults,
+    name: str,
+    rows: Any,
+    *,
+    source: str | None = None,
+    of_study: bool = False,
+    **spec: Any,
 ) -> list[TableBlock]:
-    """A table of the machine, labelled with its id unless it is `of_study`; its source is the CSV of its name."""
+    """A table of the machine, labelled with its id unless it is `of_study`; its source is the CSV
+    of its name.
+    """
     return table(
         rows,
         name=name if of_study else f"{machine.id}/{name}",
@@ -149,12 +181,17 @@ def _table(
     )
 
 
-def _texts(page: Templates, values: Mapping[str, Any], experiments: Mapping[str, ExperimentResults]) -> dict[str, str]:
+def _texts(
+    page: Templates, values: Mapping[str, Any], experiments: Mapping[str, ExperimentResults]
+) -> dict[str, str]:
     layout: Layout = values["layout"]
     machine: MachineResults = values["machine"]
     texts = {
         "gpu_report.tex": render(page, f"{layout.template}{TEMPLATE_SUFFIX}", values),
-        **{f"sections/{name}.tex": _section(page, name, values, experiments.get(name)) for name in layout.sections},
+        **{
+            f"sections/{name}.tex": _section(page, name, values, experiments.get(name))
+            for name in layout.sections
+        },
     }
     for name in layout.others:
         texts[name] = (
@@ -162,7 +199,10 @@ def _texts(page: Templates, values: Mapping[str, Any], experiments: Mapping[str,
             if name == HEADLINE_FILE
             else render(page, f"{name}.j2", values)
         )
-    known = [f"{machine.id}/{name}" for name in [*(each.name for each in machine.experiments), "variants"]]
+    known = [
+        f"{machine.id}/{name}"
+        for name in [*(each.name for each in machine.experiments), "variants"]
+    ]
     blocks = [block for block in page.subjects if isinstance(block, TableBlock)]
     numbers: list[KeyedNumber] = [
         *method_numbers(machine),
@@ -177,7 +217,9 @@ def _texts(page: Templates, values: Mapping[str, Any], experiments: Mapping[str,
     }
 
 
-def _section(page: Templates, name: str, values: Mapping[str, Any], experiment: ExperimentResults | None) -> str:
+def _section(
+    page: Templates, name: str, values: Mapping[str, Any], experiment: ExperimentResults | None
+) -> str:
     template = f"sections/{name}{TEMPLATE_SUFFIX}"
     if experiment:
         values = {**values, "experiment": experiment}

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 from gpu_report.findings.estimate import Estimate, estimate, listed, ratio_of
 from gpu_report.findings.phrases import optimization_in_words, with_configurations
 from gpu_report.glossary import METRICS, Metric, Row, device_words, machine_words
-from gpu_report.printing.number_format import Quantity, count, counted, exact, quantity, scaled, size
+from gpu_report.printing.number_format import (
+    Quantity,
+    count,
+    counted,
+    exact,
+    quantity,
+    scaled,
+    size,
+)
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.variant import Variant
@@ -52,7 +60,9 @@ def alike(rows: Iterable[Row], row: Row, *columns: str) -> list[Row]:
 
 
 def differences_in_all(rows: Sequence[Row]) -> list[str]:
-    """What differs between two machines besides them, where it is the same in all of these rows of COMPARISON."""
+    """What differs between two machines besides them, where it is the same in all of these rows of
+    COMPARISON.
+    """
     found = {str(row["differences"]) for row in rows} - {""}
     return [f"Also different in all rows: {found.pop()}."] if len(found) == 1 else []
 
@@ -63,14 +73,18 @@ def on_accelerators(rows: Iterable[Row]) -> list[Row]:
 
 
 def remarkable_changes(rows: Sequence[Row]) -> list[Row]:
-    """The rows of BEFORE_AFTER that a page has room for, in words: what changed or has no verdict first.
+    """The rows of BEFORE_AFTER that a page has room for, in words: what changed or has no verdict
+    first.
 
     Of all but times only those; what is compared stays together.
     """
     asked = [row for row in rows if row["compared"] == TIME or rank(row) < UNREMARKABLE]
     kept = sorted(asked, key=rank)[:_MOST_CHANGES]
     order = list(dict.fromkeys(row["compared"] for row in rows))
-    return [{**row, **in_words(row)} for row in sorted(kept, key=lambda row: order.index(row["compared"]))]
+    return [
+        {**row, **in_words(row)}
+        for row in sorted(kept, key=lambda row: order.index(row["compared"]))
+    ]
 
 
 def changes_not_shown(rows: Sequence[Row], shown: Sequence[Row]) -> list[str]:
@@ -93,10 +107,11 @@ def reason_of_verdict(row: Row) -> list[str]:
 
 
 def batch_searches(rows: Sequence[Row]) -> list[Row]:
-    """A row for each batch-size search out of those of BATCH_SIZES, with the numbers of its answers.
+    """A row for each batch-size search out of those of BATCH_SIZES, with the numbers of its
+    answers.
 
-    `options` is empty for the eager baseline. `largest_`, `fastest_` and `near_` (the smallest that is nearly as fast)
-    are before the columns of each; these are missing where nothing fits.
+    `options` is empty for the eager baseline. `largest_`, `fastest_` and `near_` (the smallest that
+    is nearly as fast) are before the columns of each; these are missing where nothing fits.
     """
     nothing = dict.fromkeys((*_OF_ANSWER, "samples"), math.nan)
     found: list[Row] = []
@@ -114,7 +129,11 @@ def batch_searches(rows: Sequence[Row]) -> list[Row]:
     return found
 
 
-_ANSWERS: Final = {"is_largest": "largest_", "is_fastest": "fastest_", "is_smallest_near_fastest": "near_"}
+_ANSWERS: Final = {
+    "is_largest": "largest_",
+    "is_fastest": "fastest_",
+    "is_smallest_near_fastest": "near_",
+}
 _OF_ANSWER: Final = (
     "throughput_per_s", "throughput_per_s_low", "throughput_per_s_high", "throughput_per_s_count",
     "memory_peak_mib", "headroom_share",
@@ -122,12 +141,18 @@ _OF_ANSWER: Final = (
 
 
 def ceilings(tables: Tables) -> list[Row]:
-    """What each device reaches at most, beside what the vendor's data sheet gives: each in its own unit."""
+    """What each device reaches at most, beside what the vendor's data sheet gives: each in its own
+    unit.
+    """
     return [
         {
             **row,
-            "reached": Metric(column="value", header="", show=_scaled_in(row["unit"])).quantity(row).plain(),
-            "data sheet": scaled(row["data_sheet"], row["unit"]).plain() if math.isfinite(row["data_sheet"]) else "",
+            "reached": Metric(column="value", header="", show=_scaled_in(row["unit"]))
+            .quantity(row)
+            .plain(),
+            "data sheet": scaled(row["data_sheet"], row["unit"]).plain()
+            if math.isfinite(row["data_sheet"])
+            else "",
         }
         for row in rows_of(tables.peaks)
     ]
@@ -139,7 +164,11 @@ def _scaled_in(unit: str) -> Callable[..., Quantity]:
 
 def data_sheet_notes(rows: Sequence[Row]) -> list[str]:
     """Where the data sheets of these devices are."""
-    sources = {str(row["data_sheet_source"]): device_words(row["device"]) for row in rows if row["data_sheet_source"]}
+    sources = {
+        str(row["data_sheet_source"]): device_words(row["device"])
+        for row in rows
+        if row["data_sheet_source"]
+    }
     return [f"Data sheet of {device}: {source}." for source, device in sources.items()]
 
 
@@ -151,19 +180,26 @@ def cost_of_epochs(rows: Sequence[Row]) -> Metric:
 
 
 def cost_note(rows: Sequence[Row]) -> str:
-    """What the cost of these variants counts at which price, and for each price that is missing where it would be."""
+    """What the cost of these variants counts at which price, and for each price that is missing
+    where it would be.
+    """
     counted, missing = [], []
     for what, key, each in _PRICED:
         price = float(rows[0][f"price_per_{key}"])
         if math.isfinite(price):
             counted.append(f"{what} at {exact(price, str(rows[0]['currency'])).plain()} per {each}")
         else:
-            missing.append(f"The price of {what} is not configured: prices.per_{key} in the study's configuration.")
+            missing.append(
+                f"The price of {what} is not configured: prices.per_{key} in the study's "
+                "configuration."
+            )
     return " ".join([*([f"Cost: {' and '.join(counted)}."] if counted else []), *missing])
 
 
 def differences_between_devices(machine: MachineResults) -> list[Row]:
-    """How far CPU and accelerator are apart after the last epoch: a row for each pair of variants."""
+    """How far CPU and accelerator are apart after the last epoch: a row for each pair of
+    variants.
+    """
     titles = {row["workload"]: titled(row) for row in machine.measured}
     pairs: dict[tuple[object, ...], dict[str, Any]] = {}
     rows = rows_of(machine.tables.consistency)
@@ -179,14 +215,20 @@ def differences_between_devices(machine: MachineResults) -> list[Row]:
 
 
 def results_of_sources(sources: "pd.DataFrame") -> list[Row]:
-    """The sources' results beside ours: those of each requirement of which any was measured here."""
+    """The sources' results beside ours: those of each requirement of which any was measured
+    here.
+    """
     reported = [row for row in rows_of(sources) if math.isfinite(row["reported"])]
     answered = {row["row"] for row in reported if math.isfinite(row["ours"])}
     return [
         {
             **row,
-            "theirs in words": exact(float(row["reported"]), _UNITS.get(row["unit"], row["unit"])).plain(),
-            "ours in words": METRICS[row["metric"]].show(float(row["ours"]), **_bounds(row, "ours")).plain(),
+            "theirs in words": exact(
+                float(row["reported"]), _UNITS.get(row["unit"], row["unit"])
+            ).plain(),
+            "ours in words": METRICS[row["metric"]]
+            .show(float(row["ours"]), **_bounds(row, "ours"))
+            .plain(),
             "heading": f"{row['source']} (hardware: {row['hardware']})",
         }
         for row in reported
@@ -198,7 +240,11 @@ _UNITS: Final[Mapping[str, str]] = {"1": "", "1/s": "samples/s"}
 
 
 def _bounds(row: Row, column: str) -> dict[str, float]:
-    return {end: float(row[f"{column}_{end}"]) for end in ("low", "high") if math.isfinite(row[f"{column}_{end}"])}
+    return {
+        end: float(row[f"{column}_{end}"])
+        for end in ("low", "high")
+        if math.isfinite(row[f"{column}_{end}"])
+    }
 
 
 _METHODS: Final = {"ddp": "DDP", "dp": "DataParallel (discouraged)"}
@@ -209,33 +255,50 @@ _OF_ONE: Final = {
 }
 """What has another name where one plain process trained."""
 _OF_STRONG: Final = {"base_speedup": "strong_speedup", "weak_efficiency": "strong_efficiency"}
-"""What is over the plain process with the samples of all devices, in the columns of that with those of one device."""
+"""What is over the plain process with the samples of all devices, in the columns of that with those
+of one device.
+"""
 
 
 def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
-    """The rows of an experiment whose training devices share, each below the plain process that it is compared with.
+    """The rows of an experiment whose training devices share, each below the plain process that it
+    is compared with.
 
-    That one has as many samples per step as each device (weak scaling), or as all of them (strong scaling,
-    `is_divided`); what is compared with both has two rows. Where none was measured by itself, it is the one measured in
-    turn, of which only the throughput is known. Trainings that failed are among them. Rows of one `heading`
-    and `configuration` are compared with the same process.
+    That one has as many samples per step as each device (weak scaling), or as all of them (strong
+    scaling, `is_divided`); what is compared with both has two rows. Where none was measured by
+    itself, it is the one measured in turn, of which only the throughput is known. Trainings that
+    failed are among them. Rows of one `heading` and `configuration` are compared with the same
+    process.
     """
     frame = machine.tables.scaling_efficiency
     found = {row["variant"]: row for row in rows_of(frame)}
     plain = {row[name] for row in found.values() for name in ("plain_variant", "strong_variant")}
-    nothing: dict[str, Any] = {str(name): math.nan for name in frame if frame[name].dtype == "float64"}
+    nothing: dict[str, Any] = {
+        str(name): math.nan for name in frame if frame[name].dtype == "float64"
+    }
     nothing |= {str(name): 0 for name in frame if str(name).endswith("_count")}
     measured = {each["variant"] for each in machine.measured}
     alike: dict[tuple[str, ...], list[Row]] = {}
 
     def comparison(row: Row, samples: int) -> tuple[str, ...]:
-        return f"{model_words(row)}, {count(samples).plain()} samples per step", row["precision"], row["optimization"]
+        return (
+            f"{model_words(row)}, {count(samples).plain()} samples per step",
+            row["precision"],
+            row["optimization"],
+        )
 
-    def add(row: Row, samples: int, renamed: Mapping[str, str], *, is_divided: bool = False) -> None:
+    def add(
+        row: Row, samples: int, renamed: Mapping[str, str], *, is_divided: bool = False
+    ) -> None:
         same = comparison(row, samples)
         own = {**nothing, **found.get(row["variant"], {}), **row}
         again = {f"{to}{end}": own[f"{of}{end}"] for to, of in renamed.items() for end in _ENDS}
-        shown = {**own, **again, "method": _method(own, is_divided=is_divided), "is_divided": is_divided}
+        shown = {
+            **own,
+            **again,
+            "method": _method(own, is_divided=is_divided),
+            "is_divided": is_divided,
+        }
         alike.setdefault(same, []).append({**shown, "heading": same[0]})
 
     for row in rows:
@@ -244,7 +307,9 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
                 add(row, row["batch_size"], _OF_ONE)
             continue
         # A training that failed is in no row of them.
-        own = found.get(row["variant"]) or compared_with(Variant.from_slug(row["variant"]), measured)
+        own = found.get(row["variant"]) or compared_with(
+            Variant.from_slug(row["variant"]), measured
+        )
         if own["is_weak"]:
             if (
                 row["variant"] in found
@@ -281,19 +346,30 @@ def _method(row: Row, *, devices: str = "", is_divided: bool = False) -> str:
 
 
 def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
-    """What to `use` on several GPUs in which `situation`, and what was `measured` of the models that it suits."""
+    """What to `use` on several GPUs in which `situation`, and what was `measured` of the models
+    that it suits.
+    """
     alone = {row["variant"]: row for row in machine.measured}
     on_gpus = sharing(machine, on_accelerators(rows))
-    on_several = [row for row in on_gpus if row["devices"] > 1 and math.isfinite(row["base_speedup"])]
+    on_several = [
+        row for row in on_gpus if row["devices"] > 1 and math.isfinite(row["base_speedup"])
+    ]
     weak: dict[str, list[Row]] = {}
     for row in on_several:
         if not row["is_divided"]:
-            weak.setdefault(model_words(row), []).append({**row, "plain": alone.get(row["plain_variant"])})
-    strong = best_of_each([row for row in on_several if row["is_divided"]], "base_speedup", "heading", "configuration")
+            weak.setdefault(model_words(row), []).append(
+                {**row, "plain": alone.get(row["plain_variant"])}
+            )
+    strong = best_of_each(
+        [row for row in on_several if row["is_divided"]], "base_speedup", "heading", "configuration"
+    )
     advice = [
         *(("weak: most samples/s", *_fastest(own)) for own in weak.values()),
         *(("weak: least memory", *found) for own in weak.values() if (found := _smallest(own))),
-        *(("strong: most samples/s", *_faster(row, estimate(row, "base_speedup"))) for row in strong),
+        *(
+            ("strong: most samples/s", *_faster(row, estimate(row, "base_speedup")))
+            for row in strong
+        ),
     ]
     measured: dict[tuple[str, str], list[str]] = {}
     for situation, use, words in advice:
@@ -306,18 +382,26 @@ def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
 
 def _fastest(rows: Sequence[Row]) -> tuple[str, str]:
     """What trains fastest on several devices, if that is faster than the fastest plain process."""
-    best, alone = (max(rows, key=lambda row: float(row[f"{of}throughput_per_s"])) for of in ("", "base_"))
+    best, alone = (
+        max(rows, key=lambda row: float(row[f"{of}throughput_per_s"])) for of in ("", "base_")
+    )
     gain = estimate(best, "throughput_per_s").over(estimate(alone, "base_throughput_per_s"))
     return _faster(best, gain)
 
 
 def _smallest(rows: Sequence[Row]) -> tuple[str, str] | None:
-    """What saves the greatest part of the memory of a plain process with the samples of one device; None if nothing."""
+    """What saves the greatest part of the memory of a plain process with the samples of one device;
+    None if nothing.
+    """
     parts = [(row, ratio_of("memory_peak_mib")(row, row["plain"])) for row in rows if row["plain"]]
     if not parts:
         return None
     best, part = min(parts, key=lambda pair: pair[1].value)
-    return None if part.against(1.0) == "above" else _decided(best, part, above="", below=_on_devices(best))
+    return (
+        None
+        if part.against(1.0) == "above"
+        else _decided(best, part, above="", below=_on_devices(best))
+    )
 
 
 def _faster(row: Row, gain: Estimate) -> tuple[str, str]:
@@ -325,11 +409,17 @@ def _faster(row: Row, gain: Estimate) -> tuple[str, str]:
 
 
 def _decided(row: Row, figure: Estimate, *, above: str, below: str) -> tuple[str, str]:
-    """What to use where a ratio is above 1 and where it is below, with the ratio, and why if neither is resolved."""
+    """What to use where a ratio is above 1 and where it is below, with the ratio, and why if
+    neither is resolved.
+    """
     side = figure.against(1.0)
     use = {"above": above, "below": below, "unclear": "not resolved"}[side]
     why = f"; {figure.why_unclear('1')}" if side == "unclear" else ""
-    return use, f"{row['heading']} {METRICS['speedup'].show(figure.value).plain()} ({row['configuration']}{why})"
+    return (
+        use,
+        f"{row['heading']} {METRICS['speedup'].show(figure.value).plain()} "
+        f"({row['configuration']}{why})",
+    )
 
 
 def _on_devices(row: Row) -> str:
@@ -345,7 +435,8 @@ def threads_of(rows: Iterable[Row]) -> str:
 def notes_on_configurations(rows: Iterable[Row]) -> list[str]:
     """Which options the configurations of each model have, by the first word of their names."""
     options = dict.fromkeys(
-        f"{model_words(row)}, {row['configuration'].split()[0]}: {optimization_in_words(row['optimization'])}"
+        f"{model_words(row)}, {row['configuration'].split()[0]}: "
+        f"{optimization_in_words(row['optimization'])}"
         for row in rows
         if row["optimization"] != NO_OPTIONS
     )
@@ -356,37 +447,49 @@ def notes_on_ranks(machine: MachineResults, rows: Sequence[Row]) -> list[str]:
     """Which rank all others wait for, and where several of torchrun's agents ran on one host."""
     measured = {row["variant"]: row for row in rows}
     slow = [
-        f"{row['heading']}, {row['configuration']}, {row['method']}, {row['devices']} devices (rank {rank['rank']})"
+        f"{row['heading']}, {row['configuration']}, {row['method']}, {row['devices']} devices "
+        f"(rank {rank['rank']})"
         for rank in rows_of(machine.tables.ranks)
         if rank["is_slow"] and (row := measured.get(rank["variant"])) is not None
     ]
     waiting = [f"In these traces all ranks wait for one: {'; '.join(slow)}."] if slow else []
     methods = [str(row["method"]) for row in rows if row.get("agents", 0) > row.get("hosts", 0)]
-    agents = "Several of torchrun's agents on one host trained {}: this tests the launcher, not a network."
+    agents = (
+        "Several of torchrun's agents on one host trained {}: this tests the launcher, not a "
+        "network."
+    )
     return waiting + ([agents.format(listed(list(dict.fromkeys(methods))))] if methods else [])
 
 
 def link_in_words(machine: MachineResults) -> str:
-    """What connects the GPUs, and what the largest all-reduce among the most of them reaches; empty where unknown."""
+    """What connects the GPUs, and what the largest all-reduce among the most of them reaches; empty
+    where unknown.
+    """
     links = [row for row in rows_of(machine.tables.links) if row["operation"] == "all-reduce"]
     if not links:
         return ""
     most = max(links, key=lambda row: (row["devices"], row["bytes"]))
     names = most["connections"].split(", ") if most["connections"] else []
-    kinds = [counted(int(name[2:]), "NVLink") if name.startswith("NV") else f"PCI Express ({name})" for name in names]
+    kinds = [
+        counted(int(name[2:]), "NVLink") if name.startswith("NV") else f"PCI Express ({name})"
+        for name in names
+    ]
     connection = f"are connected by {listed(kinds)}" if kinds else "have an unknown connection"
     multicast = f" (NVLink SHARP {most['multicast']})" if most["multicast"] else ""
     return (
-        f"The GPUs ({machine_words(machine.id)}) {connection} (peer access: {most['peer_access'] or 'unknown'}). "
-        f"An all-reduce of {size(most['bytes']).plain()} over {most['devices']} of them reaches a bus bandwidth of "
-        f"{METRICS['bus_bandwidth_gb_per_s'].quantity(most).plain()} with {most['backend']}{multicast}."
+        f"The GPUs ({machine_words(machine.id)}) {connection} (peer access: "
+        f"{most['peer_access'] or 'unknown'}). An all-reduce of {size(most['bytes']).plain()} "
+        f"over {most['devices']} of them reaches a bus bandwidth of "
+        f"{METRICS['bus_bandwidth_gb_per_s'].quantity(most).plain()} with "
+        f"{most['backend']}{multicast}."
     )
 
 
 def profiled_steps(machine: MachineResults) -> list[Row]:
     """The rows of STEP_SHARES of the variants that the report shows, with those of the variants.
 
-    `doubts` has the sentences of the checks that the trace failed, in one text; it is empty where none failed.
+    `doubts` has the sentences of the checks that the trace failed, in one text; it is empty where
+    none failed.
     """
     found = {str(row["variant"]): row for row in rows_of(machine.tables.step_shares)}
     measured = {str(row["variant"]): row for row in machine.in_order}
@@ -395,7 +498,9 @@ def profiled_steps(machine: MachineResults) -> list[Row]:
         {
             **measured[slug],
             **found[slug],
-            "doubts": "; ".join(dict.fromkeys(str(row["text"]) for row in failed if row["variant"] == slug)),
+            "doubts": "; ".join(
+                dict.fromkeys(str(row["text"]) for row in failed if row["variant"] == slug)
+            ),
             "configuration": _configuration(measured[slug]),
         }
         for slug in shown_profiles(machine.tables)
@@ -416,13 +521,17 @@ def doubts_of(row: Row) -> list[str]:
 
 
 def not_reliable(row: Row, metric: Metric) -> str:
-    """What is in place of a number of a profiled step that failed a check; the CPU has none of an accelerator."""
+    """What is in place of a number of a profiled step that failed a check; the CPU has none of an
+    accelerator.
+    """
     has_one = row["device"] != "cpu" or metric.column in _HOST_COLUMNS
     return NOT_RELIABLE if row["doubts"] and has_one and math.isnan(row[metric.column]) else ""
 
 
 def longest(steps: Sequence[Row], frame: "pd.DataFrame", most: int = 3) -> list[Row]:
-    """The first rows of a trace table about each of the first profiled steps that have some, with the variant's own."""
+    """The first rows of a trace table about each of the first profiled steps that have some, with
+    the variant's own.
+    """
     found = [rows for step in steps if (rows := _with_variant(frame, step)[:most])]
     return [row for rows in found[:_VARIANTS_WITH_LONGEST] for row in rows]
 
@@ -452,10 +561,16 @@ def longest_kernels(steps: Sequence[Row], tables: Tables) -> list[Row]:
     }
     rows: list[Row] = []
     for row in longest(steps, tables.top_kernels):
-        lost = {column: NOT_RELIABLE for column in ("category", "operation") if (row["variant"], column) in unreliable}
+        lost = {
+            column: NOT_RELIABLE
+            for column in ("category", "operation")
+            if (row["variant"], column) in unreliable
+        }
         known = {**row, **lost}
         place = "" if "operation" in lost else str(row["source"] or row["module"])
-        rows.append({**known, "launched by": ", ".join(filter(None, (str(known["operation"]), place)))})
+        rows.append(
+            {**known, "launched by": ", ".join(filter(None, (str(known["operation"]), place)))}
+        )
     return rows
 
 
@@ -475,21 +590,33 @@ def tensor_core_word(row: Row) -> str:
 
 
 def failed_checks(tables: Tables) -> list[Row]:
-    """The checks that traces failed, with how many did and what is left out of their tables for it."""
+    """The checks that traces failed, with how many did and what is left out of their tables
+    for it.
+    """
     rows = sorted(rows_of(tables.trace_doubts), key=lambda row: str(row["check"]))
     checks: list[Row] = []
     for check, alike in groupby(rows, key=lambda row: str(row["check"])):
         of_check = list(alike)
-        unreliable = dict.fromkeys(name for row in of_check for name in str(row["spoils"]).split(", ") if name)
+        unreliable = dict.fromkeys(
+            name for row in of_check for name in str(row["spoils"]).split(", ") if name
+        )
         variants = len({row["variant"] for row in of_check})
-        checks.append({"check": check, "variants": variants, "left out": _by_table(unreliable) or "nothing"})
+        checks.append(
+            {"check": check, "variants": variants, "left out": _by_table(unreliable) or "nothing"}
+        )
     return checks
 
 
 def _by_table(names: Iterable[str]) -> str:
-    """Names of tables and columns, the columns of one table together: `idle, steps (loader, other)`."""
+    """Names of tables and columns, the columns of one table together: `idle, steps (loader,
+    other)`.
+    """
     columns: dict[str, list[str]] = {}
     for name in names:
         table, _, column = name.partition(".")
-        columns.setdefault(table, []).extend([_UNIT.sub("", column).replace("_", " ")] if column else [])
-    return ", ".join(f"{table} ({', '.join(found)})" if found else table for table, found in columns.items())
+        columns.setdefault(table, []).extend(
+            [_UNIT.sub("", column).replace("_", " ")] if column else []
+        )
+    return ", ".join(
+        f"{table} ({', '.join(found)})" if found else table for table, found in columns.items()
+    )

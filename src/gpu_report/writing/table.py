@@ -1,6 +1,8 @@
-"""A table of the report: rows, and the columns to show of each, laid out as cells that are TeX already.
+"""A table of the report: rows, and the columns to show of each, laid out as cells that are TeX
+already.
 
-rows + columns (Text, or a Metric of the glossary) -> table -> a TableBlock for each page, which macros.tex.j2 prints
+rows + columns (Text, or a Metric of the glossary) -> table -> a TableBlock for each page, which
+macros.tex.j2 prints
 """
 
 import math
@@ -51,7 +53,8 @@ class UnknownColumnError(GpuReportError):
 
 @dataclass(frozen=True)
 class Text:
-    """A column of texts under `header`: `of` is the column of the row that has the text, or what makes it of the row.
+    """A column of texts under `header`: `of` is the column of the row that has the text, or what
+    makes it of the row.
 
     Where `of` is empty, the header names the column. A whole number has its digits grouped.
     """
@@ -101,7 +104,9 @@ class Text:
     def lines(self, row: Row) -> int:
         """About how many lines the text of that row takes in its column."""
         length = min(len(self.text(row)), self.longest)
-        return math.ceil(length / (self.width * _CHARACTERS_PER_LINE)) if self.width and length else 1
+        return (
+            math.ceil(length / (self.width * _CHARACTERS_PER_LINE)) if self.width and length else 1
+        )
 
     def column_type(self, rows: Sequence[Row]) -> str:
         """The LaTeX column for these rows."""
@@ -114,21 +119,38 @@ class Text:
 
 
 def _in_two_lines(name: str, most: int) -> tuple[str, str]:
-    """A name made of parts, cut where both lines are shortest if it has more characters than fit one."""
+    """A name made of parts, cut where both lines are shortest if it has more characters than fit
+    one.
+    """
     parts = name.split(SEPARATOR)
     if not most or len(name) <= most or len(parts) < 2:
         return name, ""
-    cuts = [(SEPARATOR.join(parts[:at]) + SEPARATOR, SEPARATOR.join(parts[at:])) for at in range(1, len(parts))]
+    cuts = [
+        (SEPARATOR.join(parts[:at]) + SEPARATOR, SEPARATOR.join(parts[at:]))
+        for at in range(1, len(parts))
+    ]
     return min(cuts, key=lambda lines: max(map(len, lines)))
 
 
 def _stacked(header: str) -> Tex:
-    """A header over numbers, which are narrow: in two lines where it is long and has a blank near its middle."""
+    """A header over numbers, which are narrow: in two lines where it is long and has a blank near
+    its middle.
+    """
     short = shorten(header, _LONGEST_HEADER)
-    cut = min((i for i, c in enumerate(short) if c == " "), key=lambda i: abs(i - len(short) / 2), default=0)
+    cut = min(
+        (i for i, c in enumerate(short) if c == " "),
+        key=lambda i: abs(i - len(short) / 2),
+        default=0,
+    )
     if len(short) <= _LONGEST_HEADER_LINE or not cut:
         return escape(short)
-    return Tex(r"\shortstack{") + escape(short[:cut]) + Tex(r"\\") + escape(short[cut + 1 :]) + Tex("}")
+    return (
+        Tex(r"\shortstack{")
+        + escape(short[:cut])
+        + Tex(r"\\")
+        + escape(short[cut + 1 :])
+        + Tex("}")
+    )
 
 
 def _small_percent(value: float) -> Quantity:
@@ -150,22 +172,28 @@ _FORMATS: Final[Mapping[str, Mapping[str, Any]]] = {
     "samples/s alone": {"show": lambda value, **_: throughput(value)},
     "FLOP/B": {"show": partial(quantity, unit="FLOP/B")},
     "memory": {"show": memory, "column_unit": memory_unit},
-    "memory alone": {"show": lambda value, **unit: memory(value, unit=unit.get("unit")), "column_unit": memory_unit},
+    "memory alone": {
+        "show": lambda value, **unit: memory(value, unit=unit.get("unit")),
+        "column_unit": memory_unit,
+    },
 }
 """How a template may have a number of a table written that the glossary does not have."""
 
 
 def metric(name: str, header: str = "", show: str = "number", *, unit: str = "") -> Metric:
-    """A column of numbers: by key or column one of the glossary's, or with a header one of this table alone.
+    """A column of numbers: by key or column one of the glossary's, or with a header one of this
+    table alone.
 
     Args:
         name: The key or column.
         header: What is above it; the glossary's where empty.
         show: How it is written, see _FORMATS.
-        unit: That of a number which takes prefixes, such as FLOP/s; all in the column have that of their median.
+        unit: That of a number which takes prefixes, such as FLOP/s; all in the column have that of
+            their median.
 
     Raises:
-        ReportError: there is no header, and the glossary has no such metric; or no such way to write it.
+        ReportError: there is no header, and the glossary has no such metric; or no such way to
+            write it.
     """
     if unit:
         return Metric(
@@ -184,7 +212,9 @@ def metric(name: str, header: str = "", show: str = "number", *, unit: str = "")
     return found
 
 
-def _scaled(base: str, value: float, *, unit: str, low: float = math.nan, high: float = math.nan) -> Quantity:
+def _scaled(
+    base: str, value: float, *, unit: str, low: float = math.nan, high: float = math.nan
+) -> Quantity:
     """In a unit that is the base with a prefix."""
     return scaled(value, base, prefix=unit.removesuffix(base), low=low, high=high)
 
@@ -204,7 +234,9 @@ class TableRow:
 
 @dataclass(frozen=True, kw_only=True)
 class CellNumber:
-    """A number of a table with its keys, for numbers.tex; `run` is the variant, empty where it is about none."""
+    """A number of a table with its keys, for numbers.tex; `run` is the variant, empty where it is
+    about none.
+    """
 
     row: str
     metric: str
@@ -214,7 +246,9 @@ class CellNumber:
 
 @dataclass(frozen=True, kw_only=True)
 class TableBlock:
-    """A table ready to be printed; `name` makes its label, `source` is the CSV behind it, seen from the project."""
+    """A table ready to be printed; `name` makes its label, `source` is the CSV behind it, seen from
+    the project.
+    """
 
     name: str
     caption: Tex
@@ -236,13 +270,22 @@ class TableBlock:
     """Whether a number has the least and the greatest of three processes beside it."""
 
     def pages(self, lines_per_page: int = LINES_PER_PAGE) -> list["TableBlock"]:
-        """The table in parts that fit a page each, cut where a group begins if one does; the first keeps the name."""
+        """The table in parts that fit a page each, cut where a group begins if one does; the first
+        keeps the name.
+        """
         first, *others = _parts(self.rows, lines_per_page)
         continued = self.title + " (continued)"
         return [
             replace(self, rows=first),
             *(
-                replace(self, name=f"{self.name}_{number}", caption=continued, title=continued, numbers=(), rows=part)
+                replace(
+                    self,
+                    name=f"{self.name}_{number}",
+                    caption=continued,
+                    title=continued,
+                    numbers=(),
+                    rows=part,
+                )
                 for number, part in enumerate(others, start=2)
             ),
         ]
@@ -273,7 +316,8 @@ def table(
         caption: Plain text, as the title and the notes.
         columns: Texts come before numbers.
         title: Its caption in the list of tables; the first clause of the caption where empty.
-        group: Sets rows off from those above with another; a column's name or what makes it of a row.
+        group: Sets rows off from those above with another; a column's name or what makes it of a
+            row.
         heading: What rows are below, until one has another.
         instead: Words in place of a number, printed once for those side by side.
         flags: Raised letters after the first cell, explained below the table.
@@ -300,20 +344,40 @@ def table(
         raised = _raised([letters[flag] for flag in flags(row)])
         laid.append(
             TableRow(
-                cells=(first + raised, *others, *_number_cells(row, index, metrics, numbers, instead)),
+                cells=(
+                    first + raised,
+                    *others,
+                    *_number_cells(row, index, metrics, numbers, instead),
+                ),
                 below=below if any(below) else (),
                 lines=max(text.lines(row) for text in texts) + any(below),
             )
         )
-    shown = [number for found in quantities for number in found if intervals and number.has_interval]
+    shown = [
+        number for found in quantities for number in found if intervals and number.has_interval
+    ]
     return TableBlock(
         name=name,
         caption=escape(caption),
         title=escape(title or _first_clause(caption)),
-        alignment=Tex("".join([*(text.column_type(rows) for text in texts), *(each.column_type for each in numbers)])),
-        header=_spanned([*(text.heading() for text in texts), *(_stacked(each.header) for each in metrics)], widths),
-        units=_spanned([*(_EMPTY for _ in texts), *map(escape, units)], widths) if any(units) else (),
-        rows=tuple(_in_groups(laid, [_of(group, row) for row in rows], [_of(heading, row) for row in rows])),
+        alignment=Tex(
+            "".join(
+                [
+                    *(text.column_type(rows) for text in texts),
+                    *(each.column_type for each in numbers),
+                ]
+            )
+        ),
+        header=_spanned(
+            [*(text.heading() for text in texts), *(_stacked(each.header) for each in metrics)],
+            widths,
+        ),
+        units=_spanned([*(_EMPTY for _ in texts), *map(escape, units)], widths)
+        if any(units)
+        else (),
+        rows=tuple(
+            _in_groups(laid, [_of(group, row) for row in rows], [_of(heading, row) for row in rows])
+        ),
         width=sum(widths),
         notes=(*map(escape, notes), *_explained(letters)),
         source=source,
@@ -333,7 +397,9 @@ def _of(column: str | Callable[[Row], object], row: Row) -> object:
 
 
 def _has(rows: Sequence[Row], metric: Metric) -> bool:
-    """Whether any row has the number; a column that is not there is an error, not a number that was not measured."""
+    """Whether any row has the number; a column that is not there is an error, not a number that was
+    not measured.
+    """
     _of(metric.column, rows[0])
     return metric.is_in(rows)
 
@@ -344,7 +410,9 @@ def _first_clause(caption: str) -> str:
 
 
 def _spanned(cells: Sequence[Tex], widths: Sequence[int]) -> tuple[Tex, ...]:
-    """Cells over columns of which some take several of TeX's; braces keep siunitx from reading them."""
+    """Cells over columns of which some take several of TeX's; braces keep siunitx from reading
+    them.
+    """
     return tuple(
         Tex(rf"\multicolumn{{{width}}}{{c}}" if width > 1 else "") + Tex("{") + cell + Tex("}")
         for cell, width in zip(cells, widths, strict=True)
@@ -358,23 +426,37 @@ def _number_cells(
     columns: Sequence[NumberColumn],
     instead: Callable[[Row, Metric], str],
 ) -> Iterator[Tex]:
-    for words, alike in groupby(zip(metrics, columns, strict=True), key=lambda pair: instead(row, pair[0])):
+    for words, alike in groupby(
+        zip(metrics, columns, strict=True), key=lambda pair: instead(row, pair[0])
+    ):
         found = [column for _, column in alike]
         if words:
-            width, alignment = sum(column.width for column in found), "l" if len(found) == len(columns) else "c"
-            yield Tex(rf"\multicolumn{{{width}}}{{{alignment}}}{{\itshape ") + escape(words) + Tex("}")
+            width, alignment = (
+                sum(column.width for column in found),
+                "l" if len(found) == len(columns) else "c",
+            )
+            yield (
+                Tex(rf"\multicolumn{{{width}}}{{{alignment}}}{{\itshape ")
+                + escape(words)
+                + Tex("}")
+            )
         else:
             yield from (column.cells[index] for column in found)
 
 
 def _cell_numbers(
-    rows: Sequence[Row], texts: Sequence[Text], metrics: Sequence[Metric], quantities: Sequence[Sequence[Quantity]]
+    rows: Sequence[Row],
+    texts: Sequence[Text],
+    metrics: Sequence[Metric],
+    quantities: Sequence[Sequence[Quantity]],
 ) -> Iterator[CellNumber]:
     keys = _row_keys(rows, texts)
     for metric, found in zip(metrics, quantities, strict=True):
         for row, key, number in zip(rows, keys, found, strict=True):
             if number.is_measured:
-                yield CellNumber(row=key, metric=metric.name, quantity=number, run=str(row.get("variant", "")))
+                yield CellNumber(
+                    row=key, metric=metric.name, quantity=number, run=str(row.get("variant", ""))
+                )
 
 
 def _row_keys(rows: Sequence[Row], texts: Sequence[Text]) -> list[str]:
@@ -383,7 +465,9 @@ def _row_keys(rows: Sequence[Row], texts: Sequence[Text]) -> list[str]:
     keys = []
     for row in rows:
         said = dict.fromkeys([str(row.get("variant", "")), *(text.text(row) for text in texts)])
-        key = "/".join(shortened for text in said if (shortened := macro_key(text)[:_LONGEST_KEY_PART]))
+        key = "/".join(
+            shortened for text in said if (shortened := macro_key(text)[:_LONGEST_KEY_PART])
+        )
         seen[key] += 1
         keys.append(key if seen[key] == 1 else f"{key}/{seen[key]}")
     return keys
@@ -391,7 +475,9 @@ def _row_keys(rows: Sequence[Row], texts: Sequence[Text]) -> list[str]:
 
 def _letters(flags: Iterable[Sequence[str]]) -> dict[str, str]:
     letters = chain(ascii_lowercase, map("".join, product(ascii_lowercase, repeat=2)))
-    return dict(zip(dict.fromkeys(flag for found in flags for flag in found), letters, strict=False))
+    return dict(
+        zip(dict.fromkeys(flag for found in flags for flag in found), letters, strict=False)
+    )
 
 
 def _raised(letters: Sequence[str]) -> Tex:
@@ -402,10 +488,16 @@ def _explained(letters: Mapping[str, str]) -> list[Tex]:
     return [_raised([letter]) + f" {flag_words(flag)}." for flag, letter in letters.items()]
 
 
-def _in_groups(rows: Sequence[TableRow], groups: Sequence[object], headings: Sequence[object]) -> Iterator[TableRow]:
-    """Each row set off from the one above where its group is another, and below its heading where that is another."""
+def _in_groups(
+    rows: Sequence[TableRow], groups: Sequence[object], headings: Sequence[object]
+) -> Iterator[TableRow]:
+    """Each row set off from the one above where its group is another, and below its heading where
+    that is another.
+    """
     for index, row in enumerate(rows):
-        head = escape(str(headings[index]) if index == 0 or headings[index] != headings[index - 1] else "")
+        head = escape(
+            str(headings[index]) if index == 0 or headings[index] != headings[index - 1] else ""
+        )
         starts_group = index > 0 and groups[index] != groups[index - 1]
         yield replace(row, heading=head, starts_group=starts_group, lines=row.lines + bool(head))
 
@@ -413,19 +505,30 @@ def _in_groups(rows: Sequence[TableRow], groups: Sequence[object], headings: Seq
 def _parts(rows: tuple[TableRow, ...], lines_per_page: int) -> Iterator[tuple[TableRow, ...]]:
     while rows:
         lines = accumulate(row.lines for row in rows)
-        fitting = [number for number, reached in enumerate(lines, start=1) if reached <= lines_per_page]
+        fitting = [
+            number for number, reached in enumerate(lines, start=1) if reached <= lines_per_page
+        ]
         most = fitting[-1] if fitting else 1
         groups = [
-            number for number in range(most * 3 // 4 + 1, most + 1) if number < len(rows) and rows[number].starts_group
+            number
+            for number in range(most * 3 // 4 + 1, most + 1)
+            if number < len(rows) and rows[number].starts_group
         ]
         cut = groups[-1] if groups and most < len(rows) else most
         yield rows[:cut]
         rows = _under_heading(rows[:cut], rows[cut:])
 
 
-def _under_heading(before: tuple[TableRow, ...], after: tuple[TableRow, ...]) -> tuple[TableRow, ...]:
-    """The rows of the next page, the first below the heading that it shares with the last of the page before."""
+def _under_heading(
+    before: tuple[TableRow, ...], after: tuple[TableRow, ...]
+) -> tuple[TableRow, ...]:
+    """The rows of the next page, the first below the heading that it shares with the last of the
+    page before.
+    """
     shared = next((row.heading for row in reversed(before) if row.heading), _EMPTY)
     if not after or after[0].heading or not shared:
         return after
-    return (replace(after[0], heading=shared + " (continued)", lines=after[0].lines + 1), *after[1:])
+    return (
+        replace(after[0], heading=shared + " (continued)", lines=after[0].lines + 1),
+        *after[1:],
+    )

@@ -1,6 +1,7 @@
 """TeX text that is safe to print, and the escape that makes it so out of any string.
 
-str -> escape -> Tex; whatever is not Tex is escaped when it is put together with Tex, so that none can be forgotten.
+str -> escape -> Tex; whatever is not Tex is escaped when it is put together with Tex, so that none
+can be forgotten.
 """
 
 import re
@@ -39,8 +40,8 @@ _SPECIAL_IN_STRINGS: Final = {
     character: written for character, written in _SPECIAL.items() if character not in '<>|"`*'
 }
 _GREEK: Final = (
-    "alpha beta gamma delta varepsilon zeta eta theta iota kappa lambda nu xi pi rho sigma tau upsilon varphi chi psi "
-    "omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
+    "alpha beta gamma delta varepsilon zeta eta theta iota kappa lambda nu xi pi rho sigma tau "
+    "upsilon varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
 )
 _WRITTEN_OUT: Final = {
     "ß": r"\ss{}",
@@ -94,7 +95,9 @@ _WRITTEN_OUT: Final = {
 }
 _CEDILLA: Final = "\u0327"
 _WITH_CEDILLA: Final = frozenset("cCsStT")
-"""The letters whose cedilla the fonts have; TeX would build others from pieces that nobody can copy or search."""
+"""The letters whose cedilla the fonts have; TeX would build others from pieces that nobody can copy
+or search.
+"""
 
 _ACCENTS: Final = {
     "\u0300": r"\`",
@@ -111,7 +114,9 @@ _ACCENTS: Final = {
     _CEDILLA: r"\c",
 }
 _LIGATURES: Final = frozenset(("--", ",,", "''", "<<", ">>"))
-"""What fonts would join to one sign; an empty box keeps them apart, as empty braces do not under LuaTeX."""
+"""What fonts would join to one sign; an empty box keeps them apart, as empty braces do not under
+LuaTeX.
+"""
 
 _JOINING: Final = frozenset(("-", ",", "'"))
 """What would join so to a sign that a template may have after the text."""
@@ -141,8 +146,9 @@ class Tex(Markup):
 def escape(text: str) -> Tex:
     """TeX that prints the text as it is, in any encoding and under every engine.
 
-    White space and line ends become one blank, that between a number and its unit a thin one. A character that the
-    common fonts lack is shown as `U+XXXX`. A word too long to be one of a language may be broken.
+    White space and line ends become one blank, that between a number and its unit a thin one. A
+    character that the common fonts lack is shown as `U+XXXX`. A word too long to be one of a
+    language may be broken.
     """
     text = UNIT_AFTER_NUMBER.sub(_THIN_SPACE, unicodedata.normalize("NFC", text))
     escaped = "".join(map(_escape_part, _WORDS.split(text)))
@@ -150,28 +156,45 @@ def escape(text: str) -> Tex:
 
 
 def breakable(text: str) -> Tex:
-    """The same, with places where any name may be broken, so that it stays inside a narrow column."""
+    """The same, with places where any name may be broken, so that it stays inside a narrow
+    column.
+    """
     return Tex(_breakable(unicodedata.normalize("NFC", text)))
 
 
 def pdf_string(text: str) -> Tex:
-    """The text for a place that becomes a string of the PDF: title, alternative text. Characters of any script stay."""
-    return Tex("".join(_SPECIAL_IN_STRINGS.get(character, character) for character in _printable(text)))
+    """The text for a place that becomes a string of the PDF: title, alternative text. Characters of
+    any script stay.
+    """
+    return Tex(
+        "".join(_SPECIAL_IN_STRINGS.get(character, character) for character in _printable(text))
+    )
 
 
 def xml_text(text: str) -> Tex:
-    """The text for XML inside of TeX where `&` and `#` are ordinary: all but letters, digits and blanks by number."""
+    """The text for XML inside of TeX where `&` and `#` are ordinary: all but letters, digits and
+    blanks by number.
+    """
     plain = frozenset(ascii_letters + digits + " ")
-    return Tex("".join(character if character in plain else f"&#{ord(character)};" for character in _printable(text)))
+    return Tex(
+        "".join(
+            character if character in plain else f"&#{ord(character)};"
+            for character in _printable(text)
+        )
+    )
 
 
 def macro_key(value: object) -> str:
-    """The value in characters that the name of a TeX macro can have without surprises, for a key of `numbers.tex`."""
+    """The value in characters that the name of a TeX macro can have without surprises, for a key of
+    `numbers.tex`.
+    """
     return re.sub(r"[^A-Za-z0-9_.+]+", "-", str(value)).strip("-")
 
 
 def _printable(text: str) -> str:
-    shown = "".join(character for character in text if character.isprintable() or character.isspace())
+    shown = "".join(
+        character for character in text if character.isprintable() or character.isspace()
+    )
     return " ".join(shown.split())
 
 
@@ -190,11 +213,17 @@ def _escape_part(part: str) -> str:
         return " "
     if any(map(_is_too_long, _UNBREAKABLE_BLANK.split(part))):
         return _breakable(part)
-    return "".join(_escape_character(character) + _apart(character, after) for character, after in _with_next(part))
+    return "".join(
+        _escape_character(character) + _apart(character, after)
+        for character, after in _with_next(part)
+    )
 
 
 def _is_too_long(word: str) -> bool:
-    return sum(len(f"U+{ord(each):04X}") if _is_spelt_out(each) else 1 for each in word) > _LONGEST_WORD
+    return (
+        sum(len(f"U+{ord(each):04X}") if _is_spelt_out(each) else 1 for each in word)
+        > _LONGEST_WORD
+    )
 
 
 def _breakable(text: str) -> str:
@@ -215,7 +244,9 @@ def _with_next(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _apart(character: str, after: str) -> str:
-    """What keeps two characters from being read as one: a thin space between `U+XXXX` and what might be its digit."""
+    """What keeps two characters from being read as one: a thin space between `U+XXXX` and what
+    might be its digit.
+    """
     if character + after in _LIGATURES:
         return r"\mbox{}"
     return r"\," if after in _HEXADECIMAL and _is_spelt_out(character) else ""
@@ -241,7 +272,11 @@ def _escape_character(character: str) -> str:
 def _accented(character: str) -> str:
     """A letter with one accent as TeX builds it, or nothing where it is not such a letter."""
     parts = unicodedata.normalize("NFD", character)
-    if len(parts) != 2 or parts[1] not in _ACCENTS or not (parts[0].isascii() and parts[0].isalpha()):
+    if (
+        len(parts) != 2
+        or parts[1] not in _ACCENTS
+        or not (parts[0].isascii() and parts[0].isalpha())
+    ):
         return ""
     if parts[1] == _CEDILLA and parts[0] not in _WITH_CEDILLA:
         return ""

@@ -7,9 +7,25 @@ from typing import Any
 from gpu_report.figures.labels import part_label
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import listed
-from gpu_report.glossary import AXES, SPEEDUP, STATUS_WORDS, Metric, Row, american, capitalized, device_words
+from gpu_report.glossary import (
+    AXES,
+    SPEEDUP,
+    STATUS_WORDS,
+    Metric,
+    Row,
+    american,
+    capitalized,
+    device_words,
+)
 from gpu_report.printing.number_format import field_value
-from gpu_report.study.options import BUCKETS_MIB, NO_OPTIONS, OPTIONS, Optimization, is_bound, option_names
+from gpu_report.study.options import (
+    BUCKETS_MIB,
+    NO_OPTIONS,
+    OPTIONS,
+    Optimization,
+    is_bound,
+    option_names,
+)
 from gpu_report.study.strategies import STRATEGIES, parallelism_words
 from gpu_report.tables.marks import MEANINGS, marks_in
 
@@ -43,16 +59,24 @@ def value_words(axis: str, value: Any) -> str:
 
 
 def axis_value_words(axis: str, value: Any) -> str:
-    """A field's value with the field's name where the value alone says too little: `batch size 64`, but `CPU`."""
+    """A field's value with the field's name where the value alone says too little: `batch size 64`,
+    but `CPU`.
+    """
     if axis == "optimization":
         return "the eager baseline" if value == NO_OPTIONS else str(value)
     words = value_words(axis, value)
-    return words if axis in ("device", "workload", "precision", "parallelism") else f"{AXES.get(axis, axis)} {words}"
+    return (
+        words
+        if axis in ("device", "workload", "precision", "parallelism")
+        else f"{AXES.get(axis, axis)} {words}"
+    )
 
 
 def option_words(optimizations: Iterable[str]) -> list[tuple[str, str, str]]:
     """Name, title and meaning of every part of these optimizations, each once."""
-    parts = dict.fromkeys(part for optimization in optimizations for part in option_names(optimization))
+    parts = dict.fromkeys(
+        part for optimization in optimizations for part in option_names(optimization)
+    )
     return [(part, part_label(part), _meaning(part)) for part in parts]
 
 
@@ -62,11 +86,15 @@ def _meaning(part: str) -> str:
     if part.startswith("workers"):
         return "batches are loaded by processes of their own while the training computes"
     number = Optimization.from_name(part).accumulation
-    return f"a batch goes through the model in {number} parts, whose gradients are added up before the optimizer steps"
+    return (
+        f"a batch goes through the model in {number} parts, whose gradients are added up before "
+        "the optimizer steps"
+    )
 
 
 def option_notes(rows: Iterable[Row]) -> list[str]:
-    """What the options of these rows are called in sentences, as a note of a table that has their short names.
+    """What the options of these rows are called in sentences, as a note of a table that has their
+    short names.
 
     Sizes of buckets are clear from theirs.
     """
@@ -113,11 +141,15 @@ def why_missing(row: Row, *_: object) -> str:
 
 def why_missing_or_skipped(row: Row, *_: object) -> str:
     """The same, with the reason why it was skipped."""
-    return f"{status_words(row)}: {row['reason']}" if row["status"] == "skipped" else why_missing(row)
+    return (
+        f"{status_words(row)}: {row['reason']}" if row["status"] == "skipped" else why_missing(row)
+    )
 
 
 def why_missing_or_bound(row: Row, metric: Metric) -> str:
-    """Why there are no numbers; in place of the speedup of a bound, that it is no training to compare."""
+    """Why there are no numbers; in place of the speedup of a bound, that it is no training to
+    compare.
+    """
     return "bound" if metric is SPEEDUP and is_bound(row["options"]) else why_missing(row)
 
 
@@ -143,12 +175,16 @@ def constants(axes: Iterable[str], rows: Sequence[Row], *, unsaid: Mapping[str, 
     fixed = [axis for axis in axes if axis not in varying(axes, rows)]
     said = [(axis, value_words(axis, rows[0][axis])) for axis in fixed]
     return ", ".join(
-        value if axis == "device" else f"{AXES[axis]} {value}" for axis, value in said if unsaid.get(axis) != value
+        value if axis == "device" else f"{AXES[axis]} {value}"
+        for axis, value in said
+        if unsaid.get(axis) != value
     )
 
 
 def distinguishing(axes: Iterable[str], rows: Sequence[Row], *, beside: Sequence[str]) -> list[str]:
-    """Those of these fields without which two rows would agree in all of them and the fields `beside`."""
+    """Those of these fields without which two rows would agree in all of them and the fields
+    `beside`.
+    """
     chosen: list[str] = []
 
     def distinct(by: Sequence[str]) -> int:

@@ -1,6 +1,8 @@
-"""A bundle made to harm is refused in one line, and takes neither the machine's memory nor its disk.
+"""A bundle made to harm is refused in one line, and takes neither the machine's memory nor its
+disk.
 
-Every hostile bundle is small. Each is unpacked, and listed as a published one is, in a process whose memory is watched.
+Every hostile bundle is small. Each is unpacked, and listed as a published one is, in a process
+whose memory is watched.
 """
 
 import io
@@ -73,14 +75,29 @@ def many_keys() -> bytes:
 BEGIN: Final = b'{"schema_version": 3, "files": ['
 ARCHIVES: Final[dict[str, Callable[[], bytes]]] = {
     "a sparse file of 1 TB in a PAX header": lambda: extended(
-        **{"GNU.sparse.major": "0", "GNU.sparse.minor": "1", "GNU.sparse.size": "1" + "0" * 12, "GNU.sparse.map": "0,0"}
+        **{
+            "GNU.sparse.major": "0",
+            "GNU.sparse.minor": "1",
+            "GNU.sparse.size": "1" + "0" * 12,
+            "GNU.sparse.map": "0,0",
+        }
     ),
-    "a sparse file whose map is malformed": lambda: extended(**{"GNU.sparse.map": "one,two", "GNU.sparse.size": "x"}),
+    "a sparse file whose map is malformed": lambda: extended(
+        **{"GNU.sparse.map": "one,two", "GNU.sparse.size": "x"}
+    ),
     "an old sparse file of 1 TB": sparse_by_gnu,
-    "a PAX header of 4 GiB": lambda: header("././@PaxHeader", tarfile.XHDTYPE, 2**32) + bytes(2**26),
-    "a global PAX header": lambda: file("././@PaxHeader", b"24 comment=one of a kind\n", tarfile.XGLTYPE),
-    "a PAX header of Solaris": lambda: file("././@PaxHeader", b"18 path=elsewhere\n", tarfile.SOLARIS_XHDTYPE),
-    "a long link of 8 GiB": lambda: header("././@LongLink", tarfile.GNUTYPE_LONGLINK, 2**33) + bytes(2**26),
+    "a PAX header of 4 GiB": lambda: (
+        header("././@PaxHeader", tarfile.XHDTYPE, 2**32) + bytes(2**26)
+    ),
+    "a global PAX header": lambda: file(
+        "././@PaxHeader", b"24 comment=one of a kind\n", tarfile.XGLTYPE
+    ),
+    "a PAX header of Solaris": lambda: file(
+        "././@PaxHeader", b"18 path=elsewhere\n", tarfile.SOLARIS_XHDTYPE
+    ),
+    "a long link of 8 GiB": lambda: (
+        header("././@LongLink", tarfile.GNUTYPE_LONGLINK, 2**33) + bytes(2**26)
+    ),
     "a name without end": lambda: file("././@LongLink", b"", tarfile.GNUTYPE_LONGNAME) * 100_000,
     "a manifest of 1 TB": lambda: header("manifest.json", size=2**40) + bytes(2**26),
     "a manifest of less than nothing": lambda: header("manifest.json", size=-512) + bytes(1024),
@@ -89,7 +106,9 @@ ARCHIVES: Final[dict[str, Callable[[], bytes]]] = {
     "a million empty lists": lambda: manifest_of(repeated(BEGIN, b"[],", b"]}")),
     "a million empty objects": lambda: manifest_of(repeated(BEGIN, b"{},", b"]}")),
     "a million numbers": lambda: manifest_of(repeated(BEGIN, b"1,", b"]}")),
-    "a million devices": lambda: manifest_of(repeated(b'{"schema_version": 3, "devices": [', b'"",', b"]}")),
+    "a million devices": lambda: manifest_of(
+        repeated(b'{"schema_version": 3, "devices": [', b'"",', b"]}")
+    ),
     "half a million unknown keys": lambda: manifest_of(many_keys()),
     "half a character": lambda: manifest_of(b'{"schema_version": 3, "hardware": "\\ud800"}'),
     "a number of 10,000 digits": lambda: manifest_of(b'{"schema_version": ' + b"9" * 10_000 + b"}"),
@@ -100,16 +119,23 @@ ARCHIVES: Final[dict[str, Callable[[], bytes]]] = {
 """Without a sound manifest, by what they begin with."""
 
 CONTENTS: Final[dict[str, tuple[str, Callable[[], bytes]]]] = {
-    "a record nested 100,000 deep": (RECORD, lambda: b'{"schema_version": 2, "repetitions": ' + b"[" * 100_000),
+    "a record nested 100,000 deep": (
+        RECORD, lambda: b'{"schema_version": 2, "repetitions": ' + b"[" * 100_000
+    ),
     "a record of a million repetitions": (
         RECORD, lambda: repeated(b'{"schema_version": 2, "repetitions": [', b"{},", b"]}")
     ),
     "a record of half a million unknown keys": (RECORD, many_keys),
     "a record of a million empty lists in its settings": (
-        RECORD, lambda: repeated(b'{"schema_version": 2, "measurement": {"workload": {"settings": [', b"[],", b"]}}}")
+        RECORD,
+        lambda: repeated(
+            b'{"schema_version": 2, "measurement": {"workload": {"settings": [', b"[],", b"]}}}"
+        ),
     ),
     "a record of many wrong values": (
-        RECORD, lambda: b'{"schema_version": 2, "environment": {' + many_keys()[1:].replace(b"1,", b"[],") + b"}"
+        RECORD,
+        lambda: b'{"schema_version": 2, "environment": {'
+        + many_keys()[1:].replace(b"1,", b"[],") + b"}",
     ),
     "a calibration nested 100,000 deep": ("calibration.json", lambda: b'{"a":' * 100_000),
     "a calibration of a million ceilings": (
@@ -120,9 +146,11 @@ CONTENTS: Final[dict[str, tuple[str, Callable[[], bytes]]]] = {
     "a table of one cell": (STEPS, lambda: b'"' + b"a" * 2_000_000),
     "a table of half a million rows": (
         f"runs/{SLUG}/trace_tables/advice.csv",
-        lambda: repeated(f"{','.join(ADVICE.column_names)}\n".encode(), b"," * (len(ADVICE.columns) - 1) + b"\n", b"")[
-            :2_000_000
-        ],
+        lambda: repeated(
+            f"{','.join(ADVICE.column_names)}\n".encode(),
+            b"," * (len(ADVICE.columns) - 1) + b"\n",
+            b"",
+        )[:2_000_000],
     ),
     "a table of 50 MB": (STEPS, lambda: bytes(50_000_000)),
 }  # fmt: skip
@@ -134,7 +162,9 @@ def is_one_line(error: str | None) -> bool:
 
 
 def unpack_and_list(folder: Path) -> None:
-    """Print for every bundle of the folder what is said of it, and last this process's peak of memory in bytes."""
+    """Print for every bundle of the folder what is said of it, and last this process's peak of
+    memory in bytes.
+    """
     for bundle in sorted(folder.glob("*.tar.xz")):
         for carry_out in (partial(unpack, bundle, folder / "into"), partial(read_manifest, bundle)):
             try:
@@ -142,15 +172,25 @@ def unpack_and_list(folder: Path) -> None:
                 print(json.dumps({"bundle": bundle.name, "error": None}))
             except BundleError as error:
                 print(json.dumps({"bundle": bundle.name, "error": str(error)}))
-    # Unlike what getrusage says, this does not begin with the peak of the process that started this one.
+    # Unlike what getrusage says, this does not begin with the peak of the process that started this
+    # one.
     status = Path("/proc/self/status").read_text("ascii")
     print(1024 * int(status.partition("VmHWM:")[2].split()[0]))
 
 
 def said_of(folder: Path) -> Iterator[tuple[str, list[str | None]]]:
-    command = [sys.executable, "-c", f"from {__name__} import *; unpack_and_list(Path({str(folder)!r}))"]
+    command = [
+        sys.executable,
+        "-c",
+        f"from {__name__} import *; unpack_and_list(Path({str(folder)!r}))",
+    ]
     answer = subprocess.run(
-        command, cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False
+        command,
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        timeout=HANGS_AFTER_S,
+        check=False,
     )
     assert answer.returncode == 0, answer.stderr
     *lines, peak_bytes = answer.stdout.splitlines()
@@ -188,19 +228,50 @@ def test_no_file_of_a_small_bundle_takes_memory_or_is_unpacked(sound: Path, tmp_
 
 
 KINDS: Final = (
-    *(tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE, tarfile.CONTTYPE),
-    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.GNUTYPE_SPARSE, tarfile.XHDTYPE, tarfile.XGLTYPE),
+    *(
+        tarfile.REGTYPE,
+        tarfile.AREGTYPE,
+        tarfile.LNKTYPE,
+        tarfile.SYMTYPE,
+        tarfile.DIRTYPE,
+        tarfile.CONTTYPE,
+    ),
+    *(
+        tarfile.GNUTYPE_LONGNAME,
+        tarfile.GNUTYPE_LONGLINK,
+        tarfile.GNUTYPE_SPARSE,
+        tarfile.XHDTYPE,
+        tarfile.XGLTYPE,
+    ),
 )
 MEMBERS: Final = st.builds(
-    lambda name, kind, size, content: header(name, kind, size) + content + bytes(-len(content) % 512),
-    st.sampled_from(["manifest.json", "calibration.json", RECORD, "././@LongLink", "../up", "/etc/passwd", "a\x1b[2J"]),
+    lambda name, kind, size, content: (
+        header(name, kind, size) + content + bytes(-len(content) % 512)
+    ),
+    st.sampled_from(
+        [
+            "manifest.json",
+            "calibration.json",
+            RECORD,
+            "././@LongLink",
+            "../up",
+            "/etc/passwd",
+            "a\x1b[2J",
+        ]
+    ),
     st.sampled_from(KINDS),
     st.one_of(st.integers(-600, 2000), st.sampled_from([2**31, 2**40, 2**63, 8**11])),
-    st.one_of(st.binary(max_size=600), st.just(b"27 GNU.sparse.map=0,0,0,x\n"), st.just(b'{"schema_version":3}')),
+    st.one_of(
+        st.binary(max_size=600),
+        st.just(b"27 GNU.sparse.map=0,0,0,x\n"),
+        st.just(b'{"schema_version":3}'),
+    ),
 )
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(members=st.lists(MEMBERS, max_size=4), place=st.integers(0, 3), cut=st.integers(0, 600))
 def test_whatever_members_an_archive_holds_it_is_refused_or_gives_what_its_manifest_names(
     sound: Path, tmp_path: Path, members: list[bytes], place: int, cut: int
@@ -224,7 +295,11 @@ def test_whatever_members_an_archive_holds_it_is_refused_or_gives_what_its_manif
         assert "\n" not in error
         assert not list(into.glob("**/*"))
     else:
-        found = {path.relative_to(into / MACHINE).as_posix(): path for path in into.glob("**/*") if path.is_file()}
+        found = {
+            path.relative_to(into / MACHINE).as_posix(): path
+            for path in into.glob("**/*")
+            if path.is_file()
+        }
         assert {name: path.read_bytes() for name, path in found.items()} == {
             name: content for name, content in contents_of(sound).items() if name != "manifest.json"
         }

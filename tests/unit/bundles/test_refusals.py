@@ -1,4 +1,6 @@
-"""A bundle that was cut, damaged or made to harm is refused with the reason, and nothing of it is put anywhere."""
+"""A bundle that was cut, damaged or made to harm is refused with the reason, and nothing of it is
+put anywhere.
+"""
 
 import hashlib
 import io
@@ -84,11 +86,15 @@ def assert_refused(bundle: Path, folder: Path, message: str) -> None:
 
 
 MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
-    "schema version 99, this gpu-report reads 3; update gpu-report": lambda manifest: manifest.update(
-        schema_version=99
+    "schema version 99, this gpu-report reads 3; update gpu-report": lambda manifest: (
+        manifest.update(schema_version=99)
     ),
-    "records have schema version 99.*update gpu-report": lambda manifest: manifest.update(record_schema_version=99),
-    "records have schema version 1,.*packed anew": lambda manifest: manifest.update(record_schema_version=1),
+    "records have schema version 99.*update gpu-report": lambda manifest: manifest.update(
+        record_schema_version=99
+    ),
+    "records have schema version 1,.*packed anew": lambda manifest: manifest.update(
+        record_schema_version=1
+    ),
     "has no schema_version": lambda manifest: manifest.pop("schema_version"),
     ": machine: String should match": lambda manifest: manifest.update(machine="../elsewhere"),
     ": colour: Extra inputs": lambda manifest: manifest.update(colour="red"),
@@ -99,24 +105,34 @@ MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
     "'.bashrc', which is not among": add_file(".bashrc"),
     "'runs/a/record.json', which is not among": add_file("runs/a/record.json"),
     f"'runs/{SLUG}/trace/.hidden', which is not among": add_file(f"runs/{SLUG}/trace/.hidden"),
-    f"'runs/{SLUG}/trace/rank0.gz', although it says that it holds no traces": add_file(f"runs/{SLUG}/trace/rank0.gz"),
+    f"'runs/{SLUG}/trace/rank0.gz', although it says that it holds no traces": add_file(
+        f"runs/{SLUG}/trace/rank0.gz"
+    ),
     f"names '{RECORD}' twice": add_file(RECORD),
     "'calibration.json' is not in its manifest": lambda manifest: manifest["files"].pop(0),
     "says 2 records and names 1": lambda manifest: manifest.update(records=2),
-    r"calibration.json has 9\d{9} bytes, of at most": lambda manifest: manifest["files"][0].update(bytes=9_000_000_000),
+    r"calibration.json has 9\d{9} bytes, of at most": lambda manifest: manifest["files"][0].update(
+        bytes=9_000_000_000
+    ),
     "measured_at: .* use a time in UTC": lambda manifest: manifest.update(measured_at="yesterday"),
-    "measured_at: .* month must be in": lambda manifest: manifest.update(measured_at="2026-99-01T10:00:00Z"),
-    "calibration.json has .* bytes, its manifest says 7": lambda manifest: manifest["files"][0].update(bytes=7),
-    "the checksum of calibration.json is another": lambda manifest: manifest["files"][0].update(sha256="0" * 64),
+    "measured_at: .* month must be in": lambda manifest: manifest.update(
+        measured_at="2026-99-01T10:00:00Z"
+    ),
+    "calibration.json has .* bytes, its manifest says 7": lambda manifest: manifest["files"][
+        0
+    ].update(bytes=7),
+    "the checksum of calibration.json is another": lambda manifest: manifest["files"][0].update(
+        sha256="0" * 64
+    ),
     "says it was measured at 2001-01-01T00:00:00Z, its records": lambda manifest: manifest.update(
         measured_at="2001-01-01T00:00:00Z"
     ),
     "says it was measured at 2099-01-01T00:00:00Z, its records": lambda manifest: manifest.update(
         measured_at="2099-01-01T00:00:00Z"
     ),
-    f"lacks runs/{SLUG}/trace_tables/steps.csv; have it packed anew": lambda manifest: manifest["files"].remove(
-        next(entry for entry in manifest["files"] if entry["path"].endswith("/steps.csv"))
-    ),
+    f"lacks runs/{SLUG}/trace_tables/steps.csv; have it packed anew": lambda manifest: manifest[
+        "files"
+    ].remove(next(entry for entry in manifest["files"] if entry["path"].endswith("/steps.csv"))),
 }
 
 
@@ -127,7 +143,9 @@ def test_an_altered_manifest_is_refused(bundle: Path, tmp_path: Path, message: s
     assert_refused(bundle, tmp_path, message)
 
 
-def test_a_date_that_only_the_calibration_has_is_none_of_the_records(bundle: Path, tmp_path: Path) -> None:
+def test_a_date_that_only_the_calibration_has_is_none_of_the_records(
+    bundle: Path, tmp_path: Path
+) -> None:
     later = "2030-01-01T00:00:00Z"
     calibration = json.loads(contents_of(bundle)["calibration.json"])
     calibration["provenance"]["measured_at"] = later
@@ -140,13 +158,18 @@ def test_a_date_that_only_the_calibration_has_is_none_of_the_records(bundle: Pat
 def test_more_files_than_a_bundle_can_hold_are_refused(bundle: Path, tmp_path: Path) -> None:
     entry = {"bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}
     many = [{**entry, "path": f"runs/{SLUG}/trace/{number}"} for number in range(2000)]
-    edit_manifest(bundle, lambda manifest: manifest.update(files=[*manifest["files"], *many], with_traces=True))
+    edit_manifest(
+        bundle,
+        lambda manifest: manifest.update(files=[*manifest["files"], *many], with_traces=True),
+    )
 
     assert_refused(bundle, tmp_path, "names 20[0-9]{2} files, which its [0-9]+ bytes do not hold")
 
 
 @pytest.mark.parametrize("number", ["1e300", "-1e31", "5e-324"])
-def test_a_number_in_a_table_that_no_trace_can_show_is_refused(bundle: Path, tmp_path: Path, number: str) -> None:
+def test_a_number_in_a_table_that_no_trace_can_show_is_refused(
+    bundle: Path, tmp_path: Path, number: str
+) -> None:
     row = {column.name: _CELLS[column.dtype] for column in STEPS.columns} | {"wall_ms": number}
     text = f"{','.join(row)}\n{','.join(row.values())}\n"
     replace_file(bundle, f"runs/{SLUG}/trace_tables/steps.csv", text.encode())
@@ -165,13 +188,21 @@ def link(name: str, kind: bytes) -> tarfile.TarInfo:
 
 def test_a_member_that_is_no_plain_file_is_refused(bundle: Path, tmp_path: Path) -> None:
     whole = contents_of(bundle)
-    for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE):
+    for kind in (
+        tarfile.SYMTYPE,
+        tarfile.LNKTYPE,
+        tarfile.CHRTYPE,
+        tarfile.FIFOTYPE,
+        tarfile.DIRTYPE,
+    ):
         write(bundle, whole, link("calibration.json", kind))
 
         assert_refused(bundle, tmp_path, "'calibration.json' is not a plain file")
 
 
-def test_a_member_that_the_manifest_does_not_name_or_that_comes_twice_is_refused(bundle: Path, tmp_path: Path) -> None:
+def test_a_member_that_the_manifest_does_not_name_or_that_comes_twice_is_refused(
+    bundle: Path, tmp_path: Path
+) -> None:
     whole = contents_of(bundle)
     for name in ("../../escaped", "/etc/passwd", RECORD, "manifest.json"):
         write(bundle, whole, tarfile.TarInfo(name))
@@ -205,20 +236,30 @@ def test_a_bundle_with_a_flipped_bit_anywhere_is_refused(bundle: Path, tmp_path:
         assert_refused(bundle, tmp_path, "bundle.tar.xz")
 
 
-@pytest.mark.parametrize("further", [b"\0", bytes(4), b"a note", lzma.compress(b"another stream"), lzma.compress(b"")])
-def test_whatever_follows_the_end_of_the_stream_is_refused(bundle: Path, tmp_path: Path, further: bytes) -> None:
+@pytest.mark.parametrize(
+    "further", [b"\0", bytes(4), b"a note", lzma.compress(b"another stream"), lzma.compress(b"")]
+)
+def test_whatever_follows_the_end_of_the_stream_is_refused(
+    bundle: Path, tmp_path: Path, further: bytes
+) -> None:
     bundle.write_bytes(bundle.read_bytes() + further)
 
     assert_refused(bundle, tmp_path, "has further bytes behind its end")
 
 
-def test_what_follows_the_end_of_the_archive_inside_the_stream_is_refused(bundle: Path, tmp_path: Path) -> None:
-    bundle.write_bytes(lzma.compress(lzma.decompress(bundle.read_bytes()) + bytes(5000) + b"a note"))
+def test_what_follows_the_end_of_the_archive_inside_the_stream_is_refused(
+    bundle: Path, tmp_path: Path
+) -> None:
+    bundle.write_bytes(
+        lzma.compress(lzma.decompress(bundle.read_bytes()) + bytes(5000) + b"a note")
+    )
 
     assert_refused(bundle, tmp_path, "holds something behind its last file")
 
 
-def test_a_stream_that_needs_much_memory_or_is_no_xz_is_refused(bundle: Path, tmp_path: Path) -> None:
+def test_a_stream_that_needs_much_memory_or_is_no_xz_is_refused(
+    bundle: Path, tmp_path: Path
+) -> None:
     archive = lzma.decompress(bundle.read_bytes())
     for options in (
         {"filters": [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": 2**28}]},
@@ -229,7 +270,9 @@ def test_a_stream_that_needs_much_memory_or_is_no_xz_is_refused(bundle: Path, tm
         assert_refused(bundle, tmp_path, "damaged or no bundle")
 
 
-def test_an_archive_that_grows_without_end_is_refused_before_it_fills_the_disk(bundle: Path, tmp_path: Path) -> None:
+def test_an_archive_that_grows_without_end_is_refused_before_it_fills_the_disk(
+    bundle: Path, tmp_path: Path
+) -> None:
     whole = contents_of(bundle)
     padding = bytes(64 * 2**20)
     with lzma.open(bundle, "wb") as compressed:
@@ -270,7 +313,10 @@ def test_a_bundle_that_is_not_there_says_how_to_find_those_that_are(tmp_path: Pa
     ("change", "message"),
     [
         ({"machine": "another-8c"}, f"the record in runs/{SLUG} is of {SLUG} on another-8c"),
-        ({"slug": "lstm-cpu-b7-w0-fp32-e2"}, f"the record in runs/{SLUG} is of lstm-cpu-b7-w0-fp32-e2"),
+        (
+            {"slug": "lstm-cpu-b7-w0-fp32-e2"},
+            f"the record in runs/{SLUG} is of lstm-cpu-b7-w0-fp32-e2",
+        ),
     ],
 )
 def test_a_record_of_another_machine_or_folder_is_refused(
@@ -282,13 +328,19 @@ def test_a_record_of_another_machine_or_folder_is_refused(
     assert_refused(bundle, tmp_path, message)
 
 
-def test_a_record_or_table_that_does_not_hold_what_it_should_is_refused(bundle: Path, tmp_path: Path) -> None:
+def test_a_record_or_table_that_does_not_hold_what_it_should_is_refused(
+    bundle: Path, tmp_path: Path
+) -> None:
     whole = bundle.read_bytes()
     replace_file(bundle, RECORD, b'{"schema_version": 2, "variant": 7}')
     assert_refused(bundle, tmp_path, rf"record runs/{SLUG}/record.json: .*; fetch it again")
 
     bundle.write_bytes(whole)
-    replace_file(bundle, RECORD, contents_of(bundle)[RECORD].replace(b'"status":', b'"status":"failed","status":', 1))
+    replace_file(
+        bundle,
+        RECORD,
+        contents_of(bundle)[RECORD].replace(b'"status":', b'"status":"failed","status":', 1),
+    )
     assert_refused(bundle, tmp_path, rf"record runs/{SLUG}/record.json .*'status' is there twice")
 
     bundle.write_bytes(whole)
@@ -306,4 +358,9 @@ def test_tables_of_other_columns_are_left_out_where_their_trace_comes_along(tmp_
 
     run = tmp_path / "other" / MACHINE / "runs" / SLUG
     assert unpacked.placed == (SLUG,)
-    assert sorted(path.name for path in run.iterdir()) == ["memory", "record.json", "rich_trace", "trace"]
+    assert sorted(path.name for path in run.iterdir()) == [
+        "memory",
+        "record.json",
+        "rich_trace",
+        "trace",
+    ]

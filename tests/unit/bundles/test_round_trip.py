@@ -29,17 +29,30 @@ def results(tmp_path: Path) -> Path:
     return write_results(tmp_path / "machines", make_study(), machine=MACHINE, variants=SLUGS)
 
 
-def packed(results: Path, target: Path, *, with_traces: bool = False, allow_dirty: bool = False) -> Packed:
+def packed(
+    results: Path, target: Path, *, with_traces: bool = False, allow_dirty: bool = False
+) -> Packed:
     return pack(
-        results, target, machine=results.name, study="default", with_traces=with_traces, allow_dirty=allow_dirty
+        results,
+        target,
+        machine=results.name,
+        study="default",
+        with_traces=with_traces,
+        allow_dirty=allow_dirty,
     )
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
-def test_the_same_results_give_the_same_bytes_in_another_folder_at_another_time(results: Path, tmp_path: Path) -> None:
+def test_the_same_results_give_the_same_bytes_in_another_folder_at_another_time(
+    results: Path, tmp_path: Path
+) -> None:
     copy = shutil.copytree(results, tmp_path / "elsewhere" / MACHINE)
     for path in copy.rglob("*"):
         os.utime(path, (1, 1))
@@ -77,12 +90,19 @@ def test_the_manifest_says_whose_results_these_are(results: Path, tmp_path: Path
     assert sorted(manifest.variants) == sorted(SLUGS)
     assert manifest.devices == ["cpu", "cuda"]
     assert "NVIDIA H100 80GB HBM3" in manifest.hardware
-    assert manifest.measured_at == RECORD_FILE.read(results / "runs" / SLUGS[0] / "record.json").provenance.measured_at
+    assert (
+        manifest.measured_at
+        == RECORD_FILE.read(results / "runs" / SLUGS[0] / "record.json").provenance.measured_at
+    )
 
 
 def test_the_manifest_names_every_device_that_shares_a_training(tmp_path: Path) -> None:
     study = make_study(devices=("cpu", "cuda", "cuda:1"))
-    shared = [variant.slug for variant in study.variants if variant.devices == 2 and variant.device == "cuda"]
+    shared = [
+        variant.slug
+        for variant in study.variants
+        if variant.devices == 2 and variant.device == "cuda"
+    ]
     results = write_results(tmp_path / "machines", study, machine=MACHINE, variants=shared[:1])
     packed(results, tmp_path / "bundle.tar.xz")
     assert read_manifest(tmp_path / "bundle.tar.xz").devices == ["cpu", "cuda", "cuda:1"]
@@ -91,13 +111,17 @@ def test_the_manifest_names_every_device_that_shares_a_training(tmp_path: Path) 
 def test_the_manifest_names_no_device_of_another_host(tmp_path: Path) -> None:
     study = make_study(devices=("cpu", "cuda", "cuda:1"))
     slug = next(
-        variant.slug for variant in study.variants if variant.parallelism == "ddp2" and variant.device == "cuda"
+        variant.slug
+        for variant in study.variants
+        if variant.parallelism == "ddp2" and variant.device == "cuda"
     )
     results = write_results(tmp_path / "machines", study, machine=MACHINE, variants=[slug])
     path = results / "runs" / slug / "record.json"
     record = RECORD_FILE.read(path)
     hosts = [
-        each.model_copy(update={"ranks": [rank.model_copy(update={"host": rank.rank}) for rank in each.ranks]})
+        each.model_copy(
+            update={"ranks": [rank.model_copy(update={"host": rank.rank}) for rank in each.ranks]}
+        )
         for each in record.repetitions
     ]
     RECORD_FILE.write(record.model_copy(update={"repetitions": hosts}), path)
@@ -117,16 +141,22 @@ def test_with_traces_every_file_comes_out_as_it_went_in(results: Path, tmp_path:
     assert not list((tmp_path / "other").glob(".*"))
 
 
-def test_without_traces_records_tables_and_calibration_come_out(results: Path, tmp_path: Path) -> None:
+def test_without_traces_records_tables_and_calibration_come_out(
+    results: Path, tmp_path: Path
+) -> None:
     packed(results, tmp_path / "bundle.tar.xz")
 
     unpack(tmp_path / "bundle.tar.xz", tmp_path / "other")
 
-    expected = {name: content for name, content in files_of(results).items() if "/trace/" not in name}
+    expected = {
+        name: content for name, content in files_of(results).items() if "/trace/" not in name
+    }
     assert files_of(tmp_path / "other" / MACHINE) == expected
 
 
-def test_no_file_seems_older_than_another_so_that_nothing_is_made_again(results: Path, tmp_path: Path) -> None:
+def test_no_file_seems_older_than_another_so_that_nothing_is_made_again(
+    results: Path, tmp_path: Path
+) -> None:
     packed(results, tmp_path / "bundle.tar.xz", with_traces=True)
 
     unpack(tmp_path / "bundle.tar.xz", tmp_path / "other")
@@ -135,7 +165,9 @@ def test_no_file_seems_older_than_another_so_that_nothing_is_made_again(results:
     assert len({path.stat().st_mtime for path in runs.rglob("*")}) == 1
 
 
-def test_a_variant_that_is_measured_there_already_stays_as_it_is(results: Path, tmp_path: Path) -> None:
+def test_a_variant_that_is_measured_there_already_stays_as_it_is(
+    results: Path, tmp_path: Path
+) -> None:
     packed(results, tmp_path / "bundle.tar.xz", with_traces=True)
     own = make_record(SLUGS[0], machine=MACHINE, throughput_per_s=1.0)
     write_run(tmp_path / "other" / MACHINE / "runs" / SLUGS[0], own)
@@ -169,7 +201,10 @@ def replace_provenance(results: Path, slug: str, **changes: object) -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"git_dirty": True, "changed_files": ["src/gpu_report/a.py", "Makefile"]}, "src/gpu_report/a.py, Makefile"),
+        (
+            {"git_dirty": True, "changed_files": ["src/gpu_report/a.py", "Makefile"]},
+            "src/gpu_report/a.py, Makefile",
+        ),
         ({"git_dirty": True}, "is not known"),
         ({"git_commit": None, "git_dirty": None}, "no commit"),
     ],
@@ -187,8 +222,12 @@ def test_a_record_whose_code_no_commit_holds_is_packed_on_demand_alone_and_count
     assert read_manifest(tmp_path / "bundle.tar.xz").dirty_records == 1
 
 
-def test_what_was_packed_before_dirty_records_were_counted_is_read(results: Path, tmp_path: Path) -> None:
-    manifest = packed(results, tmp_path / "bundle.tar.xz").manifest.model_dump(exclude={"dirty_records"})
+def test_what_was_packed_before_dirty_records_were_counted_is_read(
+    results: Path, tmp_path: Path
+) -> None:
+    manifest = packed(results, tmp_path / "bundle.tar.xz").manifest.model_dump(
+        exclude={"dirty_records"}
+    )
     record = RECORD_FILE.read(results / "runs" / SLUGS[0] / "record.json").model_dump()
     del record["provenance"]["changed_files"]
 
@@ -196,7 +235,9 @@ def test_what_was_packed_before_dirty_records_were_counted_is_read(results: Path
     assert Record.model_validate(record).provenance.changed_files is None
 
 
-def test_a_rich_trace_goes_along_and_its_lack_leaves_the_variant_out(results: Path, tmp_path: Path) -> None:
+def test_a_rich_trace_goes_along_and_its_lack_leaves_the_variant_out(
+    results: Path, tmp_path: Path
+) -> None:
     run = results / "runs" / SLUGS[0]
     record = RECORD_FILE.read(run / "record.json")
     assert record.profile is not None
@@ -204,7 +245,9 @@ def test_a_rich_trace_goes_along_and_its_lack_leaves_the_variant_out(results: Pa
     RECORD_FILE.write(record.model_copy(update={"profile": profile}), run / "record.json")
 
     told = packed(results, tmp_path / "without.tar.xz", with_traces=True)
-    assert told.left_out == {SLUGS[0]: f"its trace is gone; measure it again with gpu-report run {SLUGS[0]}"}
+    assert told.left_out == {
+        SLUGS[0]: f"its trace is gone; measure it again with gpu-report run {SLUGS[0]}"
+    }
 
     write_bytes_atomically(run / "rich_trace" / profile.rich_trace_file, b"rich")
     packed(results, tmp_path / "with.tar.xz", with_traces=True)
@@ -240,7 +283,9 @@ def make_old(folder: Path) -> None:
         os.utime(path, (1, 1))
 
 
-def test_a_trace_that_nobody_tabulated_yet_is_tabulated_so_that_it_is_packed(results: Path, tmp_path: Path) -> None:
+def test_a_trace_that_nobody_tabulated_yet_is_tabulated_so_that_it_is_packed(
+    results: Path, tmp_path: Path
+) -> None:
     run = results / "runs" / SLUGS[0]
     put_a_trace(run)
     shutil.rmtree(run / "trace_tables")
@@ -251,7 +296,9 @@ def test_a_trace_that_nobody_tabulated_yet_is_tabulated_so_that_it_is_packed(res
     assert len(read_trace_tables(run / "trace_tables")[STEPS]) > 0
 
 
-def test_tables_of_an_earlier_trace_are_never_packed_beside_a_newer_record(results: Path, tmp_path: Path) -> None:
+def test_tables_of_an_earlier_trace_are_never_packed_beside_a_newer_record(
+    results: Path, tmp_path: Path
+) -> None:
     table = f"runs/{SLUGS[0]}/trace_tables/steps.csv"
     put_a_trace(results / "runs" / SLUGS[0])
 
@@ -263,7 +310,9 @@ def test_tables_of_an_earlier_trace_are_never_packed_beside_a_newer_record(resul
     assert len(read_trace_tables((tmp_path / "other" / MACHINE / table).parent)[STEPS]) > 0
 
 
-def test_tables_of_other_columns_are_made_anew_from_their_trace(results: Path, tmp_path: Path) -> None:
+def test_tables_of_other_columns_are_made_anew_from_their_trace(
+    results: Path, tmp_path: Path
+) -> None:
     run = results / "runs" / SLUGS[0]
     put_a_trace(run)
     (run / "trace_tables/steps.csv").write_text("step,duration\n", "utf-8")
@@ -275,14 +324,20 @@ def test_tables_of_other_columns_are_made_anew_from_their_trace(results: Path, t
     assert len(read_trace_tables(run / "trace_tables")[STEPS]) > 0
 
 
-def test_a_bundle_to_publish_that_is_too_large_says_what_takes_the_room(results: Path, tmp_path: Path) -> None:
+def test_a_bundle_to_publish_that_is_too_large_says_what_takes_the_room(
+    results: Path, tmp_path: Path
+) -> None:
     table = results / "runs" / SLUGS[0] / "trace_tables/operations.csv"
-    rows = "".join(f"{os.urandom(60_000).hex()},cpu,other,1,1.0,1.0,1.0,1.0,1.0,1.0\n" for _ in range(35))
+    rows = "".join(
+        f"{os.urandom(60_000).hex()},cpu,other,1,1.0,1.0,1.0,1.0,1.0,1.0\n" for _ in range(35)
+    )
     table.write_text(table.read_text("utf-8") + rows, "utf-8")
     target = tmp_path / "bundle.tar.xz"
     target.write_bytes(b"the bundle of yesterday")
 
-    with pytest.raises(BundleError, match=rf"of at most 2 MB.*{SLUGS[0]}/trace_tables/operations.csv \(4201 kB\)"):
+    with pytest.raises(
+        BundleError, match=rf"of at most 2 MB.*{SLUGS[0]}/trace_tables/operations.csv \(4201 kB\)"
+    ):
         packed(results, target)
 
     assert target.read_bytes() == b"the bundle of yesterday"

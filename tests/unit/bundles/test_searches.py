@@ -1,4 +1,6 @@
-"""Batch-size searches travel in a bundle beside the records; a bundle without any is as good as before."""
+"""Batch-size searches travel in a bundle beside the records; a bundle without any is as good as
+before.
+"""
 
 import json
 from pathlib import Path
@@ -31,11 +33,20 @@ def results(tmp_path: Path) -> Path:
 
 def packed(results: Path, *, allow_dirty: bool = False) -> Packed:
     target = results.parent / "bundle.tar.xz"
-    return pack(results, target, machine=MACHINE, study="default", with_traces=False, allow_dirty=allow_dirty)
+    return pack(
+        results,
+        target,
+        machine=MACHINE,
+        study="default",
+        with_traces=False,
+        allow_dirty=allow_dirty,
+    )
 
 
 def dirty(record: SearchRecord) -> SearchRecord:
-    return record.model_copy(update={"provenance": record.provenance.model_copy(update={"git_dirty": True})})
+    return record.model_copy(
+        update={"provenance": record.provenance.model_copy(update={"git_dirty": True})}
+    )
 
 
 def test_a_search_comes_out_of_a_bundle_as_it_went_in(results: Path, tmp_path: Path) -> None:
@@ -46,7 +57,9 @@ def test_a_search_comes_out_of_a_bundle_as_it_went_in(results: Path, tmp_path: P
     assert (tmp_path / "other" / MACHINE / NAME).read_bytes() == (results / NAME).read_bytes()
 
 
-def test_the_study_of_a_bundle_has_the_searches_that_the_bundle_holds(results: Path, tmp_path: Path) -> None:
+def test_the_study_of_a_bundle_has_the_searches_that_the_bundle_holds(
+    results: Path, tmp_path: Path
+) -> None:
     packed(results)
 
     study = study_of(read_config(CONFIG), read_manifest(tmp_path / "machines/bundle.tar.xz"))
@@ -98,17 +111,23 @@ def test_a_damaged_search_is_left_out_and_named(results: Path) -> None:
     assert "is not whole JSON" in packed(results).left_out[SEARCHES[0].slug]
 
 
-def test_a_search_under_the_name_of_another_is_refused_on_unpacking(results: Path, tmp_path: Path) -> None:
+def test_a_search_under_the_name_of_another_is_refused_on_unpacking(
+    results: Path, tmp_path: Path
+) -> None:
     packed(results)
     bundle = tmp_path / "machines/bundle.tar.xz"
-    replace_file(bundle, NAME, json.dumps(make_search(SEARCHES[1], machine=MACHINE).model_dump()).encode())
+    replace_file(
+        bundle, NAME, json.dumps(make_search(SEARCHES[1], machine=MACHINE).model_dump()).encode()
+    )
 
     with pytest.raises(BundleError, match=f"is of {SEARCHES[1].slug} on {MACHINE}"):
         unpack(bundle, tmp_path / "other")
     assert not (tmp_path / "other" / MACHINE).exists()
 
 
-@pytest.mark.parametrize("path", ["batch_sizes/../x.json", "batch_sizes/a/b.json", "batch_sizes/x.csv", "other/x.json"])
+@pytest.mark.parametrize(
+    "path", ["batch_sizes/../x.json", "batch_sizes/a/b.json", "batch_sizes/x.csv", "other/x.json"]
+)
 def test_a_file_that_is_no_search_is_refused(results: Path, tmp_path: Path, path: str) -> None:
     packed(results)
     bundle = tmp_path / "machines/bundle.tar.xz"

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from gpu_report.bundles.packing import pack
-from gpu_report.bundles.shown_machines import IMPORTED, MACHINES, Shown, choose_machines, find_bundles, study_of
+from gpu_report.bundles.shown_machines import (
+    IMPORTED,
+    MACHINES,
+    Shown,
+    choose_machines,
+    find_bundles,
+    study_of,
+)
 from gpu_report.errors import BundleError, ConfigError
 from gpu_report.study.cluster import Request, description_file
 from gpu_report.study.config import read_config
@@ -31,7 +38,13 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
         study = make_study(devices=devices)
         slugs = [variant.slug for variant in study.variants][:6]
         results = write_results(folder / "machines", study, machine=machine, variants=slugs)
-        pack(results, folder / f"{machine}.tar.xz", machine=machine, study="default", with_traces=False)
+        pack(
+            results,
+            folder / f"{machine}.tar.xz",
+            machine=machine,
+            study="default",
+            with_traces=False,
+        )
     return folder
 
 
@@ -44,7 +57,10 @@ def never() -> Machine:
 
 
 def choose(
-    machines: list[str], published: Path, find_here: Callable[[], Machine] = lambda: IN_HAND, **changes: Any
+    machines: list[str],
+    published: Path,
+    find_here: Callable[[], Machine] = lambda: IN_HAND,
+    **changes: Any,
 ) -> Shown:
     return choose_machines(asked(machines, **changes), published=published, find_here=find_here)
 
@@ -72,7 +88,9 @@ def test_without_a_key_it_is_this_machine_beside_the_published_ones(published: P
 
 
 @pytest.mark.parametrize("machines", [["published"], [LAPTOP], [H100, LAPTOP]])
-def test_bundles_alone_are_shown_without_asking_pytorch(published: Path, machines: list[str]) -> None:
+def test_bundles_alone_are_shown_without_asking_pytorch(
+    published: Path, machines: list[str]
+) -> None:
     shown = choose(machines, published, never)
 
     assert shown.measured == ()
@@ -84,12 +102,16 @@ def test_each_machine_has_the_variants_that_it_measured(published: Path) -> None
     shown = choose(["here", "published"], published)
 
     for machine in shown.machines[1:]:
-        assert {variant.slug for variant in machine.study.variants} == set(bundles[machine.id].manifest.variants)
+        assert {variant.slug for variant in machine.study.variants} == set(
+            bundles[machine.id].manifest.variants
+        )
     assert {variant.device for variant in shown.machines[1].study.variants} == {"cpu", "cuda"}
     assert {variant.device for variant in shown.machines[2].study.variants} == {"cpu"}
 
 
-def test_results_of_this_machine_win_over_its_own_bundle_and_that_is_reported(published: Path) -> None:
+def test_results_of_this_machine_win_over_its_own_bundle_and_that_is_reported(
+    published: Path,
+) -> None:
     h100 = Machine(
         cpu_model="Xeon",
         cores=16,
@@ -100,7 +122,10 @@ def test_results_of_this_machine_win_over_its_own_bundle_and_that_is_reported(pu
 
     shown = choose(["here", "published"], published, lambda: h100)
 
-    assert [(machine.id, machine.bundle is None) for machine in shown.machines] == [(H100, True), (LAPTOP, False)]
+    assert [(machine.id, machine.bundle is None) for machine in shown.machines] == [
+        (H100, True),
+        (LAPTOP, False),
+    ]
     assert shown.notes == (f"{H100} is measured: shown without {published / H100}.tar.xz",)
 
 
@@ -109,7 +134,10 @@ def test_a_machine_without_a_configuration_in_common_is_named_and_others_are_not
 ) -> None:
     study = make_study(devices=["cpu"])
     results = write_results(
-        tmp_path / "machines", study, machine="abacus-8c", variants=[variant.slug for variant in study.variants][6:9]
+        tmp_path / "machines",
+        study,
+        machine="abacus-8c",
+        variants=[variant.slug for variant in study.variants][6:9],
     )
     shutil.copytree(published, tmp_path / "published")
     bundle = tmp_path / "published/abacus-8c.tar.xz"
@@ -128,23 +156,32 @@ def test_this_machine_can_be_named_by_its_id(published: Path) -> None:
 
 
 def test_an_unknown_machine_is_answered_with_those_that_are_known(published: Path) -> None:
-    with pytest.raises(ConfigError, match=f"'abacus' is not known; use here, published, .*: {H100}, {LAPTOP}"):
+    with pytest.raises(
+        ConfigError, match=f"'abacus' is not known; use here, published, .*: {H100}, {LAPTOP}"
+    ):
         choose(["abacus"], published)
 
 
-def test_a_machine_that_measured_nothing_of_the_study_is_left_out_and_that_is_reported(published: Path) -> None:
+def test_a_machine_that_measured_nothing_of_the_study_is_left_out_and_that_is_reported(
+    published: Path,
+) -> None:
     ci = read_config(CONFIG.parent / "ci.yaml")
 
     shown = choose_machines(ci, published=published, find_here=lambda: IN_HAND)
 
     assert [machine.id for machine in shown.machines] == [IN_HAND.id]
-    assert f"{H100} is left out: {published / H100}.tar.xz holds no variant of the study ci" in shown.notes
+    assert (
+        f"{H100} is left out: {published / H100}.tar.xz holds no variant of the study ci"
+        in shown.notes
+    )
     with pytest.raises(ConfigError, match=r"no machine is left to show; .*holds no variant"):
         choose_machines({**ci, "machines": ["published"]}, published=published, find_here=never)
 
 
 def test_no_bundle_at_all_is_no_mistake_beside_this_machine(tmp_path: Path) -> None:
-    assert [machine.id for machine in choose(["here", "published"], tmp_path).machines] == [IN_HAND.id]
+    assert [machine.id for machine in choose(["here", "published"], tmp_path).machines] == [
+        IN_HAND.id
+    ]
     with pytest.raises(ConfigError, match=r"no machine is left to show; .*none yet"):
         choose(["published"], tmp_path, never)
 
@@ -156,7 +193,14 @@ def test_a_device_that_a_published_machine_lacks_is_passed_over(published: Path)
 
 
 def test_a_training_that_several_nodes_shared_is_shown_from_a_bundle(published: Path) -> None:
-    row = {"workload": "cnn", "size": "small", "device": "cuda", "batch_size": 8, "epochs": 2, "parallelism": "ddp"}
+    row = {
+        "workload": "cnn",
+        "size": "small",
+        "device": "cuda",
+        "batch_size": 8,
+        "epochs": 2,
+        "parallelism": "ddp",
+    }
     experiment = {"question": "?", "axis": "parallelism", "baseline": "ddp2", "grid": [row]}
     config = {**DEFAULT, "experiments": {"mine": experiment}}
     of_node = ["cpu", "cuda", "cuda:1"]
@@ -181,13 +225,17 @@ def test_two_bundles_of_one_machine_are_refused(published: Path, tmp_path: Path)
     for name in ("a", "b"):
         (tmp_path / f"{name}.tar.xz").write_bytes((published / f"{LAPTOP}.tar.xz").read_bytes())
 
-    with pytest.raises(ConfigError, match=r"a.tar.xz and .*b.tar.xz are both of ryzen-8c; remove one"):
+    with pytest.raises(
+        ConfigError, match=r"a.tar.xz and .*b.tar.xz are both of ryzen-8c; remove one"
+    ):
         find_bundles(tmp_path)
 
 
 def test_a_bundle_without_calibration_is_no_published_one(tmp_path: Path) -> None:
     study = make_study(devices=["cpu"])
-    results = write_results(tmp_path / "machines", study, machine=LAPTOP, variants=[study.variants[0].slug])
+    results = write_results(
+        tmp_path / "machines", study, machine=LAPTOP, variants=[study.variants[0].slug]
+    )
     (results / "calibration.json").unlink()
     pack(results, tmp_path / "bundle.tar.xz", machine=LAPTOP, study="default", with_traces=True)
 
@@ -202,7 +250,11 @@ def test_code_that_a_configuration_names_is_announced_where_it_will_run(publishe
     here = choose(["here"], published, workloads=own)
     elsewhere = choose([LAPTOP], published, find_here=never, workloads=own)
 
-    assert [note for note in here.notes if "workloads.lstm runs the code of json.decoder:JSONDecoder" in note]
+    assert [
+        note
+        for note in here.notes
+        if "workloads.lstm runs the code of json.decoder:JSONDecoder" in note
+    ]
     assert not elsewhere.notes
 
 
@@ -218,7 +270,9 @@ def with_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch, **found: Machine
 
 def on_cluster(machines: list[str], published: Path) -> Shown:
     requests = dict.fromkeys(("node", "other"), REQUEST)
-    return choose_machines(asked(machines), published=published, requests=requests, find_here=lambda: IN_HAND)
+    return choose_machines(
+        asked(machines), published=published, requests=requests, find_here=lambda: IN_HAND
+    )
 
 
 def test_machines_of_a_cluster_are_measured_by_name_and_compared_with_the_published_ones(
@@ -228,7 +282,12 @@ def test_machines_of_a_cluster_are_measured_by_name_and_compared_with_the_publis
 
     shown = on_cluster(["published", "node", "other"], published)
 
-    assert [machine.id for machine in shown.machines] == [replace(IN_HAND, cores=99).id, IN_HAND.id, H100, LAPTOP]
+    assert [machine.id for machine in shown.machines] == [
+        replace(IN_HAND, cores=99).id,
+        IN_HAND.id,
+        H100,
+        LAPTOP,
+    ]
     assert [machine.request for machine in shown.machines] == [REQUEST, REQUEST, None, None]
     assert shown.measured == shown.machines[:2]
 

@@ -41,7 +41,9 @@ def test_without_the_key_nothing_is_compared(study: Study) -> None:
 
 
 @pytest.mark.parametrize("path", ["missing.tar.xz", "empty"])
-def test_a_path_without_results_is_refused_by_its_key(project: Path, study: Study, path: str) -> None:
+def test_a_path_without_results_is_refused_by_its_key(
+    project: Path, study: Study, path: str
+) -> None:
     (project / "empty").mkdir()
 
     with pytest.raises(ConfigError, match=rf"^before_after\.after: .*{path}") as caught:

@@ -1,4 +1,6 @@
-"""The two sets of results of a report: what is written of them, and what is refused before anything is measured."""
+"""The two sets of results of a report: what is written of them, and what is refused before anything
+is measured.
+"""
 
 from argparse import Namespace
 from dataclasses import replace
@@ -25,7 +27,13 @@ SLUGS = [variant.slug for variant in STUDY.variants][:3]
 
 def write_side(folder: Path, *, study: Study = STUDY, **options: Any) -> Path:
     """Results of three configurations, measured by today's code."""
-    options = {"machine": MACHINE, "throughput_per_s": 100.0, "noise": 0.001, "code_digest": code_digest(), **options}
+    options = {
+        "machine": MACHINE,
+        "throughput_per_s": 100.0,
+        "noise": 0.001,
+        "code_digest": code_digest(),
+        **options,
+    }
     for record in make_records(study, variants=SLUGS, **options):
         RECORD_FILE.write(record, folder / "runs" / record.variant / "record.json")
     return folder
@@ -48,7 +56,10 @@ def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_got_slower_is_in_the_table_and_in_the_answers(tmp_path: Path) -> None:
-    before, after = write_side(tmp_path / "before"), write_side(tmp_path / "after", throughput_per_s=80.0)
+    before, after = (
+        write_side(tmp_path / "before"),
+        write_side(tmp_path / "after", throughput_per_s=80.0),
+    )
 
     rows, answers = compared(tmp_path, before, after)
 
@@ -72,7 +83,10 @@ def test_what_else_differs_is_among_the_answers(tmp_path: Path) -> None:
 
 
 def test_results_of_two_machines_are_refused_by_the_key(tmp_path: Path) -> None:
-    before, after = write_side(tmp_path / "before"), write_side(tmp_path / "after", machine="ryzen-8c")
+    before, after = (
+        write_side(tmp_path / "before"),
+        write_side(tmp_path / "after", machine="ryzen-8c"),
+    )
 
     with pytest.raises(ConfigError, match=r"^before_after: .*xeon-2c before, ryzen-8c after"):
         compared(tmp_path, before, after)
@@ -99,7 +113,10 @@ def test_what_is_to_be_measured_alike_is_not_refused(tmp_path: Path) -> None:
     [
         ({"machine": "ryzen-8c"}, "machine: ryzen-8c before, xeon-2c after"),
         ({"code_digest": "0" * 64}, "measuring code"),
-        ({"study": replace(STUDY, protocol=replace(STUDY.protocol, timed_epochs=9))}, "protocol.timed_epochs"),
+        (
+            {"study": replace(STUDY, protocol=replace(STUDY.protocol, timed_epochs=9))},
+            "protocol.timed_epochs",
+        ),
     ],
 )
 def test_what_is_to_be_measured_otherwise_is_refused_before_it_is(
@@ -112,7 +129,9 @@ def test_what_is_to_be_measured_otherwise_is_refused_before_it_is(
 
 
 @pytest.mark.usefixtures("_in_folder")
-def test_a_record_that_is_not_measured_again_keeps_the_code_that_measured_it(tmp_path: Path) -> None:
+def test_a_record_that_is_not_measured_again_keeps_the_code_that_measured_it(
+    tmp_path: Path,
+) -> None:
     before = write_side(tmp_path / "before", code_digest="0" * 64)
     write_side(here().results, code_digest="0" * 64)
 

@@ -24,7 +24,9 @@ Compare = Callable[..., tuple[int, dict[str, Any]]]
 
 
 def make(slug: str, **options: Any) -> Record:
-    return make_record(slug, **{"machine": MACHINE, "throughput_per_s": 1000, "noise": 0.002, **options})
+    return make_record(
+        slug, **{"machine": MACHINE, "throughput_per_s": 1000, "noise": 0.002, **options}
+    )
 
 
 def write_folder(folder: Path, *records: Record) -> Path:
@@ -33,7 +35,9 @@ def write_folder(folder: Path, *records: Record) -> Path:
     results = folder / records[0].machine
     for record in records:
         write_run(results / "runs" / record.variant, record)
-    CALIBRATION_FILE.write(make_plain_calibration(records[0].machine, ["cpu"]), results / "calibration.json")
+    CALIBRATION_FILE.write(
+        make_plain_calibration(records[0].machine, ["cpu"]), results / "calibration.json"
+    )
     return results
 
 
@@ -57,10 +61,14 @@ def compare(tmp_path: Path) -> Compare:
 
 
 def verdicts(document: Mapping[str, Any], what: str = "time per step") -> dict[str, str]:
-    return {row["configuration"]: row["verdict"] for row in document["rows"] if row["compared"] == what}
+    return {
+        row["configuration"]: row["verdict"] for row in document["rows"] if row["compared"] == what
+    }
 
 
-def test_equal_bundles_show_no_regression(compare: Compare, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_equal_bundles_show_no_regression(
+    compare: Compare, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     sides = [bundle(tmp_path / side, make(EQUAL), make(OTHER)) for side in ("one", "two")]
 
     status, document = compare(*sides)
@@ -98,7 +106,9 @@ def test_what_cannot_be_decided_has_a_status_of_its_own(compare: Compare, tmp_pa
     assert verdicts(document) == {EQUAL: "no change", OTHER: "no verdict"}
 
 
-def test_a_configuration_that_runs_out_of_memory_is_a_regression(compare: Compare, tmp_path: Path) -> None:
+def test_a_configuration_that_runs_out_of_memory_is_a_regression(
+    compare: Compare, tmp_path: Path
+) -> None:
     before = bundle(tmp_path / "one", make(EQUAL), make(OTHER))
     after = bundle(tmp_path / "two", make(EQUAL), make(OTHER, status="oom"))
 
@@ -117,7 +127,9 @@ def test_a_bundle_and_the_folders_that_hold_it_are_alike(compare: Compare, tmp_p
 
 
 def test_the_tolerance_decides_what_is_slower(compare: Compare, tmp_path: Path) -> None:
-    before, after = (bundle(tmp_path / str(speed), make(EQUAL, throughput_per_s=speed)) for speed in (1000, 950))
+    before, after = (
+        bundle(tmp_path / str(speed), make(EQUAL, throughput_per_s=speed)) for speed in (1000, 950)
+    )
 
     assert [compare(before, after, "--tolerance", share)[0] for share in ("1", "10")] == [1, 0]
 
@@ -210,7 +222,9 @@ def test_a_tolerance_that_is_none_is_refused(
     assert "--tolerance" in refused(capsys, side, side, f"--tolerance={tolerance}")
 
 
-@pytest.mark.parametrize("arguments", [[], ["one"], ["one", "two", "--tolerance", "much"], ["one", "two", "--no-such"]])
+@pytest.mark.parametrize(
+    "arguments", [[], ["one"], ["one", "two", "--tolerance", "much"], ["one", "two", "--no-such"]]
+)
 def test_wrong_arguments_have_the_status_of_usage(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["compare", *arguments])
@@ -224,7 +238,9 @@ def test_a_file_that_cannot_be_written_is_one_line_and_no_verdict(
     side = write_folder(tmp_path, make(EQUAL))
     (tmp_path / "file").write_text("")
 
-    status = main(["compare", str(side), str(side), "--markdown", str(tmp_path / "file/comment.md")])
+    status = main(
+        ["compare", str(side), str(side), "--markdown", str(tmp_path / "file/comment.md")]
+    )
 
     assert status == 3
     assert len(capsys.readouterr().err.splitlines()) == 1

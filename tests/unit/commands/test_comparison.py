@@ -18,7 +18,9 @@ PROCESSES = 6
 
 
 def side(step_ms: float, **other: Any) -> Side:
-    return Side(step_times_ms={index: step_ms * (1 + index / 1e4) for index in range(PROCESSES)}, **other)
+    return Side(
+        step_times_ms={index: step_ms * (1 + index / 1e4) for index in range(PROCESSES)}, **other
+    )
 
 
 def comparison(sides: Mapping[str, tuple[Side, Side]], **other: Any) -> Comparison:
@@ -49,20 +51,29 @@ def test_the_verdict_is_the_last_line_of_the_terminal_and_the_first_of_the_comme
     assert SLOWER.status == 1
 
 
-def test_times_are_always_shown_and_of_the_rest_only_what_changed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_times_are_always_shown_and_of_the_rest_only_what_changed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     memory = dict.fromkeys(range(PROCESSES), 100.0)
     more = dict.fromkeys(range(PROCESSES), 200.0)
     found = comparison(
-        {"a": (side(10, memory_mib=memory), side(10, memory_mib=more)), "b": (side(10, memory_mib=memory),) * 2}
+        {
+            "a": (side(10, memory_mib=memory), side(10, memory_mib=more)),
+            "b": (side(10, memory_mib=memory),) * 2,
+        }
     )
 
-    titles = {title.partition(" (")[0]: [row[0] for row in rows] for title, rows, _ in found.sections()}
+    titles = {
+        title.partition(" (")[0]: [row[0] for row in rows] for title, rows, _ in found.sections()
+    }
 
     assert titles == {"time per step": ["a", "b"], "peak memory": ["a"]}
     assert "200 MiB" in shown(found, capsys)
 
 
-def test_a_reason_is_said_once_for_all_that_it_holds_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reason_is_said_once_for_all_that_it_holds_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     doubted = side(10, doubts=["background load"])
 
     printed = shown(comparison({name: (side(10), doubted) for name in ("a", "b", "c")}), capsys)
@@ -71,8 +82,12 @@ def test_a_reason_is_said_once_for_all_that_it_holds_for(capsys: pytest.CaptureF
     assert line.endswith("a, b, c")
 
 
-def test_what_a_terminal_would_obey_is_shown_and_brackets_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
-    found = comparison({"[bold]\x1b[2J": (side(1), Side(status="failed", reason="cannot open [/data/x]"))})
+def test_what_a_terminal_would_obey_is_shown_and_brackets_are_kept(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = comparison(
+        {"[bold]\x1b[2J": (side(1), Side(status="failed", reason="cannot open [/data/x]"))}
+    )
 
     printed = shown(found, capsys)
 
@@ -88,7 +103,10 @@ def unescaped(character: str, text: str) -> list[str]:
 def test_names_and_reasons_are_safe_for_markdown() -> None:
     nasty = "`a|b` @team <img src=x> [x](http://y) #1 *b*\nnew"
     found = comparison(
-        {nasty: (side(10), side(12)), f"{nasty} 2": (side(10), Side(status="failed", reason=nasty))},
+        {
+            nasty: (side(10), side(12)),
+            f"{nasty} 2": (side(10), Side(status="failed", reason=nasty)),
+        },
         before=nasty,
         after=nasty,
         notes=[nasty],
@@ -109,8 +127,16 @@ def test_names_and_reasons_are_safe_for_markdown() -> None:
 
 
 def test_a_name_is_no_formula_no_link_no_emoji_and_turns_nothing_around_in_markdown() -> None:
-    nasty = "$x$ ~~gone~~ https://example.org :tada: :white_check_mark: \u202e12.5\u2066 \x1b[2J \x00 a: b"
-    found = comparison({nasty: (side(10), side(12))}, before=nasty, notes=[nasty], repeat=f"gpu-report guard '{nasty}'")
+    nasty = (
+        "$x$ ~~gone~~ https://example.org :tada: :white_check_mark: \u202e12.5\u2066 \x1b[2J \x00 "
+        "a: b"
+    )
+    found = comparison(
+        {nasty: (side(10), side(12))},
+        before=nasty,
+        notes=[nasty],
+        repeat=f"gpu-report guard '{nasty}'",
+    )
 
     text, _, repeated = as_markdown(found).partition("To repeat:")
 
@@ -132,9 +158,12 @@ def test_a_command_to_repeat_cannot_end_its_block() -> None:
 
 
 @pytest.mark.parametrize("configurations", [1, 500, 5000])
-def test_a_comment_is_short_enough_for_github_and_begins_with_the_verdict(configurations: int) -> None:
+def test_a_comment_is_short_enough_for_github_and_begins_with_the_verdict(
+    configurations: int,
+) -> None:
     sides = {
-        f"resnet50-224px-cuda-b{batch}-w8-bf16-channelslast": (side(10), side(12)) for batch in range(configurations)
+        f"resnet50-224px-cuda-b{batch}-w8-bf16-channelslast": (side(10), side(12))
+        for batch in range(configurations)
     }
     found = comparison(sides, notes=["x" * 1000] * 100)
 
@@ -148,7 +177,10 @@ def test_a_comment_is_short_enough_for_github_and_begins_with_the_verdict(config
 
 
 def test_json_has_every_number_and_null_for_what_was_not_measured() -> None:
-    found = comparison({"a": (side(10), side(12)), "b": (side(10), Side(status="oom", reason="too large"))}, new=["c"])
+    found = comparison(
+        {"a": (side(10), side(12)), "b": (side(10), Side(status="oom", reason="too large"))},
+        new=["c"],
+    )
 
     document = json.loads(as_json(found), parse_constant=pytest.fail)
 
@@ -159,7 +191,9 @@ def test_json_has_every_number_and_null_for_what_was_not_measured() -> None:
     assert document["new"] == ["c"]
 
 
-@pytest.mark.parametrize("rows", [[], tabulate_before_after({NAME: (side(1), Side(status="oom"))}, in_turns=True)])
+@pytest.mark.parametrize(
+    "rows", [[], tabulate_before_after({NAME: (side(1), Side(status="oom"))}, in_turns=True)]
+)
 def test_without_times_there_is_neither_a_mean_nor_a_resolution(
     rows: Sequence[Row], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -184,7 +218,14 @@ def test_a_change_in_a_trace_is_shown_with_its_sign(capsys: pytest.CaptureFixtur
     change = {"device": "cuda", "a_calls": 4.0, "b_calls": 8.0}
     rows = [
         {"level": "step", "name": "step", **change, "a_ms": 10.0, "b_ms": 12.0, "change_ms": 2.0},
-        {"level": "kernel", "name": "a|b<T>@x", **change, "a_ms": 1.0, "b_ms": 3.0, "change_ms": 2.0},
+        {
+            "level": "kernel",
+            "name": "a|b<T>@x",
+            **change,
+            "a_ms": 1.0,
+            "b_ms": 3.0,
+            "change_ms": 2.0,
+        },
         {"level": "kernel", "name": "gone", **change, "a_ms": 1.0, "b_ms": None, "change_ms": None},
     ]
     found = comparison({NAME: (side(10), side(12))}, changes={NAME: rows})

@@ -1,4 +1,6 @@
-"""`gpu-report guard` as a person or a gate calls it: what it refuses, and whole runs in a repository."""
+"""`gpu-report guard` as a person or a gate calls it: what it refuses, and whole runs in a
+repository.
+"""
 
 import json
 import os
@@ -22,7 +24,15 @@ from gpu_report.guard.sequence import FIRST_LOOK
 from gpu_report.storage.locks import machine_to_itself
 from tests.unit.guard.sides import MODEL, VARIANT, make_side
 
-FUNCTION = [f"{MODEL}:build", "--batch", f"{MODEL}:make_batch", "--loss", f"{MODEL}:loss", "--device", "cpu"]
+FUNCTION = [
+    f"{MODEL}:build",
+    "--batch",
+    f"{MODEL}:make_batch",
+    "--loss",
+    f"{MODEL}:loss",
+    "--device",
+    "cpu",
+]
 SHORT = ["--seconds", "0.3", "--tolerance", "90"]
 SAME_TIME_MS = 10.0
 PYTHON = shlex.quote(sys.executable)
@@ -52,7 +62,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guard:
-    """The exit status and what --json has; what others do on this machine meanwhile is left out of the answers.
+    """The exit status and what --json has; what others do on this machine meanwhile is left out of
+    the answers.
 
     Unless `times` are asked for, each time that was measured is taken for the same.
     """
@@ -63,7 +74,9 @@ def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guard:
                 found = measure(side, task)
                 is_replaced = found.step_time_ms is not None and not times
                 return msgspec.structs.replace(
-                    found, doubts=(), step_time_ms=SAME_TIME_MS if is_replaced else found.step_time_ms
+                    found,
+                    doubts=(),
+                    step_time_ms=SAME_TIME_MS if is_replaced else found.step_time_ms,
                 )
 
             return answer
@@ -96,7 +109,10 @@ def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guard:
         ([*FUNCTION, "--seconds", "nan"], "--seconds"),
         (FUNCTION, "--before"),
         (["--before-command", "true"], "--before"),
-        ([*FUNCTION, "--before", "HEAD", "--json", "guarded_model.py/file.json"], "guarded_model.py"),
+        (
+            [*FUNCTION, "--before", "HEAD", "--json", "guarded_model.py/file.json"],
+            "guarded_model.py",
+        ),
         ([*FUNCTION, "--before", "no-such-branch"], "no-such-branch"),
         ([*FUNCTION, "--after", "no-such-branch"], "no-such-branch"),
         ([*FUNCTION, "--before", ""], "the empty name"),
@@ -119,7 +135,9 @@ def test_options_that_do_not_fit_are_refused_in_a_line(
     assert git("worktree", "list").count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", [["unet", "--precision", "fp7"], ["unet", "--seconds", "long"]])
+@pytest.mark.parametrize(
+    "arguments", [["unet", "--precision", "fp7"], ["unet", "--seconds", "long"]]
+)
 def test_values_that_are_none_of_an_option_have_the_status_of_usage(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["guard", *arguments])
@@ -140,12 +158,22 @@ def test_one_file_for_two_formats_is_refused(capsys: pytest.CaptureFixture[str])
 @pytest.mark.usefixtures("repository")
 def test_a_version_that_git_lacks_is_refused_without_waiting_for_another_measurement() -> None:
     with machine_to_itself():
-        command = [sys.executable, "-m", "gpu_report", "guard", "--before", "no-such-branch", *FUNCTION]
+        command = [
+            sys.executable,
+            "-m",
+            "gpu_report",
+            "guard",
+            "--before",
+            "no-such-branch",
+            *FUNCTION,
+        ]
         assert subprocess.run(command, check=False, timeout=60).returncode == 3
 
 
 @pytest.mark.usefixtures("repository")
-def test_a_guard_waits_for_another_measurement_as_long_as_it_is_asked_to(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_guard_waits_for_another_measurement_as_long_as_it_is_asked_to(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with machine_to_itself():
         assert main(["guard", "--before", "HEAD", "--before-command", "true", "--wait", "0"]) == 3
 
@@ -169,7 +197,16 @@ def test_a_folder_that_changes_while_it_is_measured_has_no_verdict(
 
 
 def test_what_guard_prints_may_go_to_a_file_in_the_folder(repository: Path) -> None:
-    command = [sys.executable, "-m", "gpu_report", "guard", "--before-command", "true", "--after-command", ":"]
+    command = [
+        sys.executable,
+        "-m",
+        "gpu_report",
+        "guard",
+        "--before-command",
+        "true",
+        "--after-command",
+        ":",
+    ]
     with (repository / "printed").open("w") as printed, (repository / "said").open("w") as said:
         guard = subprocess.run(command, stdout=printed, stderr=said, check=False)
 
@@ -180,7 +217,16 @@ def test_what_guard_prints_may_go_to_a_file_in_the_folder(repository: Path) -> N
 def guard_at_work(temporary: Path, *through: str) -> Iterator[subprocess.Popen[bytes]]:
     """A guard that has begun to check out a version, and would go on for long."""
     temporary.mkdir()
-    command = [sys.executable, "-m", "gpu_report", "guard", "--before", "HEAD", "--before-command", "sleep 60"]
+    command = [
+        sys.executable,
+        "-m",
+        "gpu_report",
+        "guard",
+        "--before",
+        "HEAD",
+        "--before-command",
+        "sleep 60",
+    ]
     variables = {**os.environ, "TMPDIR": str(temporary)}
     with subprocess.Popen(
         [*through, *command], env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -198,7 +244,9 @@ def left_in(temporary: Path) -> list[str]:
     return [each.name for each in temporary.iterdir()]
 
 
-def test_a_guard_that_is_asked_to_end_twice_leaves_nothing_behind(repository: Path, tmp_path: Path) -> None:
+def test_a_guard_that_is_asked_to_end_twice_leaves_nothing_behind(
+    repository: Path, tmp_path: Path
+) -> None:
     for number in range(4000):  # so that git takes a while to check them out
         (repository / f"{number}.txt").write_text(str(number))
     git("add", "--all")
@@ -267,7 +315,9 @@ def test_an_equal_training_is_no_regression(
 @pytest.mark.slow
 def test_a_training_that_raises_after_is_a_regression(repository: Path, guard: Guard) -> None:
     model = repository / f"{MODEL}.py"
-    model.write_text(model.read_text().replace("return nn.Linear(64, 1)", "raise RuntimeError('no weights')"))
+    model.write_text(
+        model.read_text().replace("return nn.Linear(64, 1)", "raise RuntimeError('no weights')")
+    )
 
     status, document = guard("--before", "HEAD", *FUNCTION, *SHORT)
 
@@ -278,7 +328,9 @@ def test_a_training_that_raises_after_is_a_regression(repository: Path, guard: G
 
 
 @pytest.mark.slow
-def test_a_training_that_does_not_import_before_has_no_verdict(repository: Path, guard: Guard) -> None:
+def test_a_training_that_does_not_import_before_has_no_verdict(
+    repository: Path, guard: Guard
+) -> None:
     model = repository / f"{MODEL}.py"
     working = model.read_text()
     model.write_text(f"import no_such_module\n{working}")
@@ -295,10 +347,16 @@ def test_a_training_that_does_not_import_before_has_no_verdict(repository: Path,
 @pytest.mark.slow
 @pytest.mark.usefixtures("repository")
 def test_a_configuration_of_a_study_is_measured_by_its_name(guard: Guard) -> None:
-    status, document = guard("--configfile", "tiny.yaml", "--before", "HEAD", "--tolerance", "90", VARIANT)
+    status, document = guard(
+        "--configfile", "tiny.yaml", "--before", "HEAD", "--tolerance", "90", VARIANT
+    )
 
     assert status == 0
-    assert {row["compared"] for row in document["rows"]} == {"time per step", "peak memory", "held-out metric"}
+    assert {row["compared"] for row in document["rows"]} == {
+        "time per step",
+        "peak memory",
+        "held-out metric",
+    }
 
 
 def test_a_command_is_run_in_each_version(repository: Path, guard: Guard) -> None:
@@ -313,7 +371,9 @@ def test_a_command_is_run_in_each_version(repository: Path, guard: Guard) -> Non
     assert "the first version" in document["rows"][0]["why"]
 
 
-def test_a_command_without_marked_steps_is_compared_as_a_whole_with_a_note(repository: Path, guard: Guard) -> None:
+def test_a_command_without_marked_steps_is_compared_as_a_whole_with_a_note(
+    repository: Path, guard: Guard
+) -> None:
     (repository / "train.py").write_text("import time; time.sleep(0.05)")
 
     status, document = guard("--before", "worktree", "--before-command", f"{PYTHON} train.py")
@@ -362,12 +422,16 @@ def test_a_python_without_gpu_report_is_a_mistake_and_no_regression(
 
 
 @pytest.mark.slow
-def test_two_pythons_in_one_folder_are_two_sides(repository: Path, guard: Guard, tmp_path: Path) -> None:
+def test_two_pythons_in_one_folder_are_two_sides(
+    repository: Path, guard: Guard, tmp_path: Path
+) -> None:
     other = tmp_path / "other python"
     other.write_text(f'#!/bin/sh\nOTHER=1 exec {PYTHON} "$@"\n')
     other.chmod(0o755)
     model = repository / f"{MODEL}.py"
-    model.write_text(model.read_text().replace("print(", "assert 'OTHER' not in os.environ\n    print("))
+    model.write_text(
+        model.read_text().replace("print(", "assert 'OTHER' not in os.environ\n    print(")
+    )
 
     status, document = guard("--after-python", str(other), *FUNCTION, *SHORT)
 

@@ -26,7 +26,9 @@ def write_bundle(
     results = target.parent / "unpacked" / machine
     for slug, speed in speeds.items():
         at = f"2026-03-{day + 1:02}T10:00:00Z"
-        record = make_record(slug, machine=machine, measured_at=at, throughput_per_s=speed, **options)
+        record = make_record(
+            slug, machine=machine, measured_at=at, throughput_per_s=speed, **options
+        )
         write_run(results / "runs" / slug, record)
     CALIBRATION_FILE.write(make_plain_calibration(machine, ["cpu"]), results / "calibration.json")
     pack(results, target, machine=machine, study="default", with_traces=False)
@@ -35,7 +37,9 @@ def write_bundle(
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """U-Net becomes 5 % slower with another PyTorch; the image CNN does not. One bundle is in a folder below."""
+    """U-Net becomes 5 % slower with another PyTorch; the image CNN does not. One bundle is in a
+    folder below.
+    """
     folder = tmp_path_factory.mktemp("history")
     (folder / "older").mkdir()
     for day in range(SESSIONS):
@@ -68,7 +72,9 @@ def test_a_change_is_shown_at_its_session_with_what_changed(
     assert (tmp_path / "shown" / "history.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_only_the_configurations_that_are_named_are_shown(bundles: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_the_configurations_that_are_named_are_shown(
+    bundles: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["history", str(bundles), CNN]) == 0
 
     shown = capsys.readouterr().out
@@ -76,7 +82,9 @@ def test_only_the_configurations_that_are_named_are_shown(bundles: Path, capsys:
     assert UNET not in shown
 
 
-def test_a_configuration_in_no_bundle_is_an_error(bundles: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_configuration_in_no_bundle_is_an_error(
+    bundles: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["history", str(bundles), "absent"]) == 2
 
     (line,) = capsys.readouterr().err.splitlines()
@@ -84,7 +92,9 @@ def test_a_configuration_in_no_bundle_is_an_error(bundles: Path, capsys: pytest.
     assert UNET in line
 
 
-def test_each_machine_has_a_table_of_its_own(bundles: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_machine_has_a_table_of_its_own(
+    bundles: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_bundle(bundles / "other.tar.xz", {UNET: 400.0}, day=1, machine="xeon-4c")
 
     assert main(["history", str(bundles), UNET]) == 0
@@ -96,8 +106,13 @@ def test_each_machine_has_a_table_of_its_own(bundles: Path, capsys: pytest.Captu
     assert "too few" not in first
 
 
-def test_a_damaged_bundle_is_named_and_the_others_are_shown(bundles: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, content in (("3.tar.xz", b"no archive"), ("4.tar.xz", (bundles / "4.tar.xz").read_bytes()[:2000])):
+def test_a_damaged_bundle_is_named_and_the_others_are_shown(
+    bundles: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, content in (
+        ("3.tar.xz", b"no archive"),
+        ("4.tar.xz", (bundles / "4.tar.xz").read_bytes()[:2000]),
+    ):
         (bundles / name).write_bytes(content)
 
     assert main(["history", str(bundles)]) == 2
@@ -110,7 +125,9 @@ def test_a_damaged_bundle_is_named_and_the_others_are_shown(bundles: Path, capsy
     assert UNET in shown.out
 
 
-def test_nothing_but_damaged_bundles_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_but_damaged_bundles_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "damaged.tar.xz").write_bytes(b"")
 
     assert main(["history", str(tmp_path), "--out", str(tmp_path / "shown")]) == 2
@@ -120,7 +137,9 @@ def test_nothing_but_damaged_bundles_is_an_error(tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("folder", ["", "absent"])
-def test_a_folder_without_bundles_is_one_line(folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_bundles_is_one_line(
+    folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["history", str(tmp_path / folder)]) == 2
 
     (line,) = capsys.readouterr().err.splitlines()

@@ -19,7 +19,13 @@ SOURCES = Path(__file__).parents[3] / "src"
 
 def gpu_report(folder: Path, *arguments: str) -> str:
     ran = subprocess.run(
-        [sys.executable, "-P", "-c", "from gpu_report.__main__ import main; raise SystemExit(main())", *arguments],
+        [
+            sys.executable,
+            "-P",
+            "-c",
+            "from gpu_report.__main__ import main; raise SystemExit(main())",
+            *arguments,
+        ],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(SOURCES), "TMPDIR": str(folder)},
         capture_output=True,
@@ -30,7 +36,9 @@ def gpu_report(folder: Path, *arguments: str) -> str:
     return ran.stdout
 
 
-def test_the_example_trains_better_than_by_chance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_trains_better_than_by_chance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert main(["new-workload", "own_example"]) == 0
@@ -71,7 +79,11 @@ def test_the_example_runs_as_it_says(tmp_path: Path) -> None:
     ],
 )
 def test_a_name_that_is_taken_or_no_module_s_is_refused(
-    name: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str,
+    named: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "taken.yaml").write_text("")

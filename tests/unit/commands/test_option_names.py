@@ -19,10 +19,19 @@ def call(model: Any, *, loss: Any = None, memory_limit: float = 1.0, optimizer: 
 @pytest.mark.parametrize(
     ("error", "typed"),
     [
-        ("loss: it returned none; give loss=, or its mean", "--loss: it returned none; give --loss, or its mean"),
+        (
+            "loss: it returned none; give loss=, or its mean",
+            "--loss: it returned none; give --loss, or its mean",
+        ),
         ("model, loss: both were given", "MODEL, --loss: both were given"),
-        ("it cannot be trained: memory_limit: it is -1", "it cannot be trained: --memory-limit: it is -1"),
-        ("model: it is on two devices; give optimizer=", "MODEL: it is on two devices; give optimizer= in Python"),
+        (
+            "it cannot be trained: memory_limit: it is -1",
+            "it cannot be trained: --memory-limit: it is -1",
+        ),
+        (
+            "model: it is on two devices; give optimizer=",
+            "MODEL: it is on two devices; give optimizer= in Python",
+        ),
         ("unet: has no batch; call f(loss=None)", "unet: has no batch; call f(loss=None)"),
         ("my_loss: it raised KeyError: 'loss'", "my_loss: it raised KeyError: 'loss'"),
     ],
@@ -40,16 +49,29 @@ def test_arguments_are_named_as_options_and_nothing_else_is_changed(error: str, 
     ("command", "said"),
     [
         ("profile m:build --batch m:make", "give --loss for a pair"),
-        ("profile m:build --batch m:make_inputs", "expected one number, for instance its mean(), or give --loss"),
+        (
+            "profile m:build --batch m:make_inputs",
+            "expected one number, for instance its mean(), or give --loss",
+        ),
         ("profile m:build --batch m:make --batch-size 4", "--batch-size: given without the name"),
         ("profile lstm --batch-size 4 --loss m:make", "--loss: given beside the name 'lstm'"),
-        ("batch-size m:build --batch m:make", "--loss: none was given, and Linear does not take the 2 parts"),
+        (
+            "batch-size m:build --batch m:make",
+            "--loss: none was given, and Linear does not take the 2 parts",
+        ),
         ("batch-size m:build --batch m:make --memory-limit -1", "--memory-limit: it is -1.0"),
-        ("batch-size lstm --optimizer m:make", "leave out --batch, --loss, --optimizer, --checkpoint and --accumulate"),
+        (
+            "batch-size lstm --optimizer m:make",
+            "leave out --batch, --loss, --optimizer, --checkpoint and --accumulate",
+        ),
     ],
 )
 def test_the_commands_name_their_options(
-    command: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "m.py").write_text(
         "import torch\n"

@@ -35,7 +35,9 @@ def planned(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_of_an_unknown_machine_the_plan_says_what_the_first_job_asks_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_an_unknown_machine_the_plan_says_what_the_first_job_asks_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     said = planned(capsys)
 
     assert "h100" in said
@@ -50,7 +52,9 @@ def test_of_a_known_machine_it_counts_the_jobs(capsys: pytest.CaptureFixture[str
 
     said = planned(capsys)
     configurations, searches = (
-        int(line.split()[0]) for line in said.splitlines() if "to measure" in line or "to search" in line
+        int(line.split()[0])
+        for line in said.splitlines()
+        if "to measure" in line or "to search" in line
     )
 
     assert f"{configurations + searches + 1} jobs" in said  # and the calibration
@@ -76,7 +80,9 @@ def test_jobs_on_several_nodes_are_told_apart_and_their_hours_counted(
         "parallelism": ["single", "ddp"],
     }
     device = {"question": "?", "axis": "parallelism", "baseline": "single", "grid": [row]}
-    (tmp_path / "study.yaml").write_text(yaml.safe_dump({**config, "experiments": {"scaling": device}}), "utf-8")
+    (tmp_path / "study.yaml").write_text(
+        yaml.safe_dump({**config, "experiments": {"scaling": device}}), "utf-8"
+    )
 
     assert main(["plan", "--configfile", "study.yaml", "--machines", "h100"]) == 0
     said = capsys.readouterr().out
@@ -110,7 +116,9 @@ def test_a_record_of_other_threads_than_are_asked_for_is_out_of_date(
     study = make_study(devices=["cpu"])
     variant = study.variants[0]
     environment = {**ENVIRONMENT, "cpu_cores": 8, "torch_threads": threads}
-    record = make_record(variant.slug, measurement=study.measurement(variant.slug), environment=environment)
+    record = make_record(
+        variant.slug, measurement=study.measurement(variant.slug), environment=environment
+    )
     results = ResultsFolder(resolved=ResolvedStudy.of("xeon-8c", study), machine_folder=tmp_path)
     RECORD_FILE.write(record, results.record_file(variant.slug))
     for trace in trace_paths(record):

@@ -37,7 +37,8 @@ def test_an_experiment_alone_has_its_own_variants_and_a_folder_apart_beside_the_
 ) -> None:
     study = make_study(devices=["cpu"])
     whole, alone = (
-        ResultsFolder.of(written(study, tmp_path), experiment=experiment) for experiment in ("", "batch_size")
+        ResultsFolder.of(written(study, tmp_path), experiment=experiment)
+        for experiment in ("", "batch_size")
     )
 
     assert alone.study == study.alone("batch_size")
@@ -50,7 +51,10 @@ def test_another_question_about_one_experiment_leaves_what_is_asked_of_the_other
         config = read_config(CONFIGS / "study.yaml")
         config["experiments"]["device"] |= changes
         study = load_study(config, devices=["cpu"])
-        return {name: ResolvedStudy.of("m", study.alone(name)).digest for name in ("device", "batch_size")}
+        return {
+            name: ResolvedStudy.of("m", study.alone(name)).digest
+            for name in ("device", "batch_size")
+        }
 
     before, after = digests(), digests(question="Why?")
 
@@ -58,7 +62,9 @@ def test_another_question_about_one_experiment_leaves_what_is_asked_of_the_other
 
 
 @pytest.mark.parametrize("text", [None, "{", '{"schema_version": 1}'])
-def test_a_study_file_that_is_missing_or_damaged_is_one_line(tmp_path: Path, text: str | None) -> None:
+def test_a_study_file_that_is_missing_or_damaged_is_one_line(
+    tmp_path: Path, text: str | None
+) -> None:
     if text is not None:
         (tmp_path / "study.json").write_text(text, "utf-8")
 

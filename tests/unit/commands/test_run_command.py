@@ -33,7 +33,9 @@ STUDY = """
 """
 
 
-def test_lacking_memory_is_one_line_in_the_terminal_and_its_traceback_is_in_the_log(tmp_path: Path) -> None:
+def test_lacking_memory_is_one_line_in_the_terminal_and_its_traceback_is_in_the_log(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "study.yaml").write_text(dedent(STUDY), "utf-8")
     slugs = ["host-cpu-b4-w0-fp32-e2", "device-cpu-b4-w0-fp32-e2"]
 
@@ -61,7 +63,17 @@ def test_lacking_memory_is_one_line_in_the_terminal_and_its_traceback_is_in_the_
 
 def test_a_workload_is_run_by_options_alone_and_kept_only_when_asked(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(dedent(STUDY), "utf-8")
-    command = ["run", "--configfile", "study.yaml", "--workload", "host", "--batch-size", "4", "--epochs", "2"]
+    command = [
+        "run",
+        "--configfile",
+        "study.yaml",
+        "--workload",
+        "host",
+        "--batch-size",
+        "4",
+        "--epochs",
+        "2",
+    ]
 
     def ran(*more: str) -> str:
         return subprocess.run(
@@ -75,7 +87,10 @@ def test_a_workload_is_run_by_options_alone_and_kept_only_when_asked(tmp_path: P
 
     assert "host-cpu-b4-w0-fp32-e2: oom: " in (said := ran())
     assert "nothing was recorded" in said
-    assert not [*tmp_path.glob("results/machines/*/runs"), *tmp_path.glob("results/machines/*/logs")]
+    assert not [
+        *tmp_path.glob("results/machines/*/runs"),
+        *tmp_path.glob("results/machines/*/logs"),
+    ]
 
     said = ran("--record")
     (kept,) = tmp_path.glob("results/machines/*/runs/host-cpu-b4-w0-fp32-e2/record.json")
@@ -85,15 +100,24 @@ def test_a_workload_is_run_by_options_alone_and_kept_only_when_asked(tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--workload", "resnet19", "--batch-size", "4", "--epochs", "1"], "--workload: 'resnet19' is unknown"),
+        (
+            ["--workload", "resnet19", "--batch-size", "4", "--epochs", "1"],
+            "--workload: 'resnet19' is unknown",
+        ),
         (["--workload", "lstm", "--epochs", "1"], "--batch-size: missing"),
         (["--workload", "lstm", "--batch-size", "4"], "--epochs: missing"),
-        (["--workload", "lstm", "--batch-size", "4", "--epochs", "1", "--missing"], "--workload: given beside names"),
+        (
+            ["--workload", "lstm", "--batch-size", "4", "--epochs", "1", "--missing"],
+            "--workload: given beside names",
+        ),
         (
             ["--workload", "lstm", "--batch-size", "4", "--epochs", "1", "--configfile", "no.yaml"],
             "cannot read no.yaml",
         ),
-        (["--workload", "lstm", "--batch-size", "4", "--epochs", "1", "--precision", "fp8"], "--precision: 'fp8' is"),
+        (
+            ["--workload", "lstm", "--batch-size", "4", "--epochs", "1", "--precision", "fp8"],
+            "--precision: 'fp8' is",
+        ),
         (["--batch-size", "4"], "--batch-size: given without --workload"),
         (["--workers", "0"], "--workers: given without --workload"),
         (["--record", "lstm-cpu-b4-w0-fp32-e1"], "--record: given without --workload"),
@@ -119,11 +143,20 @@ def test_the_rate_shown_is_that_of_timed_epochs_alone(monkeypatch: pytest.Monkey
     sent: list[Message] = []
     measurement = Measurement(
         variant=Variant(workload="tiny", device="cpu", batch_size=8, epochs=3),
-        workload=Workload(name="tiny", class_path="tests.unit.measure.tiny_workloads:Tiny", settings={}),
+        workload=Workload(
+            name="tiny", class_path="tests.unit.measure.tiny_workloads:Tiny", settings={}
+        ),
         protocol=Protocol(repetitions=3, profile_steps=1),
     )
     folder = Path()
-    run = Run(measurement=measurement, machine="here", index=0, threads=1, trace_folder=folder, cache_folder=folder)
+    run = Run(
+        measurement=measurement,
+        machine="here",
+        index=0,
+        threads=1,
+        trace_folder=folder,
+        cache_folder=folder,
+    )
     reporter = ProgressReporter(sent.append, run, steps=2)
 
     for epoch, step_s in enumerate((50.0, INTERVAL_S, INTERVAL_S)):
@@ -133,5 +166,7 @@ def test_the_rate_shown_is_that_of_timed_epochs_alone(monkeypatch: pytest.Monkey
             now_s += step_s
             reporter.on_step(epoch, step)
 
-    rates = {(message.epoch, message.samples_per_s) for message in sent if isinstance(message, Progress)}
+    rates = {
+        (message.epoch, message.samples_per_s) for message in sent if isinstance(message, Progress)
+    }
     assert rates == {(0, None), (1, None), (1, 8 / INTERVAL_S), (2, None), (2, 8 / INTERVAL_S)}

@@ -1,4 +1,6 @@
-"""Which searches `gpu-report list` and `run --missing` count, and what a study reads back of them."""
+"""Which searches `gpu-report list` and `run --missing` count, and what a study reads back
+of them.
+"""
 
 from pathlib import Path
 

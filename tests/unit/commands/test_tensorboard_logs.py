@@ -1,4 +1,6 @@
-"""TensorBoard reads back what was written, for every variant, and the same records give the same bytes."""
+"""TensorBoard reads back what was written, for every variant, and the same records give the same
+bytes.
+"""
 
 import hashlib
 import math
@@ -66,12 +68,16 @@ def test_what_is_not_held_out_has_no_curve(tmp_path: Path) -> None:
 def test_losses_are_read_back_per_step_as_means_over_processes(logs: Path) -> None:
     expected = [
         statistics.fmean(values)
-        for epochs in zip(*(repetition.epochs for repetition in RECORDS[0].repetitions), strict=True)
+        for epochs in zip(
+            *(repetition.epochs for repetition in RECORDS[0].repetitions), strict=True
+        )
         for values in zip(*(epoch.train_losses for epoch in epochs), strict=True)
     ]
 
     assert scalars(logs / CPU, "training/train_loss") == pytest.approx(expected)
-    assert [event.step for event in run(logs / CPU).Scalars("training/train_loss")] == list(range(len(expected)))
+    assert [event.step for event in run(logs / CPU).Scalars("training/train_loss")] == list(
+        range(len(expected))
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,7 +90,9 @@ def test_losses_are_read_back_per_step_as_means_over_processes(logs: Path) -> No
     ],
 )
 def test_every_epoch_has_its_figures_the_first_one_too(logs: Path, tag: str, value_of: Any) -> None:
-    processes = [[value_of(epoch) for epoch in repetition.epochs] for repetition in RECORDS[1].repetitions]
+    processes = [
+        [value_of(epoch) for epoch in repetition.epochs] for repetition in RECORDS[1].repetitions
+    ]
 
     assert scalars(logs / CUDA, tag) == pytest.approx(
         [statistics.fmean(epoch) for epoch in zip(*processes, strict=True)]
@@ -95,7 +103,9 @@ def test_the_clock_of_a_run_is_its_training_time(logs: Path) -> None:
     events = run(logs / CPU).Scalars("training/test_loss")
     epoch_times_s = scalars(logs / CPU, "speed/epoch_wall_time_s")
 
-    assert events[-1].wall_time - events[0].wall_time == pytest.approx(sum(epoch_times_s[1:]), rel=1e-5)
+    assert events[-1].wall_time - events[0].wall_time == pytest.approx(
+        sum(epoch_times_s[1:]), rel=1e-5
+    )
 
 
 def test_results_are_the_means_of_the_tables(logs: Path) -> None:
@@ -119,18 +129,24 @@ def test_the_axes_of_a_variant_are_its_hyperparameters(logs: Path) -> None:
 
 
 def test_the_study_says_which_values_and_figures_there_are(logs: Path) -> None:
-    experiment = metadata.parse_experiment_plugin_data(hyperparameter_data(logs / CPU, metadata.EXPERIMENT_TAG))
+    experiment = metadata.parse_experiment_plugin_data(
+        hyperparameter_data(logs / CPU, metadata.EXPERIMENT_TAG)
+    )
 
     batch_size = next(info for info in experiment.hparam_infos if info.name == "batch_size")
     assert [value.number_value for value in batch_size.domain_discrete.values] == [64, 512]
-    assert [info.name.tag for info in experiment.metric_infos] == [f"result/{name}" for name in PER_PROCESS]
+    assert [info.name.tag for info in experiment.metric_infos] == [
+        f"result/{name}" for name in PER_PROCESS
+    ]
 
 
 def test_a_variant_that_failed_is_shown_with_its_reason_and_no_scalars(logs: Path) -> None:
     failed = run(logs / FAILED)
 
     (about,) = failed.Tensors("about")
-    assert "out of memory: tried to allocate 9 GiB" in make_ndarray(about.tensor_proto).item().decode()
+    assert (
+        "out of memory: tried to allocate 9 GiB" in make_ndarray(about.tensor_proto).item().decode()
+    )
     assert failed.Tags()["scalars"] == []
     assert metadata.SESSION_END_INFO_TAG in failed.Tags()["tensors"]
 

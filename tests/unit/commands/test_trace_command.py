@@ -21,7 +21,10 @@ def plain_trace(tmp_path: Path) -> Path:
             *(step(number, 1000 * number, 1000) for number in (1, 2)),
             *(operation("aten::mm", 1000 * number + 100, 200) for number in (1, 2)),
             *(launch(number, 1000 * number + 150, 10) for number in (1, 2)),
-            *(kernel("void ns::gemm<float>", 1000 * number + 200, 600, correlation=number) for number in (1, 2)),
+            *(
+                kernel("void ns::gemm<float>", 1000 * number + 200, 600, correlation=number)
+                for number in (1, 2)
+            ),
         ],
     )
 
@@ -39,7 +42,9 @@ def graph_trace(tmp_path: Path) -> Path:
     )
 
 
-def test_a_summary_shows_where_the_time_went(plain_trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_summary_shows_where_the_time_went(
+    plain_trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["trace", str(plain_trace)]) == 0
 
     shown = capsys.readouterr().out
@@ -62,10 +67,19 @@ def test_a_folder_of_ranks_shows_which_of_them_is_slow(
             for event in (
                 step(begin_us // 1000, begin_us, 1000),
                 kernel("gemm", begin_us, 500),
-                kernel("ncclDevKernel_AllReduce_Sum", begin_us + 600 - duration_us, duration_us, on=(0, 20)),
+                kernel(
+                    "ncclDevKernel_AllReduce_Sum",
+                    begin_us + 600 - duration_us,
+                    duration_us,
+                    on=(0, 20),
+                ),
             )
         ]
-        write(tmp_path / f"{rank}.pt.trace.json", events, distributedInfo={"rank": rank, "world_size": 2})
+        write(
+            tmp_path / f"{rank}.pt.trace.json",
+            events,
+            distributedInfo={"rank": rank, "world_size": 2},
+        )
 
     assert main(["trace", str(tmp_path)]) == 0
 
@@ -98,7 +112,9 @@ def test_a_number_that_fails_the_gate_is_not_printed_as_one(
     main(["trace", str(graph_trace)])
 
     lines = capsys.readouterr().out.splitlines()
-    title = next(index for index, line in enumerate(lines) if line.startswith("Operations by time on cuda"))
+    title = next(
+        index for index, line in enumerate(lines) if line.startswith("Operations by time on cuda")
+    )
     assert lines[title + 1].startswith("not reliable: graphs launched 100.0% of the device time")
     assert any("cuda kernel-active 60.0 %" in line for line in lines)
 
@@ -106,7 +122,9 @@ def test_a_number_that_fails_the_gate_is_not_printed_as_one(
 def test_the_device_is_not_reported_as_idle_where_its_events_are_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = write(tmp_path / "lost.json", [step(1, 0, 1000), operation("aten::mm", 100, 200), launch(1, 150)])
+    path = write(
+        tmp_path / "lost.json", [step(1, 0, 1000), operation("aten::mm", 100, 200), launch(1, 150)]
+    )
 
     main(["trace", str(path)])
 
@@ -118,7 +136,9 @@ def test_the_device_is_not_reported_as_idle_where_its_events_are_missing(
 def test_no_advice_is_not_reported_as_nothing_to_improve_where_rules_stay_open(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = write(tmp_path / "lost.json", [step(1, 0, 1000), operation("aten::mm", 100, 200), launch(1, 150)])
+    path = write(
+        tmp_path / "lost.json", [step(1, 0, 1000), operation("aten::mm", 100, 200), launch(1, 150)]
+    )
 
     main(["trace", str(path)])
 
@@ -132,10 +152,16 @@ def test_every_table_is_written(plain_trace: Path, tmp_path: Path) -> None:
     assert written == {*(table.name for table in TRACE_TABLES), "advice"}
 
 
-def test_ranks_are_shown_side_by_side_and_written_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ranks_are_shown_side_by_side_and_written_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for rank in range(2):
         events = [step(1, 0, 1000 * (rank + 1)), operation("aten::mm", 100, 200)]
-        write(tmp_path / f"{rank}.pt.trace.json", events, distributedInfo={"rank": rank, "world_size": 3})
+        write(
+            tmp_path / f"{rank}.pt.trace.json",
+            events,
+            distributedInfo={"rank": rank, "world_size": 3},
+        )
 
     assert main(["trace", str(tmp_path), "--out", str(tmp_path / "tables")]) == 0
 
@@ -163,12 +189,19 @@ def test_a_file_that_is_no_trace_is_one_line_of_error(
 def test_a_comparison_shows_what_changed_and_writes_it(
     plain_trace: Path, graph_trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["trace-diff", str(plain_trace), str(graph_trace), "--out", str(tmp_path / "changes")]) == 0
+    assert (
+        main(["trace-diff", str(plain_trace), str(graph_trace), "--out", str(tmp_path / "changes")])
+        == 0
+    )
 
     shown = capsys.readouterr().out
     assert "aten::copy_" in shown
     assert "not reliable: graphs launched" in shown
-    assert (tmp_path / "changes" / "trace_changes.csv").read_text().startswith("level,name,device,category,a_ms")
+    assert (
+        (tmp_path / "changes" / "trace_changes.csv")
+        .read_text()
+        .startswith("level,name,device,category,a_ms")
+    )
 
 
 @pytest.fixture
@@ -179,7 +212,11 @@ def ranks(tmp_path: Path) -> tuple[Path, Path]:
         folder.mkdir()
         for rank in range(held):
             events = [step(1, 0, 1000), operation("aten::mm", 100, product_us)]
-            write(folder / f"{rank}.pt.trace.json", events, distributedInfo={"rank": rank, "world_size": 3})
+            write(
+                folder / f"{rank}.pt.trace.json",
+                events,
+                distributedInfo={"rank": rank, "world_size": 3},
+            )
     return folders
 
 
@@ -195,7 +232,10 @@ def test_two_folders_are_compared_rank_by_rank(
     assert shown.count("Operations") == 1
     assert "of 3 ranks 1 have no trace here: 2" in shown
     assert "not reliable" not in shown
-    written = [path.relative_to(tmp_path / "changes") for path in sorted((tmp_path / "changes").rglob("*.csv"))]
+    written = [
+        path.relative_to(tmp_path / "changes")
+        for path in sorted((tmp_path / "changes").rglob("*.csv"))
+    ]
     assert written == [Path(f"rank{rank}/trace_changes.csv") for rank in range(2)]
 
 
@@ -223,7 +263,9 @@ def test_folders_without_a_common_rank_are_one_line_of_error(
 ) -> None:
     others = tmp_path / "others"
     others.mkdir()
-    write(others / "2.pt.trace.json", [step(1, 0, 10)], distributedInfo={"rank": 2, "world_size": 3})
+    write(
+        others / "2.pt.trace.json", [step(1, 0, 10)], distributedInfo={"rank": 2, "world_size": 3}
+    )
 
     assert main(["trace-diff", str(ranks[0]), str(others)]) == 2
 
@@ -241,24 +283,35 @@ def test_columns_are_listed_with_unit_and_meaning(capsys: pytest.CaptureFixture[
     assert "One row per cause and operation" in shown
 
 
-def test_columns_of_all_tables_name_those_of_traces_and_of_the_study(capsys: pytest.CaptureFixture[str]) -> None:
+def test_columns_of_all_tables_name_those_of_traces_and_of_the_study(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["columns"]) == 0
 
     lines = capsys.readouterr().out.splitlines()
-    assert {"steps", "advice", "trace_changes", "variants", "study.phases"} <= {line.strip() for line in lines}
+    assert {"steps", "advice", "trace_changes", "variants", "study.phases"} <= {
+        line.strip() for line in lines
+    }
 
 
-def test_an_unknown_table_is_answered_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_table_is_answered_with_those_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["columns", "nonsense"]) == 2
 
     assert "operations, shapes, kernels" in capsys.readouterr().err
 
 
-def test_looking_at_a_trace_imports_neither_pandas_nor_torch(plain_trace: Path, tmp_path: Path) -> None:
+def test_looking_at_a_trace_imports_neither_pandas_nor_torch(
+    plain_trace: Path, tmp_path: Path
+) -> None:
     program = (
         "import sys; from gpu_report.cli import main; "
         f"main(['trace', {str(plain_trace)!r}, '--out', {str(tmp_path / 'tables')!r}]); "
         "sys.exit(bool({'pandas', 'torch', 'matplotlib', 'scipy'} & set(sys.modules)))"
     )
 
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0
+    assert (
+        subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode
+        == 0
+    )

@@ -1,4 +1,6 @@
-"""The script runs as it would alone: its output, signals and exit status; what is shown goes to standard error."""
+"""The script runs as it would alone: its output, signals and exit status; what is shown goes to
+standard error.
+"""
 
 import json
 import os
@@ -45,7 +47,9 @@ def script(code: str) -> list[str]:
     ],
     ids=range(11),
 )
-def test_a_file_of_counts_that_holds_anything_else_counts_no_step(written: bytes, tmp_path: Path) -> None:
+def test_a_file_of_counts_that_holds_anything_else_counts_no_step(
+    written: bytes, tmp_path: Path
+) -> None:
     (tmp_path / "counts").write_bytes(written)
 
     assert read_reported(StepCounts, tmp_path / "counts") is None
@@ -53,12 +57,11 @@ def test_a_file_of_counts_that_holds_anything_else_counts_no_step(written: bytes
 
 def test_a_script_that_writes_anything_into_the_file_of_counts_is_watched_to_its_end() -> None:
     code = (
-        "import os, sys, time\n"
-        "for moment in range(8):\n"
-        "    with open(os.environ['GPU_REPORT_STEP_COUNTS'], 'w') as file:\n"
-        '        file.write(\'{"moment_s":%d,"steps":%d,"samples":1,"waited_s":[]}\' % (moment, moment))\n'
-        "    time.sleep(0.3)\n"
-        "sys.exit(7)"
+        "import os, sys, time\nfor moment in range(8):\n    with "
+        "open(os.environ['GPU_REPORT_STEP_COUNTS'], 'w') as file:\n"
+        '        file.write(\'{"moment_s":%d,"steps":%d,"samples":1,"waited_s":[]}\' % (moment, '
+        "moment))\n"
+        "    time.sleep(0.3)\nsys.exit(7)"
     )
 
     ended = subprocess.run(script(code), capture_output=True, text=True, check=False)
@@ -70,7 +73,11 @@ def test_a_script_that_writes_anything_into_the_file_of_counts_is_watched_to_its
 
 def test_output_input_and_exit_status_are_the_scripts_own() -> None:
     ended = subprocess.run(
-        script("import sys; print(input()); sys.exit(7)"), input="typed\n", capture_output=True, text=True, check=False
+        script("import sys; print(input()); sys.exit(7)"),
+        input="typed\n",
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert ended.returncode == 7
@@ -79,7 +86,9 @@ def test_output_input_and_exit_status_are_the_scripts_own() -> None:
 
 
 def test_an_unmodified_script_gets_one_plain_line_per_interval_and_what_to_add() -> None:
-    ended = subprocess.run(script("import time; time.sleep(3.5)"), capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        script("import time; time.sleep(3.5)"), capture_output=True, text=True, check=True
+    )
 
     lines = ended.stderr.splitlines()
     assert "\x1b" not in ended.stderr
@@ -89,9 +98,9 @@ def test_an_unmodified_script_gets_one_plain_line_per_interval_and_what_to_add()
 
 def test_what_the_script_reports_of_its_steps_is_shown() -> None:
     code = (
-        "import time; from gpu_report.own.step_counts import CountsWriter, StepCounts\n"
-        "for n in range(45):\n"
-        "    CountsWriter()(StepCounts(moment_s=n, steps=10 * n, samples=80 * n, waited_s=0.9 * n)); time.sleep(0.1)"
+        "import time; from gpu_report.own.step_counts import CountsWriter, StepCounts\nfor n in "
+        "range(45):\n    CountsWriter()(StepCounts(moment_s=n, steps=10 * n, samples=80 * n, "
+        "waited_s=0.9 * n)); time.sleep(0.1)"
     )
 
     ended = subprocess.run(script(code), capture_output=True, text=True, check=True)
@@ -101,13 +110,17 @@ def test_what_the_script_reports_of_its_steps_is_shown() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_reaches_the_script_and_its_status_comes_back(number: signal.Signals, tmp_path: Path) -> None:
+def test_a_signal_reaches_the_script_and_its_status_comes_back(
+    number: signal.Signals, tmp_path: Path
+) -> None:
     ready = tmp_path / "ready"
     code = (
         f"import pathlib, signal, sys, time; signal.signal({int(number)}, lambda *_: sys.exit(9))\n"
         f"pathlib.Path({str(ready)!r}).touch(); time.sleep(60)"
     )
-    with subprocess.Popen(script(code), stderr=subprocess.DEVNULL, start_new_session=True) as process:
+    with subprocess.Popen(
+        script(code), stderr=subprocess.DEVNULL, start_new_session=True
+    ) as process:
         while not ready.exists():
             time.sleep(0.05)
         process.send_signal(number)
@@ -116,7 +129,9 @@ def test_a_signal_reaches_the_script_and_its_status_comes_back(number: signal.Si
 
 
 def test_a_script_that_a_signal_ends_gives_the_status_that_a_shell_gives() -> None:
-    ended = subprocess.run(script("import os; os.kill(os.getpid(), 9)"), stderr=subprocess.DEVNULL, check=False)
+    ended = subprocess.run(
+        script("import os; os.kill(os.getpid(), 9)"), stderr=subprocess.DEVNULL, check=False
+    )
 
     assert ended.returncode == 128 + 9
 
@@ -177,12 +192,17 @@ def test_a_call_that_cannot_be_meant_is_one_line(
 
 
 def test_the_watcher_does_not_import_torch() -> None:
-    code = "import sys, gpu_report.commands.watching; sys.exit(bool({'torch', 'pandas'} & set(sys.modules)))"
+    code = (
+        "import sys, gpu_report.commands.watching; sys.exit(bool({'torch', 'pandas'} & "
+        "set(sys.modules)))"
+    )
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize(("on_accelerator", "shown"), [(False, "limit waiting for data"), (True, "host between steps")])
+@pytest.mark.parametrize(
+    ("on_accelerator", "shown"), [(False, "limit waiting for data"), (True, "host between steps")]
+)
 def test_the_host_between_steps_is_a_wait_for_data_on_the_cpu_alone(
     *, on_accelerator: bool, shown: str, tmp_path: Path
 ) -> None:
@@ -192,14 +212,20 @@ def test_the_host_between_steps_is_a_wait_for_data_on_the_cpu_alone(
     assert "no step seen" in watching._of_loop(watched.sample())
     for number in (1, 2):
         counts = StepCounts(
-            moment_s=number, steps=number, samples=0, waited_s=0.9 * number, on_accelerator=on_accelerator
+            moment_s=number,
+            steps=number,
+            samples=0,
+            waited_s=0.9 * number,
+            on_accelerator=on_accelerator,
         )
         CountsWriter({"GPU_REPORT_STEP_COUNTS": str(path)})(counts)
         found = watched.sample()
 
     assert shown in watching._of_loop(found)
     assert ("limit" in watching._of_loop(found)) is not on_accelerator
-    assert watching._of_loop(watched.sample()) == watching._of_loop(found)  # no further step has ended
+    assert watching._of_loop(watched.sample()) == watching._of_loop(
+        found
+    )  # no further step has ended
 
 
 def test_the_scripts_use_of_the_cpu_is_known_from_the_first_sample_on(tmp_path: Path) -> None:
@@ -223,7 +249,9 @@ def test_what_a_mig_slice_does_not_report_is_named() -> None:
     assert "GPU utilization, power" in watching._not_measured({"uuid": Mig()})
 
 
-def test_counts_are_written_over_the_last_ones_and_nothing_without_a_watcher(tmp_path: Path) -> None:
+def test_counts_are_written_over_the_last_ones_and_nothing_without_a_watcher(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "steps.json"
     before = StepCounts(moment_s=1.0, steps=1, samples=8, waited_s=0.5)
     after = StepCounts(moment_s=3.0, steps=5, samples=40, waited_s=1.5)
@@ -241,7 +269,9 @@ def test_counts_are_written_over_the_last_ones_and_nothing_without_a_watcher(tmp
     assert found is not None
     assert (found.step_ms, found.samples_per_s, found.data_wait) == (500.0, 16.0, 0.5)
     assert rates(after, after) is None
-    assert rates(replace(before, waited_s=after.waited_s + 1), after) is None  # counted by a watch before
+    assert (
+        rates(replace(before, waited_s=after.waited_s + 1), after) is None
+    )  # counted by a watch before
 
 
 STUDY = """
@@ -255,7 +285,8 @@ with shown_to_watchers(MACHINES / "here", host=0) as shown:
     show = shown("lstm-cpu-b32-w0-fp32-e3x10", seen.append)
     Path("ready").touch()
     for step in range(50):
-        show(Progress(repetition=1, repetitions=5, epoch=0, epochs=3, step=step, steps=50, samples_per_s=64.0))
+        counts = {"repetition": 1, "repetitions": 5, "epoch": 0, "epochs": 3}
+        show(Progress(**counts, step=step, steps=50, samples_per_s=64.0))
         time.sleep(0.1)
 assert len(seen) == 50
 """
@@ -277,7 +308,10 @@ def test_beside_a_study_it_shows_the_configuration_and_the_machine_and_ends_with
 
     assert study.wait() == 0
     line = next(line for line in ended.stderr.splitlines() if "process 2 of 5" in line)
-    assert "lstm-cpu-b32-w0-fp32-e3x10: process 2 of 5, epoch 1 of 3, 64.0 samples/s, 500 ms a step; " in line
+    assert (
+        "lstm-cpu-b32-w0-fp32-e3x10: process 2 of 5, epoch 1 of 3, 64.0 samples/s, 500 ms a step; "
+        in line
+    )
     assert "CPU" in line
     assert "gpu_report.step" not in ended.stderr
     assert not list(tmp_path.glob("results/machines/*/*"))
@@ -285,7 +319,11 @@ def test_beside_a_study_it_shows_the_configuration_and_the_machine_and_ends_with
 
 def test_a_study_as_the_command_is_shown_in_the_same_way(tmp_path: Path) -> None:
     ended = subprocess.run(
-        [*WATCH, sys.executable, "-c", STUDY], cwd=tmp_path, capture_output=True, text=True, check=True
+        [*WATCH, sys.executable, "-c", STUDY],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert "lstm-cpu-b32-w0-fp32-e3x10: process 2 of 5" in ended.stderr
@@ -296,7 +334,11 @@ def test_the_configuration_of_another_process_is_not_shown_as_the_scripts(
     study: "subprocess.Popen[bytes]", tmp_path: Path
 ) -> None:
     ended = subprocess.run(
-        script("import time; time.sleep(2.5)"), cwd=tmp_path, capture_output=True, text=True, check=True
+        script("import time; time.sleep(2.5)"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert study.poll() is None

@@ -32,7 +32,11 @@ def with_failures(records: Sequence[Record], **statuses: Any) -> list[Record]:
     """The records, those whose name holds a key in place of which it failed with that status."""
     return [
         next(
-            (make_record(record.variant, status=status) for part, status in statuses.items() if part in record.variant),
+            (
+                make_record(record.variant, status=status)
+                for part, status in statuses.items()
+                if part in record.variant
+            ),
             record,
         )
         for record in records
@@ -42,11 +46,15 @@ def with_failures(records: Sequence[Record], **statuses: Any) -> list[Record]:
 def drawn_after_failures(name: str, experiment: str, **statuses: Any) -> Figure:
     """A figure of an experiment in which some variants failed, as in `with_failures`."""
     study = study_of(experiment)
-    return draw_named(name, make_tables(study, with_failures(make_records(study, processes=1), **statuses)), study)
+    return draw_named(
+        name, make_tables(study, with_failures(make_records(study, processes=1), **statuses)), study
+    )
 
 
 @cache
-def study_and_tables(*experiments: str, devices: tuple[str, ...] = ("cpu", "cuda")) -> tuple[Study, Tables]:
+def study_and_tables(
+    *experiments: str, devices: tuple[str, ...] = ("cpu", "cuda")
+) -> tuple[Study, Tables]:
     """Some experiments of the default study with plausible numbers of four processes each."""
     study = study_of(*experiments, devices=devices)
     return study, make_tables(study, make_records(study, processes=4))
@@ -56,14 +64,18 @@ def specs_by_name(tables: Tables, study: Study) -> dict[str, FigureSpec]:
     return {spec.name: spec for spec in available_figures(tables, study.experiments)}
 
 
-def specs_of(*experiments: str, devices: Sequence[str] = ("cpu", "cuda"), **changes: Change) -> dict[str, FigureSpec]:
+def specs_of(
+    *experiments: str, devices: Sequence[str] = ("cpu", "cuda"), **changes: Change
+) -> dict[str, FigureSpec]:
     """The figures of some experiments by name, with some tables changed."""
     study, tables = study_and_tables(*experiments, devices=tuple(devices))
     changed: Any = {name: change(getattr(tables, name)) for name, change in changes.items()}
     return specs_by_name(replace(tables, **changed), study)
 
 
-def drawn(name: str, *experiments: str, devices: Sequence[str] = ("cpu", "cuda"), **changes: Change) -> Figure:
+def drawn(
+    name: str, *experiments: str, devices: Sequence[str] = ("cpu", "cuda"), **changes: Change
+) -> Figure:
     """One of these figures."""
     return specs_of(*experiments, devices=devices, **changes)[name].draw()
 

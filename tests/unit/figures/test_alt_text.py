@@ -3,12 +3,27 @@ import pytest
 from gpu_report.figures.registry import available_figures
 from gpu_report.printing.number_format import quantity
 from tests.factories import make_records, make_tables
-from tests.unit.figures.drawn import specs_by_name, specs_of, study_and_tables, study_of, with_failures
+from tests.unit.figures.drawn import (
+    specs_by_name,
+    specs_of,
+    study_and_tables,
+    study_of,
+    with_failures,
+)
 
 
 def test_every_figure_is_described_without_gaps() -> None:
     study, tables = study_and_tables(
-        *("device", "crossover", "frontier", "models", "workers", "precision", "optimization", "memory")
+        *(
+            "device",
+            "crossover",
+            "frontier",
+            "models",
+            "workers",
+            "precision",
+            "optimization",
+            "memory",
+        )
     )
 
     for spec in available_figures(tables, study.experiments):
@@ -43,6 +58,10 @@ def test_a_variant_without_a_number_is_no_extreme(failed: str) -> None:
 def test_the_largest_parts_come_first() -> None:
     alt = specs_of("device")["device_phases"].alt
 
-    shares = [float(word) for word in alt.partition("on average")[2].replace(",", " ").split() if word[0].isdigit()]
+    shares = [
+        float(word)
+        for word in alt.partition("on average")[2].replace(",", " ").split()
+        if word[0].isdigit()
+    ]
     assert shares == sorted(shares, reverse=True)
     assert len(shares) == 3

@@ -1,7 +1,14 @@
 import numpy as np
 
 from tests.factories import NOTHING_HELD_OUT, make_record, make_tables
-from tests.unit.figures.drawn import draw_named, drawn, specs_of, study_and_tables, study_of, texts_of
+from tests.unit.figures.drawn import (
+    draw_named,
+    drawn,
+    specs_of,
+    study_and_tables,
+    study_of,
+    texts_of,
+)
 
 
 def test_quality_is_drawn_over_samples_only_where_one_device_trained_less() -> None:
@@ -21,14 +28,20 @@ def test_every_fp16_training_is_a_line_of_its_median_factor_after_each_step() ->
 
     assert len(axes.lines) == len(scaled) > 0
     for line, variant in zip(axes.lines, scaled, strict=True):
-        steps = tables.losses[tables.losses["variant"] == variant].groupby("step")["loss_scale"].median()
+        steps = (
+            tables.losses[tables.losses["variant"] == variant]
+            .groupby("step")["loss_scale"]
+            .median()
+        )
         assert list(np.asarray(line.get_xdata(), float)) == [step + 1 for step in steps.index]
         assert list(np.asarray(line.get_ydata(), float)) == list(np.log2(steps))
 
 
 def test_without_a_scaler_there_is_no_history() -> None:
     assert NAME in specs_of("precision")
-    assert NAME not in specs_of("precision", losses=lambda table: table.assign(loss_scale=float("nan")))
+    assert NAME not in specs_of(
+        "precision", losses=lambda table: table.assign(loss_scale=float("nan"))
+    )
 
 
 def test_a_workload_without_a_metric_has_no_axes_for_it() -> None:
@@ -37,4 +50,8 @@ def test_a_workload_without_a_metric_has_no_axes_for_it() -> None:
 
     figure = draw_named("device_convergence", make_tables(study, records), study)
 
-    assert texts_of(figure).count("not measured") == len([axes for axes in figure.axes if not axes.axison]) > 0
+    assert (
+        texts_of(figure).count("not measured")
+        == len([axes for axes in figure.axes if not axes.axison])
+        > 0
+    )

@@ -11,7 +11,9 @@ def headings_of(sizes: list[int]) -> list[str]:
 
 
 @given(sizes=GROUP_SIZES, groups=st.integers(1, 6), lines=st.integers(2, 30))
-def test_every_row_is_on_one_page_in_order_and_no_page_is_too_long(sizes: list[int], groups: int, lines: int) -> None:
+def test_every_row_is_on_one_page_in_order_and_no_page_is_too_long(
+    sizes: list[int], groups: int, lines: int
+) -> None:
     headings = headings_of(sizes)
 
     pages = split_into_pages(headings, groups=groups, lines=lines)

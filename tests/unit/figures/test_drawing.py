@@ -12,7 +12,9 @@ from gpu_report.figures.registry import available_figures
 from gpu_report.figures.style import figure_bytes, new_figure
 from tests.unit.figures.drawn import study_and_tables
 
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="figures are drawn by one process elsewhere")
+linux_only = pytest.mark.skipif(
+    sys.platform != "linux", reason="figures are drawn by one process elsewhere"
+)
 
 
 def numbered(number: int) -> Figure:
@@ -34,7 +36,9 @@ def test_figures_come_in_the_order_asked_for_with_the_bytes_of_one_process() -> 
 
 @linux_only
 def test_several_processes_draw() -> None:
-    drawn = list(draw_all([partial(numbered, number) for number in range(8)], file_format="svg", processes=2))
+    drawn = list(
+        draw_all([partial(numbered, number) for number in range(8)], file_format="svg", processes=2)
+    )
 
     assert len(drawn) == 8
     assert drawn != [figure_bytes(numbered(number), "svg") for number in range(8)]

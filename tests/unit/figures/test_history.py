@@ -42,7 +42,8 @@ def figure_of(
 
 
 @pytest.mark.parametrize(
-    ("machines", "panels"), [(["xeon-2c"], 2), (["h100-80gb-x1-xeon-16c", "h100-80gb-x1-xeon-8c"], 4)]
+    ("machines", "panels"),
+    [(["xeon-2c"], 2), (["h100-80gb-x1-xeon-16c", "h100-80gb-x1-xeon-8c"], 4)],
 )
 def test_each_configuration_of_each_machine_has_a_panel(machines: list[str], panels: int) -> None:
     figure = figure_of(days=3, machines=machines).draw()

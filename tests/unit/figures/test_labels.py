@@ -60,11 +60,16 @@ def test_a_label_names_the_device_and_only_what_differs() -> None:
     frame = labels.with_labels(variants({"batch_size": 16}, {"batch_size": 64, "device": "cuda:1"}))
 
     assert frame["heading"].tolist() == ["Image CNN", "Image CNN"]
-    assert frame["label"].tolist() == ["CPU, batch\N{NO-BREAK SPACE}16", "CUDA 1, batch\N{NO-BREAK SPACE}64"]
+    assert frame["label"].tolist() == [
+        "CPU, batch\N{NO-BREAK SPACE}16",
+        "CUDA 1, batch\N{NO-BREAK SPACE}64",
+    ]
 
 
 def test_what_an_experiment_varies_is_in_neither_heading_nor_label() -> None:
-    frame = labels.with_labels(variants({"size": "small"}, {"size": "large"}), without=("size", "device"))
+    frame = labels.with_labels(
+        variants({"size": "small"}, {"size": "large"}), without=("size", "device")
+    )
 
     assert set(frame["heading"]) == {"Image CNN"}
     assert set(frame["label"]) == {""}
@@ -73,7 +78,11 @@ def test_what_an_experiment_varies_is_in_neither_heading_nor_label() -> None:
 def test_a_workload_that_could_not_be_built_borrows_its_title() -> None:
     frame = variants({}, {"workload_title": "cnn"}, {"workload": "mine", "workload_title": "mine"})
 
-    assert labels.with_titles(frame, frame)["workload_title"].tolist() == ["image CNN", "image CNN", "mine"]
+    assert labels.with_titles(frame, frame)["workload_title"].tolist() == [
+        "image CNN",
+        "image CNN",
+        "mine",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +104,9 @@ def test_a_value_reads_without_its_column(field: str, value: Any, text: str) -> 
 
 
 def test_only_marks_that_cast_doubt_are_doubts() -> None:
-    assert labels.doubts(["projected;single", "other settings;background load", "high variance"]) == [
+    assert labels.doubts(
+        ["projected;single", "other settings;background load", "high variance"]
+    ) == [
         "background load",
         "other settings",
     ]
@@ -107,13 +118,20 @@ def test_variants_that_differ_in_options_are_reported_by_their_optimization() ->
         {"device": "cuda", "workers": 4, "options": "pinned", "optimization": "workers4+pinned"},
     )
 
-    assert labels.with_labels(frame)["label"].tolist() == ["CUDA, eager baseline", "CUDA, workers4+pinned"]
+    assert labels.with_labels(frame)["label"].tolist() == [
+        "CUDA, eager baseline",
+        "CUDA, workers4+pinned",
+    ]
 
 
 PLAIN_OPTIONS = [name for name, option in OPTIONS.items() if not option.ddp_only]
 
 
-@given(steps=st.lists(st.sampled_from(["workers4", "accumulate2", *PLAIN_OPTIONS]), min_size=2, unique=True))
+@given(
+    steps=st.lists(
+        st.sampled_from(["workers4", "accumulate2", *PLAIN_OPTIONS]), min_size=2, unique=True
+    )
+)
 def test_the_steps_of_a_ladder_are_found_again_in_their_order(steps: list[str]) -> None:
     names = ladder(steps)
 
@@ -130,7 +148,12 @@ def test_the_steps_of_a_ladder_are_found_again_in_their_order(steps: list[str]) 
 def test_a_step_that_leaves_nothing_below_to_do_is_taken_alone() -> None:
     found = labels.ladder_steps_of(ladder(["workers4", "pinned", "resident", "fused"]))
 
-    assert [step.cumulative for step in found] == ["workers4", "workers4+pinned", "resident", "fused+resident"]
+    assert [step.cumulative for step in found] == [
+        "workers4",
+        "workers4+pinned",
+        "resident",
+        "fused+resident",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,14 @@ from dataclasses import replace
 
 from gpu_report.figures.style import figure_bytes
 from tests.factories import make_record, make_records, make_tables
-from tests.unit.figures.drawn import draw_named, drawn, drawn_after_failures, study_and_tables, study_of, texts_of
+from tests.unit.figures.drawn import (
+    draw_named,
+    drawn,
+    drawn_after_failures,
+    study_and_tables,
+    study_of,
+    texts_of,
+)
 
 
 def test_every_step_has_one_row_with_both_its_speedups() -> None:
@@ -30,9 +37,13 @@ def test_steps_until_it_pays_are_reported_only_where_something_is_prepared() -> 
 
 
 def test_a_step_that_failed_says_so_where_its_number_would_be() -> None:
-    figure = drawn_after_failures("optimization_ladder", "optimization", graphs="failed", compile="failed")
+    figure = drawn_after_failures(
+        "optimization_ladder", "optimization", graphs="failed", compile="failed"
+    )
 
-    assert texts_of(figure).count("failed") == 6, "each step alone, and cumulative from the first of them on"
+    assert texts_of(figure).count("failed") == 6, (
+        "each step alone, and cumulative from the first of them on"
+    )
     assert figure_bytes(figure).startswith(b"%PDF")
 
 

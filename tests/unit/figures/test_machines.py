@@ -17,7 +17,9 @@ def comparison() -> pd.DataFrame:
 def test_every_pair_of_rows_is_drawn_once_in_figures_that_fit_a_page() -> None:
     specs = comparison_figures(comparison())
 
-    assert sorted(slug for spec in specs for slug in spec.variants) == sorted(comparison()["variant"])
+    assert sorted(slug for spec in specs for slug in spec.variants) == sorted(
+        comparison()["variant"]
+    )
     assert [spec.name for spec in specs][:2] == ["machines_comparison", "machines_comparison_2"]
     for spec in specs:
         figure = spec.draw()

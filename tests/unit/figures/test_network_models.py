@@ -14,14 +14,19 @@ from gpu_report.workloads.protocol import TrainingWorkload, load_workload
 
 FILES: Final = {"folder": "nowhere", "image_px": 96, "train_samples": 8, "test_samples": 8}
 SIZES: Final = [
-    (name, size) for name, workload in BUILT_IN_WORKLOADS.items() if not workload.loops for size in workload.sizes
+    (name, size)
+    for name, workload in BUILT_IN_WORKLOADS.items()
+    if not workload.loops
+    for size in workload.sizes
 ]
 """Of every network; what trains by loops of its own is a line."""
 
 
 def built(name: str, size: str) -> TrainingWorkload:
     settings = FILES if BUILT_IN_WORKLOADS[name].reads_image_files else {}
-    workload = Workload(name=name, class_path=BUILT_IN_WORKLOADS[name].class_path, settings=settings)
+    workload = Workload(
+        name=name, class_path=BUILT_IN_WORKLOADS[name].class_path, settings=settings
+    )
     return load_workload(workload, size=size, seed=0)
 
 
@@ -38,8 +43,12 @@ def count(*modules: nn.Module) -> int:
     return sum(parameter.numel() for module in modules for parameter in module.parameters())
 
 
-def outputs(network: nn.Module, modules: Iterable[nn.Module], sample: Tensor) -> list[tuple[int, ...]]:
-    """The shapes that come out of these modules, without the samples' dimension, in the order given."""
+def outputs(
+    network: nn.Module, modules: Iterable[nn.Module], sample: Tensor
+) -> list[tuple[int, ...]]:
+    """The shapes that come out of these modules, without the samples' dimension, in the order
+    given.
+    """
     found: dict[nn.Module, tuple[int, ...]] = {}
 
     def remember(module: nn.Module, _: object, output: Tensor | tuple[Tensor, object]) -> None:
@@ -86,7 +95,9 @@ def test_blocks_of_the_u_net_have_the_channels_pixels_and_parameters_of_the_real
     found = outputs(network, [*down, *network.decoders, network.head], torch.zeros(1, 3, 32, 32))
     assert shapes([*path, head]) == found
     assert [stage.parameters for stage in path[: len(down)]] == [count(block) for block in down]
-    assert all(model.stages[source].length == model.stages[target].length for source, target in model.skips)
+    assert all(
+        model.stages[source].length == model.stages[target].length for source, target in model.skips
+    )
     pairs = zip(network.enlargers, network.decoders, strict=True)
     assert [stage.parameters for stage in path[len(down) :]] == [count(*pair) for pair in pairs]
 
@@ -99,7 +110,11 @@ def test_layers_of_the_lstm_have_the_units_of_the_real_ones() -> None:
     assert model is not None
     embedding, *layers, head = model.stages
     assert len(layers) == network.lstm.num_layers
-    found = outputs(network, [network.embedding, network.lstm, network.head], torch.zeros(1, 64, dtype=torch.long))
+    found = outputs(
+        network,
+        [network.embedding, network.lstm, network.head],
+        torch.zeros(1, 64, dtype=torch.long),
+    )
     assert shapes([embedding, layers[-1], head]) == found
     for number, layer in enumerate(layers):
         own = [values for name, values in network.lstm.named_parameters() if f"_l{number}" in name]
@@ -120,19 +135,26 @@ def test_stages_of_the_image_cnn_are_those_of_the_real_one(size: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "pixels"), [("resnet18", "default", 32), ("resnet50", "default", 32), ("resnet50", "224px", 224)]
+    ("name", "size", "pixels"),
+    [("resnet18", "default", 32), ("resnet50", "default", 32), ("resnet50", "224px", 224)],
 )
-def test_groups_of_residual_blocks_are_those_of_the_real_network(name: str, size: str, pixels: int) -> None:
+def test_groups_of_residual_blocks_are_those_of_the_real_network(
+    name: str, size: str, pixels: int
+) -> None:
     network: Any = built(name, size).build_model()
     groups = [network.layer1, network.layer2, network.layer3, network.layer4]
 
     model = listed(name, size, network)
 
     assert model is not None
-    found = outputs(network, [network.maxpool, *groups, network.fc], torch.zeros(1, 3, pixels, pixels))
+    found = outputs(
+        network, [network.maxpool, *groups, network.fc], torch.zeros(1, 3, pixels, pixels)
+    )
     assert shapes([*model.stages[1:6], model.stages[-1]]) == found
     assert [stage.parameters for stage in model.stages[2:6]] == [count(group) for group in groups]
-    assert [int(stage.name.split()[0]) for stage in model.stages[2:6]] == [len(group) for group in groups]
+    assert [int(stage.name.split()[0]) for stage in model.stages[2:6]] == [
+        len(group) for group in groups
+    ]
 
 
 def test_layers_of_the_transformer_have_the_heads_and_units_of_the_real_ones() -> None:
@@ -145,9 +167,12 @@ def test_layers_of_the_transformer_have_the_heads_and_units_of_the_real_ones() -
     encoder = model.stages[2]
     assert encoder.parameters == count(network.layers)
     assert encoder.name == (
-        f"{len(network.layers)} encoder layers:\n{layer.self_attn.num_heads} heads, {layer.linear1.out_features} units"
+        f"{len(network.layers)} encoder layers:\n{layer.self_attn.num_heads} heads, "
+        f"{layer.linear1.out_features} units"
     )
-    found = outputs(network, [network.layers, network.normalisation], torch.zeros(1, 64, dtype=torch.long))
+    found = outputs(
+        network, [network.layers, network.normalisation], torch.zeros(1, 64, dtype=torch.long)
+    )
     assert shapes(model.stages[2:4]) == found
 
 

@@ -14,7 +14,11 @@ from tests.unit.figures.drawn import texts_of
 
 
 def record_of(slug: str, *, parameters: int, module: str, title: str = "U-Net") -> Record:
-    facts = {"parameters": parameters, "source_file": f"gpu_report.workloads.{module}", "title": title}
+    facts = {
+        "parameters": parameters,
+        "source_file": f"gpu_report.workloads.{module}",
+        "title": title,
+    }
     return make_record(slug, facts=facts)
 
 
@@ -23,14 +27,18 @@ def unet(pixels: int) -> Record:
 
 
 def cnn(size: str, parameters: int) -> Record:
-    return record_of(f"cnn-{size}-cpu-b64-w0-fp32-e3", parameters=parameters, module="cnn", title="image CNN")
+    return record_of(
+        f"cnn-{size}-cpu-b64-w0-fp32-e3", parameters=parameters, module="cnn", title="image CNN"
+    )
 
 
 def lstm() -> Record:
     return record_of("lstm-cpu-b64-w0-fp32-e3", parameters=2_381_827, module="lstm", title="LSTM")
 
 
-def test_a_u_net_is_drawn_with_the_largest_image_that_was_measured_and_its_skip_connections() -> None:
+def test_a_u_net_is_drawn_with_the_largest_image_that_was_measured_and_its_skip_connections() -> (
+    None
+):
     (spec,) = network_figures([unet(64), unet(128), unet(32)])
 
     (axes,) = spec.draw().axes
@@ -57,8 +65,12 @@ def test_a_workload_of_the_users_own_has_no_figure() -> None:
     assert network_figures([own, make_record("lstm-cpu-b64-w0-fp32-e3", status="failed")]) == []
 
 
-@pytest.mark.parametrize("record", [unet(128), cnn("medium", 406_674), lstm()], ids=["unet", "cnn", "lstm"])
-def test_figures_have_the_width_of_the_text_no_tiny_type_and_nothing_outside(record: Record) -> None:
+@pytest.mark.parametrize(
+    "record", [unet(128), cnn("medium", 406_674), lstm()], ids=["unet", "cnn", "lstm"]
+)
+def test_figures_have_the_width_of_the_text_no_tiny_type_and_nothing_outside(
+    record: Record,
+) -> None:
     (spec,) = network_figures([record])
 
     figure = spec.draw()

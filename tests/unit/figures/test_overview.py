@@ -12,13 +12,20 @@ def titles(tables: Tables) -> list[str]:
 
 
 def test_a_machine_with_a_gpu_has_three_charts() -> None:
-    assert titles(results_on("cpu", "cuda").tables) == ["GPU against CPU", "Optimization ladder", "Roofline"]
+    assert titles(results_on("cpu", "cuda").tables) == [
+        "GPU against CPU",
+        "Optimization ladder",
+        "Roofline",
+    ]
 
 
 def test_a_chart_without_data_leaves_its_room_to_the_others() -> None:
     tables = results_on("cpu", "cuda").tables
 
-    assert titles(replace(tables, efficiency=tables.efficiency.iloc[:0])) == ["GPU against CPU", "Optimization ladder"]
+    assert titles(replace(tables, efficiency=tables.efficiency.iloc[:0])) == [
+        "GPU against CPU",
+        "Optimization ladder",
+    ]
 
 
 def test_the_chart_of_devices_has_a_point_for_each_model_that_both_measured() -> None:
@@ -35,4 +42,6 @@ def test_the_chart_of_devices_has_a_point_for_each_model_that_both_measured() ->
 def test_without_any_data_there_is_no_overview() -> None:
     tables = results_on("cpu").tables
 
-    assert not OVERVIEW.has_data(replace(tables, experiments={}, efficiency=tables.efficiency.iloc[:0]))
+    assert not OVERVIEW.has_data(
+        replace(tables, experiments={}, efficiency=tables.efficiency.iloc[:0])
+    )

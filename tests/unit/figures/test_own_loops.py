@@ -1,4 +1,6 @@
-"""Loops that a workload brings are drawn by the time of a pass, beside its floor, along the points, and by part."""
+"""Loops that a workload brings are drawn by the time of a pass, beside its floor, along the points,
+and by part.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -35,7 +37,9 @@ def drawn(name: str, **changes: Any) -> tuple[Figure, Tables]:
 
 
 def points_of(line: Line2D) -> list[tuple[float, float]]:
-    pairs = zip(np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float), strict=True)
+    pairs = zip(
+        np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float), strict=True
+    )
     return [(float(x), float(y)) for x, y in pairs]
 
 
@@ -57,10 +61,18 @@ def curves_of(axes: Axes) -> list[list[tuple[float, float]]]:
 
 
 def test_loops_have_a_figure_of_a_pass_and_no_other_and_no_one_else_has_it() -> None:
-    names = [name for name in specs_of("workers", "precision", LOOPS, SIZES) if not name.startswith("study_")]
+    names = [
+        name
+        for name in specs_of("workers", "precision", LOOPS, SIZES)
+        if not name.startswith("study_")
+    ]
 
     assert [name for name in names if name.startswith(LOOPS)] == [FLOORS, f"{LOOPS}_parts", PASSES]
-    assert not [name for name in names if not name.startswith(LOOPS) and name.endswith(("floors", "_parts", "passes"))]
+    assert not [
+        name
+        for name in names
+        if not name.startswith(LOOPS) and name.endswith(("floors", "_parts", "passes"))
+    ]
     assert {"workers_throughput", "precision_speedup"} <= set(names)
     assert {"study_steps", "study_idle"} <= set(specs_of(LOOPS))
 
@@ -119,7 +131,9 @@ def test_doubted_passes_are_hollow_and_the_legend_says_by_what(name: str, experi
     study = study_of(experiment)
     shared = {"other_processes": 2}
     doubted, *_ = (
-        record.variant for record in make_records(study, processes=1) if record.variant.endswith("persistent")
+        record.variant
+        for record in make_records(study, processes=1)
+        if record.variant.endswith("persistent")
     )
     records = [
         make_record(record.variant, telemetry=shared) if record.variant == doubted else record
@@ -129,7 +143,9 @@ def test_doubted_passes_are_hollow_and_the_legend_says_by_what(name: str, experi
     figure = draw_named(name, make_tables(study, records), study)
 
     assert "hollow: " in texts_of(figure)
-    assert [line for axes in figure.axes for line in axes.lines if line.get_markerfacecolor() == "white"]
+    assert [
+        line for axes in figure.axes for line in axes.lines if line.get_markerfacecolor() == "white"
+    ]
 
 
 def test_each_device_has_a_panel_and_each_loop_a_line_from_few_points_to_many() -> None:
@@ -138,7 +154,9 @@ def test_each_device_has_a_panel_and_each_loop_a_line_from_few_points_to_many() 
 
     figure = draw_named(PASSES, replace(tables, experiments=backwards), study)
 
-    rows = tables.experiments[SIZES].merge(tables.own_loops[["variant", "pass_us", "points"]], on="variant")
+    rows = tables.experiments[SIZES].merge(
+        tables.own_loops[["variant", "pass_us", "points"]], on="variant"
+    )
     panels = {axes.get_title(loc="left"): axes for axes in figure.axes}
     assert set(panels) == {"CPU", "CUDA"}
     for device in ("cpu", "cuda"):
@@ -170,14 +188,36 @@ def test_the_time_of_reading_the_points_once_is_a_dashed_line_on_every_device() 
 
 def test_more_loops_than_colours_still_look_different() -> None:
     entry = {"question": "?", "axis": "batch_size", "baseline": 8000}
-    row = {"workload": LOOPS, "device": "fastest", "batch_size": [800, 8000], "epochs": 3, "steps_per_epoch": 200}
-    loops = ["none", "compile", "graphs", "triton", "separate", "streams", "fusedstep", "sharedsums", "persistent"]
-    study = study_of(many={**entry, "grid": [{**row, "optimization": loops, "needs_accelerator": True}]})
+    row = {
+        "workload": LOOPS,
+        "device": "fastest",
+        "batch_size": [800, 8000],
+        "epochs": 3,
+        "steps_per_epoch": 200,
+    }
+    loops = [
+        "none",
+        "compile",
+        "graphs",
+        "triton",
+        "separate",
+        "streams",
+        "fusedstep",
+        "sharedsums",
+        "persistent",
+    ]
+    study = study_of(
+        many={**entry, "grid": [{**row, "optimization": loops, "needs_accelerator": True}]}
+    )
     tables = make_tables(study, make_records(study, processes=2))
 
     figure = draw_named("many_passes", tables, study)
 
-    looks = {(line.get_color(), line.get_marker()) for line in figure.axes[0].lines if line.get_linestyle() == "-"}
+    looks = {
+        (line.get_color(), line.get_marker())
+        for line in figure.axes[0].lines
+        if line.get_linestyle() == "-"
+    }
     assert len(looks) == len(loops)
 
 
@@ -185,7 +225,10 @@ NAME = "linear_regression_parts"
 SPACE = "(anonymous namespace)::"
 KERNELS = {
     "none": [("void at::native::mse_kernel(int)", 8.0)],
-    "separate": [(f"{SPACE}{part}(Training, float*)", 0.5) for part in ("forward", "loss", "gradient", "update")],
+    "separate": [
+        (f"{SPACE}{part}(Training, float*)", 0.5)
+        for part in ("forward", "loss", "gradient", "update")
+    ],
     "fusedstep": [(f"{SPACE}one_epoch(Training)", 0.25), (f"{SPACE}begin(Training)", 0.0)],
 }
 PHASES = {"forward": 4.0, "loss": 1.0, "backward": 2.0, "optimizer": 1.0}
@@ -193,16 +236,23 @@ PASSES_OF_STEP, STEPS = 10, 5
 
 
 def with_work() -> tuple[Tables, "pd.Series[str]"]:
-    """Tables in which three loops have kernels, and the plain one phases, of 10 iterations in each of 5 steps."""
+    """Tables in which three loops have kernels, and the plain one phases, of 10 iterations in each
+    of 5 steps.
+    """
     _, tables = study_and_tables("linear_regression")
-    loops = tables.own_loops[(tables.own_loops["device"] == "cuda") & tables.own_loops["optimization"].isin(KERNELS)]
+    loops = tables.own_loops[
+        (tables.own_loops["device"] == "cuda") & tables.own_loops["optimization"].isin(KERNELS)
+    ]
     slugs = loops.set_index("optimization")["variant"]
     kernels = [
         {"variant": slugs[loop], "name": name, "total_ms": time_ms}
         for loop, found in KERNELS.items()
         for name, time_ms in found
     ]
-    phases = [{"variant": slugs["none"], "phase": phase, "self_ms": time_ms} for phase, time_ms in PHASES.items()]
+    phases = [
+        {"variant": slugs["none"], "phase": phase, "self_ms": time_ms}
+        for phase, time_ms in PHASES.items()
+    ]
     changed: Any = {
         "top_kernels": pd.concat([tables.top_kernels.iloc[:0], pd.DataFrame(kernels)]),
         "phases": pd.concat([tables.phases.iloc[:0], pd.DataFrame(phases)]),
@@ -219,7 +269,9 @@ def test_the_parts_of_an_iteration_add_up_to_the_device_work_of_the_profiled_run
 
     for loop, kernels in KERNELS.items():
         of_loop = parts.loc[parts["variant"] == slugs[loop], "time_us"]
-        assert of_loop.sum() * PASSES_OF_STEP * STEPS / 1e3 == pytest.approx(sum(time_ms for _, time_ms in kernels))
+        assert of_loop.sum() * PASSES_OF_STEP * STEPS / 1e3 == pytest.approx(
+            sum(time_ms for _, time_ms in kernels)
+        )
 
 
 def test_parts_come_from_phases_or_from_kernels_of_one_part_each_or_are_not_distinguished() -> None:

@@ -74,19 +74,27 @@ def test_the_same_figure_gives_the_same_pgf(tmp_path: Path) -> None:
 
 @needs_tex
 def test_what_tex_cannot_set_is_reported_with_its_complaint(tmp_path: Path) -> None:
-    with pytest.raises(ReportError, match=r"figure.pgf: pdflatex cannot measure its texts: ! Undefined control"):
+    with pytest.raises(
+        ReportError, match=r"figure.pgf: pdflatex cannot measure its texts: ! Undefined control"
+    ):
         write_pgf(example(), tmp_path / "figure.pgf", escape=lambda _: r"\nosuchcommand")
 
 
-def test_without_a_tex_engine_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_tex_engine_the_error_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(ReportError, match=r"none of pdflatex, lualatex, xelatex is on PATH; install TeX Live"):
+    with pytest.raises(
+        ReportError, match=r"none of pdflatex, lualatex, xelatex is on PATH; install TeX Live"
+    ):
         write_pgf(example(), tmp_path / "figure.pgf", escape=as_tex)
 
 
 @needs_tex
-def test_a_hatched_area_is_a_picture_beside_the_figure_and_not_strokes_for_tex(tmp_path: Path) -> None:
+def test_a_hatched_area_is_a_picture_beside_the_figure_and_not_strokes_for_tex(
+    tmp_path: Path,
+) -> None:
     figure = example()
     figure.axes[0].bar([5_000], [50], width=2_000, hatch="/////")
 

@@ -7,14 +7,24 @@ from gpu_report.figures.style import TEXT_WIDTH_IN, figure_bytes
 from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
 from tests.factories import SCALING, make_calibration, make_record, make_records, make_tables
-from tests.unit.figures.drawn import drawn_after_failures, specs_by_name, specs_of, study_of, texts_of, with_failures
+from tests.unit.figures.drawn import (
+    drawn_after_failures,
+    specs_by_name,
+    specs_of,
+    study_of,
+    texts_of,
+    with_failures,
+)
 from tests.unit.findings.shared import CONFIG as SHARED
 
 PAGE_HEIGHT_IN: Final = 8.6
 
 
 def many_groups(count: int) -> tuple[Study, Tables]:
-    grid = [{"workload": "lstm", "batch_size": 64, "epochs": 2 + n, "steps_per_epoch": 2} for n in range(count)]
+    grid = [
+        {"workload": "lstm", "batch_size": 64, "epochs": 2 + n, "steps_per_epoch": 2}
+        for n in range(count)
+    ]
     workers = [{**row, "workers": [0, 1, 2]} for row in grid]
     study = study_of(
         device={"question": "Which is faster?", "axis": "device", "baseline": "cpu", "grid": grid},
@@ -24,7 +34,16 @@ def many_groups(count: int) -> tuple[Study, Tables]:
 
 
 def test_an_accelerator_brings_every_figure() -> None:
-    experiments = ("device", "crossover", "frontier", "models", "workers", "precision", "optimization", "memory")
+    experiments = (
+        "device",
+        "crossover",
+        "frontier",
+        "models",
+        "workers",
+        "precision",
+        "optimization",
+        "memory",
+    )
     assert list(specs_of(*experiments)) == [
         *(f"device_{kind}" for kind in ("speedup", "phases", "convergence", "categories")),
         "crossover_crossover",
@@ -34,7 +53,18 @@ def test_an_accelerator_brings_every_figure() -> None:
         *(f"precision_{kind}" for kind in ("speedup", "loss_scale")),
         "optimization_ladder",
         "memory_trade_off",
-        *(f"study_{kind}" for kind in ("steps", "timeline", "idle", "overview", "transfer", "roofline", "telemetry")),
+        *(
+            f"study_{kind}"
+            for kind in (
+                "steps",
+                "timeline",
+                "idle",
+                "overview",
+                "transfer",
+                "roofline",
+                "telemetry",
+            )
+        ),
     ]
 
 
@@ -49,14 +79,29 @@ def test_a_machine_without_accelerator_gets_no_speedup_and_no_word_of_one() -> N
 
 def test_experiments_in_which_everything_failed_have_no_figure() -> None:
     study = study_of("device", "frontier", "precision", "optimization")
-    tables = make_tables(study, [make_record(variant.slug, status="failed") for variant in study.variants])
+    tables = make_tables(
+        study, [make_record(variant.slug, status="failed") for variant in study.variants]
+    )
 
     assert [spec for spec in available_figures(tables, study.experiments) if spec.variants] == []
 
 
 def test_a_new_experiment_gets_its_figures_without_code() -> None:
-    grid = [{"workload": "unet", "batch_size": 8, "size": ["32px", "128px"], "epochs": 3, "steps_per_epoch": 4}]
-    entry = {"question": "What do larger pictures cost?", "axis": "size", "baseline": "32px", "grid": grid}
+    grid = [
+        {
+            "workload": "unet",
+            "batch_size": 8,
+            "size": ["32px", "128px"],
+            "epochs": 3,
+            "steps_per_epoch": 4,
+        }
+    ]
+    entry = {
+        "question": "What do larger pictures cost?",
+        "axis": "size",
+        "baseline": "32px",
+        "grid": grid,
+    }
     study = study_of(resolution=entry)
     tables = make_tables(study, make_records(study, processes=1))
 
@@ -67,13 +112,22 @@ def test_a_new_experiment_gets_its_figures_without_code() -> None:
 
 
 def test_a_variant_that_ran_out_of_memory_is_a_gap_that_says_so() -> None:
-    assert "out of memory" in texts_of(drawn_after_failures("workers_throughput", "workers", w2="oom"))
+    assert "out of memory" in texts_of(
+        drawn_after_failures("workers_throughput", "workers", w2="oom")
+    )
 
 
 def test_every_kind_of_figure_of_a_study_with_failures_draws() -> None:
     study = study_of(
         *("device", "crossover", "frontier", "complexity", "models"),
-        *("workers", "precision", "optimization", "memory", "linear_regression", "linear_regression_size"),
+        *(
+            "workers",
+            "precision",
+            "optimization",
+            "memory",
+            "linear_regression",
+            "linear_regression_size",
+        ),
         scaling=SCALING,
         **SHARED["experiments"],
     )
@@ -82,7 +136,9 @@ def test_every_kind_of_figure_of_a_study_with_failures_draws() -> None:
     records = with_failures(make_records(study, processes=1), **failures)
     tables = make_tables(study, records, calibration=make_calibration(linked=2))
 
-    first_of_kind = {spec.kind: spec for spec in reversed(available_figures(tables, study.experiments))}
+    first_of_kind = {
+        spec.kind: spec for spec in reversed(available_figures(tables, study.experiments))
+    }
 
     assert first_of_kind.keys() == {figure.name for figure in FIGURES}
     for spec in first_of_kind.values():
@@ -100,7 +156,12 @@ def test_any_number_of_groups_fits_the_page(count: int) -> None:
 
     for spec in specs:
         assert spec.draw().get_figheight() <= PAGE_HEIGHT_IN, spec.name
-    shown = [slug for spec in specs if spec.name.startswith("device_convergence") for slug in spec.variants]
+    shown = [
+        slug
+        for spec in specs
+        if spec.name.startswith("device_convergence")
+        for slug in spec.variants
+    ]
     assert sorted(shown) == sorted(variant.slug for variant in study.experiments[0].variants)
 
 
@@ -113,7 +174,9 @@ def test_the_parts_of_a_figure_have_names_and_captions_of_their_own() -> None:
     assert specs["device_convergence_2"].caption.endswith("Part 2 of 2.")
 
 
-@pytest.mark.parametrize(("processes", "bars"), [(3, "the range of three processes"), (5, "95 % intervals")])
+@pytest.mark.parametrize(
+    ("processes", "bars"), [(3, "the range of three processes"), (5, "95 % intervals")]
+)
 def test_a_caption_says_what_the_bars_are(processes: int, bars: str) -> None:
     study = study_of("workers")
 

@@ -37,7 +37,9 @@ def test_a_study_without_calibration_has_no_roofline() -> None:
 
 @pytest.mark.parametrize("ceiling", ["device copy", "matrix product"])
 def test_the_figure_draws_with_one_kind_of_roof_alone(ceiling: str) -> None:
-    figure = drawn("study_roofline", "device", peaks=lambda peaks: peaks[peaks["ceiling"] == ceiling])
+    figure = drawn(
+        "study_roofline", "device", peaks=lambda peaks: peaks[peaks["ceiling"] == ceiling]
+    )
 
     assert figure_bytes(figure).startswith(b"%PDF")
 
@@ -58,5 +60,7 @@ def test_of_roofs_that_are_nearly_the_same_both_are_seen() -> None:
     (axes,) = drawn("study_roofline", "precision", peaks=equal).axes
 
     ends = [(line, np.asarray(line.get_ydata(), float)) for line in axes.lines]
-    widths = [line.get_linewidth() for line, rates in ends if len(rates) == 2 and set(rates) == {1e14}]
+    widths = [
+        line.get_linewidth() for line, rates in ends if len(rates) == 2 and set(rates) == {1e14}
+    ]
     assert widths[-1] < min(widths[:-1])

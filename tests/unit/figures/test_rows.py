@@ -6,13 +6,30 @@ from tests.factories import make_record, make_records, make_tables
 from tests.unit.figures.drawn import specs_by_name, study_and_tables, study_of
 
 
-def test_precisions_are_ordered_from_whole_to_short_whatever_their_order_in_the_configuration() -> None:
-    row = {"workload": "lstm", "batch_size": 64, "epochs": 2, "precision": ["bf16", "tf32", "fp32", "fp16"]}
-    entry = {"question": "?", "axis": "precision", "baseline": "fp32", "grid": [{**row, "device": "fastest"}]}
+def test_precisions_are_ordered_from_whole_to_short_whatever_their_order_in_the_configuration() -> (
+    None
+):
+    row = {
+        "workload": "lstm",
+        "batch_size": 64,
+        "epochs": 2,
+        "precision": ["bf16", "tf32", "fp32", "fp16"],
+    }
+    entry = {
+        "question": "?",
+        "axis": "precision",
+        "baseline": "fp32",
+        "grid": [{**row, "device": "fastest"}],
+    }
     study = study_of(precision=entry)
     table = make_tables(study, make_records(study, processes=1)).experiments["precision"]
 
-    assert with_row_labels(table, axis="precision")["label"].tolist() == ["fp32", "tf32", "fp16", "bf16"]
+    assert with_row_labels(table, axis="precision")["label"].tolist() == [
+        "fp32",
+        "tf32",
+        "fp16",
+        "bf16",
+    ]
 
 
 def test_a_shortened_twin_on_the_cpu_is_under_the_heading_of_the_whole_one() -> None:

@@ -24,16 +24,21 @@ def specs_of_rows(*rows: Mapping[str, Any]) -> dict[str, FigureSpec]:
 
 def points_of(axes: Axes) -> list[tuple[float, float]]:
     drawn = [container for container in axes.containers if isinstance(container, ErrorbarContainer)]
-    ends = [(np.asarray(each.lines[0].get_xdata()), np.asarray(each.lines[0].get_ydata())) for each in drawn]
+    ends = [
+        (np.asarray(each.lines[0].get_xdata()), np.asarray(each.lines[0].get_ydata()))
+        for each in drawn
+    ]
     return [(float(x.item()), float(y.item())) for x, y in ends]
 
 
 @pytest.mark.parametrize("devices", [(2,), (2, 4, 8), tuple(range(2, 12))])
-def test_each_configuration_has_a_line_with_a_point_per_number_of_devices(devices: tuple[int, ...]) -> None:
+def test_each_configuration_has_a_line_with_a_point_per_number_of_devices(
+    devices: tuple[int, ...],
+) -> None:
     shared = [f"ddp{count}" for count in devices]
-    spec = specs_of_rows(*({**row, "parallelism": ["single", *shared]} for row in (EAGER, OPTIMIZED)))[
-        "scaling_scaling"
-    ]
+    spec = specs_of_rows(
+        *({**row, "parallelism": ["single", *shared]} for row in (EAGER, OPTIMIZED))
+    )["scaling_scaling"]
 
     figure = spec.draw()
 
@@ -42,7 +47,9 @@ def test_each_configuration_has_a_line_with_a_point_per_number_of_devices(device
     for precision, share in (("fp32", 0.96), ("bf16", 0.922)):
         beside = [(x, y) for x, y in points_of(efficiencies) if rows[round(y)] == precision]
         assert len({y for _, y in beside}) == len(devices), "no point hides another"
-        assert all(abs(y - rows.index(precision)) < 0.4 for _, y in beside), "each is nearest to its own row"
+        assert all(abs(y - rows.index(precision)) < 0.4 for _, y in beside), (
+            "each is nearest to its own row"
+        )
         assert beside[0][0] == pytest.approx(share, abs=0.001)
     assert rows.index("fp32") < rows.index("bf16"), "long steps come first"
     assert {f"{count} GPUs" for count in devices} <= set(texts_of(figure).split("\n"))
@@ -51,8 +58,11 @@ def test_each_configuration_has_a_line_with_a_point_per_number_of_devices(device
     assert figure_bytes(figure).startswith(b"%PDF")
 
 
-def test_unlike_numbers_of_samples_per_gpu_have_rows_of_their_own_with_the_step_of_one_process() -> None:
-    batches = [{**EAGER, "batch_per_process": batch, "parallelism": ["single", "ddp2"]} for batch in (8, 32)]
+def test_unlike_numbers_of_samples_per_gpu_have_rows_with_the_step_of_one_process() -> None:
+    batches = [
+        {**EAGER, "batch_per_process": batch, "parallelism": ["single", "ddp2"]}
+        for batch in (8, 32)
+    ]
 
     axes, *_ = specs_of_rows(*batches)["scaling_scaling"].draw().axes
 
@@ -63,7 +73,9 @@ def test_unlike_numbers_of_samples_per_gpu_have_rows_of_their_own_with_the_step_
 def test_a_row_keeps_the_name_that_the_table_gives_it_where_the_eager_baseline_failed() -> None:
     study = study_of(scaling={**SCALING, "grid": [EAGER, {**EAGER, "optimization": "resident"}]})
     records = [
-        make_record(record.variant, status="oom") if record.as_variant().options == "none" else record
+        make_record(record.variant, status="oom")
+        if record.as_variant().options == "none"
+        else record
         for record in make_records(study, processes=4)
     ]
 
@@ -74,7 +86,9 @@ def test_a_row_keeps_the_name_that_the_table_gives_it_where_the_eager_baseline_f
 
 
 def test_trainings_of_unlike_length_have_rows_of_their_own() -> None:
-    lengths = [{**EAGER, "steps_per_epoch": steps, "parallelism": ["single", "ddp2"]} for steps in (4, 8)]
+    lengths = [
+        {**EAGER, "steps_per_epoch": steps, "parallelism": ["single", "ddp2"]} for steps in (4, 8)
+    ]
 
     axes, *_ = specs_of_rows(*lengths)["scaling_scaling"].draw().axes
 
@@ -89,7 +103,9 @@ def test_its_description_names_the_lowest_and_the_highest_efficiency() -> None:
 
 
 def test_it_takes_the_place_of_the_figures_by_row() -> None:
-    assert [name for name in specs_of_rows(*SCALING["grid"]) if name.startswith("scaling")] == ["scaling_scaling"]
+    assert [name for name in specs_of_rows(*SCALING["grid"]) if name.startswith("scaling")] == [
+        "scaling_scaling"
+    ]
 
 
 def test_without_ddp_on_several_devices_there_are_rows() -> None:
@@ -111,7 +127,8 @@ def test_the_step_of_each_rank_is_shared_out_among_parts_that_fill_it() -> None:
 
     first, second = parts_of(draw_named("scaling_scaling", tables, study))
 
-    # Of 10 ms the ranks compute 7 and 7.2, of which 1.5 and 1.6 while they communicate, and 1 and 0.9 are exposed.
+    # Of 10 ms the ranks compute 7 and 7.2, of which 1.5 and 1.6 while they communicate, and 1 and
+    # 0.9 are exposed.
     assert first == pytest.approx([55, 15, 10, 20])
     assert second == pytest.approx([56, 16, 9, 19])
 

@@ -31,8 +31,15 @@ def drawn(name: str, tables: Tables | None = None) -> Figure:
 
 def values_of(figure: Figure, color: str, *, marker: str) -> dict[float, float]:
     """By their place along the axis."""
-    lines = [line for line in figure.axes[0].lines if line.get_color() == color and line.get_marker() == marker]
-    points = [zip(np.asarray(line.get_xdata()), np.asarray(line.get_ydata()), strict=True) for line in lines]
+    lines = [
+        line
+        for line in figure.axes[0].lines
+        if line.get_color() == color and line.get_marker() == marker
+    ]
+    points = [
+        zip(np.asarray(line.get_xdata()), np.asarray(line.get_ydata()), strict=True)
+        for line in lines
+    ]
     return {float(x): float(y) for pairs in points for x, y in pairs}
 
 
@@ -47,7 +54,10 @@ def test_exposed_communication_is_drawn_by_bucket_and_not_for_other_settings() -
 
     # A view of buckets has 25 MiB too; its row comes after that of the defaults.
     figure = drawn(
-        EXPOSED, with_exposed(exposed_ms=1.0 / sizes - 0.5 * tables.communication["variant"].str.contains("view"))
+        EXPOSED,
+        with_exposed(
+            exposed_ms=1.0 / sizes - 0.5 * tables.communication["variant"].str.contains("view")
+        ),
     )
 
     assert values_of(figure, style.BLUE, marker="s") == pytest.approx({1: 1.0, 25: 0.04, 100: 0.01})
@@ -55,7 +65,9 @@ def test_exposed_communication_is_drawn_by_bucket_and_not_for_other_settings() -
 
 
 def test_the_union_of_the_trace_is_drawn_where_it_is_known() -> None:
-    nothing = with_exposed(exposed_in_trace_ms=pd.Series(float("nan"), index=shared()[1].communication.index))
+    nothing = with_exposed(
+        exposed_in_trace_ms=pd.Series(float("nan"), index=shared()[1].communication.index)
+    )
 
     assert values_of(drawn(EXPOSED), style.VERMILLION, marker="x").keys() == {1, 25, 100}
     assert "in the trace" not in texts_of(drawn(EXPOSED, nothing))

@@ -19,7 +19,11 @@ from tests.unit.figures.drawn import (
 
 def text_with(**changes: Any) -> str:
     return texts_of(
-        drawn("crossover_crossover", "crossover", crossovers=lambda table: table.iloc[:1].assign(**changes))
+        drawn(
+            "crossover_crossover",
+            "crossover",
+            crossovers=lambda table: table.iloc[:1].assign(**changes),
+        )
     )
 
 
@@ -41,7 +45,9 @@ def test_the_batch_size_of_the_crossover_is_reported_with_its_interval() -> None
 def test_without_a_crossover_the_verdict_is_reported(verdict: str, words: str) -> None:
     nothing = float("nan")
 
-    text = text_with(verdict=verdict, batch_size=nothing, batch_size_low=nothing, batch_size_high=nothing)
+    text = text_with(
+        verdict=verdict, batch_size=nothing, batch_size_low=nothing, batch_size_high=nothing
+    )
 
     assert words in text
     assert "crosses" not in text
@@ -49,7 +55,9 @@ def test_without_a_crossover_the_verdict_is_reported(verdict: str, words: str) -
 
 def test_a_crossing_between_times_with_an_invalidating_flag_is_not_drawn() -> None:
     study, tables = study_and_tables("crossover")
-    experiments = {name: frame.assign(marks="unsettled") for name, frame in tables.experiments.items()}
+    experiments = {
+        name: frame.assign(marks="unsettled") for name, frame in tables.experiments.items()
+    }
     found = specs_by_name(replace(tables, experiments=experiments), study)["crossover_crossover"]
 
     text = texts_of(found.draw())
@@ -70,7 +78,9 @@ def test_batches_that_did_not_fit_are_drawn_as_crosses_above_the_memory_of_the_d
     assert "out of memory" in text
     assert "memory of CUDA" in text
     crosses = [line for axes in figure.axes for line in axes.lines if line.get_marker() == "X"]
-    assert [list(np.asarray(line.get_xdata(), dtype=float)) for line in crosses] == [[512, 1024]] * 2
+    assert [list(np.asarray(line.get_xdata(), dtype=float)) for line in crosses] == [
+        [512, 1024]
+    ] * 2
 
 
 @pytest.mark.parametrize(("share", "reaches"), [(0.4, False), (0.6, True)])
@@ -78,7 +88,10 @@ def test_over_half_of_the_memory_is_near_the_frontier(share: float, *, reaches: 
     study = study_of("batch_size")
     table = make_tables(study, make_records(study, processes=1)).experiments["batch_size"]
 
-    assert reaches_frontier(table.assign(memory_peak_mib=share * 1000, device_memory_mib=1000.0)) is reaches
+    assert (
+        reaches_frontier(table.assign(memory_peak_mib=share * 1000, device_memory_mib=1000.0))
+        is reaches
+    )
 
 
 def test_a_series_far_from_the_frontier_has_no_such_figure() -> None:
@@ -89,4 +102,6 @@ def test_a_series_far_from_the_frontier_has_no_such_figure() -> None:
 
 
 def test_a_series_of_which_nothing_fits_still_says_so() -> None:
-    assert "out of memory" in texts_of(drawn_after_failures("frontier_frontier", "frontier", unet="oom"))
+    assert "out of memory" in texts_of(
+        drawn_after_failures("frontier_frontier", "frontier", unet="oom")
+    )

@@ -22,19 +22,27 @@ def without(workload: str, *tables: str) -> dict[str, Any]:
 
 
 def bars_of(figure: Any) -> list[Rectangle]:
-    return [patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle) and patch.get_width() > 0]
+    return [
+        patch
+        for patch in figure.axes[0].patches
+        if isinstance(patch, Rectangle) and patch.get_width() > 0
+    ]
 
 
 def test_convolutions_are_a_share_of_all_time() -> None:
     def change(phases: pd.DataFrame) -> pd.DataFrame:
         phases = phases[phases["phase"].isin(["forward", "backward"])]
-        return phases.assign(share=0.5, convolution_share=[0.4, 0.8] * (len(phases) // 2), cudnn_share=0.1)
+        return phases.assign(
+            share=0.5, convolution_share=[0.4, 0.8] * (len(phases) // 2), cudnn_share=0.1
+        )
 
     assert "60.0, 10.0" in texts_of(drawn("models_phases", "models", phases=change))
 
 
 def test_a_model_without_profile_keeps_its_row() -> None:
-    text = texts_of(drawn("models_phases", "models", **without("resnet18", "phases", "step_shares")))
+    text = texts_of(
+        drawn("models_phases", "models", **without("resnet18", "phases", "step_shares"))
+    )
 
     assert "not profiled" in text
     assert "not reliable" not in text
@@ -42,7 +50,9 @@ def test_a_model_without_profile_keeps_its_row() -> None:
 
 @pytest.mark.parametrize("figure", ["device_phases", "device_categories"])
 def test_what_was_profiled_and_has_no_shares_is_not_reliable(figure: str) -> None:
-    text = texts_of(drawn(figure, "device", **without("lstm", "phases", "category_shares", "top_operations")))
+    text = texts_of(
+        drawn(figure, "device", **without("lstm", "phases", "category_shares", "top_operations"))
+    )
 
     assert "not reliable" in text
     assert "not profiled" not in text
@@ -76,7 +86,13 @@ def with_parts(device: str, **shares: float) -> Change:
 
 
 def test_the_parts_of_a_step_fill_the_axis_in_the_order_in_which_they_count() -> None:
-    bars = bars_of(drawn("study_steps", "models", step_shares=with_parts("cuda", kernel=0.5, runtime=0.3, other=0.2)))
+    bars = bars_of(
+        drawn(
+            "study_steps",
+            "models",
+            step_shares=with_parts("cuda", kernel=0.5, runtime=0.3, other=0.2),
+        )
+    )
 
     first = [bar for bar in bars if bar.get_y() == bars[0].get_y()]
     assert [round(bar.get_x()) for bar in first] == [0, 50, 80]
@@ -84,7 +100,9 @@ def test_the_parts_of_a_step_fill_the_axis_in_the_order_in_which_they_count() ->
 
 
 def test_the_legend_names_the_parts_that_occur_and_no_other() -> None:
-    text = texts_of(drawn("study_steps", "models", step_shares=with_parts("cuda", kernel=0.7, loader=0.3))).split("\n")
+    text = texts_of(
+        drawn("study_steps", "models", step_shares=with_parts("cuda", kernel=0.7, loader=0.3))
+    ).split("\n")
 
     assert {"kernel", "loader"} <= set(text)
     assert not set(PART_COLORS) - {"kernel", "loader"} & set(text)
@@ -121,7 +139,9 @@ def test_a_step_on_the_cpu_is_whole_without_the_parts_of_an_accelerator() -> Non
 
 
 def test_without_a_profiled_variant_there_is_no_figure_of_steps() -> None:
-    assert not {"study_steps", "study_idle"} & set(specs_of("device", step_shares=lambda table: table.iloc[:0]))
+    assert not {"study_steps", "study_idle"} & set(
+        specs_of("device", step_shares=lambda table: table.iloc[:0])
+    )
 
 
 @pytest.mark.parametrize("colors", [PART_COLORS, CAUSE_COLORS])
@@ -132,7 +152,9 @@ def test_neighbours_can_be_distinguished_in_grey(colors: Mapping[str, str]) -> N
 
 
 def with_idle(idle_share: float, *, longest_us: float = 1.0, **gaps: float) -> dict[str, Any]:
-    """That idle share of the image CNN on an accelerator, and gaps of these causes with their shares."""
+    """That idle share of the image CNN on an accelerator, and gaps of these causes with their
+    shares.
+    """
     _, tables = study_and_tables("models")
     shares, causes = tables.step_shares.copy(), tables.idle_causes
     networks = (shares["workload"] == "cnn") & (shares["device"] != "cpu")
@@ -143,20 +165,30 @@ def with_idle(idle_share: float, *, longest_us: float = 1.0, **gaps: float) -> d
         for variant in shares.loc[networks, "variant"]
         for cause, share in gaps.items()
     ]
-    changed = pd.concat([causes[causes["workload"] != "cnn"], pd.DataFrame(added)], ignore_index=True)
+    changed = pd.concat(
+        [causes[causes["workload"] != "cnn"], pd.DataFrame(added)], ignore_index=True
+    )
     return {"step_shares": lambda _: shares, "idle_causes": lambda _: changed}
 
 
 def test_gaps_of_one_cause_are_one_segment() -> None:
     once = drawn("study_idle", "models")
-    twice = drawn("study_idle", "models", idle_causes=lambda table: pd.concat([table, table], ignore_index=True))
+    twice = drawn(
+        "study_idle",
+        "models",
+        idle_causes=lambda table: pd.concat([table, table], ignore_index=True),
+    )
 
-    widths, doubled = ([float(bar.get_width()) for bar in bars_of(figure)] for figure in (once, twice))
+    widths, doubled = (
+        [float(bar.get_width()) for bar in bars_of(figure)] for figure in (once, twice)
+    )
     assert doubled == pytest.approx([2 * width for width in widths])
 
 
 def test_the_idle_share_and_the_longest_gap_are_at_the_right() -> None:
-    figure = drawn("study_idle", "models", **with_idle(0.31, longest_us=2157.0, host=0.21, loader=0.1))
+    figure = drawn(
+        "study_idle", "models", **with_idle(0.31, longest_us=2157.0, host=0.21, loader=0.1)
+    )
 
     assert "31.0, 2.16 ms" in texts_of(figure)
 

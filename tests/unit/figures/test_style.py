@@ -12,7 +12,9 @@ def lightness(color: str) -> float:
     """CIE 1976 L*, 0 to 100."""
     channels = [int(color[start : start + 2], 16) / 255 for start in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    luminance = sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+    luminance = sum(
+        weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True)
+    )
     return float(116 * luminance ** (1 / 3) - 16)
 
 
@@ -36,7 +38,9 @@ def test_a_figure_has_the_width_of_the_text_to_the_point() -> None:
 
 @pytest.mark.parametrize("file_format", ["pdf", "svg", "png"])
 def test_the_same_figure_gives_the_same_bytes(file_format: "style.FileFormat") -> None:
-    assert style.figure_bytes(draw_example(), file_format) == style.figure_bytes(draw_example(), file_format)
+    assert style.figure_bytes(draw_example(), file_format) == style.figure_bytes(
+        draw_example(), file_format
+    )
 
 
 def test_a_pdf_shows_neither_date_nor_machine_and_embeds_its_fonts_as_they_are() -> None:
@@ -58,7 +62,9 @@ def test_the_settings_of_the_user_neither_matter_nor_change() -> None:
     assert kept == 30
 
 
-@pytest.mark.parametrize(("values", "scale"), [([1.0, 20.0], "linear"), ([1.0, 21.0], "log"), ([0.0, 500.0], "linear")])
+@pytest.mark.parametrize(
+    ("values", "scale"), [([1.0, 20.0], "linear"), ([1.0, 21.0], "log"), ([0.0, 500.0], "linear")]
+)
 def test_a_scale_is_logarithmic_beyond_a_factor_of_twenty(values: list[float], scale: str) -> None:
     axes = Figure().add_subplot()
 
@@ -67,7 +73,9 @@ def test_a_scale_is_logarithmic_beyond_a_factor_of_twenty(values: list[float], s
     assert axes.get_yscale() == scale
 
 
-@pytest.mark.parametrize(("value", "text"), [(0.5, "0.5"), (2000, "2000"), (10000, "10,000"), (-3, "\N{MINUS SIGN}3")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.5, "0.5"), (2000, "2000"), (10000, "10,000"), (-3, "\N{MINUS SIGN}3")]
+)
 def test_ticks_group_digits_as_the_text_does(value: float, text: str) -> None:
     assert style.tick_text(value) == text
 
@@ -78,11 +86,17 @@ def test_the_cpu_looks_the_same_in_every_figure_and_no_accelerator_looks_like_it
     looks = {device: style.device_look(device, devices) for device in devices}
 
     assert looks["cpu"] == style.device_look("cpu", ["cpu"])
-    assert len({color for color, _ in looks.values()}) == len({marker for _, marker in looks.values()}) == 3
+    assert (
+        len({color for color, _ in looks.values()})
+        == len({marker for _, marker in looks.values()})
+        == 3
+    )
 
 
 def test_each_workload_has_one_marker_whatever_it_is_drawn_beside() -> None:
     every = style.workload_markers([*BUILT_IN_WORKLOADS, "mine"])
 
     assert len(set(every.values())) == len(every)
-    assert style.workload_markers(["resnet18", "unet"]) == {name: every[name] for name in ("resnet18", "unet")}
+    assert style.workload_markers(["resnet18", "unet"]) == {
+        name: every[name] for name in ("resnet18", "unet")
+    }

@@ -36,7 +36,12 @@ def test_a_panel_shows_phases_threads_and_streams_of_a_step_and_how_long_it_took
     text = texts_of(figure)
 
     assert names_of(figure.axes[0]) == LANES
-    for words in ("CUDA: a step of 10.0 ms", "backward", "convolution", "Time since the step began (ms)"):
+    for words in (
+        "CUDA: a step of 10.0 ms",
+        "backward",
+        "convolution",
+        "Time since the step began (ms)",
+    ):
         assert words in text
     assert figure.axes[0].get_xlim() == (0, 10)
 
@@ -62,7 +67,8 @@ def test_bars_lie_where_the_stretches_do_and_are_as_high_as_they_were_busy() -> 
     shown = sorted((round(bar.x0, 3), round(bar.width, 3)) for bar in bars_of(panel))
     own = timelines[timelines["variant"] == timelines["variant"].iloc[-1]]
     assert shown == sorted(
-        (round(begin, 3), round(end - begin, 3)) for begin, end in zip(own["begin_ms"], own["end_ms"], strict=True)
+        (round(begin, 3), round(end - begin, 3))
+        for begin, end in zip(own["begin_ms"], own["end_ms"], strict=True)
     )
     assert {round(bar.height, 3) for bar in bars_of(panel)} == {0.4}
 

@@ -1,4 +1,6 @@
-"""Tables whose cells a test sets, so that a finding can be flipped by the data it rests on and by nothing else."""
+"""Tables whose cells a test sets, so that a finding can be flipped by the data it rests on and by
+nothing else.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -40,7 +42,13 @@ CONFIG: dict[str, Any] = {
             "axis": "device",
             "baseline": "cpu",
             "grid": [
-                {"workload": "unet", "size": "64px", "batch_size": 8, "epochs": 3, "steps_per_epoch": 6},
+                {
+                    "workload": "unet",
+                    "size": "64px",
+                    "batch_size": 8,
+                    "epochs": 3,
+                    "steps_per_epoch": 6,
+                },
                 {"workload": "lstm", "batch_size": 64, "epochs": 3, "steps_per_epoch": 10},
                 {"workload": "cnn", "size": "medium", "batch_size": 64, "epochs": 3},
             ],
@@ -63,7 +71,14 @@ CONFIG: dict[str, Any] = {
             "question": "Which size?",
             "axis": "size",
             "baseline": "small",
-            "grid": [{"workload": "cnn", "size": ["small", "medium", "large"], "batch_size": 64, "epochs": 3}],
+            "grid": [
+                {
+                    "workload": "cnn",
+                    "size": ["small", "medium", "large"],
+                    "batch_size": 64,
+                    "epochs": 3,
+                }
+            ],
         },
         "crossover": {
             "question": "From which batch size?",
@@ -148,14 +163,26 @@ CONFIG: dict[str, Any] = {
         "scaling": SCALING,
         "uncaptured": {
             **SCALING,
-            "grid": [{**SCALING["grid"][-1], "optimization": "resident", "parallelism": ["single", "ddp2"]}],
+            "grid": [
+                {
+                    **SCALING["grid"][-1],
+                    "optimization": "resident",
+                    "parallelism": ["single", "ddp2"],
+                }
+            ],
         },
         "workers": {
             "question": "How many DataLoader workers?",
             "axis": "workers",
             "baseline": 0,
             "grid": [
-                {"workload": "image_files", "device": "fastest", "batch_size": 32, "workers": [0, 2, 4, 8], "epochs": 3}
+                {
+                    "workload": "image_files",
+                    "device": "fastest",
+                    "batch_size": 32,
+                    "workers": [0, 2, 4, 8],
+                    "epochs": 3,
+                }
             ],
         },
     },
@@ -222,7 +249,11 @@ def cases(
         "not resolved": unresolved,
         "not measured": missing,
     }
-    return [kind(finding=finding, verdict=verdict, edits=one) for verdict, one in edits.items() if one is not None]
+    return [
+        kind(finding=finding, verdict=verdict, edits=one)
+        for verdict, one in edits.items()
+        if one is not None
+    ]
 
 
 _derived: dict[str, Finding] = {}
@@ -235,7 +266,12 @@ def rule_of(finding: str) -> str:
 
 def figure(column: str, value: float, spread: float = 0.0) -> dict[str, float]:
     """A figure of five processes and its interval, which reaches `spread` to either side."""
-    cells = {column: value, f"{column}_low": value - spread, f"{column}_high": value + spread, f"{column}_count": 5}
+    cells = {
+        column: value,
+        f"{column}_low": value - spread,
+        f"{column}_high": value + spread,
+        f"{column}_count": 5,
+    }
     return cells | ({f"{column}_p": 1e-4} if column in ("speedup", "quality_change") else {})
 
 
@@ -251,23 +287,42 @@ def one(findings: Sequence[Finding], identifier: str) -> Finding:
 
 @cache
 def base(devices: tuple[str, ...] = ("cpu", "cuda")) -> tuple[Tables, Study]:
-    """A study along every axis that rules ask about and two that they do not know, and plausible tables of it."""
+    """A study along every axis that rules ask about and two that they do not know, and plausible
+    tables of it.
+    """
     study = make_study(devices=devices, config=CONFIG)
     variants = [
-        Variant(workload="cnn", size="small", device="cpu", batch_size=32, seed=seed, epochs=3) for seed in range(3)
+        Variant(workload="cnn", size="small", device="cpu", batch_size=32, seed=seed, epochs=3)
+        for seed in range(3)
     ]
-    workloads = [Variant(workload=name, device="cpu", batch_size=32, epochs=3) for name in ("lstm", "image_files")]
+    workloads = [
+        Variant(workload=name, device="cpu", batch_size=32, epochs=3)
+        for name in ("lstm", "image_files")
+    ]
     across = Experiment(
-        name=ACROSS_WORKLOADS, question="Which?", axis="workload", baseline="lstm", variants=tuple(workloads)
+        name=ACROSS_WORKLOADS,
+        question="Which?",
+        axis="workload",
+        baseline="lstm",
+        variants=tuple(workloads),
     )
-    more = Experiment(name=GENERIC, question="Which?", axis="seed", baseline=0, variants=tuple(variants))
+    more = Experiment(
+        name=GENERIC, question="Which?", axis="seed", baseline=0, variants=tuple(variants)
+    )
     study = replace(study, experiments=(*study.experiments, more, across))
     return make_tables(study, _profiled_but_shared(study)), study
 
 
 def _profiled_but_shared(study: Study) -> list[Record]:
-    """Records of the study; those about several devices alone have no trace, and so move no finding about traces."""
-    others = {variant for each in study.experiments for variant in each.variants if each.axis != "parallelism"}
+    """Records of the study; those about several devices alone have no trace, and so move no finding
+    about traces.
+    """
+    others = {
+        variant
+        for each in study.experiments
+        for variant in each.variants
+        if each.axis != "parallelism"
+    }
     return [
         record if record.as_variant() in others else record.model_copy(update={"profile": None})
         for record in make_records(study)
@@ -276,7 +331,11 @@ def _profiled_but_shared(study: Study) -> list[Record]:
 
 def edited(tables: Tables, edit: Edit) -> Tables:
     """The tables with some cells set; the edit must hit at least one row."""
-    frame = tables.experiments[edit.table] if edit.table in tables.experiments else getattr(tables, edit.table)
+    frame = (
+        tables.experiments[edit.table]
+        if edit.table in tables.experiments
+        else getattr(tables, edit.table)
+    )
     changed = _with_cells(frame, edit)
     if edit.table in tables.experiments:
         return replace(tables, experiments={**tables.experiments, edit.table: changed})

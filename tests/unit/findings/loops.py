@@ -36,7 +36,10 @@ CONFIG: dict[str, Any] = {
                     "steps_per_epoch": 200,
                     "optimization": ["none", *loops],
                 }
-                for device, loops in {"cpu": ("compile", "openmp"), "fastest": (*ON_GPU, "statistics")}.items()
+                for device, loops in {
+                    "cpu": ("compile", "openmp"),
+                    "fastest": (*ON_GPU, "statistics"),
+                }.items()
             ],
         },
         "sizes": {
@@ -60,8 +63,19 @@ CONFIG: dict[str, Any] = {
             "axis": "device",
             "baseline": "cpu",
             "grid": [
-                {"workload": "cnn", "size": "small", "batch_size": [1, 16, 256], "epochs": 2, "steps_per_epoch": 30},
-                {"workload": "linear_regression", "batch_size": [800, 8000000], "epochs": 3, "steps_per_epoch": 200},
+                {
+                    "workload": "cnn",
+                    "size": "small",
+                    "batch_size": [1, 16, 256],
+                    "epochs": 2,
+                    "steps_per_epoch": 30,
+                },
+                {
+                    "workload": "linear_regression",
+                    "batch_size": [800, 8000000],
+                    "epochs": 3,
+                    "steps_per_epoch": 200,
+                },
             ],
         },
     },
@@ -92,7 +106,9 @@ def loop(name: str, device: str = "cuda", /, **cells: object) -> Edit:
 def told(name: str, *, device: str = "cuda", **cells: object) -> Edit:
     """What the table of loops says of a loop over most points."""
     return Edit(
-        table="own_loops", where={"optimization": name, "device": device, "points": 4_000_000}, cells=dict(cells)
+        table="own_loops",
+        where={"optimization": name, "device": device, "points": 4_000_000},
+        cells=dict(cells),
     )
 
 

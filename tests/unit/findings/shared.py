@@ -45,7 +45,12 @@ CONFIG: dict[str, Any] = {
             "baseline": "single",
             "grid": [
                 {**_ROW, "batch_size": 64, "parallelism": ["single", "split2", "ddp2", "fsdp2"]},
-                {**_ROW, "batch_size": 64, "parallelism": "pipeline2", "optimization": ["none", *PARTS]},
+                {
+                    **_ROW,
+                    "batch_size": 64,
+                    "parallelism": "pipeline2",
+                    "optimization": ["none", *PARTS],
+                },
             ],
         },
     },
@@ -75,5 +80,7 @@ def setting(name: str, /, **cells: object) -> Edit:
 
 def split(name: str, /, **cells: object) -> Edit:
     """What the table of shared models says of a variant whose name ends so."""
-    (variant,) = (each for each in base_of_shared()[1].model_splits["variant"] if each.endswith(name))
+    (variant,) = (
+        each for each in base_of_shared()[1].model_splits["variant"] if each.endswith(name)
+    )
     return Edit(table="model_splits", where={"variant": variant}, cells=cells)

@@ -12,7 +12,14 @@ from tests.unit.findings.editing import one
 
 def row(verdict: str, *, what: str = TIME, name: str = "a", **cells: Any) -> Row:
     numbers = {column.name: math.nan for column in BEFORE_AFTER.columns}
-    return {**numbers, "configuration": name, "compared": what, "verdict": verdict, "why": "a reason", **cells}
+    return {
+        **numbers,
+        "configuration": name,
+        "compared": what,
+        "verdict": verdict,
+        "why": "a reason",
+        **cells,
+    }
 
 
 def answers(*rows: Row, differences: tuple[str, ...] = ()) -> list[Finding]:
@@ -41,17 +48,25 @@ def test_one_configuration_that_is_worse_is_enough_and_one_without_verdict_leave
 def test_each_thing_compared_has_its_own_answer() -> None:
     found = answers(row(NO_CHANGE), row("more memory", what=MEMORY))
 
-    assert [(each.rule, each.verdict) for each in found[:2]] == [("slower", "no"), ("memory", "yes")]
+    assert [(each.rule, each.verdict) for each in found[:2]] == [
+        ("slower", "no"),
+        ("memory", "yes"),
+    ]
 
 
 def test_a_configuration_that_fails_as_before_is_not_worth_an_answer() -> None:
-    rules = [[each.rule for each in answers(row(verdict, what=STATUS))] for verdict in (NO_CHANGE, "fails")]
+    rules = [
+        [each.rule for each in answers(row(verdict, what=STATUS))]
+        for verdict in (NO_CHANGE, "fails")
+    ]
 
     assert ["status" in found for found in rules] == [False, True]
 
 
 def test_many_differences_are_counted_after_the_first() -> None:
-    *_, last = answers(row(NO_CHANGE), differences=tuple(f"difference {number}" for number in range(100)))
+    *_, last = answers(
+        row(NO_CHANGE), differences=tuple(f"difference {number}" for number in range(100))
+    )
 
     assert "difference 0" in last.statement
     assert "difference 99" not in last.statement

@@ -35,7 +35,9 @@ def test_the_same_tables_give_the_same_findings_in_the_same_order() -> None:
 def test_findings_come_by_experiment_then_chapter_and_the_study_last() -> None:
     tables, study = base()
 
-    order = list(dict.fromkeys(finding.experiment for finding in derive_findings(tables, study.experiments)))
+    order = list(
+        dict.fromkeys(finding.experiment for finding in derive_findings(tables, study.experiments))
+    )
 
     assert order == [*(experiment.name for experiment in study.experiments), *CHAPTERS, "study"]
 
@@ -54,38 +56,68 @@ def test_a_machine_without_an_accelerator_has_no_statement_about_what_one_does()
     texts = [
         text
         for finding in claims
-        for text in (finding.statement, finding.recommendation, *(evidence.value for evidence in finding.evidence))
+        for text in (
+            finding.statement,
+            finding.recommendation,
+            *(evidence.value for evidence in finding.evidence),
+        )
     ]
 
-    assert not [text for text in texts if "cuda" in text.lower() or "gpu" in text.lower() or "accelerator" in text]
-    assert {finding.verdict for finding in found if finding.experiment == "device"} == {"not measured"}
+    assert not [
+        text
+        for text in texts
+        if "cuda" in text.lower() or "gpu" in text.lower() or "accelerator" in text
+    ]
+    assert {finding.verdict for finding in found if finding.experiment == "device"} == {
+        "not measured"
+    }
 
 
 def test_an_experiment_that_is_only_a_configuration_entry_has_findings() -> None:
     tables, study = base()
 
-    assert len([found for found in derive_findings(tables, study.experiments) if found.experiment == GENERIC]) >= 3
+    assert (
+        len(
+            [
+                found
+                for found in derive_findings(tables, study.experiments)
+                if found.experiment == GENERIC
+            ]
+        )
+        >= 3
+    )
 
 
 def test_an_experiment_that_was_not_tabulated_has_no_findings() -> None:
     tables, study = base()
     only = replace(tables, experiments={"device": tables.experiments["device"]})
 
-    assert {found.experiment for found in derive_findings(only, study.experiments)} == {"device", *CHAPTERS, "study"}
+    assert {found.experiment for found in derive_findings(only, study.experiments)} == {
+        "device",
+        *CHAPTERS,
+        "study",
+    }
 
 
 def test_an_experiment_without_variants_on_this_machine_has_no_findings() -> None:
     tables, study = base(("cpu",))
 
-    assert not {found.experiment for found in derive_findings(tables, study.experiments)} & {"precision", "frontier"}
+    assert not {found.experiment for found in derive_findings(tables, study.experiments)} & {
+        "precision",
+        "frontier",
+    }
 
 
 def test_every_rule_finds_something_in_a_study_that_has_all_axes() -> None:
     tables, study = base()
-    exchanging = edited(tables, Edit(table="step_shares", where={}, cells={"communication_share": 0.01}))
+    exchanging = edited(
+        tables, Edit(table="step_shares", where={}, cells={"communication_share": 0.01})
+    )
     of_two = {"variant": tables.step_shares.query("device == 'cuda'")["variant"].iloc[0]}
     exchanging = edited(exchanging, Edit(table="variants", where=of_two, cells={"devices": 2}))
-    ids = {finding.id.partition("/")[0] for finding in derive_findings(exchanging, study.experiments)}
+    ids = {
+        finding.id.partition("/")[0] for finding in derive_findings(exchanging, study.experiments)
+    }
 
     with_studies_of_their_own = (OWN_LOOPS, DDP_OPTIONS, MODEL_SPLIT, BATCH_SEARCH)
     of_axes = [rule for rule in RULES if not rule.about.startswith(with_studies_of_their_own)]
@@ -97,7 +129,9 @@ def test_what_is_recommended_follows_from_a_finding_that_was_measured() -> None:
 
     for finding in recommendations(derive_findings(tables, study.experiments)):
         assert finding.verdict != "not measured"
-        assert finding.gain is None or (finding.gain > 1 and (finding.gain_interval or (0.0,))[0] > 1)
+        assert finding.gain is None or (
+            finding.gain > 1 and (finding.gain_interval or (0.0,))[0] > 1
+        )
 
 
 @settings(max_examples=12)
@@ -115,7 +149,9 @@ def _with_holes(tables: Tables, random: Random, share: float) -> Tables:
     def holed(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
         frame = frame.copy()
         for column in columns:
-            frame[column] = [math.nan if random.random() < share else value for value in frame[column]]
+            frame[column] = [
+                math.nan if random.random() < share else value for value in frame[column]
+            ]
         return frame
 
     return replace(

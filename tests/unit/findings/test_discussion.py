@@ -1,7 +1,16 @@
 import pytest
 
 from gpu_report.findings.derive import derive_findings
-from gpu_report.findings.discussion import BALANCES, QUESTIONS, Answer, Balance, Part, balance, discuss, rank_effects
+from gpu_report.findings.discussion import (
+    BALANCES,
+    QUESTIONS,
+    Answer,
+    Balance,
+    Part,
+    balance,
+    discuss,
+    rank_effects,
+)
 from gpu_report.findings.finding import Finding, Verdict
 from gpu_report.findings.rules import RULES
 from tests.unit.findings.editing import Edit, base, edited, figure
@@ -45,7 +54,11 @@ def test_the_answers_to_a_question_are_worded_differently_for_each_balance() -> 
 
 def test_a_part_without_words_for_mixed_verdicts_rests_on_one_finding() -> None:
     found = answers(("cpu", "cuda"))
-    parts = [one for answer in found.values() for one in zip(answer.question.parts, answer.parts, strict=True)]
+    parts = [
+        one
+        for answer in found.values()
+        for one in zip(answer.question.parts, answer.parts, strict=True)
+    ]
 
     assert all(len(answered.findings) <= 1 for part, answered in parts if not part.mixed)
 
@@ -68,7 +81,9 @@ def test_a_part_is_led_by_what_its_findings_come_to(part: Part, come_to: Balance
 
 def test_open_verdicts_leave_the_decided_ones_to_decide_and_come_after_them() -> None:
     part = PARTS[0]
-    findings = [finding(part, verdict, key=verdict.replace(" ", "_")) for verdict in ("not resolved", "yes")]
+    findings = [
+        finding(part, verdict, key=verdict.replace(" ", "_")) for verdict in ("not resolved", "yes")
+    ]
 
     found = discuss(findings, {})[0].parts[0]
 
@@ -84,19 +99,25 @@ def test_nothing_measured_comes_to_nothing_measured() -> None:
 def test_a_machine_without_an_accelerator_says_of_none_what_it_does() -> None:
     found = answers(("cpu",))
 
-    assert {answer.balance for key, answer in found.items() if key != "small_models"} == {"not measured"}
+    assert {answer.balance for key, answer in found.items() if key != "small_models"} == {
+        "not measured"
+    }
     on_cpu = found["limits"].parts[1]
     assert on_cpu.findings
 
 
 def test_an_experiment_answers_by_its_axis_whatever_it_is_called() -> None:
     part = next(part for part in PARTS if part.rules == (("size", "overhead"),))
-    named = finding(part, "yes").model_copy(update={"id": "growth_overhead/cnn", "experiment": "growth"})
+    named = finding(part, "yes").model_copy(
+        update={"id": "growth_overhead/cnn", "experiment": "growth"}
+    )
 
     found = {answer.question.key: answer for answer in discuss([named], {"growth": "size"})}
 
     assert found["small_models"].balance == "yes"
-    assert {answer.balance for answer in discuss([named], {"growth": "batch_size"})} == {"not measured"}
+    assert {answer.balance for answer in discuss([named], {"growth": "batch_size"})} == {
+        "not measured"
+    }
 
 
 def gained(table: str, where: dict[str, object], speedup: float) -> Edit:
@@ -106,7 +127,10 @@ def gained(table: str, where: dict[str, object], speedup: float) -> Edit:
 def test_what_was_varied_is_ranked_by_its_measured_effect_on_the_accelerator() -> None:
     tables, study = base(("cpu", "cuda"))
     for edit in (
-        *(gained(table, {}, 1.0) for table in ("batch_size", "frontier", "complexity", "precision", "workers")),
+        *(
+            gained(table, {}, 1.0)
+            for table in ("batch_size", "frontier", "complexity", "precision", "workers")
+        ),
         gained("batch_size", {"batch_size": 256}, 5.0),
         gained("complexity", {"device": "cuda", "size": "large"}, 1 / 9),
         gained("complexity", {"device": "cpu", "size": "large"}, 1 / 20),
@@ -117,7 +141,9 @@ def test_what_was_varied_is_ranked_by_its_measured_effect_on_the_accelerator() -
     ranked = rank_effects(tables, study.experiments)
 
     order = ["model size 0.11", "batch size 5.0", "precision 2.0"]
-    assert [ranked.index(effect) for effect in order] == sorted(ranked.index(effect) for effect in order)
+    assert [ranked.index(effect) for effect in order] == sorted(
+        ranked.index(effect) for effect in order
+    )
     assert "0.05" not in ranked  # what the size changes on the CPU
     assert "against the CPU" in ranked
     assert "DataLoader workers" not in ranked

@@ -19,11 +19,15 @@ ROW: Row = {
 
 
 def of(value: float, spread: float = 0.0, doubts: tuple[Doubt, ...] = ()) -> Estimate:
-    return Estimate(value=value, low=value - spread, high=value + spread, processes=5, doubts=doubts)
+    return Estimate(
+        value=value, low=value - spread, high=value + spread, processes=5, doubts=doubts
+    )
 
 
 positive = st.builds(
-    lambda low, first, second: Estimate(value=low + first, low=low, high=low + first + second, processes=5),
+    lambda low, first, second: Estimate(
+        value=low + first, low=low, high=low + first + second, processes=5
+    ),
     st.floats(0.1, 1e6),
     st.floats(0, 1e6),
     st.floats(0, 1e6),
@@ -49,9 +53,15 @@ def test_only_an_undoubted_interval_on_one_side_decides(figures: Estimate, side:
 def test_why_nothing_is_decided_is_reported_by_the_doubt_before_the_interval() -> None:
     assert of(1.2, 0.3).why_unclear("1") == "the interval includes 1"
     assert of(1.2, math.nan).why_unclear("1").startswith("5 processes give no 95 % interval")
-    doubts = (Doubt("CPU steal", "a"), Doubt("background load", "a"), Doubt("CPU steal", "b"), Doubt("CPU steal", "c"))
+    doubts = (
+        Doubt("CPU steal", "a"),
+        Doubt("background load", "a"),
+        Doubt("CPU steal", "b"),
+        Doubt("CPU steal", "c"),
+    )
     assert of(1.2, 0.3, doubts=doubts).why_unclear("1") == (
-        "the hypervisor took processor time from a, b and c; other programs took processor time from a"
+        "the hypervisor took processor time from a, b and c; other programs took processor time "
+        "from a"
     )
 
 
@@ -64,14 +74,20 @@ def test_a_ratio_and_its_inverse_are_reciprocal(one: Estimate, other: Estimate) 
     assert forth.low <= forth.value <= forth.high
 
 
-@pytest.mark.parametrize(("other", "side"), [(1.5, "below"), (1.15, "below"), (1.05, "unclear"), (0.6, "above")])
-def test_two_means_differ_by_welchs_t_even_where_their_intervals_overlap_a_little(other: float, side: str) -> None:
+@pytest.mark.parametrize(
+    ("other", "side"), [(1.5, "below"), (1.15, "below"), (1.05, "unclear"), (0.6, "above")]
+)
+def test_two_means_differ_by_welchs_t_even_where_their_intervals_overlap_a_little(
+    other: float, side: str
+) -> None:
     assert of(1.0, 0.1).over(of(other, 0.1)).against(1.0) == side
     assert of(1.0, 0.1).minus(of(other, 0.1)).against(0.0) == side
 
 
 @given(positive, positive)
-def test_what_is_made_of_two_estimates_lies_within_its_interval(one: Estimate, other: Estimate) -> None:
+def test_what_is_made_of_two_estimates_lies_within_its_interval(
+    one: Estimate, other: Estimate
+) -> None:
     for made in (one.over(other), one.minus(other)):
         assert made.low <= made.value <= made.high
 
@@ -90,7 +106,11 @@ def test_a_falling_function_swaps_the_ends() -> None:
 def test_a_joined_estimate_has_the_doubts_of_both_once_and_the_fewer_processes() -> None:
     one = Estimate(value=1, low=1, high=1, processes=5, doubts=(Doubt("high variance", "a"),))
     other = Estimate(
-        value=1, low=1, high=1, processes=2, doubts=(Doubt("high variance", "a"), Doubt("other protocol", "b"))
+        value=1,
+        low=1,
+        high=1,
+        processes=2,
+        doubts=(Doubt("high variance", "a"), Doubt("other protocol", "b")),
     )
 
     joined = one.over(other)

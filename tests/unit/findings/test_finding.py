@@ -30,14 +30,20 @@ from tests.factories import make_comparison
 from tests.unit.findings.editing import base
 
 
-def finding(name: str = "device_faster/lstm", *, recommendation: str = "", gain: float | None = None) -> Finding:
+def finding(
+    name: str = "device_faster/lstm", *, recommendation: str = "", gain: float | None = None
+) -> Finding:
     return Finding(
         id=name,
         experiment="device",
         question="Does it train faster?",
         verdict="yes",
         statement="It trains 12 times faster (95 % interval 11 to 13 over 3 processes).",
-        evidence=(Evidence(label="speedup", value="12", table="device", variant="lstm-cuda-b64-w0-fp32-e3"),),
+        evidence=(
+            Evidence(
+                label="speedup", value="12", table="device", variant="lstm-cuda-b64-w0-fp32-e3"
+            ),
+        ),
         threshold="Faster means above 1.",
         recommendation=recommendation,
         gain=gain,
@@ -45,7 +51,10 @@ def finding(name: str = "device_faster/lstm", *, recommendation: str = "", gain:
 
 
 def test_findings_are_read_back_as_they_were_written(tmp_path: Path) -> None:
-    findings = [finding("device_faster/lstm", recommendation="Use it.", gain=12.0), finding("device_gains_most")]
+    findings = [
+        finding("device_faster/lstm", recommendation="Use it.", gain=12.0),
+        finding("device_gains_most"),
+    ]
 
     write_findings(findings, tmp_path)
 
@@ -69,14 +78,17 @@ def test_a_gain_is_a_positive_number(gain: float) -> None:
         finding(gain=gain)
 
 
-def test_what_two_findings_recommend_in_the_same_words_is_recommended_once_by_the_greater_gain() -> None:
+def test_what_two_findings_recommend_alike_is_recommended_once_by_the_greater_gain() -> None:
     findings = [
         finding("device_faster/a", recommendation="Use it.", gain=2.0),
         finding("crossover_faster/b", recommendation="Use it.", gain=3.0),
         finding("workers_enough", recommendation="Use four.", gain=2.5),
     ]
 
-    assert [found.id for found in recommendations(findings)] == ["crossover_faster/b", "workers_enough"]
+    assert [found.id for found in recommendations(findings)] == [
+        "crossover_faster/b",
+        "workers_enough",
+    ]
 
 
 def test_the_greatest_gain_is_recommended_first_and_the_unmeasured_last() -> None:
@@ -87,7 +99,11 @@ def test_the_greatest_gain_is_recommended_first_and_the_unmeasured_last() -> Non
         finding("device_first_epoch"),
     ]
 
-    assert [found.id for found in recommendations(findings)] == ["device_faster", "workers_enough", "study_marks"]
+    assert [found.id for found in recommendations(findings)] == [
+        "device_faster",
+        "workers_enough",
+        "study_marks",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -96,10 +112,15 @@ def test_the_greatest_gain_is_recommended_first_and_the_unmeasured_last() -> Non
         ('{"schema_version": 2, "findings": [', "not whole JSON.*; delete it and make it again"),
         ('{"findings": []}', "no schema_version; delete it and make it again"),
         ('{"schema_version": 3, "findings": []}', "schema version 3.*; update gpu-report"),
-        ('{"schema_version": 2, "findings": [{"id": "x"}]}', r"findings\.0\.experiment.*; delete it and make it again"),
+        (
+            '{"schema_version": 2, "findings": [{"id": "x"}]}',
+            r"findings\.0\.experiment.*; delete it and make it again",
+        ),
     ],
 )
-def test_a_damaged_file_is_refused_in_one_line_that_says_what_to_do(tmp_path: Path, content: str, message: str) -> None:
+def test_a_damaged_file_is_refused_in_one_line_that_says_what_to_do(
+    tmp_path: Path, content: str, message: str
+) -> None:
     path = tmp_path / "findings.json"
     path.write_text(content, "utf-8")
 
@@ -128,7 +149,10 @@ NUMBER = re.compile(r"\d[\d.,]*\d|\d")
 
 
 def finding_with(*values: str, **changes: object) -> Finding:
-    evidence = [Evidence(label="throughput", value=value, table="device", variant="lstm") for value in values]
+    evidence = [
+        Evidence(label="throughput", value=value, table="device", variant="lstm")
+        for value in values
+    ]
     found = Finding(
         id="device_faster/lstm",
         experiment="device",
@@ -176,7 +200,8 @@ def test_a_number_derived_for_the_words_has_a_row_unless_evidence_has_it(tmp_pat
 
 def test_a_gain_is_a_number_and_missing_where_none_was_measured(tmp_path: Path) -> None:
     with_gain, without = read(
-        findings_to_csv([finding_with(gain=2.5, gain_interval=(2.0, 3.0)), finding_with()]), tmp_path
+        findings_to_csv([finding_with(gain=2.5, gain_interval=(2.0, 3.0)), finding_with()]),
+        tmp_path,
     )
 
     assert [with_gain[name] for name in ("gain", "gain_low", "gain_high")] == [2.5, 2.0, 3.0]
@@ -189,8 +214,14 @@ def test_every_number_in_the_words_of_a_study_is_in_the_table(tmp_path: Path) ->
 
     rows = read(findings_to_csv(findings), tmp_path)
 
-    written = {number for row in rows for cell in row.values() for number in NUMBER.findall(str(cell))}
-    texts = [text for one in findings for text in (one.statement, one.recommendation, *(e.value for e in one.evidence))]
+    written = {
+        number for row in rows for cell in row.values() for number in NUMBER.findall(str(cell))
+    }
+    texts = [
+        text
+        for one in findings
+        for text in (one.statement, one.recommendation, *(e.value for e in one.evidence))
+    ]
     assert {number for text in texts for number in NUMBER.findall(text)} <= written
     assert {row["finding"] for row in rows} == {one.id for one in findings}
 
@@ -205,7 +236,9 @@ def test_evidence_names_tables_that_there_are() -> None:
 
 
 @pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cuda")])
-def test_the_command_writes_both_files_of_the_same_findings(devices: tuple[str, ...], tmp_path: Path) -> None:
+def test_the_command_writes_both_files_of_the_same_findings(
+    devices: tuple[str, ...], tmp_path: Path
+) -> None:
     tables, study = base(devices)
     ResolvedStudy.of("any", study).write(tmp_path)
     (tmp_path / "tables").mkdir()
@@ -214,15 +247,21 @@ def test_the_command_writes_both_files_of_the_same_findings(devices: tuple[str, 
             table.rows_to_csv(rows_of(getattr(tables, table.name))), "utf-8"
         )
     for name, frame in tables.experiments.items():
-        (tmp_path / "tables" / f"{name}.csv").write_text(EXPERIMENT.rows_to_csv(rows_of(frame)), "utf-8")
+        (tmp_path / "tables" / f"{name}.csv").write_text(
+            EXPERIMENT.rows_to_csv(rows_of(frame)), "utf-8"
+        )
 
     derive_findings(Namespace(study=tmp_path / "study.json", experiment=""))
 
-    assert (tmp_path / "findings.csv").read_text("utf-8") == findings_to_csv(read_findings(tmp_path / "findings.json"))
+    assert (tmp_path / "findings.csv").read_text("utf-8") == findings_to_csv(
+        read_findings(tmp_path / "findings.json")
+    )
 
 
 def test_the_comparison_of_machines_has_both_files_too(tmp_path: Path) -> None:
-    (tmp_path / "comparison.csv").write_text(COMPARISON.rows_to_csv(rows_of(make_comparison())), "utf-8")
+    (tmp_path / "comparison.csv").write_text(
+        COMPARISON.rows_to_csv(rows_of(make_comparison())), "utf-8"
+    )
 
     derive_comparison(Namespace(comparison=tmp_path / "comparison.csv"))
 

@@ -10,9 +10,15 @@ FASTER = "machines_faster/h100_x1_xeon_2c"
 
 
 def comparison(**cells: float | str) -> list[Finding]:
-    """What follows from the H100's U-Net on CUDA, with some cells set in its rows, and from all of the H200."""
+    """What follows from the H100's U-Net on CUDA, with some cells set in its rows, and from all of
+    the H200.
+    """
     frame = make_comparison()
-    chosen = (frame["machine"] == "h100-x1") & (frame["workload"] == "unet") & (frame["device"] == "cuda")
+    chosen = (
+        (frame["machine"] == "h100-x1")
+        & (frame["workload"] == "unet")
+        & (frame["device"] == "cuda")
+    )
     for column, value in cells.items():
         frame.loc[chosen, column] = value
     return derive_comparison(frame[chosen | (frame["machine"] != "h100-x1")])
@@ -22,12 +28,18 @@ def comparison(**cells: float | str) -> list[Finding]:
     ("cells", "verdict", "words"),
     [
         ({}, "yes", "over that of Xeon, 2 cores: U-Net on CUDA"),
-        ({"ratio": 0.5, "ratio_low": 0.4, "ratio_high": 0.6}, "no", "0.50 times (0.40 to 0.60), slower in all 19"),
+        (
+            {"ratio": 0.5, "ratio_low": 0.4, "ratio_high": 0.6},
+            "no",
+            "0.50 times (0.40 to 0.60), slower in all 19",
+        ),
         ({"ratio_low": 0.9}, "not resolved", "the interval includes 1"),
         ({"marks": "other protocol"}, "not resolved", "another protocol"),
     ],
 )
-def test_the_ratio_decides_which_machine_is_faster(cells: dict[str, float | str], verdict: str, words: str) -> None:
+def test_the_ratio_decides_which_machine_is_faster(
+    cells: dict[str, float | str], verdict: str, words: str
+) -> None:
     found = one(comparison(**cells), FASTER)
 
     assert found.verdict == verdict
@@ -50,7 +62,9 @@ def test_two_machines_have_one_answer_whose_question_names_them() -> None:
     found = comparison()
 
     assert len({each.question for each in found}) == len(found) == 2
-    assert all("Xeon, 2 cores" in each.question and "speedup" not in each.statement for each in found)
+    assert all(
+        "Xeon, 2 cores" in each.question and "speedup" not in each.statement for each in found
+    )
 
 
 def test_other_software_is_reported_beside_the_ratio() -> None:

@@ -12,7 +12,9 @@ def of(value: float, spread: float, processes: int = 5) -> Estimate:
 
 
 def test_an_estimate_carries_its_interval_and_count() -> None:
-    assert phrases.times(of(12.34, 0.5)) == "12.34 times (95 % interval 11.84 to 12.84, 5 processes)"
+    assert (
+        phrases.times(of(12.34, 0.5)) == "12.34 times (95 % interval 11.84 to 12.84, 5 processes)"
+    )
     assert phrases.times(of(12.34, 0.5), short=True) == "12.34 times (11.84 to 12.84)"
 
 
@@ -57,8 +59,12 @@ def test_a_part_of_a_number_of_things_reads_as_words(chosen: int, total: int, te
     assert phrases.how_many(chosen, total, "variant") == text
 
 
-@pytest.mark.parametrize(("value", "words"), [(1.4e-6, "less than 0.1 %"), (0.0, "0 %"), (0.06, "0.1 %")])
-def test_a_trace_of_a_per_cent_is_reported_neither_to_its_last_digit_nor_as_nothing(value: float, words: str) -> None:
+@pytest.mark.parametrize(
+    ("value", "words"), [(1.4e-6, "less than 0.1 %"), (0.0, "0 %"), (0.06, "0.1 %")]
+)
+def test_a_trace_of_a_per_cent_is_reported_neither_to_its_last_digit_nor_as_nothing(
+    value: float, words: str
+) -> None:
     share = {
         "share_of_peak": value / 100,
         "share_of_peak_low": math.nan,
@@ -67,15 +73,27 @@ def test_a_trace_of_a_per_cent_is_reported_neither_to_its_last_digit_nor_as_noth
     }
 
     assert phrases.percent_alone(value) == words
-    assert phrases.of_column({**share, "variant": "a", "processes": 0, "marks": ""}, "share_of_peak") == words
+    assert (
+        phrases.of_column({**share, "variant": "a", "processes": 0, "marks": ""}, "share_of_peak")
+        == words
+    )
 
 
 def test_the_variants_that_decide_come_first_and_once() -> None:
     rows = [
-        {"variant": name, "quality": 0.5, "quality_low": 0.4, "quality_high": 0.6, "quality_count": 5} for name in "abc"
+        {
+            "variant": name,
+            "quality": 0.5,
+            "quality_low": 0.4,
+            "quality_high": 0.6,
+            "quality_count": 5,
+        }
+        for name in "abc"
     ]
 
-    found = phrases.evidence_of_columns(rows, {"quality": "q"}, "t", first=[rows[2], rows[1], rows[2]])
+    found = phrases.evidence_of_columns(
+        rows, {"quality": "q"}, "t", first=[rows[2], rows[1], rows[2]]
+    )
 
     assert [one.variant for one in found] == ["c", "b", "a"]
 
@@ -108,11 +126,30 @@ def test_a_field_reads_as_words(field: str, value: object, words: str) -> None:
     [
         ({}, "U-Net 128px on CUDA (batch size 16)"),
         ({"size": "default", "device": "cpu"}, "U-Net on the CPU (batch size 16)"),
-        ({"precision": "bf16", "optimization": "graphs"}, "U-Net 128px on CUDA (batch size 16, bf16, CUDA graphs)"),
-        ({"devices": 4, "parallelism": "fsdp4"}, "U-Net 128px on CUDA (batch size 16, FSDP2 on 4 devices)"),
+        (
+            {"precision": "bf16", "optimization": "graphs"},
+            "U-Net 128px on CUDA (batch size 16, bf16, CUDA graphs)",
+        ),
+        (
+            {"devices": 4, "parallelism": "fsdp4"},
+            "U-Net 128px on CUDA (batch size 16, FSDP2 on 4 devices)",
+        ),
     ],
 )
-def test_a_variant_is_described_by_what_it_trains_where_and_how(cells: dict[str, object], text: str) -> None:
-    plain = {"workload_title": "U-Net", "size": "128px", "device": "cuda", "batch_size": 16, "precision": "fp32"}
+def test_a_variant_is_described_by_what_it_trains_where_and_how(
+    cells: dict[str, object], text: str
+) -> None:
+    plain = {
+        "workload_title": "U-Net",
+        "size": "128px",
+        "device": "cuda",
+        "batch_size": 16,
+        "precision": "fp32",
+    }
 
-    assert phrases.described({**plain, "optimization": "none", "devices": 1, "parallelism": "single", **cells}) == text
+    assert (
+        phrases.described(
+            {**plain, "optimization": "none", "devices": 1, "parallelism": "single", **cells}
+        )
+        == text
+    )

@@ -19,7 +19,9 @@ def estimated(value: float, *, spread: float = 0.1) -> Estimate:
     return Estimate(value=value, low=value - spread, high=value + spread, processes=5)
 
 
-def rule(about: str = "batch_size", *, outcome: Outcome | None = None, unless: tuple[str, ...] = ()) -> Rule:
+def rule(
+    about: str = "batch_size", *, outcome: Outcome | None = None, unless: tuple[str, ...] = ()
+) -> Rule:
     def test(_: Scope) -> Iterable[Outcome]:
         return [outcome] if outcome else []
 
@@ -46,7 +48,11 @@ def rule(about: str = "batch_size", *, outcome: Outcome | None = None, unless: t
         (STUDY, (), False),
     ],
 )
-def test_a_rule_is_asked_of_the_experiments_along_its_axis(about: str, unless: tuple[str, ...], applies: bool) -> None:  # noqa: FBT001
+def test_a_rule_is_asked_of_the_experiments_along_its_axis(
+    about: str,
+    unless: tuple[str, ...],
+    applies: bool,  # noqa: FBT001
+) -> None:
     assert rule(about, unless=unless).applies_to(scope()) == applies
 
 
@@ -70,14 +76,18 @@ def test_two_experiments_along_one_axis_have_findings_of_their_own() -> None:
 def test_words_advice_and_gain_follow_the_verdict(
     verdict: Verdict, statement: str, recommendation: str, gain: float | None
 ) -> None:
-    (found,) = rule(outcome=Outcome(verdict=verdict, fields={"subject": "it"}, gain=estimated(2.0))).findings(scope())
+    (found,) = rule(
+        outcome=Outcome(verdict=verdict, fields={"subject": "it"}, gain=estimated(2.0))
+    ).findings(scope())
 
     assert (found.statement, found.recommendation, found.gain) == (statement, recommendation, gain)
     assert found.question == "Does another batch size pay?"
 
 
 def test_names_and_reasons_with_braces_are_reported_as_they_are() -> None:
-    (found,) = rule(outcome=not_measured("{subject}", "it raised KeyError: '{0}'")).findings(scope())
+    (found,) = rule(outcome=not_measured("{subject}", "it raised KeyError: '{0}'")).findings(
+        scope()
+    )
 
     assert found.statement == "{subject}: not measured, because it raised KeyError: '{0}'."
 
@@ -93,7 +103,9 @@ def test_what_is_missing_is_reported_with_status_and_reason() -> None:
 
 
 @pytest.mark.parametrize("gain", [estimated(1.0), estimated(0.9), estimated(1.5, spread=0.6)])
-def test_what_measured_no_gain_or_one_that_chance_may_have_made_is_not_advised(gain: Estimate) -> None:
+def test_what_measured_no_gain_or_one_that_chance_may_have_made_is_not_advised(
+    gain: Estimate,
+) -> None:
     outcome = Outcome(verdict="yes", fields={"subject": "256"}, gain=gain)
 
     (found,) = rule(outcome=outcome).findings(scope())
@@ -101,7 +113,9 @@ def test_what_measured_no_gain_or_one_that_chance_may_have_made_is_not_advised(g
     assert (found.recommendation, found.gain) == ("", None)
 
 
-def test_an_advice_comes_with_the_interval_of_its_gain_and_only_from_the_outcome_that_advises() -> None:
+def test_an_advice_comes_with_the_interval_of_its_gain_and_only_from_the_outcome_that_advises() -> (
+    None
+):
     outcome = Outcome(verdict="yes", fields={"subject": "it"}, gain=estimated(2.0, spread=0.5))
 
     (found,) = rule(outcome=outcome).findings(scope())
@@ -135,17 +149,29 @@ def _figure(row: Row) -> Estimate:
 
 @pytest.mark.parametrize(
     ("sides", "verdict"),
-    [(["above", "above"], "yes"), (["above", "unclear"], "not resolved"), (["above", "unclear", "below"], "no")],
+    [
+        (["above", "above"], "yes"),
+        (["above", "unclear"], "not resolved"),
+        (["above", "unclear", "below"], "no"),
+    ],
 )
-def test_all_lie_above_unless_one_lies_below_or_decides_nothing(sides: list[Side], verdict: Verdict) -> None:
+def test_all_lie_above_unless_one_lies_below_or_decides_nothing(
+    sides: list[Side], verdict: Verdict
+) -> None:
     assert each(*sides).verdict("all", "above") == verdict
 
 
 @pytest.mark.parametrize(
     ("sides", "verdict"),
-    [(["below", "above"], "yes"), (["above", "above"], "no"), (["above", "unclear"], "not resolved")],
+    [
+        (["below", "above"], "yes"),
+        (["above", "above"], "no"),
+        (["above", "unclear"], "not resolved"),
+    ],
 )
-def test_one_lies_below_only_if_its_whole_interval_does(sides: list[Side], verdict: Verdict) -> None:
+def test_one_lies_below_only_if_its_whole_interval_does(
+    sides: list[Side], verdict: Verdict
+) -> None:
     assert each(*sides).verdict("any", "below") == verdict
 
 
@@ -157,5 +183,8 @@ def test_the_first_that_decides_nothing_is_named_with_the_reason() -> None:
 def test_each_is_listed_with_its_figure() -> None:
     figures = each("above", "below")
 
-    assert figures.listed("with {row} {figure:short}", figures.on("below")) == "with seed 1 0.80 times (0.70 to 0.90)"
+    assert (
+        figures.listed("with {row} {figure:short}", figures.on("below"))
+        == "with seed 1 0.80 times (0.70 to 0.90)"
+    )
     assert figures.listed("{row}", []) == "none"

@@ -4,7 +4,14 @@ import pandas as pd
 import pytest
 
 from gpu_report.figures.labels import with_fields
-from gpu_report.findings.scope import TRACE, chapter_scopes, experiment_scope, key_of, only_difference, study_scope
+from gpu_report.findings.scope import (
+    TRACE,
+    chapter_scopes,
+    experiment_scope,
+    key_of,
+    only_difference,
+    study_scope,
+)
 from gpu_report.tables.bundle import rows_of
 from tests.factories import make_study, make_tables
 from tests.unit.findings.editing import ACROSS_WORKLOADS, CONFIG, base
@@ -13,7 +20,9 @@ from tests.unit.findings.shared import base_of_shared
 
 def test_groups_follow_a_numeric_axis_whatever_the_order_of_the_rows() -> None:
     tables, study = base()
-    batch_size = next(experiment for experiment in study.experiments if experiment.name == "batch_size")
+    batch_size = next(
+        experiment for experiment in study.experiments if experiment.name == "batch_size"
+    )
     shuffled = tables.experiments["batch_size"].iloc[::-1]
     tables = replace(tables, experiments={"batch_size": shuffled})
 
@@ -42,10 +51,19 @@ def test_keys_of_groups_are_unique_and_safe_in_identifiers() -> None:
 
 def test_a_title_shows_only_what_differs() -> None:
     tables, study = base()
-    by_name = {experiment.name: experiment_scope(tables, experiment) for experiment in study.experiments}
+    by_name = {
+        experiment.name: experiment_scope(tables, experiment) for experiment in study.experiments
+    }
 
-    assert [group.title for group in by_name["device"].groups] == ["U-Net", "bidirectional LSTM", "image CNN"]
-    assert [group.title for group in by_name["complexity"].groups] == ["image CNN (on the CPU)", "image CNN (on CUDA)"]
+    assert [group.title for group in by_name["device"].groups] == [
+        "U-Net",
+        "bidirectional LSTM",
+        "image CNN",
+    ]
+    assert [group.title for group in by_name["complexity"].groups] == [
+        "image CNN (on the CPU)",
+        "image CNN (on CUDA)",
+    ]
     assert by_name[ACROSS_WORKLOADS].groups[0].title == "training"
 
 
@@ -59,19 +77,23 @@ def test_the_study_has_every_variant_and_no_groups() -> None:
 def test_bounds_are_no_trainings_of_the_study() -> None:
     study, tables = base_of_shared()
 
-    left_out = {variant.slug for variant in study.variants} - {row["variant"] for row in study_scope(tables).rows}
+    left_out = {variant.slug for variant in study.variants} - {
+        row["variant"] for row in study_scope(tables).rows
+    }
 
     assert {name.rpartition("+")[2] for name in left_out} == {"nocomm"}
 
 
 def test_variants_along_optimizations_are_titled_without_what_these_vary() -> None:
     tables, study = base()
-    optimization = next(experiment for experiment in study.experiments if experiment.name == "optimization")
+    optimization = next(
+        experiment for experiment in study.experiments if experiment.name == "optimization"
+    )
 
     assert [group.title for group in experiment_scope(tables, optimization).groups] == ["U-Net"]
 
 
-def test_a_group_is_titled_by_the_variant_that_is_compared_where_the_baseline_trained_for_fewer_steps() -> None:
+def test_a_group_is_titled_by_the_compared_variant_where_the_baseline_has_fewer_steps() -> None:
     shortened = {
         "workload": "lstm",
         "batch_size": 64,
@@ -89,7 +111,12 @@ def test_a_group_is_titled_by_the_variant_that_is_compared_where_the_baseline_tr
 
 
 def test_chapters_about_the_machine_are_left_out_where_they_have_no_data() -> None:
-    assert [scope.name for scope in chapter_scopes(base()[0])] == ["efficiency", "transfer", "energy", "trace"]
+    assert [scope.name for scope in chapter_scopes(base()[0])] == [
+        "efficiency",
+        "transfer",
+        "energy",
+        "trace",
+    ]
     assert [scope.name for scope in chapter_scopes(base(("cpu",))[0])] == ["efficiency", "trace"]
 
 
@@ -119,7 +146,9 @@ FUSED = "unet-64px-cuda-b8-w0-fp32-e3-fused"
         ("lstm-cuda-b8-w0-fp32-e3-fused+resident", ""),
     ],
 )
-def test_one_further_option_or_another_precision_is_the_only_difference(after: str, difference: str) -> None:
+def test_one_further_option_or_another_precision_is_the_only_difference(
+    after: str, difference: str
+) -> None:
     first, second = rows_of(with_fields(pd.DataFrame({"variant": [FUSED, after]})))
 
     assert only_difference(first, second) == difference

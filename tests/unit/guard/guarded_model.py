@@ -1,4 +1,6 @@
-"""A small training of a user's own, and what goes wrong in one; tests copy it to where a side imports it."""
+"""A small training of a user's own, and what goes wrong in one; tests copy it to where a side
+imports it.
+"""
 
 import os
 import time

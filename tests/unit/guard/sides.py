@@ -1,4 +1,6 @@
-"""Folders with the small training, and processes that measure it, for the tests of both ends of the conversation."""
+"""Folders with the small training, and processes that measure it, for the tests of both ends of the
+conversation.
+"""
 
 import shutil
 import subprocess
@@ -29,7 +31,11 @@ VARIANT: Final = "tiny-cpu-b8-w0-fp32-e2"
 def make_side(folder: Path) -> Version:
     """A version whose folder holds the small training and a study."""
     folder.mkdir(exist_ok=True)
-    for source in (Path(__file__).with_name(f"{MODEL}.py"), TINY / "tiny.yaml", TINY / "tiny_workload.py"):
+    for source in (
+        Path(__file__).with_name(f"{MODEL}.py"),
+        TINY / "tiny.yaml",
+        TINY / "tiny_workload.py",
+    ):
         shutil.copy(source, folder)
     return Version(name="before", folder=folder, words="before")
 

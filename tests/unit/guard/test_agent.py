@@ -1,4 +1,6 @@
-"""The process of a side answers each task, whatever happens to the training, and ends with its input."""
+"""The process of a side answers each task, whatever happens to the training, and ends with its
+input.
+"""
 
 import time
 from dataclasses import replace
@@ -43,7 +45,9 @@ def test_a_training_of_a_function_answers_with_numbers(version: Version) -> None
 
 def test_pairs_begin_alike_and_the_metric_is_that_of_the_trained_model(version: Version) -> None:
     found = [
-        ask(version, make_task(version, index=index, metric=f"{MODEL}:weight", loss_steps=2)).quality
+        ask(
+            version, make_task(version, index=index, metric=f"{MODEL}:weight", loss_steps=2)
+        ).quality
         for index in (1, 1, 2)
     ]
 
@@ -105,12 +109,18 @@ def test_what_cannot_be_trained_is_an_answer_with_the_reason_in_a_line(
 
 @pytest.mark.parametrize(
     ("configuration", "configfile"),
-    [("tiny-cpu-b8-w0-fp32-e99", "tiny.yaml"), ("no-such-name", "tiny.yaml"), (VARIANT, "absent.yaml")],
+    [
+        ("tiny-cpu-b8-w0-fp32-e99", "tiny.yaml"),
+        ("no-such-name", "tiny.yaml"),
+        (VARIANT, "absent.yaml"),
+    ],
 )
 def test_what_the_study_does_not_have_is_an_answer_with_the_reason_in_a_line(
     version: Version, configuration: str, configfile: str
 ) -> None:
-    answer = ask(version, msgspec.structs.replace(of_study(version, configuration), configfile=configfile))
+    answer = ask(
+        version, msgspec.structs.replace(of_study(version, configuration), configfile=configfile)
+    )
 
     assert answer.status == "failed"
     assert (configuration if configfile == "tiny.yaml" else configfile) in answer.reason
@@ -127,16 +137,24 @@ def test_code_that_is_imported_from_elsewhere_is_refused(version: Version, tmp_p
         assert str(version.folder) in answer.reason
 
 
-def test_a_module_that_the_model_imports_from_the_other_side_is_refused(version: Version, tmp_path: Path) -> None:
+def test_a_module_that_the_model_imports_from_the_other_side_is_refused(
+    version: Version, tmp_path: Path
+) -> None:
     (tmp_path / "of_model.py").write_text("")
     (version.folder / "linked.py").symlink_to(tmp_path / "of_model.py")  # as --link does
     for module in ("linked", "of_model"):
         (version.folder / f"with_{module}.py").write_text(
-            f"import sys\nsys.path.append({str(tmp_path)!r})\nimport {module}\nfrom {MODEL} import build\n"
+            f"import sys\nsys.path.append({str(tmp_path)!r})\nimport {module}\nfrom {MODEL} "
+            "import build\n"
         )
 
     linked, of_other = (
-        ask(version, msgspec.structs.replace(make_task(version, build=f"with_{module}:build"), here=str(tmp_path)))
+        ask(
+            version,
+            msgspec.structs.replace(
+                make_task(version, build=f"with_{module}:build"), here=str(tmp_path)
+            ),
+        )
         for module in ("linked", "of_model")
     )
 
@@ -174,7 +192,9 @@ def test_another_version_of_the_messages_is_refused(version: Version) -> None:
 
 def wait_for(condition: "psutil.Process | Path") -> None:
     deadline = time.monotonic() + 60
-    while condition.is_running() if isinstance(condition, psutil.Process) else not condition.exists():
+    while (
+        condition.is_running() if isinstance(condition, psutil.Process) else not condition.exists()
+    ):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -183,7 +203,9 @@ def test_a_closed_input_ends_the_process_and_its_training(tmp_path: Path) -> Non
     version = make_side(tmp_path / "side")
     with agent_of(version) as agent:
         assert agent.stdin
-        agent.stdin.write(msgspec.json.encode(make_task(version, build=f"{MODEL}:build_for_long")) + b"\n")
+        agent.stdin.write(
+            msgspec.json.encode(make_task(version, build=f"{MODEL}:build_for_long")) + b"\n"
+        )
         agent.stdin.flush()
         wait_for(version.folder / "process")
         below = psutil.Process(agent.pid).children(recursive=True)
@@ -199,7 +221,11 @@ def test_a_closed_input_ends_the_process_and_its_training(tmp_path: Path) -> Non
 
 
 def test_an_answer_survives_the_line_it_is_sent_in() -> None:
-    answer = Answer(step_time_ms=1.5, doubts=("unsettled",), environment={"torch": "2.15.0", "cores": 2, "none": None})
+    answer = Answer(
+        step_time_ms=1.5,
+        doubts=("unsettled",),
+        environment={"torch": "2.15.0", "cores": 2, "none": None},
+    )
 
     line = msgspec.json.encode(answer)
 

@@ -1,4 +1,6 @@
-"""A side of functions talks to a process of its own; a side of commands starts each command and reads its steps."""
+"""A side of functions talks to a process of its own; a side of commands starts each command and
+reads its steps.
+"""
 
 import os
 import resource
@@ -39,7 +41,9 @@ def run(version: Version, script: str, *, task: Task = TASK) -> Answer:
     return CommandRunner(replace(version, command=f"'{sys.executable}' train.py")).measure(task)
 
 
-def test_a_side_of_functions_measures_and_its_processes_have_ended_afterwards(version: Version) -> None:
+def test_a_side_of_functions_measures_and_its_processes_have_ended_afterwards(
+    version: Version,
+) -> None:
     before = psutil.Process().children(recursive=True)
 
     answer = FunctionRunner(version).measure(make_task(version))
@@ -48,8 +52,13 @@ def test_a_side_of_functions_measures_and_its_processes_have_ended_afterwards(ve
     assert {*psutil.Process().children(recursive=True)} <= {*before}
 
 
-def test_each_process_has_a_server_of_its_own_and_so_a_seed_of_hashes_of_its_own(version: Version) -> None:
-    side, task = FunctionRunner(version), make_task(version, metric=f"{MODEL}:hash_of_a_text", loss_steps=1)
+def test_each_process_has_a_server_of_its_own_and_so_a_seed_of_hashes_of_its_own(
+    version: Version,
+) -> None:
+    side, task = (
+        FunctionRunner(version),
+        make_task(version, metric=f"{MODEL}:hash_of_a_text", loss_steps=1),
+    )
 
     assert len({side.measure(task).quality for _ in range(2)}) == 2
 
@@ -91,7 +100,9 @@ def test_a_command_with_marked_steps_gives_the_time_of_a_step(version: Version) 
     assert answer.environment.keys() == {"torch"}
 
 
-def test_a_command_with_too_few_marked_steps_is_refused_and_not_taken_for_one_that_fails(version: Version) -> None:
+def test_a_command_with_too_few_marked_steps_is_refused_and_not_taken_for_one_that_fails(
+    version: Version,
+) -> None:
     with pytest.raises(ConfigError, match="train for longer"):
         run(version, STEPS.format(steps=8))
 
@@ -138,7 +149,9 @@ def test_a_command_that_fails_gives_its_last_line(version: Version, script: str,
 
 
 @pytest.mark.parametrize(("signal_name", "interrupted"), [("SIGKILL", True), ("SIGSEGV", False)])
-def test_a_command_may_be_ended_from_outside_or_crash(version: Version, signal_name: str, *, interrupted: bool) -> None:
+def test_a_command_may_be_ended_from_outside_or_crash(
+    version: Version, signal_name: str, *, interrupted: bool
+) -> None:
     answer = run(version, f"import os, signal; os.kill(os.getpid(), signal.{signal_name})")
 
     assert (answer.status, answer.interrupted) == ("failed", interrupted)
@@ -212,7 +225,11 @@ def test_what_is_started_ends_though_a_signal_comes_before_the_guard_knows_it(
 
     assert guard.returncode == -signal.SIGINT
     assert guard.stdout
-    left = [each for each in psutil.process_iter(["environ"]) if (each.info["environ"] or {}).get("MARK") == mark]
+    left = [
+        each
+        for each in psutil.process_iter(["environ"])
+        if (each.info["environ"] or {}).get("MARK") == mark
+    ]
     assert not psutil.wait_procs(left, timeout=30)[1]
 
 

@@ -1,4 +1,6 @@
-"""The order of measuring, when it ends and how often it is wrong, with random numbers in place of trainings."""
+"""The order of measuring, when it ends and how often it is wrong, with random numbers in place of
+trainings.
+"""
 
 import math
 import random
@@ -9,7 +11,14 @@ import pytest
 
 from gpu_report.glossary import Row
 from gpu_report.guard.messages import Answer
-from gpu_report.guard.sequence import CONFIRMING, FIRST_LOOK, MOST_REPEATED, SECOND_LOOK, Guarded, Pair
+from gpu_report.guard.sequence import (
+    CONFIRMING,
+    FIRST_LOOK,
+    MOST_REPEATED,
+    SECOND_LOOK,
+    Guarded,
+    Pair,
+)
 from gpu_report.tables.before_after import (
     IMPROVEMENTS,
     MEMORY,
@@ -53,20 +62,29 @@ def spread_out(index: int, *, by: float) -> float:
 
 
 def guard(
-    measure: Simulated, names: Sequence[str] = ("a",), *, tolerance: float = 0.03, pairs: list[Pair] | None = None
+    measure: Simulated,
+    names: Sequence[str] = ("a",),
+    *,
+    tolerance: float = 0.03,
+    pairs: list[Pair] | None = None,
 ) -> tuple[Guarded, list[Row]]:
     guarded = Guarded(
-        names, measure, tolerance=tolerance, on_pair=lambda _, pair: None if pairs is None else pairs.append(pair)
+        names,
+        measure,
+        tolerance=tolerance,
+        on_pair=lambda _, pair: None if pairs is None else pairs.append(pair),
     )
     return guarded, guarded.run()
 
 
 def verdict(rows: Sequence[Row], what: str = TIME, *, name: str = "a") -> str:
-    (found,) = (row["verdict"] for row in rows if (row["configuration"], row["compared"]) == (name, what))
+    (found,) = (
+        row["verdict"] for row in rows if (row["configuration"], row["compared"]) == (name, what)
+    )
     return str(found)
 
 
-def test_each_side_is_first_in_every_other_pair_and_nothing_is_measured_twice_where_it_is_clear() -> None:
+def test_each_side_is_first_in_every_other_pair_and_a_clear_result_is_measured_once() -> None:
     measure = timed(lambda _, index: spread_out(index, by=0.001))
 
     _, rows = guard(measure)
@@ -91,7 +109,10 @@ def test_more_pairs_are_measured_only_of_what_has_no_verdict() -> None:
 
     guarded, rows = guard(Simulated(unclear_b), ["a", "b"])
 
-    assert {name: len(pairs) for name, pairs in guarded.pairs.items()} == {"a": FIRST_LOOK, "b": SECOND_LOOK}
+    assert {name: len(pairs) for name, pairs in guarded.pairs.items()} == {
+        "a": FIRST_LOOK,
+        "b": SECOND_LOOK,
+    }
     assert (verdict(rows), verdict(rows, name="b")) == (NO_CHANGE, NO_VERDICT)
     assert guarded.confirming == {}
 
@@ -106,7 +127,10 @@ def test_the_second_look_resolves_what_the_first_did_not() -> None:
 def test_a_pair_with_a_doubt_is_measured_once_more_and_left_out() -> None:
     def disturbed_twice(side: int, _: str, index: int) -> Answer:
         is_disturbed = index in (1, 4) and side == 1
-        return Answer(step_time_ms=50 if is_disturbed else 10, doubts=("background load",) if is_disturbed else ())
+        return Answer(
+            step_time_ms=50 if is_disturbed else 10,
+            doubts=("background load",) if is_disturbed else (),
+        )
 
     seen: list[Pair] = []
     guarded, rows = guard(Simulated(disturbed_twice), pairs=seen)
@@ -116,7 +140,9 @@ def test_a_pair_with_a_doubt_is_measured_once_more_and_left_out() -> None:
 
 
 def test_pairs_with_doubts_are_repeated_a_few_times_at_most_and_then_there_is_no_verdict() -> None:
-    guarded, rows = guard(Simulated(lambda *_: Answer(step_time_ms=10, doubts=("background load",))))
+    guarded, rows = guard(
+        Simulated(lambda *_: Answer(step_time_ms=10, doubts=("background load",)))
+    )
 
     assert len(guarded.pairs["a"]) == FIRST_LOOK + MOST_REPEATED
     assert verdict(rows) == NO_VERDICT
@@ -167,7 +193,11 @@ def test_what_is_faster_is_measured_again_and_else_only_not_slower() -> None:
     _, gone = guard(timed(lambda side, index: 8 if side and index < FIRST_LOOK else 10))
     _, turned = guard(timed(lambda side, index: (8 if index < FIRST_LOOK else 12) if side else 10))
     failed = Answer(status="oom", reason="no memory")
-    _, lost = guard(Simulated(lambda side, _, i: failed if i >= FIRST_LOOK else Answer(step_time_ms=8 if side else 10)))
+    _, lost = guard(
+        Simulated(
+            lambda side, _, i: failed if i >= FIRST_LOOK else Answer(step_time_ms=8 if side else 10)
+        )
+    )
 
     assert len(confirmed.confirming["a"]) == CONFIRMING
     assert verdict(rows) == "faster"
@@ -202,7 +232,9 @@ def test_a_process_that_fails_once_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize(("failing", "expected"), [(0, NO_VERDICT), (1, "fails")])
-def test_a_side_that_fails_twice_ends_its_configuration_and_not_the_others(failing: int, expected: str) -> None:
+def test_a_side_that_fails_twice_ends_its_configuration_and_not_the_others(
+    failing: int, expected: str
+) -> None:
     def answer(side: int, name: str, _: int) -> Answer:
         if name == "a" and side == failing:
             return Answer(status="failed", reason="no such module")
@@ -219,13 +251,16 @@ def test_a_side_that_fails_twice_ends_its_configuration_and_not_the_others(faili
 
 @pytest.mark.parametrize("slowdown", [1.05, 1 / 1.05])
 def test_a_clear_change_is_found_in_either_direction(slowdown: float) -> None:
-    found = [verdict(guard(timed(random_times(seed, slowdown=slowdown)), tolerance=0.01)[1]) for seed in range(100)]
+    found = [
+        verdict(guard(timed(random_times(seed, slowdown=slowdown)), tolerance=0.01)[1])
+        for seed in range(100)
+    ]
 
     assert found.count(SLOWER if slowdown > 1 else "faster") > 75
     assert found.count("faster" if slowdown > 1 else SLOWER) == 0
 
 
-def test_two_equal_sides_are_called_different_in_one_guard_of_a_hundred_at_most_and_their_interval_is_right() -> None:
+def test_two_equal_sides_differ_in_one_guard_of_a_hundred_at_most() -> None:
     alarms = covered = 0
     for seed in range(A_A_GUARDS):
         (row,) = guard(timed(random_times(seed)), tolerance=0.01)[1]

@@ -1,4 +1,6 @@
-"""A version of a repository is checked out beside it, and what a guard made there is gone afterwards."""
+"""A version of a repository is checked out beside it, and what a guard made there is gone
+afterwards.
+"""
 
 import os
 import shlex
@@ -50,11 +52,17 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def worktrees() -> list[str]:
-    return [line for line in git("worktree", "list", "--porcelain").splitlines() if line.startswith("worktree ")]
+    return [
+        line
+        for line in git("worktree", "list", "--porcelain").splitlines()
+        if line.startswith("worktree ")
+    ]
 
 
 @pytest.mark.parametrize("reference", ["v1", "HEAD~1", "main~1"])
-def test_a_commit_is_checked_out_beside_the_folder_and_gone_afterwards(repository: Path, reference: str) -> None:
+def test_a_commit_is_checked_out_beside_the_folder_and_gone_afterwards(
+    repository: Path, reference: str
+) -> None:
     with checked_out(reference) as (folder, words):
         found = (folder / "model.py").read_text()
         assert len(worktrees()) == 2
@@ -91,7 +99,10 @@ def test_a_folder_inside_the_repository_stays_the_same_folder_in_the_version(
 @pytest.mark.usefixtures("repository")
 def test_two_versions_are_checked_out_at_the_same_time() -> None:
     with checked_out("v1") as (before, _), checked_out("HEAD") as (after, _):
-        assert [(folder / "model.py").read_text() for folder in (before, after)] == ["STEP = 1\n", "STEP = 2\n"]
+        assert [(folder / "model.py").read_text() for folder in (before, after)] == [
+            "STEP = 1\n",
+            "STEP = 2\n",
+        ]
 
     assert len(worktrees()) == 1
 
@@ -114,7 +125,9 @@ def test_the_worktree_is_used_as_it_is_and_says_what_is_not_committed(repository
     assert (repository / "model.py").read_text() == "STEP = 3\n"
 
 
-def test_a_folder_that_is_in_no_repository_is_its_own_worktree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_in_no_repository_is_its_own_worktree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
 
     with checked_out(WORKTREE) as (folder, words):
@@ -146,27 +159,34 @@ def check_out(reference: str, *links: str) -> None:
 
 @pytest.mark.usefixtures("repository")
 @pytest.mark.parametrize(
-    "reference", ["no-such-branch", "", "-q", "--all", "^HEAD", "HEAD:model.py", "v1..HEAD", "f" * 40]
+    "reference",
+    ["no-such-branch", "", "-q", "--all", "^HEAD", "HEAD:model.py", "v1..HEAD", "f" * 40],
 )
 def test_what_git_knows_as_no_commit_is_refused_in_one_line(reference: str) -> None:
     assert reference in refused(lambda: check_out(reference))
     assert len(worktrees()) == 1
 
 
-def test_a_folder_that_is_in_no_repository_has_no_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_in_no_repository_has_no_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
 
     assert "HEAD" in refused(lambda: check_out("HEAD"))
 
 
-def test_a_machine_without_git_has_no_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_git_has_no_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
 
     assert "git" in refused(lambda: check_out("HEAD"))
 
 
-def test_a_folder_that_the_version_lacks_is_named(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_the_version_lacks_is_named(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(repository / "later")
 
     assert "later" in refused(lambda: check_out("v1"))
@@ -179,10 +199,15 @@ def test_a_link_to_what_is_in_the_version_itself_is_refused() -> None:
     assert len(worktrees()) == 1
 
 
-KILLED = "import os; from gpu_report.guard.versions import checked_out\nwith checked_out('v1'): os._exit(9)"
+KILLED = (
+    "import os; from gpu_report.guard.versions import checked_out\nwith checked_out('v1'): "
+    "os._exit(9)"
+)
 
 
-def test_the_worktree_of_a_guard_that_was_killed_is_removed_by_the_next_and_others_stay(repository: Path) -> None:
+def test_the_worktree_of_a_guard_that_was_killed_is_removed_by_the_next_and_others_stay(
+    repository: Path,
+) -> None:
     assert subprocess.run([sys.executable, "-c", KILLED], check=False).returncode == 9
     left_over = Path(worktrees()[1].removeprefix("worktree "))
     assert left_over.exists()
@@ -201,9 +226,18 @@ def test_the_worktree_of_a_guard_that_was_killed_is_removed_by_the_next_and_othe
 def test_the_worktree_of_a_guard_in_another_container_or_before_the_last_boot_stays() -> None:
     subprocess.run([sys.executable, "-c", KILLED], check=False)
     listed = git("worktree", "list", "--porcelain")
-    left_over, reason = worktrees()[1].removeprefix("worktree "), listed.partition("\nlocked ")[2].splitlines()[0]
+    left_over, reason = (
+        worktrees()[1].removeprefix("worktree "),
+        listed.partition("\nlocked ")[2].splitlines()[0],
+    )
     git("worktree", "unlock", left_over)
-    git("worktree", "lock", "--reason", reason.replace("pid:[", "pid:[1").replace("-", "0"), left_over)
+    git(
+        "worktree",
+        "lock",
+        "--reason",
+        reason.replace("pid:[", "pid:[1").replace("-", "0"),
+        left_over,
+    )
 
     with checked_out("HEAD"):
         assert len(worktrees()) == 3
@@ -240,7 +274,10 @@ def test_a_folder_that_is_named_like_a_guards_own_is_left_alone(repository: Path
     assert len(worktrees()) == 2
 
 
-HOOK = "from gpu_report.guard.versions import checked_out\nwith checked_out('v1'), checked_out('HEAD'): pass"
+HOOK = (
+    "from gpu_report.guard.versions import checked_out\nwith checked_out('v1'), "
+    "checked_out('HEAD'): pass"
+)
 
 
 @pytest.mark.parametrize("place", [".", "../linked"])
@@ -341,37 +378,53 @@ def test_what_changes_in_the_folder_is_named_but_for_new_files_and_what_git_igno
     assert {part for part, state in before.items() if now.get(part) != state} == named
 
 
-def test_a_folder_without_a_commit_has_no_content_to_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_a_commit_has_no_content_to_watch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
 
     assert content_of_worktree() == {}
 
 
-def test_a_sides_own_code_comes_before_what_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sides_own_code_comes_before_what_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "path", [])  # to which Snakemake may have added a relative folder
     monkeypatch.setenv("PYTHONPATH", "/installed")
     monkeypatch.setenv("MINE", "kept")
 
     environment = Version(name="before", folder=tmp_path, words="").environment
 
-    assert environment["PYTHONPATH"].split(os.pathsep) == [str(tmp_path), str(tmp_path / "src"), "/installed"]
+    assert environment["PYTHONPATH"].split(os.pathsep) == [
+        str(tmp_path),
+        str(tmp_path / "src"),
+        "/installed",
+    ]
     assert environment["MINE"] == "kept"
 
 
 def imported_from(folder: Path) -> list[str]:
-    paths = Version(name="before", folder=folder, words="").environment["PYTHONPATH"].split(os.pathsep)
+    paths = (
+        Version(name="before", folder=folder, words="").environment["PYTHONPATH"].split(os.pathsep)
+    )
     return [os.path.relpath(path, folder) for path in paths]
 
 
 def test_both_sides_import_the_same_folders_each_of_its_own_repository(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those on the path, and those of setuptools' import hooks, but for the environment and what is elsewhere."""
+    """Those on the path, and those of setuptools' import hooks, but for the environment and what is
+    elsewhere.
+    """
     hook = ModuleType("__editable___part_1_finder")
     hook.MAPPING = {"part": str(repository / "parts" / "part")}  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, hook.__name__, hook)
     monkeypatch.setattr(sys, "prefix", str(repository / "environment"))
-    monkeypatch.setattr(sys, "path", [str(repository / "environment" / "lib"), str(tmp_path), str(repository / "lib")])
+    monkeypatch.setattr(
+        sys,
+        "path",
+        [str(repository / "environment" / "lib"), str(tmp_path), str(repository / "lib")],
+    )
     monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.chdir("later")
 

@@ -80,7 +80,13 @@ class _Encoded(Dataset[Any]):
 
     def __getitem__(self, index: int) -> Encoding:
         nothing = torch.zeros(2)
-        return Encoding({"points": self.points[index], "labels": self.labels[index], "halves": [nothing, nothing]})
+        return Encoding(
+            {
+                "points": self.points[index],
+                "labels": self.labels[index],
+                "halves": [nothing, nothing],
+            }
+        )
 
 
 class ByStep:
@@ -102,7 +108,12 @@ class ByStep:
         return cast("Tensor", model(**batch).loss)
 
     def quality(self, model: nn.Module, batches: Iterable[Encoding]) -> float:
-        return torch.cat([self.training_step(model, batch)[None] for batch in batches]).mean().exp().item()
+        return (
+            torch.cat([self.training_step(model, batch)[None] for batch in batches])
+            .mean()
+            .exp()
+            .item()
+        )
 
     def chance(self) -> float:
         return 2.0
@@ -124,7 +135,9 @@ class InPairs(Short):
         return _OfTwo()
 
     def train_data(self) -> Any:
-        return [([each[:1], each[1:]], {"label": label}) for each, label in zip(*points(), strict=True)]
+        return [
+            ([each[:1], each[1:]], {"label": label}) for each, label in zip(*points(), strict=True)
+        ]
 
     def test_data(self) -> Any:
         return self.train_data()[:8]

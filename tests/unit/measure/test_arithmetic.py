@@ -20,7 +20,8 @@ def test_products_outside_autocast_are_ieee_unless_tf32_is_asked_for(precision: 
 
 
 @pytest.mark.parametrize(
-    ("precision", "dtype"), [("fp32", torch.float32), ("fp16", torch.float16), ("bf16", torch.bfloat16)]
+    ("precision", "dtype"),
+    [("fp32", torch.float32), ("fp16", torch.float16), ("bf16", torch.bfloat16)],
 )
 def test_a_model_computes_in_its_precision(precision: str, dtype: torch.dtype) -> None:
     with set_up_arithmetic(precision, CPU).autocast():
@@ -29,7 +30,8 @@ def test_a_model_computes_in_its_precision(precision: str, dtype: torch.dtype) -
 
 def test_only_fp16_scales_its_gradients() -> None:
     scaling = {
-        precision: set_up_arithmetic(precision, CPU).scaler.is_enabled() for precision in ("fp32", "fp16", "bf16")
+        precision: set_up_arithmetic(precision, CPU).scaler.is_enabled()
+        for precision in ("fp32", "fp16", "bf16")
     }
     assert scaling == {"fp32": False, "fp16": True, "bf16": False}
 
@@ -47,5 +49,12 @@ def test_a_scale_that_is_too_high_is_halved_by_a_step_that_changes_nothing() -> 
 
 
 def test_a_device_without_tf32_says_so_and_computes_everything_else() -> None:
-    assert why_not_computed("tf32", CPU) == "cpu has no TF32 arithmetic; it came with CUDA compute capability 8.0"
-    assert [why_not_computed(precision, CPU) for precision in ("fp32", "fp16", "bf16")] == ["", "", ""]
+    assert (
+        why_not_computed("tf32", CPU)
+        == "cpu has no TF32 arithmetic; it came with CUDA compute capability 8.0"
+    )
+    assert [why_not_computed(precision, CPU) for precision in ("fp32", "fp16", "bf16")] == [
+        "",
+        "",
+        "",
+    ]

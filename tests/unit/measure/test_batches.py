@@ -17,7 +17,9 @@ def epochs_of(training: Training, *, epochs: int = 3) -> list[list[Tensor]]:
 
 
 @given(samples=st.integers(1, 30), per_epoch=st.integers(1, 80), seed=st.integers(0, 2**32))
-def test_every_sample_is_drawn_once_before_any_is_drawn_again(samples: int, per_epoch: int, seed: int) -> None:
+def test_every_sample_is_drawn_once_before_any_is_drawn_again(
+    samples: int, per_epoch: int, seed: int
+) -> None:
     sampler = ShuffledSampler(samples=samples, samples_per_epoch=per_epoch, seed=seed)
     drawn = [index for _epoch in range(3) for index in sampler]
     assert len(drawn) == 3 * per_epoch
@@ -28,7 +30,8 @@ def test_every_sample_is_drawn_once_before_any_is_drawn_again(samples: int, per_
 @pytest.mark.parametrize("steps_per_epoch", [None, 2, 7])
 def test_resident_data_comes_in_the_batches_of_the_loader(steps_per_epoch: int | None) -> None:
     loaded, resident = (
-        build(tiny(), steps_per_epoch=steps_per_epoch, seed=5, options=options) for options in ("none", "resident")
+        build(tiny(), steps_per_epoch=steps_per_epoch, seed=5, options=options)
+        for options in ("none", "resident")
     )
     assert len(resident.train_loader) == len(loaded.train_loader)
     for ours, theirs in zip(epochs_of(resident), epochs_of(loaded), strict=True):

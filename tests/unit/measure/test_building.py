@@ -41,7 +41,9 @@ def test_a_fused_optimizer_keeps_every_other_setting() -> None:
     model = workload.build_model()
     plain, fused = (
         build_optimizer(
-            workload, Variant(workload="tiny", device="cpu", batch_size=4, epochs=2, options=options), model
+            workload,
+            Variant(workload="tiny", device="cpu", batch_size=4, epochs=2, options=options),
+            model,
         )
         for options in ("none", "fused")
     )
@@ -78,11 +80,18 @@ def test_what_only_cuda_has_is_not_asked_of_another_accelerator() -> None:
 
 
 def test_channels_last_lays_out_weights_so_and_refuses_what_is_no_picture() -> None:
-    weights = [weight for weight in build(pictures(), options="channelslast").model.parameters() if weight.dim() == 4]
+    weights = [
+        weight
+        for weight in build(pictures(), options="channelslast").model.parameters()
+        if weight.dim() == 4
+    ]
     assert weights
     assert all(weight.is_contiguous(memory_format=torch.channels_last) for weight in weights)
 
-    with pytest.raises(WorkloadError, match=r"channelslast is for inputs that are images .* Tiny has input 4 float32"):
+    with pytest.raises(
+        WorkloadError,
+        match=r"channelslast is for inputs that are images .* Tiny has input 4 float32",
+    ):
         build(tiny(), options="channelslast")
 
 
@@ -95,7 +104,9 @@ def test_a_checkpointed_block_is_computed_again_in_the_backward_pass() -> None:
     calls = {"none": 0, "checkpoint": 0}
     for options in calls:
         training = build(pictures(), options=options)
-        convolution = next(module for module in training.model.modules() if isinstance(module, nn.Conv2d))
+        convolution = next(
+            module for module in training.model.modules() if isinstance(module, nn.Conv2d)
+        )
 
         def count(*_: object, options: str = options) -> None:
             calls[options] += 1
@@ -106,12 +117,18 @@ def test_a_checkpointed_block_is_computed_again_in_the_backward_pass() -> None:
 
 
 def test_a_checkpointed_block_counts_each_batch_once_in_its_running_means() -> None:
-    plain, checkpointed = (train_quietly(build(pictures(), options=options)) for options in ("none", "checkpoint"))
-    assert [epoch.test_loss for epoch in checkpointed] == pytest.approx([epoch.test_loss for epoch in plain], rel=1e-4)
+    plain, checkpointed = (
+        train_quietly(build(pictures(), options=options)) for options in ("none", "checkpoint")
+    )
+    assert [epoch.test_loss for epoch in checkpointed] == pytest.approx(
+        [epoch.test_loss for epoch in plain], rel=1e-4
+    )
 
 
 def test_a_seed_decides_all_that_a_workload_of_ones_own_may_draw_from() -> None:
-    study = single_study("cnn", {"size": "small", "batch_size": 4, "epochs": 1, "device": "cpu"}, devices=["cpu"])
+    study = single_study(
+        "cnn", {"size": "small", "batch_size": 4, "epochs": 1, "device": "cpu"}, devices=["cpu"]
+    )
     measurement = study.measurement(study.variants[0].slug)
 
     def drawn(seed: int) -> tuple[float, ...]:

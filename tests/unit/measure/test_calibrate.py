@@ -1,4 +1,6 @@
-"""A machine is calibrated by fresh processes, and what they measured is put together, on the CPU with little work."""
+"""A machine is calibrated by fresh processes, and what they measured is put together, on the CPU
+with little work.
+"""
 
 import os
 import subprocess
@@ -60,10 +62,16 @@ def calibration() -> Calibration:
 def test_every_ceiling_holds_one_value_per_process(calibration: Calibration) -> None:
     (ceilings,) = calibration.ceilings
 
-    assert [len(product.flops_per_s) for product in ceilings.matrix_products] == [PROCESSES] * len(precisions_of(CPU))
+    assert [len(product.flops_per_s) for product in ceilings.matrix_products] == [PROCESSES] * len(
+        precisions_of(CPU)
+    )
     assert len(ceilings.copy_bytes_per_s) == PROCESSES
     assert min(ceilings.copy_bytes_per_s) > 0
-    assert (ceilings.device, ceilings.matrix_products[0].precision, ceilings.transfers) == ("cpu", "fp32", [])
+    assert (ceilings.device, ceilings.matrix_products[0].precision, ceilings.transfers) == (
+        "cpu",
+        "fp32",
+        [],
+    )
     assert calibration.environment["torch"] == str(torch.__version__)
 
 
@@ -71,16 +79,26 @@ def test_devices_that_share_no_training_have_no_link(calibration: Calibration) -
     assert calibration.link is None
 
 
-def test_a_link_is_measured_by_a_process_for_each_device_and_of_more_than_two_also_between_the_first_two() -> None:
-    link = calibrate([], linked=["cpu"] * 3, machine="here", link_plan=TINY_LINK, processes=PROCESSES).link
+def test_a_link_is_measured_between_all_devices_and_between_the_first_two() -> None:
+    link = calibrate(
+        [], linked=["cpu"] * 3, machine="here", link_plan=TINY_LINK, processes=PROCESSES
+    ).link
 
     assert link is not None
     assert (link.backend, link.devices) == ("gloo", ["cpu"] * 3)
     operations = ["all-reduce", "all-gather", "reduce-scatter"]
     assert [(one.operation, one.devices, one.bytes) for one in link.operations] == [
-        *((operation, 2, size) for operation in [*operations, "point-to-point"] for size in TINY_LINK.payload_bytes),
+        *(
+            (operation, 2, size)
+            for operation in [*operations, "point-to-point"]
+            for size in TINY_LINK.payload_bytes
+        ),
         # Numbers of four bytes that three devices share equally.
-        *((operation, 3, size // 12 * 12) for operation in operations for size in TINY_LINK.payload_bytes),
+        *(
+            (operation, 3, size // 12 * 12)
+            for operation in operations
+            for size in TINY_LINK.payload_bytes
+        ),
     ]
     assert all(len(one.times_s) == PROCESSES and min(one.times_s) > 0 for one in link.operations)
 
@@ -88,11 +106,15 @@ def test_a_link_is_measured_by_a_process_for_each_device_and_of_more_than_two_al
 def test_a_rank_that_fails_is_named_with_its_reason() -> None:
     broken = LinkPlan(payload_bytes=(-8,), budget_s=0.0, timing_s=0.0)
 
-    with pytest.raises(MachineError, match=r"the link between cpu and cpu failed: rank [01]: .*negative dimension"):
+    with pytest.raises(
+        MachineError, match=r"the link between cpu and cpu failed: rank [01]: .*negative dimension"
+    ):
         calibrate([], linked=["cpu", "cpu"], machine="here", link_plan=broken, processes=1)
 
 
-def test_what_was_calibrated_can_be_written_and_read(calibration: Calibration, tmp_path: Path) -> None:
+def test_what_was_calibrated_can_be_written_and_read(
+    calibration: Calibration, tmp_path: Path
+) -> None:
     CALIBRATION_FILE.write(calibration, tmp_path / "calibration.json")
 
     assert CALIBRATION_FILE.read(tmp_path / "calibration.json") == calibration
@@ -109,7 +131,9 @@ def test_the_process_that_waits_does_not_import_pytorch() -> None:
         "    print('torch' in sys.modules)\n"
     )
 
-    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
 
     assert answer.stdout.strip() == "False"
 
@@ -122,7 +146,10 @@ def test_a_device_that_is_not_there_is_an_error_that_names_it() -> None:
 def test_an_operation_that_fails_is_an_error_in_one_line() -> None:
     broken = small(product_size=-1)
 
-    with pytest.raises(MachineError, match=r"calibrating cpu failed: .*negative dimension.*run the same command again"):
+    with pytest.raises(
+        MachineError,
+        match=r"calibrating cpu failed: .*negative dimension.*run the same command again",
+    ):
         calibrate(["cpu"], machine="here", plan_of=lambda _: broken, processes=1)
 
 
@@ -134,7 +161,9 @@ def test_a_process_that_is_killed_is_named_as_such() -> None:
 
 
 @pytest.mark.parametrize(("budget_s", "timed"), [(0.0, 3), (1e6, 5)])
-def test_an_operation_is_repeated_as_the_budget_allows_within_bounds(budget_s: float, timed: int) -> None:
+def test_an_operation_is_repeated_as_the_budget_allows_within_bounds(
+    budget_s: float, timed: int
+) -> None:
     calls: list[int] = []
     plan = small(least=3, most=5)
 
@@ -148,7 +177,9 @@ def test_transfers_go_both_ways_in_every_size() -> None:
     transfers = measure_transfers(CPU, TINY)
 
     assert [(one.direction, one.memory, one.bytes) for one in transfers] == [
-        (direction, "pageable", size) for direction in ("to device", "to host") for size in TINY.transfer_bytes
+        (direction, "pageable", size)
+        for direction in ("to device", "to host")
+        for size in TINY.transfer_bytes
     ]
     assert all(time_s > 0 for one in transfers for time_s in one.times_s)
 
@@ -198,11 +229,19 @@ def test_processes_are_put_together_in_their_order() -> None:
 
 def test_what_a_process_could_not_measure_is_left_out() -> None:
     whole = make_calibration(["cuda"]).ceilings[0]
-    less = Ceilings(**{**dict(whole), "matrix_products": whole.matrix_products[1:], "transfers": whole.transfers[:-1]})
+    less = Ceilings(
+        **{
+            **dict(whole),
+            "matrix_products": whole.matrix_products[1:],
+            "transfers": whole.transfers[:-1],
+        }
+    )
 
     merged = merge([whole, less])
 
-    assert [one.precision for one in merged.matrix_products] == [one.precision for one in less.matrix_products]
+    assert [one.precision for one in merged.matrix_products] == [
+        one.precision for one in less.matrix_products
+    ]
     assert [one.bytes for one in merged.transfers] == [one.bytes for one in less.transfers]
 
 
@@ -210,12 +249,18 @@ def test_the_command_writes_the_calibration_and_says_what_it_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = make_calibration(["cpu", "cuda"], linked=2)
-    monkeypatch.setattr("gpu_report.commands.calibrating.measure", lambda devices, linked, machine: made)
-    monkeypatch.setattr("gpu_report.commands.calibrating.take_own_temporary_folder", lambda: None)  # for good
+    monkeypatch.setattr(
+        "gpu_report.commands.calibrating.measure", lambda devices, linked, machine: made
+    )
+    monkeypatch.setattr(
+        "gpu_report.commands.calibrating.take_own_temporary_folder", lambda: None
+    )  # for good
     path = tmp_path / "calibration.json"
 
     here = find_machine().id
-    status = main(["calibrate", "--machine", here, "--devices", "cpu", "cuda", "--calibration", str(path)])
+    status = main(
+        ["calibrate", "--machine", here, "--devices", "cpu", "cuda", "--calibration", str(path)]
+    )
 
     assert status == 0
     assert CALIBRATION_FILE.read(path) == made
@@ -223,7 +268,9 @@ def test_the_command_writes_the_calibration_and_says_what_it_holds(
     assert [line.partition(" ")[0] for line in said] == ["cpu", "cuda", "cuda,"]
 
 
-def test_only_devices_that_are_present_are_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_devices_that_are_present_are_linked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[list[str]] = []
 
     def measure(_devices: list[str], *, linked: list[str], machine: str) -> Calibration:
@@ -231,12 +278,17 @@ def test_only_devices_that_are_present_are_linked(tmp_path: Path, monkeypatch: p
         return make_calibration(machine=machine)
 
     two = Machine(
-        cpu_model="", cores=1, memory_gib=1, accelerators=(Accelerator(backend="cuda", name="", memory_gib=1),) * 2
+        cpu_model="",
+        cores=1,
+        memory_gib=1,
+        accelerators=(Accelerator(backend="cuda", name="", memory_gib=1),) * 2,
     )
     monkeypatch.setattr("gpu_report.commands.calibrating.measure", measure)
     for module in ("commands.calibrating", "study.machine"):
         monkeypatch.setattr(f"gpu_report.{module}.find_machine", lambda: two)
-    monkeypatch.setattr("gpu_report.commands.calibrating.take_own_temporary_folder", lambda: None)  # for good
+    monkeypatch.setattr(
+        "gpu_report.commands.calibrating.take_own_temporary_folder", lambda: None
+    )  # for good
     names = ["cuda", "cuda:1", "cuda:2"]
 
     main(

@@ -10,7 +10,10 @@ from tests.unit.measure.trainings import CPU, build, pictures
 
 def addresses(training: Training) -> list[int]:
     state = [value for values in training.optimizer.state.values() for value in values.values()]
-    return [tensor.data_ptr() for tensor in (*training.model.parameters(), *training.model.buffers(), *state)]
+    return [
+        tensor.data_ptr()
+        for tensor in (*training.model.parameters(), *training.model.buffers(), *state)
+    ]
 
 
 def test_weights_buffers_optimizer_and_random_numbers_are_put_back_where_they_are() -> None:

@@ -1,4 +1,6 @@
-"""A loop that a workload brings is timed as an epoch, profiled as a call, and left out or failed where it must be."""
+"""A loop that a workload brings is timed as an epoch, profiled as a call, and left out or failed
+where it must be.
+"""
 
 import gzip
 import hashlib
@@ -36,7 +38,8 @@ from gpu_report.measure.variant_run import measure_variant
 from gpu_report.records.record import RECORD_FILE
 from gpu_report.study.study import Measurement
 asked, folder = TypeAdapter(Measurement).validate_json(sys.argv[1]), Path(sys.argv[2])
-RECORD_FILE.write(measure_variant(asked, machine="here", trace_folder=folder / "trace"), folder / "record.json")
+record = measure_variant(asked, machine="here", trace_folder=folder / "trace")
+RECORD_FILE.write(record, folder / "record.json")
 """
 _COMPILES_NOTHING = """#!/bin/sh
 for argument; do
@@ -52,7 +55,9 @@ def variant(**fields: Any) -> Variant:
 
 
 def line_training(*, learning_rate: float = 0.01, **fields: Any) -> Training:
-    workload = LinearRegression(size="default", seed=0, test_samples=100, learning_rate=learning_rate)
+    workload = LinearRegression(
+        size="default", seed=0, test_samples=100, learning_rate=learning_rate
+    )
     return build_training(workload, variant(**fields), device=CPU, seed=0, steps_per_epoch=None)
 
 
@@ -64,7 +69,9 @@ def prepared() -> Training:
 
 def test_an_epoch_is_a_call_of_equal_steps_that_last_no_longer_than_the_call() -> None:
     for epoch in train_quietly(prepared()):
-        assert len(epoch.step_times_ms) == len(epoch.data_wait_ms) == len(epoch.train_losses) == STEPS
+        assert (
+            len(epoch.step_times_ms) == len(epoch.data_wait_ms) == len(epoch.train_losses) == STEPS
+        )
         assert len(set(epoch.step_times_ms)) == 1
         assert 0 < sum(epoch.step_times_ms) <= epoch.wall_time_s * 1e3
         assert epoch.samples == STEPS * POINTS
@@ -137,7 +144,9 @@ def test_the_batch_is_the_training_set_of_the_variant_s_size() -> None:
     ],
 )
 def test_what_such_a_loop_leaves_no_room_for_is_refused(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(WorkloadError, match=f"LinearRegression trains by a custom loop, .*; {said}$") as raised:
+    with pytest.raises(
+        WorkloadError, match=f"LinearRegression trains by a custom loop, .*; {said}$"
+    ) as raised:
         line_training(**fields)
 
     assert str(raised.value).startswith(variant(**fields).slug)
@@ -153,8 +162,8 @@ def test_the_eager_loop_moves_40_bytes_a_point_and_a_few_for_weight_bias_and_los
 
     assert work is not None
     assert (work.samples, work.flops) == (POINTS, 8 * POINTS)
-    # Forward: x, prediction; loss: prediction, y; its gradient: prediction, y, error; backward: error, x, and the error
-    # once more for the bias; four bytes each.
+    # Forward: x, prediction; loss: prediction, y; its gradient: prediction, y, error; backward:
+    # error, x, and the error once more for the bias; four bytes each.
     assert 40 * POINTS < work.bytes < 40 * POINTS + 100
 
 
@@ -170,12 +179,20 @@ def profiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Profile, list[di
         on_step=lambda _epoch, _step: None,
     )
     trace = json.loads(gzip.decompress((folder / profile.trace_file).read_bytes()))
-    return profile, [event for event in trace["traceEvents"] if event.get("cat") == "user_annotation"]
+    return profile, [
+        event for event in trace["traceEvents"] if event.get("cat") == "user_annotation"
+    ]
 
 
-def test_a_profiled_call_shows_every_step_with_its_phases(profiled: tuple[Profile, list[dict[str, Any]]]) -> None:
+def test_a_profiled_call_shows_every_step_with_its_phases(
+    profiled: tuple[Profile, list[dict[str, Any]]],
+) -> None:
     _, marks = profiled
-    phases = [mark["name"] for mark in marks if mark["name"] in {"data", "forward", "loss", "backward", "optimizer"}]
+    phases = [
+        mark["name"]
+        for mark in marks
+        if mark["name"] in {"data", "forward", "loss", "backward", "optimizer"}
+    ]
 
     assert phases == ["forward", "loss", "backward", "optimizer"] * STEPS
     assert sum(mark["name"].startswith("ProfilerStep#") for mark in marks) == 1
@@ -186,7 +203,11 @@ def test_the_time_of_a_profiled_step_is_its_share_of_the_call(
 ) -> None:
     profile, marks = profiled
     (call_us,) = (mark["dur"] for mark in marks if mark["name"].startswith("ProfilerStep#"))
-    phases_us = sum(mark["dur"] for mark in marks if mark["name"] in {"forward", "loss", "backward", "optimizer"})
+    phases_us = sum(
+        mark["dur"]
+        for mark in marks
+        if mark["name"] in {"forward", "loss", "backward", "optimizer"}
+    )
 
     (step_time_ms,) = profile.step_times_ms
 
@@ -212,11 +233,16 @@ def test_a_light_trace_is_written_anew_where_its_steps_took_another_time_than_ti
 
     assert len(calls) == traces * (profiler_warm_up_steps(0) + 1)
     assert [path.name for path in tmp_path.iterdir()] == [profile.trace_file]
-    assert hashlib.sha256((tmp_path / profile.trace_file).read_bytes()).hexdigest() == profile.trace_sha256
+    assert (
+        hashlib.sha256((tmp_path / profile.trace_file).read_bytes()).hexdigest()
+        == profile.trace_sha256
+    )
 
 
 def measured_with(compiler: str, folder: Path) -> Record:
-    """What comes of the loop in C++ with this compiler, which the training processes know from their environment."""
+    """What comes of the loop in C++ with this compiler, which the training processes know from
+    their environment.
+    """
     measurement = Measurement(
         variant=variant(options="openmp"),
         workload=Workload(
@@ -251,7 +277,9 @@ def test_a_loop_that_does_not_compile_is_a_result_that_says_why_and_on_what(tmp_
     record = measured_with(str(compiler), tmp_path)
 
     assert record.status == "failed"
-    assert record.reason.startswith("repetition 1: BuildError: cannot build gpu_report_cpu_loops in ")
+    assert record.reason.startswith(
+        "repetition 1: BuildError: cannot build gpu_report_cpu_loops in "
+    )
     assert "fused_cpu.cpp:1: error: a bad day" in record.reason
     assert (record.repetitions, record.profile) == ([], None)
     assert record.workload is not None

@@ -20,7 +20,9 @@ def test_the_host_is_known_without_a_device() -> None:
     assert found["cpu_model"]
 
 
-def test_a_job_of_a_cluster_names_its_host_which_a_person_s_machine_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_of_a_cluster_names_its_host_which_a_person_s_machine_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     assert "host" not in host_environment()
 

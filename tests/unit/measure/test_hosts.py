@@ -1,4 +1,6 @@
-"""Several hosts that share a training: two agents on this one, which meet, train, and fail together."""
+"""Several hosts that share a training: two agents on this one, which meet, train, and fail
+together.
+"""
 
 import os
 import socket
@@ -61,22 +63,30 @@ def test_two_agents_measure_one_training_and_each_has_the_whole_of_it(tmp_path: 
             assert [rank.host for rank in repetition.ranks] == [0, 0]
             assert len({rank.parameters_sha256 for rank in repetition.ranks}) == 1
         assert record.profile is not None
-        names = [record.profile.trace_file, *(each.trace_file for each in record.profile.other_ranks)]
+        names = [
+            record.profile.trace_file,
+            *(each.trace_file for each in record.profile.other_ranks),
+        ]
         for name in ("trace", "rich_trace"):
             assert sorted(path.name for path in (tmp_path / str(index) / name).iterdir()) == names
     assert records[0].profile == records[1].profile
 
 
 @pytest.mark.parametrize(("where", "what"), [("model", "MemoryError"), ("backward", "SIGABRT")])
-def test_agents_agree_on_the_rank_that_went_wrong_on_one_of_them(where: str, what: str, tmp_path: Path) -> None:
-    first, second = measured_by_two(tmp_path, "GoesWrongInOneRank", settings={"where": where, "what": what})
+def test_agents_agree_on_the_rank_that_went_wrong_on_one_of_them(
+    where: str, what: str, tmp_path: Path
+) -> None:
+    first, second = measured_by_two(
+        tmp_path, "GoesWrongInOneRank", settings={"where": where, "what": what}
+    )
     assert first.status == second.status == ("oom" if what == "MemoryError" else "failed")
     assert first.reason == second.reason
     assert first.reason.startswith("repetition 1: rank 1"), first.reason
 
 
 @pytest.mark.parametrize(
-    ("what", "says"), [("SIGKILL", {"rank 1 was ended by SIGKILL"}), ("agent", {"was ended by SIGKILL", "is gone"})]
+    ("what", "says"),
+    [("SIGKILL", {"rank 1 was ended by SIGKILL"}), ("agent", {"was ended by SIGKILL", "is gone"})],
 )
 def test_no_host_has_a_result_where_a_rank_or_an_agent_of_one_was_killed(
     what: str, says: set[str], tmp_path: Path
@@ -84,7 +94,10 @@ def test_no_host_has_a_result_where_a_rank_or_an_agent_of_one_was_killed(
     port = free_port()
 
     def interrupted_on(index: int) -> str:
-        hosts, settings = Hosts(count=2, index=index, port=port), {"where": "backward", "what": what}
+        hosts, settings = (
+            Hosts(count=2, index=index, port=port),
+            {"where": "backward", "what": what},
+        )
         with pytest.raises(MeasurementInterruptedError) as error:
             measured("GoesWrongInOneRank", tmp_path / str(index), hosts=hosts, settings=settings)
         return str(error.value)
@@ -121,7 +134,13 @@ def test_hosts_that_measure_different_things_are_refused(tmp_path: Path) -> None
     def measured_on(index: int) -> None:
         hosts = Hosts(count=2, index=index, port=port)
         with pytest.raises(MachineError, match="differ in their study"):
-            measured("Tiny", tmp_path / str(index), hosts=hosts, settings={"samples": 20 + index}, patience_s=10)
+            measured(
+                "Tiny",
+                tmp_path / str(index),
+                hosts=hosts,
+                settings={"samples": 20 + index},
+                patience_s=10,
+            )
 
     with ThreadPoolExecutor() as agents:
         list(agents.map(measured_on, range(2)))
@@ -150,9 +169,12 @@ def test_the_environment_says_which_host_this_is(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [(COUNT, "two"), (COUNT, "0"), (INDEX, "2"), (INDEX, "-1"), (RENDEZVOUS, "node1")]
+    ("name", "value"),
+    [(COUNT, "two"), (COUNT, "0"), (INDEX, "2"), (INDEX, "-1"), (RENDEZVOUS, "node1")],
 )
-def test_an_impossible_value_is_named(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_impossible_value_is_named(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for each, possible in {COUNT: "2", INDEX: "1", RENDEZVOUS: "node1:29500", name: value}.items():
         monkeypatch.setenv(each, possible)
     with pytest.raises(MachineError, match=f"{name}='{value}'"):
@@ -167,7 +189,8 @@ def in_job(monkeypatch: pytest.MonkeyPatch, folder: Path, **variables: str) -> N
         monkeypatch.setenv(f"SLURM_{name}", value)
     answers = """case "$*" in
         "show hostnames node[7-8]") printf "node7\\nnode8\\n";;
-        "show job --oneliner 20005") echo JobId=20005 NumNodes=2 NumCPUs=16 CPUs/Task=8 OverSubscribe=NO;;
+        "show job --oneliner 20005")
+            echo JobId=20005 NumNodes=2 NumCPUs=16 CPUs/Task=8 OverSubscribe=NO;;
     esac"""
     for command, text in {"scontrol": answers, "srun": 'echo "$* hosts=$GPU_REPORT_HOSTS"'}.items():
         (folder / command).write_text(f"#!/bin/sh\n{text}\n", "utf-8")
@@ -177,7 +200,12 @@ def in_job(monkeypatch: pytest.MonkeyPatch, folder: Path, **variables: str) -> N
 
 def in_step(monkeypatch: pytest.MonkeyPatch, folder: Path, **variables: str) -> None:
     """The environment of a task that srun has started on two nodes."""
-    step = {"PROCID": "1", "STEP_NUM_NODES": "2", "STEP_NUM_TASKS": "2", "STEP_NODELIST": "node[7-8]"}
+    step = {
+        "PROCID": "1",
+        "STEP_NUM_NODES": "2",
+        "STEP_NUM_TASKS": "2",
+        "STEP_NODELIST": "node[7-8]",
+    }
     in_job(monkeypatch, folder, **{**step, **variables})
 
 
@@ -210,7 +238,8 @@ def test_each_node_gets_the_cores_that_the_job_asked_for_and_no_hosts_of_before(
     os.wait()
 
     assert capfd.readouterr().out == (
-        "--nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --cpus-per-task=8 train hosts=\n"
+        "--nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --cpus-per-task=8 train "
+        "hosts=\n"
     )
 
 
@@ -223,7 +252,9 @@ def test_a_job_without_srun_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         start_on(2, ["train"])
 
 
-def test_tasks_of_srun_meet_at_the_first_of_their_nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_tasks_of_srun_meet_at_the_first_of_their_nodes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     in_step(monkeypatch, tmp_path)
 
     assert hosts_of_environment() == Hosts(count=2, index=1, address="node7", port=20005)
@@ -255,6 +286,8 @@ def test_the_slurm_script_starts_one_task_on_each_node(tmp_path: Path) -> None:
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_NUM_NODES": "2"}
 
     script = ["bash", str(SLURM_SCRIPT), "lstm-ddp8"]
-    ran = subprocess.run(script, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        script, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
 
     assert ran.stdout == "--nodes=2 --ntasks-per-node=1 gpu-report run lstm-ddp8\n"

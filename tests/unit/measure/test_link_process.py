@@ -10,7 +10,9 @@ from gpu_report.measure.link_process import connection
 
 
 def library(links: list[str]) -> Any:
-    """Two GPUs apart on the PCI Express; each NVLink of the first leads to a switch or a GPU, or is not active."""
+    """Two GPUs apart on the PCI Express; each NVLink of the first leads to a switch or a GPU, or is
+    not active.
+    """
 
     def state(_handle: str, link: int) -> int:
         if link >= len(links):
@@ -22,7 +24,10 @@ def library(links: list[str]) -> Any:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
         return uuid
 
-    addresses = {name: SimpleNamespace(domain=0, bus=bus, device=0) for bus, name in enumerate(("second", *links))}
+    addresses = {
+        name: SimpleNamespace(domain=0, bus=bus, device=0)
+        for bus, name in enumerate(("second", *links))
+    }
     return SimpleNamespace(
         NVMLError=pynvml.NVMLError,
         NVML_NVLINK_MAX_LINKS=pynvml.NVML_NVLINK_MAX_LINKS,

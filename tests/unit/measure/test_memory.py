@@ -12,7 +12,9 @@ SIZE_MIB = 64
 
 
 def use_and_give_back() -> None:
-    """Use pages of the system itself: an allocator may hand out what this process has held for long."""
+    """Use pages of the system itself: an allocator may hand out what this process has held for
+    long.
+    """
     with mmap.mmap(-1, SIZE_MIB * 2**20) as pages:
         for start in range(0, len(pages), mmap.PAGESIZE):
             pages[start] = 1
@@ -26,8 +28,12 @@ def test_the_peak_holds_what_was_given_back_already() -> None:
     assert meter.peak_mib() >= before_mib + SIZE_MIB * 0.9
 
 
-@pytest.mark.parametrize(("device", "kind"), [("cpu", "resident set"), ("mps", "resident set"), ("cuda", "allocator")])
-def test_the_kind_of_memory_is_that_of_the_meter_and_not_of_an_accelerator_as_such(device: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("device", "kind"), [("cpu", "resident set"), ("mps", "resident set"), ("cuda", "allocator")]
+)
+def test_the_kind_of_memory_is_that_of_the_meter_and_not_of_an_accelerator_as_such(
+    device: str, kind: str
+) -> None:
     assert MemoryMeter(torch.device(device)).kind == kind
 
 

@@ -1,4 +1,6 @@
-"""Batches of any nesting, and workloads of three members: they train as a pair of tensors and a whole class do."""
+"""Batches of any nesting, and workloads of three members: they train as a pair of tensors and a
+whole class do.
+"""
 
 from collections import OrderedDict, defaultdict
 from pathlib import Path
@@ -27,8 +29,12 @@ NESTED = pytest.mark.parametrize("nested", [ByStep, InPairs])
 def measured(name: str, folder: Path, **fields: Any) -> Record:
     return measure_variant(
         Measurement(
-            variant=Variant(**{"workload": "short", "device": "cpu", "batch_size": 4, "epochs": 2, **fields}),
-            workload=Workload(name="short", class_path=f"{short_workloads.__name__}:{name}", settings={}),
+            variant=Variant(
+                **{"workload": "short", "device": "cpu", "batch_size": 4, "epochs": 2, **fields}
+            ),
+            workload=Workload(
+                name="short", class_path=f"{short_workloads.__name__}:{name}", settings={}
+            ),
             protocol=Protocol(repetitions=1, profile_steps=1, timed_epochs=1, timed_seconds=0),
         ),
         machine="here",
@@ -57,7 +63,9 @@ def test_what_is_mapped_keeps_its_form_and_leaves_the_original_alone(parts: Any)
     doubled = mapped(lambda tensor: 2 * tensor, parts)
 
     assert type(doubled) is type(parts)
-    assert [tensor.tolist() for tensor in tensors_of(doubled)] == [[2.0] * len(tensor) for tensor in tensors_of(parts)]
+    assert [tensor.tolist() for tensor in tensors_of(doubled)] == [
+        [2.0] * len(tensor) for tensor in tensors_of(parts)
+    ]
     assert all((tensor == 1).all() for tensor in tensors_of(parts))
 
 
@@ -76,7 +84,9 @@ def test_parts_of_a_batch_are_joined_to_the_batch_again() -> None:
 
 
 def test_a_number_of_each_batch_is_joined_to_one_for_each() -> None:
-    joined = Nested.joined([Nested({"loss": torch.tensor(value), "x": torch.ones(2)}) for value in (1.0, 2.0)])
+    joined = Nested.joined(
+        [Nested({"loss": torch.tensor(value), "x": torch.ones(2)}) for value in (1.0, 2.0)]
+    )
 
     assert joined.parts["loss"].tolist() == [1, 2]
     assert joined.parts["x"].tolist() == [1] * 4
@@ -88,8 +98,12 @@ def test_an_output_that_is_no_nesting_of_tensors_is_named() -> None:
 
 
 @NESTED
-@pytest.mark.parametrize("fields", [{}, {"accumulation": 2}, {"options": "resident"}, {"workers": 1}], ids=str)
-def test_a_nested_batch_trains_as_the_pair_of_tensors_does(nested: type, fields: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "fields", [{}, {"accumulation": 2}, {"options": "resident"}, {"workers": 1}], ids=str
+)
+def test_a_nested_batch_trains_as_the_pair_of_tensors_does(
+    nested: type, fields: dict[str, Any]
+) -> None:
     expected = losses(build(with_defaults(Short())))
 
     assert losses(build(with_defaults(nested()), **fields)) == pytest.approx(expected, rel=1e-5)
@@ -129,7 +143,9 @@ def test_outputs_of_several_tensors_reach_the_metric_whole() -> None:
 
 
 def test_what_a_workload_draws_when_it_is_built_has_the_seed(tmp_path: Path) -> None:
-    once, again = (measured("DrawsWhenBuilt", tmp_path / name).repetitions[0] for name in ("once", "again"))
+    once, again = (
+        measured("DrawsWhenBuilt", tmp_path / name).repetitions[0] for name in ("once", "again")
+    )
 
     assert once.epochs[0].train_losses == again.epochs[0].train_losses
 
@@ -144,7 +160,9 @@ def test_three_members_are_a_workload_whose_record_invents_nothing(tmp_path: Pat
     assert (facts.optimizer, facts.loss) == ("AdamW, learning rate 0.001", "Short.loss")
     assert facts.sample_description == "input 4 float32, target int64"
     assert (facts.test_samples, facts.quality_name, facts.quality_chance) == (0, "", None)
-    assert {(epoch.test_loss, epoch.quality) for epoch in record.repetitions[0].epochs} == {(None, None)}
+    assert {(epoch.test_loss, epoch.quality) for epoch in record.repetitions[0].epochs} == {
+        (None, None)
+    }
     RECORD_FILE.write(record, tmp_path / "record.json")
     assert RECORD_FILE.read(tmp_path / "record.json") == record
 
@@ -159,7 +177,9 @@ def test_several_processes_train_by_a_step_of_its_own(strategy: str, tmp_path: P
     assert found == pytest.approx(expected, rel=1e-4)
     assert shared.workload is not None
     assert (shared.workload.quality_better, shared.workload.quality_chance) == ("lower", 2.0)
-    assert shared.workload.sample_description.startswith("points 4 float32, labels int64, halves.0 2 float32")
+    assert shared.workload.sample_description.startswith(
+        "points 4 float32, labels int64, halves.0 2 float32"
+    )
 
 
 @pytest.mark.parametrize(
@@ -171,7 +191,10 @@ def test_several_processes_train_by_a_step_of_its_own(strategy: str, tmp_path: P
         ("OfText", "holds a str at 0.text"),
         ("OfMappings", r"is a Encoding \(points 4 float32.*define training_step"),
         ("WithoutModel", r"build_model\(\) returned a function; it must be a torch.nn.Module"),
-        ("LossOfEachSample", r"loss returned a tensor of shape \(4,\), torch.float32; it must return a scalar"),
+        (
+            "LossOfEachSample",
+            r"loss returned a tensor of shape \(4,\), torch.float32; it must return a scalar",
+        ),
         ("LossInBrackets", r"loss returned a tensor of shape \(1,\)"),
         ("LossAsNumber", r"loss returned \d\.\d+; it must return a scalar tensor"),
         ("StepOfNothing", "training_step returned None; it must return a scalar tensor"),
@@ -189,11 +212,22 @@ def test_a_workload_that_cannot_be_trained_is_named_in_one_line(name: str, named
 @pytest.mark.parametrize(
     ("options", "strategy", "named"),
     [
-        ("channelslast", "single", "channelslast is for inputs that are images .* ByStep has points 4 float32"),
+        (
+            "channelslast",
+            "single",
+            "channelslast is for inputs that are images .* ByStep has points 4 float32",
+        ),
         ("none", "pipeline", "split and pipeline need samples of two tensors.* ByStep"),
         ("checkpoint", "single", "ByStep names no checkpointed_blocks"),
     ],
 )
-def test_what_a_step_of_its_own_cannot_use_is_refused(options: str, strategy: str, named: str) -> None:
+def test_what_a_step_of_its_own_cannot_use_is_refused(
+    options: str, strategy: str, named: str
+) -> None:
     with pytest.raises(WorkloadError, match=named):
-        build(with_defaults(ByStep()), options=options, strategy=strategy, devices=1 if strategy == "single" else 2)
+        build(
+            with_defaults(ByStep()),
+            options=options,
+            strategy=strategy,
+            devices=1 if strategy == "single" else 2,
+        )

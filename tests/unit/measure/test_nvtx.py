@@ -1,4 +1,6 @@
-"""`gpu-report run --nvtx` trains once with labels for a profiler, says how fast, and leaves no record."""
+"""`gpu-report run --nvtx` trains once with labels for a profiler, says how fast, and leaves no
+record.
+"""
 
 import os
 import subprocess
@@ -62,7 +64,9 @@ def has_nvtx() -> bool:
 
 def measurement(class_path: str, **settings: Any) -> Measurement:
     return Measurement(
-        variant=Variant(workload="watched", device="cpu", batch_size=4, epochs=EPOCHS, steps_per_epoch=STEPS),
+        variant=Variant(
+            workload="watched", device="cpu", batch_size=4, epochs=EPOCHS, steps_per_epoch=STEPS
+        ),
         workload=Workload(name="watched", class_path=class_path, settings=settings),
         protocol=Protocol(repetitions=1, profile_steps=1, timed_epochs=1, timed_seconds=0),
     )
@@ -74,7 +78,12 @@ def run_labelled(folder: Path, *slugs: str) -> "subprocess.CompletedProcess[str]
         [sys.executable, "-m", "gpu_report", "run", "--nvtx", *slugs, "--configfile", "study.yaml"],
         cwd=folder,
         # A measurement that runs beside this test would be waited for, which is said on stdout.
-        env={**os.environ, "CXX": "no-such-compiler", "TMPDIR": str(folder), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+        env={
+            **os.environ,
+            "CXX": "no-such-compiler",
+            "TMPDIR": str(folder),
+            "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -82,7 +91,9 @@ def run_labelled(folder: Path, *slugs: str) -> "subprocess.CompletedProcess[str]
 
 
 @pytest.mark.skipif(not has_nvtx(), reason="this PyTorch has no NVTX")
-def test_a_labelled_run_prints_rates_and_reasons_leaves_no_record_and_fails_if_a_training_did(tmp_path: Path) -> None:
+def test_a_labelled_run_prints_rates_and_reasons_leaves_no_record_and_fails_if_a_training_did(
+    tmp_path: Path,
+) -> None:
     run = run_labelled(tmp_path, GREEDY, PLAIN, IN_CPP)
 
     assert run.returncode == 2, run.stderr
@@ -120,13 +131,20 @@ def test_epochs_evaluations_and_the_phases_of_every_step_are_labelled(
 
     monkeypatch.setattr(torch.cuda.nvtx, "mark", lambda label: None)
     monkeypatch.setattr(torch.cuda.nvtx, "range", kept)
-    for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):  # set by the training, and put back after the test
+    for name in (
+        "TORCHINDUCTOR_CACHE_DIR",
+        "TRITON_CACHE_DIR",
+    ):  # set by the training, and put back after the test
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("GPU_REPORT_THREADS", str(torch.get_num_threads()))
 
     train_labelled(measurement(class_path), machine="here")
 
-    assert labels == [label for epoch in range(EPOCHS) for label in (f"epoch {epoch}", *(phases * STEPS), "evaluation")]
+    assert labels == [
+        label
+        for epoch in range(EPOCHS)
+        for label in (f"epoch {epoch}", *(phases * STEPS), "evaluation")
+    ]
 
 
 def test_without_nvtx_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,5 +153,7 @@ def test_without_nvtx_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(torch.cuda.nvtx, "mark", fail)
 
-    with pytest.raises(MachineError, match="this PyTorch has no NVTX; install one that is built for CUDA"):
+    with pytest.raises(
+        MachineError, match="this PyTorch has no NVTX; install one that is built for CUDA"
+    ):
         train_labelled(measurement("tests.unit.measure.tiny_workloads:Tiny"), machine="here")

@@ -37,20 +37,26 @@ class Recurrent(Tiny):
         return _LastOutput()
 
     def train_data(self) -> PointData:
-        return cast("PointData", TensorDataset(torch.randn(8, 7, 3), torch.zeros(8, dtype=torch.int64)))
+        return cast(
+            "PointData", TensorDataset(torch.randn(8, 7, 3), torch.zeros(8, dtype=torch.int64))
+        )
 
 
 class OneConvolution(Tiny):
-    """Pictures of 6 x 6 pixels and 3 channels; a convolution of 3 x 3 to 2 channels, whose mean is the score."""
+    """Pictures of 6 x 6 pixels and 3 channels; a convolution of 3 x 3 to 2 channels, whose mean is
+    the score.
+    """
 
     def build_model(self) -> nn.Module:
         return nn.Sequential(nn.Conv2d(3, 2, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
     def train_data(self) -> PointData:
-        return cast("PointData", TensorDataset(torch.randn(8, 3, 6, 6), torch.zeros(8, dtype=torch.int64)))
+        return cast(
+            "PointData", TensorDataset(torch.randn(8, 3, 6, 6), torch.zeros(8, dtype=torch.int64))
+        )
 
 
-def test_the_layers_of_a_perceptron_take_two_operations_per_weight_and_sample_forward_and_for_each_gradient() -> None:
+def test_a_perceptrons_layer_takes_two_operations_per_weight_and_sample_in_each_product() -> None:
     work = count_work(build(tiny()))
     assert work is not None
     forward = 2 * BATCH_SIZE * (4 * 8 + 8 * 2)
@@ -64,7 +70,10 @@ def test_a_convolution_takes_two_operations_per_weight_and_place() -> None:
     work = count_work(build(OneConvolution(size="default", seed=0)))
     assert work is not None
     forward = 2 * BATCH_SIZE * (3 * 3 * 3 * 2) * (4 * 4)
-    assert work.flops_by_operator == {"aten::convolution": forward, "aten::convolution_backward": forward}
+    assert work.flops_by_operator == {
+        "aten::convolution": forward,
+        "aten::convolution_backward": forward,
+    }
 
 
 def test_an_lstm_takes_two_operations_per_weight_sample_and_time_step() -> None:
@@ -85,7 +94,10 @@ def test_cudnn_s_lstm_counts_as_the_same_cells_on_the_cpu() -> None:
 
 
 def test_what_checkpointing_computes_again_is_counted_again() -> None:
-    plain, checkpointed = count_work(build(pictures())), count_work(build(pictures(), options="checkpoint"))
+    plain, checkpointed = (
+        count_work(build(pictures())),
+        count_work(build(pictures(), options="checkpoint")),
+    )
     assert plain is not None
     assert checkpointed is not None
     assert checkpointed.flops > plain.flops
@@ -103,7 +115,10 @@ def test_operators_that_compute_without_a_formula_are_named() -> None:
     assert work is not None
     assert work.uncounted_operators["aten::tanh"] == 1
     assert not work.uncounted_operators.keys() & work.flops_by_operator.keys()
-    assert not {"aten::t", "aten::detach", "aten::empty", "aten::zeros_like"} & work.uncounted_operators.keys()
+    assert (
+        not {"aten::t", "aten::detach", "aten::empty", "aten::zeros_like"}
+        & work.uncounted_operators.keys()
+    )
 
 
 def bytes_of(calculation: Callable[[], object]) -> int:
@@ -145,7 +160,9 @@ FLOATS = torch.ones(100)
         "a number for the host",
     ],
 )
-def test_bytes_are_what_operators_read_and_write(calculation: Callable[[], object], count: int) -> None:
+def test_bytes_are_what_operators_read_and_write(
+    calculation: Callable[[], object], count: int
+) -> None:
     assert bytes_of(calculation) == count
 
 
@@ -153,7 +170,8 @@ def test_counting_does_the_step_that_training_does() -> None:
     counted, trained = build(tiny()), build(tiny())
     count_work(counted)
     batch = [
-        torch.stack(part) for part in zip(*(trained.train_data[index] for index in range(BATCH_SIZE)), strict=True)
+        torch.stack(part)
+        for part in zip(*(trained.train_data[index] for index in range(BATCH_SIZE)), strict=True)
     ]
     eager_step(trained, batch)
     for one, other in zip(counted.model.parameters(), trained.model.parameters(), strict=True):

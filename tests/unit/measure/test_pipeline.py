@@ -1,4 +1,6 @@
-"""Processes with a stage of a model each train what one process trains with all of it; with gloo on the CPU."""
+"""Processes with a stage of a model each train what one process trains with all of it; with gloo on
+the CPU.
+"""
 
 import random
 from collections.abc import Sequence
@@ -43,8 +45,12 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module", params=[2, 4])
-def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Any]:
-    """By rank and case: the losses of the steps, the model's parameters after them, and its evaluation."""
+def found(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[int, Any]:
+    """By rank and case: the losses of the steps, the model's parameters after them, and its
+    evaluation.
+    """
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
@@ -83,7 +89,14 @@ def _train(
     strategy: str, fields: dict[str, Any], world: World
 ) -> tuple[Sequence[float], list[Tensor], tuple[float | None, float | None]]:
     variant = Variant(
-        **{"workload": "tiny", "device": "cpu", "batch_size": 8, "epochs": 1, "steps_per_epoch": STEPS, **fields},
+        **{
+            "workload": "tiny",
+            "device": "cpu",
+            "batch_size": 8,
+            "epochs": 1,
+            "steps_per_epoch": STEPS,
+            **fields,
+        },
         strategy=strategy,
         devices=world.size,
     )
@@ -93,12 +106,18 @@ def _train(
         workload = OfDrawnSamples(size="default", seed=0)
     if variant.workload == "unet":
         workload = SmallUNet(size="32px", seed=0, train_samples=16, test_samples=8)
-    training = build_training(workload, variant, device=CPU, seed=0, steps_per_epoch=STEPS, world=world)
+    training = build_training(
+        workload, variant, device=CPU, seed=0, steps_per_epoch=STEPS, world=world
+    )
     losses = [train_step(training, batch).item() for batch in training.train_loader]
     model = training.model
     with whole_model(training):
         pieces = chain(*model.stages) if isinstance(model, Stages) else workload.pieces(model)
-        return losses, [value.detach().clone() for piece in pieces for value in values_of(piece)], evaluate(training)
+        return (
+            losses,
+            [value.detach().clone() for piece in pieces for value in values_of(piece)],
+            evaluate(training),
+        )
 
 
 def test_its_record_has_each_sample_once_and_the_losses_of_the_last_stage(tmp_path: Path) -> None:

@@ -35,20 +35,26 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no se
 
 @pytest.fixture(autouse=True)
 def server_ended() -> Iterator[None]:
-    """One that stayed would lack PyTorch, which each fresh process of later tests would import anew."""
+    """One that stayed would lack PyTorch, which each fresh process of later tests would import
+    anew.
+    """
     with own_server():
         yield
 
 
 @pytest.fixture
 def default_interruption() -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a test before may have started torchrun's agent
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a test before may have started torchrun's agent
     yield
     signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("default_interruption")
-def test_ctrl_c_while_the_server_starts_is_answered_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_while_the_server_starts_is_answered_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     start, started = forkserver.ensure_running, []
 
     def start_and_interrupt() -> None:
@@ -118,7 +124,10 @@ def test_a_stopped_server_is_said_once_with_its_number_and_ended(
     assert server is not None
     os.kill(server, signal.SIGSTOP)
 
-    with ending_stopped("repetition 1", patience_s=1) as waiting, pytest.raises(MeasurementInterruptedError):
+    with (
+        ending_stopped("repetition 1", patience_s=1) as waiting,
+        pytest.raises(MeasurementInterruptedError),
+    ):
         start(process)
 
     assert f"process {server} was stopped" in waiting.ended
@@ -139,7 +148,9 @@ def test_an_interruption_that_was_ignored_from_the_start_stays_so() -> None:
 
 
 @pytest.mark.parametrize("code", [STARTS, SEARCHES])
-def test_a_temporary_folder_with_a_path_too_long_for_a_socket_is_named(code: str, tmp_path: Path) -> None:
+def test_a_temporary_folder_with_a_path_too_long_for_a_socket_is_named(
+    code: str, tmp_path: Path
+) -> None:
     folder = tmp_path / ("long" * 30)
     folder.mkdir()
 

@@ -16,7 +16,10 @@ def test_a_whole_trace_is_moved_into_place_with_its_digest(tmp_path: Path) -> No
     unfinished, trace_file = tmp_path / "unfinished", tmp_path / "trace"
     unfinished.write_bytes(gzip.compress(WHOLE))
 
-    assert move_whole_trace(unfinished, trace_file) == hashlib.sha256(trace_file.read_bytes()).hexdigest()
+    assert (
+        move_whole_trace(unfinished, trace_file)
+        == hashlib.sha256(trace_file.read_bytes()).hexdigest()
+    )
     assert gzip.decompress(trace_file.read_bytes()) == WHOLE
     assert not unfinished.exists()
 
@@ -32,7 +35,15 @@ def test_a_whole_trace_is_moved_into_place_with_its_digest(tmp_path: Path) -> No
         gzip.compress(WHOLE)[:-9],
         None,
     ],
-    ids=["empty", "of nothing", "no object", "after an event", "before its last brace", "cut gzip", "missing"],
+    ids=[
+        "empty",
+        "of nothing",
+        "no object",
+        "after an event",
+        "before its last brace",
+        "cut gzip",
+        "missing",
+    ],
 )
 def test_a_trace_cut_short_is_no_trace(tmp_path: Path, content: bytes | None) -> None:
     unfinished, trace_file = tmp_path / "unfinished", tmp_path / "trace"

@@ -21,8 +21,12 @@ def test_work_of_ones_own_is_not_foreign() -> None:
 
 
 @given(busy_s=seconds, own_s=seconds, steal_s=seconds)
-def test_shares_stay_between_nothing_and_everything(busy_s: float, own_s: float, steal_s: float) -> None:
-    load = load_between(START, CpuTimes(moment_s=10, total_s=20, busy_s=busy_s, steal_s=steal_s, own_s=own_s))
+def test_shares_stay_between_nothing_and_everything(
+    busy_s: float, own_s: float, steal_s: float
+) -> None:
+    load = load_between(
+        START, CpuTimes(moment_s=10, total_s=20, busy_s=busy_s, steal_s=steal_s, own_s=own_s)
+    )
     assert load.foreign_cpu_share is not None
     assert load.steal_share is not None
     assert 0 <= load.foreign_cpu_share <= 1
@@ -30,7 +34,9 @@ def test_shares_stay_between_nothing_and_everything(busy_s: float, own_s: float,
 
 
 def test_a_time_too_short_to_measure_gives_no_share() -> None:
-    load = load_between(START, CpuTimes(moment_s=SHORTEST_S / 2, total_s=1, busy_s=1, steal_s=0, own_s=0))
+    load = load_between(
+        START, CpuTimes(moment_s=SHORTEST_S / 2, total_s=1, busy_s=1, steal_s=0, own_s=0)
+    )
     assert (load.foreign_cpu_share, load.steal_share) == (None, None)
 
 
@@ -40,7 +46,8 @@ def test_a_system_without_steal_time_gives_none() -> None:
 
 
 @pytest.mark.skipif(
-    not hasattr(os, "sched_setaffinity") or len(usable_cores()) < 2, reason="needs to be pinned to one core of two"
+    not hasattr(os, "sched_setaffinity") or len(usable_cores()) < 2,
+    reason="needs to be pinned to one core of two",
 )
 def test_only_cores_that_the_process_may_run_on_count() -> None:
     everywhere = read_cpu_times()

@@ -1,4 +1,6 @@
-"""Trainings that several processes share; they really start, train, disagree and die, with gloo on the CPU."""
+"""Trainings that several processes share; they really start, train, disagree and die, with gloo on
+the CPU.
+"""
 
 import contextlib
 import gzip
@@ -36,14 +38,27 @@ WORKLOADS = "tests.unit.measure.tiny_workloads"
 CPU = torch.device("cpu")
 
 
-def measured(class_name: str, folder: Path, *, repetitions: int = 1, patience_s: float = 100, **fields: Any) -> Record:
+def measured(
+    class_name: str, folder: Path, *, repetitions: int = 1, patience_s: float = 100, **fields: Any
+) -> Record:
     settings, hosts = fields.pop("settings", {}), fields.pop("hosts", Hosts())
-    variant = {"strategy": "ddp", "devices": 2, "device": "cpu", "batch_size": 4, "steps_per_epoch": 4, **fields}
+    variant = {
+        "strategy": "ddp",
+        "devices": 2,
+        "device": "cpu",
+        "batch_size": 4,
+        "steps_per_epoch": 4,
+        **fields,
+    }
     return measure_variant(
         Measurement(
             variant=Variant(workload="tiny", epochs=3, **variant),
-            workload=Workload(name="tiny", class_path=f"{WORKLOADS}:{class_name}", settings=settings),
-            protocol=Protocol(repetitions=repetitions, profile_steps=2, timed_epochs=1, timed_seconds=0),
+            workload=Workload(
+                name="tiny", class_path=f"{WORKLOADS}:{class_name}", settings=settings
+            ),
+            protocol=Protocol(
+                repetitions=repetitions, profile_steps=2, timed_epochs=1, timed_seconds=0
+            ),
         ),
         machine="here",
         trace_folder=folder / "trace",
@@ -71,16 +86,22 @@ def test_a_record_of_several_ranks_is_read_as_it_was_written(record: Record, fol
 
 def test_an_epoch_is_that_of_the_slowest_rank_with_the_samples_of_all(record: Record) -> None:
     for repetition in record.repetitions:
-        for epoch, *of_ranks in zip(repetition.all_epochs, *(rank.epochs for rank in repetition.ranks), strict=True):
+        for epoch, *of_ranks in zip(
+            repetition.all_epochs, *(rank.epochs for rank in repetition.ranks), strict=True
+        ):
             assert epoch.wall_time_s == max(each.wall_time_s for each in of_ranks)
             assert epoch.samples == sum(each.samples for each in of_ranks) == 16
 
 
-def test_several_ranks_learn_what_one_process_learns_of_the_same_batches(record: Record, tmp_path: Path) -> None:
+def test_several_ranks_learn_what_one_process_learns_of_the_same_batches(
+    record: Record, tmp_path: Path
+) -> None:
     alone = measured("Tiny", tmp_path, repetitions=2, strategy="single", devices=1)
     for of_one, of_two in zip(alone.repetitions, record.repetitions, strict=True):
         expected = [loss for epoch in of_one.epochs for loss in epoch.train_losses]
-        assert [loss for epoch in of_two.epochs for loss in epoch.train_losses] == pytest.approx(expected, rel=1e-5)
+        assert [loss for epoch in of_two.epochs for loss in epoch.train_losses] == pytest.approx(
+            expected, rel=1e-5
+        )
         assert of_two.epochs[-1].quality == of_one.epochs[-1].quality
 
 
@@ -89,7 +110,9 @@ def test_each_rank_leaves_a_trace_that_names_its_rank(record: Record, folder: Pa
     names = [record.profile.trace_file, *(each.trace_file for each in record.profile.other_ranks)]
     assert sorted(path.name for path in (folder / "trace").iterdir()) == names
     for rank, name in enumerate(names):
-        found = json.loads(gzip.decompress((folder / "trace" / name).read_bytes()))["distributedInfo"]
+        found = json.loads(gzip.decompress((folder / "trace" / name).read_bytes()))[
+            "distributedInfo"
+        ]
         assert (found["rank"], found["world_size"]) == (rank, 2)
 
 
@@ -103,7 +126,9 @@ def test_a_run_whose_ranks_trained_different_models_is_refused(tmp_path: Path) -
         measured("BypassesTheWrapper", tmp_path)
 
 
-def test_in_turn_with_every_repetition_a_plain_process_trains_on_the_share_of_one_rank(record: Record) -> None:
+def test_in_turn_with_every_repetition_a_plain_process_trains_on_the_share_of_one_rank(
+    record: Record,
+) -> None:
     for repetition in record.repetitions:
         assert repetition.base is not None
         assert repetition.base.threads == training_threads("cpu", sharing=2)
@@ -132,15 +157,24 @@ def test_ranks_that_send_nothing_keep_their_own_parameters(tmp_path: Path) -> No
     assert len({rank.parameters_sha256 for rank in bound.repetitions[0].ranks}) == 2
 
 
-@pytest.mark.parametrize("options", ["bucket1+bucketview+staticgraph", "bucket100+unused+localbuffers"])
-def test_options_of_ddp_change_nothing_of_what_is_learned(record: Record, options: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "options", ["bucket1+bucketview+staticgraph", "bucket100+unused+localbuffers"]
+)
+def test_options_of_ddp_change_nothing_of_what_is_learned(
+    record: Record, options: str, tmp_path: Path
+) -> None:
     other = measured("Tiny", tmp_path, options=options)
-    assert other.repetitions[0].epochs[-1].train_losses == record.repetitions[0].epochs[-1].train_losses
+    assert (
+        other.repetitions[0].epochs[-1].train_losses
+        == record.repetitions[0].epochs[-1].train_losses
+    )
 
 
 @pytest.mark.parametrize("what", ["ArithmeticError", "MemoryError"])
 @pytest.mark.parametrize("where", ["model", "optimizer", "train_data", "loss1", "loss6", "quality"])
-def test_a_rank_that_goes_wrong_is_named_with_its_reason(where: str, what: str, tmp_path: Path) -> None:
+def test_a_rank_that_goes_wrong_is_named_with_its_reason(
+    where: str, what: str, tmp_path: Path
+) -> None:
     record = measured("GoesWrongInOneRank", tmp_path, settings={"where": where, "what": what})
     assert (record.status, record.repetitions) == ("oom" if what == "MemoryError" else "failed", [])
     assert record.reason.startswith("repetition 1: rank 1"), record.reason
@@ -150,29 +184,44 @@ def test_a_rank_that_goes_wrong_is_named_with_its_reason(where: str, what: str, 
 @pytest.mark.parametrize(
     ("where", "what"),
     [
-        *((where, "SIGKILL") for where in ("model", "optimizer", "train_data", "backward", "step", "quality")),
+        *(
+            (where, "SIGKILL")
+            for where in ("model", "optimizer", "train_data", "backward", "step", "quality")
+        ),
         ("gather_ranks", "SIGKILL"),
         *(("loss2", name) for name in ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGUSR1")),
     ],
 )
-def test_a_rank_ended_from_outside_is_no_result_wherever_it_is(where: str, what: str, tmp_path: Path) -> None:
-    with pytest.raises(MeasurementInterruptedError, match=f"repetition 1 .*rank 1 was ended by {what}"):
+def test_a_rank_ended_from_outside_is_no_result_wherever_it_is(
+    where: str, what: str, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        MeasurementInterruptedError, match=f"repetition 1 .*rank 1 was ended by {what}"
+    ):
         measured("GoesWrongInOneRank", tmp_path, settings={"where": where, "what": what})
 
 
 def test_the_first_rank_ended_from_outside_after_its_result_is_no_result(tmp_path: Path) -> None:
     with pytest.raises(MeasurementInterruptedError, match="rank 0 was ended by SIGKILL"):
-        measured("GoesWrongInOneRank", tmp_path, settings={"where": "leave", "what": "SIGKILL", "rank": 0})
+        measured(
+            "GoesWrongInOneRank",
+            tmp_path,
+            settings={"where": "leave", "what": "SIGKILL", "rank": 0},
+        )
 
 
 def test_a_rank_that_aborts_is_named_before_those_that_lose_it(tmp_path: Path) -> None:
-    record = measured("GoesWrongInOneRank", tmp_path, settings={"where": "loss2", "what": "SIGABRT"})
+    record = measured(
+        "GoesWrongInOneRank", tmp_path, settings={"where": "loss2", "what": "SIGABRT"}
+    )
     assert record.status == "failed"
     assert record.reason.startswith("repetition 1: rank 1 was ended by SIGABRT"), record.reason
 
 
 def test_a_rank_that_aborts_in_the_profiled_run_costs_no_repetition(tmp_path: Path) -> None:
-    record = measured("GoesWrongInOneRank", tmp_path, settings={"where": "move_whole_trace", "what": "SIGABRT"})
+    record = measured(
+        "GoesWrongInOneRank", tmp_path, settings={"where": "move_whole_trace", "what": "SIGABRT"}
+    )
     assert (record.status, record.reason) == ("failed", "profiled run: rank 1 was ended by SIGABRT")
     assert len(record.repetitions) == 1
     assert not any((tmp_path / "trace").iterdir())
@@ -181,11 +230,15 @@ def test_a_rank_that_aborts_in_the_profiled_run_costs_no_repetition(tmp_path: Pa
 @pytest.mark.parametrize("what", ["SIGSTOP", "stop agent"])
 def test_a_process_that_is_stopped_is_named_and_no_result(what: str, tmp_path: Path) -> None:
     with pytest.raises(MeasurementInterruptedError, match=r"(rank 1|process [0-9]+) was stopped"):
-        measured("GoesWrongInOneRank", tmp_path, patience_s=3, settings={"where": "loss2", "what": what})
+        measured(
+            "GoesWrongInOneRank", tmp_path, patience_s=3, settings={"where": "loss2", "what": what}
+        )
 
 
 def test_a_rank_that_does_not_answer_and_runs_is_a_result(tmp_path: Path) -> None:
-    record = measured("GoesWrongInOneRank", tmp_path, patience_s=3, settings={"where": "loss2", "what": "be deaf"})
+    record = measured(
+        "GoesWrongInOneRank", tmp_path, patience_s=3, settings={"where": "loss2", "what": "be deaf"}
+    )
     assert record.status == "failed"
     assert "rank 1 did not answer" in record.reason, record.reason
 
@@ -209,7 +262,9 @@ def test_signals_that_the_command_ignores_end_nothing_that_it_starts(tmp_path: P
     (script := tmp_path / "ignoring.py").write_text(_IGNORING, "utf-8")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, str(script), str(tmp_path)]
-    measuring = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    measuring = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, text=True, check=True
+    )
     assert measuring.stdout.split() == ["ok", "ok"]
 
 
@@ -222,7 +277,9 @@ measured("GoesWrongInOneRank", Path(sys.argv[1]), settings={"where": "loss2", "w
 
 
 def test_no_rank_outlives_the_process_that_measures(tmp_path: Path) -> None:
-    measuring = subprocess.Popen([sys.executable, "-c", _MEASURE, str(tmp_path)], env={**os.environ})
+    measuring = subprocess.Popen(
+        [sys.executable, "-c", _MEASURE, str(tmp_path)], env={**os.environ}
+    )
     processes: list[psutil.Process] = []
     try:
         processes = _wait_for_ranks(measuring.pid)
@@ -238,7 +295,9 @@ def test_no_rank_outlives_the_process_that_measures(tmp_path: Path) -> None:
 
 
 def _wait_for_ranks(pid: int) -> list[psutil.Process]:
-    """The processes below this one, once two of them have one parent: the agent that started both ranks."""
+    """The processes below this one, once two of them have one parent: the agent that started both
+    ranks.
+    """
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         below = psutil.Process(pid).children(recursive=True)
@@ -250,9 +309,16 @@ def _wait_for_ranks(pid: int) -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_together_the_ranks_see_each_sample_once_per_epoch_and_in_another_order_in_the_next(ranks: int) -> None:
+def test_together_the_ranks_see_each_sample_once_per_epoch_and_in_another_order_in_the_next(
+    ranks: int,
+) -> None:
     samplers = [
-        ShuffledSampler(samples=12, samples_per_epoch=12, seed=3, world=World(rank=rank, size=ranks, is_launched=True))
+        ShuffledSampler(
+            samples=12,
+            samples_per_epoch=12,
+            seed=3,
+            world=World(rank=rank, size=ranks, is_launched=True),
+        )
         for rank in range(ranks)
     ]
     epochs = [[list(sampler) for sampler in samplers] for _ in range(2)]
@@ -263,7 +329,9 @@ def test_together_the_ranks_see_each_sample_once_per_epoch_and_in_another_order_
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_gradients_of_several_ranks_are_those_of_one_process_with_all_their_samples(ranks: int, tmp_path: Path) -> None:
+def test_gradients_of_several_ranks_are_those_of_one_process_with_all_their_samples(
+    ranks: int, tmp_path: Path
+) -> None:
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
@@ -312,12 +380,16 @@ def _gradients(strategy: str, ranks: int, parts: int, world: World) -> list[torc
     training = build_training(workload, variant, device=CPU, seed=0, steps_per_epoch=1, world=world)
     inputs, target = next(iter(training.train_loader))
     _add_gradients(training, inputs, target)
-    gradients = [parameter.grad for parameter in training.model.parameters() if parameter.grad is not None]
+    gradients = [
+        parameter.grad for parameter in training.model.parameters() if parameter.grad is not None
+    ]
     return [each.full_tensor() if isinstance(each, DTensor) else each for each in gradients]
 
 
 def test_a_batch_that_ranks_cannot_share_is_refused() -> None:
-    variant = Variant(workload="tiny", device="cpu", batch_size=8, epochs=1, strategy="ddp", devices=2)
+    variant = Variant(
+        workload="tiny", device="cpu", batch_size=8, epochs=1, strategy="ddp", devices=2
+    )
     with pytest.raises(WorkloadError, match="not equally shared"):
         build_training(
             Tiny(size="default", seed=0),

@@ -24,7 +24,9 @@ from tests.unit.measure.test_hosts import free_port
 
 FINISHED = Verdict(weight=Weight.FINISHED)
 LACKS_MEMORY = Stopped(
-    status="oom", reason="no room", out_of_memory=OutOfMemory(asked_mib=1.0, free_mib=None, total_mib=2.0)
+    status="oom",
+    reason="no room",
+    out_of_memory=OutOfMemory(asked_mib=1.0, free_mib=None, total_mib=2.0),
 )
 
 
@@ -44,10 +46,16 @@ def network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_of(hosts: Hosts) -> Run:
-    variant = Variant(workload="tiny", strategy="ddp", devices=2, device="cpu", batch_size=4, epochs=1)
-    workload = Workload(name="tiny", class_path="tests.unit.measure.tiny_workloads:Tiny", settings={})
+    variant = Variant(
+        workload="tiny", strategy="ddp", devices=2, device="cpu", batch_size=4, epochs=1
+    )
+    workload = Workload(
+        name="tiny", class_path="tests.unit.measure.tiny_workloads:Tiny", settings={}
+    )
     return Run(
-        measurement=Measurement(variant=variant, workload=workload, protocol=Protocol(repetitions=1, profile_steps=1)),
+        measurement=Measurement(
+            variant=variant, workload=workload, protocol=Protocol(repetitions=1, profile_steps=1)
+        ),
         machine="here",
         index=0,
         threads=1,
@@ -78,7 +86,10 @@ def third_party(port: int) -> TCPStore:
     [
         FINISHED,
         Verdict(weight=Weight.CAUSE, message=LACKS_MEMORY),
-        Verdict(weight=Weight.CAUSE, message=Stopped(status="failed", reason="é", interrupted_by="SIGTERM")),
+        Verdict(
+            weight=Weight.CAUSE,
+            message=Stopped(status="failed", reason="é", interrupted_by="SIGTERM"),
+        ),
     ],
 )
 def test_hosts_agree_on_what_one_of_them_says(verdict: Verdict, met: list[Rendezvous]) -> None:
@@ -95,7 +106,8 @@ def test_hosts_agree_on_an_error_by_its_line(met: list[Rendezvous]) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", [b"pickle", b"", b"null", b"{}", b"\xff", b'{"weight": 7}', b'{"weight": 3, "message": [1]}']
+    "written",
+    [b"pickle", b"", b"null", b"{}", b"\xff", b'{"weight": 7}', b'{"weight": 3, "message": [1]}'],
 )
 def test_what_a_third_party_writes_as_an_end_is_refused_in_a_line_and_never_run(
     written: bytes, met: list[Rendezvous], tmp_path: Path
@@ -122,9 +134,19 @@ def test_what_a_third_party_writes_as_an_end_is_refused_in_a_line_and_never_run(
 
 
 @pytest.mark.parametrize(
-    "written", ["", "[]", "{}", '{"asked": {}}', '{"asked": {"machine": 1}, "reached": "::1"}', '{"reached": "here"}']
+    "written",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"asked": {}}',
+        '{"asked": {"machine": 1}, "reached": "::1"}',
+        '{"reached": "here"}',
+    ],
 )
-def test_what_a_third_party_writes_as_the_coming_of_a_host_is_refused_in_a_line(written: str) -> None:
+def test_what_a_third_party_writes_as_the_coming_of_a_host_is_refused_in_a_line(
+    written: str,
+) -> None:
     port = free_port()
     with ThreadPoolExecutor() as agents:
         meeting = agents.submit(meet, run_on(0, port))
@@ -139,7 +161,11 @@ def test_what_a_third_party_writes_as_the_coming_of_a_host_is_refused_in_a_line(
 
 def listening(port: int) -> set[str]:
     connections = psutil.Process().net_connections(kind="tcp")
-    return {each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN and each.laddr.port == port}
+    return {
+        each.laddr.ip
+        for each in connections
+        if each.status == psutil.CONN_LISTEN and each.laddr.port == port
+    }
 
 
 def test_one_host_alone_listens_on_the_loopback_interface_only() -> None:
@@ -160,7 +186,9 @@ def test_the_store_listens_on_the_interface_that_was_named(name: str) -> None:
     assert rendezvous.endpoint.endswith(f":{port}")
 
 
-def test_a_name_of_no_interface_opens_the_port_on_all_of_them_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_of_no_interface_opens_the_port_on_all_of_them_and_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     port = free_port()
     rendezvous = meet(run_of(Hosts(address="service.invalid", port=port)))
     assert listening(port) <= {"::", "0.0.0.0"}

@@ -1,4 +1,6 @@
-"""Stages of a model compute and learn what the whole model does, and models without pieces are refused."""
+"""Stages of a model compute and learn what the whole model does, and models without pieces are
+refused.
+"""
 
 import random
 from collections.abc import Callable
@@ -18,7 +20,12 @@ from gpu_report.study.variant import Variant
 from gpu_report.workloads.protocol import TrainingWorkload, WorkloadError
 from gpu_report.workloads.resnet import ResNet18Classification, ResNet50Classification
 from gpu_report.workloads.unet import UNetSegmentation
-from tests.unit.measure.tiny_workloads import InPieces, InPiecesThatOverlap, InPiecesWithAFunction, Tiny
+from tests.unit.measure.tiny_workloads import (
+    InPieces,
+    InPiecesThatOverlap,
+    InPiecesWithAFunction,
+    Tiny,
+)
 
 FEW: dict[str, Any] = {"seed": 0, "train_samples": 1, "test_samples": 1}
 WORKLOADS = [
@@ -30,7 +37,11 @@ WORKLOADS = [
 
 PICTURES = torch.randn(2, 3, 32, 32)
 FP32 = set_up_arithmetic("fp32", torch.device("cpu"))
-DRAWS: tuple[Callable[[], float], ...] = (lambda: torch.rand(1).item(), random.random, np.random.random)
+DRAWS: tuple[Callable[[], float], ...] = (
+    lambda: torch.rand(1).item(),
+    random.random,
+    np.random.random,
+)
 
 
 def seed_all() -> None:
@@ -95,7 +106,9 @@ def test_the_model_of_words_has_no_gradient_at_its_inputs() -> None:
         ([1, 2, 3, 4, 5], 1, 15),
     ],
 )
-def test_the_longest_stage_is_as_short_as_it_can_be(seconds: list[float], devices: int, longest: float) -> None:
+def test_the_longest_stage_is_as_short_as_it_can_be(
+    seconds: list[float], devices: int, longest: float
+) -> None:
     sizes = sizes_of_stages(seconds, devices)
     ends = [0, *accumulate(sizes)]
     assert len(sizes) == devices
@@ -114,9 +127,13 @@ def test_one_process_with_a_stage_on_each_device_trains_what_it_trains_on_one(de
 
 def _trained(**fields: Any) -> Training:
     """Three steps; where the variant has several devices all are the CPU."""
-    variant = Variant(workload="tiny", device="cuda", batch_size=4, epochs=1, accumulation=2, **fields)
+    variant = Variant(
+        workload="tiny", device="cuda", batch_size=4, epochs=1, accumulation=2, **fields
+    )
     workload = InPieces(size="default", seed=0)
-    training = build_training(workload, variant, device=torch.device("cpu"), seed=0, steps_per_epoch=3)
+    training = build_training(
+        workload, variant, device=torch.device("cpu"), seed=0, steps_per_epoch=3
+    )
     for batch in training.train_loader:
         train_step(training, batch)
     return training
@@ -153,12 +170,17 @@ class _SaysWhere(nn.Linear):
     ("workload", "problem"),
     [
         (Tiny(size="default", seed=0), "Tiny names no pieces"),
-        (InPiecesThatOverlap(size="default", seed=0), "exactly one piece; the model has 10, its pieces have 16"),
+        (
+            InPiecesThatOverlap(size="default", seed=0),
+            "exactly one piece; the model has 10, its pieces have 16",
+        ),
         (InPieces(size="default", seed=0), "returned 4, too few for 5 devices"),
         (InPiecesWithAFunction(size="default", seed=0), "returned a builtin_function_or_method"),
     ],
 )
-def test_a_model_that_devices_cannot_share_is_refused(workload: TrainingWorkload, problem: str) -> None:
+def test_a_model_that_devices_cannot_share_is_refused(
+    workload: TrainingWorkload, problem: str
+) -> None:
     with pytest.raises(WorkloadError, match=problem):
         staged(workload, workload.build_model(), 5)
 
@@ -185,7 +207,10 @@ class OfPieces(Tiny):
         ([nn.ReLU()], "give another output than its model"),
         ([_Returns(lambda features: features > 0)], "piece 2 .* returned a tensor of torch.bool"),
         ([_Returns(lambda features: (features, None))], "piece 2 .* returned a NoneType"),
-        ([_Returns(lambda features: (features, features))], "piece 3 .* cannot take the 2 of the one before it"),
+        (
+            [_Returns(lambda features: (features, features))],
+            "piece 3 .* cannot take the 2 of the one before it",
+        ),
     ],
 )
 def test_pieces_that_are_not_the_model_are_refused(between: list[nn.Module], problem: str) -> None:
@@ -194,7 +219,11 @@ def test_pieces_that_are_not_the_model_are_refused(between: list[nn.Module], pro
         staged(workload, workload.build_model(), 2, inputs=9 * torch.ones(3, 4))
 
 
-@pytest.mark.parametrize("forward", [torch.tanh, torch.tanh_, lambda features: features.tanh().double().float()])
-def test_pieces_that_are_the_model_in_other_words_are_taken(forward: Callable[[Tensor], Tensor]) -> None:
+@pytest.mark.parametrize(
+    "forward", [torch.tanh, torch.tanh_, lambda features: features.tanh().double().float()]
+)
+def test_pieces_that_are_the_model_in_other_words_are_taken(
+    forward: Callable[[Tensor], Tensor],
+) -> None:
     workload = OfPieces(_Returns(forward))
     assert sum(staged(workload, workload.build_model(), 2, inputs=9 * torch.ones(3, 4)).sizes) == 3

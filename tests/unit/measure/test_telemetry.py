@@ -1,4 +1,6 @@
-"""Telemetry from the readings of stand-ins for the driver and for its library, since there may be no device."""
+"""Telemetry from the readings of stand-ins for the driver and for its library, since there may be
+no device.
+"""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -78,7 +80,13 @@ def test_what_a_device_does_not_show_is_empty_and_not_zero() -> None:
 @pytest.mark.parametrize(
     ("counts", "others"),
     [([0, 0], 0), ([0, 1], 0), ([0, 2], 1), ([1, 2], 1), ([1, 1], 1)],
-    ids=["no pids seen", "ours alone", "one came", "one was there", "one was there and ours is not seen"],
+    ids=[
+        "no pids seen",
+        "ours alone",
+        "one came",
+        "one was there",
+        "one was there and ours is not seen",
+    ],
 )
 def test_processes_beside_the_training_are_those_before_it_or_those_during_it_but_one(
     counts: list[int], others: int
@@ -124,13 +132,19 @@ def test_a_machine_without_nvidia_s_driver_has_no_devices_and_no_error() -> None
         assert all(device.read().values for device in devices.values())
 
 
-def counter(power_w: Sequence[float], *, update_s: float = 0.1, period_s: float = 0.03) -> list[Sample]:
-    """Samples of a device that drew one of these powers each second, and counts its energy ten times a second."""
+def counter(
+    power_w: Sequence[float], *, update_s: float = 0.1, period_s: float = 0.03
+) -> list[Sample]:
+    """Samples of a device that drew one of these powers each second, and counts its energy ten
+    times a second.
+    """
     samples = []
     for number in range(int(len(power_w) / period_s)):
         moment_s = number * period_s
         updates = int(moment_s / update_s + 1e-9)
-        energy_j = sum(power_w[int(update * update_s + 1e-9)] * update_s for update in range(updates))
+        energy_j = sum(
+            power_w[int(update * update_s + 1e-9)] * update_s for update in range(updates)
+        )
         reading = Reading(values={}, reasons=(), energy_j=round(energy_j, 6))
         samples.append(Sample(moment_s=moment_s, cost_s=0.001, reading=reading))
     return samples
@@ -150,7 +164,9 @@ def test_energy_of_less_than_a_second_or_beyond_the_samples_is_unknown() -> None
 
 
 class Library(SimpleNamespace):
-    """Answers each question as a device with nothing to do would, except for what it does not support."""
+    """Answers each question as a device with nothing to do would, except for what it does not
+    support.
+    """
 
     NVMLError = pynvml.NVMLError
 
@@ -180,7 +196,11 @@ _ANSWERS: dict[str, Any] = {
 
 def test_readings_are_in_the_units_of_a_record() -> None:
     reading = NvmlDevice(nvml=Library(), handle=None).read()
-    assert (reading.values["power_w"], reading.values["memory_used_mib"], reading.energy_j) == (431.276, 1024, 5)
+    assert (reading.values["power_w"], reading.values["memory_used_mib"], reading.energy_j) == (
+        431.276,
+        1024,
+        5,
+    )
     assert NvmlDevice(nvml=Library(), handle=None).processes() == 2
 
 
@@ -201,10 +221,17 @@ def test_what_a_device_does_not_support_is_left_out_and_not_asked_again() -> Non
 
 def test_constants_are_those_of_the_library() -> None:
     assert pynvml.nvmlMemory_v2 == telemetry_module._MEMORY_VERSION_2
-    assert (telemetry_module._CLOCK_SM, telemetry_module._CLOCK_MEMORY) == (pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM)
+    assert (telemetry_module._CLOCK_SM, telemetry_module._CLOCK_MEMORY) == (
+        pynvml.NVML_CLOCK_SM,
+        pynvml.NVML_CLOCK_MEM,
+    )
     assert telemetry_module._SENSOR_CORE == pynvml.NVML_TEMPERATURE_GPU
     for bit, name in telemetry_module._REASONS.items():
         assert (
-            getattr(pynvml, f"nvmlClocksThrottleReason{name}", getattr(pynvml, f"nvmlClocksEventReason{name}", 0))
+            getattr(
+                pynvml,
+                f"nvmlClocksThrottleReason{name}",
+                getattr(pynvml, f"nvmlClocksEventReason{name}", 0),
+            )
             == bit
         )

@@ -13,7 +13,9 @@ from gpu_report.measure.threads import training_threads
 from gpu_report.study.control_groups import group_folders
 from gpu_report.study.machine import usable_cores
 
-WITHOUT_SETTING = {name: value for name, value in os.environ.items() if name != "GPU_REPORT_THREADS"}
+WITHOUT_SETTING = {
+    name: value for name, value in os.environ.items() if name != "GPU_REPORT_THREADS"
+}
 
 
 def test_variables_of_a_scheduler_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +36,11 @@ def test_a_process_pinned_to_one_core_trains_with_one_thread() -> None:
         "print(training_threads(), host_environment()['cpu_cores'])"
     )
     answer = subprocess.run(
-        [sys.executable, "-c", program], env=WITHOUT_SETTING, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        env=WITHOUT_SETTING,
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert answer.stdout == "1 1\n"
@@ -42,8 +48,12 @@ def test_a_process_pinned_to_one_core_trains_with_one_thread() -> None:
 
 @pytest.fixture
 def limited_group() -> Iterator[Path]:
-    """A control group of the kernel's for at most half the time of the cores, but for a hundredth."""
-    folders = [folder for folder in group_folders("cpu") if folder.is_dir() and os.access(folder, os.W_OK)]
+    """A control group of the kernel's for at most half the time of the cores, but for a
+    hundredth.
+    """
+    folders = [
+        folder for folder in group_folders("cpu") if folder.is_dir() and os.access(folder, os.W_OK)
+    ]
     if not folders:
         pytest.skip("needs a control group that may be changed")
     group = folders[0] / f"gpu-report-test-{os.getpid()}"
@@ -64,12 +74,14 @@ def limited_group() -> Iterator[Path]:
         group.rmdir()
 
 
-def test_a_process_with_a_quota_trains_with_the_threads_that_it_pays_for(limited_group: Path) -> None:
+def test_a_process_with_a_quota_trains_with_the_threads_that_it_pays_for(
+    limited_group: Path,
+) -> None:
     program = (
-        "import os, sys; open(sys.argv[1] + '/cgroup.procs', 'w').write(str(os.getpid()))\n"
-        "from gpu_report.measure.environment import host_environment\n"
-        "from gpu_report.measure.threads import training_threads\n"
-        "found = host_environment(); print(training_threads(), found['cpu_cores'], found['cpu_quota'])"
+        "import os, sys; open(sys.argv[1] + '/cgroup.procs', 'w').write(str(os.getpid()))\nfrom "
+        "gpu_report.measure.environment import host_environment\nfrom gpu_report.measure.threads "
+        "import training_threads\nfound = host_environment(); print(training_threads(), "
+        "found['cpu_cores'], found['cpu_quota'])"
     )
     answer = subprocess.run(
         [sys.executable, "-c", program, str(limited_group)],
@@ -88,5 +100,8 @@ def test_a_process_with_a_quota_trains_with_the_threads_that_it_pays_for(limited
 def test_an_invalid_thread_count_is_refused(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
     monkeypatch.setenv("GPU_REPORT_THREADS", asked)
 
-    with pytest.raises(MachineError, match=r"GPU_REPORT_THREADS=.* is not a valid thread count; set it to 1 or more"):
+    with pytest.raises(
+        MachineError,
+        match=r"GPU_REPORT_THREADS=.* is not a valid thread count; set it to 1 or more",
+    ):
         training_threads()

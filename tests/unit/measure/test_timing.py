@@ -7,7 +7,9 @@ from gpu_report.measure.timing import float32_values, times_in_ms
 
 
 @given(st.lists(st.floats(0, 1e6)))
-def test_times_lose_less_than_a_tenth_of_a_microsecond_and_never_gain(times_ms: list[float]) -> None:
+def test_times_lose_less_than_a_tenth_of_a_microsecond_and_never_gain(
+    times_ms: list[float],
+) -> None:
     for cut_ms, time_ms in zip(times_in_ms(times_ms), times_ms, strict=True):
         assert 0 <= time_ms - cut_ms < 1.001e-4
 

@@ -1,4 +1,6 @@
-"""The training loop: what it trains on, what a seed decides, what options leave alone, and when it has warmed up."""
+"""The training loop: what it trains on, what a seed decides, what options leave alone, and when it
+has warmed up.
+"""
 
 import math
 from collections.abc import Iterator
@@ -7,7 +9,14 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from gpu_report.measure.training import eager_step, evaluate, is_enough, prepare, train_step, warm_up
+from gpu_report.measure.training import (
+    eager_step,
+    evaluate,
+    is_enough,
+    prepare,
+    train_step,
+    warm_up,
+)
 from gpu_report.study.study import Protocol
 from gpu_report.workloads.protocol import WorkloadError
 from tests.unit.measure.trainings import build, losses, pictures, tiny, train_for, train_quietly
@@ -22,7 +31,10 @@ def test_an_epoch_over_the_whole_set_ends_with_a_smaller_batch() -> None:
 
 
 def test_a_batch_larger_than_the_training_set_is_refused_for_whole_epochs_only() -> None:
-    with pytest.raises(WorkloadError, match=r"a batch of 4 is more than the 3 samples .* smaller batch_size or more"):
+    with pytest.raises(
+        WorkloadError,
+        match=r"a batch of 4 is more than the 3 samples .* smaller batch_size or more",
+    ):
         build(tiny(samples=3))
 
     assert build(tiny(samples=4)).train_samples == 4
@@ -61,17 +73,26 @@ def test_epochs_lie_one_after_the_other_on_the_clock_that_all_processes_share() 
 
 
 def test_epochs_are_added_until_enough_is_timed_and_leave_what_was_learned_alone() -> None:
-    asked, longer = train_for(build(tiny()), epochs=3), train_for(build(tiny()), epochs=3, timed_epochs=5)
+    asked, longer = (
+        train_for(build(tiny()), epochs=3),
+        train_for(build(tiny()), epochs=3, timed_epochs=5),
+    )
     assert len(longer.epochs) == 3
     assert len(longer.extra_epochs) >= 3
     assert len(longer.epoch_windows_s) == len(longer.epochs) + len(longer.extra_epochs)
-    learnt, learnt_longer = ([(epoch.train_losses, epoch.quality) for epoch in each.epochs] for each in (asked, longer))
+    learnt, learnt_longer = (
+        [(epoch.train_losses, epoch.quality) for epoch in each.epochs] for each in (asked, longer)
+    )
     assert learnt_longer == learnt
 
 
-@pytest.mark.parametrize("options", ["channelslast", "fused", "resident", "checkpoint", "channelslast+fused+resident"])
+@pytest.mark.parametrize(
+    "options", ["channelslast", "fused", "resident", "checkpoint", "channelslast+fused+resident"]
+)
 def test_an_option_changes_how_a_training_runs_and_not_what_it_learns(options: str) -> None:
-    assert losses(build(pictures(), options=options)) == pytest.approx(losses(build(pictures())), rel=1e-3)
+    assert losses(build(pictures(), options=options)) == pytest.approx(
+        losses(build(pictures())), rel=1e-3
+    )
 
 
 @pytest.mark.parametrize("parts", [2, 4])
@@ -87,11 +108,15 @@ def test_a_last_batch_with_fewer_samples_than_parts_is_accumulated_sample_by_sam
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_half_precision_learns_about_the_same(precision: str) -> None:
-    assert losses(build(pictures(), precision=precision)) == pytest.approx(losses(build(pictures())), rel=0.05)
+    assert losses(build(pictures(), precision=precision)) == pytest.approx(
+        losses(build(pictures())), rel=0.05
+    )
 
 
 def test_the_gradient_scale_is_recorded_per_step_for_fp16_and_for_nothing_else() -> None:
-    (scaled, _), (plain, _) = (train_quietly(build(tiny(), precision=precision)) for precision in ("fp16", "bf16"))
+    (scaled, _), (plain, _) = (
+        train_quietly(build(tiny(), precision=precision)) for precision in ("fp16", "bf16")
+    )
     assert len(scaled.loss_scales) == len(scaled.train_losses)
     assert all(math.log2(scale).is_integer() for scale in scaled.loss_scales)
     assert plain.loss_scales == []
@@ -124,7 +149,9 @@ def test_a_step_names_its_phases_in_order() -> None:
     assert entered == ["data", "forward", "backward", "forward", "backward", "optimizer"]
 
 
-def test_a_compiled_training_learns_the_same_and_preparing_it_leaves_no_trace(traced_only: None) -> None:
+def test_a_compiled_training_learns_the_same_and_preparing_it_leaves_no_trace(
+    traced_only: None,
+) -> None:
     training, plain = build(tiny(), options="compile"), build(tiny())
 
     assert prepare(training) > 0
@@ -162,8 +189,12 @@ def test_a_process_whose_epochs_keep_getting_faster_is_not_settled_and_ends() ->
     assert trained == PROTOCOL.most_warm_up_epochs + 4
 
 
-@pytest.mark.parametrize(("epoch_s", "timed"), [(10.0, 4), (0.5, 6), (0.001, PROTOCOL.most_timed_epochs)])
-def test_a_process_times_the_epochs_and_the_seconds_of_the_protocol(epoch_s: float, timed: int) -> None:
+@pytest.mark.parametrize(
+    ("epoch_s", "timed"), [(10.0, 4), (0.5, 6), (0.001, PROTOCOL.most_timed_epochs)]
+)
+def test_a_process_times_the_epochs_and_the_seconds_of_the_protocol(
+    epoch_s: float, timed: int
+) -> None:
     trained = next(length for length in range(1, 100) if is_enough([epoch_s] * length, PROTOCOL))
     assert trained == 1 + timed
 

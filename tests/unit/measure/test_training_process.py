@@ -1,4 +1,6 @@
-"""One process's run: what it tells of preparing and of the time around the epochs, and what it skips."""
+"""One process's run: what it tells of preparing and of the time around the epochs, and what it
+skips.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,9 @@ from gpu_report.study.variant import Variant
 def carry_out(folder: Path, **fields: Any) -> Outcome:
     measurement = Measurement(
         variant=Variant(workload="tiny", device="cpu", batch_size=4, epochs=3, **fields),
-        workload=Workload(name="tiny", class_path="tests.unit.measure.tiny_workloads:Tiny", settings={}),
+        workload=Workload(
+            name="tiny", class_path="tests.unit.measure.tiny_workloads:Tiny", settings={}
+        ),
         protocol=Protocol(repetitions=1, profile_steps=1, timed_epochs=1, timed_seconds=0),
     )
     run = Run(
@@ -39,11 +43,16 @@ def test_the_windows_of_the_epochs_lie_within_the_whole_training(tmp_path: Path)
     end = carry_out(tmp_path).end
     assert isinstance(end, TimedRun)
     lasted_s = [ended_s - began_s for began_s, ended_s in end.epoch_windows_s]
-    assert lasted_s == pytest.approx([epoch.wall_time_s for epoch in end.repetition.epochs], abs=1e-6)
+    assert lasted_s == pytest.approx(
+        [epoch.wall_time_s for epoch in end.repetition.epochs], abs=1e-6
+    )
     assert sum(lasted_s) < end.repetition.training_wall_s
 
 
-def test_a_precision_that_the_device_does_not_have_is_skipped_with_the_reason(tmp_path: Path) -> None:
+def test_a_precision_that_the_device_does_not_have_is_skipped_with_the_reason(
+    tmp_path: Path,
+) -> None:
     assert carry_out(tmp_path, precision="tf32").end == Stopped(
-        status="skipped", reason="cpu has no TF32 arithmetic; it came with CUDA compute capability 8.0"
+        status="skipped",
+        reason="cpu has no TF32 arithmetic; it came with CUDA compute capability 8.0",
     )

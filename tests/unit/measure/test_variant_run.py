@@ -1,4 +1,6 @@
-"""Measuring a variant, from the call to the record, with processes that really start, train and die."""
+"""Measuring a variant, from the call to the record, with processes that really start, train and
+die.
+"""
 
 import gzip
 import json
@@ -36,13 +38,22 @@ measure_variant(asked, machine="here", trace_folder=Path(sys.argv[2]))
 EPOCHS, STEPS, BATCH_SIZE, REPETITIONS, PROFILE_STEPS = 3, 4, 4, 2, 2
 
 
-def measurement(class_name: str = "Tiny", *, device: str = "cpu", workers: int = 0, **settings: Any) -> Measurement:
+def measurement(
+    class_name: str = "Tiny", *, device: str = "cpu", workers: int = 0, **settings: Any
+) -> Measurement:
     return Measurement(
         variant=Variant(
-            workload="tiny", device=device, batch_size=BATCH_SIZE, workers=workers, epochs=EPOCHS, steps_per_epoch=STEPS
+            workload="tiny",
+            device=device,
+            batch_size=BATCH_SIZE,
+            workers=workers,
+            epochs=EPOCHS,
+            steps_per_epoch=STEPS,
         ),
         workload=Workload(name="tiny", class_path=f"{WORKLOADS}:{class_name}", settings=settings),
-        protocol=Protocol(repetitions=REPETITIONS, profile_steps=PROFILE_STEPS, timed_epochs=1, timed_seconds=0),
+        protocol=Protocol(
+            repetitions=REPETITIONS, profile_steps=PROFILE_STEPS, timed_epochs=1, timed_seconds=0
+        ),
     )
 
 
@@ -74,7 +85,9 @@ def seen(record: Record, folder: Path) -> list[str]:
 def test_a_variant_is_trained_in_every_repetition_and_profiled_once(record: Record) -> None:
     assert (record.status, record.reason) == ("ok", "")
     assert record.provenance.measuring_s is not None
-    assert record.provenance.measuring_s > sum(repetition.training_wall_s for repetition in record.repetitions)
+    assert record.provenance.measuring_s > sum(
+        repetition.training_wall_s for repetition in record.repetitions
+    )
     assert [repetition.seed for repetition in record.repetitions] == [0, 1]
     assert record.profile is not None
     assert len(record.profile.step_times_ms) == PROFILE_STEPS
@@ -84,7 +97,12 @@ def test_the_steps_of_an_epoch_add_up_to_its_wall_time(record: Record) -> None:
     for repetition in record.repetitions:
         for epoch in repetition.epochs:
             assert epoch.samples == STEPS * BATCH_SIZE
-            assert len(epoch.step_times_ms) == len(epoch.data_wait_ms) == len(epoch.train_losses) == STEPS
+            assert (
+                len(epoch.step_times_ms)
+                == len(epoch.data_wait_ms)
+                == len(epoch.train_losses)
+                == STEPS
+            )
             assert sum(epoch.data_wait_ms) < sum(epoch.step_times_ms) <= epoch.wall_time_s * 1e3
 
 
@@ -120,7 +138,9 @@ def test_the_record_reads_as_it_was_written(record: Record, tmp_path: Path) -> N
     assert RECORD_FILE.read(tmp_path / "record.json") == record
 
 
-def test_the_trace_folder_holds_one_trace_that_names_rank_and_run(record: Record, folder: Path) -> None:
+def test_the_trace_folder_holds_one_trace_that_names_rank_and_run(
+    record: Record, folder: Path
+) -> None:
     assert record.profile is not None
     assert [path.name for path in (folder / "trace").iterdir()] == [record.profile.trace_file]
     text = gzip.decompress((folder / "trace" / record.profile.trace_file).read_bytes()).decode()
@@ -132,8 +152,12 @@ def test_the_rich_trace_has_shapes_stacks_and_memory_and_the_light_one_none_of_t
     record: Record, folder: Path
 ) -> None:
     assert record.profile is not None
-    assert [path.name for path in (folder / "rich_trace").iterdir()] == [record.profile.rich_trace_file]
-    light, rich = (read_trace(path) for name in ("trace", "rich_trace") for path in (folder / name).iterdir())
+    assert [path.name for path in (folder / "rich_trace").iterdir()] == [
+        record.profile.rich_trace_file
+    ]
+    light, rich = (
+        read_trace(path) for name in ("trace", "rich_trace") for path in (folder / name).iterdir()
+    )
 
     assert (len(light.functions), len(light.memory)) == (0, 0)
     assert (light.calls.shapes == light.calls.shapes[0]).all()
@@ -146,7 +170,10 @@ def test_what_the_loader_does_is_one_event_in_the_light_trace_and_many_in_the_ri
     record: Record, folder: Path
 ) -> None:
     assert record.profile is not None
-    inside = {name: operations_while_loading(next((folder / name).iterdir())) for name in ("trace", "rich_trace")}
+    inside = {
+        name: operations_while_loading(next((folder / name).iterdir()))
+        for name in ("trace", "rich_trace")
+    }
 
     assert inside["trace"] == [[]] * 2
     assert len(inside["rich_trace"]) == RICH_STEPS
@@ -163,14 +190,17 @@ def operations_while_loading(trace_file: Path) -> list[list[str]]:
             if event.get("cat") == "cpu_op" and mark["ts"] <= event["ts"] < mark["ts"] + mark["dur"]
         ]
         for mark in events
-        if mark.get("cat") == "user_annotation" and mark["name"].startswith("enumerate(DataLoader)#")
+        if mark.get("cat") == "user_annotation"
+        and mark["name"].startswith("enumerate(DataLoader)#")
     ]
 
 
 def test_the_trace_shows_each_step_with_its_phases(record: Record, folder: Path) -> None:
     assert record.profile is not None
     trace = json.loads(gzip.decompress((folder / "trace" / record.profile.trace_file).read_bytes()))
-    names = [event["name"] for event in trace["traceEvents"] if event.get("cat") == "user_annotation"]
+    names = [
+        event["name"] for event in trace["traceEvents"] if event.get("cat") == "user_annotation"
+    ]
     assert len([name for name in names if name.startswith("ProfilerStep#")]) == PROFILE_STEPS
     assert {"data", "forward", "backward", "optimizer"} <= set(names)
 
@@ -197,13 +227,20 @@ def test_a_cpu_has_no_telemetry_no_allocator_and_no_snapshot(record: Record, fol
 
 
 def test_loader_workers_train_alike_and_leave_with_the_training(tmp_path: Path) -> None:
-    record = measure_variant(measurement(workers=2), machine="here", trace_folder=tmp_path / "trace")
+    record = measure_variant(
+        measurement(workers=2), machine="here", trace_folder=tmp_path / "trace"
+    )
     assert record.status == "ok"
     assert record.profile is not None
-    assert (record.profile.rich_trace_file, [path.name for path in tmp_path.iterdir()]) == ("", ["trace"])
+    assert (record.profile.rich_trace_file, [path.name for path in tmp_path.iterdir()]) == (
+        "",
+        ["trace"],
+    )
 
 
-def test_a_training_uses_the_threads_the_user_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_uses_the_threads_the_user_asks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GPU_REPORT_THREADS", "3")
     record = measure_variant(measurement(), machine="here", trace_folder=tmp_path / "trace")
     assert record.environment["torch_threads"] == 3
@@ -212,7 +249,10 @@ def test_a_training_uses_the_threads_the_user_asks_for(tmp_path: Path, monkeypat
 def test_progress_names_run_epoch_and_step(tmp_path: Path) -> None:
     received: list[Progress] = []
     measure_variant(
-        measurement("TakesItsTime"), machine="here", trace_folder=tmp_path / "trace", on_progress=received.append
+        measurement("TakesItsTime"),
+        machine="here",
+        trace_folder=tmp_path / "trace",
+        on_progress=received.append,
     )
     assert {progress.repetition for progress in received} == set(range(REPETITIONS + 1))
     assert any(progress.samples_per_s for progress in received)
@@ -222,9 +262,13 @@ def test_progress_names_run_epoch_and_step(tmp_path: Path) -> None:
 
 
 def test_an_error_in_a_workload_is_a_result_and_what_was_finished_stays(tmp_path: Path) -> None:
-    record = measure_variant(measurement("FailsInSecondRepetition"), machine="here", trace_folder=tmp_path / "trace")
+    record = measure_variant(
+        measurement("FailsInSecondRepetition"), machine="here", trace_folder=tmp_path / "trace"
+    )
     assert record.status == "failed"
-    assert record.reason.startswith("repetition 2: ArithmeticError: the second is wrong (tiny_workloads.py, line ")
+    assert record.reason.startswith(
+        "repetition 2: ArithmeticError: the second is wrong (tiny_workloads.py, line "
+    )
     assert len(record.repetitions) == 1
     assert record.profile is None
     assert list((tmp_path / "trace").iterdir()) == []
@@ -232,13 +276,21 @@ def test_an_error_in_a_workload_is_a_result_and_what_was_finished_stays(tmp_path
 
 def test_an_error_in_a_loader_worker_keeps_the_worker_s_own_words(tmp_path: Path) -> None:
     record = measure_variant(
-        measurement("FailsInALoaderWorker", workers=1), machine="here", trace_folder=tmp_path / "trace"
+        measurement("FailsInALoaderWorker", workers=1),
+        machine="here",
+        trace_folder=tmp_path / "trace",
     )
-    assert record.reason.startswith("repetition 1: LookupError: no such picture (tiny_workloads.py, line ")
+    assert record.reason.startswith(
+        "repetition 1: LookupError: no such picture (tiny_workloads.py, line "
+    )
 
 
-def test_running_out_of_memory_is_a_result_that_says_what_was_asked_and_what_there_was(tmp_path: Path) -> None:
-    record = measure_variant(measurement("WantsTooMuch"), machine="here", trace_folder=tmp_path / "trace")
+def test_running_out_of_memory_is_a_result_that_says_what_was_asked_and_what_there_was(
+    tmp_path: Path,
+) -> None:
+    record = measure_variant(
+        measurement("WantsTooMuch"), machine="here", trace_folder=tmp_path / "trace"
+    )
     assert record.status == "oom"
     assert "1125899906842624 bytes" in record.reason
     assert "GiB were available" in record.reason
@@ -247,8 +299,12 @@ def test_running_out_of_memory_is_a_result_that_says_what_was_asked_and_what_the
     assert record.workload is not None
 
 
-def test_a_profiled_run_without_enough_memory_costs_the_profile_and_not_the_variant(tmp_path: Path) -> None:
-    record = measure_variant(measurement("WantsTooMuchWhenProfiled"), machine="here", trace_folder=tmp_path / "trace")
+def test_a_profiled_run_without_enough_memory_costs_the_profile_and_not_the_variant(
+    tmp_path: Path,
+) -> None:
+    record = measure_variant(
+        measurement("WantsTooMuchWhenProfiled"), machine="here", trace_folder=tmp_path / "trace"
+    )
     assert record.status == "ok"
     assert record.reason.startswith("profiled run: ")
     assert len(record.repetitions) == REPETITIONS
@@ -268,7 +324,9 @@ def test_a_profiled_run_that_crashes_is_tried_once_more(tmp_path: Path) -> None:
 
 
 def test_a_device_that_is_not_there_is_skipped_with_the_reason(tmp_path: Path) -> None:
-    record = measure_variant(measurement(device="xpu"), machine="here", trace_folder=tmp_path / "trace")
+    record = measure_variant(
+        measurement(device="xpu"), machine="here", trace_folder=tmp_path / "trace"
+    )
     assert record.status == "skipped"
     assert record.reason.startswith("xpu is not present: torch ")
     assert record.workload is None
@@ -278,7 +336,10 @@ def test_a_crash_is_a_result(tmp_path: Path) -> None:
     record = measure_variant(
         measurement("KillsItself", note="SIGABRT"), machine="here", trace_folder=tmp_path / "trace"
     )
-    assert (record.status, record.reason) == ("failed", "repetition 1: the process was ended by SIGABRT")
+    assert (record.status, record.reason) == (
+        "failed",
+        "repetition 1: the process was ended by SIGABRT",
+    )
 
 
 def test_a_process_that_leaves_without_a_word_is_a_result(tmp_path: Path) -> None:
@@ -288,33 +349,55 @@ def test_a_process_that_leaves_without_a_word_is_a_result(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("signal_name", ["SIGKILL", "SIGTERM", "SIGINT"])
 def test_a_training_killed_from_outside_is_no_result(tmp_path: Path, signal_name: str) -> None:
-    with pytest.raises(MeasurementInterruptedError, match=f"repetition 1 .*{signal_name}.*run the same command again"):
-        measure_variant(measurement("KillsItself", note=signal_name), machine="here", trace_folder=tmp_path / "trace")
+    with pytest.raises(
+        MeasurementInterruptedError,
+        match=f"repetition 1 .*{signal_name}.*run the same command again",
+    ):
+        measure_variant(
+            measurement("KillsItself", note=signal_name),
+            machine="here",
+            trace_folder=tmp_path / "trace",
+        )
 
 
 def test_a_training_killed_in_the_middle_of_a_message_is_no_result(tmp_path: Path) -> None:
     with pytest.raises(MeasurementInterruptedError, match="SIGKILL"):
-        measure_variant(measurement("DiesInTheMiddleOfAMessage"), machine="here", trace_folder=tmp_path / "trace")
+        measure_variant(
+            measurement("DiesInTheMiddleOfAMessage"),
+            machine="here",
+            trace_folder=tmp_path / "trace",
+        )
 
 
 def test_a_loader_worker_killed_from_outside_is_no_result(tmp_path: Path) -> None:
     with pytest.raises(MeasurementInterruptedError):
-        measure_variant(measurement("LosesALoaderWorker", workers=1), machine="here", trace_folder=tmp_path / "trace")
+        measure_variant(
+            measurement("LosesALoaderWorker", workers=1),
+            machine="here",
+            trace_folder=tmp_path / "trace",
+        )
 
 
-@pytest.mark.parametrize(("class_name", "settings"), [("Missing", {}), ("Tiny", {"sample_count": 3})])
+@pytest.mark.parametrize(
+    ("class_name", "settings"), [("Missing", {}), ("Tiny", {"sample_count": 3})]
+)
 def test_a_mistake_in_the_configuration_is_raised_and_no_result(
     tmp_path: Path, class_name: str, settings: dict[str, Any]
 ) -> None:
     with pytest.raises(WorkloadError):
-        measure_variant(measurement(class_name, **settings), machine="here", trace_folder=tmp_path / "trace")
+        measure_variant(
+            measurement(class_name, **settings), machine="here", trace_folder=tmp_path / "trace"
+        )
 
 
 def test_the_process_that_measures_does_not_import_pytorch(tmp_path: Path) -> None:
     program = _MEASURE + "print('torch' in sys.modules)"
     asked = json.dumps(measurement().as_dict())
     command = [sys.executable, "-c", program, asked, str(tmp_path / "trace")]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "False"
+    assert (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        == "False"
+    )
 
 
 def test_killing_the_process_that_measures_leaves_no_training_behind(tmp_path: Path) -> None:

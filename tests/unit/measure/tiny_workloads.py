@@ -68,7 +68,9 @@ class TinyWithAdam(Tiny):
 
 
 class WritesWhatItSees(Tiny):
-    """Appends to the file `note` whether the profiler is on, at every loss; and how the process began."""
+    """Appends to the file `note` whether the profiler is on, at every loss; and how the process
+    began.
+    """
 
     def build_model(self) -> nn.Module:
         with Path(self.note).open("a") as file:
@@ -93,7 +95,10 @@ class WantsTooMuch(Tiny):
     """Asks the allocator for a pebibyte in the first step."""
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
-        return super().loss(output, target) + torch.empty(2**50, dtype=torch.uint8, device=output.device).sum()
+        return (
+            super().loss(output, target)
+            + torch.empty(2**50, dtype=torch.uint8, device=output.device).sum()
+        )
 
 
 class WarnsAndLacksDeviceMemory(Tiny):
@@ -101,7 +106,9 @@ class WarnsAndLacksDeviceMemory(Tiny):
 
     def loss(self, _output: Tensor, _target: Tensor) -> Tensor:
         os.write(2, b"[W1122 Context.cpp:80] Warning: from below Python\n")
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. If reserved memory is large")
+        raise torch.OutOfMemoryError(
+            "CUDA out of memory. Tried to allocate 2.00 GiB. If reserved memory is large"
+        )
 
 
 class WantsTooMuchWhenProfiled(WantsTooMuch):
@@ -111,7 +118,9 @@ class WantsTooMuchWhenProfiled(WantsTooMuch):
 
 
 class WantsTooMuchWhenCaptured(WantsTooMuch):
-    """Trains in the warm-up of a capture and asks for too much in the capture itself; needs CUDA."""
+    """Trains in the warm-up of a capture and asks for too much in the capture itself; needs
+    CUDA.
+    """
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         is_captured = torch.cuda.is_current_stream_capturing()
@@ -150,7 +159,9 @@ class DiesInTheMiddleOfAMessage(Tiny):
     """Sends the head of a message of 1000 bytes and four of them, and is killed."""
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
-        pipes = [found for found in gc.get_objects() if type(found) is Connection and found.writable]
+        pipes = [
+            found for found in gc.get_objects() if type(found) is Connection and found.writable
+        ]
         os.write(pipes[0].fileno(), struct.pack("!i", 1000) + b"half")
         os.kill(os.getpid(), signal.SIGKILL)
         return super().loss(output, target)
@@ -187,7 +198,9 @@ class FailsInALoaderWorker(Tiny):
 
 
 class NeverEnds(Tiny):
-    """Writes the numbers of its process and loader workers to the file `note` and then takes its time."""
+    """Writes the numbers of its process and loader workers to the file `note` and then takes its
+    time.
+    """
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         Path(self.note).write_text(str(os.getpid()))
@@ -221,11 +234,12 @@ class MultipliesBigMatrices(Tiny):
 
 
 class GoesWrongInOneRank(Tiny):
-    """One rank does something at a moment of its training, while the others are busy with something that takes longer.
+    """One rank does something at a moment of its training, while the others are busy with something
+    that takes longer.
 
-    `where` names the part of the workload, or a function that is called after the model is built; `what` is a signal,
-    an exception, `be deaf` where it answers nothing and ignores SIGTERM, or `agent` and `stop agent` where it kills or
-    stops the agent that started it.
+    `where` names the part of the workload, or a function that is called after the model is built;
+    `what` is a signal, an exception, `be deaf` where it answers nothing and ignores SIGTERM, or
+    `agent` and `stop agent` where it kills or stops the agent that started it.
     """
 
     def __init__(self, *, size: str, seed: int, where: str, what: str, rank: int = 1) -> None:
@@ -234,7 +248,9 @@ class GoesWrongInOneRank(Tiny):
 
     def build_model(self) -> nn.Module:
         self._reach("model")
-        sys.setprofile(lambda frame, event, _: self._reach(frame.f_code.co_name) if event == "call" else None)
+        sys.setprofile(
+            lambda frame, event, _: self._reach(frame.f_code.co_name) if event == "call" else None
+        )
         return super().build_model()
 
     def build_optimizer(self, model: nn.Module) -> Optimizer:
@@ -270,14 +286,24 @@ class GoesWrongInOneRank(Tiny):
         if self._what.startswith("SIG"):
             os.kill(os.getpid(), getattr(signal, self._what))
             time.sleep(60)
-        raise MemoryError("no room for this") if self._what == "MemoryError" else ArithmeticError("no such number")
+        raise (
+            MemoryError("no room for this")
+            if self._what == "MemoryError"
+            else ArithmeticError("no such number")
+        )
 
 
 class SignalsItsFamily(Tiny):
-    """Sends the signals named in `note` to its process, the one that started it and its loader workers."""
+    """Sends the signals named in `note` to its process, the one that started it and its loader
+    workers.
+    """
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
-        for process in (psutil.Process(), psutil.Process(os.getppid()), *psutil.Process().children(recursive=True)):
+        for process in (
+            psutil.Process(),
+            psutil.Process(os.getppid()),
+            *psutil.Process().children(recursive=True),
+        ):
             for name in self.note.split():
                 process.send_signal(signal.Signals[name])
         return super().loss(output, target)
@@ -386,7 +412,9 @@ class _Drawn(PointData):
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         side = random.choice((-1.0, 1.0))
-        return torch.full((4,), side * random.random(), dtype=torch.double), torch.tensor(int(side > 0))
+        return torch.full((4,), side * random.random(), dtype=torch.double), torch.tensor(
+            int(side > 0)
+        )
 
 
 class OfDrawnSamples(InPieces):

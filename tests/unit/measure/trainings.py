@@ -24,7 +24,12 @@ def pictures(*, samples: int = 10) -> TrainingWorkload:
 
 
 def build(
-    workload: TrainingWorkload, *, seed: int = 0, steps_per_epoch: int | None = None, batch_size: int = 4, **fields: Any
+    workload: TrainingWorkload,
+    *,
+    seed: int = 0,
+    steps_per_epoch: int | None = None,
+    batch_size: int = 4,
+    **fields: Any,
 ) -> Training:
     variant = Variant(workload="tiny", device="cpu", batch_size=batch_size, epochs=2, **fields)
     return build_training(workload, variant, device=CPU, seed=seed, steps_per_epoch=steps_per_epoch)
@@ -34,10 +39,20 @@ def train_quietly(training: Training, *, epochs: int = 2) -> list[Epoch]:
     return train_for(training, epochs=epochs).epochs
 
 
-def train_for(training: Training, *, epochs: int, timed_epochs: int = 1, timed_seconds: float = 0.0) -> Trained:
+def train_for(
+    training: Training, *, epochs: int, timed_epochs: int = 1, timed_seconds: float = 0.0
+) -> Trained:
     """As a repetition trains, without messages."""
-    protocol = Protocol(repetitions=1, profile_steps=1, timed_epochs=timed_epochs, timed_seconds=timed_seconds)
-    return train(training, epochs=epochs, protocol=protocol, on_step=lambda *_: None, before_epoch=lambda _: None)
+    protocol = Protocol(
+        repetitions=1, profile_steps=1, timed_epochs=timed_epochs, timed_seconds=timed_seconds
+    )
+    return train(
+        training,
+        epochs=epochs,
+        protocol=protocol,
+        on_step=lambda *_: None,
+        before_epoch=lambda _: None,
+    )
 
 
 def losses(training: Training) -> list[float]:

@@ -1,4 +1,6 @@
-"""A small model of a user's own, and functions that go wrong, for fresh processes to import by name."""
+"""A small model of a user's own, and functions that go wrong, for fresh processes to import by
+name.
+"""
 
 import os
 import signal

@@ -1,4 +1,6 @@
-"""The search for a batch size: at most 12 tries, each in a fresh process, and a largest within 2 % of the true one."""
+"""The search for a batch size: at most 12 tries, each in a fresh process, and a largest within 2 %
+of the true one.
+"""
 
 import random
 import re
@@ -63,7 +65,9 @@ def searched(result_of: Callable[[int], OwnResult | Stopped]) -> BatchSizes:
 def test_the_largest_is_within_2_percent_of_the_true_one_whatever_memory_a_sample_takes(
     seed: int, *, bent: float, fragmented: bool
 ) -> None:
-    """`bent` is the part that grows with the square of the samples, as the maps between the samples of a batch do."""
+    """`bent` is the part that grows with the square of the samples, as the maps between the samples
+    of a batch do.
+    """
     numbers = random.Random(seed)
     limit_mib, fixed_mib = numbers.choice([600, 16_000, 80_000]), numbers.uniform(1, 500)
     sought = int(10 ** numbers.uniform(0, 5.5))
@@ -75,7 +79,9 @@ def test_the_largest_is_within_2_percent_of_the_true_one_whatever_memory_a_sampl
             return Stopped(status="oom", reason="out of memory")
         part = samples / (sought + 0.5)
         peak_mib = fixed_mib + room_mib * ((1 - bent) * part + bent * part**2)
-        return measured(samples, peak_mib=peak_mib, limit_mib=limit_mib, per_s=1e4 * samples / (samples + 100))
+        return measured(
+            samples, peak_mib=peak_mib, limit_mib=limit_mib, per_s=1e4 * samples / (samples + 100)
+        )
 
     found = searched(result_of)
 
@@ -124,7 +130,10 @@ def test_a_largest_that_is_not_resolved_is_said_with_what_is_left_open_and_what_
 
     found = BatchSizes(probes=[fits, over])
 
-    assert "not resolved after 2 tries: the true largest is from 1000 to 1099; take 1000, or" in found.answers()
+    assert (
+        "not resolved after 2 tries: the true largest is from 1000 to 1099; take 1000, or"
+        in found.answers()
+    )
     assert "the true largest is 1000 or more" in BatchSizes(probes=[fits]).answers()
     assert "not resolved" not in BatchSizes(probes=[fits, replace(over, samples=1020)]).answers()
 
@@ -134,7 +143,11 @@ def test_a_size_that_is_too_slow_for_blocks_decides_nothing_about_speed() -> Non
         if samples > 4900:
             return Stopped(status="oom", reason="out of memory")
         found = measured(samples, peak_mib=100 + samples, limit_mib=5000, per_s=min(samples, 2000))
-        return replace(found, measured=replace(found.measured, block_times_ms=[])) if samples > 1024 else found
+        return (
+            replace(found, measured=replace(found.measured, block_times_ms=[]))
+            if samples > 1024
+            else found
+        )
 
     found = searched(result_of)
 
@@ -143,9 +156,15 @@ def test_a_size_that_is_too_slow_for_blocks_decides_nothing_about_speed() -> Non
     assert "too slow" in found.answers()
 
 
-def test_it_finds_what_trying_every_number_of_samples_finds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_finds_what_trying_every_number_of_samples_finds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     found = find_batch_size(
-        own_model.build_large, own_model.make_batch, device="cpu", memory_limit=LIMIT_GIB, seconds=0.1
+        own_model.build_large,
+        own_model.make_batch,
+        device="cpu",
+        memory_limit=LIMIT_GIB,
+        seconds=0.1,
     )
 
     training = OwnTraining(
@@ -163,12 +182,15 @@ def test_it_finds_what_trying_every_number_of_samples_finds(capsys: pytest.Captu
     assert 0 < found.headroom < 0.2
     printed = capsys.readouterr().out
     assert len(printed.splitlines()) == 1 + len(found.probes) + 4
-    assert all(f"{word} " in printed for word in ("largest", "fastest", "smallest", "rule of thumb"))
+    assert all(
+        f"{word} " in printed for word in ("largest", "fastest", "smallest", "rule of thumb")
+    )
 
 
 def test_one_sample_that_does_not_fit_is_one_line() -> None:
     with pytest.raises(
-        ProfileError, match=r"^the model does not fit into memory, limited to 0\.1 GiB .* with 1 sample: "
+        ProfileError,
+        match=r"^the model does not fit into memory, limited to 0\.1 GiB .* with 1 sample: ",
     ):
         find_batch_size(own_model.build, own_model.make_batch, device="cpu", memory_limit=0.1)
 
@@ -176,7 +198,14 @@ def test_one_sample_that_does_not_fit_is_one_line() -> None:
 def test_a_model_that_cannot_be_trained_is_named_and_the_command_ends_with_2(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    arguments = ["batch-size", f"{MODULE}:raise_key_error", "--batch", f"{MODULE}:make_batch", "--device", "cpu"]
+    arguments = [
+        "batch-size",
+        f"{MODULE}:raise_key_error",
+        "--batch",
+        f"{MODULE}:make_batch",
+        "--device",
+        "cpu",
+    ]
 
     assert main(arguments) == 2
 
@@ -194,15 +223,21 @@ def test_a_model_that_cannot_be_trained_is_named_and_the_command_ends_with_2(
         (["resnet19"], "'resnet19' is unknown; use one of unet"),
     ],
 )
-def test_the_command_names_what_it_misses(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_names_what_it_misses(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["batch-size", *arguments]) == 2
 
     assert re.search(said, capsys.readouterr().err)
 
 
-def test_a_layer_that_needs_two_samples_begins_with_two_and_an_error_at_a_size_is_an_upper_bound() -> None:
+def test_a_layer_that_needs_two_samples_begins_with_two_and_an_error_bounds_the_size() -> None:
     found = find_batch_size(
-        own_model.build_normalized, own_model.make_at_most_100, device="cpu", memory_limit=2.0, seconds=0.1
+        own_model.build_normalized,
+        own_model.make_at_most_100,
+        device="cpu",
+        memory_limit=2.0,
+        seconds=0.1,
     )
 
     assert [each.samples for each in found.probes][:2] == [1, 2]
@@ -214,7 +249,9 @@ def test_a_layer_that_needs_two_samples_begins_with_two_and_an_error_at_a_size_i
 
 
 def test_rows_that_end_bound_the_search() -> None:
-    found = find_batch_size(own_model.build, own_model.make_of_100_rows, device="cpu", memory_limit=2.0, seconds=0.1)
+    found = find_batch_size(
+        own_model.build, own_model.make_of_100_rows, device="cpu", memory_limit=2.0, seconds=0.1
+    )
 
     assert 98 <= found.largest.samples <= 100
     assert "samples, it gave 100" in found.summary()
@@ -245,7 +282,9 @@ def test_a_model_that_is_built_and_a_batch_that_is_made_are_refused_by_name() ->
 
 def test_a_built_in_workload_is_searched_by_its_name_beyond_its_training_set() -> None:
     result = train_in_fresh_process(
-        OwnTraining(build="cnn", make_batch=None, size="small", samples=2100, device="cpu", seconds=0.1)
+        OwnTraining(
+            build="cnn", make_batch=None, size="small", samples=2100, device="cpu", seconds=0.1
+        )
     )
 
     assert isinstance(result, OwnResult)

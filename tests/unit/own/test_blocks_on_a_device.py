@@ -1,4 +1,6 @@
-"""Blocks of steps on a device that works while the host goes on; it is simulated, and so is the time."""
+"""Blocks of steps on a device that works while the host goes on; it is simulated, and so is the
+time.
+"""
 
 from collections.abc import Iterable, Iterator
 from itertools import count, cycle, islice, pairwise
@@ -103,13 +105,22 @@ class Step:
 
 
 def measured(step: Step, *, seconds: float = 60.0) -> run.Measured:
-    own = OwnRun(step, device=CPU, may_be_on_host=False, loader_workers=0, deadline_s=seconds, is_profiled=False)
+    own = OwnRun(
+        step,
+        device=CPU,
+        may_be_on_host=False,
+        loader_workers=0,
+        deadline_s=seconds,
+        is_profiled=False,
+    )
     own._steps_before = 1  # as on an accelerator
     return own.measure()
 
 
 @pytest.mark.parametrize("step_s", [STEP_S, 6 * STEP_S])
-def test_a_load_that_the_device_hides_is_in_no_block_however_few_steps_it_has(device: Device, step_s: float) -> None:
+def test_a_load_that_the_device_hides_is_in_no_block_however_few_steps_it_has(
+    device: Device, step_s: float
+) -> None:
     found = measured(Step(device, wait_s=0.8 * step_s, step_s=step_s))
 
     assert found.block_times_ms == pytest.approx([1e3 * step_s] * len(found.block_times_ms))
@@ -137,7 +148,9 @@ def test_a_load_that_the_device_does_not_hide_is_in_every_block(device: Device) 
         pytest.param([2, 1] + [2] * 30 + [3], id="a third"),
     ],
 )
-def test_what_a_batch_of_another_size_costs_the_first_time_is_in_no_block(device: Device, sizes: list[int]) -> None:
+def test_what_a_batch_of_another_size_costs_the_first_time_is_in_no_block(
+    device: Device, sizes: list[int]
+) -> None:
     found = measured(Step(device, wait_s=0.0, sizes=sizes))
 
     assert found.block_times_ms == pytest.approx([1e3 * STEP_S] * len(found.block_times_ms))
@@ -164,7 +177,9 @@ def watched(device: Device, sizes: Iterable[int]) -> run.Measured:
     return found
 
 
-def test_what_a_watched_batch_of_another_size_costs_the_first_time_is_in_no_block(device: Device) -> None:
+def test_what_a_watched_batch_of_another_size_costs_the_first_time_is_in_no_block(
+    device: Device,
+) -> None:
     found = watched(device, [2] * 90 + [1])
 
     assert found.block_times_ms == pytest.approx([1e3 * STEP_S] * len(found.block_times_ms))
@@ -175,7 +190,9 @@ def test_watched_batches_that_are_always_of_another_size_are_timed(device: Devic
     assert len(watched(device, range(300)).block_times_ms) > 10
 
 
-def test_a_watched_loop_is_timed_without_being_waited_for_after_its_first_steps(device: Device) -> None:
+def test_a_watched_loop_is_timed_without_being_waited_for_after_its_first_steps(
+    device: Device,
+) -> None:
     watch = StepWatch()
     watch.trace_problem = "none is wanted"
     steps = round(2.5 * MOST_BLOCKS * 0.25 / STEP_S)
@@ -185,7 +202,9 @@ def test_a_watched_loop_is_timed_without_being_waited_for_after_its_first_steps(
         watch.begin()
         device.launch(STEP_S)
         watch.end(1)
-        device.now_s = max(device.now_s, device.free_s - 8 * STEP_S)  # no more is launched in advance
+        device.now_s = max(
+            device.now_s, device.free_s - 8 * STEP_S
+        )  # no more is launched in advance
     found = watch.finish()
 
     assert found is not None

@@ -1,4 +1,6 @@
-"""A built-in workload is profiled by its name: the study's step, in this process, which is left as it was."""
+"""A built-in workload is profiled by its name: the study's step, in this process, which is left as
+it was.
+"""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -18,10 +20,16 @@ from gpu_report.workloads.protocol import load_workload
 
 
 def built(**row: Any) -> Any:
-    study = single_study("cnn", {"batch_size": 16, "size": "small", "epochs": 1, **row}, devices=("cpu",))
+    study = single_study(
+        "cnn", {"batch_size": 16, "size": "small", "epochs": 1, **row}, devices=("cpu",)
+    )
     measurement = study.measurement(study.variants[0].slug)
-    workload = load_workload(replace(measurement.workload, settings={"train_samples": 40}), size="small", seed=0)
-    return build_training(workload, measurement.variant, device=torch.device("cpu"), seed=0, steps_per_epoch=None)
+    workload = load_workload(
+        replace(measurement.workload, settings={"train_samples": 40}), size="small", seed=0
+    )
+    return build_training(
+        workload, measurement.variant, device=torch.device("cpu"), seed=0, steps_per_epoch=None
+    )
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -38,7 +46,9 @@ def test_its_steps_have_the_losses_of_the_study(precision: str) -> None:
     assert step.loading.waited_s > 0
 
 
-def test_a_name_is_profiled_within_an_epoch_and_the_process_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_is_profiled_within_an_epoch_and_the_process_is_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(record, "MOST_SLOWED", 100.0)
     threads = torch.get_num_threads()
     numbers, autotunes = torch.get_rng_state(), torch.backends.cudnn.benchmark
@@ -63,21 +73,44 @@ def test_too_few_steps_in_an_epoch_are_insufficient_data_and_say_what_to_do() ->
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"model": "resnet19", "batch_size": 4}, "model: 'resnet19' is unknown; use one of unet, .*resnet18"),
-        ({"model": "image_files", "batch_size": 4}, "model: 'image_files' trains on files .*gpu-report run"),
+        (
+            {"model": "resnet19", "batch_size": 4},
+            "model: 'resnet19' is unknown; use one of unet, .*resnet18",
+        ),
+        (
+            {"model": "image_files", "batch_size": 4},
+            "model: 'image_files' trains on files .*gpu-report run",
+        ),
         ({"model": "lstm"}, "batch_size: none was given; expected the samples of a step of lstm"),
-        ({"model": "lstm", "batch_size": 4, "dataset": "cifar10"}, "dataset: lstm has no data set 'cifar10'"),
-        ({"model": "unet", "batch_size": 4, "size": "1px"}, "size: unet has no size '1px'; use one of 32px"),
-        ({"model": "cnn", "batch_size": 4, "size": ["small", "large"]}, "model: 2 configurations of cnn"),
+        (
+            {"model": "lstm", "batch_size": 4, "dataset": "cifar10"},
+            "dataset: lstm has no data set 'cifar10'",
+        ),
+        (
+            {"model": "unet", "batch_size": 4, "size": "1px"},
+            "size: unet has no size '1px'; use one of 32px",
+        ),
+        (
+            {"model": "cnn", "batch_size": 4, "size": ["small", "large"]},
+            "model: 2 configurations of cnn",
+        ),
         ({"model": "lstm", "batch_size": 4, "epochs": 0}, "epochs: 0 is not allowed"),
         ({"model": "lstm", "batch_size": 4, "precision": "tf32"}, "precision: cpu has no TF32"),
-        ({"model": "lstm", "batch_size": 4, "device": "banana"}, "device: device 'banana' is not present"),
+        (
+            {"model": "lstm", "batch_size": 4, "device": "banana"},
+            "device: device 'banana' is not present",
+        ),
         ({"model": "lstm", "batch_size": 4, "loss": print}, "loss: given beside the name 'lstm'"),
         ({"model": torch.nn.Linear(2, 2), "batch_size": 4}, "batch_size: given without the name"),
-        ({"model": "cnn", "size": "small", "batch_size": 9999}, "cnn-small-.*: a batch of 9999 is more than the 2048"),
+        (
+            {"model": "cnn", "size": "small", "batch_size": 9999},
+            "cnn-small-.*: a batch of 9999 is more than the 2048",
+        ),
     ],
 )
-def test_what_a_name_cannot_be_profiled_with_is_one_line(given: dict[str, Any], message: str) -> None:
+def test_what_a_name_cannot_be_profiled_with_is_one_line(
+    given: dict[str, Any], message: str
+) -> None:
     with pytest.raises(GpuReportError, match=f"^{message}") as raised:
         profile(**given)
 

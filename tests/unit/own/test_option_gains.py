@@ -1,4 +1,6 @@
-"""Options tried on a model of one's own: gains with intervals, the loss beside them, and reasons where one is not."""
+"""Options tried on a model of one's own: gains with intervals, the loss beside them, and reasons
+where one is not.
+"""
 
 import copy
 import math
@@ -19,7 +21,9 @@ from tests.unit.own.test_batch_size import measured
 MODULE = "tests.unit.own.own_model"
 
 
-def test_fresh_processes_give_gains_individually_and_cumulatively(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fresh_processes_give_gains_individually_and_cumulatively(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     found = compare_options(
         f"{MODULE}:build_images",
         f"{MODULE}:make_images",
@@ -38,7 +42,11 @@ def test_fresh_processes_give_gains_individually_and_cumulatively(capsys: pytest
     assert found.individual["fused"].speedup.count == 2
     assert "no batch is copied" in found.individual["pinned"].reason
     unchanged = found.individual["fused"]
-    losses = [each.loss for seed in (0, 1) if isinstance(each := train_in_fresh_process(_baseline(seed)), OwnResult)]
+    losses = [
+        each.loss
+        for seed in (0, 1)
+        if isinstance(each := train_in_fresh_process(_baseline(seed)), OwnResult)
+    ]
     assert unchanged.loss == pytest.approx(sum(losses) / 2, rel=1e-4)
     assert unchanged.metric > 0
     assert found.individual["bf16"].loss != unchanged.loss
@@ -77,12 +85,22 @@ def test_a_model_that_is_built_is_not_captured_in_the_users_process() -> None:
 
 def test_a_model_that_is_built_is_copied_and_everything_is_as_it_was() -> None:
     model, batch = own_model.build_images().eval(), own_model.make_images()
-    weights, numbers, of_python = copy.deepcopy(model.state_dict()), torch.random.get_rng_state(), random.getstate()
+    weights, numbers, of_python = (
+        copy.deepcopy(model.state_dict()),
+        torch.random.get_rng_state(),
+        random.getstate(),
+    )
 
     torch.backends.cuda.matmul.allow_tf32 = True
     try:
         found = compare_options(
-            model, batch, loss=own_model.image_loss, options=["channelslast"], device="cpu", steps=2, seconds=0.3
+            model,
+            batch,
+            loss=own_model.image_loss,
+            options=["channelslast"],
+            device="cpu",
+            steps=2,
+            seconds=0.3,
         )
         assert torch.backends.cuda.matmul.allow_tf32
     finally:
@@ -101,7 +119,12 @@ def test_a_model_that_is_built_is_copied_and_everything_is_as_it_was() -> None:
 
 def test_an_option_that_does_not_apply_has_a_reason_and_is_in_no_sum() -> None:
     found = compare_options(
-        own_model.build(), own_model.make_batch(4), options=["channelslast"], device="cpu", steps=1, seconds=0.1
+        own_model.build(),
+        own_model.make_batch(4),
+        options=["channelslast"],
+        device="cpu",
+        steps=1,
+        seconds=0.1,
     )
 
     assert "four dimensions" in found.individual["channelslast"].reason
@@ -112,7 +135,10 @@ def test_an_option_that_does_not_apply_has_a_reason_and_is_in_no_sum() -> None:
 def test_a_run_with_itself_in_fresh_processes_is_about_as_fast() -> None:
     """With 99.9 % confidence, as 95 % would fail one time in 20."""
     results = _measured(
-        _baseline(0), ["fused"], lambda training: train_in_fresh_process(replace(training, options=())), processes=4
+        _baseline(0),
+        ["fused"],
+        lambda training: train_in_fresh_process(replace(training, options=())),
+        processes=4,
     )
 
     speedup = OptionGains(results=results, is_fresh=True).individual["fused"].speedup
@@ -126,7 +152,9 @@ GONE = Stopped(status="failed", reason="gone astray")
 
 
 def _found(**failing: int) -> OptionGains:
-    """Four processes each, where bf16 doubles the speed; of a name given, only so many before one fails."""
+    """Four processes each, where bf16 doubles the speed; of a name given, only so many before one
+    fails.
+    """
 
     def of(names: tuple[str, ...]) -> list[OwnResult | Stopped]:
         per_s = 2e3 if "bf16" in names else 1e3
@@ -134,14 +162,19 @@ def _found(**failing: int) -> OptionGains:
         number = failing.get("_".join(names) or "baseline", 4)
         return [good] * number + [GONE] * (number < 4)
 
-    return OptionGains(results={each: of(each) for each in ((), ("tf32",), ("bf16",), ("tf32", "bf16"))}, is_fresh=True)
+    return OptionGains(
+        results={each: of(each) for each in ((), ("tf32",), ("bf16",), ("tf32", "bf16"))},
+        is_fresh=True,
+    )
 
 
 def test_columns_stay_apart_where_an_interval_has_many_digits() -> None:
     def of(per_s: list[float]) -> list[OwnResult | Stopped]:
         return [measured(8, peak_mib=1, limit_mib=2, per_s=each) for each in per_s]
 
-    found = OptionGains(results={(): of([1e3] * 3), ("bf16",): of([206.1, 209.2, 211.4])}, is_fresh=True)
+    found = OptionGains(
+        results={(): of([1e3] * 3), ("bf16",): of([206.1, 209.2, 211.4])}, is_fresh=True
+    )
 
     line = next(line for line in found.summary().splitlines() if line.startswith("bf16"))
     assert line.count("0.2089× (0.2061 to 0.2114)  ") == 2

@@ -1,4 +1,6 @@
-"""A training of the user's own in a fresh process: whatever happens there is a result with its reason."""
+"""A training of the user's own in a fresh process: whatever happens there is a result with its
+reason.
+"""
 
 import os
 import subprocess
@@ -18,12 +20,22 @@ from gpu_report.errors import MachineError, ProfileError
 from gpu_report.measure.processes import MeasurementInterruptedError, fresh_processes
 from gpu_report.measure.run import Stopped
 from gpu_report.own import process
-from gpu_report.own.process import OwnResult, OwnTraining, train_in_fresh_process, train_in_this_process
+from gpu_report.own.process import (
+    OwnResult,
+    OwnTraining,
+    train_in_fresh_process,
+    train_in_this_process,
+)
 from tests.unit.own import own_model
 
 MODULE = "tests.unit.own.own_model"
 TRAINING = OwnTraining(
-    build=own_model.build, make_batch=own_model.make_batch, samples=4, device="cpu", memory_limit_mib=2000, seconds=0.5
+    build=own_model.build,
+    make_batch=own_model.make_batch,
+    samples=4,
+    device="cpu",
+    memory_limit_mib=2000,
+    seconds=0.5,
 )
 
 
@@ -34,20 +46,28 @@ def stopped(training: OwnTraining, *, patience_s: float = 60.0) -> Stopped:
 
 
 def test_a_training_is_timed_with_its_memory_and_its_loss() -> None:
-    result = train_in_fresh_process(replace(TRAINING, accumulate=3, loss_steps=2, checkpoint=own_model.first_layer))
+    result = train_in_fresh_process(
+        replace(TRAINING, accumulate=3, loss_steps=2, checkpoint=own_model.first_layer)
+    )
 
     assert isinstance(result, OwnResult)
     assert result.measured.samples == 12
     assert result.measured.steps >= 2
-    assert result.measured.memory_peak_mib == result.memory_taken_mib < result.memory_limit_mib == 2000
+    assert (
+        result.measured.memory_peak_mib == result.memory_taken_mib < result.memory_limit_mib == 2000
+    )
     assert result.loss > 0
     assert result.measured.trace == b""
 
 
 def test_the_same_seed_gives_the_same_loss_and_names_do_as_well_as_functions() -> None:
-    named = replace(TRAINING, build=f"{MODULE}:build", make_batch=f"{MODULE}:make_batch_of_four", samples=None)
+    named = replace(
+        TRAINING, build=f"{MODULE}:build", make_batch=f"{MODULE}:make_batch_of_four", samples=None
+    )
 
-    results = [train_in_fresh_process(replace(named, loss_steps=3, seed=seed)) for seed in (1, 1, 2)]
+    results = [
+        train_in_fresh_process(replace(named, loss_steps=3, seed=seed)) for seed in (1, 1, 2)
+    ]
 
     losses = [result.loss for result in results if isinstance(result, OwnResult)]
     assert losses[0] == losses[1] != losses[2]
@@ -115,8 +135,12 @@ def out_of_memory(*_: object) -> torch.optim.Optimizer:
         ({"loss": threading.Lock()}, "failed", "pickle"),
     ],
 )
-def test_what_goes_wrong_in_this_process_is_a_result_too(wrong: dict[str, Any], status: str, said: str) -> None:
-    training = OwnTraining(build=own_model.build, make_batch=own_model.make_batch_of_four, device="cpu", seconds=0.1)
+def test_what_goes_wrong_in_this_process_is_a_result_too(
+    wrong: dict[str, Any], status: str, said: str
+) -> None:
+    training = OwnTraining(
+        build=own_model.build, make_batch=own_model.make_batch_of_four, device="cpu", seconds=0.1
+    )
 
     result = train_in_this_process(replace(training, **wrong))
 
@@ -133,14 +157,18 @@ def test_memory_that_runs_out_is_a_result_and_its_limit_is_kept() -> None:
 
 
 def test_what_takes_more_than_the_limit_and_less_than_twice_is_ended_too() -> None:
-    found = stopped(replace(TRAINING, build=own_model.build_large, samples=24, memory_limit_mib=1000))
+    found = stopped(
+        replace(TRAINING, build=own_model.build_large, samples=24, memory_limit_mib=1000)
+    )
 
     assert found.status == "oom"
     assert "1000 MiB" in found.reason
 
 
 def test_a_limit_above_the_free_memory_is_the_free_memory() -> None:
-    result = train_in_fresh_process(replace(TRAINING, memory_limit_mib=10**9, host_available_mib=4000))
+    result = train_in_fresh_process(
+        replace(TRAINING, memory_limit_mib=10**9, host_available_mib=4000)
+    )
 
     assert isinstance(result, OwnResult)
     assert result.memory_limit_mib == 4000
@@ -168,7 +196,9 @@ def test_a_process_that_is_killed_from_outside_is_no_result() -> None:
 
 
 def test_a_function_that_hangs_is_ended_and_no_process_is_left() -> None:
-    train_in_fresh_process(TRAINING)  # the server of fresh processes and its tracker of resources stay
+    train_in_fresh_process(
+        TRAINING
+    )  # the server of fresh processes and its tracker of resources stay
     before = {child.pid for child in psutil.Process(os.getpid()).children(recursive=True)}
 
     found = stopped(replace(TRAINING, build=own_model.hang), patience_s=1.0)
@@ -181,7 +211,11 @@ def test_a_function_that_hangs_is_ended_and_no_process_is_left() -> None:
 def servers() -> list[int]:
     """Of fresh processes, those that run; an ended one is there until the next starts."""
     children = psutil.Process().children()
-    return [each.pid for each in children if each.status() != "zombie" and "forkserver" in " ".join(each.cmdline())]
+    return [
+        each.pid
+        for each in children
+        if each.status() != "zombie" and "forkserver" in " ".join(each.cmdline())
+    ]
 
 
 def test_after_a_search_no_server_is_left_and_the_next_search_starts_one() -> None:
@@ -224,7 +258,9 @@ def test_a_server_that_still_serves_a_process_stays() -> None:
         "compare_options(build_images, make_images, loss=image_loss)",
     ],
 )
-def test_a_script_that_calls_without_the_guard_gets_one_error_that_says_so(call: str, tmp_path: Path) -> None:
+def test_a_script_that_calls_without_the_guard_gets_one_error_that_says_so(
+    call: str, tmp_path: Path
+) -> None:
     script = tmp_path / "unguarded.py"
     script.write_text(
         "from gpu_report import compare_options, find_batch_size\n"
@@ -234,11 +270,15 @@ def test_a_script_that_calls_without_the_guard_gets_one_error_that_says_so(call:
     )
 
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, env=environment)
+    ended = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=False, env=environment
+    )
 
     assert ended.returncode == 1
     assert ended.stderr.count("Traceback") == 1
-    assert ended.stderr.splitlines()[-1].startswith("gpu_report.errors.ProfileError: each fresh process imports the")
+    assert ended.stderr.splitlines()[-1].startswith(
+        "gpu_report.errors.ProfileError: each fresh process imports the"
+    )
     assert "bootstrapping" not in ended.stderr
 
 
@@ -269,8 +309,12 @@ def test_the_allocator_of_any_accelerator_is_limited_to_a_fraction_of_its_memory
     assert limits == [(fraction, torch.device("xpu", 1))]
 
 
-def test_a_memory_limit_that_pytorch_cannot_keep_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_limit_that_pytorch_cannot_keep_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(torch, "get_device_module", lambda _device: SimpleNamespace())
 
-    with pytest.raises(MachineError, match=r"^PyTorch cannot limit the memory of xpu; leave out the memory limit\Z"):
+    with pytest.raises(
+        MachineError, match=r"^PyTorch cannot limit the memory of xpu; leave out the memory limit\Z"
+    ):
         process._limit_allocator(torch.device("xpu"), 2048)

@@ -1,4 +1,6 @@
-"""One call says what limits a training, within the time that is given, and leaves no trace of itself."""
+"""One call says what limits a training, within the time that is given, and leaves no trace of
+itself.
+"""
 
 import gzip
 import json
@@ -39,7 +41,9 @@ X, Y = torch.randn(8, 4), torch.randint(0, 3, (8,))
 
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tenth of a second is enough here, and so are profiled steps that other tests beside this one have slowed."""
+    """A tenth of a second is enough here, and so are profiled steps that other tests beside this
+    one have slowed.
+    """
     monkeypatch.setattr(record, "MOST_SLOWED", 100.0)
     monkeypatch.setattr(run, "_BLOCK_S", 0.01)
     monkeypatch.setattr(run, "_BLOCKS", replace(run._BLOCKS, timed_seconds=0.1))
@@ -78,7 +82,9 @@ def slow_batches() -> Iterator[tuple[Tensor, Tensor]]:
 
 
 @pytest.mark.parametrize(
-    "loader", [DataLoader(SlowSamples(), batch_size=8), slow_batches()], ids=["DataLoader", "generator"]
+    "loader",
+    [DataLoader(SlowSamples(), batch_size=8), slow_batches()],
+    ids=["DataLoader", "generator"],
 )
 def test_a_slow_loader_is_found_and_named_first(loader: Any) -> None:
     found = profile(Classifier(), loader=loader, loss=cross_entropy)
@@ -91,7 +97,10 @@ def test_a_slow_loader_is_found_and_named_first(loader: Any) -> None:
 
 def test_a_slow_operation_and_slow_python_are_told_apart() -> None:
     assert profile(Classifier(in_operation=True), (X, Y), loss=cross_entropy).limit == "kernels"
-    assert profile(Classifier(in_python_s=0.03), (X, Y), loss=cross_entropy).limit == "Python between two operations"
+    assert (
+        profile(Classifier(in_python_s=0.03), (X, Y), loss=cross_entropy).limit
+        == "Python between two operations"
+    )
 
 
 def test_a_step_of_ones_own_is_timed_in_steps_per_second() -> None:
@@ -111,7 +120,12 @@ def test_the_card_is_printed_once_and_short(capsys: pytest.CaptureFixture[str]) 
     lines = found.summary().splitlines()
     assert len(lines) <= 10
     assert max(map(len, lines)) <= 100
-    assert [line[:9].strip() for line in lines if not line.startswith(" ")] == ["limit", "why", "next", "memory"]
+    assert [line[:9].strip() for line in lines if not line.startswith(" ")] == [
+        "limit",
+        "why",
+        "next",
+        "memory",
+    ]
 
 
 def test_tables_and_trace_are_in_the_answer_and_no_file_is_left(
@@ -148,19 +162,25 @@ def test_the_page_has_the_card_the_blocks_and_the_operations(tmp_path: Path) -> 
     assert found.summary() in text
     assert found.hardware in text
     assert duration(found.measured.block_times_ms[0] / 1e3, unit="ms").plain(unit=False) in text
-    assert {"aten::mm", *found.tables["operations"].nlargest(3, "self_ms")["name"]} <= set(re.findall(r"[\w:]+", text))
+    assert {"aten::mm", *found.tables["operations"].nlargest(3, "self_ms")["name"]} <= set(
+        re.findall(r"[\w:]+", text)
+    )
     assert len(text) < 2_000_000
     with pytest.raises(FileWriteError, match=r"found\.html"):
         found.to_html(tmp_path / "found.html" / "found.html")
 
 
-def test_a_step_that_is_too_slow_for_the_time_given_is_insufficient_data_and_says_what_to_do() -> None:
+def test_a_step_that_is_too_slow_for_the_time_given_is_insufficient_data_and_says_what_to_do() -> (
+    None
+):
     began = time.monotonic()
 
     found = profile(step=lambda: time.sleep(0.2), seconds=1)
 
     assert time.monotonic() - began < 3
-    said = re.fullmatch(r"insufficient data: 2 steps in (\d+) ms, and the steps still needed .* 1 s", found.problem)
+    said = re.fullmatch(
+        r"insufficient data: 2 steps in (\d+) ms, and the steps still needed .* 1 s", found.problem
+    )
     assert said
     assert 400 <= int(said[1]) < 1000
     assert re.search(r"call again with \d+ seconds", found.summary())
@@ -179,7 +199,9 @@ def test_a_step_that_raises_is_named_with_its_cause_and_everything_is_restored()
 
     before, numbers = model.layer.weight.detach().clone(), torch.get_rng_state()
 
-    with pytest.raises(ProfileError, match=r"^loss: at step 3 it raised LookupError: no such class") as raised:
+    with pytest.raises(
+        ProfileError, match=r"^loss: at step 3 it raised LookupError: no such class"
+    ) as raised:
         profile(model, (X, Y), loss=failing_loss)
 
     assert isinstance(raised.value.__cause__, LookupError)
@@ -192,7 +214,10 @@ def test_a_step_that_raises_is_named_with_its_cause_and_everything_is_restored()
     [
         ({"batch": (X.numpy(), Y)}, "^model: at step 1 it raised TypeError"),
         ({"loss": lambda output: output.mean()}, "^loss: at step 1 it raised TypeError"),
-        ({"loss": lambda output, _: output.exp().mul_(2).sum()}, "^backward: at step 1 it raised RuntimeError"),
+        (
+            {"loss": lambda output, _: output.exp().mul_(2).sum()},
+            "^backward: at step 1 it raised RuntimeError",
+        ),
         ({"batch": (X[:0], Y[:0])}, "^batch: its first tensor has no samples"),
     ],
 )
@@ -212,7 +237,10 @@ def test_a_device_that_fails_is_named_and_not_the_part_that_happens_to_notice_it
     def failing_loss(*_: Tensor) -> Tensor:
         raise torch.AcceleratorError("CUDA error: device-side assert triggered\nsecond line")
 
-    with pytest.raises(ProfileError, match=r"^cpu: AcceleratorError: CUDA error: .*triggered; this process cannot use"):
+    with pytest.raises(
+        ProfileError,
+        match=r"^cpu: AcceleratorError: CUDA error: .*triggered; this process cannot use",
+    ):
         profile(Classifier(), (X, Y), loss=failing_loss)
 
 
@@ -247,7 +275,9 @@ def test_nan_is_reported_with_its_step_and_the_model_is_restored() -> None:
     before = model.layer.weight.detach().clone()
     batches = [(X, Y), (X, Y), (X * float("nan"), Y)]
 
-    with pytest.raises(ProfileError, match=r"^loss: it was nan at step 3; expected a finite number"):
+    with pytest.raises(
+        ProfileError, match=r"^loss: it was nan at step 3; expected a finite number"
+    ):
         profile(model, loader=batches, loss=cross_entropy)
 
     assert torch.equal(model.layer.weight, before)
@@ -260,7 +290,9 @@ def test_a_step_that_changes_the_default_dtype_is_named_at_once_and_the_dtype_is
         calls.append(1)
         torch.set_default_dtype(torch.float64)
 
-    with pytest.raises(ProfileError, match=r"^step: it changed the default dtype from torch.float32"):
+    with pytest.raises(
+        ProfileError, match=r"^step: it changed the default dtype from torch.float32"
+    ):
         profile(step=step)
 
     assert len(calls) == 1
@@ -304,9 +336,21 @@ def test_the_command_builds_what_is_named_and_writes_what_is_asked_for(
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    command = ["profile", "my_training:build_model", "--batch", "my_training:make_batch", "--device", "cpu"]
+    command = [
+        "profile",
+        "my_training:build_model",
+        "--batch",
+        "my_training:make_batch",
+        "--device",
+        "cpu",
+    ]
 
-    assert main([*command, "--loss", "my_training:loss", "--json", "found.json", "--html", "found.html"]) == 0
+    assert (
+        main(
+            [*command, "--loss", "my_training:loss", "--json", "found.json", "--html", "found.html"]
+        )
+        == 0
+    )
     assert capsys.readouterr().out.startswith("limit ")
     assert json.loads(Path("found.json").read_text("utf-8"))["measured"]["device"] == "cpu"
     assert Path("found.html").read_text("utf-8").startswith("<!doctype html>")
@@ -335,7 +379,9 @@ def test_the_command_builds_what_is_named_and_writes_what_is_asked_for(
     assert main(["profile", "unet"]) == 2
     assert "--batch-size: missing; unet needs it" in capsys.readouterr().err
     assert main(["profile", "my_training.py"]) == 2
-    assert "'my_training.py' is no built-in workload; expected a function" in capsys.readouterr().err
+    assert (
+        "'my_training.py' is no built-in workload; expected a function" in capsys.readouterr().err
+    )
 
 
 class Remembering(Classifier):
@@ -346,13 +392,17 @@ class Remembering(Classifier):
         self.outputs: list[Tensor] = []
 
     def forward(self, inputs: Tensor) -> Tensor:
-        kept = torch.empty(2**23 + 1)  # over 32 MiB, which malloc never takes from what earlier tests have freed
+        kept = torch.empty(
+            2**23 + 1
+        )  # over 32 MiB, which malloc never takes from what earlier tests have freed
         kept[: 2**19] = 1
         self.outputs.append(kept)
         return super().forward(inputs)
 
 
-def test_memory_that_grows_is_the_first_thing_to_mend_and_memory_that_does_not_is_not_named() -> None:
+def test_memory_that_grows_is_the_first_thing_to_mend_and_memory_that_does_not_is_not_named() -> (
+    None
+):
     growing = profile(Remembering(), (X, Y), loss=cross_entropy).suggestions
     constant = profile(Classifier(), (X, Y), loss=cross_entropy).suggestions
 
@@ -379,7 +429,8 @@ def test_memory_that_grows_ever_more_slowly_is_warm_up() -> None:
 def test_a_card_of_a_busy_machine_says_how_much_others_used() -> None:
     found = profile(Classifier(), (X, Y), loss=cross_entropy)
     busy, quiet = (
-        replace(found.measured, load=Load(foreign_cpu_share=taken, steal_share=None)) for taken in (0.42, 0.02)
+        replace(found.measured, load=Load(foreign_cpu_share=taken, steal_share=None))
+        for taken in (0.42, 0.02)
     )
 
     assert "42.0 % of the CPU" in " ".join(replace(found, measured=busy).summary().split())
@@ -387,7 +438,9 @@ def test_a_card_of_a_busy_machine_says_how_much_others_used() -> None:
 
 
 def test_on_the_cpu_many_short_operations_are_named_and_a_long_one_is_not() -> None:
-    short = profile(nn.Sequential(*(nn.Linear(4, 4) for _ in range(30))), (X, X), loss=nn.functional.mse_loss)
+    short = profile(
+        nn.Sequential(*(nn.Linear(4, 4) for _ in range(30))), (X, X), loss=nn.functional.mse_loss
+    )
     long = profile(Classifier(in_operation=True), (X, Y), loss=cross_entropy)
 
     assert [each.rule for each in short.suggestions] == ["short operations"]

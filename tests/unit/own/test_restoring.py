@@ -1,4 +1,6 @@
-"""A model, its optimizer and the random numbers are bit by bit what they were, however the steps between ended."""
+"""A model, its optimizer and the random numbers are bit by bit what they were, however the steps
+between ended.
+"""
 
 import random
 from typing import Any
@@ -10,17 +12,26 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from gpu_report.errors import ProfileError
-from gpu_report.own.restoring import ambient_state, left_as_found, memory_peak_as_found, modules_as_found
+from gpu_report.own.restoring import (
+    ambient_state,
+    left_as_found,
+    memory_peak_as_found,
+    modules_as_found,
+)
 
 CPU = torch.device("cpu")
 
 
 class Counting(nn.Module):
-    """Has whatever a step can change: parameters, one of them frozen, running means, modes and an attribute."""
+    """Has whatever a step can change: parameters, one of them frozen, running means, modes and an
+    attribute.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.layers = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(), nn.Linear(8, 2))
+        self.layers = nn.Sequential(
+            nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(), nn.Linear(8, 2)
+        )
         self.layers[0].bias.requires_grad_(False)
         self.register_buffer("last", torch.zeros(2))
         self.calls = 0
@@ -33,7 +44,9 @@ class Counting(nn.Module):
 
 
 def trained(optimizer_class: Any) -> tuple[Counting, torch.optim.Optimizer]:
-    """A model in the middle of its training: with gradients, the optimizer's state, and one layer in another mode."""
+    """A model in the middle of its training: with gradients, the optimizer's state, and one layer
+    in another mode.
+    """
     model = Counting()
     optimizer = optimizer_class([each for each in model.parameters() if each.requires_grad], lr=0.1)
     for _ in range(2):
@@ -57,27 +70,42 @@ def state_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, An
             for name, each in (*model.named_parameters(), *model.named_buffers())
         ],
         "gradients": [
-            None if each.grad is None else (id(each.grad), each.grad.numpy().tobytes()) for each in model.parameters()
+            None if each.grad is None else (id(each.grad), each.grad.numpy().tobytes())
+            for each in model.parameters()
         ],
         "modes": [each.training for each in model.modules()],
         "calls": model.calls,
         "optimizer": [
-            (id(key), name, id(value), value.numpy().tobytes() if isinstance(value, torch.Tensor) else value)
+            (
+                id(key),
+                name,
+                id(value),
+                value.numpy().tobytes() if isinstance(value, torch.Tensor) else value,
+            )
             for key, values in optimizer.state.items()
             for name, value in values.items()
         ],
-        "groups": repr([{**group, "params": [*map(id, group["params"])]} for group in optimizer.param_groups]),
+        "groups": repr(
+            [{**group, "params": [*map(id, group["params"])]} for group in optimizer.param_groups]
+        ),
     }
 
 
 def random_numbers() -> list[Any]:
     of_numpy = np.random.get_state(legacy=False)["state"]
-    return [random.getstate(), of_numpy["pos"], of_numpy["key"].tobytes(), torch.get_rng_state().numpy().tobytes()]
+    return [
+        random.getstate(),
+        of_numpy["pos"],
+        of_numpy["key"].tobytes(),
+        torch.get_rng_state().numpy().tobytes(),
+    ]
 
 
 @pytest.mark.parametrize("ending", [None, ValueError, KeyboardInterrupt])
 @pytest.mark.parametrize("optimizer_class", [torch.optim.AdamW, torch.optim.SGD])
-def test_steps_leave_everything_as_it_was_bit_by_bit(optimizer_class: Any, ending: type[BaseException] | None) -> None:
+def test_steps_leave_everything_as_it_was_bit_by_bit(
+    optimizer_class: Any, ending: type[BaseException] | None
+) -> None:
     model, optimizer = trained(optimizer_class)
     before, numbers = state_of(model, optimizer), random_numbers()
 
@@ -125,7 +153,10 @@ def test_a_loss_with_weights_of_its_own_is_restored_too() -> None:
 
 def test_the_next_epoch_of_a_loader_is_shuffled_as_if_it_had_not_been_used() -> None:
     samples = TensorDataset(torch.arange(100))
-    loader, expected = (DataLoader(samples, shuffle=True, generator=torch.Generator().manual_seed(1)) for _ in range(2))
+    loader, expected = (
+        DataLoader(samples, shuffle=True, generator=torch.Generator().manual_seed(1))
+        for _ in range(2)
+    )
 
     with left_as_found([], optimizer=None, loader=loader, device=CPU):
         assert len([*loader]) == 100
@@ -146,7 +177,9 @@ def test_a_model_that_goes_to_another_device_gets_the_very_tensors_back() -> Non
 
 
 class Allocator:
-    """What is asked of CUDA: it rounds up to 512 bytes, and gives up to 1 MiB more where a block is large."""
+    """What is asked of CUDA: it rounds up to 512 bytes, and gives up to 1 MiB more where a block is
+    large.
+    """
 
     def __init__(self) -> None:
         self.allocated = self.peak = 0
@@ -173,7 +206,9 @@ class Taken:
 
 
 @pytest.mark.parametrize("peak", [0, 512, 5 * 2**20, 40 * 2**20 + 512, 70 * 2**30])
-def test_the_peak_of_the_allocator_is_the_one_before_to_the_byte(peak: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_peak_of_the_allocator_is_the_one_before_to_the_byte(
+    peak: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     allocator = Allocator()
     model = allocator.empty(512 * 3)
     allocator.peak = max(peak, allocator.allocated)
@@ -202,7 +237,10 @@ def enter_autocast() -> None:
 @pytest.mark.parametrize(
     ("change", "name"),
     [
-        (lambda: torch.set_default_dtype(torch.float64), "the default dtype from torch.float32 to torch.float64"),
+        (
+            lambda: torch.set_default_dtype(torch.float64),
+            "the default dtype from torch.float32 to torch.float64",
+        ),
         (lambda: torch.set_default_device("meta"), "the default device from cpu to meta"),
         (lambda: torch.set_grad_enabled(False), "the gradient mode from True to False"),
         (enter_autocast, "autocast on cpu from False to True"),
@@ -241,12 +279,21 @@ BACKENDS = torch.backends
 @pytest.mark.parametrize(
     ("read", "change"),
     [
-        (lambda: BACKENDS.cudnn.deterministic, lambda: setattr(BACKENDS.cudnn, "deterministic", True)),
+        (
+            lambda: BACKENDS.cudnn.deterministic,
+            lambda: setattr(BACKENDS.cudnn, "deterministic", True),
+        ),
         (lambda: BACKENDS.cudnn.enabled, lambda: setattr(BACKENDS.cudnn, "enabled", False)),
-        (lambda: BACKENDS.cudnn.benchmark_limit, lambda: setattr(BACKENDS.cudnn, "benchmark_limit", 3)),
+        (
+            lambda: BACKENDS.cudnn.benchmark_limit,
+            lambda: setattr(BACKENDS.cudnn, "benchmark_limit", 3),
+        ),
         (lambda: BACKENDS.mkldnn.enabled, lambda: setattr(BACKENDS.mkldnn, "enabled", False)),
         (BACKENDS.cuda.flash_sdp_enabled, lambda: BACKENDS.cuda.enable_flash_sdp(False)),
-        (BACKENDS.cuda.mem_efficient_sdp_enabled, lambda: BACKENDS.cuda.enable_mem_efficient_sdp(False)),
+        (
+            BACKENDS.cuda.mem_efficient_sdp_enabled,
+            lambda: BACKENDS.cuda.enable_mem_efficient_sdp(False),
+        ),
         (BACKENDS.cuda.math_sdp_enabled, lambda: BACKENDS.cuda.enable_math_sdp(False)),
         (BACKENDS.cuda.cudnn_sdp_enabled, lambda: BACKENDS.cuda.enable_cudnn_sdp(False)),
         (BACKENDS.mha.get_fastpath_enabled, lambda: BACKENDS.mha.set_fastpath_enabled(False)),
@@ -284,7 +331,8 @@ def test_switches_of_arithmetic_and_threads_are_put_back_after_an_exception() ->
 
     def switches() -> list[Any]:
         return [
-            # PyTorch refuses to read its older switches where an earlier test has mixed them with these.
+            # PyTorch refuses to read its older switches where an earlier test has mixed them with
+            # these.
             torch.backends.cuda.matmul.fp32_precision,
             convolutions.fp32_precision,
             torch.backends.cudnn.benchmark,

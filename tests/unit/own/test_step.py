@@ -1,4 +1,6 @@
-"""What a step does with every kind of model, batch, loss and loader, and how it names the part that does not fit."""
+"""What a step does with every kind of model, batch, loss and loader, and how it names the part that
+does not fit.
+"""
 
 import math
 from collections import UserDict, namedtuple
@@ -36,7 +38,14 @@ class Model(nn.Module):
 
 
 def step_of(model: nn.Module, batch: Any = None, **parts: Any) -> OwnStep:
-    given = {"loss": None, "optimizer": None, "loader": None, "device": CPU, "copies_batch": True, **parts}
+    given = {
+        "loss": None,
+        "optimizer": None,
+        "loader": None,
+        "device": CPU,
+        "copies_batch": True,
+        **parts,
+    }
     return OwnStep(model, batch, **given)
 
 
@@ -47,17 +56,33 @@ def step_of(model: nn.Module, batch: Any = None, **parts: Any) -> OwnStep:
         (((X, None), Y), lambda output, _: output, mse_loss),
         ([X, Y], lambda output, _: output, mse_loss),
         (({"inputs": X}, Y), lambda output, _: output, nn.MSELoss()),
-        ({"inputs": X, "target": Y}, lambda output, _: output, lambda output, batch: mse_loss(output, batch["target"])),
-        ({"inputs": X, "target": Y}, lambda output, target: {"loss": mse_loss(output, target)}, None),
-        (UserDict(inputs=X, target=Y), lambda *both: SimpleNamespace(loss=mse_loss(*both), logits=both[0]), None),
+        (
+            {"inputs": X, "target": Y},
+            lambda output, _: output,
+            lambda output, batch: mse_loss(output, batch["target"]),
+        ),
+        (
+            {"inputs": X, "target": Y},
+            lambda output, target: {"loss": mse_loss(output, target)},
+            None,
+        ),
+        (
+            UserDict(inputs=X, target=Y),
+            lambda *both: SimpleNamespace(loss=mse_loss(*both), logits=both[0]),
+            None,
+        ),
         ((X, Y), lambda output, target: (output, mse_loss(output, target)), None),
         ((X, Y), mse_loss, None),
         (X, lambda output, _: output.mean(), None),
     ],
-    ids=["pair", "tuple of inputs", "list", "mapping of inputs", "mapping and loss", "loss in a mapping", "like HF",
-         "loss in a tuple", "loss alone", "tensor"],
+    ids=[
+        "pair", "tuple of inputs", "list", "mapping of inputs", "mapping and loss",
+        "loss in a mapping", "like HF", "loss in a tuple", "loss alone", "tensor",
+    ],
 )  # fmt: skip
-def test_a_step_trains_whatever_the_model_takes_and_returns(batch: Any, answer: Any, loss: Any) -> None:
+def test_a_step_trains_whatever_the_model_takes_and_returns(
+    batch: Any, answer: Any, loss: Any
+) -> None:
     model = Model(answer)
     before = model.layer.weight.detach().clone()
     step = step_of(model, batch, loss=loss)
@@ -73,16 +98,43 @@ def test_a_step_trains_whatever_the_model_takes_and_returns(batch: Any, answer: 
 @pytest.mark.parametrize(
     ("batch", "answer", "loss", "message"),
     [
-        ((X, Y), lambda output, _: output, lambda *_: torch.ones(2, requires_grad=True), r"^loss: its shape is \(2,\)"),
+        (
+            (X, Y),
+            lambda output, _: output,
+            lambda *_: torch.ones(2, requires_grad=True),
+            r"^loss: its shape is \(2,\)",
+        ),
         ((X, Y), lambda output, _: output.detach(), mse_loss, "^loss: it needs no gradients"),
         ((X, Y), lambda output, _: output, lambda *_: 0.5, "^loss: it is a float"),
-        ((X, Y), lambda output, _: {"logits": output}, None, r"^loss: Model returned none; give loss="),
-        ((X, Y, Y), lambda output, _: output, None, r"^loss: none was given, and Model does not take the 3 parts"),
-        ((X, Y, Y), lambda output, _: output, mse_loss, r"^batch: it is 3 parts; with loss= it must be a pair"),
-        (X, lambda output, _: output, mse_loss, "^batch: it is a Tensor; with loss= it must be a pair"),
+        (
+            (X, Y),
+            lambda output, _: {"logits": output},
+            None,
+            r"^loss: Model returned none; give loss=",
+        ),
+        (
+            (X, Y, Y),
+            lambda output, _: output,
+            None,
+            r"^loss: none was given, and Model does not take the 3 parts",
+        ),
+        (
+            (X, Y, Y),
+            lambda output, _: output,
+            mse_loss,
+            r"^batch: it is 3 parts; with loss= it must be a pair",
+        ),
+        (
+            X,
+            lambda output, _: output,
+            mse_loss,
+            "^batch: it is a Tensor; with loss= it must be a pair",
+        ),
     ],
 )
-def test_what_does_not_fit_is_named_in_one_line(batch: Any, answer: Any, loss: Any, message: str) -> None:
+def test_what_does_not_fit_is_named_in_one_line(
+    batch: Any, answer: Any, loss: Any, message: str
+) -> None:
     with pytest.raises(ProfileError, match=message) as raised:
         step_of(Model(answer), batch, loss=loss).once(phase=nullcontext)
 
@@ -92,12 +144,17 @@ def test_what_does_not_fit_is_named_in_one_line(batch: Any, answer: Any, loss: A
 def test_a_batch_must_be_on_the_device_that_is_named_for_it() -> None:
     step = step_of(Model(mse_loss), (X.to("meta"), Y), copies_batch=False)
 
-    with pytest.raises(ProfileError, match=r"^batch: it is on meta and the model on cpu, where device= expects both"):
+    with pytest.raises(
+        ProfileError,
+        match=r"^batch: it is on meta and the model on cpu, where device= expects both",
+    ):
         step.once(phase=nullcontext)
 
 
 def test_a_model_with_nothing_to_train_is_refused() -> None:
-    with pytest.raises(ProfileError, match=r"^model: ReLU has no parameter that requires gradients"):
+    with pytest.raises(
+        ProfileError, match=r"^model: ReLU has no parameter that requires gradients"
+    ):
         step_of(nn.ReLU(), X)
 
 
@@ -108,16 +165,35 @@ def test_a_model_with_nothing_to_train_is_refused() -> None:
         ({"model": nn.LazyLinear(2)}, "^model: LazyLinear has lazy parameters; call it once"),
         ({"batch": None}, "^batch: none was given"),
         ({"batch": (X.to("meta"), Y)}, "^batch: it is on meta, where tensors have no values"),
-        ({"optimizer": torch.optim.SGD}, "^optimizer: it is a type; expected a torch.optim.Optimizer"),
+        (
+            {"optimizer": torch.optim.SGD},
+            "^optimizer: it is a type; expected a torch.optim.Optimizer",
+        ),
         ({"loader": 3}, "^loader: it is a int; expected an iterable of batches"),
         ({"loss": "mse"}, "^loss: it is 'mse'; expected a function"),
-        ({"loss": nn.MSELoss}, "^loss: it is <class .*MSELoss'>; expected a function, or a module that is built"),
-        ({"model": nn.Linear(3, 1, device="meta")}, "^model: Linear is on meta, where parameters have no values"),
-        ({"optimizer": torch.optim.SGD(nn.Linear(3, 1).parameters())}, "^optimizer: SGD has no parameter of Model"),
+        (
+            {"loss": nn.MSELoss},
+            "^loss: it is <class .*MSELoss'>; expected a function, or a module that is built",
+        ),
+        (
+            {"model": nn.Linear(3, 1, device="meta")},
+            "^model: Linear is on meta, where parameters have no values",
+        ),
+        (
+            {"optimizer": torch.optim.SGD(nn.Linear(3, 1).parameters())},
+            "^optimizer: SGD has no parameter of Model",
+        ),
     ],
 )
 def test_parts_of_another_kind_are_refused(changed: Any, message: str) -> None:
-    parts = {"model": Model(mse_loss), "batch": X, "loss": None, "optimizer": None, "loader": None, **changed}
+    parts = {
+        "model": Model(mse_loss),
+        "batch": X,
+        "loss": None,
+        "optimizer": None,
+        "loader": None,
+        **changed,
+    }
 
     with pytest.raises(ProfileError, match=message):
         require_parts(parts.pop("model"), parts.pop("batch"), **parts)
@@ -126,7 +202,11 @@ def test_parts_of_another_kind_are_refused(changed: Any, message: str) -> None:
 def test_the_tensors_of_a_nested_batch_are_found_and_moved_and_the_batch_itself_is_left() -> None:
     pair = namedtuple("pair", "a b")
     packed = pack_sequence([torch.ones(3, 1), torch.ones(2, 1)])
-    batch = {"x": [torch.zeros(2), (torch.ones(3), "name")], "y": UserDict(z=pair(torch.zeros(1), 7)), "p": packed}
+    batch = {
+        "x": [torch.zeros(2), (torch.ones(3), "name")],
+        "y": UserDict(z=pair(torch.zeros(1), 7)),
+        "p": packed,
+    }
 
     moved = on_device(batch, torch.device("meta"))
 
@@ -139,7 +219,9 @@ def test_the_tensors_of_a_nested_batch_are_found_and_moved_and_the_batch_itself_
     assert moved["p"].batch_sizes.device.type == "cpu"  # PyTorch wants them there
 
 
-@pytest.mark.parametrize("loader", [DataLoader(TensorDataset(X), batch_size=4), [1, 2]], ids=["DataLoader", "list"])
+@pytest.mark.parametrize(
+    "loader", [DataLoader(TensorDataset(X), batch_size=4), [1, 2]], ids=["DataLoader", "list"]
+)
 def test_a_loader_that_ends_is_iterated_anew(loader: Any) -> None:
     loading = Loading(loader)
 
@@ -148,7 +230,9 @@ def test_a_loader_that_ends_is_iterated_anew(loader: Any) -> None:
 
 
 def test_blocks_have_the_samples_of_their_batches() -> None:
-    """A loader's last batch may be smaller: a block with it has trained on fewer samples in its time."""
+    """A loader's last batch may be smaller: a block with it has trained on fewer samples in its
+    time.
+    """
     step = OwnStep(
         nn.Linear(2, 1),
         None,
@@ -175,7 +259,8 @@ def test_blocks_have_the_samples_of_their_batches() -> None:
     assert found.samples == pytest.approx(3, rel=0.05)
     assert {*found.block_samples} == {2, 4}
     assert found.throughputs_per_s == [
-        samples * 1e3 / time_ms for samples, time_ms in zip(found.block_samples, found.block_times_ms, strict=True)
+        samples * 1e3 / time_ms
+        for samples, time_ms in zip(found.block_samples, found.block_times_ms, strict=True)
     ]
 
 
@@ -187,13 +272,17 @@ def test_an_iterator_that_ends_is_named() -> None:
     loading.take(phase=nullcontext)
 
     with pytest.raises(
-        ProfileError, match=r"^loader: generator ended after 1 batches and cannot begin anew; give a Data"
+        ProfileError,
+        match=r"^loader: generator ended after 1 batches and cannot begin anew; give a Data",
     ):
         loading.take(phase=nullcontext)
 
 
 def test_a_loader_that_raises_or_has_nothing_is_named() -> None:
-    with pytest.raises(ProfileError, match=r"^loader: generator raised ZeroDivisionError: division by zero; expected"):
+    with pytest.raises(
+        ProfileError,
+        match=r"^loader: generator raised ZeroDivisionError: division by zero; expected",
+    ):
         Loading(1 / 0 for _ in range(2)).take(phase=nullcontext)
     with pytest.raises(ProfileError, match=r"^loader: list has no batch; expected at least one"):
         Loading([]).take(phase=nullcontext)
@@ -209,7 +298,9 @@ def test_an_unknown_device_and_one_that_is_not_here_are_named() -> None:
 def test_a_model_on_two_devices_is_refused() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2, device="meta"))
 
-    with pytest.raises(ProfileError, match=r"^model: it is on cpu, meta; expected one device, or give step="):
+    with pytest.raises(
+        ProfileError, match=r"^model: it is on cpu, meta; expected one device, or give step="
+    ):
         chosen_device("auto", model)
 
 

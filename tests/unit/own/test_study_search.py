@@ -1,4 +1,6 @@
-"""A search of the study on real processes: what is tried and found is a record, and so is that nothing fits."""
+"""A search of the study on real processes: what is tried and found is a record, and so is that
+nothing fits.
+"""
 
 import pytest
 
@@ -12,22 +14,33 @@ MACHINE = "epyc-2c"
 
 @pytest.fixture(scope="module")
 def limit_gib() -> float:
-    """What one sample takes here, which is mostly PyTorch and differs between machines, and room for some more."""
+    """What one sample takes here, which is mostly PyTorch and differs between machines, and room
+    for some more.
+    """
     with own_server():
         one = train_in_fresh_process(
-            OwnTraining(build="cnn", make_batch=None, size="small", device="cpu", samples=1, seconds=0.1)
+            OwnTraining(
+                build="cnn", make_batch=None, size="small", device="cpu", samples=1, seconds=0.1
+            )
         )
     assert isinstance(one, OwnResult)
     return (one.memory_taken_mib + 150) / 1024
 
 
 def test_a_search_within_a_limit_records_its_tries_and_answers(limit_gib: float) -> None:
-    search = BatchSearch(workload="cnn", size="small", device="cpu", memory_limit_gib=limit_gib, seconds=0.1)
+    search = BatchSearch(
+        workload="cnn", size="small", device="cpu", memory_limit_gib=limit_gib, seconds=0.1
+    )
     seen: list[Probe] = []
 
     found = search_batch_size(search, machine=MACHINE, on_try=seen.append)
 
-    assert (found.search, found.machine, found.status, found.memory_kind) == (search, MACHINE, "ok", "resident set")
+    assert (found.search, found.machine, found.status, found.memory_kind) == (
+        search,
+        MACHINE,
+        "ok",
+        "resident set",
+    )
     assert [each.samples for each in found.tries] == [probe.samples for probe in seen]
     assert len(found.tries) <= MOST_PROBES
     assert found.answers is not None
@@ -43,19 +56,27 @@ def test_a_search_within_a_limit_records_its_tries_and_answers(limit_gib: float)
 @pytest.mark.parametrize(
     ("search", "status", "reason"),
     [
-        (BatchSearch(workload="cnn", size="small", device="cpu", memory_limit_gib=0.1), "oom", "MiB"),
+        (
+            BatchSearch(workload="cnn", size="small", device="cpu", memory_limit_gib=0.1),
+            "oom",
+            "MiB",
+        ),
         (BatchSearch(workload="cnn", size="small", device="nowhere"), "failed", "nowhere"),
     ],
     ids=["does not fit", "no such device"],
 )
-def test_a_search_in_which_nothing_can_be_trained_says_why(search: BatchSearch, status: str, reason: str) -> None:
+def test_a_search_in_which_nothing_can_be_trained_says_why(
+    search: BatchSearch, status: str, reason: str
+) -> None:
     found = search_batch_size(search, machine=MACHINE, on_try=lambda _: None)
 
     assert (found.status, found.answers) == (status, None)
     assert reason in found.reason
 
 
-def test_an_optimization_is_switched_on_and_its_parts_are_counted_in_the_throughput(limit_gib: float) -> None:
+def test_an_optimization_is_switched_on_and_its_parts_are_counted_in_the_throughput(
+    limit_gib: float,
+) -> None:
     """A step with accumulate2 goes through twice the samples that are tried."""
     search = BatchSearch(
         workload="cnn",

@@ -1,4 +1,6 @@
-"""A loop of one's own is watched with one line, and what it raises, prints and returns stays its own."""
+"""A loop of one's own is watched with one line, and what it raises, prints and returns stays its
+own.
+"""
 
 import subprocess
 import sys
@@ -41,7 +43,9 @@ class Slow(Dataset[Tensor]):
 
 
 class Loop:
-    """A training as a user writes it, whose steps take so long anywhere that 400 of them are enough to be timed."""
+    """A training as a user writes it, whose steps take so long anywhere that 400 of them are enough
+    to be timed.
+    """
 
     def __init__(self) -> None:
         self.model = nn.Linear(64, 1)
@@ -69,7 +73,9 @@ def watched_with_slow_data(steps: int, **options: Any) -> Watched:
     return watched
 
 
-def test_a_slow_loader_is_the_limit_and_is_marked_in_the_tree(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_slow_loader_is_the_limit_and_is_marked_in_the_tree(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     found = watched_with_slow_data(60).profile
 
     assert found is not None
@@ -87,7 +93,9 @@ def test_a_slow_loader_is_the_limit_and_is_marked_in_the_tree(capsys: pytest.Cap
 def test_card_advice_and_tree_have_one_wait_that_of_the_timed_steps(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Profiled steps, which the profiler slows in all but the wait, wait for a smaller share of their time."""
+    """Profiled steps, which the profiler slows in all but the wait, wait for a smaller share of
+    their time.
+    """
     loop = Loop()
 
     def slow_when_profiled() -> None:
@@ -106,14 +114,19 @@ def test_card_advice_and_tree_have_one_wait_that_of_the_timed_steps(
     assert found.suggestions[0].at_stake == pytest.approx(found.data_wait.value)
     assert found.limit == "waiting for data"
     tree = capsys.readouterr().err.splitlines()
-    assert f"{100 * found.data_wait.value:.1f} %" in next(line for line in tree if "data wait" in line)
+    assert f"{100 * found.data_wait.value:.1f} %" in next(
+        line for line in tree if "data wait" in line
+    )
 
 
 @pytest.mark.parametrize(
     ("parts", "marked"),
     [
         ({"kernels": 0.45, "loader": 0.4, "host": 0.15}, []),
-        ({"kernels": 0.55, "loader": 0.4, "host": 0.05}, [("forward", "largest part of the limit")]),
+        (
+            {"kernels": 0.55, "loader": 0.4, "host": 0.05},
+            [("forward", "largest part of the limit")],
+        ),
         ({"kernels": 0.35, "loader": 0.6, "host": 0.05}, [("data wait", "limit")]),
         ({"kernels": 0.35, "loader": 0.1, "host": 0.55}, [("residual", "limit")]),
     ],
@@ -135,7 +148,7 @@ def test_the_tree_marks_what_the_verdict_names_and_nothing_where_it_names_nothin
     assert all(len(line) <= 100 for line in tree)
 
 
-def test_forward_backward_and_optimizer_come_from_what_pytorch_writes_and_with_the_wait_make_up_the_step(
+def test_forward_backward_optimizer_and_the_wait_make_up_the_step(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     loop = Loop()
@@ -147,11 +160,17 @@ def test_forward_backward_and_optimizer_come_from_what_pytorch_writes_and_with_t
     assert watched.profile is not None
     phases = watched.profile.tables["phases"]
     assert {"forward", "backward", "optimizer"} <= set(phases["phase"])
-    shares = [float(line.split("%")[0].split()[-1]) for line in capsys.readouterr().err.splitlines() if "─ " in line]
+    shares = [
+        float(line.split("%")[0].split()[-1])
+        for line in capsys.readouterr().err.splitlines()
+        if "─ " in line
+    ]
     assert 95 < sum(shares) < 101
 
 
-def test_too_few_steps_are_insufficient_data_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_few_steps_are_insufficient_data_with_what_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     watched = watched_with_slow_data(3)
 
     assert watched.profile is not None
@@ -190,7 +209,9 @@ def test_a_profile_with_a_new_batch_size_is_taken_anew() -> None:
 
     for _ in range(400):
         watch.begin()
-        is_next = not is_planted and watch._profiling is not None and bool(watch._profiling.times_ms)
+        is_next = (
+            not is_planted and watch._profiling is not None and bool(watch._profiling.times_ms)
+        )
         is_planted |= is_next
         time.sleep(0.2 * is_next)
         loop.once(X[: 4 if is_next else 8])
@@ -217,7 +238,9 @@ def test_an_error_between_steps_ends_the_watch_and_goes_through() -> None:
     assert watched.profile is None
 
 
-def test_steps_inside_of_a_step_and_of_another_thread_are_not_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_steps_inside_of_a_step_and_of_another_thread_are_not_counted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     def other() -> None:
         with gpu_report.step():
             pass
@@ -235,7 +258,9 @@ def test_steps_inside_of_a_step_and_of_another_thread_are_not_counted(capsys: py
     assert "4 steps in other threads or inside a step" in capsys.readouterr().err
 
 
-def test_a_device_that_is_behind_the_host_decides_how_many_steps_a_block_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_is_behind_the_host_decides_how_many_steps_a_block_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     queued_s: list[float] = []
 
     def wait(_device: torch.device) -> None:
@@ -342,11 +367,15 @@ def test_without_a_temporary_folder_the_loop_runs_to_its_end_and_its_error_goes_
 
 
 @pytest.mark.parametrize(("device", "limit"), [("cpu", "waiting for data"), ("cuda:0", "")])
-def test_a_timed_wait_is_the_limit_without_a_trace_on_the_cpu_alone(device: str, limit: str) -> None:
+def test_a_timed_wait_is_the_limit_without_a_trace_on_the_cpu_alone(
+    device: str, limit: str
+) -> None:
     watched = watched_with_slow_data(40, profile=False)
     assert watched.profile is not None
 
-    found = quick.analysed(replace(watched.profile.measured, device=device), too_few=("no step was profiled", ""))
+    found = quick.analysed(
+        replace(watched.profile.measured, device=device), too_few=("no step was profiled", "")
+    )
 
     assert found.limit == limit
     assert bool(watching._tree(found)) is bool(limit)
@@ -389,7 +418,11 @@ def test_scalars_for_tensorboard_are_written_while_the_loop_runs(
 
     events = EventAccumulator(str(tmp_path / "logs"))
     events.Reload()
-    assert set(events.Tags()["scalars"]) == {"watch/step_time_ms", "watch/data_wait_share", "watch/throughput_per_s"}
+    assert set(events.Tags()["scalars"]) == {
+        "watch/step_time_ms",
+        "watch/data_wait_share",
+        "watch/throughput_per_s",
+    }
     assert 0 < events.Scalars("watch/data_wait_share")[-1].value <= 1
 
 
@@ -414,7 +447,10 @@ def test_at_the_end_of_a_process_the_first_rank_prints_one_card_and_the_exit_sta
     rank: str, cards: int
 ) -> None:
     ended = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", SCRIPT, "3", rank], capture_output=True, text=True, check=False
+        [sys.executable, "-W", "ignore", "-c", SCRIPT, "3", rank],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert ended.returncode == 3
@@ -423,11 +459,17 @@ def test_at_the_end_of_a_process_the_first_rank_prints_one_card_and_the_exit_sta
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.parametrize(("ending", "status"), [("raise KeyboardInterrupt", -2), ("raise LookupError('mine')", 1)])
-def test_a_script_that_an_error_ends_has_the_exit_status_that_it_has_alone(ending: str, status: int) -> None:
+@pytest.mark.parametrize(
+    ("ending", "status"), [("raise KeyboardInterrupt", -2), ("raise LookupError('mine')", 1)]
+)
+def test_a_script_that_an_error_ends_has_the_exit_status_that_it_has_alone(
+    ending: str, status: int
+) -> None:
     code = f"import gpu_report\nfor _ in range(9):\n  with gpu_report.step(): pass\n{ending}"
 
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
 
     assert ended.returncode == status
     assert ended.stderr.splitlines()[0].startswith("Traceback")

@@ -32,7 +32,10 @@ def page(machine: MachineResults, *others: MachineResults, title: str = "t") -> 
     return render_page(
         title=title,
         machine=machine,
-        memory={record.variant: make_trace_tables(record.variant).get(MEMORY, []) for record in machine.records},
+        memory={
+            record.variant: make_trace_tables(record.variant).get(MEMORY, [])
+            for record in machine.records
+        },
         comparison=comparison,
         comparison_findings=derive_comparison(comparison),
     )
@@ -53,7 +56,9 @@ def data_of(page: str) -> dict[str, Any]:
 def csv_values(table: dict[str, Any]) -> list[dict[str, float | None]]:
     """The rows of a table of the page by column of the CSV, of those that are numbers."""
     columns = [column["csv"] for column in table["columns"]]
-    numbers = [position for position, column in enumerate(table["columns"]) if column["kind"] == "number"]
+    numbers = [
+        position for position, column in enumerate(table["columns"]) if column["kind"] == "number"
+    ]
     return [{columns[at]: row[at] and row[at][0] for at in numbers} for row in table["rows"]]
 
 
@@ -86,7 +91,9 @@ def test_the_timeline_of_a_variant_has_every_stretch_of_the_csv() -> None:
 
 def test_every_answer_is_there_with_its_evidence() -> None:
     text = unescape(page_of("cpu", "cuda"))
-    decided = [each for each in results_on("cpu", "cuda").findings if each.verdict != "not measured"]
+    decided = [
+        each for each in results_on("cpu", "cuda").findings if each.verdict != "not measured"
+    ]
 
     assert len(decided) > 20
     for finding in decided:

@@ -1,4 +1,6 @@
-"""The page of a profile has what its tables have, with scripts and without, and nothing in it is taken for markup."""
+"""The page of a profile has what its tables have, with scripts and without, and nothing in it is
+taken for markup.
+"""
 
 import re
 from html import unescape
@@ -32,7 +34,9 @@ def page(**given: Any) -> str:
         "blocks": BLOCKS,
         "time_ms": summarise(TIMES_MS),
         "parts": [{"part": "kernels", "share": 0.9}, {"part": "launch", "share": 0.1}],
-        "suggestions": [{"finding": "It waits.", "remedy": "More work.", "at_stake": 0.5, "gain": 2.0}],
+        "suggestions": [
+            {"finding": "It waits.", "remedy": "More work.", "at_stake": 0.5, "gain": 2.0}
+        ],
         "gate": Gate(TABLES),
     }
     return render_profile(**{**usual, **given})
@@ -79,7 +83,12 @@ def test_no_name_turns_around_or_hides_what_follows_it() -> None:
     parts = {"finding": controls, "remedy": controls, "at_stake": 0.5, "gain": 2.0}
     kernels = [{**row, "name": f"gemm{controls}"} for row in TABLES[KERNELS]]
 
-    text = page(card=controls, facts={controls: controls}, suggestions=[parts], gate=Gate({**TABLES, KERNELS: kernels}))
+    text = page(
+        card=controls,
+        facts={controls: controls},
+        suggestions=[parts],
+        gate=Gate({**TABLES, KERNELS: kernels}),
+    )
 
     names = [row[1] for row in data_of(text)["kernels"]["rows"]]
     assert names == [f"gemm{seen}"] * len(kernels)
@@ -95,7 +104,9 @@ def test_a_profile_of_too_few_steps_has_the_card_alone() -> None:
 
 
 def test_what_a_check_does_not_let_through_is_left_out_and_said() -> None:
-    failed = row_of("c", 2.0, 1.0, passed=False, text="two events were lost", invalidates=WORK_ON_DEVICE)
+    failed = row_of(
+        "c", 2.0, 1.0, passed=False, text="two events were lost", invalidates=WORK_ON_DEVICE
+    )
 
     text = page(gate=Gate({**TABLES, QUALITY: [failed]}))
 
@@ -116,9 +127,12 @@ def test_a_browser_draws_sorts_and_zooms_without_a_network(tmp_path: Path) -> No
         const head = heads.find((each) => each.textContent === "calls");
         head.click();
         const bars = count("#timeline-chart svg rect");
-        for (let press = 0; press < 4; press++) document.querySelector("[aria-label='Zoom in']").click();
-        return { bars, zoomed: count("#timeline-chart svg rect"), rows: count("#operations-table tbody tr"),
-                 sorted: head.parentElement.getAttribute("aria-sort"), kernels: count("#kernels-table tbody tr") };
+        const zoom = document.querySelector("[aria-label='Zoom in']");
+        for (let press = 0; press < 4; press++) zoom.click();
+        return { bars, zoomed: count("#timeline-chart svg rect"),
+                 rows: count("#operations-table tbody tr"),
+                 sorted: head.parentElement.getAttribute("aria-sort"),
+                 kernels: count("#kernels-table tbody tr") };
     """
 
     with browser(tmp_path / "chromium") as tab:

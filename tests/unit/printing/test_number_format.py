@@ -42,7 +42,9 @@ DISTANCES = st.floats(min_value=0, max_value=1e6, allow_subnormal=False)
         (quantity(123456.78, "s", low=123456.77, high=123456.79), "123,457 s"),
     ],
 )
-def test_an_interval_leaves_two_digits_of_its_half_width_and_four_at_most(shown: Quantity, text: str) -> None:
+def test_an_interval_leaves_two_digits_of_its_half_width_and_four_at_most(
+    shown: Quantity, text: str
+) -> None:
     assert shown.plain() == text
 
 
@@ -65,7 +67,13 @@ def test_a_number_without_an_interval_has_three_digits(shown: Quantity, text: st
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(52.38, "52.4 s"), (0.00123, "1.23 ms"), (4.5e-7, "0.450 µs"), (0.0, "0 s"), (-2.0, "−2.00 s")],
+    [
+        (52.38, "52.4 s"),
+        (0.00123, "1.23 ms"),
+        (4.5e-7, "0.450 µs"),
+        (0.0, "0 s"),
+        (-2.0, "−2.00 s"),
+    ],
 )
 def test_a_duration_chooses_its_unit(seconds: float, text: str) -> None:
     assert duration(seconds).plain() == text
@@ -99,13 +107,24 @@ def test_the_bounds_and_the_cells_of_a_column_share_the_prefix() -> None:
 
 @pytest.mark.parametrize(
     ("byte_count", "text"),
-    [(512, "512 B"), (4096, "4 KiB"), (1536, "1.50 KiB"), (2**20, "1 MiB"), (2**30, "1 GiB"), (2**41, "2048 GiB")],
+    [
+        (512, "512 B"),
+        (4096, "4 KiB"),
+        (1536, "1.50 KiB"),
+        (2**20, "1 MiB"),
+        (2**30, "1 GiB"),
+        (2**41, "2048 GiB"),
+    ],
 )
-def test_a_size_is_reported_in_the_largest_binary_unit_that_fits(byte_count: int, text: str) -> None:
+def test_a_size_is_reported_in_the_largest_binary_unit_that_fits(
+    byte_count: int, text: str
+) -> None:
     assert size(byte_count).plain() == text
 
 
-@pytest.mark.parametrize(("mib", "text"), [(555, "555 MiB"), (1024, "1.00 GiB"), (6000, "5.86 GiB")])
+@pytest.mark.parametrize(
+    ("mib", "text"), [(555, "555 MiB"), (1024, "1.00 GiB"), (6000, "5.86 GiB")]
+)
 def test_memory_is_in_gibibytes_from_one_on(mib: float, text: str) -> None:
     assert memory(mib).plain() == text
 
@@ -116,7 +135,9 @@ def test_thousands_are_grouped_from_five_digits_on() -> None:
 
 
 def test_tex_has_a_thin_space_before_the_unit_and_a_true_minus_sign() -> None:
-    assert quantity(-12.34, "ms", low=-13, high=-11.5).tex() == r"$-$12.34\,ms ($-$13.00 to $-$11.50)"
+    assert (
+        quantity(-12.34, "ms", low=-13, high=-11.5).tex() == r"$-$12.34\,ms ($-$13.00 to $-$11.50)"
+    )
     assert percent(12).tex() == r"12.0\,\%"
     assert ratio(12.345).tex() == r"12.3$\times$"
     assert duration(4.5e-5).tex() == r"45.0\,$\mu$s"
@@ -132,7 +153,9 @@ def test_a_number_too_large_to_read_has_a_power_of_ten_and_a_count_never() -> No
     huge = throughput(8.9e11, low=8.79e11, high=9.15e11)
     assert huge.plain() == "8.90e11 samples/s (8.79e11 to 9.15e11)"
     assert throughput(7.4e9, low=4e9, high=1.2e10).plain() == "7.4e9 samples/s (4.0e9 to 12.0e9)"
-    assert huge.tex() == r"$8.90\times10^{11}$\,samples/s ($8.79\times10^{11}$ to $9.15\times10^{11}$)"
+    assert (
+        huge.tex() == r"$8.90\times10^{11}$\,samples/s ($8.79\times10^{11}$ to $9.15\times10^{11}$)"
+    )
     assert throughput(999_000_000).plain() == "999,000,000 samples/s"
     assert count(40_000_000_000).plain() == "40,000,000,000"
 
@@ -142,7 +165,9 @@ def test_the_value_and_the_distance_on_either_side_hold_the_whole_interval(
     value: float, below: float, above: float
 ) -> None:
     shown = quantity(value, low=value - below, high=value + above)
-    low, middle, high = (float(text.replace(",", "") or "nan") for text in (shown.low, shown.value, shown.high))
+    low, middle, high = (
+        float(text.replace(",", "") or "nan") for text in (shown.low, shown.value, shown.high)
+    )
     distance = float(shown.either_side.replace(",", "") or "nan")
 
     assert not shown.either_side or (
@@ -163,7 +188,9 @@ def test_the_value_and_the_distance_on_either_side_hold_the_whole_interval(
         (replace(ratio(13, low=12, high=14), is_range=True), ""),
     ],
 )
-def test_one_distance_for_both_sides_is_only_given_where_it_shows_the_interval(shown: Quantity, distance: str) -> None:
+def test_one_distance_for_both_sides_is_only_given_where_it_shows_the_interval(
+    shown: Quantity, distance: str
+) -> None:
     assert shown.either_side == distance
 
 
@@ -186,7 +213,13 @@ def test_an_interval_too_narrow_to_show_is_left_out() -> None:
 
 @pytest.mark.parametrize("missing", [math.nan, math.inf, -math.inf])
 def test_what_was_not_measured_says_so_in_every_rendering(missing: float) -> None:
-    for shown in (quantity(missing, "ms"), duration(missing), memory(missing), share(missing), ratio(missing)):
+    for shown in (
+        quantity(missing, "ms"),
+        duration(missing),
+        memory(missing),
+        share(missing),
+        ratio(missing),
+    ):
         assert not shown.is_measured
         assert shown.plain() == shown.tex() == "not measured"
     assert count(missing).plain() == "not measured"
@@ -197,7 +230,9 @@ def test_one_process_gives_a_number_without_interval() -> None:
 
 
 @given(NUMBERS, DISTANCES, DISTANCES)
-def test_no_number_reads_nan_and_none_loses_its_size(value: float, below: float, above: float) -> None:
+def test_no_number_reads_nan_and_none_loses_its_size(
+    value: float, below: float, above: float
+) -> None:
     shown = quantity(value, low=value - below, high=value + above)
     assert "nan" not in shown.plain()
     read_back = float(shown.value.replace(",", ""))
@@ -214,7 +249,8 @@ def test_three_digits_are_within_half_a_per_cent(value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(1.041, "+4.1 %"), (0.959, "\N{MINUS SIGN}4.1 %"), (math.nan, "not measured")]
+    ("value", "text"),
+    [(1.041, "+4.1 %"), (0.959, "\N{MINUS SIGN}4.1 %"), (math.nan, "not measured")],
 )
 def test_a_change_has_its_sign(value: float, text: str) -> None:
     assert change(value).plain() == text

@@ -1,4 +1,6 @@
-"""Whatever a file holds, no character of it is an order to the terminal that shows it, nor hidden from the reader."""
+"""Whatever a file holds, no character of it is an order to the terminal that shows it, nor hidden
+from the reader.
+"""
 
 import io
 import json
@@ -29,26 +31,43 @@ from gpu_report.study.machine import Accelerator, Machine
 from tests.factories import CONFIG, make_study
 from tests.unit.traces.by_hand import RawEvent, kernel, launch, operation, span, step, write
 
-ORDERS = "\x00\x07\x08\r\x1b\x7f\x85\x9b\xad\u061c\u200b\u200e\u2028\u202e\u2066\u2069\ufeff\U000e0041"
+ORDERS = (
+    "\x00\x07\x08\r\x1b\x7f\x85\x9b\xad\u061c\u200b\u200e\u2028\u202e\u2066\u2069\ufeff\U000e0041"
+)
 WORST = f"\x1b[2J\x1b]0;title\x07{ORDERS}"
-WITHOUT_SURROGATES = st.text(st.sampled_from(ORDERS) | st.characters(codec="utf-8"), min_size=1, max_size=30)
-HOSTILE = st.text(st.sampled_from(ORDERS + "\ud800\udcff") | st.characters(), min_size=1, max_size=30)
+WITHOUT_SURROGATES = st.text(
+    st.sampled_from(ORDERS) | st.characters(codec="utf-8"), min_size=1, max_size=30
+)
+HOSTILE = st.text(
+    st.sampled_from(ORDERS + "\ud800\udcff") | st.characters(), min_size=1, max_size=30
+)
 STUDY = make_study()
 
 
 def hidden_or_obeyed(text: str) -> set[str]:
     categories = ((char, unicodedata.category(char)) for char in set(text) - {"\n", "\t"})
-    return {ascii(char) for char, category in categories if category[0] == "C" or category in {"Zl", "Zp"}}
+    return {
+        ascii(char)
+        for char, category in categories
+        if category[0] == "C" or category in {"Zl", "Zp"}
+    }
 
 
 def as_file_name(text: str) -> str:
     """What of a text a file's name can hold, and on Linux a byte that is no text."""
-    name = text.replace("/", "").replace("\0", "").encode("utf-8", "replace")[:60].decode("utf-8", "ignore")
+    name = (
+        text.replace("/", "")
+        .replace("\0", "")
+        .encode("utf-8", "replace")[:60]
+        .decode("utf-8", "ignore")
+    )
     return name + (os.fsdecode(b"\xff") if sys.platform == "linux" else "")
 
 
 def printed(*arguments: str | Path) -> str:
-    """What a command writes to standard output and error; it succeeds, or says in one line why not."""
+    """What a command writes to standard output and error; it succeeds, or says in one line
+    why not.
+    """
     output, errors = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
     with redirect_stdout(output), redirect_stderr(errors):
         status = main([*map(str, arguments)])
@@ -62,13 +81,17 @@ def replaced(module: str, **values: object) -> Iterator[None]:
     """Functions of a command's module that give these values."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in values.items():
-            patch.setattr(f"gpu_report.commands.{module}.{name}", lambda *_, value=value, **__: value)
+            patch.setattr(
+                f"gpu_report.commands.{module}.{name}", lambda *_, value=value, **__: value
+            )
         yield
 
 
 def machine_with(text: str) -> Machine:
     accelerators = (Accelerator(backend="cuda", name=text, memory_gib=80.0),)
-    return Machine(cpu_model=text, cores=2, memory_gib=8.0, accelerators=accelerators, accelerator_reason=text)
+    return Machine(
+        cpu_model=text, cores=2, memory_gib=8.0, accelerators=accelerators, accelerator_reason=text
+    )
 
 
 def manifest_with(text: str) -> Manifest:
@@ -150,7 +173,9 @@ def test_styles_still_reach_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert output.getvalue() == "\x1b[1ma\\x1b[2Jb\x1b[0m\n"
 
 
-def test_only_rows_for_a_program_are_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_rows_for_a_program_are_wider_than_the_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     output = io.StringIO()
     with redirect_stdout(output):
@@ -173,7 +198,10 @@ def test_what_standard_output_cannot_encode_is_replaced() -> None:
 
 
 def test_rich_is_imported_once_a_table_is_printed() -> None:
-    program = "import sys; from gpu_report.printing.terminal import say; say('a'); sys.exit('rich' in sys.modules)"
+    program = (
+        "import sys; from gpu_report.printing.terminal import say; say('a'); sys.exit('rich' in "
+        "sys.modules)"
+    )
 
     subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
 
@@ -184,7 +212,9 @@ def test_rich_is_imported_once_a_table_is_printed() -> None:
 def test_a_trace_prints_and_writes_no_order(text: str) -> None:
     with TemporaryDirectory() as folder:
         path = write(Path(folder) / "trace.json", events_with(text), **metadata_with(text))
-        shown = printed("trace", path, "--out", Path(folder) / "tables") + printed("trace-diff", path, path)
+        shown = printed("trace", path, "--out", Path(folder) / "tables") + printed(
+            "trace-diff", path, path
+        )
         tables = [table.read_bytes().decode() for table in Path(folder).rglob("*.csv")]
 
     assert "step time" in shown
@@ -194,7 +224,9 @@ def test_a_trace_prints_and_writes_no_order(text: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["name", "cat", "tid", "args", "metadata", "device"])
-def test_half_a_character_in_a_trace_ends_in_one_line_or_is_shown_escaped(place: str, tmp_path: Path) -> None:
+def test_half_a_character_in_a_trace_ends_in_one_line_or_is_shown_escaped(
+    place: str, tmp_path: Path
+) -> None:
     events, metadata = events_with("a"), metadata_with("a")
     if place == "metadata":
         metadata["\ud800"] = "\ud800"
@@ -220,9 +252,13 @@ def test_names_of_trace_files_print_no_order(text: str) -> None:
         for side, held in (("a", names[:2]), ("b", names[1:])):
             (Path(folder) / side).mkdir()
             for name in held:
-                write(Path(folder) / side / name, [step(1, 0, 1000), operation("aten::mm", 100, 200)])
+                write(
+                    Path(folder) / side / name, [step(1, 0, 1000), operation("aten::mm", 100, 200)]
+                )
         (Path(folder) / "no\x1btrace.json").write_text("{")
-        shown = printed("trace", Path(folder) / "a") + printed("trace-diff", Path(folder) / "a", Path(folder) / "b")
+        shown = printed("trace", Path(folder) / "a") + printed(
+            "trace-diff", Path(folder) / "a", Path(folder) / "b"
+        )
         refused = printed("trace", Path(folder) / "no\x1btrace.json")
 
     assert "not compared" in shown
@@ -235,10 +271,19 @@ def test_names_of_trace_files_print_no_order(text: str) -> None:
 def test_records_and_machines_print_no_order(text: str) -> None:
     study, here = replace(STUDY, title=text, name=text), machine_with(text)
     shown = Shown(machines=(ShownMachine(id="h100", study=study, bundle=None),) * 2, notes=())
-    state, published = State(name="failed", reason=text), PublishedBundle(path=Path(text), manifest=manifest_with(text))
+    state, published = (
+        State(name="failed", reason=text),
+        PublishedBundle(path=Path(text), manifest=manifest_with(text)),
+    )
 
-    with replaced("overview", find_machine=here, load_study=study, state_of=state, choose_machines=shown):
-        listed = printed("list", "--configfile", CONFIG) + printed("plan", "--configfile", CONFIG) + printed("machine")
+    with replaced(
+        "overview", find_machine=here, load_study=study, state_of=state, choose_machines=shown
+    ):
+        listed = (
+            printed("list", "--configfile", CONFIG)
+            + printed("plan", "--configfile", CONFIG)
+            + printed("machine")
+        )
     with replaced("bundles", find_machine=here, find_bundles={"h100": published}):
         machines = printed("machines")
 
@@ -251,7 +296,9 @@ def test_records_and_machines_print_no_order(text: str) -> None:
 @example(WORST)
 def test_unpacking_prints_no_order(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        unpacked = Unpacked(folder=Path(folder), manifest=manifest_with(text), placed=(text,), kept=(text,))
+        unpacked = Unpacked(
+            folder=Path(folder), manifest=manifest_with(text), placed=(text,), kept=(text,)
+        )
         with replaced("bundles", unpack_results=unpacked):
             shown = printed("unpack", "bundle.tar.xz")
 
@@ -260,7 +307,9 @@ def test_unpacking_prints_no_order(text: str) -> None:
 
 
 def events_with(text: str) -> list[RawEvent]:
-    """One step in which every word of the profiler is the text, besides those that say what an event is."""
+    """One step in which every word of the profiler is the text, besides those that say what an
+    event is.
+    """
     on_host, on_device = (100, text), (0, f"stream {text}")
     described = operation(f"aten::{text}", 100, 300, on=on_host)
     described["args"] |= {"Input Dims": [[2, text]], "Concrete Inputs": [text]}
@@ -282,4 +331,9 @@ def events_with(text: str) -> list[RawEvent]:
 
 def metadata_with(text: str) -> dict[str, object]:
     device = {"id": 0, "name": text, "totalGlobalMem": 2**30, "computeMajor": 9}
-    return {"deviceProperties": [device], "gpu_report_run": text, "traceName": text, text: json.dumps(text)}
+    return {
+        "deviceProperties": [device],
+        "gpu_report_run": text,
+        "traceName": text,
+        text: json.dumps(text),
+    }

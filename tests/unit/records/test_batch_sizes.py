@@ -15,7 +15,9 @@ from tests.searches import make_failed_search, make_search
 SEARCH = BatchSearch(workload="unet", size="128px", device="cuda", memory_limit_gib=79.5)
 
 
-@pytest.mark.parametrize("record", [make_search(SEARCH), make_failed_search(SEARCH)], ids=["found", "failed"])
+@pytest.mark.parametrize(
+    "record", [make_search(SEARCH), make_failed_search(SEARCH)], ids=["found", "failed"]
+)
 def test_a_search_is_read_as_it_was_written(tmp_path: Path, record: SearchRecord) -> None:
     SEARCH_FILE.write(record, tmp_path / "search.json")
 

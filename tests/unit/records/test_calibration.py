@@ -1,4 +1,6 @@
-"""A calibration is written whole and read as it was written; a damaged one is refused with what to do."""
+"""A calibration is written whole and read as it was written; a damaged one is refused with what to
+do.
+"""
 
 import json
 from pathlib import Path
@@ -33,7 +35,9 @@ def test_the_same_calibration_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_a_missing_calibration_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"cannot read calibration .*No such file.*; delete it and run"):
+    with pytest.raises(
+        RecordError, match=r"cannot read calibration .*No such file.*; delete it and run"
+    ):
         CALIBRATION_FILE.read(tmp_path / "calibration.json")
 
 
@@ -46,10 +50,16 @@ def test_a_calibration_that_is_cut_short_is_refused(tmp_path: Path) -> None:
         CALIBRATION_FILE.read(path)
 
 
-@pytest.mark.parametrize(("version", "action"), [(SCHEMA_VERSION + 1, "update gpu-report"), (None, "calibrate anew")])
-def test_a_calibration_of_another_schema_is_refused(tmp_path: Path, version: int | None, action: str) -> None:
+@pytest.mark.parametrize(
+    ("version", "action"), [(SCHEMA_VERSION + 1, "update gpu-report"), (None, "calibrate anew")]
+)
+def test_a_calibration_of_another_schema_is_refused(
+    tmp_path: Path, version: int | None, action: str
+) -> None:
     path = tmp_path / "calibration.json"
-    path.write_text(json.dumps({**make_calibration().model_dump(), "schema_version": version}), "utf-8")
+    path.write_text(
+        json.dumps({**make_calibration().model_dump(), "schema_version": version}), "utf-8"
+    )
 
     with pytest.raises(RecordError, match=action):
         CALIBRATION_FILE.read(path)
@@ -61,5 +71,7 @@ def test_a_value_that_the_schema_forbids_is_named(tmp_path: Path) -> None:
     path = tmp_path / "calibration.json"
     path.write_text(json.dumps(values), "utf-8")
 
-    with pytest.raises(RecordError, match=r"ceilings\.0\.matrix_products\.0\.size: .*greater than 0"):
+    with pytest.raises(
+        RecordError, match=r"ceilings\.0\.matrix_products\.0\.size: .*greater than 0"
+    ):
         CALIBRATION_FILE.read(path)

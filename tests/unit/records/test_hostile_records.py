@@ -1,4 +1,6 @@
-"""A record, calibration or table that is accepted can be used by every later stage; any other is one line of error."""
+"""A record, calibration or table that is accepted can be used by every later stage; any other is
+one line of error.
+"""
 
 import copy
 import json
@@ -26,7 +28,15 @@ ODD_VALUES: Final[tuple[Any, ...]] = (
     *(None, True, -1, 0, 1, 2**31, 2**63, 10**30, 10**400),
     *(-1e15, 5e-324, 1e-300, 0.1, 1e15, 1e300, float("nan"), float("inf"), -float("inf")),
     *("", "17", "x" * 20_000, "\u0000\x1b[2J\u202e", "\ud800", "\\input{/etc/passwd}", "$%_^{}~#&"),
-    *(".", "../../x", "/etc/passwd", "a/b", "2026-05-04", "9999-12-31T23:59:59Z", "2026-13-01T00:00:00Z"),
+    *(
+        ".",
+        "../../x",
+        "/etc/passwd",
+        "a/b",
+        "2026-05-04",
+        "9999-12-31T23:59:59Z",
+        "2026-13-01T00:00:00Z",
+    ),
     *([], [[1], {}], ["a"], [1.0] * 3, {}, {"a": 1}),
     *("cpu", "cuda:7", "oom", "failed", "skipped", "unet-64px-cpu-b8-w0-fp32-e3x6"),
 )
@@ -50,7 +60,13 @@ def sound() -> dict[str, Any]:
 
 def places(value: Any, at: Place = ()) -> Iterator[Place]:
     """Every place in the values; of a list the first two."""
-    items = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value[:2])
+        if isinstance(value, list)
+        else ()
+    )
     for key, inner in items:
         yield (*at, key)
         yield from places(inner, (*at, key))
@@ -78,9 +94,13 @@ def altered(draw: st.DrawFn, name: str) -> bytes:
 
 def use(record: Record, calibration: Calibration, folder: Path) -> None:
     """What the later stages make of it, beside the sound records of the study."""
-    records = [record if each.variant == record.variant else each for each in make_records(small_study())]
+    records = [
+        record if each.variant == record.variant else each for each in make_records(small_study())
+    ]
     tables = make_tables(small_study(), records, calibration=calibration)
-    files = render_machines(small_study(), [results_of(small_study(), records=records, tables=tables)])
+    files = render_machines(
+        small_study(), [results_of(small_study(), records=records, tables=tables)]
+    )
     for text in files.values():
         assert not set(text) & {"\x00", "\x1b", "\u202e"}
     write_tensorboard_logs(records, {}, folder / "logs")
@@ -93,7 +113,9 @@ def is_one_line(error: RecordError) -> bool:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(content=altered("record"))
-def test_a_record_is_refused_in_one_line_or_every_stage_can_use_it(tmp_path: Path, content: bytes) -> None:
+def test_a_record_is_refused_in_one_line_or_every_stage_can_use_it(
+    tmp_path: Path, content: bytes
+) -> None:
     try:
         record = RECORD_FILE.parse(content, where="record.json", from_elsewhere=True)
     except RecordError as error:
@@ -104,7 +126,9 @@ def test_a_record_is_refused_in_one_line_or_every_stage_can_use_it(tmp_path: Pat
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(content=altered("calibration"))
-def test_a_calibration_is_refused_in_one_line_or_every_stage_can_use_it(tmp_path: Path, content: bytes) -> None:
+def test_a_calibration_is_refused_in_one_line_or_every_stage_can_use_it(
+    tmp_path: Path, content: bytes
+) -> None:
     try:
         calibration = CALIBRATION_FILE.parse(content, where="calibration.json", from_elsewhere=True)
     except RecordError as error:
@@ -120,9 +144,17 @@ def test_a_calibration_is_refused_in_one_line_or_every_stage_can_use_it(tmp_path
         (("profile", "trace_file"), "../../record.json", "profile.trace_file: String should match"),
         (("profile", "memory_snapshot_file"), "a/b", "profile.memory_snapshot_file"),
         (("profile", "trace_sha256"), "0", "profile.trace_sha256: String should match"),
-        (("repetitions", 0, "epochs", 1, "step_times_ms", 0), float("inf"), "should be a finite number"),
+        (
+            ("repetitions", 0, "epochs", 1, "step_times_ms", 0),
+            float("inf"),
+            "should be a finite number",
+        ),
         (("repetitions", 0, "epochs", 1, "wall_time_s"), float("inf"), "should be a finite number"),
-        (("repetitions", 0, "training_wall_s"), -1.0, "training_wall_s: Input should be greater than"),
+        (
+            ("repetitions", 0, "training_wall_s"),
+            -1.0,
+            "training_wall_s: Input should be greater than",
+        ),
         (("repetitions", 0, "started_at"), "yesterday", "use a time in UTC"),
         (("provenance", "measured_at"), "2026-02-30T00:00:00Z", "day is out of range"),
         (("measurement", "protocol"), {}, "measurement.protocol.version: Field required"),
@@ -148,7 +180,9 @@ def test_losses_of_a_training_that_diverged_are_kept() -> None:
     epoch = values["repetitions"][0]["epochs"][1]
     epoch["train_losses"][0], epoch["test_loss"] = float("nan"), float("inf")
 
-    record = RECORD_FILE.parse(json.dumps(values).encode(), where="record.json", from_elsewhere=True)
+    record = RECORD_FILE.parse(
+        json.dumps(values).encode(), where="record.json", from_elsewhere=True
+    )
 
     assert record.repetitions[0].epochs[1].test_loss == float("inf")
 
@@ -159,4 +193,9 @@ def test_an_error_message_of_any_length_and_with_half_characters_becomes_a_recor
     record = Record.model_validate(values)
 
     assert len(record.reason) < 11_000
-    assert RECORD_FILE.parse(record.model_dump_json().encode(), where="record.json", from_elsewhere=True) == record
+    assert (
+        RECORD_FILE.parse(
+            record.model_dump_json().encode(), where="record.json", from_elsewhere=True
+        )
+        == record
+    )

@@ -22,23 +22,36 @@ from gpu_report.records.provenance import (
 
 
 def test_the_digest_is_the_same_in_every_process() -> None:
-    command = [sys.executable, "-c", "from gpu_report.records.provenance import code_digest; print(code_digest())"]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == code_digest()
+    command = [
+        sys.executable,
+        "-c",
+        "from gpu_report.records.provenance import code_digest; print(code_digest())",
+    ]
+    assert (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        == code_digest()
+    )
 
 
 def test_the_digest_needs_no_pytorch() -> None:
-    program = "import sys, gpu_report.records.provenance as p; p.code_digest(); sys.exit('torch' in sys.modules)"
+    program = (
+        "import sys, gpu_report.records.provenance as p; p.code_digest(); sys.exit('torch' in "
+        "sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_a_change_of_the_measuring_code_is_declared() -> None:
     assert code_digest() in MEASURES_ALIKE, (
-        "the code that measures has changed: raise study.PROTOCOL_VERSION and begin provenance.MEASURES_ALIKE anew, or "
-        "show with `python -m benchmarks.same_measuring` that it measures alike and add the digest"
+        "the code that measures has changed: raise study.PROTOCOL_VERSION and begin "
+        "provenance.MEASURES_ALIKE anew, or show with `python -m benchmarks.same_measuring` that "
+        "it measures alike and add the digest"
     )
 
 
-def test_code_that_measures_alike_is_the_same_code_and_any_other_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_that_measures_alike_is_the_same_code_and_any_other_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     (first, *_) = MEASURES_ALIKE
     monkeypatch.setattr(provenance, "MEASURES_ALIKE", frozenset({first, "listed"}))
 
@@ -110,7 +123,9 @@ def test_layout_comments_and_docstrings_of_python_leave_the_digest_and_all_else_
     assert (code_digest.__wrapped__() == before) == is_alike
 
 
-def test_an_edit_to_what_only_shows_results_leaves_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_to_what_only_shows_results_leaves_the_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package = copied_package(tmp_path, monkeypatch)
     before = code_digest.__wrapped__()
 
@@ -129,7 +144,11 @@ def test_provenance_names_version_time_and_commit_together_with_its_state() -> N
 
 def commit_all(folder: Path) -> None:
     identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    for command in (["init"], ["add", "."], [*identity, "commit", "--allow-empty", "--message", "all"]):
+    for command in (
+        ["init"],
+        ["add", "."],
+        [*identity, "commit", "--allow-empty", "--message", "all"],
+    ):
         subprocess.run(["git", "-C", str(folder), *command], check=True, capture_output=True)
 
 
@@ -150,7 +169,9 @@ def test_git_that_names_a_commit_has_no_reason_not_to(package: Path) -> None:
     assert find_provenance().git_commit is not None
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root to give a folder away")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root to give a folder away"
+)
 def test_a_checkout_that_git_refuses_says_what_to_type(package: Path) -> None:
     commit_all(package.parent)
     for path in (package.parent, *package.parent.rglob("*")):
@@ -169,7 +190,9 @@ def test_a_package_below_the_project_of_others_has_no_commit(package: Path) -> N
     assert find_provenance().git_commit is None
 
 
-def test_each_other_reason_is_said_in_a_line(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_other_reason_is_said_in_a_line(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     without_repository = why_no_commit()
     subprocess.run(["git", "-C", str(package), "init"], check=True, capture_output=True)
     without_commit = why_no_commit()
@@ -203,7 +226,10 @@ def test_a_dirty_tree_names_tracked_changes_anywhere_and_new_files_beside_the_pa
     dirty = find_provenance()
 
     assert (clean.is_clean, clean.changed_files) == (True, [])
-    assert (dirty.is_clean, dirty.changed_files) == (False, ["README.md", "gone.md", "src/gpu_report/new file.py"])
+    assert (dirty.is_clean, dirty.changed_files) == (
+        False,
+        ["README.md", "gone.md", "src/gpu_report/new file.py"],
+    )
 
 
 @pytest.mark.parametrize("has_init_files", [True, False])
@@ -220,13 +246,17 @@ def test_an_edit_to_a_workload_of_ones_own_changes_its_digest_and_nothing_is_imp
     monkeypatch.delitem(sys.modules, "own_workload", raising=False)  # another test's
     digests = set()
     for learning_rate in (0.1, 0.2):
-        module.write_text(f"raise AssertionError('imported')\nLEARNING_RATE = {learning_rate}\n", "utf-8")
+        module.write_text(
+            f"raise AssertionError('imported')\nLEARNING_RATE = {learning_rate}\n", "utf-8"
+        )
         digests.add(find_provenance(class_path).workload_digest)
 
     assert "" not in digests
     assert len(digests) == 2
 
 
-@pytest.mark.parametrize("class_path", ["gpu_report.workloads.cnn:Cnn", "no_such_module:Own", "no.such_module:Own"])
+@pytest.mark.parametrize(
+    "class_path", ["gpu_report.workloads.cnn:Cnn", "no_such_module:Own", "no.such_module:Own"]
+)
 def test_workloads_of_ours_and_missing_ones_have_no_digest_of_their_own(class_path: str) -> None:
     assert workload_digest(class_path) == ""

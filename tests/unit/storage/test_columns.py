@@ -62,7 +62,10 @@ def test_a_text_cannot_turn_around_or_hide_what_follows_it(tmp_path: Path) -> No
 
 
 def test_a_missing_number_is_an_empty_cell() -> None:
-    assert KERNELS.rows_to_csv([{**ROW, "total_ms": None}]).splitlines()[1] == '"gemm<float, 4>",3,,true'
+    assert (
+        KERNELS.rows_to_csv([{**ROW, "total_ms": None}]).splitlines()[1]
+        == '"gemm<float, 4>",3,,true'
+    )
 
 
 def test_an_empty_table_keeps_its_columns_and_dtypes(tmp_path: Path) -> None:
@@ -87,7 +90,9 @@ def test_an_empty_table_keeps_its_columns_and_dtypes(tmp_path: Path) -> None:
         ({"mean_us": 1.0}, "mean_us"),
     ],
 )
-def test_a_row_that_does_not_fit_is_refused_with_its_value(changed: dict[str, object], named: str) -> None:
+def test_a_row_that_does_not_fit_is_refused_with_its_value(
+    changed: dict[str, object], named: str
+) -> None:
     with pytest.raises(TableError, match=named):
         KERNELS.from_rows([{**ROW, **changed}])
 

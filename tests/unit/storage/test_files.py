@@ -42,7 +42,11 @@ def test_a_full_disk_leaves_the_old_file_and_says_what_to_do(tmp_path: Path) -> 
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
     failed = subprocess.run(
-        [sys.executable, "-c", write], preexec_fn=limit_file_size, capture_output=True, text=True, check=False
+        [sys.executable, "-c", write],
+        preexec_fn=limit_file_size,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert "FileWriteError: cannot write" in failed.stderr
@@ -62,7 +66,10 @@ def run_until_it_prints(code: str, **environment: str) -> "subprocess.Popen[str]
     """A Python process that runs the code, which prints a line and goes on."""
     code = f"import time; from pathlib import Path; from gpu_report.storage.files import *; {code}"
     process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
     )
     assert process.stdout is not None
     process.stdout.readline()
@@ -81,10 +88,14 @@ def kill(process: "subprocess.Popen[str]") -> None:
     process.communicate()
 
 
-def test_what_a_killed_run_left_is_removed_by_the_next_one_and_what_a_living_one_makes_is_not(tmp_path: Path) -> None:
+def test_what_a_killed_run_left_is_removed_by_the_next_one_and_what_a_living_one_makes_is_not(
+    tmp_path: Path,
+) -> None:
     target = tmp_path / "logs [1]"
     making = f"made = unfinished_folder(Path({str(target)!r})); (made.__enter__() / 'part').touch()"
-    killed, living = (run_until_it_prints(f"{making}; print(flush=True); time.sleep(600)") for _ in range(2))
+    killed, living = (
+        run_until_it_prints(f"{making}; print(flush=True); time.sleep(600)") for _ in range(2)
+    )
     try:
         kill(killed)
         assert len(list(tmp_path.iterdir())) == 2
@@ -109,9 +120,14 @@ def test_a_target_that_many_write_at_once_is_whole_and_nothing_is_left(tmp_path:
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_the_temporary_files_of_a_killed_process_are_removed_by_the_next_one(short_folder: Path) -> None:
+def test_the_temporary_files_of_a_killed_process_are_removed_by_the_next_one(
+    short_folder: Path,
+) -> None:
     (short_folder / "gpu-report-measuring.lock").touch()
-    code = "take_own_temporary_folder(); tempfile.mkdtemp(prefix='pymp-'); print(flush=True); time.sleep(600)"
+    code = (
+        "take_own_temporary_folder(); tempfile.mkdtemp(prefix='pymp-'); print(flush=True); "
+        "time.sleep(600)"
+    )
     kill(run_until_it_prints(code, TMPDIR=str(short_folder)))
     assert list(short_folder.glob(".gpr-*.tmp/pymp-*"))
 
@@ -126,7 +142,8 @@ def test_folders_that_are_named_alike_by_a_person_stay(short_folder: Path) -> No
     for name in ("gpu-report.git", ".gpr-backup.tmp", ".file.old.unfinished"):
         (short_folder / name / "kept").mkdir(parents=True)
     take = (
-        "take_own_temporary_folder(); write_text_atomically(Path(tempfile.gettempdir()).parent / 'file', ''); print()"
+        "take_own_temporary_folder(); write_text_atomically(Path(tempfile.gettempdir()).parent / "
+        "'file', ''); print()"
     )
 
     run_until_it_prints(take, TMPDIR=str(short_folder)).communicate()
@@ -145,8 +162,9 @@ def test_a_long_temporary_folder_is_used_as_it_is(tmp_path: Path) -> None:
 
 def test_what_a_forked_process_does_leaves_the_temporary_folder_alone(short_folder: Path) -> None:
     code = (
-        "import multiprocessing; take_own_temporary_folder(); child = multiprocessing.get_context('fork').Process();"
-        "child.start(); child.join(); print(); print(Path(tempfile.gettempdir()).exists())"
+        "import multiprocessing; take_own_temporary_folder(); child = "
+        "multiprocessing.get_context('fork').Process();child.start(); child.join(); print(); "
+        "print(Path(tempfile.gettempdir()).exists())"
     )
 
     said, _ = run_until_it_prints(code, TMPDIR=str(short_folder)).communicate()
@@ -163,7 +181,9 @@ def test_space_that_is_not_there_is_an_error_before_anything_is_written(tmp_path
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_is_whole_as_long_as_every_file_that_was_listed_in_it_is_there(tmp_path: Path) -> None:
+def test_a_folder_is_whole_as_long_as_every_file_that_was_listed_in_it_is_there(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "figures"
     (folder / "inner").mkdir(parents=True)
     (folder / "inner/one.pdf").write_text("1", "utf-8")

@@ -24,8 +24,14 @@ def parsed(text: bytes) -> Note:
     [
         (b'{"schema_version": 1, "title": "a", "title": "b"}', "the key 'title' is there twice"),
         (b'{"schema_version": 1, "schema_version": 1}', "the key 'schema_version' is there twice"),
-        (b'{"schema_version": 1, "inner": {"schema_version": 1, "schema_version": 2}}', "'schema_version' is there"),
-        (b'{"schema_version": 1, "title": "a", "t\\u0069tle": "b"}', "the key 'title' is there twice"),
+        (
+            b'{"schema_version": 1, "inner": {"schema_version": 1, "schema_version": 2}}',
+            "'schema_version' is there",
+        ),
+        (
+            b'{"schema_version": 1, "title": "a", "t\\u0069tle": "b"}',
+            "the key 'title' is there twice",
+        ),
         (b'{"schema_version": 1, "inner": ' + b"[" * 29_000, "recursion"),
         (b'{"schema_version": 1, "title": "\xff"}', "is not whole JSON"),
         ('{"schema_version": 1}'.encode("utf-16"), "is not whole JSON"),
@@ -33,7 +39,9 @@ def parsed(text: bytes) -> Note:
         (b'{"schema_version": 1, "title": "a\\u001b[2Jb"}', "title: String should match"),
     ],
 )
-def test_a_text_that_readers_would_take_for_different_things_is_refused_in_one_line(text: bytes, reason: str) -> None:
+def test_a_text_that_readers_would_take_for_different_things_is_refused_in_one_line(
+    text: bytes, reason: str
+) -> None:
     with pytest.raises(RecordError, match=reason) as caught:
         parsed(text)
 
@@ -43,7 +51,9 @@ def test_a_text_that_readers_would_take_for_different_things_is_refused_in_one_l
 
 
 def test_one_key_at_several_places_is_read() -> None:
-    found = parsed(b'{"schema_version": 1, "title": "\xc3\xa9", "inner": {"schema_version": 1, "title": "b"}}')
+    found = parsed(
+        b'{"schema_version": 1, "title": "\xc3\xa9", "inner": {"schema_version": 1, "title": "b"}}'
+    )
 
     assert found == Note(schema_version=1, title="\xe9", inner=Note(schema_version=1, title="b"))
     assert parsed(NOTES.as_bytes(found)) == found

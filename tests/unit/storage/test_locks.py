@@ -26,7 +26,9 @@ TAKE = (
 def test_a_second_measurement_waits_for_the_first(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     with machine_to_itself(lock):
-        second = subprocess.Popen([sys.executable, "-c", TAKE, str(lock)], stdout=subprocess.PIPE, text=True)
+        second = subprocess.Popen(
+            [sys.executable, "-c", TAKE, str(lock)], stdout=subprocess.PIPE, text=True
+        )
         assert second.stdout is not None
         said = second.stdout.readline()
         assert "waiting" in said
@@ -41,7 +43,9 @@ def test_waiting_ends_at_its_limit_with_the_process_that_measures(tmp_path: Path
     lock = tmp_path / "lock"
     with (
         machine_to_itself(lock),
-        pytest.raises(MachineError, match=str(os.getpid()) if sys.platform == "linux" else "another"),
+        pytest.raises(
+            MachineError, match=str(os.getpid()) if sys.platform == "linux" else "another"
+        ),
         machine_to_itself(lock, limit_s=0),
     ):
         raise AssertionError
@@ -56,7 +60,10 @@ def test_a_file_system_without_locks_is_an_error_that_says_what_to_do(
 ) -> None:
     monkeypatch.setattr("fcntl.flock", no_locks(code))
 
-    with pytest.raises(MachineError, match=f"{tmp_path}.*set TMPDIR"), machine_to_itself(tmp_path / "lock"):
+    with (
+        pytest.raises(MachineError, match=f"{tmp_path}.*set TMPDIR"),
+        machine_to_itself(tmp_path / "lock"),
+    ):
         raise AssertionError
 
 
@@ -104,7 +111,10 @@ def test_every_user_may_open_a_new_lock_file_whatever_the_umask(tmp_path: Path) 
 
 
 def test_a_lock_that_cannot_be_opened_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(MachineError, match="set TMPDIR"), machine_to_itself(tmp_path / "missing" / "lock"):
+    with (
+        pytest.raises(MachineError, match="set TMPDIR"),
+        machine_to_itself(tmp_path / "missing" / "lock"),
+    ):
         pass
 
 
@@ -138,7 +148,9 @@ def locked(project: Path) -> Path:
 
 
 def started_run(project: Path) -> "subprocess.Popen[str]":
-    run = subprocess.Popen([sys.executable, "-c", REGISTER], cwd=project, stdin=subprocess.PIPE, text=True)
+    run = subprocess.Popen(
+        [sys.executable, "-c", REGISTER], cwd=project, stdin=subprocess.PIPE, text=True
+    )
     registry = project / ".snakemake/gpu_report_runs.json"
     while not registry.exists() or str(run.pid) not in registry.read_text("utf-8"):
         assert run.poll() is None
@@ -156,7 +168,9 @@ def test_the_lock_of_a_killed_run_is_removed(tmp_path: Path) -> None:
     assert not lock.exists()
 
 
-def test_the_lock_of_a_living_run_stays_even_after_a_short_one_came_and_went(tmp_path: Path) -> None:
+def test_the_lock_of_a_living_run_stays_even_after_a_short_one_came_and_went(
+    tmp_path: Path,
+) -> None:
     run = started_run(tmp_path)
     lock = locked(tmp_path)
     started_run(tmp_path).communicate("\n")
@@ -188,7 +202,13 @@ def test_a_lock_that_nobody_wrote_down_stays(tmp_path: Path) -> None:
 def test_runs_that_start_together_are_all_written_down(tmp_path: Path) -> None:
     command = [sys.executable, "-c", TOGETHER]
     runs = subprocess.run(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=False, timeout=30, start_new_session=True
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=30,
+        start_new_session=True,
     )
 
     assert len(json.loads(runs.stdout)) == 8
@@ -197,11 +217,15 @@ def test_runs_that_start_together_are_all_written_down(tmp_path: Path) -> None:
 def test_the_empty_temporary_folder_of_a_killed_run_is_removed_and_one_that_holds_anything_is_not(
     tmp_path: Path,
 ) -> None:
-    register = REGISTER.replace("release_stale_lock();", "release_stale_lock(temporary_folder=sys.argv[1]);")
+    register = REGISTER.replace(
+        "release_stale_lock();", "release_stale_lock(temporary_folder=sys.argv[1]);"
+    )
     for name in ("empty", "full"):
         (tmp_path / name).mkdir()
         command = [sys.executable, "-c", f"import sys; {register}", str(tmp_path / name)]
-        subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        subprocess.run(
+            command, cwd=tmp_path, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
+        )
     (tmp_path / "full" / "file").touch()
 
     release_stale_lock(tmp_path)

@@ -22,17 +22,31 @@ def check(**fields: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"options": "resident"}, "options: resident is not allowed, since linear_regression trains by custom"),
-        ({"options": "pinned", "device": "cuda"}, "options: pinned is not allowed.*; use one of none, .*, alone"),
+        (
+            {"options": "resident"},
+            "options: resident is not allowed, since linear_regression trains by custom",
+        ),
+        (
+            {"options": "pinned", "device": "cuda"},
+            "options: pinned is not allowed.*; use one of none, .*, alone",
+        ),
         ({"options": "checkpoint"}, "options: checkpoint is not allowed"),
-        ({"options": "graphs+compile", "device": "cuda"}, r"options: graphs\+compile is not allowed"),
+        (
+            {"options": "graphs+compile", "device": "cuda"},
+            r"options: graphs\+compile is not allowed",
+        ),
         ({"workers": 4}, "workers: 4 is not allowed.*; leave it at 0"),
         ({"accumulation": 2}, "accumulation: 2 is not allowed.*; leave it at 1"),
         ({"precision": "bf16"}, "precision: bf16 is not allowed.*; leave it at fp32"),
-        ({"steps_per_epoch": None}, "steps_per_epoch: missing; .* the number of iterations over the points"),
+        (
+            {"steps_per_epoch": None},
+            "steps_per_epoch: missing; .* the number of iterations over the points",
+        ),
     ],
 )
-def test_loops_of_a_workloads_own_are_refused_what_they_cannot_do(fields: dict[str, Any], message: str) -> None:
+def test_loops_of_a_workloads_own_are_refused_what_they_cannot_do(
+    fields: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigError, match=f"^{message}"):
         check(**{**CUSTOM_LOOP, **fields})
 
@@ -48,8 +62,14 @@ def test_loops_of_a_workloads_own_are_refused_what_they_cannot_do(fields: dict[s
             {"workload": "cnn", "size": "small", "options": "persistent", "device": "cuda"},
             "persistent is a custom training loop",
         ),
-        ({"workload": "lstm", "options": "fused+checkpoint"}, "checkpoint has nothing to do in lstm; leave it out"),
-        ({"workload": "transformer", "options": "channelslast"}, "channelslast has nothing to do in transformer"),
+        (
+            {"workload": "lstm", "options": "fused+checkpoint"},
+            "checkpoint has nothing to do in lstm; leave it out",
+        ),
+        (
+            {"workload": "transformer", "options": "channelslast"},
+            "channelslast has nothing to do in transformer",
+        ),
     ],
 )
 def test_a_workload_without_loops_is_refused_options_that_it_has_nothing_for(
@@ -60,9 +80,13 @@ def test_a_workload_without_loops_is_refused_options_that_it_has_nothing_for(
 
 
 def test_a_workload_without_pieces_or_with_too_few_is_refused_a_strategy_that_needs_them() -> None:
-    with pytest.raises(ConfigError, match=r"^parallelism: pipeline2 needs a model in 2 pieces, and lstm names none"):
+    with pytest.raises(
+        ConfigError, match=r"^parallelism: pipeline2 needs a model in 2 pieces, and lstm names none"
+    ):
         check(workload="lstm", strategy="pipeline", devices=2)
-    with pytest.raises(ConfigError, match=r"^parallelism: pipeline32 needs .* and unet has 19; take fewer devices"):
+    with pytest.raises(
+        ConfigError, match=r"^parallelism: pipeline32 needs .* and unet has 19; take fewer devices"
+    ):
         check(workload="unet", size="32px", strategy="pipeline", devices=32)
     check(workload="unet", size="32px", strategy="pipeline", devices=19)
 
@@ -71,7 +95,10 @@ def test_a_workload_without_pieces_or_with_too_few_is_refused_a_strategy_that_ne
     "fields",
     [
         *({**CUSTOM_LOOP, "options": options} for options in ("none", "compile", "openmp")),
-        *({**CUSTOM_LOOP, "options": options, "device": "cuda"} for options in ("graphs", "triton", "statistics")),
+        *(
+            {**CUSTOM_LOOP, "options": options, "device": "cuda"}
+            for options in ("graphs", "triton", "statistics")
+        ),
         {"workload": "lstm", "options": "resident+compile", "precision": "bf16", "accumulation": 4},
         {"workload": "cnn", "size": "small", "options": "channelslast+checkpoint", "workers": 4},
     ],

@@ -24,10 +24,16 @@ class Resources(dict[str, Any]):
 
 
 def sbatch_options(request: Request, *, nodes: int = 1) -> str:
-    """What the executor adds for the machine to a job's sbatch; partition and account come as texts of its own."""
-    found = {name: value for name, value in request.resources(nodes=nodes).items() if value is not None}
+    """What the executor adds for the machine to a job's sbatch; partition and account come as texts
+    of its own.
+    """
+    found = {
+        name: value for name, value in request.resources(nodes=nodes).items() if value is not None
+    }
     job: Any = SimpleNamespace(resources=Resources(found), threads=1, is_group=lambda: False)
-    texts = dict.fromkeys(("run_uuid", "slurm_logfile", "comment_str", "account", "partition", "workdir"), "")
+    texts = dict.fromkeys(
+        ("run_uuid", "slurm_logfile", "comment_str", "account", "partition", "workdir"), ""
+    )
     call: str = get_submit_command(job, texts) + set_gres_string(job)
     return " ".join(call.partition("--comment ''")[2].split())
 
@@ -63,7 +69,8 @@ def test_a_job_asks_slurm_for_what_the_machine_needs(request_: Request, options:
     [
         (
             Request(nodes=2, cpus=64, memory_gib=512, minutes=30, gpus=4, gpu_model="h100"),
-            "-t 30 --mem 524288 --nodes=2 --ntasks=2 --cpus-per-task=64 --exclusive --gres=gpu:h100:4",
+            "-t 30 --mem 524288 --nodes=2 --ntasks=2 --cpus-per-task=64 --exclusive "
+            "--gres=gpu:h100:4",
         ),
         (
             Request(nodes=2, cpus=8, memory_gib=16, minutes=30),
@@ -71,7 +78,9 @@ def test_a_job_asks_slurm_for_what_the_machine_needs(request_: Request, options:
         ),
     ],
 )
-def test_a_job_on_two_nodes_asks_for_as_much_of_each_and_a_task_there(request_: Request, options: str) -> None:
+def test_a_job_on_two_nodes_asks_for_as_much_of_each_and_a_task_there(
+    request_: Request, options: str
+) -> None:
     assert sbatch_options(request_, nodes=2) == options
 
 
@@ -94,9 +103,14 @@ def test_a_job_on_two_nodes_asks_for_as_much_of_each_and_a_task_there(request_: 
 def test_the_fewest_nodes_share_a_training_that_have_its_devices(
     shared: dict[str, Any], gpus: int, most: int, nodes: int
 ) -> None:
-    variant = Variant(**{"workload": "cnn", "device": "cuda", "batch_size": 120, "epochs": 1, **shared})
+    variant = Variant(
+        **{"workload": "cnn", "device": "cuda", "batch_size": 120, "epochs": 1, **shared}
+    )
 
-    assert Request(nodes=most, cpus=8, memory_gib=16, minutes=30, gpus=gpus).nodes_for(variant) == nodes
+    assert (
+        Request(nodes=most, cpus=8, memory_gib=16, minutes=30, gpus=gpus).nodes_for(variant)
+        == nodes
+    )
 
 
 def written(folder: Path, text: str) -> Path:
@@ -125,7 +139,9 @@ def test_machines_are_read_by_name_and_without_the_file_there_are_none(tmp_path:
         ("H 100: {cpus: 8, memory_gib: 16, minutes: 30}", "H 100"),
     ],
 )
-def test_a_mistake_is_an_error_that_names_file_machine_and_key(tmp_path: Path, text: str, named: str) -> None:
+def test_a_mistake_is_an_error_that_names_file_machine_and_key(
+    tmp_path: Path, text: str, named: str
+) -> None:
     with pytest.raises(ConfigError, match=named) as caught:
         read_requests(written(tmp_path, text))
 
@@ -174,7 +190,9 @@ def test_a_job_with_other_gpus_than_it_asked_for_finds_no_machine(
     assert known_machine("node", request) is None
 
 
-def test_outside_of_a_job_no_machine_of_a_cluster_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_of_a_job_no_machine_of_a_cluster_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(JOB, raising=False)
 

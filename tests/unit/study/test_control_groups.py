@@ -20,11 +20,17 @@ def mount(tmp_path: Path) -> Path:
 
 
 def process(mount: Path, mounted: str, group: str, *, shown: str = "/") -> Path:
-    """What the kernel says of a process in this group, of a mount that shows the groups below `shown`."""
+    """What the kernel says of a process in this group, of a mount that shows the groups below
+    `shown`.
+    """
     folder = mount.parent / "self"
     folder.mkdir()
-    (folder / "mountinfo").write_text(f"{OTHER_MOUNTS}\n{mounted.format(mount=mount, shown=shown)}\n", "utf-8")
-    (folder / "cgroup").write_text(f"9:name=systemd:/elsewhere\n4:memory:/elsewhere\n{group}\n", "utf-8")
+    (folder / "mountinfo").write_text(
+        f"{OTHER_MOUNTS}\n{mounted.format(mount=mount, shown=shown)}\n", "utf-8"
+    )
+    (folder / "cgroup").write_text(
+        f"9:name=systemd:/elsewhere\n4:memory:/elsewhere\n{group}\n", "utf-8"
+    )
     return folder
 
 
@@ -44,7 +50,9 @@ BOTH = pytest.mark.parametrize(
 
 
 @BOTH
-def test_of_nested_groups_the_smallest_counts(mount: Path, version: int, mounted: str, group: str) -> None:
+def test_of_nested_groups_the_smallest_counts(
+    mount: Path, version: int, mounted: str, group: str
+) -> None:
     limit(mount / "pod", version=version, quota_us=350_000)
     limit(mount / "pod/container", version=version, quota_us=400_000)
     limit(mount / "pod/container/own", version=version, quota_us=None)
@@ -53,7 +61,9 @@ def test_of_nested_groups_the_smallest_counts(mount: Path, version: int, mounted
 
 
 @BOTH
-def test_a_group_without_a_limit_has_none(mount: Path, version: int, mounted: str, group: str) -> None:
+def test_a_group_without_a_limit_has_none(
+    mount: Path, version: int, mounted: str, group: str
+) -> None:
     limit(mount / "own", version=version, quota_us=None)
 
     assert cpu_quota(process(mount, mounted, f"{group}/own")) is None

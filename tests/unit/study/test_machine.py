@@ -13,18 +13,32 @@ H100 = Accelerator(backend="cuda", name="NVIDIA H100 80GB HBM3", memory_gib=79.1
     ("cpu_model", "accelerators", "expected"),
     [
         ("Intel(R) Xeon(R) Processor @ 2.60GHz", (H100,), "h100-80gb-x1-xeon-16c"),
-        ("Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz", (H100, H100), "h100-80gb-x2-xeon-platinum-8481c-16c"),
+        (
+            "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz",
+            (H100, H100),
+            "h100-80gb-x2-xeon-platinum-8481c-16c",
+        ),
         ("AMD EPYC 7763 64-Core Processor", (), "epyc-7763-16c"),
         (
             "13th Gen Intel(R) Core(TM) i7-13700H",
-            (Accelerator(backend="cuda", name="NVIDIA GeForce RTX 3070 Ti Laptop GPU", memory_gib=8.0),),
+            (
+                Accelerator(
+                    backend="cuda", name="NVIDIA GeForce RTX 3070 Ti Laptop GPU", memory_gib=8.0
+                ),
+            ),
             "rtx-3070-ti-laptop-8gb-x1-i7-13700h-16c",
         ),
-        ("Apple M2 Pro", (Accelerator(backend="mps", name="mps", memory_gib=21.3),), "mps-21gb-x1-m2-pro-16c"),
+        (
+            "Apple M2 Pro",
+            (Accelerator(backend="mps", name="mps", memory_gib=21.3),),
+            "mps-21gb-x1-m2-pro-16c",
+        ),
         ("", (), "cpu-16c"),
     ],
 )
-def test_the_id_names_the_hardware(cpu_model: str, accelerators: tuple[Accelerator, ...], expected: str) -> None:
+def test_the_id_names_the_hardware(
+    cpu_model: str, accelerators: tuple[Accelerator, ...], expected: str
+) -> None:
     machine = Machine(cpu_model=cpu_model, cores=16, memory_gib=64, accelerators=accelerators)
 
     assert machine.id == expected
@@ -67,7 +81,9 @@ __version__ = "2.99"
 
 @pytest.fixture
 def busy_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A PyTorch that is asked in a moment, and whose accelerator cannot be used; it has no device file."""
+    """A PyTorch that is asked in a moment, and whose accelerator cannot be used; it has no device
+    file.
+    """
     (tmp_path / "torch.py").write_text(BUSY_TORCH, "utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr("gpu_report.study.machine._DEVICE_FILES", ())
@@ -88,7 +104,9 @@ def busy_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_cache_of_another_shape_is_made_again(tmp_path: Path, machine: object) -> None:
     cache = tmp_path / "here.json"
     found = find_machine(cache)
-    cache.write_text(json.dumps(json.loads(cache.read_text("utf-8")) | {"machine": machine}), "utf-8")
+    cache.write_text(
+        json.dumps(json.loads(cache.read_text("utf-8")) | {"machine": machine}), "utf-8"
+    )
 
     assert find_machine(cache) == found
 
@@ -123,7 +141,10 @@ def test_an_accelerator_that_fails_just_now_is_asked_for_again_where_it_has_a_de
     monkeypatch.setattr("gpu_report.study.machine._DEVICE_FILES", (str(tmp_path / device_file),))
     cache = tmp_path / "here.json"
 
-    assert find_machine(cache).accelerator_reason == "torch 2.99 was built for cuda, but: CUDA driver is starting"
+    assert (
+        find_machine(cache).accelerator_reason
+        == "torch 2.99 was built for cuda, but: CUDA driver is starting"
+    )
     assert cache.exists() == is_kept
 
 
@@ -131,5 +152,7 @@ def test_a_machine_is_named_for_readers_by_its_hardware_without_trade_marks() ->
     of_cpu = {"cpu_model": "Intel(R) Xeon(R) Processor", "cpu_cores": 16, "accelerator": None}
     of_gpu = {"accelerator": "NVIDIA H100 80GB HBM3", "cpu_cores": 16}
 
-    assert hardware_words([of_cpu, of_gpu]) == "NVIDIA H100 80GB HBM3, Intel Xeon Processor, 16 cores"
+    assert (
+        hardware_words([of_cpu, of_gpu]) == "NVIDIA H100 80GB HBM3, Intel Xeon Processor, 16 cores"
+    )
     assert hardware_words([]) == ""

@@ -10,7 +10,9 @@ from gpu_report.study.study import Study, load_study
 from tests.searches import CONFIG
 
 
-def searching(*rows: dict[str, Any], devices: tuple[str, ...] = ("cpu", "cuda"), **experiment: Any) -> Study:
+def searching(
+    *rows: dict[str, Any], devices: tuple[str, ...] = ("cpu", "cuda"), **experiment: Any
+) -> Study:
     config = copy.deepcopy(CONFIG)
     config["experiments"]["batch_search"] |= experiment
     if rows:
@@ -51,7 +53,10 @@ def test_searches_of_a_machine_that_has_a_part_of_them_are_those_alone() -> None
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"batch_size": 8}, r"grid\[0\]\.batch_size: unknown key; allowed here: workload, size, .*memory_limit_gib"),
+        (
+            {"batch_size": 8},
+            r"grid\[0\]\.batch_size: unknown key; allowed here: workload, size, .*memory_limit_gib",
+        ),
         ({"memory_limit_gib": 0}, r"memory_limit_gib: 0 is not allowed; use more than 0"),
         ({"seconds": 3600}, r"seconds: 3600 is not allowed; use 600 or less"),
         (
@@ -61,7 +66,10 @@ def test_searches_of_a_machine_that_has_a_part_of_them_are_those_alone() -> None
         ({"size": "huge"}, r"grid\[0\]\.size: unet has no size 'huge'"),
         ({"device": "xpu"}, r"grid\[0\]\.device: device 'xpu' is not present"),
         ({"optimization": "workers4"}, r"grid\[0\]: optimization: workers4 has workers or graphs"),
-        ({"optimization": "graphs", "device": "cuda"}, r"grid\[0\]: optimization: graphs has workers or graphs"),
+        (
+            {"optimization": "graphs", "device": "cuda"},
+            r"grid\[0\]: optimization: graphs has workers or graphs",
+        ),
         ({"optimization": "fast"}, r"grid\[0\]: 'fast' in 'fast' is unknown; use some of"),
         (
             {"workload": "lstm", "size": "default", "optimization": "checkpoint"},
@@ -79,8 +87,14 @@ def test_what_cannot_be_searched_is_named_in_one_line(row: dict[str, Any], messa
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"axis": "batch_size"}, r"batch_search\.axis: unknown key; allowed here: question, search, grid"),
-        ({"search": "workers"}, r"batch_search\.search: 'workers' is not allowed; use one of: batch_size"),
+        (
+            {"axis": "batch_size"},
+            r"batch_search\.axis: unknown key; allowed here: question, search, grid",
+        ),
+        (
+            {"search": "workers"},
+            r"batch_search\.search: 'workers' is not allowed; use one of: batch_size",
+        ),
     ],
 )
 def test_an_experiment_that_searches_has_no_axis(change: dict[str, Any], message: str) -> None:
@@ -96,5 +110,7 @@ def test_one_search_with_two_times_to_measure_is_refused() -> None:
 
 
 def test_an_unknown_search_is_named_with_those_that_there_are() -> None:
-    with pytest.raises(ConfigError, match="search 'none' is not in the study; use one of: unet-128px-cuda-fp32"):
+    with pytest.raises(
+        ConfigError, match="search 'none' is not in the study; use one of: unet-128px-cuda-fp32"
+    ):
         searching().search("none")

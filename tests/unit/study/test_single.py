@@ -1,4 +1,6 @@
-"""A configuration without a file is the one that a file would have, and its errors name what was given."""
+"""A configuration without a file is the one that a file would have, and its errors name what was
+given.
+"""
 
 from typing import Any
 
@@ -15,7 +17,10 @@ OF_A_FILE: dict[str, Any] = {
     "devices": "auto",
     "seed": 3,
     "protocol": {"repetitions": 4, "profile_steps": 2},
-    "workloads": {"cnn": {"train_samples": 64}, "own": {"class": "tests.unit.measure.tiny_workloads:Tiny"}},
+    "workloads": {
+        "cnn": {"train_samples": 64},
+        "own": {"class": "tests.unit.measure.tiny_workloads:Tiny"},
+    },
     "experiments": {
         "batches": {
             "question": "Which?",
@@ -35,7 +40,9 @@ def test_with_the_settings_of_a_file_it_is_the_measurement_of_that_file() -> Non
     of_file = load_study(OF_A_FILE, devices=("cpu",))
     (slug,) = [variant.slug for variant in of_file.variants]
 
-    found = single_study("cnn", {**ROW, "size": "small", "workers": None}, devices=("cpu",), base=OF_A_FILE)
+    found = single_study(
+        "cnn", {**ROW, "size": "small", "workers": None}, devices=("cpu",), base=OF_A_FILE
+    )
 
     assert found.measurement(slug) == of_file.measurement(slug)
 
@@ -47,11 +54,16 @@ def test_a_class_of_the_files_own_can_be_named_and_the_fastest_device_is_the_def
 
 
 def test_the_data_set_and_the_repetitions_can_be_given() -> None:
-    study = single_study("cnn", {**ROW, "size": "small"}, devices=("cpu",), dataset="cifar10", repetitions=9)
+    study = single_study(
+        "cnn", {**ROW, "size": "small"}, devices=("cpu",), dataset="cifar10", repetitions=9
+    )
 
     assert study.workloads["cnn"].settings == {"data": "cifar10"}
     assert study.protocol.repetitions == 9
-    assert single_study("lstm", ROW, devices=("cpu",), dataset="synthetic").workloads["lstm"].settings == {}
+    assert (
+        single_study("lstm", ROW, devices=("cpu",), dataset="synthetic").workloads["lstm"].settings
+        == {}
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,16 +73,26 @@ def test_the_data_set_and_the_repetitions_can_be_given() -> None:
         ("unet", {"size": "1px"}, "--size: unet has no size '1px'; use one of 32px, 64px, 128px"),
         ("lstm", {"precision": "fp8"}, "--precision: 'fp8' is not allowed; use one of: fp32"),
         ("lstm", {"batch_size": 0}, "--batch-size: 0 is not allowed; use 1 or more"),
-        ("lstm", {"device": "cuda"}, "--device: device 'cuda' is not present on this machine; use one of: cpu"),
+        (
+            "lstm",
+            {"device": "cuda"},
+            "--device: device 'cuda' is not present on this machine; use one of: cpu",
+        ),
         ("lstm", {"optimization": "fly"}, "--optimization: 'fly' in 'fly' is unknown"),
-        ("lstm", {"optimization": "channelslast"}, "--optimization: channelslast has nothing to do in lstm"),
+        (
+            "lstm",
+            {"optimization": "channelslast"},
+            "--optimization: channelslast has nothing to do in lstm",
+        ),
         ("lstm", {"optimization": "accumulate3"}, "--optimization: 3 parts of equal size"),
         ("lstm", {"parallelism": "ddp3"}, "--batch-size: 8 samples cannot be shared equally"),
         ("linear_regression", {}, "--steps-per-epoch: missing"),
         ("image_files", {}, "workloads.image_files.train_samples: missing"),
     ],
 )
-def test_an_error_begins_with_the_option_that_was_given(workload: str, changed: dict[str, Any], message: str) -> None:
+def test_an_error_begins_with_the_option_that_was_given(
+    workload: str, changed: dict[str, Any], message: str
+) -> None:
     row = {**ROW, "steps_per_epoch": None, **changed}
 
     with pytest.raises(ConfigError, match=f"^{message}"):
@@ -80,13 +102,27 @@ def test_an_error_begins_with_the_option_that_was_given(workload: str, changed: 
 @pytest.mark.parametrize(
     ("workload", "given", "message"),
     [
-        ("lstm", {"dataset": "cifar10"}, "dataset: lstm has no data set 'cifar10'; use one of synthetic"),
-        ("cnn", {"dataset": "mnist"}, "dataset: cnn has no data set 'mnist'; use one of synthetic, cifar10"),
-        ("own", {"dataset": "mnist", "base": OF_A_FILE}, "dataset: own has no data set 'mnist'; leave it out"),
+        (
+            "lstm",
+            {"dataset": "cifar10"},
+            "dataset: lstm has no data set 'cifar10'; use one of synthetic",
+        ),
+        (
+            "cnn",
+            {"dataset": "mnist"},
+            "dataset: cnn has no data set 'mnist'; use one of synthetic, cifar10",
+        ),
+        (
+            "own",
+            {"dataset": "mnist", "base": OF_A_FILE},
+            "dataset: own has no data set 'mnist'; leave it out",
+        ),
         ("lstm", {"repetitions": 1}, "repetitions: 1 is not allowed; use 3 or more"),
         ("lstm", {"base": {**OF_A_FILE, "sed": 1}}, "sed: unknown key"),
     ],
 )
-def test_what_is_beside_the_row_is_checked_too(workload: str, given: dict[str, Any], message: str) -> None:
+def test_what_is_beside_the_row_is_checked_too(
+    workload: str, given: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigError, match=f"^{message}"):
         single_study(workload, ROW, devices=("cpu",), **given)

@@ -14,7 +14,9 @@ names = st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True)
 
 @st.composite
 def draw_variants(draw: st.DrawFn) -> Variant:
-    """Any that may be: options fit the device, the precision and the loader's processes; a loop is alone."""
+    """Any that may be: options fit the device, the precision and the loader's processes; a loop is
+    alone.
+    """
     device = draw(st.sampled_from(["cpu", "cuda", "cuda:1", "xpu:3", "mps"]))
     precision = draw(st.sampled_from(["fp32", "tf32", "fp16", "bf16"]))
     fitting = [
@@ -76,14 +78,22 @@ def test_different_variants_have_different_names(one: Variant, other: Variant) -
 
 
 def test_the_name_is_readable() -> None:
-    variant = Variant(workload="unet", size="64px", device="cuda:1", batch_size=8, epochs=3, steps_per_epoch=6)
+    variant = Variant(
+        workload="unet", size="64px", device="cuda:1", batch_size=8, epochs=3, steps_per_epoch=6
+    )
 
     assert variant.slug == "unet-64px-cuda1-b8-w0-fp32-e3x6"
 
 
 def test_the_name_shows_options_and_the_parts_of_a_batch() -> None:
     variant = Variant(
-        workload="lstm", device="cuda", batch_size=64, accumulation=4, epochs=5, seed=2, options="pinned+prefetch"
+        workload="lstm",
+        device="cuda",
+        batch_size=64,
+        accumulation=4,
+        epochs=5,
+        seed=2,
+        options="pinned+prefetch",
     )
 
     assert variant.slug == "lstm-cuda-b64a4-w0-fp32-e5-seed2-pinned+prefetch"
@@ -100,7 +110,10 @@ def test_its_optimization_shows_the_fields_of_that_axis(variant: Variant) -> Non
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"accumulation": 3}, "accumulation: 3 parts of equal size do not make a batch of 8; take a divisor"),
+        (
+            {"accumulation": 3},
+            "accumulation: 3 parts of equal size do not make a batch of 8; take a divisor",
+        ),
         ({"accumulation": 0}, "accumulation: 0 parts"),
         ({"options": "pinned"}, "pinned needs an accelerator"),
         ({"options": "resident", "workers": 2}, "resident leaves nothing to do for workers"),

@@ -1,4 +1,6 @@
-"""The table of tried batch sizes: growing sizes, one row for each answer, nothing guessed where nothing fits."""
+"""The table of tried batch sizes: growing sizes, one row for each answer, nothing guessed where
+nothing fits.
+"""
 
 import math
 
@@ -36,7 +38,13 @@ def test_what_did_not_fit_has_its_reason_and_no_numbers() -> None:
     (row,) = BATCH_SIZES.checked(tabulate_batch_sizes([make_failed_search(SEARCH)]))
 
     assert (row["status"], row["reason"], row["memory_kind"]) == ("oom", "out of memory", "")
-    numbers = ("throughput_per_s", "throughput_per_s_low", "memory_peak_mib", "memory_limit_mib", "headroom_share")
+    numbers = (
+        "throughput_per_s",
+        "throughput_per_s_low",
+        "memory_peak_mib",
+        "memory_limit_mib",
+        "headroom_share",
+    )
     assert all(math.isnan(row[number]) for number in numbers)
     assert not any(row[mark] for mark in ("is_largest", "is_resolved", "is_fastest"))
 

@@ -1,4 +1,6 @@
-"""What a verdict on two sides may say: rules that hold for any values, then the cases that have no numbers."""
+"""What a verdict on two sides may say: rules that hold for any values, then the cases that have no
+numbers.
+"""
 
 import math
 import random
@@ -41,7 +43,9 @@ WORSE_AND_BETTER = {"slower": "faster", "more memory": "less memory", "worse": "
 
 times = st.lists(st.floats(min_value=0.1, max_value=1e4), min_size=4, max_size=12)
 two_sides = st.integers(min_value=4, max_value=12).flatmap(
-    lambda count: st.tuples(*[st.lists(st.floats(min_value=50, max_value=200), min_size=count, max_size=count)] * 2)
+    lambda count: st.tuples(
+        *[st.lists(st.floats(min_value=50, max_value=200), min_size=count, max_size=count)] * 2
+    )
 )
 
 
@@ -49,12 +53,16 @@ def timed(values: Sequence[float], **other: Any) -> Side:
     return Side(step_times_ms=dict(enumerate(values)), **other)
 
 
-def around(middle: float, *, spread: float = 0.002, processes: int = 6, seed: int = 0) -> list[float]:
+def around(
+    middle: float, *, spread: float = 0.002, processes: int = 6, seed: int = 0
+) -> list[float]:
     chance = random.Random(seed)
     return [middle * math.exp(chance.gauss(0, spread)) for _ in range(processes)]
 
 
-def row_of(before: Side, after: Side, *, what: str = TIME, in_turns: bool = True, **options: Any) -> Row:
+def row_of(
+    before: Side, after: Side, *, what: str = TIME, in_turns: bool = True, **options: Any
+) -> Row:
     rows = tabulate_before_after({"a": (before, after)}, in_turns=in_turns, **options)
     (row,) = (row for row in rows if row["compared"] == what)
     return row
@@ -65,12 +73,18 @@ def verdict(before: Side, after: Side, **options: Any) -> str:
 
 
 @given(values=times, in_turns=st.booleans())
-def test_a_side_compared_with_itself_has_not_changed(values: list[float], *, in_turns: bool) -> None:
-    side = timed(values, memory_mib=dict(enumerate(values)), quality=dict.fromkeys(range(len(values)), 0.8))
+def test_a_side_compared_with_itself_has_not_changed(
+    values: list[float], *, in_turns: bool
+) -> None:
+    side = timed(
+        values, memory_mib=dict(enumerate(values)), quality=dict.fromkeys(range(len(values)), 0.8)
+    )
 
     rows = tabulate_before_after({"a": (side, side)}, in_turns=in_turns)
 
-    assert {row["compared"]: row["change"] for row in rows} == pytest.approx({TIME: 0, MEMORY: 0, QUALITY: 0})
+    assert {row["compared"]: row["change"] for row in rows} == pytest.approx(
+        {TIME: 0, MEMORY: 0, QUALITY: 0}
+    )
     assert not REGRESSIONS & {row["verdict"] for row in rows}
     if in_turns:
         assert {row["verdict"] for row in rows} == {NO_CHANGE}
@@ -90,11 +104,15 @@ def test_exchanging_the_sides_turns_slower_into_faster(
 
 
 @pytest.mark.parametrize("better", ["higher", "lower"])
-def test_exchanging_the_sides_turns_everything_worse_into_better(better: Literal["higher", "lower"]) -> None:
+def test_exchanging_the_sides_turns_everything_worse_into_better(
+    better: Literal["higher", "lower"],
+) -> None:
     low, high = around(0.4), around(0.8)
     metrics = (high, low) if better == "higher" else (low, high)
     before, after = (
-        timed(step, memory_mib=dict(enumerate(step)), quality=dict(enumerate(metric)), better=better)
+        timed(
+            step, memory_mib=dict(enumerate(step)), quality=dict(enumerate(metric)), better=better
+        )
         for step, metric in zip((low, high), metrics, strict=True)
     )
 
@@ -112,7 +130,9 @@ def test_exchanging_the_sides_turns_everything_worse_into_better(better: Literal
     time_ms=st.floats(min_value=0.01, max_value=1e4),
     in_turns=st.booleans(),
 )
-def test_a_slowdown_with_a_small_spread_is_slower(slowdown: float, time_ms: float, *, in_turns: bool) -> None:
+def test_a_slowdown_with_a_small_spread_is_slower(
+    slowdown: float, time_ms: float, *, in_turns: bool
+) -> None:
     before, after = timed(around(time_ms)), timed(around(time_ms * slowdown, seed=1))
 
     row = row_of(before, after, in_turns=in_turns)
@@ -140,7 +160,10 @@ def test_a_wide_interval_gives_no_verdict() -> None:
 
 def test_what_drifts_under_both_sides_cancels_only_in_turns() -> None:
     drift = [10 * 1.1**pair for pair in range(6)]
-    before, after = timed(drift), timed([each * later for each, later in zip(drift, around(1.06), strict=True)])
+    before, after = (
+        timed(drift),
+        timed([each * later for each, later in zip(drift, around(1.06), strict=True)]),
+    )
 
     assert verdict(before, after, in_turns=True) == SLOWER
     assert verdict(before, after, in_turns=False) == NO_VERDICT
@@ -159,7 +182,9 @@ def test_a_doubt_on_either_side_takes_the_verdict_of_times_alone(doubt: str) -> 
 
 
 def test_the_allocators_memory_is_compared_more_closely_than_a_resident_set() -> None:
-    before, after = (timed(around(10), memory_mib=dict.fromkeys(range(6), mib)) for mib in (100.0, 102.0))
+    before, after = (
+        timed(around(10), memory_mib=dict.fromkeys(range(6), mib)) for mib in (100.0, 102.0)
+    )
 
     verdicts = [
         verdict(replace(before, memory_kind=kind), replace(after, memory_kind=kind), what=MEMORY)
@@ -182,7 +207,10 @@ def test_losses_that_are_not_finite_after_alone_are_worse() -> None:
 
 @pytest.mark.parametrize("before", [-1.0, 3.0])
 def test_a_metric_below_zero_can_get_worse_too(before: float) -> None:
-    sides = [timed(around(10), quality={index: level + 0.01 * index for index in range(6)}) for level in (before, -9.0)]
+    sides = [
+        timed(around(10), quality={index: level + 0.01 * index for index in range(6)})
+        for level in (before, -9.0)
+    ]
 
     assert verdict(*sides, what=QUALITY) == "worse"
     assert verdict(sides[1], sides[0], what=QUALITY) == "better"
@@ -196,7 +224,9 @@ def test_the_change_of_a_metric_is_its_difference_with_the_sign_of_the_numbers_b
     better: str, before: float, after: float, *, worse: bool
 ) -> None:
     sides = [
-        timed(around(10), quality={index: level + 0.001 * index for index in range(6)}, better=better)
+        timed(
+            around(10), quality={index: level + 0.001 * index for index in range(6)}, better=better
+        )
         for level in (before, after)
     ]
     row = row_of(*sides, what=QUALITY)
@@ -207,7 +237,7 @@ def test_the_change_of_a_metric_is_its_difference_with_the_sign_of_the_numbers_b
     assert in_words(row)["change"].startswith("+" if after > before else "\N{MINUS SIGN}")
 
 
-def test_a_whole_command_is_not_compared_with_marked_steps_nor_one_kind_of_memory_with_another() -> None:
+def test_a_command_is_not_compared_with_marked_steps_nor_one_kind_of_memory_with_another() -> None:
     side = replace(timed(around(10)), memory_mib=dict(enumerate(around(100))))
 
     assert verdict(side, replace(side, measures="the whole command")) == NO_VERDICT
@@ -228,8 +258,13 @@ def test_a_whole_command_is_not_compared_with_marked_steps_nor_one_kind_of_memor
         ("failed", "failed", NO_VERDICT),
     ],
 )
-def test_a_side_without_numbers_has_a_verdict_on_its_status_alone(before: Status, after: Status, expected: str) -> None:
-    one, other = (Side() if status == "ok" else Side(status=status, reason=f"{status}!") for status in (before, after))
+def test_a_side_without_numbers_has_a_verdict_on_its_status_alone(
+    before: Status, after: Status, expected: str
+) -> None:
+    one, other = (
+        Side() if status == "ok" else Side(status=status, reason=f"{status}!")
+        for status in (before, after)
+    )
 
     (row,) = tabulate_before_after({"a": (one, other)}, in_turns=True)
 
@@ -269,12 +304,20 @@ def test_one_speedup_among_many_configurations_is_not_slower_for_a_reason() -> N
     assert "improvement" in among[0]["why"]
 
 
-@given(st.floats(min_value=0.001, max_value=0.1), st.floats(min_value=1.5, max_value=5), st.floats(0.001, 0.2))
+@given(
+    st.floats(min_value=0.001, max_value=0.1),
+    st.floats(min_value=1.5, max_value=5),
+    st.floats(0.001, 0.2),
+)
 def test_what_could_be_found_is_above_the_tolerance_and_grows_with_the_spread(
     spread: float, wider: float, tolerance: float
 ) -> None:
     narrow, wide = (
-        row_of(timed(around(10, spread=each)), timed(around(10, spread=each, seed=1)), tolerance=tolerance)
+        row_of(
+            timed(around(10, spread=each)),
+            timed(around(10, spread=each, seed=1)),
+            tolerance=tolerance,
+        )
         for each in (spread, wider * spread)
     )
 
@@ -285,7 +328,9 @@ def test_what_is_called_detectable_is_found_as_often_as_the_table_says() -> None
     tolerance, sigma, found, trials = 0.01, 0.01, 0, 400
     for trial in range(trials):
         before = around(10, spread=sigma, seed=3 * trial)
-        detectable = row_of(timed(before), timed(around(10, spread=sigma, seed=3 * trial + 1)), tolerance=tolerance)
+        detectable = row_of(
+            timed(before), timed(around(10, spread=sigma, seed=3 * trial + 1)), tolerance=tolerance
+        )
         after = around(10 * (1 + detectable["detectable"]), spread=sigma, seed=3 * trial + 2)
         found += verdict(timed(before), timed(after), tolerance=tolerance) == SLOWER
 
@@ -301,7 +346,9 @@ def test_what_is_called_detectable_is_found_as_often_as_the_table_says() -> None
         *[([NO_CHANGE, NO_VERDICT, regression], 1) for regression in sorted(REGRESSIONS)],
     ],
 )
-def test_a_regression_decides_the_exit_status_before_what_has_no_verdict(verdicts: list[str], expected: int) -> None:
+def test_a_regression_decides_the_exit_status_before_what_has_no_verdict(
+    verdicts: list[str], expected: int
+) -> None:
     assert exit_status([{"verdict": each, "compared": TIME} for each in verdicts]) == expected
 
 
@@ -322,12 +369,16 @@ def test_rows_have_the_columns_of_the_table_in_the_order_of_the_configurations()
 
 
 def test_a_record_as_a_side_has_a_value_per_process_and_its_doubts() -> None:
-    side = side_of(make_record(SLUG, processes=5, quality=0.8, memory_peak_mib=300, foreign_cpu_share=0.5))
+    side = side_of(
+        make_record(SLUG, processes=5, quality=0.8, memory_peak_mib=300, foreign_cpu_share=0.5)
+    )
 
     assert len(side.step_times_ms) == len(side.memory_mib) == len(side.quality) == 5
     assert side.memory_kind == "resident set"
     assert side.doubts == ["background load"]
-    assert side_of(make_record(SLUG, status="oom", reason="too large")) == Side(status="oom", reason="too large")
+    assert side_of(make_record(SLUG, status="oom", reason="too large")) == Side(
+        status="oom", reason="too large"
+    )
 
 
 def test_a_record_counts_its_processes_with_losses_that_are_not_finite() -> None:
@@ -335,25 +386,36 @@ def test_a_record_counts_its_processes_with_losses_that_are_not_finite() -> None
     first, *others = record.repetitions
     broken = [epoch.model_copy(update={"train_losses": [math.nan]}) for epoch in first.epochs]
 
-    side = side_of(record.model_copy(update={"repetitions": [first.model_copy(update={"epochs": broken}), *others]}))
+    side = side_of(
+        record.model_copy(
+            update={"repetitions": [first.model_copy(update={"epochs": broken}), *others]}
+        )
+    )
 
     assert side.diverged == 1
 
 
 def test_a_slower_record_is_slower_than_the_other() -> None:
     before, after = (
-        make_record(SLUG, throughput_per_s=speed, noise=0.002, memory_peak_mib=300) for speed in (1000, 800)
+        make_record(SLUG, throughput_per_s=speed, noise=0.002, memory_peak_mib=300)
+        for speed in (1000, 800)
     )
 
     rows = tabulate_before_after({SLUG: (side_of(before), side_of(after))}, in_turns=False)
 
-    assert {row["compared"]: row["verdict"] for row in rows} == {TIME: SLOWER, MEMORY: NO_CHANGE, QUALITY: NO_CHANGE}
+    assert {row["compared"]: row["verdict"] for row in rows} == {
+        TIME: SLOWER,
+        MEMORY: NO_CHANGE,
+        QUALITY: NO_CHANGE,
+    }
     assert rows[0]["change"] == pytest.approx(0.25, rel=0.01)
 
 
 def changed(record: Record, part: str, **values: Any) -> Record:
     measurement: dict[str, Any] = {**record.measurement}
-    return record.model_copy(update={"measurement": measurement | {part: measurement[part] | values}})
+    return record.model_copy(
+        update={"measurement": measurement | {part: measurement[part] | values}}
+    )
 
 
 RECORD = make_record(SLUG)
@@ -368,7 +430,10 @@ RECORD = make_record(SLUG)
         (changed(RECORD, "workload", settings={"samples": 7}), [SLUG, "samples", "7"]),
         (changed(RECORD, "workload", class_path="mine:Other"), [SLUG, "mine:Other"]),
         (make_record(SLUG, code_digest="0" * 64), ["measuring code"]),
-        (make_record(SLUG, environment={**RECORD.environment, "torch_threads": 7}), [SLUG, "threads", "2", "7"]),
+        (
+            make_record(SLUG, environment={**RECORD.environment, "torch_threads": 7}),
+            [SLUG, "threads", "2", "7"],
+        ),
     ],
 )
 def test_what_two_records_do_not_share_is_named(after: Record, named: list[str]) -> None:
@@ -390,7 +455,10 @@ def test_two_sides_without_a_common_configuration_mismatch() -> None:
 def test_what_many_configurations_differ_in_is_named_once() -> None:
     slugs = [f"cnn-small-cpu-b{batch}-w0-fp32-e3" for batch in (8, 16, 32)]
     before = {slug: make_record(slug) for slug in slugs}
-    after = {slug: changed(make_record(slug, machine="h100-x1"), "protocol", version=99) for slug in slugs}
+    after = {
+        slug: changed(make_record(slug, machine="h100-x1"), "protocol", version=99)
+        for slug in slugs
+    }
 
     assert len(mismatches(before, after)) == 2
 

@@ -44,7 +44,11 @@ def test_a_ceiling_is_the_mean_over_the_processes_with_their_interval() -> None:
 
     rates = calibration.ceilings[0].matrix_products[0].flops_per_s
     found = summarise(rates)
-    assert (row["value_low"], row["value"], row["value_high"]) == (found.low, found.value, found.high)
+    assert (row["value_low"], row["value"], row["value_high"]) == (
+        found.low,
+        found.value,
+        found.high,
+    )
 
 
 def test_the_link_is_as_fast_as_its_fastest_copy_from_pinned_memory() -> None:
@@ -53,7 +57,9 @@ def test_the_link_is_as_fast_as_its_fastest_copy_from_pinned_memory() -> None:
 
     for direction in ("to device", "to host"):
         (link,) = peaks.loc[peaks["ceiling"] == direction, "value"]
-        pinned = transfers[(transfers["direction"] == direction) & (transfers["memory"] == "pinned")]
+        pinned = transfers[
+            (transfers["direction"] == direction) & (transfers["memory"] == "pinned")
+        ]
         assert link == pytest.approx(1e9 * pinned["bandwidth_gb_per_s"].max())
 
 
@@ -82,11 +88,15 @@ def test_a_known_gpu_has_the_rates_of_its_data_sheet_beside_the_measured_ones() 
     assert given["device copy", ""] == 3.352e12
     assert math.isnan(given["to host", ""])
     for row in rows:
-        assert row["share_of_data_sheet"] == pytest.approx(row["value"] / row["data_sheet"], nan_ok=True)
+        assert row["share_of_data_sheet"] == pytest.approx(
+            row["value"] / row["data_sheet"], nan_ok=True
+        )
         assert "H100" in row["data_sheet_source"]
 
 
-@pytest.mark.parametrize("name", ["NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA A10G", "AMD Instinct MI300X"])
+@pytest.mark.parametrize(
+    "name", ["NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA A10G", "AMD Instinct MI300X"]
+)
 def test_a_gpu_of_another_name_is_compared_with_no_data_sheet(name: str) -> None:
     table = peaks_of(name=name)
 
@@ -94,7 +104,7 @@ def test_a_gpu_of_another_name_is_compared_with_no_data_sheet(name: str) -> None
     assert (table["data_sheet_source"] == "").all()
 
 
-def test_a_gpu_that_reaches_more_than_its_data_sheet_gives_is_not_compared_and_the_table_says_why() -> None:
+def test_a_gpu_that_reaches_more_than_its_data_sheet_is_not_compared_and_says_why() -> None:
     table = peaks_of(name="Tesla T4")
 
     assert table[["data_sheet", "share_of_data_sheet"]].isna().all(axis=None)
@@ -103,10 +113,13 @@ def test_a_gpu_that_reaches_more_than_its_data_sheet_gives_is_not_compared_and_t
 
 def test_a_precision_that_the_data_sheet_leaves_out_has_no_share() -> None:
     slow = [
-        one.model_copy(update={"flops_per_s": [1e12]}) for one in make_calibration(["cuda"]).ceilings[0].matrix_products
+        one.model_copy(update={"flops_per_s": [1e12]})
+        for one in make_calibration(["cuda"]).ceilings[0].matrix_products
     ]
 
-    table = peaks_of(name="Tesla T4", matrix_products=slow, copy_bytes_per_s=[3e11]).set_index("precision")
+    table = peaks_of(name="Tesla T4", matrix_products=slow, copy_bytes_per_s=[3e11]).set_index(
+        "precision"
+    )
 
     assert table["share_of_data_sheet"].notna().to_dict()["fp16"]
     assert not table["share_of_data_sheet"].notna().to_dict()["bf16"]
@@ -116,7 +129,9 @@ def test_tensor_cores_are_no_slower_than_the_rest_and_a_name_is_in_one_data_shee
     sheets = data_sheets()
 
     assert all(sheet.tflops["fp32"] <= min(sheet.tflops.values()) for sheet in sheets.values())
-    assert len(sheets) == sum(len(sheet.names) for sheet in {id(sheet): sheet for sheet in sheets.values()}.values())
+    assert len(sheets) == sum(
+        len(sheet.names) for sheet in {id(sheet): sheet for sheet in sheets.values()}.values()
+    )
 
 
 TIMES = st.lists(st.floats(min_value=1e-6, max_value=10.0), min_size=3, max_size=3)
@@ -124,7 +139,9 @@ TIMES = st.lists(st.floats(min_value=1e-6, max_value=10.0), min_size=3, max_size
 
 def calibration_of(*transfers: Transfer) -> Calibration:
     made = make_calibration(["cuda"])
-    return made.model_copy(update={"ceilings": [made.ceilings[0].model_copy(update={"transfers": list(transfers)})]})
+    return made.model_copy(
+        update={"ceilings": [made.ceilings[0].model_copy(update={"transfers": list(transfers)})]}
+    )
 
 
 def test_without_a_calibration_there_are_no_transfers_and_the_cpu_has_none() -> None:
@@ -149,14 +166,19 @@ def test_bandwidth_times_time_is_the_number_of_bytes(times_s: list[float], size:
     row = tabulate_transfers(calibration_of(transfer)).iloc[0]
 
     assert row["bandwidth_gb_per_s"] * 1e9 * row["time_us"] / 1e6 == pytest.approx(size)
-    assert row["bandwidth_gb_per_s_low"] <= row["bandwidth_gb_per_s"] <= row["bandwidth_gb_per_s_high"]
+    assert (
+        row["bandwidth_gb_per_s_low"] <= row["bandwidth_gb_per_s"] <= row["bandwidth_gb_per_s_high"]
+    )
     assert row["time_us_low"] <= row["time_us"] <= row["time_us_high"]
 
 
 def test_each_direction_reaches_its_peak_once_and_never_more() -> None:
     table = tabulate_transfers(make_calibration())
 
-    assert dict(table.groupby("direction")["share_of_peak"].max()) == {"to device": 1.0, "to host": 1.0}
+    assert dict(table.groupby("direction")["share_of_peak"].max()) == {
+        "to device": 1.0,
+        "to host": 1.0,
+    }
     assert (table["share_of_peak"] > 0).all()
 
 
@@ -178,8 +200,13 @@ def test_a_direction_is_held_against_its_own_peak() -> None:
         ("point-to-point", 2, 4e9),
     ],
 )
-def test_bus_bandwidth_is_that_of_nccl_tests(operation: Operation, devices: int, expected: float) -> None:
-    assert bus_bandwidth_per_s(operation, devices=devices, payload_bytes=8 * 10**9, time_s=2.0) == expected
+def test_bus_bandwidth_is_that_of_nccl_tests(
+    operation: Operation, devices: int, expected: float
+) -> None:
+    assert (
+        bus_bandwidth_per_s(operation, devices=devices, payload_bytes=8 * 10**9, time_s=2.0)
+        == expected
+    )
 
 
 def test_every_operation_on_linked_devices_has_a_row_and_what_is_not_linked_none() -> None:
@@ -200,7 +227,9 @@ def test_a_row_says_how_the_devices_that_took_part_are_connected() -> None:
     calibration = make_calibration(linked=3)
     assert calibration.link is not None
     first, *others = calibration.link.pairs
-    apart = [pair.model_copy(update={"connection": "SYS", "has_peer_access": False}) for pair in others]
+    apart = [
+        pair.model_copy(update={"connection": "SYS", "has_peer_access": False}) for pair in others
+    ]
     link = calibration.link.model_copy(update={"pairs": [first, *apart]})
 
     table = tabulate_links(calibration.model_copy(update={"link": link}))

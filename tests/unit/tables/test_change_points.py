@@ -1,4 +1,6 @@
-"""Change points: few false alarms, found where they are, and none where there is no single place."""
+"""Change points: few false alarms, found where they are, and none where there is no single
+place.
+"""
 
 import random
 
@@ -12,7 +14,10 @@ SIGMA = 0.02
 def history(*levels: float, seed: int, tails: bool = False) -> list[float]:
     """A session per level, which is in standard deviations of the noise."""
     chance = random.Random(seed)
-    noise = [chance.gauss(0, 1) / (chance.gammavariate(1.5, 2 / 3) ** 0.5 if tails else 1) for _ in levels]
+    noise = [
+        chance.gauss(0, 1) / (chance.gammavariate(1.5, 2 / 3) ** 0.5 if tails else 1)
+        for _ in levels
+    ]
     return [100 * (1 + SIGMA) ** (level + each) for level, each in zip(levels, noise, strict=True)]
 
 
@@ -44,7 +49,9 @@ def test_histories_without_a_change_have_no_change_point_in_99_of_100_cases(
 
 @pytest.mark.parametrize("at", [10, 15])
 def test_a_step_of_four_standard_deviations_is_found_at_its_session(at: int) -> None:
-    found = [list(find_changes([history(*step(4, at=at), seed=seed)])[0].places) for seed in range(30)]
+    found = [
+        list(find_changes([history(*step(4, at=at), seed=seed)])[0].places) for seed in range(30)
+    ]
 
     assert sum(places == [at] for places in found) >= 21
     assert all(abs(place - at) <= 2 for places in found for place in places)
@@ -85,7 +92,9 @@ def test_an_ideal_step_needs_exactly_the_fewest_sessions(histories: int) -> None
 
     def verdict(sessions: int) -> str:
         constant = [[100.0] * sessions] * (histories - 1)
-        return find_changes([history(*step(1000, at=sessions // 2, sessions=sessions), seed=1), *constant])[0].verdict
+        return find_changes(
+            [history(*step(1000, at=sessions // 2, sessions=sessions), seed=1), *constant]
+        )[0].verdict
 
     assert verdict(fewest - 1) == "too few sessions"
     assert verdict(fewest) == "changed"

@@ -30,9 +30,12 @@ def tabulated(*records: Record) -> pd.DataFrame:
 
 
 def test_a_step_less_that_of_its_own_seed_without_communication_is_exposed() -> None:
-    (row,) = tabulated(taking(DDP, 10.0, 12.0, 11.0, 16.0), taking(BOUND, 9.0, 9.0, 11.0, 12.0)).to_dict("records")
+    (row,) = tabulated(
+        taking(DDP, 10.0, 12.0, 11.0, 16.0), taking(BOUND, 9.0, 9.0, 11.0, 12.0)
+    ).to_dict("records")
 
-    # 1, 3, 0 and 4 ms: their mean is 2, their deviation the root of 10 / 3, and Student's t of 3 degrees 3.182.
+    # 1, 3, 0 and 4 ms: their mean is 2, their deviation the root of 10 / 3, and Student's t of 3
+    # degrees 3.182.
     half = 3.1824 * math.sqrt(10 / 3) / 2
     assert row["exposed_ms"] == pytest.approx(2.0)
     assert row["exposed_ms_low"] == pytest.approx(2 - half, rel=1e-4)
@@ -42,16 +45,25 @@ def test_a_step_less_that_of_its_own_seed_without_communication_is_exposed() -> 
 
 
 def test_settings_of_ddp_share_one_bound_and_other_options_have_their_own() -> None:
-    settings = [f"{DDP}-{option}" for option in ("bucket1", "bucketview+staticgraph", "channelslast")]
+    settings = [
+        f"{DDP}-{option}" for option in ("bucket1", "bucketview+staticgraph", "channelslast")
+    ]
     times = (5.0, 5.0)
 
     table = tabulated(*(taking(slug, *times) for slug in (DDP, *settings, BOUND)))
 
     assert set(table["variant"]) == {DDP, *settings[:2]}
     assert set(table["bound"]) == {BOUND}
-    assert table.set_index("variant")["bucket_mib"].to_dict() == {DDP: 25, settings[0]: 1, settings[1]: 25}
+    assert table.set_index("variant")["bucket_mib"].to_dict() == {
+        DDP: 25,
+        settings[0]: 1,
+        settings[1]: 25,
+    }
     other = tabulated(
-        *(taking(f"{DDP}-{options}", *times) for options in ("channelslast+bucket5", "channelslast+nocomm"))
+        *(
+            taking(f"{DDP}-{options}", *times)
+            for options in ("channelslast+bucket5", "channelslast+nocomm")
+        )
     )
     assert other["bucket_mib"].tolist() == [5]
 
@@ -73,10 +85,14 @@ def test_only_what_was_measured_on_both_sides_has_a_row() -> None:
 
 def test_the_union_of_the_trace_is_beside_the_difference_as_a_mean_over_ranks() -> None:
     trace = make_trace_tables(DDP)
-    steps = [{**row, "exposed_ms": ms} for row, ms in zip(trace[RANKS], (0.3, 0.3, 0.3, 0.5, 0.5, 0.5), strict=True)]
+    steps = [
+        {**row, "exposed_ms": ms}
+        for row, ms in zip(trace[RANKS], (0.3, 0.3, 0.3, 0.5, 0.5, 0.5), strict=True)
+    ]
 
     table = tabulate_communication(
-        [taking(DDP, 5.0), taking(f"{DDP}-bucket1", 5.0), taking(BOUND, 5.0)], {DDP: {**trace, RANKS: steps}}
+        [taking(DDP, 5.0), taking(f"{DDP}-bucket1", 5.0), taking(BOUND, 5.0)],
+        {DDP: {**trace, RANKS: steps}},
     )
 
     in_trace_ms = table.set_index("variant")["exposed_in_trace_ms"]

@@ -1,4 +1,6 @@
-"""Machines are compared variant by variant, with the first that has it, and what else differs is said."""
+"""Machines are compared variant by variant, with the first that has it, and what else differs is
+said.
+"""
 
 from typing import Any
 
@@ -23,7 +25,9 @@ def compare(**records: list[Record]) -> pd.DataFrame:
 
 def changed(record: Record, part: str, **values: Any) -> Record:
     measurement: dict[str, Any] = dict(record.measurement)
-    return record.model_copy(update={"measurement": {**measurement, part: {**measurement[part], **values}}})
+    return record.model_copy(
+        update={"measurement": {**measurement, part: {**measurement[part], **values}}}
+    )
 
 
 def test_the_ratio_is_that_of_throughputs_with_its_interval() -> None:
@@ -31,11 +35,15 @@ def test_the_ratio_is_that_of_throughputs_with_its_interval() -> None:
         first=[make_record(SLUG, throughput_per_s=100.0, noise=0.1)],
         second=[make_record(SLUG, throughput_per_s=150.0, noise=0.0)],
     ).iloc[0]
-    first = summarise(process_values(make_record(SLUG, throughput_per_s=100.0, noise=0.1))["throughput_per_s"])
+    first = summarise(
+        process_values(make_record(SLUG, throughput_per_s=100.0, noise=0.1))["throughput_per_s"]
+    )
 
     assert (row["machine"], row["reference_machine"]) == ("second", "first")
     assert row["ratio"] == pytest.approx(1.5)
-    assert (row["ratio_low"], row["ratio_high"]) == pytest.approx((150 / first.high, 150 / first.low))
+    assert (row["ratio_low"], row["ratio_high"]) == pytest.approx(
+        (150 / first.high, 150 / first.low)
+    )
 
 
 def test_the_first_machine_is_the_reference_and_what_it_lacks_is_not_compared() -> None:
@@ -45,7 +53,9 @@ def test_the_first_machine_is_the_reference_and_what_it_lacks_is_not_compared() 
         third=[make_record(SLUG), make_record(OTHER)],
     )
 
-    assert list(zip(table["variant"], table["machine"], table["reference_machine"], strict=True)) == [
+    assert list(
+        zip(table["variant"], table["machine"], table["reference_machine"], strict=True)
+    ) == [
         (SLUG, "second", "first"),
         (SLUG, "third", "first"),
     ]
@@ -98,7 +108,9 @@ def test_what_else_differs_is_said_and_marked(record: Record, difference: str, m
 
 
 def test_two_versions_of_the_protocol_have_no_ratio() -> None:
-    row = compare(first=[make_record(SLUG)], second=[changed(make_record(SLUG), "protocol", version=1)]).iloc[0]
+    row = compare(
+        first=[make_record(SLUG)], second=[changed(make_record(SLUG), "protocol", version=1)]
+    ).iloc[0]
 
     assert pd.isna(row["ratio"])
     assert row["throughput_per_s"] > 0

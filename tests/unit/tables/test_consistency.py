@@ -20,7 +20,9 @@ def test_equal_trainings_differ_by_nothing() -> None:
 
 
 @pytest.mark.parametrize(("on_cuda", "percent"), [(0.404, 1.0), (0.396, 1.0), (0.5, 25.0)])
-def test_the_difference_is_relative_to_the_cpu_and_has_no_sign(on_cuda: float, percent: float) -> None:
+def test_the_difference_is_relative_to_the_cpu_and_has_no_sign(
+    on_cuda: float, percent: float
+) -> None:
     found = last_test_loss(make_record(CPU, test_loss=0.4), make_record(CUDA, test_loss=on_cuda))
 
     assert found == pytest.approx((0.4, on_cuda, percent))
@@ -34,14 +36,18 @@ def test_each_metric_has_a_row_per_epoch() -> None:
 
 
 def test_devices_agree_in_what_is_measured_where_nothing_is_held_out() -> None:
-    table = tabulate_consistency([make_record(slug, facts=NOTHING_HELD_OUT) for slug in (CPU, CUDA)])
+    table = tabulate_consistency(
+        [make_record(slug, facts=NOTHING_HELD_OUT) for slug in (CPU, CUDA)]
+    )
 
     known = table.dropna(subset=["difference_percent"])
     assert set(known["metric"]) == {"train_loss"}
 
 
 def test_only_processes_that_both_have_are_compared() -> None:
-    reference, value, difference = last_test_loss(make_record(CPU, processes=3), make_record(CUDA, processes=1))
+    reference, value, difference = last_test_loss(
+        make_record(CPU, processes=3), make_record(CUDA, processes=1)
+    )
 
     assert reference == pytest.approx(0.4 * 0.998)
     assert (value, difference) == pytest.approx((0.4, 100 * 0.002 / 0.998))

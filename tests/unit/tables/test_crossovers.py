@@ -39,7 +39,9 @@ def speedups_of(
 
 
 def crossing_by_root_finding(speedups: Mapping[int, float]) -> float:
-    """The same by other means: the root of the line through the points in logarithms, which rises through 1 once."""
+    """The same by other means: the root of the line through the points in logarithms, which rises
+    through 1 once.
+    """
     sizes = np.log(sorted(speedups))
     logs = np.log([speedups[size] for size in sorted(speedups)])
     root = brentq(lambda size: float(np.interp(size, sizes, logs)), sizes[0], sizes[-1], xtol=1e-13)
@@ -47,10 +49,13 @@ def crossing_by_root_finding(speedups: Mapping[int, float]) -> float:
 
 
 @given(st.floats(min_value=1.5, max_value=200.0), st.floats(min_value=0.3, max_value=2.0))
-def test_a_planted_crossover_is_found_and_its_interval_holds_it(planted: float, steepness: float) -> None:
+def test_a_planted_crossover_is_found_and_its_interval_holds_it(
+    planted: float, steepness: float
+) -> None:
     found = find_crossover(speedups_of(lambda size: (size / planted) ** steepness))
 
-    # Close to the ends of the sizes measured, the interval may leave them, which is told as unclear.
+    # Close to the ends of the sizes measured, the interval may leave them, which is told as
+    # unclear.
     assume(1.5 * 1.05 ** (1 / steepness) < planted < 200 / 1.05 ** (1 / steepness))
     assert found.verdict == "crosses"
     assert found.batch_size.value == pytest.approx(planted, rel=1e-3 / steepness)
@@ -59,7 +64,9 @@ def test_a_planted_crossover_is_found_and_its_interval_holds_it(planted: float, 
 
 
 @given(st.lists(st.floats(min_value=0.05, max_value=20.0), min_size=2, max_size=5, unique=True))
-def test_the_interpolation_agrees_with_root_finding_on_any_rising_curve(values: list[float]) -> None:
+def test_the_interpolation_agrees_with_root_finding_on_any_rising_curve(
+    values: list[float],
+) -> None:
     speedups = dict(zip(SIZES, sorted(values), strict=False))
     assume(all(abs(math.log(value)) > 0.2 for value in values))
     assume(min(values) < 1 < max(values))
@@ -67,7 +74,9 @@ def test_the_interpolation_agrees_with_root_finding_on_any_rising_curve(values: 
     found = find_crossover(speedups_of(speedups, spread=(1.0,) * 4))
 
     assert found.batch_size.value == pytest.approx(crossing_by_root_finding(speedups))
-    assert (found.batch_size.low, found.batch_size.high) == pytest.approx([found.batch_size.value] * 2)
+    assert (found.batch_size.low, found.batch_size.high) == pytest.approx(
+        [found.batch_size.value] * 2
+    )
 
 
 def test_more_noise_widens_the_interval() -> None:
@@ -85,7 +94,10 @@ def test_the_planted_crossover_lies_in_most_intervals_of_noisy_processes() -> No
     for _ in range(tries):
         spreads = random.lognormal(sigma=0.03, size=(2, len(SIZES), 5)).tolist()
         noisy = {
-            size: ratio(dict(enumerate((size / planted) ** 0.7 * each for each in accelerator)), dict(enumerate(cpu)))
+            size: ratio(
+                dict(enumerate((size / planted) ** 0.7 * each for each in accelerator)),
+                dict(enumerate(cpu)),
+            )
             for size, cpu, accelerator in zip(SIZES, *spreads, strict=True)
         }
         interval = find_crossover(noisy).batch_size
@@ -94,8 +106,12 @@ def test_the_planted_crossover_lies_in_most_intervals_of_noisy_processes() -> No
     assert hits >= 0.85 * tries  # 95 % of 40 tries are 34 or fewer once in a hundred times
 
 
-@pytest.mark.parametrize(("speedup", "verdict"), [(3.0, "accelerator always"), (0.3, "cpu always"), (1.005, "unclear")])
-def test_a_device_that_wins_everywhere_is_named_and_a_draw_is_unclear(speedup: float, verdict: str) -> None:
+@pytest.mark.parametrize(
+    ("speedup", "verdict"), [(3.0, "accelerator always"), (0.3, "cpu always"), (1.005, "unclear")]
+)
+def test_a_device_that_wins_everywhere_is_named_and_a_draw_is_unclear(
+    speedup: float, verdict: str
+) -> None:
     found = find_crossover(speedups_of(lambda _: speedup))
 
     assert found.verdict == verdict
@@ -130,22 +146,29 @@ def variants(device: str, *, size: str = "small", length: str = "e2x30") -> list
     return [Variant.from_slug(f"cnn-{size}-{device}-b{batch}-w0-fp32-{length}") for batch in SIZES]
 
 
-def experiment_of(chosen: list[Variant], *, axis: str = "device", baseline: object = "cpu") -> Experiment:
-    return Experiment(name="crossover", question="Which?", axis=axis, baseline=baseline, variants=tuple(chosen))
+def experiment_of(
+    chosen: list[Variant], *, axis: str = "device", baseline: object = "cpu"
+) -> Experiment:
+    return Experiment(
+        name="crossover", question="Which?", axis=axis, baseline=baseline, variants=tuple(chosen)
+    )
 
 
 def records_of(chosen: list[Variant], *, planted: float = 10.0) -> list[Record]:
     return [
         make_record(
             variant.slug,
-            throughput_per_s=100.0 * (1.0 if variant.device == "cpu" else (variant.batch_size / planted) ** 0.6),
+            throughput_per_s=100.0
+            * (1.0 if variant.device == "cpu" else (variant.batch_size / planted) ** 0.6),
         )
         for variant in chosen
     ]
 
 
 def tabulated(chosen: list[Variant], records: list[Record] | None = None) -> pd.DataFrame:
-    return tabulate_crossovers([experiment_of(chosen)], records_of(chosen) if records is None else records)
+    return tabulate_crossovers(
+        [experiment_of(chosen)], records_of(chosen) if records is None else records
+    )
 
 
 def test_a_group_of_batch_sizes_has_one_row_that_names_it() -> None:
@@ -153,7 +176,9 @@ def test_a_group_of_batch_sizes_has_one_row_that_names_it() -> None:
 
     row = tabulated(chosen).iloc[0]
 
-    assert dict(row[["experiment", "group", "workload", "device", "smallest", "largest", "verdict"]]) == {
+    assert dict(
+        row[["experiment", "group", "workload", "device", "smallest", "largest", "verdict"]]
+    ) == {
         "experiment": "crossover",
         "group": "cnn small",
         "workload": "cnn",

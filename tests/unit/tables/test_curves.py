@@ -3,7 +3,12 @@
 import pytest
 
 from tests.factories import make_record
-from tests.tabulated import tabulate_convergence, tabulate_epochs, tabulate_losses, tabulate_telemetry
+from tests.tabulated import (
+    tabulate_convergence,
+    tabulate_epochs,
+    tabulate_losses,
+    tabulate_telemetry,
+)
 
 SLUG = "lstm-cpu-b64-w0-fp32-e3x10"
 
@@ -26,7 +31,9 @@ def test_losses_count_steps_through_all_epochs() -> None:
     second = table[table["repetition"] == 1]
 
     assert list(second["step"]) == list(range(30))
-    assert list(second["train_loss"]) == [loss for e in record.repetitions[1].epochs for loss in e.train_losses]
+    assert list(second["train_loss"]) == [
+        loss for e in record.repetitions[1].epochs for loss in e.train_losses
+    ]
 
 
 def test_the_loss_scale_of_every_step_is_reported_where_there_is_one() -> None:
@@ -34,7 +41,9 @@ def test_the_loss_scale_of_every_step_is_reported_where_there_is_one() -> None:
 
     scales = tabulate_losses([scaled])["loss_scale"]
 
-    assert list(scales) == [scale for r in scaled.repetitions for epoch in r.epochs for scale in epoch.loss_scales]
+    assert list(scales) == [
+        scale for r in scaled.repetitions for epoch in r.epochs for scale in epoch.loss_scales
+    ]
     assert tabulate_losses([make_record(SLUG)])["loss_scale"].isna().all()
 
 
@@ -72,7 +81,9 @@ CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda-b64-w0-fp32-e3"
 def test_every_sample_of_every_process_is_a_row() -> None:
     table = tabulate_telemetry([make_record(CPU), make_record(CUDA)])
 
-    assert dict(table.groupby(["variant", "repetition"]).size()) == {(CUDA, index): 20 for index in range(5)}
+    assert dict(table.groupby(["variant", "repetition"]).size()) == {
+        (CUDA, index): 20 for index in range(5)
+    }
     assert table.groupby("repetition")["moment_s"].is_monotonic_increasing.all()
     assert list(table["power_w"][:2]) == [420.0, 421.0]
 

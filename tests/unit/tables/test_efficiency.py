@@ -26,8 +26,13 @@ def record_with_work(slug: str, **changes: object) -> Record:
 
 def calibration_with(*, flops_per_s: float, bytes_per_s: float) -> Calibration:
     made = make_calibration(["cuda"])
-    products = [one.model_copy(update={"flops_per_s": [flops_per_s] * 3}) for one in made.ceilings[0].matrix_products]
-    ceilings = made.ceilings[0].model_copy(update={"matrix_products": products, "copy_bytes_per_s": [bytes_per_s] * 3})
+    products = [
+        one.model_copy(update={"flops_per_s": [flops_per_s] * 3})
+        for one in made.ceilings[0].matrix_products
+    ]
+    ceilings = made.ceilings[0].model_copy(
+        update={"matrix_products": products, "copy_bytes_per_s": [bytes_per_s] * 3}
+    )
     return made.model_copy(update={"ceilings": [ceilings]})
 
 
@@ -83,7 +88,9 @@ def test_what_cannot_be_held_against_a_ceiling_is_left_out(record: Record) -> No
 
 def test_each_of_several_devices_achieves_its_part() -> None:
     alone, shared = (
-        tabulate_efficiency([make_record(slug, throughput_per_s=1000.0)], make_calibration()).iloc[0]
+        tabulate_efficiency([make_record(slug, throughput_per_s=1000.0)], make_calibration()).iloc[
+            0
+        ]
         for slug in (CUDA.format("fp32"), f"{CUDA.format('fp32')}-ddp4")
     )
 
@@ -122,7 +129,9 @@ def test_the_roof_is_the_lower_of_peak_and_intensity_times_copies(
 ) -> None:
     record = record_with_work(CUDA.format("fp32"), flops=flops, bytes=moved)
 
-    row = tabulate_efficiency([record], calibration_with(flops_per_s=peak, bytes_per_s=copies)).iloc[0]
+    row = tabulate_efficiency(
+        [record], calibration_with(flops_per_s=peak, bytes_per_s=copies)
+    ).iloc[0]
 
     ridge = peak / copies
     assert row["intensity"] == pytest.approx(flops / moved)

@@ -8,7 +8,8 @@ from tests.unit.figures.drawn import study_and_tables
 
 
 def tables_with(p: float = 1e-4, **throughputs: float) -> Tables:
-    """Of the default study the variants with these throughputs by what is switched on, the others with 1.
+    """Of the default study the variants with these throughputs by what is switched on, the others
+    with 1.
 
     `p` is that of every speedup.
     """
@@ -20,8 +21,11 @@ def tables_with(p: float = 1e-4, **throughputs: float) -> Tables:
     return replace(tables, experiments=changed)
 
 
-def compared_by_nothing(cells: dict[str, dict[str, Any]] | None = None, *, half: float = 0.1) -> Tables:
-    """The LSTM's optimizations as if no experiment had a baseline, CUDA graphs at 9 samples/s and the others at 1.
+def compared_by_nothing(
+    cells: dict[str, dict[str, Any]] | None = None, *, half: float = 0.1
+) -> Tables:
+    """The LSTM's optimizations as if no experiment had a baseline, CUDA graphs at 9 samples/s and
+    the others at 1.
 
     `half` is half of each interval, as a share; `cells` are further ones, by what is switched on.
     """
@@ -63,7 +67,9 @@ def test_what_no_experiment_compares_is_not_shown_where_the_difference_may_be_ch
 
 def test_three_processes_on_one_side_show_no_difference() -> None:
     for options in ("none", "graphs"):
-        assert options_of(compared_by_nothing({options: {"throughput_per_s_count": 3}}), "lstm") == ["none"]
+        assert options_of(
+            compared_by_nothing({options: {"throughput_per_s_count": 3}}), "lstm"
+        ) == ["none"]
 
 
 def test_two_versions_of_the_protocol_are_not_compared() -> None:
@@ -75,9 +81,14 @@ def test_a_training_on_several_devices_is_no_rival_of_one_on_a_single_device() -
 
 
 def test_a_training_that_a_quality_flag_keeps_from_conclusions_gives_way_to_the_next() -> None:
-    tables = compared_by_nothing({"graphs": {"marks": "throttled"}, "resident": {"throughput_per_s": 5.0}})
+    tables = compared_by_nothing(
+        {"graphs": {"marks": "throttled"}, "resident": {"throughput_per_s": 5.0}}
+    )
     frame = tables.experiments["optimization"]
-    ends = {f"throughput_per_s_{end}": frame["throughput_per_s"] * by for end, by in (("low", 0.9), ("high", 1.1))}
+    ends = {
+        f"throughput_per_s_{end}": frame["throughput_per_s"] * by
+        for end, by in (("low", 0.9), ("high", 1.1))
+    }
     tables = replace(tables, experiments={"optimization": frame.assign(**ends)})
 
     assert options_of(tables, "lstm") == ["none", "resident"]
@@ -86,7 +97,9 @@ def test_a_training_that_a_quality_flag_keeps_from_conclusions_gives_way_to_the_
 def test_without_an_eager_training_nothing_is_called_faster_than_it() -> None:
     tables = compared_by_nothing()
     frame = tables.experiments["optimization"]
-    tables = replace(tables, experiments={"optimization": frame[frame["options"].isin(["resident", "graphs"])]})
+    tables = replace(
+        tables, experiments={"optimization": frame[frame["options"].isin(["resident", "graphs"])]}
+    )
 
     assert len(options_of(tables, "lstm")) == 1
 

@@ -15,7 +15,9 @@ from tests.factories import ENVIRONMENT, PROTOCOL, make_record
 SLUG = "unet-64px-cpu-b8-w0-fp32-e3x6"
 
 
-def session(day: int, speed: float = 100.0, *, torch: str = "2.11.0", digest: str = "", **options: Any) -> Session:
+def session(
+    day: int, speed: float = 100.0, *, torch: str = "2.11.0", digest: str = "", **options: Any
+) -> Session:
     record = make_record(
         SLUG,
         measured_at=f"2026-03-{day + 1:02}T10:00:00Z",
@@ -23,7 +25,9 @@ def session(day: int, speed: float = 100.0, *, torch: str = "2.11.0", digest: st
         environment={**ENVIRONMENT, "torch": torch},
         **options,
     )
-    return session_of(record.model_copy(update={"provenance": _with_digest(record.provenance, digest)}))
+    return session_of(
+        record.model_copy(update={"provenance": _with_digest(record.provenance, digest)})
+    )
 
 
 def _with_digest(provenance: Any, digest: str) -> Any:
@@ -32,11 +36,18 @@ def _with_digest(provenance: Any, digest: str) -> Any:
 
 def asked(version: int, **settings: Any) -> Measurement:
     workload = Workload(name="unet", class_path="somewhere:unet", settings=settings)
-    return Measurement(variant=Variant.from_slug(SLUG), workload=workload, protocol=replace(PROTOCOL, version=version))
+    return Measurement(
+        variant=Variant.from_slug(SLUG),
+        workload=workload,
+        protocol=replace(PROTOCOL, version=version),
+    )
 
 
 def speeds(*, before: int, after: int, factor: float) -> list[float]:
-    return [100 * (1 + 0.005 * (-1) ** day) * (1 if day < before else factor) for day in range(before + after)]
+    return [
+        100 * (1 + 0.005 * (-1) ** day) * (1 if day < before else factor)
+        for day in range(before + after)
+    ]
 
 
 def rows_of(sessions: Sequence[Session]) -> list[dict[str, Any]]:
@@ -46,7 +57,9 @@ def rows_of(sessions: Sequence[Session]) -> list[dict[str, Any]]:
 def test_a_change_point_has_its_ratio_and_what_changed_with_it() -> None:
     rows = rows_of(
         [
-            session(day, speed, torch="2.11.0" if day < 8 else "2.12.0", digest="a" if day < 8 else "b")
+            session(
+                day, speed, torch="2.11.0" if day < 8 else "2.12.0", digest="a" if day < 8 else "b"
+            )
             for day, speed in enumerate(speeds(before=8, after=8, factor=0.9))
         ]
     )
@@ -63,7 +76,9 @@ def test_a_change_point_has_its_ratio_and_what_changed_with_it() -> None:
     assert all(math.isnan(row["change_ratio"]) for row in rows if row is not change)
 
 
-@pytest.mark.parametrize("later", [asked(4, samples=100), asked(3, samples=200)], ids=["protocol", "settings"])
+@pytest.mark.parametrize(
+    "later", [asked(4, samples=100), asked(3, samples=200)], ids=["protocol", "settings"]
+)
 def test_what_was_measured_otherwise_is_in_another_series(later: Measurement) -> None:
     rows = rows_of(
         [
@@ -87,7 +102,11 @@ def test_software_may_change_within_a_series_and_the_number_of_threads_may_not()
     rows = rows_of(
         [
             session_of(
-                make_record(SLUG, measured_at=f"2026-03-{day:02}T10:00:00Z", environment={**ENVIRONMENT, **changed})
+                make_record(
+                    SLUG,
+                    measured_at=f"2026-03-{day:02}T10:00:00Z",
+                    environment={**ENVIRONMENT, **changed},
+                )
             )
             for day, changed in enumerate(facts, start=1)
         ]
@@ -105,16 +124,24 @@ def test_a_measurement_that_several_bundles_hold_counts_once() -> None:
 
 
 def test_machines_are_never_in_one_series() -> None:
-    rows = rows_of([session(day, machine=machine) for day in range(3) for machine in ("xeon-2c", "xeon-4c")])
+    rows = rows_of(
+        [session(day, machine=machine) for day in range(3) for machine in ("xeon-2c", "xeon-4c")]
+    )
 
     assert [row["machine"] for row in rows] == ["xeon-2c"] * 3 + ["xeon-4c"] * 3
 
 
-@pytest.mark.parametrize("doubtful", [{"foreign_cpu_share": 0.5}, {"status": "oom"}], ids=["flag", "status"])
-def test_a_session_without_a_reliable_throughput_is_listed_and_not_used(doubtful: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "doubtful", [{"foreign_cpu_share": 0.5}, {"status": "oom"}], ids=["flag", "status"]
+)
+def test_a_session_without_a_reliable_throughput_is_listed_and_not_used(
+    doubtful: dict[str, Any],
+) -> None:
     values = speeds(before=8, after=8, factor=0.9)
 
-    rows = rows_of([session(day, speed, **(doubtful if day == 8 else {})) for day, speed in enumerate(values)])
+    rows = rows_of(
+        [session(day, speed, **(doubtful if day == 8 else {})) for day, speed in enumerate(values)]
+    )
 
     assert [row["is_used"] for row in rows] == [day != 8 for day in range(16)]
     assert [row["measured_at"][:10] for row in rows if row["is_change_point"]] == ["2026-03-10"]

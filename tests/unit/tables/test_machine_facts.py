@@ -15,7 +15,12 @@ def facts(*records: Record) -> dict[str, str]:
 def test_hardware_comes_before_software_measurement_and_workloads() -> None:
     table = tabulate_machine(make_records(make_study()))
 
-    assert list(dict.fromkeys(table["topic"])) == ["hardware", "software", "measurement", "workload"]
+    assert list(dict.fromkeys(table["topic"])) == [
+        "hardware",
+        "software",
+        "measurement",
+        "workload",
+    ]
     assert table["name"].is_unique
 
 
@@ -33,7 +38,9 @@ def test_facts_in_which_records_differ_hold_every_value() -> None:
 
 
 def test_what_was_measured_is_counted_and_dated() -> None:
-    failed = make_record("lstm-cpu-b8-w0-fp32-e2", status="failed", measured_at="2026-05-06T09:00:00Z")
+    failed = make_record(
+        "lstm-cpu-b8-w0-fp32-e2", status="failed", measured_at="2026-05-06T09:00:00Z"
+    )
 
     found = facts(make_record(SLUG), failed)
 
@@ -50,9 +57,15 @@ def test_gpus_count_that_shared_a_measured_training() -> None:
 
 
 def test_what_the_workloads_say_of_themselves_is_reported_size_by_size() -> None:
-    found = facts(make_record(SLUG, facts={"data_description": "Drawn.", "quality_chance": 0.25}), make_record(SLUG))
+    found = facts(
+        make_record(SLUG, facts={"data_description": "Drawn.", "quality_chance": 0.25}),
+        make_record(SLUG),
+    )
 
-    assert found["cnn medium: data description"] == "Drawn.; Shapes drawn over noise from a seeded generator."
+    assert (
+        found["cnn medium: data description"]
+        == "Drawn.; Shapes drawn over noise from a seeded generator."
+    )
     assert found["cnn medium: quality chance"] == f"0.25; {1 / 3}"
 
 

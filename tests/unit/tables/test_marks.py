@@ -31,7 +31,9 @@ def marks(record: Record, today: Today = TODAY) -> list[str]:
         ("earlier code", {"code_digest": CODE_DIGEST}, {"code_digest": "another"}),
     ],
 )
-def test_a_doubt_is_marked_past_its_threshold(mark: str, quiet: dict[str, Any], doubtful: dict[str, Any]) -> None:
+def test_a_doubt_is_marked_past_its_threshold(
+    mark: str, quiet: dict[str, Any], doubtful: dict[str, Any]
+) -> None:
     assert marks(make_record(SLUG, **quiet)) == []
     assert marks(make_record(SLUG, **doubtful)) == [mark]
 
@@ -78,7 +80,9 @@ def test_a_reference_of_another_protocol_is_marked() -> None:
     older = {**record.measurement, "protocol": {**record.measurement["protocol"], "version": 1}}
     throughput = summarise(process_values(record)["throughput_per_s"])
 
-    found = marks_of(record, throughput, TODAY, reference=record.model_copy(update={"measurement": older}))
+    found = marks_of(
+        record, throughput, TODAY, reference=record.model_copy(update={"measurement": older})
+    )
 
     assert found == ["other protocol"]
 
@@ -102,7 +106,9 @@ def test_a_failed_variant_is_doubted_only_for_its_code() -> None:
 
 
 def test_marks_come_in_the_order_of_their_meanings() -> None:
-    doubtful = make_record(SLUG, processes=1, foreign_cpu_share=0.5, steal_share=0.5, code_digest="another")
+    doubtful = make_record(
+        SLUG, processes=1, foreign_cpu_share=0.5, steal_share=0.5, code_digest="another"
+    )
 
     found = marks(doubtful)
 
@@ -125,11 +131,15 @@ def test_a_record_made_with_other_settings_than_today_is_marked() -> None:
 
 def test_an_edit_to_a_users_own_workload_is_other_code() -> None:
     study = make_study()
-    record = make_record(study.variants[0].slug, measurement=study.measurement(study.variants[0].slug))
+    record = make_record(
+        study.variants[0].slug, measurement=study.measurement(study.variants[0].slug)
+    )
     path = record.measurement["workload"]["class_path"]
 
     assert is_same_code(record, Today(code_digest=CODE_DIGEST, protocol=study.protocol))
-    edited = Today(code_digest=CODE_DIGEST, protocol=study.protocol, workload_digests={path: "another"})
+    edited = Today(
+        code_digest=CODE_DIGEST, protocol=study.protocol, workload_digests={path: "another"}
+    )
     assert not is_same_code(record, edited)
 
 
@@ -141,7 +151,9 @@ def reasons(**shares: float) -> dict[str, Any]:
 
 
 def test_a_node_that_others_may_use_is_marked() -> None:
-    shared, alone = (make_record(ON_GPU, environment={"other_jobs": others}) for others in ("allowed", "none"))
+    shared, alone = (
+        make_record(ON_GPU, environment={"other_jobs": others}) for others in ("allowed", "none")
+    )
     assert "shared node" in marks(shared)
     assert "shared node" not in marks(alone)
 
@@ -171,7 +183,9 @@ def test_processes_at_other_clocks_are_marked(slowest_mhz: float, found: list[st
     record = make_record(ON_GPU, telemetry={"sm_clock_mhz": [1980.0] * 20})
     slow = make_record(ON_GPU, telemetry={"sm_clock_mhz": [slowest_mhz] * 20}).repetitions[0]
 
-    assert marks(record.model_copy(update={"repetitions": [slow, *record.repetitions[1:]]})) == found
+    assert (
+        marks(record.model_copy(update={"repetitions": [slow, *record.repetitions[1:]]})) == found
+    )
 
 
 def test_an_accelerator_whose_driver_cannot_be_asked_is_not_doubted() -> None:
@@ -179,7 +193,10 @@ def test_an_accelerator_whose_driver_cannot_be_asked_is_not_doubted() -> None:
 
 
 def test_software_is_doubted_only_beside_a_record_of_another_pytorch() -> None:
-    record, reference = make_record(SLUG), make_record(SLUG, environment={**ENVIRONMENT, "torch": "2.11.0"})
+    record, reference = (
+        make_record(SLUG),
+        make_record(SLUG, environment={**ENVIRONMENT, "torch": "2.11.0"}),
+    )
     throughput = summarise(process_values(record)["throughput_per_s"])
 
     assert marks_of(record, throughput, TODAY, reference=reference) == ["other software"]
@@ -188,7 +205,10 @@ def test_software_is_doubted_only_beside_a_record_of_another_pytorch() -> None:
 
 
 def test_another_number_of_threads_invalidates_what_it_is_compared_with() -> None:
-    record, reference = make_record(SLUG), make_record(SLUG, environment={**ENVIRONMENT, "torch_threads": 3})
+    record, reference = (
+        make_record(SLUG),
+        make_record(SLUG, environment={**ENVIRONMENT, "torch_threads": 3}),
+    )
     throughput = summarise(process_values(record)["throughput_per_s"])
 
     assert marks_of(record, throughput, TODAY, reference=reference) == ["other threads"]

@@ -1,4 +1,6 @@
-"""What several devices gain and save against one, and what a model in parts keeps them waiting for."""
+"""What several devices gain and save against one, and what a model in parts keeps them
+waiting for.
+"""
 
 import math
 from collections.abc import Mapping
@@ -35,7 +37,9 @@ def test_a_bubble_shrinks_with_the_micro_batches_of_a_pipeline_alone() -> None:
 
 
 def test_speed_and_memory_are_those_over_one_device_with_the_batch_in_one_part() -> None:
-    rows = rows_of(record(PLAIN, 100.0, 1000.0), record(PIPELINE, 120.0, 600.0), record(FSDP, 80.0, 1100.0))
+    rows = rows_of(
+        record(PLAIN, 100.0, 1000.0), record(PIPELINE, 120.0, 600.0), record(FSDP, 80.0, 1100.0)
+    )
 
     assert rows[PIPELINE]["speedup_over_one"] == pytest.approx(1.2)
     assert rows[PIPELINE]["memory_saved_share"] == pytest.approx(0.4)
@@ -49,14 +53,21 @@ def over_base_of(slug: str, per_s: float, base_per_s: float | None) -> Record:
     repetitions = []
     for each in made.repetitions:
         assert each.base is not None
-        epochs = [one.model_copy(update={"wall_time_s": one.samples / (base_per_s or 1)}) for one in each.base.epochs]
+        epochs = [
+            one.model_copy(update={"wall_time_s": one.samples / (base_per_s or 1)})
+            for one in each.base.epochs
+        ]
         base = each.base.model_copy(update={"epochs": epochs}) if base_per_s else None
         repetitions.append(each.model_copy(update={"base": base}))
     return made.model_copy(update={"repetitions": repetitions})
 
 
 def test_time_is_lost_against_devices_that_take_micro_batches_of_the_same_size() -> None:
-    shared = [over_base_of(PIPELINE, 120.0, 80.0), over_base_of(FSDP, 150.0, 90.0), over_base_of(SPLIT, 90.0, None)]
+    shared = [
+        over_base_of(PIPELINE, 120.0, 80.0),
+        over_base_of(FSDP, 150.0, 90.0),
+        over_base_of(SPLIT, 90.0, None),
+    ]
 
     found = rows_of(record(PLAIN, 100.0), *shared)
 
@@ -68,6 +79,13 @@ def test_time_is_lost_against_devices_that_take_micro_batches_of_the_same_size()
 def test_what_has_no_plain_process_of_its_batch_has_no_row() -> None:
     failed = make_record(PLAIN, status="failed")
 
-    assert rows_of(record(PIPELINE, 120.0), record(IN_PARTS, 80.0), record("unet-cuda-b32-w0-fp32-e3", 100.0)) == {}
+    assert (
+        rows_of(
+            record(PIPELINE, 120.0),
+            record(IN_PARTS, 80.0),
+            record("unet-cuda-b32-w0-fp32-e3", 100.0),
+        )
+        == {}
+    )
     assert rows_of(record(PIPELINE, 120.0), failed) == {}
     assert rows_of(record(PLAIN, 120.0), make_record(f"{PLAIN}-ddp2-nocomm")) == {}

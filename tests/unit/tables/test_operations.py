@@ -72,7 +72,9 @@ def test_categories_whose_times_on_the_device_are_not_reliable_are_left_out() ->
 
 
 def test_what_invalidates_times_on_an_accelerator_leaves_those_on_the_cpu() -> None:
-    tables = with_failed_check(make_trace_tables(CPU), "operations on device", "categories on device")
+    tables = with_failed_check(
+        make_trace_tables(CPU), "operations on device", "categories on device"
+    )
 
     assert len(tabulate_profiles("top_operations", {CPU: tables})) == 10
     assert not tabulate_profiles("category_shares", {CPU: tables}).empty
@@ -96,7 +98,10 @@ def in_categories(slug: str, device: str, **times_ms: float) -> TraceTables:
 def test_a_category_gains_what_a_step_spends_less_in_it_on_the_accelerator() -> None:
     longer = "cnn-medium-cuda1-b64-w0-fp32-e5x20"
     on_cpu = in_categories(CPU, "cpu", convolution=90.0, loss=3.0, other=6.0)
-    traces = {CPU: on_cpu, longer: in_categories(longer, "cuda", convolution=3.0, loss=6.0, copy=1.0)}
+    traces = {
+        CPU: on_cpu,
+        longer: in_categories(longer, "cuda", convolution=3.0, loss=6.0, copy=1.0),
+    }
 
     table = tabulate_category_speedups(traces, loops=())
 
@@ -119,23 +124,35 @@ def test_only_the_same_configuration_is_compared_and_no_custom_training_loop() -
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:1"])
-def test_the_operations_that_asked_for_most_memory_are_those_of_the_variants_own_device(device: str) -> None:
+def test_the_operations_that_asked_for_most_memory_are_those_of_the_variants_own_device(
+    device: str,
+) -> None:
     rows = [
-        {"device": each, "operation": f"aten::{number}", **dict.fromkeys(ALLOCATIONS.column_names[2:], 1.0)}
+        {
+            "device": each,
+            "operation": f"aten::{number}",
+            **dict.fromkeys(ALLOCATIONS.column_names[2:], 1.0),
+        }
         for each in ("cpu", device)
         for number in range(TOP + 2)
     ]
 
-    table = tabulate_profiles("operation_memory", {CUDA: {**make_trace_tables(CUDA), ALLOCATIONS: rows}})
+    table = tabulate_profiles(
+        "operation_memory", {CUDA: {**make_trace_tables(CUDA), ALLOCATIONS: rows}}
+    )
 
     assert list(table["operation"]) == [f"aten::{number}" for number in range(TOP)]
     assert list(table["rank"]) == list(range(1, TOP + 1))
 
 
 def test_the_phases_of_a_variant_share_the_time_on_its_own_device() -> None:
-    table = tabulate_profiles("phases", {slug: make_trace_tables(slug) for slug in (UNET_CPU, UNET_CUDA)})
+    table = tabulate_profiles(
+        "phases", {slug: make_trace_tables(slug) for slug in (UNET_CPU, UNET_CUDA)}
+    )
 
-    assert dict(table.groupby("variant")["share"].sum()) == pytest.approx({UNET_CPU: 1.0, UNET_CUDA: 1.0})
+    assert dict(table.groupby("variant")["share"].sum()) == pytest.approx(
+        {UNET_CPU: 1.0, UNET_CUDA: 1.0}
+    )
     assert list(table.loc[table["variant"] == UNET_CUDA, "phase"]) == [
         "data",
         "forward",
@@ -146,7 +163,9 @@ def test_the_phases_of_a_variant_share_the_time_on_its_own_device() -> None:
 
 
 def test_convolutions_are_a_share_of_their_phase() -> None:
-    table = tabulate_profiles("phases", {UNET_CUDA: make_trace_tables(UNET_CUDA)}).set_index("phase")
+    table = tabulate_profiles("phases", {UNET_CUDA: make_trace_tables(UNET_CUDA)}).set_index(
+        "phase"
+    )
 
     assert table.loc["forward", "convolution_share"] == pytest.approx(0.6)
     assert table.loc["optimizer", "convolution_share"] == 0
@@ -154,7 +173,11 @@ def test_convolutions_are_a_share_of_their_phase() -> None:
 
 
 def test_the_cpu_has_no_share_of_cudnn() -> None:
-    assert tabulate_profiles("phases", {UNET_CPU: make_trace_tables(UNET_CPU)})["cudnn_share"].isna().all()
+    assert (
+        tabulate_profiles("phases", {UNET_CPU: make_trace_tables(UNET_CPU)})["cudnn_share"]
+        .isna()
+        .all()
+    )
 
 
 def test_a_phase_that_took_no_time_has_no_shares() -> None:
@@ -168,6 +191,9 @@ def test_a_phase_that_took_no_time_has_no_shares() -> None:
 
 
 def test_phases_whose_times_on_the_device_are_not_reliable_are_left_out() -> None:
-    traces = {slug: with_failed_check(make_trace_tables(slug), "phases on device") for slug in (UNET_CPU, UNET_CUDA)}
+    traces = {
+        slug: with_failed_check(make_trace_tables(slug), "phases on device")
+        for slug in (UNET_CPU, UNET_CUDA)
+    }
 
     assert set(tabulate_profiles("phases", traces)["variant"]) == {UNET_CPU}

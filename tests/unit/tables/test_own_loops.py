@@ -1,4 +1,6 @@
-"""A pass of a workload's own loop: its time, its launches and bytes, and the least that the device would need."""
+"""A pass of a workload's own loop: its time, its launches and bytes, and the least that the device
+would need.
+"""
 
 import math
 from typing import Any
@@ -14,10 +16,18 @@ from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables
 from tests.factories import make_calibration, make_record
-from tests.tabulated import tabulate_convergence, tabulate_epochs, tabulate_losses, tabulate_own_loops
+from tests.tabulated import (
+    tabulate_convergence,
+    tabulate_epochs,
+    tabulate_losses,
+    tabulate_own_loops,
+)
 from tests.trace_frames import make_trace_tables, with_failed_check
 
-CPU, CUDA = "linear_regression-cpu-b8000-w0-fp32-e3x200", "linear_regression-cuda-b4000000-w0-fp32-e3x200"
+CPU, CUDA = (
+    "linear_regression-cpu-b8000-w0-fp32-e3x200",
+    "linear_regression-cuda-b4000000-w0-fp32-e3x200",
+)
 SEPARATE, BOUND = f"{CUDA}-separate", f"{CUDA}-statistics"
 OTHERS = "cnn-medium-cpu-b64-w0-fp32-e3"
 POSITIVE = st.floats(min_value=1e3, max_value=1e15)
@@ -28,7 +38,9 @@ def tabulated(*records: Record, calibration: Calibration | None = None) -> pd.Da
 
 
 def launches_of(slug: str, trace: TraceTables) -> float:
-    (launches,) = tabulate_own_loops([make_record(slug)], None, {slug: trace})["work_per_pass"].tolist()
+    (launches,) = tabulate_own_loops([make_record(slug)], None, {slug: trace})[
+        "work_per_pass"
+    ].tolist()
     return float(launches)
 
 
@@ -47,8 +59,13 @@ def with_work(slug: str, *, flops: float, moved: float) -> Record:
 
 def calibrated(*, flops_per_s: float, bytes_per_s: float) -> Calibration:
     made = make_calibration(["cuda"])
-    products = [one.model_copy(update={"flops_per_s": [flops_per_s] * 3}) for one in made.ceilings[0].matrix_products]
-    ceilings = made.ceilings[0].model_copy(update={"matrix_products": products, "copy_bytes_per_s": [bytes_per_s] * 3})
+    products = [
+        one.model_copy(update={"flops_per_s": [flops_per_s] * 3})
+        for one in made.ceilings[0].matrix_products
+    ]
+    ceilings = made.ceilings[0].model_copy(
+        update={"matrix_products": products, "copy_bytes_per_s": [bytes_per_s] * 3}
+    )
     return made.model_copy(update={"ceilings": [ceilings]})
 
 
@@ -56,7 +73,11 @@ def with_errors(*errors: float | None) -> Record:
     record = make_record(SEPARATE, processes=len(errors))
     pairs = zip(record.repetitions, errors, strict=True)
     return record.model_copy(
-        update={"repetitions": [each.model_copy(update={"reference_error": error}) for each, error in pairs]}
+        update={
+            "repetitions": [
+                each.model_copy(update={"reference_error": error}) for each, error in pairs
+            ]
+        }
     )
 
 
@@ -64,7 +85,9 @@ def test_each_measured_variant_of_a_workload_with_loops_has_a_row_and_no_other()
     skipped = make_record(f"{CUDA}-triton", status="skipped")
     too_large = make_record(f"{CUDA}-streams", status="oom")
 
-    table = tabulated(make_record(OTHERS), make_record(CPU), skipped, too_large, make_record(SEPARATE))
+    table = tabulated(
+        make_record(OTHERS), make_record(CPU), skipped, too_large, make_record(SEPARATE)
+    )
 
     assert set(table["variant"]) == {CPU, SEPARATE}
     assert table.set_index("variant")["points"].to_dict() == {CPU: 8000, SEPARATE: 4_000_000}
@@ -83,14 +106,18 @@ def test_processes_that_differ_give_a_pass_its_interval() -> None:
     alone = row_of(make_record(CPU, processes=1))
 
     assert row["pass_us_low"] < row["pass_us"] < row["pass_us_high"]
-    assert [row[f"pass_us_{end}"] / row[f"training_ms_{end}"] for end in ("low", "high")] == pytest.approx([5, 5])
+    assert [
+        row[f"pass_us_{end}"] / row[f"training_ms_{end}"] for end in ("low", "high")
+    ] == pytest.approx([5, 5])
     assert math.isnan(alone["pass_us_low"])
 
 
 def test_the_warm_up_is_no_part_of_a_pass() -> None:
     short = CPU.replace("e3x", "e2x")
 
-    slow_to_begin, as_ever = (row_of(make_record(short, first_epoch_ratio=ratio)) for ratio in (50.0, 1.0))
+    slow_to_begin, as_ever = (
+        row_of(make_record(short, first_epoch_ratio=ratio)) for ratio in (50.0, 1.0)
+    )
 
     assert slow_to_begin["pass_us"] == pytest.approx(as_ever["pass_us"])
 
@@ -133,16 +160,24 @@ def test_a_reading_takes_eight_bytes_a_point_whatever_the_loop_moves() -> None:
     ],
     ids=["nothing calibrated", "another device calibrated", "not profiled"],
 )
-def test_without_ceilings_or_counted_work_no_floor_is_reported(record: Record, calibration: Calibration | None) -> None:
+def test_without_ceilings_or_counted_work_no_floor_is_reported(
+    record: Record, calibration: Calibration | None
+) -> None:
     row = row_of(record, calibration=calibration)
 
-    assert (math.isnan(row["floor_us"]), math.isnan(row["times_floor"]), row["floor"]) == (True, True, "")
+    assert (math.isnan(row["floor_us"]), math.isnan(row["times_floor"]), row["floor"]) == (
+        True,
+        True,
+        "",
+    )
     assert row["pass_us"] > 0
 
 
 def test_launches_are_those_of_one_call_shared_out_over_its_passes() -> None:
     trace = make_trace_tables(SEPARATE)
-    kernels = [{**row, "calls": calls} for row, calls in zip(trace[KERNELS], (800, 3, 1), strict=True)]
+    kernels = [
+        {**row, "calls": calls} for row, calls in zip(trace[KERNELS], (800, 3, 1), strict=True)
+    ]
 
     two_calls = {**trace, KERNELS: kernels, STEPS: trace[STEPS][:2]}
 
@@ -172,13 +207,17 @@ def test_the_error_is_the_largest_of_any_process(errors: tuple[float | None, ...
 
 
 @pytest.mark.parametrize("errors", [(None, None), (8e-7, None, 1e-7)])
-def test_where_a_process_was_not_compared_there_is_no_error(errors: tuple[float | None, ...]) -> None:
+def test_where_a_process_was_not_compared_there_is_no_error(
+    errors: tuple[float | None, ...],
+) -> None:
     assert math.isnan(row_of(with_errors(*errors))["reference_error"])
 
 
 def test_what_the_first_process_learned_is_reported_by_name() -> None:
     record = make_record(SEPARATE)
-    first = record.repetitions[0].model_copy(update={"learnt": {"weight": 0.83012345, "bias": -2.0}})
+    first = record.repetitions[0].model_copy(
+        update={"learnt": {"weight": 0.83012345, "bias": -2.0}}
+    )
     record = record.model_copy(update={"repetitions": [first, *record.repetitions[1:]]})
 
     assert row_of(record)["learnt"] == "weight 0.8301234, bias -2"
@@ -187,7 +226,11 @@ def test_what_the_first_process_learned_is_reported_by_name() -> None:
 def test_only_what_leaves_most_of_the_work_out_is_a_bound() -> None:
     table = tabulated(make_record(CUDA), make_record(SEPARATE), make_record(BOUND))
 
-    assert table.set_index("variant")["is_bound"].to_dict() == {CUDA: False, SEPARATE: False, BOUND: True}
+    assert table.set_index("variant")["is_bound"].to_dict() == {
+        CUDA: False,
+        SEPARATE: False,
+        BOUND: True,
+    }
 
 
 def test_trainings_that_begin_anew_have_no_curves_and_their_times_are_kept() -> None:

@@ -3,7 +3,14 @@ import math
 import pytest
 
 from gpu_report.records.record import Record
-from gpu_report.tables.pairs import SOFTWARE, other_software, pairs_of, quality_change, same_threads, speedup
+from gpu_report.tables.pairs import (
+    SOFTWARE,
+    other_software,
+    pairs_of,
+    quality_change,
+    same_threads,
+    speedup,
+)
 from gpu_report.tables.statistics import NOT_MEASURED, Summary
 from tests.factories import ACCELERATOR_ENVIRONMENT, ENVIRONMENT, make_record
 
@@ -17,7 +24,10 @@ def with_qualities(slug: str, *qualities: float | None, first_seed: int = 0) -> 
         repetition.model_copy(
             update={
                 "seed": first_seed + repetition.index,
-                "epochs": [*repetition.epochs[:-1], repetition.epochs[-1].model_copy(update={"quality": quality})],
+                "epochs": [
+                    *repetition.epochs[:-1],
+                    repetition.epochs[-1].model_copy(update={"quality": quality}),
+                ],
             }
         )
         for repetition, quality in zip(record.repetitions, qualities, strict=True)
@@ -54,7 +64,10 @@ def test_a_training_whose_optimizer_keeps_smaller_numbers_is_not_called_faster()
     exact, rounded = (
         unknown.model_copy(
             update={
-                "repetitions": [each.model_copy(update={"optimizer_dtypes": dtypes}) for each in unknown.repetitions]
+                "repetitions": [
+                    each.model_copy(update={"optimizer_dtypes": dtypes})
+                    for each in unknown.repetitions
+                ]
             }
         )
         for dtypes in (["float32"], ["bfloat16", "float32"])
@@ -87,10 +100,16 @@ def test_a_process_without_a_quality_does_not_lend_its_seed_to_another() -> None
 
 @pytest.mark.parametrize(
     "reference",
-    [None, make_record(PLAIN, status="failed"), with_qualities("lstm-cpu-b16-w0-fp32-e3", 0.5, 0.7, 0.9)],
+    [
+        None,
+        make_record(PLAIN, status="failed"),
+        with_qualities("lstm-cpu-b16-w0-fp32-e3", 0.5, 0.7, 0.9),
+    ],
     ids=["none", "failed", "another workload"],
 )
-def test_there_is_no_change_without_a_measured_reference_of_the_same_workload(reference: Record | None) -> None:
+def test_there_is_no_change_without_a_measured_reference_of_the_same_workload(
+    reference: Record | None,
+) -> None:
     assert math.isnan(quality_change(with_qualities(OTHER, 0.5, 0.7, 0.9), reference).value)
 
 
@@ -132,7 +151,9 @@ ON_CPU, ON_GPU, BY_TWO = (
         (trained(ON_CPU, 8), trained(BY_TWO, 2), False),
     ],
 )
-def test_threads_are_the_same_where_one_setting_gives_both(one: Record, other: Record, *, same: bool) -> None:
+def test_threads_are_the_same_where_one_setting_gives_both(
+    one: Record, other: Record, *, same: bool
+) -> None:
     assert same_threads(one, other) == same_threads(other, one) == same
 
 

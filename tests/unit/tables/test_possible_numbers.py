@@ -1,4 +1,6 @@
-"""No table of the study holds a number that cannot be: over the published machines, and over made-up ones."""
+"""No table of the study holds a number that cannot be: over the published machines, and over
+made-up ones.
+"""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -34,23 +36,32 @@ WHOLES = {
 """Table -> rows of one whole, and the columns that share it out."""
 
 ONE_LESS = ("lost_share", "memory_saved_share")
-"""One less a ratio: below nothing where something was gained instead of lost, or taken instead of saved."""
+"""One less a ratio: below nothing where something was gained instead of lost, or taken instead of
+saved.
+"""
 
 
 def published(machine: str, folder: Path) -> Tables:
     bundle = BUNDLES[machine].path
     unpacked = unpack(bundle, folder).folder
     manifest = read_manifest(bundle)
-    records = [RECORD_FILE.read(unpacked / "runs" / slug / "record.json") for slug in manifest.variants]
+    records = [
+        RECORD_FILE.read(unpacked / "runs" / slug / "record.json") for slug in manifest.variants
+    ]
     return make_tables(
         study_of(read_config(PROJECT / "config" / "study.yaml"), manifest),
         records,
         calibration=CALIBRATION_FILE.read(unpacked / "calibration.json"),
-        traces={slug: read_trace_tables(unpacked / "runs" / slug / "trace_tables") for slug in manifest.variants},
+        traces={
+            slug: read_trace_tables(unpacked / "runs" / slug / "trace_tables")
+            for slug in manifest.variants
+        },
     )
 
 
-@pytest.fixture(scope="module", params=[*BUNDLES, "five processes", "three processes", "high variance"])
+@pytest.fixture(
+    scope="module", params=[*BUNDLES, "five processes", "three processes", "high variance"]
+)
 def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tables:
     made: dict[str, dict[str, Any]] = {
         "five processes": {},
@@ -64,7 +75,11 @@ def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def frames(tables: Tables) -> Iterator[tuple[str, pd.DataFrame]]:
-    single = [(each.name, getattr(tables, each.name)) for each in fields(tables) if each.name != "experiments"]
+    single = [
+        (each.name, getattr(tables, each.name))
+        for each in fields(tables)
+        if each.name != "experiments"
+    ]
     return iter([*single, *tables.experiments.items()])
 
 
@@ -88,7 +103,12 @@ def test_no_share_is_less_than_nothing_or_more_than_the_whole(tables: Tables) ->
                 whole = 100.0 if unit == "%" else 1.0
                 found = frame[column].dropna()
                 least = -np.inf if column.startswith(ONE_LESS) else -ROUNDING
-                assert found.between(least, whole * (1 + ROUNDING)).all(), (name, column, found.min(), found.max())
+                assert found.between(least, whole * (1 + ROUNDING)).all(), (
+                    name,
+                    column,
+                    found.min(),
+                    found.max(),
+                )
 
 
 def test_the_parts_of_a_whole_sum_to_it(tables: Tables) -> None:
@@ -100,7 +120,9 @@ def test_the_parts_of_a_whole_sum_to_it(tables: Tables) -> None:
 
 def test_a_mean_is_between_the_ends_of_its_interval(tables: Tables) -> None:
     for name, frame in frames(tables):
-        for column in (column.removesuffix("_low") for column in units(name) if column.endswith("_low")):
+        for column in (
+            column.removesuffix("_low") for column in units(name) if column.endswith("_low")
+        ):
             known = frame[[f"{column}_low", column, f"{column}_high"]].dropna()
             assert (known.diff(axis="columns").iloc[:, 1:] >= 0).all(axis=None), (name, column)
             without = frame.loc[frame[column].isna(), [f"{column}_low", f"{column}_high"]]
@@ -109,12 +131,22 @@ def test_a_mean_is_between_the_ends_of_its_interval(tables: Tables) -> None:
 
 def test_fewer_than_three_processes_have_no_bounds_and_three_no_test(tables: Tables) -> None:
     for name, frame in frames(tables):
-        for column in (column.removesuffix("_count") for column in units(name) if column.endswith("_count")):
+        for column in (
+            column.removesuffix("_count") for column in units(name) if column.endswith("_count")
+        ):
             if column == "speedup":
                 continue  # a baseline is exactly 1
-            assert frame.loc[frame[f"{column}_count"] < 3, f"{column}_low"].isna().all(), (name, column)
-        for column in (column.removesuffix("_p") for column in units(name) if column.endswith("_p")):
-            assert frame.loc[frame[f"{column}_count"] < 4, f"{column}_p"].isna().all(), (name, column)
+            assert frame.loc[frame[f"{column}_count"] < 3, f"{column}_low"].isna().all(), (
+                name,
+                column,
+            )
+        for column in (
+            column.removesuffix("_p") for column in units(name) if column.endswith("_p")
+        ):
+            assert frame.loc[frame[f"{column}_count"] < 4, f"{column}_p"].isna().all(), (
+                name,
+                column,
+            )
 
 
 def test_a_baseline_is_exactly_as_fast_as_itself(tables: Tables) -> None:

@@ -27,13 +27,26 @@ def record_of(epochs: list[Mapping[str, Any]], **options: Any) -> Record:
     """A record of one process with these epochs."""
     record = make_record(SLUG, processes=1, facts=FACTS, **options)
     first = record.repetitions[0]
-    whole = [Epoch(**{"train_losses": [1.0, 1.0], "test_loss": 1.0, "quality": 0.5, **epoch}) for epoch in epochs]
+    whole = [
+        Epoch(**{"train_losses": [1.0, 1.0], "test_loss": 1.0, "quality": 0.5, **epoch})
+        for epoch in epochs
+    ]
     return record.model_copy(update={"repetitions": [first.model_copy(update={"epochs": whole})]})
 
 
 EPOCHS: list[Mapping[str, Any]] = [
-    {"wall_time_s": 9.0, "step_times_ms": [5000.0, 4000.0], "data_wait_ms": [4000.0, 1000.0], "samples": 128},
-    {"wall_time_s": 3.0, "step_times_ms": [1000.0, 2000.0], "data_wait_ms": [300.0, 0.0], "samples": 128},
+    {
+        "wall_time_s": 9.0,
+        "step_times_ms": [5000.0, 4000.0],
+        "data_wait_ms": [4000.0, 1000.0],
+        "samples": 128,
+    },
+    {
+        "wall_time_s": 3.0,
+        "step_times_ms": [1000.0, 2000.0],
+        "data_wait_ms": [300.0, 0.0],
+        "samples": 128,
+    },
     {
         "wall_time_s": 5.0,
         "step_times_ms": [1500.0, 3500.0],
@@ -71,7 +84,9 @@ def test_the_first_epoch_changes_nothing_but_the_first_epoch_ratio() -> None:
 def test_every_epoch_of_the_warm_up_is_left_out() -> None:
     record = record_of([EPOCHS[0], *EPOCHS])
     (first,) = record.repetitions
-    longer = record.model_copy(update={"repetitions": [first.model_copy(update={"warm_up_epochs": 2})]})
+    longer = record.model_copy(
+        update={"repetitions": [first.model_copy(update={"warm_up_epochs": 2})]}
+    )
 
     assert process_values(longer) == process_values(record_of(EPOCHS))
 
@@ -92,7 +107,9 @@ def test_a_shortened_epoch_is_projected_to_the_whole_training_set() -> None:
 def test_every_process_gives_one_value_per_metric() -> None:
     values = process_values(make_record(SLUG.replace("cpu", "cuda"), processes=4))
 
-    assert {name: len(of_metric) for name, of_metric in values.items()} == dict.fromkeys(PER_PROCESS, 4)
+    assert {name: len(of_metric) for name, of_metric in values.items()} == dict.fromkeys(
+        PER_PROCESS, 4
+    )
 
 
 @pytest.mark.parametrize("status", ["oom", "failed", "skipped"])
@@ -112,7 +129,9 @@ def test_the_profilers_overhead_compares_wall_times_per_step() -> None:
 
 def test_an_epoch_longer_than_the_training_set_is_projected_as_well() -> None:
     record = record_of(EPOCHS)
-    facts = record.workload.model_copy(update={"steps_per_full_epoch": 1}) if record.workload else None
+    facts = (
+        record.workload.model_copy(update={"steps_per_full_epoch": 1}) if record.workload else None
+    )
 
     assert is_projected(record.model_copy(update={"workload": facts}))
 
@@ -148,7 +167,9 @@ def with_loss_scales(*processes: list[float]) -> Record:
         ("energy_per_sample_j", {"energy_j": 8192.0}, 2.0),
     ],
 )
-def test_a_figure_of_the_driver_is_taken_as_defined(metric: str, telemetry: dict[str, Any], value: float) -> None:
+def test_a_figure_of_the_driver_is_taken_as_defined(
+    metric: str, telemetry: dict[str, Any], value: float
+) -> None:
     record = make_record(ON_GPU, processes=1, telemetry=telemetry)
 
     assert process_values(record)[metric] == [pytest.approx(value)]
@@ -156,9 +177,15 @@ def test_a_figure_of_the_driver_is_taken_as_defined(metric: str, telemetry: dict
 
 @pytest.mark.parametrize(
     ("metric", "telemetry"),
-    [("power_w", {"power_w": []}), ("energy_per_sample_j", {"energy_j": None}), ("temperature_c", None)],
+    [
+        ("power_w", {"power_w": []}),
+        ("energy_per_sample_j", {"energy_j": None}),
+        ("temperature_c", None),
+    ],
 )
-def test_what_the_driver_does_not_show_has_no_values(metric: str, telemetry: dict[str, Any] | None) -> None:
+def test_what_the_driver_does_not_show_has_no_values(
+    metric: str, telemetry: dict[str, Any] | None
+) -> None:
     assert process_values(make_record(ON_GPU, telemetry=telemetry))[metric] == []
 
 
@@ -177,7 +204,9 @@ def test_an_eager_baseline_prepares_for_no_time() -> None:
 def test_the_first_process_with_a_filled_cache_does_not_show_what_an_empty_one_costs() -> None:
     record = make_record(COMPILED)
 
-    assert math.isnan(preparation_cold_s(record.model_copy(update={"repetitions": record.repetitions[1:]})))
+    assert math.isnan(
+        preparation_cold_s(record.model_copy(update={"repetitions": record.repetitions[1:]}))
+    )
     assert math.isnan(preparation_cold_s(make_record(COMPILED, status="failed")))
 
 
@@ -190,7 +219,9 @@ def test_the_first_process_with_a_filled_cache_does_not_show_what_an_empty_one_c
         ([[65536.0], [32768.0], [32768.0]], 2, 32768.0),
     ],
 )
-def test_a_step_that_lowered_the_scale_was_skipped(processes: list[list[float]], skipped: int, last: float) -> None:
+def test_a_step_that_lowered_the_scale_was_skipped(
+    processes: list[list[float]], skipped: int, last: float
+) -> None:
     record = with_loss_scales(*processes)
 
     assert (skipped_steps(record), loss_scale_last(record)) == (skipped, last)
@@ -218,7 +249,9 @@ def test_the_time_to_a_target_is_the_training_time_up_to_the_first_epoch_that_re
 def test_a_metric_that_falls_reaches_its_target_from_above() -> None:
     rising = record_of(EPOCHS)
     assert rising.workload is not None
-    falling = rising.model_copy(update={"workload": rising.workload.model_copy(update={"quality_better": "lower"})})
+    falling = rising.model_copy(
+        update={"workload": rising.workload.model_copy(update={"quality_better": "lower"})}
+    )
 
     assert times_to_target_s(falling, 0.5) == [9.0]
     assert times_to_target_s(falling, 0.4) == []
@@ -246,7 +279,9 @@ def test_without_a_target_and_without_a_measurement_there_is_no_time_to_it() -> 
 def test_epochs_that_each_begin_anew_have_no_time_to_a_target() -> None:
     record = record_of(EPOCHS)
     assert record.workload
-    anew = record.model_copy(update={"workload": record.workload.model_copy(update={"begins_anew": True})})
+    anew = record.model_copy(
+        update={"workload": record.workload.model_copy(update={"begins_anew": True})}
+    )
 
     assert times_to_target_s(anew, 0.1) == []
 

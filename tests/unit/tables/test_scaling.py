@@ -17,19 +17,25 @@ SHARED, PLAIN = "lstm-cuda-b32-w0-fp32-e3x10-{}", "lstm-cuda-b{}-w0-fp32-e3x10"
 
 
 def record_of(slug: str, speeds: Sequence[float], base: Sequence[float | None] = ()) -> Record:
-    """A record of processes with these speeds; each has a base measured in turn with the speed given, if any."""
+    """A record of processes with these speeds; each has a base measured in turn with the speed
+    given, if any.
+    """
     record = make_record(slug, processes=len(speeds))
     repetitions = [
         each.model_copy(
             update={
                 "epochs": [at_speed(epoch, speed) for epoch in each.epochs],
                 "extra_epochs": [],
-                "base": each.base.model_copy(update={"epochs": [at_speed(one, alone) for one in each.base.epochs]})
+                "base": each.base.model_copy(
+                    update={"epochs": [at_speed(one, alone) for one in each.base.epochs]}
+                )
                 if each.base and alone
                 else None,
             }
         )
-        for each, speed, alone in zip(record.repetitions, speeds, base or [None] * len(speeds), strict=True)
+        for each, speed, alone in zip(
+            record.repetitions, speeds, base or [None] * len(speeds), strict=True
+        )
     ]
     return record.model_copy(update={"repetitions": repetitions})
 
@@ -79,7 +85,10 @@ def test_each_basis_has_an_efficiency_of_its_own() -> None:
 
 
 def test_the_same_batch_on_more_devices_is_compared_with_the_process_that_has_all_of_it() -> None:
-    row = row_of(record_of(SHARED.format("ddp2"), [150.0] * 5, [100.0] * 5), record_of(PLAIN.format(32), [125.0] * 5))
+    row = row_of(
+        record_of(SHARED.format("ddp2"), [150.0] * 5, [100.0] * 5),
+        record_of(PLAIN.format(32), [125.0] * 5),
+    )
 
     assert row["strong_speedup"] == pytest.approx(1.2)
     assert row["strong_efficiency"] == pytest.approx(0.6)
@@ -92,7 +101,13 @@ def test_a_comparison_with_what_was_not_measured_is_missing() -> None:
 
     row = row_of(record_of(SHARED.format("ddp2"), [180.0] * 5), failed)
 
-    columns = ("weak_efficiency", "weak_efficiency_plain", "weak_efficiency_ddp1", "strong_speedup", "threads")
+    columns = (
+        "weak_efficiency",
+        "weak_efficiency_plain",
+        "weak_efficiency_ddp1",
+        "strong_speedup",
+        "threads",
+    )
     assert all(math.isnan(row[column]) for column in columns)
     assert row["plain_variant"] == ""
     assert row["throughput_per_s"] == pytest.approx(180)
@@ -129,7 +144,9 @@ def test_what_one_plain_process_trained_has_no_row() -> None:
 def test_agents_and_hosts_are_counted_by_the_ranks() -> None:
     record = record_of(SHARED.format("ddp2"), [1000.0] * 2)
     started = [
-        each.model_copy(update={"ranks": [rank.model_copy(update={"agent": rank.rank}) for rank in each.ranks]})
+        each.model_copy(
+            update={"ranks": [rank.model_copy(update={"agent": rank.rank}) for rank in each.ranks]}
+        )
         for each in record.repetitions
     ]
 
@@ -157,4 +174,7 @@ def test_a_training_that_failed_is_compared_as_one_that_did_not(
     row = compared_with(Variant.from_slug(slug), bases)
 
     assert (row["is_weak"], row["is_strong"]) == (is_weak, is_strong)
-    assert row.items() <= row_of(record_of(slug, [180.0] * 5), *map(make_record, sorted(bases))).to_dict().items()
+    assert (
+        row.items()
+        <= row_of(record_of(slug, [180.0] * 5), *map(make_record, sorted(bases))).to_dict().items()
+    )

@@ -27,7 +27,9 @@ def study() -> Study:
     return load_study(config, devices=["cpu", "cuda"])
 
 
-def record_of(study: Study, variant: str, *, throughput_per_s: float = 100.0, status: Status = "ok") -> Record:
+def record_of(
+    study: Study, variant: str, *, throughput_per_s: float = 100.0, status: Status = "ok"
+) -> Record:
     return make_record(
         variant,
         measurement=study.measurement(variant),
@@ -39,11 +41,17 @@ def record_of(study: Study, variant: str, *, throughput_per_s: float = 100.0, st
 
 
 def rows(study: Study, *records: Record) -> list[Any]:
-    return list(rows_of(tabulate_sources(records, today=Today(code_digest=CODE_DIGEST, protocol=study.protocol))))
+    return list(
+        rows_of(
+            tabulate_sources(records, today=Today(code_digest=CODE_DIGEST, protocol=study.protocol))
+        )
+    )
 
 
 def printed_rows(study: Study, *records: Record) -> list[Any]:
-    return results_of_sources(tabulate_sources(records, today=Today(code_digest=CODE_DIGEST, protocol=study.protocol)))
+    return results_of_sources(
+        tabulate_sources(records, today=Today(code_digest=CODE_DIGEST, protocol=study.protocol))
+    )
 
 
 def row_of(found: list[Any], variant: str, metric: str) -> Any:
@@ -56,7 +64,9 @@ def test_the_study_of_the_sources_measures_every_training_that_has_a_figure(stud
     for figure in reported().figures:
         assert {figure.variant, figure.over or figure.variant} <= asked
         settings = study.measurement(figure.variant).workload.settings
-        assert reported().settings[study.variant(figure.variant).workload].items() <= settings.items()
+        assert (
+            reported().settings[study.variant(figure.variant).workload].items() <= settings.items()
+        )
 
 
 def test_every_row_that_the_study_is_said_to_answer_has_a_figure() -> None:
@@ -71,7 +81,9 @@ def test_a_figure_without_a_record_is_not_measured(study: Study) -> None:
     assert len(found) == len(reported().figures)
     assert math.isfinite(row_of(found, GPU, "training_time_s")["ours"])
     assert math.isnan(row_of(found, GPU, "speedup")["ours"])
-    ours = {row["measured"]: row["ours in words"] for row in printed_rows(study, record_of(study, GPU))}
+    ours = {
+        row["measured"]: row["ours in words"] for row in printed_rows(study, record_of(study, GPU))
+    }
     assert ours["U-Net: training on the CPU"] == "not measured"
     assert ours["U-Net: training on the GPU"] != "not measured"
 
@@ -81,11 +93,16 @@ def test_the_time_is_that_of_all_epochs_and_the_ratio_ours_over_theirs(study: St
 
     assert row["ours"] == pytest.approx((3 + 4) * 500 / 100, rel=0.01)
     assert row["ratio"] == pytest.approx(row["ours"] / 52.38)
-    assert (row["ratio_low"], row["ratio_high"]) == pytest.approx((row["ours_low"] / 52.38, row["ours_high"] / 52.38))
+    assert (row["ratio_low"], row["ratio_high"]) == pytest.approx(
+        (row["ours_low"] / 52.38, row["ours_high"] / 52.38)
+    )
 
 
 def test_a_speedup_is_the_ratio_of_two_trainings(study: Study) -> None:
-    slow, fast = (record_of(study, variant, throughput_per_s=speed) for variant, speed in ((CPU, 5.0), (GPU, 100.0)))
+    slow, fast = (
+        record_of(study, variant, throughput_per_s=speed)
+        for variant, speed in ((CPU, 5.0), (GPU, 100.0))
+    )
 
     row = row_of(rows(study, slow, fast), GPU, "speedup")
 
@@ -105,7 +122,9 @@ def test_a_study_of_other_trainings_has_no_such_table(study: Study) -> None:
     assert printed_rows(study) == []
 
 
-def test_a_training_whose_source_reports_no_figure_has_ours_and_no_ratio_and_is_not_printed(study: Study) -> None:
+def test_a_training_whose_source_reports_no_figure_has_ours_and_no_ratio_and_is_not_printed(
+    study: Study,
+) -> None:
     variant = "linear_regression-cuda-b4000000-w0-fp32-e2x200-fusedstep"
     found = rows(study, make_record(variant, measurement=study.measurement(variant)))
     row = row_of(found, variant, "training_time_s")
@@ -119,4 +138,6 @@ def test_a_training_whose_source_reports_no_figure_has_ours_and_no_ratio_and_is_
 def test_the_study_needs_no_gpu() -> None:
     config = yaml.safe_load((PROJECT / "config/sources.yaml").read_text("utf-8"))
 
-    assert {variant.device for variant in make_study(devices=["cpu"], config=config).variants} == {"cpu"}
+    assert {variant.device for variant in make_study(devices=["cpu"], config=config).variants} == {
+        "cpu"
+    }

@@ -34,7 +34,9 @@ def by_seed(values: list[float], first: int = 0) -> dict[int, float]:
 
 
 @given(TIMES, st.sampled_from(["log", "linear"]))
-def test_the_interval_holds_the_mean_which_is_among_the_values(values: list[float], scale: str) -> None:
+def test_the_interval_holds_the_mean_which_is_among_the_values(
+    values: list[float], scale: str
+) -> None:
     summary = summarise(values, scale=scale)  # type: ignore[arg-type]
 
     assert min(values) <= summary.value <= max(values)
@@ -47,7 +49,9 @@ def test_the_interval_holds_the_mean_which_is_among_the_values(values: list[floa
 def test_the_order_of_the_processes_does_not_matter(values: list[float], random: Random) -> None:
     found, mixed = summarise(values), summarise(random.sample(values, len(values)))
 
-    assert (mixed.value, mixed.low, mixed.high) == pytest.approx((found.value, found.low, found.high), nan_ok=True)
+    assert (mixed.value, mixed.low, mixed.high) == pytest.approx(
+        (found.value, found.low, found.high), nan_ok=True
+    )
 
 
 @few_examples
@@ -65,7 +69,9 @@ def test_another_unit_scales_mean_and_interval_alike(values: list[float], factor
 @given(MANY_TIMES)
 def test_the_interval_is_students_t_on_the_logarithms(values: list[float]) -> None:
     logs = [math.log(value) for value in values]
-    expected = stats.t.interval(CONFIDENCE, len(logs) - 1, loc=statistics.fmean(logs), scale=stats.sem(logs))
+    expected = stats.t.interval(
+        CONFIDENCE, len(logs) - 1, loc=statistics.fmean(logs), scale=stats.sem(logs)
+    )
 
     found = summarise(values)
 
@@ -80,7 +86,9 @@ def test_on_the_linear_scale_the_interval_is_students_t_on_the_values(values: li
 
     mean = statistics.fmean(values)
     assert (found.low, found.high) == pytest.approx(
-        stats.t.interval(CONFIDENCE, len(values) - 1, loc=mean, scale=stats.sem(values)), rel=1e-6, abs=1e-6 * mean
+        stats.t.interval(CONFIDENCE, len(values) - 1, loc=mean, scale=stats.sem(values)),
+        rel=1e-6,
+        abs=1e-6 * mean,
     )
 
 
@@ -93,7 +101,9 @@ def test_a_ratio_of_other_seeds_is_welchs(values: list[float], reference: list[f
 
     found = ratio(by_seed(values), by_seed(reference, first=100))
 
-    assert (math.log(found.low), math.log(found.high)) == pytest.approx((interval.low, interval.high), abs=1e-9)
+    assert (math.log(found.low), math.log(found.high)) == pytest.approx(
+        (interval.low, interval.high), abs=1e-9
+    )
     assert found.p == pytest.approx(expected.pvalue, rel=1e-6)
     assert found.value == pytest.approx(summarise(values).value / summarise(reference).value)
 
@@ -109,9 +119,13 @@ def test_a_ratio_of_the_same_seeds_is_the_paired_one(pairs: list[tuple[float, fl
     values, reference = (by_seed([pair[side] for pair in pairs]) for side in (0, 1))
     found = ratio(values, reference)
 
-    assert (math.log(found.low), math.log(found.high)) == pytest.approx((interval.low, interval.high), abs=1e-9)
+    assert (math.log(found.low), math.log(found.high)) == pytest.approx(
+        (interval.low, interval.high), abs=1e-9
+    )
     assert found.p == pytest.approx(expected.pvalue, rel=1e-6)
-    assert ratio(values, reference, paired=False) == ratio(values, by_seed([*reference.values()], first=100))
+    assert ratio(values, reference, paired=False) == ratio(
+        values, by_seed([*reference.values()], first=100)
+    )
 
 
 @given(TIMES, st.booleans())
@@ -124,8 +138,13 @@ def test_a_ratio_with_itself_is_exactly_one(values: list[float], paired: bool) -
 
 @few_examples
 @given(TIMES, TIMES)
-def test_a_ratio_and_its_inverse_are_reciprocal(values: list[float], reference: list[float]) -> None:
-    forth, back = ratio(by_seed(values), by_seed(reference)), ratio(by_seed(reference), by_seed(values))
+def test_a_ratio_and_its_inverse_are_reciprocal(
+    values: list[float], reference: list[float]
+) -> None:
+    forth, back = (
+        ratio(by_seed(values), by_seed(reference)),
+        ratio(by_seed(reference), by_seed(values)),
+    )
 
     assert forth.value * back.value == pytest.approx(1)
     assert forth.low == pytest.approx(1 / back.high, nan_ok=True)
@@ -135,7 +154,9 @@ def test_a_ratio_and_its_inverse_are_reciprocal(values: list[float], reference: 
 @given(st.floats(1, 5000), st.floats(0, 200))
 def test_students_distribution_is_that_of_scipy(freedom: float, t: float) -> None:
     assert students_p(t, freedom) == pytest.approx(2 * stats.t.sf(t, freedom), rel=1e-6, abs=1e-300)
-    assert students_t(freedom) == pytest.approx(stats.t.ppf((1 + CONFIDENCE) / 2, freedom), rel=1e-9)
+    assert students_t(freedom) == pytest.approx(
+        stats.t.ppf((1 + CONFIDENCE) / 2, freedom), rel=1e-9
+    )
 
 
 def test_three_processes_have_a_range_and_no_test() -> None:
@@ -170,7 +191,9 @@ def test_the_interval_of_a_share_ends_where_the_whole_does() -> None:
     assert summarise([0.0, 0.0, 1.0, 2.0], scale="percent").low == 0
 
 
-@pytest.mark.parametrize("values", [[], [1.0, math.nan], [1.0, math.inf, 2.0], [1.0, 0.0], [1.0, -1.0, 3.0, 4.0]])
+@pytest.mark.parametrize(
+    "values", [[], [1.0, math.nan], [1.0, math.inf, 2.0], [1.0, 0.0], [1.0, -1.0, 3.0, 4.0]]
+)
 def test_what_has_no_logarithm_is_not_measured(values: list[float]) -> None:
     assert summarise(values) is NOT_MEASURED
     assert ratio(by_seed(values), by_seed([1.0, 2.0])) is NOT_MEASURED
@@ -195,17 +218,24 @@ def test_differences_are_taken_seed_by_seed_and_only_between_the_same_seeds() ->
     found = difference(by_seed(after), by_seed(before))
 
     interval = expected.confidence_interval(CONFIDENCE)
-    assert (found.value, found.low, found.high) == pytest.approx((-0.095, interval.low, interval.high))
+    assert (found.value, found.low, found.high) == pytest.approx(
+        (-0.095, interval.low, interval.high)
+    )
     assert found.p == pytest.approx(expected.pvalue)
     assert difference(by_seed(after), by_seed(before, first=1)) is NOT_MEASURED
 
 
 def test_holms_adjustment_is_that_of_its_paper() -> None:
-    # Ordered 0.005, 0.01, 0.03, 0.04 they count four-, three-, two- and onefold, and never less than the one before.
-    assert holm([0.01, 0.04, math.nan, 0.03, 0.005]) == pytest.approx([0.03, 0.06, math.nan, 0.06, 0.02], nan_ok=True)
+    # Ordered 0.005, 0.01, 0.03, 0.04 they count four-, three-, two- and onefold, and never less
+    # than the one before.
+    assert holm([0.01, 0.04, math.nan, 0.03, 0.005]) == pytest.approx(
+        [0.03, 0.06, math.nan, 0.06, 0.02], nan_ok=True
+    )
     assert holm([0.6, 0.9]) == [1.0, 1.0]
 
 
 @given(st.lists(st.floats(0, 1), max_size=8))
 def test_an_adjusted_p_is_never_less_than_the_plain_one(p_values: list[float]) -> None:
-    assert all(plain <= adjusted <= 1 for plain, adjusted in zip(p_values, holm(p_values), strict=True))
+    assert all(
+        plain <= adjusted <= 1 for plain, adjusted in zip(p_values, holm(p_values), strict=True)
+    )

@@ -22,4 +22,7 @@ def test_every_column_is_unique_and_says_what_it_means(table: Table) -> None:
 
 
 def test_each_table_is_read_under_its_name() -> None:
-    assert {field.name for field in fields(Tables)} == {"experiments", *(table.name for table in STUDY_TABLES)}
+    assert {field.name for field in fields(Tables)} == {
+        "experiments",
+        *(table.name for table in STUDY_TABLES),
+    }

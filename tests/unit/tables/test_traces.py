@@ -1,4 +1,6 @@
-"""What the traces of all variants say, by hand: shares over the trusted steps, gaps by cause, kernels, doubts."""
+"""What the traces of all variants say, by hand: shares over the trusted steps, gaps by cause,
+kernels, doubts.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,13 +28,22 @@ NO_PARTS = dict.fromkeys([f"{part}_ms" for part in STEP_PARTS], 0.0)
 
 
 def with_rows(tables: TraceTables, table: Table, rows: Sequence[dict[str, Any]]) -> TraceTables:
-    """The rows in place of the table's own; columns that a row leaves out are empty, 0 or missing."""
-    blank = {column.name: {"str": "", "int64": 0, "float64": None}[column.dtype] for column in table.columns}
+    """The rows in place of the table's own; columns that a row leaves out are empty, 0 or
+    missing.
+    """
+    blank = {
+        column.name: {"str": "", "int64": 0, "float64": None}[column.dtype]
+        for column in table.columns
+    }
     return {**tables, table: table.checked({**blank, **row} for row in rows)}
 
 
 def with_steps(*steps: dict[str, float | None]) -> TraceTables:
-    return with_rows(EMPTY, STEPS, [{**NO_PARTS, **WHOLE_STEP, "step": i, **step} for i, step in enumerate(steps)])
+    return with_rows(
+        EMPTY,
+        STEPS,
+        [{**NO_PARTS, **WHOLE_STEP, "step": i, **step} for i, step in enumerate(steps)],
+    )
 
 
 def table_of(name: str, traces: dict[str, TraceTables]) -> pd.DataFrame:
@@ -45,7 +56,9 @@ def the_row(table: pd.DataFrame) -> "pd.Series[Any]":
 
 
 def test_shares_are_of_the_time_of_all_steps_and_not_the_mean_of_their_shares() -> None:
-    tables = with_steps({"wall_ms": 10.0, "kernel_ms": 10.0}, {"wall_ms": 30.0, "kernel_ms": 10.0, "other_ms": 20.0})
+    tables = with_steps(
+        {"wall_ms": 10.0, "kernel_ms": 10.0}, {"wall_ms": 30.0, "kernel_ms": 10.0, "other_ms": 20.0}
+    )
 
     row = the_row(table_of("step_shares", {CUDA: tables}))
 
@@ -64,11 +77,15 @@ def test_the_parts_of_a_step_are_the_whole_of_it(slug: str) -> None:
     assert sum(row[f"{part}_share"] for part in STEP_PARTS) == pytest.approx(1.0)
 
 
-def test_on_the_cpu_the_accelerators_parts_are_none_and_what_only_an_accelerator_has_is_missing() -> None:
+def test_on_the_cpu_the_accelerators_parts_are_zero_and_its_own_columns_are_missing() -> None:
     row = the_row(table_of("step_shares", {CPU: make_trace_tables(CPU)}))
 
     assert list(row[["kernel_share", "memcpy_share", "memset_share"]]) == [0.0, 0.0, 0.0]
-    assert row[["device_busy_share", "device_idle_share", "exposed_copy_share", "launches_per_step"]].isna().all()
+    assert (
+        row[["device_busy_share", "device_idle_share", "exposed_copy_share", "launches_per_step"]]
+        .isna()
+        .all()
+    )
 
 
 def test_an_accelerator_whose_steps_have_no_number_for_it_did_not_do_nothing() -> None:
@@ -89,7 +106,9 @@ def test_a_step_that_is_invalidated_is_left_out_of_the_shares() -> None:
 
 
 def test_of_a_step_that_the_profiler_slowed_no_share_is_reported_though_its_length_is() -> None:
-    tables = with_failed_check(with_steps({"kernel_ms": 2.0}), "steps.host_busy_ms", "steps.device_idle_share")
+    tables = with_failed_check(
+        with_steps({"kernel_ms": 2.0}), "steps.host_busy_ms", "steps.device_idle_share"
+    )
 
     row = the_row(table_of("step_shares", {CUDA: tables}))
 
@@ -137,7 +156,8 @@ def test_a_step_that_launched_nothing_has_no_part_in_how_short_work_is() -> None
 
 def test_a_graph_invalidates_the_queue_and_not_the_number_of_launches() -> None:
     tables = with_failed_check(
-        launched({"launches": 10, "mean_queue": 4.0}, {"launches": 10, "mean_queue": 4.0}), "launches.mean_queue"
+        launched({"launches": 10, "mean_queue": 4.0}, {"launches": 10, "mean_queue": 4.0}),
+        "launches.mean_queue",
     )
 
     row = the_row(table_of("step_shares", {CUDA: tables}))
@@ -158,17 +178,29 @@ def gap(cause: str, operation: str, total_ms: float, *, longest_us: float = 1.0)
 
 
 def test_gaps_of_a_cause_beyond_the_third_operation_are_one_row() -> None:
-    rows = [gap("host", name, total) for name, total in {"a": 5.0, "b": 4.0, "c": 3.0, "d": 2.0}.items()]
+    rows = [
+        gap("host", name, total) for name, total in {"a": 5.0, "b": 4.0, "c": 3.0, "d": 2.0}.items()
+    ]
     tables = with_rows(EMPTY, IDLE, [*rows, gap("host", "e", 1.0, longest_us=9.0)])
 
     table = table_of("idle_causes", {CUDA: tables})
 
     assert list(table["operation"]) == ["a", "b", "c", "(others)"]
-    assert table.iloc[3][["gaps", "total_ms", "longest_us", "share"]].tolist() == [4, 3.0, 9.0, pytest.approx(0.03)]
+    assert table.iloc[3][["gaps", "total_ms", "longest_us", "share"]].tolist() == [
+        4,
+        3.0,
+        9.0,
+        pytest.approx(0.03),
+    ]
 
 
 def test_the_cause_with_the_longest_gaps_in_all_comes_first() -> None:
-    rows = [gap("launch", "a", 3.0), gap("host", "a", 2.0), gap("host", "b", 2.0), gap("unknown", "", 1.0)]
+    rows = [
+        gap("launch", "a", 3.0),
+        gap("host", "a", 2.0),
+        gap("host", "b", 2.0),
+        gap("unknown", "", 1.0),
+    ]
 
     table = table_of("idle_causes", {CUDA: with_rows(EMPTY, IDLE, rows)})
 
@@ -190,7 +222,8 @@ def test_gaps_whose_causes_are_not_reliable_are_left_out(spoiled: str) -> None:
 
 def kernels(count: int) -> TraceTables:
     rows = [
-        {"name": f"kernel {i}", "category": "copy", "operation": "aten::to", "total_ms": float(i)} for i in range(count)
+        {"name": f"kernel {i}", "category": "copy", "operation": "aten::to", "total_ms": float(i)}
+        for i in range(count)
     ]
     return with_rows(EMPTY, KERNELS, [{**row, "launch_delay_us": 5.0} for row in rows])
 
@@ -204,7 +237,8 @@ def test_the_ten_longest_kernels_are_listed_from_the_top() -> None:
 
 def test_what_the_launching_call_shows_is_left_out_where_no_launch_is_reliable() -> None:
     table = table_of(
-        "top_kernels", {CUDA: with_failed_check(kernels(1), "kernels.operation", "kernels.launch_delay_us")}
+        "top_kernels",
+        {CUDA: with_failed_check(kernels(1), "kernels.operation", "kernels.launch_delay_us")},
     )
 
     row = the_row(table)
@@ -219,7 +253,10 @@ def test_kernels_whose_times_are_not_reliable_are_left_out() -> None:
 
 def test_advice_keeps_the_order_of_its_trace() -> None:
     tables = make_trace_tables(CUDA)
-    twice = {**tables, ADVICE: [*tables[ADVICE], *({**row, "rule": "data loader"} for row in tables[ADVICE])]}
+    twice = {
+        **tables,
+        ADVICE: [*tables[ADVICE], *({**row, "rule": "data loader"} for row in tables[ADVICE])],
+    }
 
     table = table_of("trace_advice", {CUDA: twice})
 
@@ -271,44 +308,69 @@ def test_a_timeline_has_the_lanes_of_host_and_device_and_is_its_variants() -> No
     assert set(table["device"]) == {"cuda:1"}
 
 
-def test_a_timeline_keeps_the_lanes_of_the_host_where_those_of_the_device_are_not_reliable() -> None:
+def test_a_timeline_keeps_the_lanes_of_the_host_where_those_of_the_device_are_not_reliable() -> (
+    None
+):
     table = table_of("timelines", {CUDA: with_failed_check(BOTH_SIDES, "timeline on device")})
 
     assert list(table["lane"]) == ["host 1"]
 
 
 def test_a_stretch_whose_category_alone_is_not_reliable_is_shown_without_one() -> None:
-    table = table_of("timelines", {CUDA: with_failed_check(BOTH_SIDES, "timeline.category on device")})
+    table = table_of(
+        "timelines", {CUDA: with_failed_check(BOTH_SIDES, "timeline.category on device")}
+    )
 
     assert list(table["category"]) == ["copy", ""]
 
 
 def test_a_timeline_of_another_step_than_the_invalidated_one_is_shown() -> None:
-    assert len(table_of("timelines", {CUDA: with_failed_check(BOTH_SIDES, "timeline", step=0)})) == 2
+    assert (
+        len(table_of("timelines", {CUDA: with_failed_check(BOTH_SIDES, "timeline", step=0)})) == 2
+    )
     assert table_of("timelines", {CUDA: with_failed_check(BOTH_SIDES, "timeline", step=1)}).empty
 
 
 def test_a_variant_that_was_not_profiled_has_no_rows_in_any_table() -> None:
-    assert all(tabulate_profiles(table.name, {CPU: EMPTY, CUDA: EMPTY}).empty for table in ROWS_OF_PROFILE)
+    assert all(
+        tabulate_profiles(table.name, {CPU: EMPTY, CUDA: EMPTY}).empty for table in ROWS_OF_PROFILE
+    )
 
 
 def with_ranks(*waits_ms: float | None) -> TraceTables:
-    """Two ranks with a step for each number, which the first waits; in each step they exchange once."""
+    """Two ranks with a step for each number, which the first waits; in each step they exchange
+    once.
+    """
     steps = list(enumerate(waits_ms))
     tables = with_rows(
         EMPTY,
         RANKS,
         [
-            {"rank": rank, "step": step, "wall_ms": 10.0, "communication_ms": 3.0, "exposed_ms": 1.0, "wait_ms": each}
+            {
+                "rank": rank,
+                "step": step,
+                "wall_ms": 10.0,
+                "communication_ms": 3.0,
+                "exposed_ms": 1.0,
+                "wait_ms": each,
+            }
             for rank in (0, 1)
-            for step, each in ((step, wait_ms if rank == 0 or wait_ms is None else 0.0) for step, wait_ms in steps)
+            for step, each in (
+                (step, wait_ms if rank == 0 or wait_ms is None else 0.0) for step, wait_ms in steps
+            )
         ],
     )
     return with_rows(
         tables,
         COLLECTIVES,
         [
-            {"step": step, "rank": rank, "operation": "all-reduce", "bytes": 64.0, "duration_ms": 2.0 - rank}
+            {
+                "step": step,
+                "rank": rank,
+                "operation": "all-reduce",
+                "bytes": 64.0,
+                "duration_ms": 2.0 - rank,
+            }
             for step, _ in steps
             for rank in (0, 1)
         ],
@@ -317,7 +379,10 @@ def with_ranks(*waits_ms: float | None) -> TraceTables:
 
 @pytest.mark.parametrize(
     ("waits_ms", "share", "is_slow"),
-    [((2.0, 3.0, 1.0, 3.0, 2.0), 0.2, [False, True]), ((1.9, 1.9, 0.1, 3.0, 1.9), 0.19, [False, False])],
+    [
+        ((2.0, 3.0, 1.0, 3.0, 2.0), 0.2, [False, True]),
+        ((1.9, 1.9, 0.1, 3.0, 1.9), 0.19, [False, False]),
+    ],
 )
 def test_each_rank_has_the_median_of_its_steps_and_the_one_that_the_other_waits_for_is_slow(
     waits_ms: tuple[float, ...], share: float, is_slow: list[bool]
@@ -339,7 +404,12 @@ def test_where_waits_are_unknown_no_rank_is_slow() -> None:
 def test_a_collective_of_all_ranks_is_one_row() -> None:
     row = the_row(table_of("collectives", {CUDA: with_ranks(1.0, 1.0, 1.0)}))
 
-    assert (row["operation"], row["steps"], row["bytes"], row["longest_ms"]) == ("all-reduce", 3, 64.0, 2.0)
+    assert (row["operation"], row["steps"], row["bytes"], row["longest_ms"]) == (
+        "all-reduce",
+        3,
+        64.0,
+        2.0,
+    )
 
 
 def test_ranks_whose_traces_lost_work_have_no_rows() -> None:

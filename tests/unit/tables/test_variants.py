@@ -12,7 +12,14 @@ from gpu_report.study.study import Prices
 from gpu_report.tables.marks import Today
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import VARIANTS
-from tests.factories import CODE_DIGEST, NOTHING_HELD_OUT, PROTOCOL, make_record, make_records, make_study
+from tests.factories import (
+    CODE_DIGEST,
+    NOTHING_HELD_OUT,
+    PROTOCOL,
+    make_record,
+    make_records,
+    make_study,
+)
 from tests.tabulated import tabulate_variants
 
 TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
@@ -30,7 +37,11 @@ def test_each_variant_has_one_row_whatever_the_order_of_the_records() -> None:
 
 
 def test_variants_are_ordered_by_size_and_with_the_cpu_first() -> None:
-    slugs = ["cnn-large-cpu-b64-w0-fp32-e3", "cnn-small-cuda-b64-w0-fp32-e3", "cnn-small-cpu-b64-w0-fp32-e3"]
+    slugs = [
+        "cnn-large-cpu-b64-w0-fp32-e3",
+        "cnn-small-cuda-b64-w0-fp32-e3",
+        "cnn-small-cpu-b64-w0-fp32-e3",
+    ]
 
     table = tabulate_variants([make_record(slug) for slug in slugs], today=TODAY)
 
@@ -38,25 +49,40 @@ def test_variants_are_ordered_by_size_and_with_the_cpu_first() -> None:
 
 
 def test_what_is_not_held_out_has_no_number() -> None:
-    (row,) = tabulate_variants([make_record(SLUG, facts=NOTHING_HELD_OUT)], today=TODAY).to_dict("records")
+    (row,) = tabulate_variants([make_record(SLUG, facts=NOTHING_HELD_OUT)], today=TODAY).to_dict(
+        "records"
+    )
 
-    assert (row["status"], row["quality_name"], row["quality_count"], row["test_loss_count"]) == ("ok", "", 0, 0)
+    assert (row["status"], row["quality_name"], row["quality_count"], row["test_loss_count"]) == (
+        "ok",
+        "",
+        0,
+        0,
+    )
     assert all(math.isnan(row[column]) for column in ("quality", "quality_chance", "test_loss"))
     assert "diverged" not in row["marks"]
 
 
 @pytest.mark.parametrize("status", ["oom", "failed", "skipped"])
 def test_a_variant_not_measured_is_a_row_without_numbers(status: Any) -> None:
-    row = tabulate_variants([make_record(SLUG, status=status, reason="because")], today=TODAY).iloc[0]
+    row = tabulate_variants([make_record(SLUG, status=status, reason="because")], today=TODAY).iloc[
+        0
+    ]
 
     assert (row["status"], row["reason"], row["processes"]) == (status, "because", 0)
-    assert row[[column for name in PER_PROCESS for column in (name, f"{name}_low", f"{name}_high")]].isna().all()
+    assert (
+        row[[column for name in PER_PROCESS for column in (name, f"{name}_low", f"{name}_high")]]
+        .isna()
+        .all()
+    )
     assert row["workload_title"] == "image CNN"
     assert not row["epoch_time_projected"]
 
 
 def test_a_variant_of_a_workload_of_ones_own_that_failed_keeps_its_configured_name() -> None:
-    row = tabulate_variants([make_record("mine-cpu-b8-w0-fp32-e2", status="failed")], today=TODAY).iloc[0]
+    row = tabulate_variants(
+        [make_record("mine-cpu-b8-w0-fp32-e2", status="failed")], today=TODAY
+    ).iloc[0]
 
     assert row["workload_title"] == "mine"
 
@@ -75,14 +101,17 @@ def test_the_numbers_are_those_of_the_record() -> None:
 
 def test_memory_is_named_for_what_was_read() -> None:
     table = tabulate_variants(
-        [make_record("lstm-cpu-b8-w0-fp32-e2"), make_record("lstm-cuda1-b8-w0-fp32-e2")], today=TODAY
+        [make_record("lstm-cpu-b8-w0-fp32-e2"), make_record("lstm-cuda1-b8-w0-fp32-e2")],
+        today=TODAY,
     )
 
     assert list(table["memory_kind"]) == ["resident set", "allocator"]
 
 
 def test_marks_are_separated_by_semicolons() -> None:
-    row = tabulate_variants([make_record(SLUG, noise=0.3, code_digest="another")], today=TODAY).iloc[0]
+    row = tabulate_variants(
+        [make_record(SLUG, noise=0.3, code_digest="another")], today=TODAY
+    ).iloc[0]
 
     assert row["marks"] == "high variance;earlier code"
     assert not row["same_code"]
@@ -90,14 +119,19 @@ def test_marks_are_separated_by_semicolons() -> None:
 
 def test_a_row_names_the_code_and_the_trace_behind_its_numbers() -> None:
     record = make_record(SLUG)
-    states = [record.provenance.model_copy(update={"git_dirty": dirty}) for dirty in (False, True, None)]
+    states = [
+        record.provenance.model_copy(update={"git_dirty": dirty}) for dirty in (False, True, None)
+    ]
     records = [record.model_copy(update={"provenance": provenance}) for provenance in states]
 
     rows = [tabulate_variants([each], today=TODAY).iloc[0] for each in records]
 
     assert record.profile
     assert rows[0]["trace_sha256"] == record.profile.trace_sha256
-    assert (rows[0]["commit"], rows[0]["code_digest"]) == (record.provenance.git_commit, record.provenance.code_digest)
+    assert (rows[0]["commit"], rows[0]["code_digest"]) == (
+        record.provenance.git_commit,
+        record.provenance.code_digest,
+    )
     assert [row["commit_state"] for row in rows] == ["clean", "with changes", ""]
 
 
@@ -112,7 +146,9 @@ def test_a_training_that_diverged_has_no_quality_and_a_mark() -> None:
 def test_records_of_two_machines_are_refused() -> None:
     records = [make_record(SLUG, machine="xeon-2c"), make_record(SLUG, machine="epyc-64c")]
 
-    with pytest.raises(RecordError, match=r"two records, of machines xeon-2c and epyc-64c; give the records of one"):
+    with pytest.raises(
+        RecordError, match=r"two records, of machines xeon-2c and epyc-64c; give the records of one"
+    ):
         tabulate_variants(records, today=TODAY)
 
 
@@ -121,7 +157,9 @@ def test_no_records_make_an_empty_table() -> None:
 
 
 def row_of(slug: str = SLUG, *, prices: Prices | None = None, **options: Any) -> dict[str, Any]:
-    table = tabulate_variants([make_record(slug, **options)], today=TODAY, prices=prices or Prices())
+    table = tabulate_variants(
+        [make_record(slug, **options)], today=TODAY, prices=prices or Prices()
+    )
     return {str(key): value for key, value in table.iloc[0].items()}
 
 
@@ -167,13 +205,17 @@ def test_an_epochs_energy_is_that_of_its_samples() -> None:
         (Prices(), math.nan),
     ],
 )
-def test_an_epoch_costs_its_energy_and_its_time_at_the_prices_given(prices: Prices, cost: float) -> None:
+def test_an_epoch_costs_its_energy_and_its_time_at_the_prices_given(
+    prices: Prices, cost: float
+) -> None:
     row = row_of(prices=prices, throughput_per_s=500.0, noise=0.0)
 
     assert row["cost_per_epoch"] == pytest.approx(cost, nan_ok=True)
     assert row["currency"] == ("" if math.isnan(cost) else "EUR")
     assert row["price_per_kwh"] == pytest.approx(prices.per_kwh or math.nan, nan_ok=True)
-    assert row["price_per_device_hour"] == pytest.approx(prices.per_device_hour or math.nan, nan_ok=True)
+    assert row["price_per_device_hour"] == pytest.approx(
+        prices.per_device_hour or math.nan, nan_ok=True
+    )
 
 
 def test_energy_that_has_a_price_and_was_not_measured_leaves_the_cost_unknown() -> None:

@@ -1,4 +1,6 @@
-"""Traces written by hand: one function per kind of event, times in microseconds, and a file or a Trace made of them."""
+"""Traces written by hand: one function per kind of event, times in microseconds, and a file or a
+Trace made of them.
+"""
 
 import gzip
 import json
@@ -20,7 +22,13 @@ from gpu_report.traces.tables import MADE_BY, TRACE_TABLES
 from gpu_report.traces.trace import Trace
 
 FIXTURES = Path(__file__).parents[2] / "data" / "traces"
-GPU_FIXTURES = ["unet_cuda", "lstm_cuda", "transformer_fp16_cuda", "unet_compiled_cuda", "unet_graph_cuda"]
+GPU_FIXTURES = [
+    "unet_cuda",
+    "lstm_cuda",
+    "transformer_fp16_cuda",
+    "unet_compiled_cuda",
+    "unet_graph_cuda",
+]
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
 MAIN = (100, 100)
@@ -33,7 +41,13 @@ _ARGUMENT_NAMES = {"external_id": "External id"}
 
 
 def span(
-    kind: str, name: str, start_us: float, duration_us: float, *, on: tuple[Any, Any], **arguments: int
+    kind: str,
+    name: str,
+    start_us: float,
+    duration_us: float,
+    *,
+    on: tuple[Any, Any],
+    **arguments: int,
 ) -> RawEvent:
     return {
         "ph": "X",
@@ -61,12 +75,21 @@ def operation(
     return span("cpu_op", name, start_us, duration_us, on=on, **arguments)
 
 
-def launch(correlation: int, start_us: float, duration_us: float = 1, *, on: tuple[Any, Any] = MAIN) -> RawEvent:
-    return span("cuda_runtime", "cudaLaunchKernel", start_us, duration_us, on=on, correlation=correlation)
+def launch(
+    correlation: int, start_us: float, duration_us: float = 1, *, on: tuple[Any, Any] = MAIN
+) -> RawEvent:
+    return span(
+        "cuda_runtime", "cudaLaunchKernel", start_us, duration_us, on=on, correlation=correlation
+    )
 
 
 def kernel(
-    name: str, start_us: float, duration_us: float, *, on: tuple[Any, Any] = STREAM, **arguments: int
+    name: str,
+    start_us: float,
+    duration_us: float,
+    *,
+    on: tuple[Any, Any] = STREAM,
+    **arguments: int,
 ) -> RawEvent:
     return span("kernel", name, start_us, duration_us, on=on, **arguments)
 
@@ -92,7 +115,9 @@ def recorded(name: str) -> Trace:
     return read_trace(fixture_file(name))
 
 
-def made_by(make: Callable[[Trace, HostCalls, DeviceWork], Sequence[Row]], trace: Trace) -> list[Row]:
+def made_by(
+    make: Callable[[Trace, HostCalls, DeviceWork], Sequence[Row]], trace: Trace
+) -> list[Row]:
     """The rows of the table that the function makes, which are as some table declares."""
     calls = attribute_host(trace)
     rows = [*make(trace, calls, attribute_device(trace, calls))]
@@ -113,5 +138,7 @@ def trusted(table: str, column: str, checks: Sequence[dict[str, Any]], **asked: 
 
 def without_marks(trace: Trace) -> Trace:
     """The trace as a loop that sets no marks would have left it."""
-    is_loops = np.array([name in (*PHASE_NAMES, "data_transfer") for name in trace.names])[trace.marks.name]
+    is_loops = np.array([name in (*PHASE_NAMES, "data_transfer") for name in trace.names])[
+        trace.marks.name
+    ]
     return replace(trace, marks=trace.marks.chosen(~is_loops))

@@ -1,4 +1,6 @@
-"""Traces that torch.profiler makes on this machine's CPU, each with the profiler's own summary to compare with."""
+"""Traces that torch.profiler makes on this machine's CPU, each with the profiler's own summary to
+compare with.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -56,7 +58,9 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, Tensor, Tensor]]] = {
 
 
 @pytest.fixture(scope="session", params=MODELS)
-def recorded_trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RecordedTrace:
+def recorded_trace(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> RecordedTrace:
     """Two profiled training steps of a small model."""
     path = tmp_path_factory.mktemp("traces") / f"{request.param}.pt.trace.json.gz"
     with one_thread(), torch.random.fork_rng():
@@ -68,7 +72,9 @@ def record(model: nn.Module, inputs: Tensor, targets: Tensor, *, path: Path) -> 
     optimizer = torch.optim.Adam(model.parameters())
     loss_of = nn.CrossEntropyLoss()
     activities, steps = [ProfilerActivity.CPU], schedule(wait=0, warmup=1, active=2, repeat=1)
-    with profile(activities=activities, schedule=steps, record_shapes=True, acc_events=True) as profiler:
+    with profile(
+        activities=activities, schedule=steps, record_shapes=True, acc_events=True
+    ) as profiler:
         for batch, expected in DataLoader(TensorDataset(inputs, targets), batch_size=8):
             optimizer.zero_grad()
             with record_function("forward"):

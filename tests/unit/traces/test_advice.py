@@ -1,4 +1,6 @@
-"""What each rule of the advice finds, and whether it can be answered at all, on rows written by hand."""
+"""What each rule of the advice finds, and whether it can be answered at all, on rows written by
+hand.
+"""
 
 from typing import Any
 
@@ -102,17 +104,35 @@ def shared_trace() -> Trace:
     ("below", "beyond", "rule"),
     [
         ({STEPS: [step_row(loader_ms=4.9)]}, {STEPS: [step_row(loader_ms=5.0)]}, "data loader"),
-        ({STEPS: [step_row(communication_ms=9.9)]}, {STEPS: [step_row(communication_ms=10.0)]}, "communication"),
-        ({STEPS: [step_row(device_busy_ms=50.0)]}, {STEPS: [step_row(device_busy_ms=49.9)]}, "accelerator busy"),
+        (
+            {STEPS: [step_row(communication_ms=9.9)]},
+            {STEPS: [step_row(communication_ms=10.0)]},
+            "communication",
+        ),
+        (
+            {STEPS: [step_row(device_busy_ms=50.0)]},
+            {STEPS: [step_row(device_busy_ms=49.9)]},
+            "accelerator busy",
+        ),
         (
             {STEPS: [step_row()], LAUNCHES: [launch_row(launch_bound_share=0.19)]},
             {STEPS: [step_row()], LAUNCHES: [launch_row(launch_bound_share=0.2)]},
             "launch-bound",
         ),
-        ({LAUNCHES: [launch_row(short_share=0.49)]}, {LAUNCHES: [launch_row(short_share=0.5)]}, "short kernels"),
         (
-            {STEPS: [step_row()], COPIES: [{"host_memory": "pageable", "total_ms": 0.9, "copies": 2}]},
-            {STEPS: [step_row()], COPIES: [{"host_memory": "pageable", "total_ms": 1.0, "copies": 2}]},
+            {LAUNCHES: [launch_row(short_share=0.49)]},
+            {LAUNCHES: [launch_row(short_share=0.5)]},
+            "short kernels",
+        ),
+        (
+            {
+                STEPS: [step_row()],
+                COPIES: [{"host_memory": "pageable", "total_ms": 0.9, "copies": 2}],
+            },
+            {
+                STEPS: [step_row()],
+                COPIES: [{"host_memory": "pageable", "total_ms": 1.0, "copies": 2}],
+            },
             "pageable copies",
         ),
         (
@@ -128,7 +148,9 @@ def shared_trace() -> Trace:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_each_rule_applies_from_its_threshold_on(below: Tables, beyond: Tables, rule: str, trace: Trace) -> None:
+def test_each_rule_applies_from_its_threshold_on(
+    below: Tables, beyond: Tables, rule: str, trace: Trace
+) -> None:
     assert rule not in rules(below, trace)
     assert rules(beyond, trace) == [rule]
 
@@ -136,24 +158,47 @@ def test_each_rule_applies_from_its_threshold_on(below: Tables, beyond: Tables, 
 NO_GROUND: dict[str, Tables] = {
     "no tables": {},
     "a step that nothing limits": {STEPS: [step_row()], LAUNCHES: [launch_row()], QUALITY: []},
-    "pinned copies": {STEPS: [step_row()], COPIES: [{"host_memory": "pinned", "total_ms": 50.0, "copies": 2}]},
+    "pinned copies": {
+        STEPS: [step_row()],
+        COPIES: [{"host_memory": "pinned", "total_ms": 50.0, "copies": 2}],
+    },
     "copies of all steps, as a share of all steps also where one is not reliable": {
         STEPS: [step_row(step=1), step_row(step=2)],
         COPIES: [{"host_memory": "pageable", "total_ms": 1.8, "copies": 2}],
-        QUALITY: [row_of("short last step", 0, 0, passed=False, text="so it is", invalidates=["steps"], step=2)],
+        QUALITY: [
+            row_of(
+                "short last step",
+                0,
+                0,
+                passed=False,
+                text="so it is",
+                invalidates=["steps"],
+                step=2,
+            )
+        ],
     },
     "a layout kernel of an operation with tensor cores": {
         STEPS: [step_row()],
-        KERNELS: [kernel_row(tensor_cores="yes", total_ms=10.0), kernel_row(name="nchwToNhwc", total_ms=40.0)],
+        KERNELS: [
+            kernel_row(tensor_cores="yes", total_ms=10.0),
+            kernel_row(name="nchwToNhwc", total_ms=40.0),
+        ],
     },
     "convolutions that take next to nothing": {
         STEPS: [step_row()],
-        KERNELS: [kernel_row(total_ms=9.0), kernel_row(name="relu", category="activation", total_ms=91.0)],
+        KERNELS: [
+            kernel_row(total_ms=9.0),
+            kernel_row(name="relu", category="activation", total_ms=91.0),
+        ],
     },
-    "memory of the host": {MEMORY: [{"device": "cpu", "allocated_mib": 99.0, "reserved_mib": None}]},
+    "memory of the host": {
+        MEMORY: [{"device": "cpu", "allocated_mib": 99.0, "reserved_mib": None}]
+    },
     "short kernels of a graph": {
         LAUNCHES: [launch_row(short_share=1.0)],
-        QUALITY: [row_of("graphs", 1, 0, passed=False, text="", invalidates=["launches.median_delay_us"])],
+        QUALITY: [
+            row_of("graphs", 1, 0, passed=False, text="", invalidates=["launches.median_delay_us"])
+        ],
     },
 }
 
@@ -170,12 +215,17 @@ def test_a_device_without_tensor_cores_is_not_advised_to_use_them() -> None:
 
 
 def test_what_is_at_stake_orders_the_advice(trace: Trace) -> None:
-    tables = {STEPS: [step_row(loader_ms=10.0, communication_ms=30.0)], LAUNCHES: [launch_row(short_share=1.0)]}
+    tables = {
+        STEPS: [step_row(loader_ms=10.0, communication_ms=30.0)],
+        LAUNCHES: [launch_row(short_share=1.0)],
+    }
 
     assert rules(tables, trace) == ["communication", "data loader", "short kernels"]
 
 
-def test_a_loader_that_starves_the_device_comes_before_the_device_that_starves(trace: Trace) -> None:
+def test_a_loader_that_starves_the_device_comes_before_the_device_that_starves(
+    trace: Trace,
+) -> None:
     tables = {STEPS: [step_row(loader_ms=80.0, device_busy_ms=10.0)]}
 
     assert rules(tables, trace) == ["data loader", "accelerator busy"]
@@ -188,11 +238,19 @@ def test_no_advice_rests_on_a_number_that_the_gate_invalidates(spoils: str, trac
     assert rules({STEPS: [step_row(loader_ms=50.0)], QUALITY: [failed]}, trace) == []
 
 
-def test_no_share_of_a_step_that_the_profiler_slowed_is_held_against_the_device(trace: Trace) -> None:
-    slowed = row_of("profiled as timed", 2.0, 1.5, passed=False, text="", invalidates=["steps.host_busy_ms"])
+def test_no_share_of_a_step_that_the_profiler_slowed_is_held_against_the_device(
+    trace: Trace,
+) -> None:
+    slowed = row_of(
+        "profiled as timed", 2.0, 1.5, passed=False, text="", invalidates=["steps.host_busy_ms"]
+    )
     tables = {STEPS: LIMITED[STEPS], COPIES: LIMITED[COPIES]}
 
-    assert set(rules({**tables, QUALITY: []}, trace)) > {"accelerator busy", "communication", "pageable copies"}
+    assert set(rules({**tables, QUALITY: []}, trace)) > {
+        "accelerator busy",
+        "communication",
+        "pageable copies",
+    }
     assert rules({**tables, QUALITY: [slowed]}, trace) == ["data loader"]
 
 
@@ -235,7 +293,14 @@ def test_waits_of_a_step_that_is_invalidated_do_not_count() -> None:
 
 
 def test_how_long_a_slowed_host_waited_is_not_reported() -> None:
-    slowed = row_of("profiled as timed", 2.0, 1.5, passed=False, text="", invalidates=["steps.host_busy_ms", "idle"])
+    slowed = row_of(
+        "profiled as timed",
+        2.0,
+        1.5,
+        passed=False,
+        text="",
+        invalidates=["steps.host_busy_ms", "idle"],
+    )
 
     (advice,) = advice_rows({STEPS: [step_row()], QUALITY: [slowed]}, waiting())
 
@@ -271,7 +336,9 @@ def test_a_rule_keeps_silent_where_a_column_that_it_reads_is_not_reliable(rule: 
     trace = waiting()
 
     assert rule in rules({**LIMITED, QUALITY: []}, trace)
-    for column in (f"{table.name}.{column}" for table, columns in READ_BY[rule].items() for column in columns):
+    for column in (
+        f"{table.name}.{column}" for table, columns in READ_BY[rule].items() for column in columns
+    ):
         failed = row_of("any", 0, 0, passed=False, text="so it is", invalidates=[column])
         assert rule not in rules({**LIMITED, QUALITY: [failed]}, trace)
         assert unanswered({**LIMITED, QUALITY: [failed]}, trace)[rule] == "so it is"
@@ -302,7 +369,9 @@ def test_what_the_trace_does_not_say_of_its_device_is_not_taken_for_no(
 
 
 def test_memory_that_was_not_recorded_is_not_taken_for_enough(trace: Trace) -> None:
-    assert unanswered({**LIMITED, MEMORY: []}, trace) == {"peak memory": "it has no memory of a GPU"}
+    assert unanswered({**LIMITED, MEMORY: []}, trace) == {
+        "peak memory": "it has no memory of a GPU"
+    }
 
 
 def test_a_rule_that_finds_nothing_is_answered() -> None:
@@ -316,15 +385,23 @@ def test_wall_time_of_one_step_and_launches_of_another_show_nothing_together(tra
         row_of("any", 0, 0, passed=False, text="", invalidates=[table], step=number)
         for number, table in ((1, "steps"), (2, "launches"))
     ]
-    tables = {STEPS: [step_row(), step_row(step=2)], LAUNCHES: [launch_row(), launch_row(step=2)], QUALITY: failed}
+    tables = {
+        STEPS: [step_row(), step_row(step=2)],
+        LAUNCHES: [launch_row(), launch_row(step=2)],
+        QUALITY: failed,
+    }
 
     assert "launch-bound" in unanswered(tables, trace)
 
 
-def test_the_share_that_launches_take_is_one_of_the_steps_whose_launches_are_reported(trace: Trace) -> None:
+def test_the_share_that_launches_take_is_one_of_the_steps_whose_launches_are_reported(
+    trace: Trace,
+) -> None:
     failed = row_of("any", 0, 0, passed=False, text="", invalidates=["launches"], step=2)
     rows = [launch_row(launch_bound_share=0.3), launch_row(step=2, launch_bound_share=0.0)]
 
-    advice = advice_rows({STEPS: [step_row(), step_row(step=2)], LAUNCHES: rows, QUALITY: [failed]}, trace)
+    advice = advice_rows(
+        {STEPS: [step_row(), step_row(step=2)], LAUNCHES: rows, QUALITY: [failed]}, trace
+    )
 
     assert [row["value"] for row in advice if row["rule"] == "launch-bound"] == [pytest.approx(0.3)]

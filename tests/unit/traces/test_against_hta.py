@@ -1,4 +1,5 @@
-"""What Holistic Trace Analysis reads from our traces, and what it says of them, where its definitions are ours.
+"""What Holistic Trace Analysis reads from our traces, and what it says of them, where its
+definitions are ours.
 
 HTA is told to keep nanoseconds; by itself it shortens every event to whole microseconds.
 """
@@ -32,12 +33,15 @@ import json, sys, warnings
 warnings.simplefilter("ignore")
 from hta.trace_analysis import TraceAnalysis
 analysis = TraceAnalysis(trace_files={0: sys.argv[1]}, trace_dir="")
-_, kernels = analysis.get_gpu_kernel_breakdown(visualize=False, num_kernels=10_000, include_memory_kernels=True)
+_, kernels = analysis.get_gpu_kernel_breakdown(
+    visualize=False, num_kernels=10_000, include_memory_kernels=True
+)
+overlap = analysis.get_comm_comp_overlap(visualize=False)
 breakdown = analysis.get_temporal_breakdown(visualize=False)
 print(json.dumps({
     "kernels": dict(zip(kernels["name"], kernels["sum (us)"])),
     "idle_us": float(breakdown["idle_time(us)"].iloc[0]),
-    "overlap_percent": float(analysis.get_comm_comp_overlap(visualize=False)["comp_comm_overlap_pctg"].iloc[0]),
+    "overlap_percent": float(overlap["comp_comm_overlap_pctg"].iloc[0]),
     "busy_us": float((breakdown["compute_time(us)"] + breakdown["non_compute_time(us)"]).iloc[0]),
 }))
 """
@@ -47,7 +51,9 @@ print(json.dumps({
 def compared(request: pytest.FixtureRequest) -> tuple[Trace, dict[str, Any]]:
     path = FIXTURES / f"{request.param}.pt.trace.json.gz"
     command = [sys.executable, "-c", ASKED, str(path)]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True, env=KEEPING_NANOSECONDS).stdout
+    printed = subprocess.run(
+        command, check=True, capture_output=True, text=True, env=KEEPING_NANOSECONDS
+    ).stdout
     return read_trace(path), json.loads(printed.splitlines()[-1])
 
 
@@ -61,17 +67,25 @@ def test_every_kernel_takes_as_long_as_hta_says(compared: tuple[Trace, dict[str,
     assert len(hta["kernels"]) == len(np.unique(trace.work.name))
 
 
-def test_the_accelerator_is_busy_and_idle_as_long_as_hta_says(compared: tuple[Trace, dict[str, Any]]) -> None:
+def test_the_accelerator_is_busy_and_idle_as_long_as_hta_says(
+    compared: tuple[Trace, dict[str, Any]],
+) -> None:
     trace, hta = compared
     begin_ns, end_ns = trace.work.start_ns.min(), trace.work.end_ns.max()
-    busy_us = cover_of(trace.work).within(np.array([begin_ns]), np.array([end_ns])).item() / NS_PER_US
+    busy_us = (
+        cover_of(trace.work).within(np.array([begin_ns]), np.array([end_ns])).item() / NS_PER_US
+    )
     assert busy_us == pytest.approx(hta["busy_us"], abs=1)
     assert (end_ns - begin_ns) / NS_PER_US - busy_us == pytest.approx(hta["idle_us"], abs=1)
 
 
-def test_communication_is_hidden_behind_kernels_as_much_as_hta_says(compared: tuple[Trace, dict[str, Any]]) -> None:
+def test_communication_is_hidden_behind_kernels_as_much_as_hta_says(
+    compared: tuple[Trace, dict[str, Any]],
+) -> None:
     trace, hta = compared
-    is_collective = fits(trace.names, trace.work.name, lambda name: category_by_name(name) == "communication")
+    is_collective = fits(
+        trace.names, trace.work.name, lambda name: category_by_name(name) == "communication"
+    )
     whole = np.array([0]), np.array([trace.work.end_ns.max()])
     (communication_ns,) = cover_of(trace.work, is_collective).within(*whole)
     exposed_ms = sum(row["exposed_communication_ms"] for row in step_rows_of(trace))
@@ -86,4 +100,6 @@ def step_rows_of(trace: Trace) -> list[dict[str, Any]]:
     """One row, from the first to the last work on the device: some runs after the step's end."""
     everything = Step(number=0, start_ns=0, end_ns=int(trace.work.end_ns.max()))
     calls = attribute_host(trace)
-    return step_rows(msgspec.structs.replace(trace, steps=(everything,)), calls, attribute_device(trace, calls))
+    return step_rows(
+        msgspec.structs.replace(trace, steps=(everything,)), calls, attribute_device(trace, calls)
+    )

@@ -1,4 +1,6 @@
-"""A trace or a folder of ranks: which files are read, how they are named, and whose ranks are missing."""
+"""A trace or a folder of ranks: which files are read, how they are named, and whose ranks are
+missing.
+"""
 
 from pathlib import Path
 
@@ -13,7 +15,12 @@ from tests.unit.traces.by_hand import kernel, launch, operation, step, write
 
 
 def write_rank(path: Path, rank: int, world_size: int = 2) -> Path:
-    events = [step(1, 0, 100), operation("aten::mm", 10, 10), launch(1, 12), kernel("gemm", 30, 20, correlation=1)]
+    events = [
+        step(1, 0, 100),
+        operation("aten::mm", 10, 10),
+        launch(1, 12),
+        kernel("gemm", 30, 20, correlation=1),
+    ]
     return write(path, events, distributedInfo={"rank": rank, "world_size": world_size})
 
 
@@ -30,14 +37,18 @@ def test_of_a_folder_the_profilers_files_are_taken_and_others_left(tmp_path: Pat
     assert find_traces(tmp_path) == traces
 
 
-def test_a_folder_of_plain_json_is_taken_where_no_file_bears_the_profilers_name(tmp_path: Path) -> None:
+def test_a_folder_of_plain_json_is_taken_where_no_file_bears_the_profilers_name(
+    tmp_path: Path,
+) -> None:
     path = write_rank(tmp_path / "trace.json", 0)
 
     assert find_traces(tmp_path) == [path]
 
 
 @pytest.mark.parametrize(("name", "said"), [("", "holds no trace"), ("nowhere", "does not exist")])
-def test_where_there_is_no_trace_one_line_says_what_to_name(tmp_path: Path, name: str, said: str) -> None:
+def test_where_there_is_no_trace_one_line_says_what_to_name(
+    tmp_path: Path, name: str, said: str
+) -> None:
     with pytest.raises(TraceError, match=said) as caught:
         find_traces(tmp_path / name)
 
@@ -97,7 +108,9 @@ def test_one_file_named_by_hand_is_not_asked_for_the_other_ranks(tmp_path: Path)
 
 @pytest.mark.parametrize("info", [{"rank": "0", "world_size": True}, "none", None, []])
 def test_odd_metadata_is_not_guessed_at(tmp_path: Path, info: object) -> None:
-    path = write(tmp_path / "trace.json", [step(1, 0, 100)], distributedInfo=info, deviceProperties=info)
+    path = write(
+        tmp_path / "trace.json", [step(1, 0, 100)], distributedInfo=info, deviceProperties=info
+    )
 
     analysed = analyse(path)
 
@@ -125,7 +138,11 @@ def test_a_whole_name_that_is_anothers_short_one_is_distinguished_too(tmp_path: 
 
 @pytest.mark.parametrize("world_size", [10**15, 10**400, 0, -1, True, "2"])
 def test_a_number_of_ranks_beyond_belief_is_none(world_size: object, tmp_path: Path) -> None:
-    write(tmp_path / "trace.json", [step(1, 0, 100)], distributedInfo={"rank": 0, "world_size": world_size})
+    write(
+        tmp_path / "trace.json",
+        [step(1, 0, 100)],
+        distributedInfo={"rank": 0, "world_size": world_size},
+    )
 
     (trace,) = analyse_all(tmp_path)
 
@@ -135,7 +152,9 @@ def test_a_number_of_ranks_beyond_belief_is_none(world_size: object, tmp_path: P
 
 @pytest.mark.parametrize("rank", [-1, 10**15, 10**400])
 def test_a_rank_beyond_belief_is_none(rank: int, tmp_path: Path) -> None:
-    path = write(tmp_path / "trace.json", [step(1, 0, 100)], distributedInfo={"rank": rank, "world_size": 2})
+    path = write(
+        tmp_path / "trace.json", [step(1, 0, 100)], distributedInfo={"rank": rank, "world_size": 2}
+    )
 
     assert analyse(path).rank is None
 

@@ -25,7 +25,9 @@ def operation_row(name: str, self_ms: float, calls: int = 4, *, device: str = "c
     return {"name": name, "device": device, "category": "copy", "self_ms": self_ms, "calls": calls}
 
 
-def analysed(*operations: Row, steps: int = 2, quality: tuple[Row, ...] = (), step_ms: float = 10.0) -> AnalysedTrace:
+def analysed(
+    *operations: Row, steps: int = 2, quality: tuple[Row, ...] = (), step_ms: float = 10.0
+) -> AnalysedTrace:
     return AnalysedTrace(
         path=Path("trace.json"),
         rank=None,
@@ -38,7 +40,12 @@ def analysed(*operations: Row, steps: int = 2, quality: tuple[Row, ...] = (), st
         rows={
             OPERATIONS: operations,
             CATEGORY_TIMES: [
-                {"device": device, "category": "copy", "self_ms": sum(row["self_ms"] for row in rows), "calls": 1}
+                {
+                    "device": device,
+                    "category": "copy",
+                    "self_ms": sum(row["self_ms"] for row in rows),
+                    "calls": 1,
+                }
                 for device in ("cpu", "cuda")
                 if (rows := [row for row in operations if row["device"] == device])
             ],
@@ -58,7 +65,9 @@ def changes(a: AnalysedTrace, b: AnalysedTrace) -> list[Row]:
 
 
 def test_traces_of_different_length_are_compared_per_step() -> None:
-    rows = changes(analysed(operation_row("aten::mm", 8.0)), analysed(operation_row("aten::mm", 12.0), steps=4))
+    rows = changes(
+        analysed(operation_row("aten::mm", 8.0)), analysed(operation_row("aten::mm", 12.0), steps=4)
+    )
 
     row = of(rows, "aten::mm")
     assert (row["a_ms"], row["b_ms"], row["change_ms"], row["ratio"]) == (4.0, 3.0, -1.0, 0.75)
@@ -66,7 +75,9 @@ def test_traces_of_different_length_are_compared_per_step() -> None:
 
 
 def test_what_only_one_trace_has_took_no_time_in_the_other() -> None:
-    rows = changes(analysed(operation_row("aten::old", 8.0)), analysed(operation_row("aten::new", 2.0)))
+    rows = changes(
+        analysed(operation_row("aten::old", 8.0)), analysed(operation_row("aten::new", 2.0))
+    )
 
     assert of(rows, "aten::old")["b_ms"] == 0.0
     assert of(rows, "aten::old")["ratio"] == 0.0
@@ -99,7 +110,9 @@ def test_a_kernel_that_came_and_one_that_went_are_changes() -> None:
     TRACE_CHANGES.rows_to_csv(rows)
 
 
-def test_a_number_that_the_gate_invalidates_is_missing_even_where_the_trace_has_no_such_row() -> None:
+def test_a_number_that_the_gate_invalidates_is_missing_even_where_the_trace_has_no_such_row() -> (
+    None
+):
     failed = row_of("graphs", 1, 0, passed=False, text="", invalidates=["operations on device"])
     before = analysed(operation_row("aten::mm", 8.0, device="cuda"), operation_row("aten::mm", 1.0))
     after = analysed(operation_row("aten::mm", 2.0), quality=(failed,))
@@ -147,7 +160,9 @@ def test_a_trace_compared_with_itself_has_not_changed(operations: list[Row]) -> 
 
 
 @given(_OPERATIONS, _OPERATIONS)
-def test_exchanging_the_traces_turns_every_change_round(first: list[Row], second: list[Row]) -> None:
+def test_exchanging_the_traces_turns_every_change_round(
+    first: list[Row], second: list[Row]
+) -> None:
     there = changes(analysed(*first), analysed(*second, steps=3))
     back = changes(analysed(*second, steps=3), analysed(*first))
 
@@ -157,7 +172,9 @@ def test_exchanging_the_traces_turns_every_change_round(first: list[Row], second
 
 
 def ranks_of(folder: str, *ranks: int | None) -> list[AnalysedTrace]:
-    return [replace(analysed(), path=Path(folder, f"{rank}.pt.trace.json"), rank=rank) for rank in ranks]
+    return [
+        replace(analysed(), path=Path(folder, f"{rank}.pt.trace.json"), rank=rank) for rank in ranks
+    ]
 
 
 def test_folders_are_compared_rank_by_rank_and_who_has_no_partner_is_reported() -> None:
@@ -174,7 +191,9 @@ def test_folders_are_compared_rank_by_rank_and_who_has_no_partner_is_reported() 
 
 
 @pytest.mark.parametrize(("first", "second"), [(0, 1), (None, 0), (None, None)])
-def test_one_trace_is_compared_with_one_whatever_their_ranks(first: int | None, second: int | None) -> None:
+def test_one_trace_is_compared_with_one_whatever_their_ranks(
+    first: int | None, second: int | None
+) -> None:
     ((pair,), *alone) = paired(ranks_of("before", first), ranks_of("after", second))
 
     assert (pair.a.path.parent.name, pair.b.path.parent.name) == ("before", "after")
@@ -200,5 +219,7 @@ def test_where_one_side_has_no_ranks_of_their_own_files_of_one_name_are_compared
 
 
 def test_folders_without_a_common_rank_are_refused_with_what_each_holds() -> None:
-    with pytest.raises(TraceError, match="before holds rank0, rank1; after holds rank2, rank3; name two folders"):
+    with pytest.raises(
+        TraceError, match="before holds rank0, rank1; after holds rank2, rank3; name two folders"
+    ):
         paired(ranks_of("before", 0, 1), ranks_of("after", 2, 3))

@@ -40,7 +40,9 @@ def host(*events: RawEvent) -> dict[str, Call]:
     names = [trace.names[name] for name in calls.spans.name]
     parents = [None if parent == NONE else names[parent] for parent in calls.parent]
     categories = [CATEGORY_NAMES[category] for category in calls.category]
-    rows = zip(names, parents, calls.self_ns.tolist(), categories, calls.in_step.tolist(), strict=True)
+    rows = zip(
+        names, parents, calls.self_ns.tolist(), categories, calls.in_step.tolist(), strict=True
+    )
     return {row[0]: Call(*row) for row in rows}
 
 
@@ -51,26 +53,40 @@ def device(*events: RawEvent) -> list[Work]:
 def device_work(trace: Trace) -> list[Work]:
     calls = attribute_host(trace)
     work = attribute_device(trace, calls)
-    launchers = [None if call == NONE else trace.names[calls.spans.name[call]] for call in work.call]
+    launchers = [
+        None if call == NONE else trace.names[calls.spans.name[call]] for call in work.call
+    ]
     categories = [CATEGORY_NAMES[category] for category in work.category]
     names = [trace.names[name] for name in work.spans.name]
     return [Work(*row) for row in zip(names, launchers, categories, strict=True)]
 
 
 def test_a_call_between_two_steps_is_in_none() -> None:
-    calls = host(step(1, 0, 10), operation("aten::add", 12, 2), step(2, 20, 10), operation("aten::mul", 22, 2))
+    calls = host(
+        step(1, 0, 10),
+        operation("aten::add", 12, 2),
+        step(2, 20, 10),
+        operation("aten::mul", 22, 2),
+    )
 
-    assert {name: call.in_step for name, call in calls.items()} == {"aten::add": False, "aten::mul": True}
+    assert {name: call.in_step for name, call in calls.items()} == {
+        "aten::add": False,
+        "aten::mul": True,
+    }
 
 
 def test_what_a_call_calls_counts_in_the_same_step() -> None:
-    calls = host(step(1, 0, 10), operation("aten::conv2d", 8, 6), operation("aten::convolution", 11, 2))
+    calls = host(
+        step(1, 0, 10), operation("aten::conv2d", 8, 6), operation("aten::convolution", 11, 2)
+    )
 
     assert calls["aten::convolution"].in_step
 
 
 def test_autograd_has_its_own_stack() -> None:
-    calls = host(step(1, 0, 20), operation("aten::item", 1, 10), operation("aten::mm", 3, 2, on=AUTOGRAD))
+    calls = host(
+        step(1, 0, 20), operation("aten::item", 1, 10), operation("aten::mm", 3, 2, on=AUTOGRAD)
+    )
 
     assert calls["aten::mm"].parent is None
     assert calls["aten::item"].self_ns == 10_000
@@ -84,7 +100,10 @@ def test_a_nameless_kind_of_work_takes_the_category_of_what_it_runs_in() -> None
         operation("mine::outside", 15, 1),
     )
 
-    assert (calls["mine::inside"].category, calls["mine::outside"].category) == ("convolution", "other")
+    assert (calls["mine::inside"].category, calls["mine::outside"].category) == (
+        "convolution",
+        "other",
+    )
 
 
 def test_inside_the_optimizer_every_operation_is_the_optimizers() -> None:
@@ -180,6 +199,8 @@ def test_where_no_launch_is_known_a_kernel_has_the_category_of_its_name() -> Non
 
 
 def test_a_launch_outside_any_operation_stands_for_itself() -> None:
-    (work,) = device(step(1, 0, 30), launch(3, 1), kernel("volta_sgemm_128x64", 2, 2, correlation=3))
+    (work,) = device(
+        step(1, 0, 30), launch(3, 1), kernel("volta_sgemm_128x64", 2, 2, correlation=3)
+    )
 
     assert (work.call, work.category) == ("cudaLaunchKernel", "matrix product")

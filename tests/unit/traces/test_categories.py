@@ -1,4 +1,6 @@
-"""Names of operations and kernels, as found in real traces, fall into the category a reader expects."""
+"""Names of operations and kernels, as found in real traces, fall into the category a reader
+expects.
+"""
 
 import numpy as np
 import pytest
@@ -7,7 +9,17 @@ from gpu_report.traces.attribution import CATEGORY_NAMES, attribute_device, attr
 from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.trace import Flags, Integers, Spans, Trace
-from tests.unit.traces.by_hand import FIXTURES, MAIN, kernel, launch, operation, recorded, span, step, trace_of
+from tests.unit.traces.by_hand import (
+    FIXTURES,
+    MAIN,
+    kernel,
+    launch,
+    operation,
+    recorded,
+    span,
+    step,
+    trace_of,
+)
 from tests.unit.traces.conftest import RecordedTrace
 
 EXPECTED = {
@@ -20,8 +32,10 @@ EXPECTED = {
         "sm90_xmma_wgrad_indexed_implicit_gemm_f32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x32",
         "void cudnn::engines_precompiled::nchwToNhwcKernel<float, float, float, false, true>",
         "sm90_xmma_dgrad_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_cudnn",
-        "void cask_plugin__5x_cudnn::xmma__5x_cudnn::init_device_workspace_kernel<xmma__5x_cudnn::dgrad>",
-        "void nhwcAddPaddingKernel<__nv_bfloat16, __nv_bfloat16, float, true, (cudnnKernelDataType_t)0>",
+        "void "
+        "cask_plugin__5x_cudnn::xmma__5x_cudnn::init_device_workspace_kernel<xmma__5x_cudnn::dgrad>",
+        "void nhwcAddPaddingKernel<__nv_bfloat16, __nv_bfloat16, float, true, "
+        "(cudnnKernelDataType_t)0>",
         "miopenSp3AsmConv_v21_1_3_gfx9_fp32_stride1",
         "triton_tem_fused_convolution_3",
     ],
@@ -85,16 +99,27 @@ EXPECTED = {
         "aten::argmax",
         "triton_red_fused_5",
         "triton_per_fused_convolution_backward_2",
-        "void at_cuda_detail::cub::detail::scan::DeviceScanKernel<at_cuda_detail::cub::detail::scan::policy_hub<long>>",
+        "void "
+        "at_cuda_detail::cub::detail::scan::DeviceScanKernel<at_cuda_detail::cub::detail::scan::policy_hub<long>>",
     ],
-    "pooling": ["aten::max_pool2d_with_indices", "AdaptiveAvgPool2DBackward0", "aten::upsample_bilinear2d"],
+    "pooling": [
+        "aten::max_pool2d_with_indices",
+        "AdaptiveAvgPool2DBackward0",
+        "aten::upsample_bilinear2d",
+    ],
     "embedding": [
         "aten::embedding_dense_backward",
         "EmbeddingBackward0",
-        "void at::native::(anonymous namespace)::krn_partials_per_segment<long>(long*, long const*, long const*, long)",
+        "void at::native::(anonymous namespace)::krn_partials_per_segment<long>(long*, long "
+        "const*, long const*, long)",
     ],
     "optimizer": ["aten::_foreach_addcdiv_", "aten::_fused_adamw_", "Optimizer.step#Adam.step"],
-    "loss": ["aten::nll_loss2d_forward", "aten::cross_entropy_loss", "aten::mse_loss", "NllLossBackward0"],
+    "loss": [
+        "aten::nll_loss2d_forward",
+        "aten::cross_entropy_loss",
+        "aten::mse_loss",
+        "NllLossBackward0",
+    ],
     "data loading": ["enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"],
     "copy": [
         "aten::copy_",
@@ -107,9 +132,14 @@ EXPECTED = {
         "CatBackward0",
         "memset32",
         "memcpy32_post",
-        "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int, long, long, long, long, bool)",
+        "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int, long, "
+        "long, long, long, bool)",
     ],
-    "communication": ["nccl:all_reduce", "c10d::allreduce_", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)"],
+    "communication": [
+        "nccl:all_reduce",
+        "c10d::allreduce_",
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)",
+    ],
     "runtime": ["cudaLaunchKernel", "cuLaunchKernelEx", "hipLaunchKernel", "cudaStreamSynchronize"],
     None: ["aten::empty", "aten::view", "aten::as_strided", "detach", "TBackward0", "my_operation"],
 }
@@ -117,7 +147,9 @@ EXPECTED = {
 
 @pytest.mark.parametrize("category", EXPECTED)
 def test_a_name_falls_into_its_category(category: str | None) -> None:
-    assert {name: category_by_name(name) for name in EXPECTED[category]} == dict.fromkeys(EXPECTED[category], category)
+    assert {name: category_by_name(name) for name in EXPECTED[category]} == dict.fromkeys(
+        EXPECTED[category], category
+    )
 
 
 NAMES_BY_THEMSELVES = {
@@ -145,9 +177,12 @@ NAMES_BY_THEMSELVES = {
 
 
 @pytest.mark.parametrize(
-    ("name", "category"), [(name, category) for category, names in NAMES_BY_THEMSELVES.items() for name in names]
+    ("name", "category"),
+    [(name, category) for category, names in NAMES_BY_THEMSELVES.items() for name in names],
 )
-def test_a_name_that_shows_nothing_has_a_category_by_itself(name: str, category: str | None) -> None:
+def test_a_name_that_shows_nothing_has_a_category_by_itself(
+    name: str, category: str | None
+) -> None:
     assert category_by_name(name) is None
     assert category_by_itself(name) == category
 
@@ -159,7 +194,9 @@ def test_every_category_but_other_has_names_that_fall_into_it() -> None:
 def test_only_calls_into_the_driver_are_runtime() -> None:
     for path in FIXTURES.glob("*.gz"):
         calls = attribute_host(read_trace(path))
-        assert (calls.is_driver_call[calls.category == CATEGORY_NAMES.index("runtime")]).all(), path.name
+        assert (calls.is_driver_call[calls.category == CATEGORY_NAMES.index("runtime")]).all(), (
+            path.name
+        )
 
 
 def test_a_view_takes_the_category_of_the_operation_it_runs_in_and_its_own_outside_of_all() -> None:
@@ -185,7 +222,10 @@ def test_a_driver_call_whose_name_the_profiler_did_not_know_is_one_of_the_runtim
     unknown = span("cuda_runtime", "INVALID", 20, 5, on=MAIN, correlation=7)
     trace = trace_of(step(1, 0, 100), operation("my_operation", 10, 50), unknown)
 
-    assert [CATEGORY_NAMES[number] for number in attribute_host(trace).category] == ["other", "runtime"]
+    assert [CATEGORY_NAMES[number] for number in attribute_host(trace).category] == [
+        "other",
+        "runtime",
+    ]
 
 
 def test_a_kernel_of_compiled_code_counts_by_its_own_name() -> None:
@@ -232,7 +272,9 @@ def test_little_of_a_cpu_trace_is_other(recorded_trace: RecordedTrace) -> None:
 
 
 def times_by_category(trace: Trace) -> list[tuple[Spans, Integers, Flags]]:
-    """Of the host and of the device: the events, the time that counts of each, and which are other."""
+    """Of the host and of the device: the events, the time that counts of each, and which
+    are other.
+    """
     calls = attribute_host(trace)
     work = attribute_device(trace, calls)
     other = CATEGORY_NAMES.index(OTHER)
@@ -245,7 +287,9 @@ def times_by_category(trace: Trace) -> list[tuple[Spans, Integers, Flags]]:
 
 def names_of_other(trace: Trace) -> set[str]:
     return {
-        trace.names[name] for spans, _, is_other in times_by_category(trace) for name in np.unique(spans.name[is_other])
+        trace.names[name]
+        for spans, _, is_other in times_by_category(trace)
+        for name in np.unique(spans.name[is_other])
     }
 
 

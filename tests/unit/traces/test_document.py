@@ -1,4 +1,6 @@
-"""A file's bytes come out whole, its events too wherever blocks cut them, names stay short; else it is refused."""
+"""A file's bytes come out whole, its events too wherever blocks cut them, names stay short; else it
+is refused.
+"""
 
 import gzip
 import json
@@ -37,8 +39,13 @@ def content_of(path: Path, block_bytes: int = 1 << 18) -> bytes:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
-@given(content=st.binary(max_size=500).filter(lambda content: content[:2] != b"\x1f\x8b"), size=st.integers(1, 60))
-def test_plain_and_gzipped_files_give_the_same_bytes_for_any_block(tmp_path: Path, content: bytes, size: int) -> None:
+@given(
+    content=st.binary(max_size=500).filter(lambda content: content[:2] != b"\x1f\x8b"),
+    size=st.integers(1, 60),
+)
+def test_plain_and_gzipped_files_give_the_same_bytes_for_any_block(
+    tmp_path: Path, content: bytes, size: int
+) -> None:
     plain, zipped = tmp_path / "trace.json", tmp_path / "trace.json.gz"
     plain.write_bytes(content)
     zipped.write_bytes(gzip.compress(content))
@@ -104,7 +111,9 @@ def test_what_expands_beyond_belief_is_refused_before_it_is_unzipped(tmp_path: P
     path.write_bytes(gzip.compress(bytes(1 << 20)) * 80)
     sizes: list[int] = []
 
-    with pytest.raises(TraceError, match=f"more than {MOST_EXPANDED} times its size, as no trace does"):
+    with pytest.raises(
+        TraceError, match=f"more than {MOST_EXPANDED} times its size, as no trace does"
+    ):
         sizes.extend(map(len, blocks_of(path)))
 
     assert 0 < sum(sizes) <= 1 << 26
@@ -128,12 +137,23 @@ def test_without_isal_the_standard_library_unzips(tmp_path: Path) -> None:
         sys.stdout.buffer.write(b"".join(blocks_of(Path(sys.argv[1]))))
     """
 
-    unzipped = subprocess.run([sys.executable, "-c", program, path], capture_output=True, check=True)
+    unzipped = subprocess.run(
+        [sys.executable, "-c", program, path], capture_output=True, check=True
+    )
 
     assert unzipped.stdout == b'{"traceEvents": []}'
 
 
-EVENT = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 2, "ts": 1.5, "dur": 2.0, "args": {}}
+EVENT = {
+    "ph": "X",
+    "cat": "cpu_op",
+    "name": "aten::add",
+    "pid": 1,
+    "tid": 2,
+    "ts": 1.5,
+    "dur": 2.0,
+    "args": {},
+}
 
 TRICKY_NAMES = st.text(st.sampled_from('}, {"[]:\\ae\n\u00e9'), max_size=12)
 ARGUMENTS = st.recursive(
@@ -142,10 +162,14 @@ ARGUMENTS = st.recursive(
     max_leaves=6,
 )
 EVENTS = st.lists(
-    st.fixed_dictionaries({"ph": st.just("X"), "name": TRICKY_NAMES, "args": st.dictionaries(TRICKY_NAMES, ARGUMENTS)}),
+    st.fixed_dictionaries(
+        {"ph": st.just("X"), "name": TRICKY_NAMES, "args": st.dictionaries(TRICKY_NAMES, ARGUMENTS)}
+    ),
     max_size=12,
 )
-METADATA = st.dictionaries(st.sampled_from(["rank", "traceName", "deviceProperties"]), ARGUMENTS, max_size=3)
+METADATA = st.dictionaries(
+    st.sampled_from(["rank", "traceName", "deviceProperties"]), ARGUMENTS, max_size=3
+)
 
 
 class WholeEvent(RawEvent):
@@ -163,7 +187,9 @@ def read(text: bytes, *, size: int = 1 << 18) -> tuple[list[Any], Document]:
     document = Document()
     chunks = events_of(blocks(text, size), document, event_type=WholeEvent)
     events = [event for chunk in chunks for event in chunk]
-    plain = [{"ph": event.ph, "name": event.name, "args": event.args, "ts": event.ts} for event in events]
+    plain = [
+        {"ph": event.ph, "name": event.name, "args": event.args, "ts": event.ts} for event in events
+    ]
     return plain, document
 
 
@@ -171,9 +197,19 @@ def text_of(events: list[Any], **metadata: Any) -> bytes:
     return json.dumps({**metadata, "traceEvents": events}).encode()
 
 
-@given(EVENTS, METADATA, METADATA, st.integers(1, 80), st.sampled_from([{}, {"indent": 1}, {"ensure_ascii": False}]))
+@given(
+    EVENTS,
+    METADATA,
+    METADATA,
+    st.integers(1, 80),
+    st.sampled_from([{}, {"indent": 1}, {"ensure_ascii": False}]),
+)
 def test_events_and_metadata_do_not_depend_on_where_the_text_is_cut(
-    events: list[Any], before: dict[str, Any], after: dict[str, Any], size: int, form: dict[str, Any]
+    events: list[Any],
+    before: dict[str, Any],
+    after: dict[str, Any],
+    size: int,
+    form: dict[str, Any],
 ) -> None:
     document = {**before, "traceEvents": events, **after}
     text = json.dumps(document, **form).encode()
@@ -202,7 +238,9 @@ def test_a_text_cut_before_its_end_is_refused(length: int, size: int) -> None:
 
 
 def test_windows_line_ends_and_a_byte_order_mark_are_no_fault() -> None:
-    text = json.dumps({"rank": 3, "traceEvents": [EVENT] * 3}, indent=1).replace("\n", "\r\n").encode()
+    text = (
+        json.dumps({"rank": 3, "traceEvents": [EVENT] * 3}, indent=1).replace("\n", "\r\n").encode()
+    )
 
     events, document = read(b"\xef\xbb\xbf" + text, size=100)
 
@@ -210,7 +248,11 @@ def test_windows_line_ends_and_a_byte_order_mark_are_no_fault() -> None:
 
 
 def test_events_that_a_string_or_a_mapping_of_the_metadata_speaks_of_are_none() -> None:
-    odd = {"note": '"traceEvents": [', 'x"traceEvents': [], "inner": {"traceEvents": [{"name": "no event"}]}}
+    odd = {
+        "note": '"traceEvents": [',
+        'x"traceEvents': [],
+        "inner": {"traceEvents": [{"name": "no event"}]},
+    }
 
     events, document = read(text_of([EVENT], **odd), size=7)
 
@@ -237,7 +279,9 @@ def test_many_objects_within_an_event_do_not_hide_where_the_next_begins() -> Non
     ],
 )
 @pytest.mark.parametrize("size", [150, 1 << 18])
-def test_faults_that_profilers_wrote_are_repaired_and_reported(fault: str, sound: dict[str, Any], size: int) -> None:
+def test_faults_that_profilers_wrote_are_repaired_and_reported(
+    fault: str, sound: dict[str, Any], size: int
+) -> None:
     faulty = json.dumps(EVENT).replace('"args": {}', f'"args": {{{fault}}}')
     text = f'{{"traceEvents": [{json.dumps(EVENT)}, {faulty}, {json.dumps(EVENT)}]}}'.encode()
 
@@ -281,7 +325,10 @@ def test_sound_json_means_the_same_when_repaired(value: Any) -> None:
         (b'{"traceEvents": [{}]', "not whole JSON"),
         (b'{"traceEvents": [{}]} and more', "not whole JSON"),
         (b'{"traceEvents": [{}, 5]}', "event 2: Expected `object`, got `int`"),
-        (b'{"traceEvents": [{}, {"dur": "long"}]}', "event 2, dur: Expected `float | null`, got `str`"),
+        (
+            b'{"traceEvents": [{}, {"dur": "long"}]}',
+            "event 2, dur: Expected `float | null`, got `str`",
+        ),
         (b"[{}", "not whole JSON"),
         (b"[{}] []", "not whole JSON"),
     ],
@@ -298,7 +345,9 @@ def test_what_is_no_whole_trace_is_refused(text: bytes, named: str, size: int) -
 def test_a_fault_is_counted_from_the_begin_of_the_file(index: int) -> None:
     events = [EVENT] * index + [{**EVENT, "name": 7}] + [EVENT] * (39 - index)
 
-    with pytest.raises(DamagedDocumentError, match=f"event {index + 1}, name: Expected `str`, got `int`"):
+    with pytest.raises(
+        DamagedDocumentError, match=f"event {index + 1}, name: Expected `str`, got `int`"
+    ):
         read(text_of(events), size=300)
 
 
@@ -338,7 +387,9 @@ def training(**names: Any) -> list[by_hand.RawEvent]:
 
 
 @given(st.text(max_size=50), st.integers(1, 60))
-def test_a_kept_name_is_on_one_line_and_a_short_printable_one_is_unchanged(name: str, most: int) -> None:
+def test_a_kept_name_is_on_one_line_and_a_short_printable_one_is_unchanged(
+    name: str, most: int
+) -> None:
     kept = kept_name(name, most=most)
 
     assert len(kept.splitlines()) <= 1
@@ -363,8 +414,13 @@ def test_a_kernel_of_cutlass_is_kept_whole() -> None:
 
 def test_kernels_that_differ_only_in_what_is_left_out_are_one(tmp_path: Path) -> None:
     end = "y" * MOST_CHARACTERS
-    kernels = [kernel(f"{end}{middle}{end}", 100 * n, 50, correlation=n) for n, middle in enumerate("ab", start=1)]
-    path = write(tmp_path / "trace.json", [step(1, 0, 1000), launch(1, 10), launch(2, 20), *kernels])
+    kernels = [
+        kernel(f"{end}{middle}{end}", 100 * n, 50, correlation=n)
+        for n, middle in enumerate("ab", start=1)
+    ]
+    path = write(
+        tmp_path / "trace.json", [step(1, 0, 1000), launch(1, 10), launch(2, 20), *kernels]
+    )
 
     (row,) = analyse(path).rows[KERNELS]
 
@@ -373,8 +429,15 @@ def test_kernels_that_differ_only_in_what_is_left_out_are_one(tmp_path: Path) ->
 
 def test_names_threads_kinds_and_devices_are_kept_short(tmp_path: Path) -> None:
     long = "w" * 100_000
-    names = dict.fromkeys(("thread", "mark", "operation", "function", "kernel"), long) | {"kind": f"{long}_runtime"}
-    path = write(tmp_path / "trace.json", training(**names), deviceProperties=[{"name": long}], gpu_report_run=long)
+    names = dict.fromkeys(("thread", "mark", "operation", "function", "kernel"), long) | {
+        "kind": f"{long}_runtime"
+    }
+    path = write(
+        tmp_path / "trace.json",
+        training(**names),
+        deviceProperties=[{"name": long}],
+        gpu_report_run=long,
+    )
 
     trace = read_trace(path)
 

@@ -1,4 +1,6 @@
-"""Groups hold what their members are: sums are exact, quantiles are values that occur, the heaviest weighs most."""
+"""Groups hold what their members are: sums are exact, quantiles are values that occur, the heaviest
+weighs most.
+"""
 
 from collections import Counter, defaultdict
 
@@ -58,7 +60,9 @@ def test_sums_are_exact_where_floats_would_round(large: int) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(-(2**45), 2**45)), max_size=30))
 def test_sums_are_those_of_whole_numbers(members: list[tuple[int, int]]) -> None:
-    group, values = (np.array([member[place] for member in members], dtype=np.int64) for place in (0, 1))
+    group, values = (
+        np.array([member[place] for member in members], dtype=np.int64) for place in (0, 1)
+    )
 
     expected = [sum(value for number, value in members if number == wanted) for wanted in range(5)]
     assert sums(group, values, 5).tolist() == expected
@@ -84,7 +88,11 @@ def test_a_quantile_is_the_least_value_that_its_share_of_members_does_not_exceed
     for tenths, column in zip((1, 5, 9), found, strict=True):
         for position in range(len(keys)):
             mine = sorted((values * scale)[group == position].tolist())
-            reaching = [value for value in mine if 10 * sum(each <= value for each in mine) >= tenths * len(mine)]
+            reaching = [
+                value
+                for value in mine
+                if 10 * sum(each <= value for each in mine) >= tenths * len(mine)
+            ]
             assert column[position] == reaching[0]
 
 
@@ -103,20 +111,29 @@ def test_the_heaviest_value_of_a_group_weighs_most_and_is_the_least_of_those_tha
     members: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     keys, group, values = columns(members)
-    weights = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(members), max_size=len(members))))
+    weights = np.array(
+        data.draw(st.lists(st.integers(0, 3), min_size=len(members), max_size=len(members)))
+    )
 
     found = heaviest(group, values, weights, len(keys))
 
     weight: defaultdict[int, Counter[int]] = defaultdict(Counter)
-    for each, value, of_member in zip(group.tolist(), values.tolist(), weights.tolist(), strict=True):
+    for each, value, of_member in zip(
+        group.tolist(), values.tolist(), weights.tolist(), strict=True
+    ):
         weight[each][value] += of_member
     assert found.tolist() == [
-        min(weight[position], key=lambda value: (-weight[position][value], value)) for position in range(len(keys))
+        min(weight[position], key=lambda value: (-weight[position][value], value))
+        for position in range(len(keys))
     ]
 
 
 def test_a_group_without_a_member_has_no_heaviest_value() -> None:
-    assert heaviest(np.array([1, 1]), np.array([NONE, NONE]), np.array([1, 1]), 3).tolist() == [NONE, NONE, NONE]
+    assert heaviest(np.array([1, 1]), np.array([NONE, NONE]), np.array([1, 1]), 3).tolist() == [
+        NONE,
+        NONE,
+        NONE,
+    ]
     assert counts(np.array([1, 1]), 3).tolist() == [0, 2, 0]
 
 

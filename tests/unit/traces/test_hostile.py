@@ -21,7 +21,17 @@ from tests.unit.traces.by_hand import RawEvent, fixture_file, kernel, launch, op
 PER_SORT: Final = 125
 SMALL_BLOCK: Final = 4096
 EXCLUSIVE: Final = tuple(
-    f"{name}_ms" for name in ("kernel", "memcpy", "memset", "communication", "runtime", "loader", "operator", "other")
+    f"{name}_ms"
+    for name in (
+        "kernel",
+        "memcpy",
+        "memset",
+        "communication",
+        "runtime",
+        "loader",
+        "operator",
+        "other",
+    )
 )
 
 Document = dict[str, Any]
@@ -117,18 +127,30 @@ def replace_values(random: Random, document: Document) -> bytes:
 
 def rearrange_events(random: Random, document: Document) -> bytes:
     """Events doubled, left out, out of order, moved in time, made longer, moved into each other."""
-    events = [dict(event) for event in document["traceEvents"] if random.random() < random.choice((0.3, 1.0))]
-    events += [dict(event) for event in random.choices(events, k=random.randrange(20))] if events else []
+    events = [
+        dict(event)
+        for event in document["traceEvents"]
+        if random.random() < random.choice((0.3, 1.0))
+    ]
+    events += (
+        [dict(event) for event in random.choices(events, k=random.randrange(20))] if events else []
+    )
     random.shuffle(events)
     for event in random.sample(events, k=len(events) // 3):
-        event["ts"] = event.get("ts", 0) + random.choice((0, -1e6, 1e9, 0.001, -4391511187862, 3.9e15, -3.9e15))
+        event["ts"] = event.get("ts", 0) + random.choice(
+            (0, -1e6, 1e9, 0.001, -4391511187862, 3.9e15, -3.9e15)
+        )
         event["dur"] = random.choice((0, -5, 1e-3, 1e6, 9.9e12, event.get("dur", 1)))
-        event["cat"] = random.choice(("kernel", "gpu_memcpy", "cpu_op", "cuda_runtime", "user_annotation", "nothing"))
+        event["cat"] = random.choice(
+            ("kernel", "gpu_memcpy", "cpu_op", "cuda_runtime", "user_annotation", "nothing")
+        )
     return json.dumps({**document, "traceEvents": events}).encode()
 
 
 def spoil_metadata(random: Random, document: Document) -> bytes:
-    keys = random.sample(("deviceProperties", "distributedInfo", "rank", "gpu_report_run", "traceEvents", "odd"), 3)
+    keys = random.sample(
+        ("deviceProperties", "distributedInfo", "rank", "gpu_report_run", "traceEvents", "odd"), 3
+    )
     odd = {key: random.choice(ODD_VALUES) for key in keys}
     events = {"traceEvents": document["traceEvents"]}
     return json.dumps({**events, **odd} if random.random() < 0.5 else {**odd, **events}).encode()
@@ -148,19 +170,27 @@ SPOILS: Final[tuple[Spoil, ...]] = (
 
 @pytest.fixture(scope="module")
 def small_trace() -> Document:
-    """A hundred events of all sorts, those of one step, its first operations, kernels and their launches among them."""
+    """A hundred events of all sorts, those of one step, its first operations, kernels and their
+    launches among them.
+    """
     with gzip.open(fixture_file("unet_cuda")) as file:
         document: Document = json.load(file)
     events = document["traceEvents"]
     marks = [event for event in events if event.get("cat") == "user_annotation"]
-    kernels = [event for event in events if event.get("cat") in {"kernel", "gpu_memcpy", "gpu_memset"}][::20][:20]
+    kernels = [
+        event for event in events if event.get("cat") in {"kernel", "gpu_memcpy", "gpu_memset"}
+    ][::20][:20]
     wanted = {event["args"].get("correlation") for event in kernels}
     launches = [
-        event for event in events if "_runtime" in event.get("cat", "") and event["args"]["correlation"] in wanted
+        event
+        for event in events
+        if "_runtime" in event.get("cat", "") and event["args"]["correlation"] in wanted
     ]
-    others = [event for event in events if event.get("cat") in {"cpu_op", "python_function", "cpu_instant_event"}][
-        ::150
-    ]
+    others = [
+        event
+        for event in events
+        if event.get("cat") in {"cpu_op", "python_function", "cpu_instant_event"}
+    ][::150]
     return {**document, "traceEvents": [*marks, *kernels, *launches, *others]}
 
 
@@ -199,9 +229,14 @@ def assert_sound(tables: TraceTables) -> None:
     for table, rows in tables.items():
         shares = [column.name for column in table.columns if column.name.endswith("share")]
         for row in rows:
-            assert all(row[name] is None or 0 <= row[name] <= 1 for name in shares), (table.name, row)
+            assert all(row[name] is None or 0 <= row[name] <= 1 for name in shares), (
+                table.name,
+                row,
+            )
     for row in tables[STEPS]:
-        assert sum(row[name] or 0 for name in EXCLUSIVE) == pytest.approx(row["wall_ms"], rel=1e-9, abs=1e-3)
+        assert sum(row[name] or 0 for name in EXCLUSIVE) == pytest.approx(
+            row["wall_ms"], rel=1e-9, abs=1e-3
+        )
 
 
 def test_what_is_not_damaged_is_tabulated(small_trace: Document, tmp_path: Path) -> None:
@@ -238,7 +273,9 @@ def lists(depth: int) -> bytes:
 
 
 def events(**first_kernel: Any) -> list[RawEvent]:
-    """A step with one event of each sort, the first of them a kernel, with one of a kind that nobody reads."""
+    """A step with one event of each sort, the first of them a kernel, with one of a kind that
+    nobody reads.
+    """
     ran = kernel("gemm", 200, 600, correlation=1)
     ran["args"] |= first_kernel
     return [
@@ -247,7 +284,14 @@ def events(**first_kernel: Any) -> list[RawEvent]:
         operation("aten::mm", 100, 300, external_id=1),
         launch(1, 150, 10),
         span("python_function", "a.py(1): f", 0, 900, on=(100, 100)),
-        {"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": 5, "args": {"Addr": 1, "Bytes": 5}},
+        {
+            "ph": "i",
+            "name": "[memory]",
+            "pid": 1,
+            "tid": 1,
+            "ts": 5,
+            "args": {"Addr": 1, "Bytes": 5},
+        },
         {"ph": "M", "name": "process_name", "pid": 1, "ts": 0, "args": {"name": "python"}},
     ]
 
@@ -266,16 +310,31 @@ PLACES: Final[dict[str, Any]] = {
     "an event of a list alone": [*events(), HOLE],
     "metadata before": {"odd": HOLE, "traceEvents": events()},
     "metadata behind": {"traceEvents": events(), "odd": HOLE},
-    "device": {"deviceProperties": [{"name": HOLE, "totalGlobalMem": HOLE, "computeMajor": HOLE}], **changed(0)},
+    "device": {
+        "deviceProperties": [{"name": HOLE, "totalGlobalMem": HOLE, "computeMajor": HOLE}],
+        **changed(0),
+    },
     "ranks": {**changed(0), "distributedInfo": {"rank": HOLE, "world_size": HOLE}},
-    **{f"{key} of a kernel": {"traceEvents": events(**{key: HOLE})} for key in ("grid", "block", "bytes", "odd")},
+    **{
+        f"{key} of a kernel": {"traceEvents": events(**{key: HOLE})}
+        for key in ("grid", "block", "bytes", "odd")
+    },
     **{
         f"{key} of an operation": changed(OPERATION, args={key: HOLE})
         for key in ("Input Dims", "Concrete Inputs", "Input dims", "External id", "odd")
     },
-    **{f"args of event {sort}": changed(sort, args=HOLE) for sort in (OPERATION, LAUNCH, FUNCTION, MEMORY, UNREAD)},
-    **{f"within the args of event {sort}": changed(sort, args={"odd": HOLE}) for sort in (MEMORY, UNREAD)},
-    **{f"{field} of an event": changed(UNREAD, **{field: HOLE}) for field in ("name", "pid", "ts", "odd")},
+    **{
+        f"args of event {sort}": changed(sort, args=HOLE)
+        for sort in (OPERATION, LAUNCH, FUNCTION, MEMORY, UNREAD)
+    },
+    **{
+        f"within the args of event {sort}": changed(sort, args={"odd": HOLE})
+        for sort in (MEMORY, UNREAD)
+    },
+    **{
+        f"{field} of an event": changed(UNREAD, **{field: HOLE})
+        for field in ("name", "pid", "ts", "odd")
+    },
 }
 
 
@@ -298,7 +357,9 @@ def test_what_is_nested_100_000_deep_is_one_line_of_error_or_a_trace(
 
 
 @pytest.mark.parametrize("key", ["External id", "bytes"])
-def test_an_argument_nested_as_deep_as_can_be_read_is_refused_in_one_line(key: str, tmp_path: Path) -> None:
+def test_an_argument_nested_as_deep_as_can_be_read_is_refused_in_one_line(
+    key: str, tmp_path: Path
+) -> None:
     """What is just not too deep to be read must not be too deep for the error that shows it."""
     path = tmp_path / "trace.json"
     document = {"traceEvents": events(**{key: HOLE})}

@@ -1,4 +1,6 @@
-"""Gaps in the accelerator's work and their causes, the table of idleness, and how far the host ran ahead."""
+"""Gaps in the accelerator's work and their causes, the table of idleness, and how far the host ran
+ahead.
+"""
 
 from typing import Any
 
@@ -30,7 +32,9 @@ PIN_MEMORY = (100, "pin memory")
 WORK = st.tuples(st.integers(0, 60), st.integers(0, 20), st.sampled_from([7, 8, 9]))
 
 
-def waiting(name: str, start_us: float, duration_us: float, *, on: tuple[int, int | str] = MAIN) -> RawEvent:
+def waiting(
+    name: str, start_us: float, duration_us: float, *, on: tuple[int, int | str] = MAIN
+) -> RawEvent:
     return span("cuda_runtime", name, start_us, duration_us, on=on)
 
 
@@ -39,17 +43,25 @@ def causes(*events: RawEvent) -> list[tuple[str, float, float]]:
     trace = trace_of(*events)
     _, gaps = gaps_in_steps(trace, attribute_host(trace))
     names = [CAUSES[cause] for cause in gaps.cause.tolist()]
-    return list(zip(names, (gaps.start_ns / 1e3).tolist(), (gaps.end_ns / 1e3).tolist(), strict=True))
+    return list(
+        zip(names, (gaps.start_ns / 1e3).tolist(), (gaps.end_ns / 1e3).tolist(), strict=True)
+    )
 
 
 def causes_between(*events: RawEvent) -> list[str]:
     """Causes of the gaps in a step from 0 to 1000 us whose work begins with it and ends with it."""
-    work = [launch(1, 0), kernel("first", 0, 100, correlation=1), kernel("last", 500, 500, correlation=2)]
+    work = [
+        launch(1, 0),
+        kernel("first", 0, 100, correlation=1),
+        kernel("last", 500, 500, correlation=2),
+    ]
     return [cause for cause, _, _ in causes(step(1, 0, 1000), *work, *events)]
 
 
 @given(st.lists(WORK, max_size=10))
-def test_busy_and_idle_moments_are_all_moments_of_a_step(pieces: list[tuple[int, int, int]]) -> None:
+def test_busy_and_idle_moments_are_all_moments_of_a_step(
+    pieces: list[tuple[int, int, int]],
+) -> None:
     windows = [range(5, 30), range(33, 60)]
     work = [kernel("gemm", start, duration, on=(0, stream)) for start, duration, stream in pieces]
     busy = {moment for start, duration, _ in pieces for moment in range(start, start + duration)}
@@ -61,7 +73,9 @@ def test_busy_and_idle_moments_are_all_moments_of_a_step(pieces: list[tuple[int,
     )
 
     idle = [moment for _, start, end in found for moment in range(round(start), round(end))]
-    assert sorted(idle) == [m for window in windows if busy & set(window) for m in window if m not in busy]
+    assert sorted(idle) == [
+        m for window in windows if busy & set(window) for m in window if m not in busy
+    ]
 
 
 def test_gaps_lie_before_the_first_work_between_and_after_the_last() -> None:
@@ -77,7 +91,10 @@ def test_gaps_lie_before_the_first_work_between_and_after_the_last() -> None:
 
 
 CAUSE_BETWEEN: dict[str, tuple[list[RawEvent], list[str]]] = {
-    "work on another stream fills a gap": ([launch(2, 400), kernel("beside", 50, 460, on=(0, 9))], []),
+    "work on another stream fills a gap": (
+        [launch(2, 400), kernel("beside", 50, 460, on=(0, 9))],
+        [],
+    ),
     "a launch that began before the gap did not cause it": ([launch(2, 99)], ["launch"]),
     "a launch within the gap came late": ([launch(2, 101)], ["host"]),
     "work whose launch is not recorded shows no cause": ([], ["unknown"]),
@@ -89,10 +106,17 @@ CAUSE_BETWEEN: dict[str, tuple[list[RawEvent], list[str]]] = {
         [launch(2, 150), waiting("cudaStreamSynchronize", 160, 800)],
         ["host"],
     ),
-    "a wait for the loader of half the gap is its cause": ([mark(LOADER, 150, 200), launch(2, 490)], ["loader"]),
+    "a wait for the loader of half the gap is its cause": (
+        [mark(LOADER, 150, 200), launch(2, 490)],
+        ["loader"],
+    ),
     "a shorter wait for the loader is not": ([mark(LOADER, 150, 199), launch(2, 490)], ["host"]),
     "a wait on another thread does not hold the loop up": (
-        [operation("aten::add", 10, 20), waiting("cudaStreamSynchronize", 50, 400, on=PIN_MEMORY), launch(2, 490)],
+        [
+            operation("aten::add", 10, 20),
+            waiting("cudaStreamSynchronize", 50, 400, on=PIN_MEMORY),
+            launch(2, 490),
+        ],
         ["host"],
     ),
     "the loader goes before the device where both held the host up": (
@@ -102,7 +126,9 @@ CAUSE_BETWEEN: dict[str, tuple[list[RawEvent], list[str]]] = {
     "a copy to pageable memory waits for the device whatever its call's name": (
         [
             span("cuda_runtime", "cudaMemcpyAsync", 10, 300, on=MAIN, correlation=3),
-            span("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 90, 10, on=(0, 7), correlation=3),
+            span(
+                "gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 90, 10, on=(0, 7), correlation=3
+            ),
             launch(2, 490),
         ],
         ["synchronisation"],
@@ -127,9 +153,17 @@ def test_the_cause_of_a_gap_is_what_held_its_launch_up(case: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cudaMemcpy", "hipMemcpyWithStream"],
+    [
+        "cudaStreamSynchronize",
+        "cudaDeviceSynchronize",
+        "cudaEventSynchronize",
+        "cudaMemcpy",
+        "hipMemcpyWithStream",
+    ],
 )
-def test_the_time_for_which_the_host_had_waited_for_the_device_counts_as_it_delayed_the_launch(name: str) -> None:
+def test_the_time_for_which_the_host_had_waited_for_the_device_counts_as_it_delayed_the_launch(
+    name: str,
+) -> None:
     assert causes_between(waiting(name, 0, 110), launch(2, 490), launch(3, 150)) == ["host"]
     assert causes_between(waiting(name, -95, 200), launch(2, 490)) == ["synchronisation"]
 
@@ -206,14 +240,21 @@ def test_without_steps_the_loops_thread_has_the_most_time_in_marks_and_else_in_c
     events = [operation("aten::mm", 0, 900, on=AUTOGRAD), operation("aten::add", 0, 10)]
     with_marks, without_marks = trace_of(*events, mark("forward", 0, 10)), trace_of(*events)
 
-    threads = [trace.threads[loop_thread(trace, attribute_host(trace))] for trace in (with_marks, without_marks)]
+    threads = [
+        trace.threads[loop_thread(trace, attribute_host(trace))]
+        for trace in (with_marks, without_marks)
+    ]
 
     assert threads == ["100/100", "100/autograd"]
 
 
 def operations_between(*events: RawEvent) -> list[tuple[str, str]]:
     """Cause and operation of the gap from 100 to 500 us."""
-    work = [launch(1, 0), kernel("first", 0, 100, correlation=1), kernel("last", 500, 500, correlation=2)]
+    work = [
+        launch(1, 0),
+        kernel("first", 0, 100, correlation=1),
+        kernel("last", 500, 500, correlation=2),
+    ]
     rows = made_by(idle_rows, trace_of(step(1, 0, 1000), *work, *events))
     return [(row["cause"], row["operation"]) for row in rows]
 
@@ -234,8 +275,22 @@ def test_gaps_are_summed_by_cause_and_operation_the_longest_first() -> None:
     )
 
     assert made_by(idle_rows, trace) == [
-        {"cause": "host", "operation": "aten::mm", "gaps": 2, "total_ms": 0.3, "longest_us": 200.0, "share": 0.3},
-        {"cause": "launch", "operation": "", "gaps": 1, "total_ms": 0.01, "longest_us": 10.0, "share": 0.01},
+        {
+            "cause": "host",
+            "operation": "aten::mm",
+            "gaps": 2,
+            "total_ms": 0.3,
+            "longest_us": 200.0,
+            "share": 0.3,
+        },
+        {
+            "cause": "launch",
+            "operation": "",
+            "gaps": 1,
+            "total_ms": 0.01,
+            "longest_us": 10.0,
+            "share": 0.01,
+        },
     ]
 
 
@@ -248,7 +303,10 @@ def test_the_longest_in_all_is_first_whatever_its_cause() -> None:
         kernel("b", 400, 600, correlation=2),
     )
 
-    assert [(row["cause"], row["total_ms"]) for row in made_by(idle_rows, trace)] == [("launch", 0.2), ("host", 0.1)]
+    assert [(row["cause"], row["total_ms"]) for row in made_by(idle_rows, trace)] == [
+        ("launch", 0.2),
+        ("host", 0.1),
+    ]
 
 
 def test_the_operation_is_the_innermost_in_the_middle_of_the_gap() -> None:
@@ -317,10 +375,14 @@ def test_idle_and_busy_time_of_a_real_trace_make_the_wall_time(fixture: str) -> 
 
     idle_ms = sum(row["total_ms"] for row in made_by(idle_rows, trace))
 
-    assert idle_ms + sum(row["device_busy_ms"] for row in steps) == pytest.approx(sum(row["wall_ms"] for row in steps))
+    assert idle_ms + sum(row["device_busy_ms"] for row in steps) == pytest.approx(
+        sum(row["wall_ms"] for row in steps)
+    )
 
 
-LAUNCHED = st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(1, 15), st.sampled_from([7, 8]))
+LAUNCHED = st.tuples(
+    st.integers(0, 30), st.integers(0, 30), st.integers(1, 15), st.sampled_from([7, 8])
+)
 
 
 def rows_of(*events: RawEvent) -> list[dict[str, Any]]:
@@ -334,7 +396,12 @@ def launched(number: int, launch_us: float, start_us: float, duration_us: float)
 
 
 def test_a_step_shows_its_launches_and_how_long_their_work_waited() -> None:
-    (row,) = rows_of(step(1, 0, 100), *launched(1, 0, 3, 9.999), *launched(2, 10, 21, 10), *launched(3, 20, 91, 100))
+    (row,) = rows_of(
+        step(1, 0, 100),
+        *launched(1, 0, 3, 9.999),
+        *launched(2, 10, 21, 10),
+        *launched(3, 20, 91, 100),
+    )
 
     assert row == {
         "step": 1,
@@ -358,7 +425,10 @@ def test_work_belongs_to_the_step_that_launched_it_and_waits_in_both() -> None:
 
     assert (first["launches"], second["launches"]) == (3, 0)
     assert (second["short_share"], second["median_delay_us"]) == (None, None)
-    assert (first["mean_queue"], second["mean_queue"]) == (pytest.approx((9 + 40 + 20) / 100), pytest.approx(1.3))
+    assert (first["mean_queue"], second["mean_queue"]) == (
+        pytest.approx((9 + 40 + 20) / 100),
+        pytest.approx(1.3),
+    )
     assert (first["longest_queue"], second["longest_queue"]) == (2, 2)
 
 
@@ -428,7 +498,9 @@ def test_steps_without_device_work_have_no_row() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 40)), min_size=1, max_size=10))
-def test_the_queue_holds_what_was_launched_and_has_not_started(pieces: list[tuple[int, int]]) -> None:
+def test_the_queue_holds_what_was_launched_and_has_not_started(
+    pieces: list[tuple[int, int]],
+) -> None:
     work = [
         event
         for number, (called, waits) in enumerate(pieces, start=1)
@@ -439,6 +511,9 @@ def test_the_queue_holds_what_was_launched_and_has_not_started(pieces: list[tupl
 
     for row in rows:
         window = range(20) if row["step"] == 1 else range(20, 110)
-        length = [sum(called + 1 <= moment < called + 1 + waits for called, waits in pieces) for moment in window]
+        length = [
+            sum(called + 1 <= moment < called + 1 + waits for called, waits in pieces)
+            for moment in window
+        ]
         assert row["longest_queue"] == max(length)
         assert row["mean_queue"] == pytest.approx(sum(length) / len(window))

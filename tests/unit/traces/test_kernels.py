@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from gpu_report.traces.kernels import UNKNOWN, copy_kind, copy_rows, kernel_rows, library_of, on_tensor_cores
+from gpu_report.traces.kernels import (
+    UNKNOWN,
+    copy_kind,
+    copy_rows,
+    kernel_rows,
+    library_of,
+    on_tensor_cores,
+)
 from gpu_report.traces.reading import read_trace
 from tests.unit.traces.by_hand import (
     FIXTURES,
@@ -75,11 +82,18 @@ def test_what_the_trace_does_not_say_is_missing() -> None:
     (row,) = made_by(kernel_rows, trace_of(step(1, 0, 9000), kernel("k", 10, 1, correlation=4)))
 
     assert (row["launch_delay_us"], row["occupancy"]) == (None, None)
-    assert [row[column] for column in ("grid", "block", "operation", "module", "source")] == [""] * 5
+    assert [row[column] for column in ("grid", "block", "operation", "module", "source")] == [
+        ""
+    ] * 5
 
 
 def test_a_kernel_that_starts_before_its_launch_returns_has_not_waited() -> None:
-    events = step(1, 0, 9000), operation("aten::mm", 0, 100), launch(1, 10, 50), kernel("k", 20, 5, correlation=1)
+    events = (
+        step(1, 0, 9000),
+        operation("aten::mm", 0, 100),
+        launch(1, 10, 50),
+        kernel("k", 20, 5, correlation=1),
+    )
 
     (row,) = made_by(kernel_rows, trace_of(*events))
 
@@ -106,7 +120,7 @@ def test_a_kernel_that_two_kinds_of_operation_launch_is_in_two_rows() -> None:
     ]
 
 
-def test_the_operation_that_launched_most_of_the_time_is_named_even_if_another_launched_more_often() -> None:
+def test_the_operation_that_launched_most_time_is_named_even_if_another_launched_more() -> None:
     (row,) = made_by(
         kernel_rows,
         trace_of(
@@ -128,9 +142,15 @@ def test_the_operation_that_launched_most_of_the_time_is_named_even_if_another_l
 
 
 def test_the_most_frequent_launch_is_one_pair_of_grid_and_block() -> None:
-    pairs = [([1, 1, 1], [64, 1, 1]), ([2, 1, 1], [32, 1, 1]), ([2, 1, 1], [64, 1, 1]), ([1, 1, 1], [64, 1, 1])]
+    pairs = [
+        ([1, 1, 1], [64, 1, 1]),
+        ([2, 1, 1], [32, 1, 1]),
+        ([2, 1, 1], [64, 1, 1]),
+        ([1, 1, 1], [64, 1, 1]),
+    ]
     runs = [
-        run("k", 10 * number, 1, number, grid=grid, block=block) for number, (grid, block) in enumerate(pairs, start=1)
+        run("k", 10 * number, 1, number, grid=grid, block=block)
+        for number, (grid, block) in enumerate(pairs, start=1)
     ]
 
     (row,) = made_by(kernel_rows, trace_of(step(1, 0, 9000), *runs))
@@ -142,7 +162,11 @@ def test_the_most_frequent_launch_is_one_pair_of_grid_and_block() -> None:
 def test_kernels_of_real_layers_come_from_their_module_forward_and_backward(fixture: str) -> None:
     rows = made_by(kernel_rows, recorded(fixture))
 
-    modules = {row["operation"]: row["module"].rpartition("_")[0] for row in rows if row["category"] != "optimizer"}
+    modules = {
+        row["operation"]: row["module"].rpartition("_")[0]
+        for row in rows
+        if row["category"] != "optimizer"
+    }
 
     layer = {
         "aten::cudnn_convolution": "Conv2d",
@@ -163,15 +187,40 @@ KERNELS = [
     ("Memset (Device)", "driver", "no"),
     ("memcpy32_post", "driver", "no"),
     ("CopyHostToDevice", "driver", "no"),
-    ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*, unsigned long, ncclWork*)", "NCCL", "no"),
+    (
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*, unsigned long, ncclWork*)",
+        "NCCL",
+        "no",
+    ),
     ("triton_poi_fused__native_batch_norm_legit_functional_relu_3", "Triton", "no"),
     ("triton_red_fused_convolution_backward_2", "Triton", "no"),
     ("triton_tem_fused_mm_native_batch_norm_1", "Triton", UNKNOWN),
-    ("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, std::array", "native", "no"),
-    ("void at_cuda_detail::cub::detail::radix_sort::DeviceRadixSortOnesweepKernel<at_cuda", "native", "no"),
-    ("void (anonymous namespace)::softmax_warp_forward<float, float, float, 7, true, false>", "native", "no"),
-    ("void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, false>", "native", "yes"),
-    ("void cudnn::bn_bw_1C11_kernel_new<float, float, float2, 512, true, 1>(float, float)", "cuDNN", "no"),
+    (
+        "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, "
+        "std::array",
+        "native",
+        "no",
+    ),
+    (
+        "void at_cuda_detail::cub::detail::radix_sort::DeviceRadixSortOnesweepKernel<at_cuda",
+        "native",
+        "no",
+    ),
+    (
+        "void (anonymous namespace)::softmax_warp_forward<float, float, float, 7, true, false>",
+        "native",
+        "no",
+    ),
+    (
+        "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, false>",
+        "native",
+        "yes",
+    ),
+    (
+        "void cudnn::bn_bw_1C11_kernel_new<float, float, float2, 512, true, 1>(float, float)",
+        "cuDNN",
+        "no",
+    ),
     ("void wgrad_alg0_engine<float, 128, 5, 5, 3, 3, 3, false, 512>(int, int, int)", "cuDNN", "no"),
     ("void fft2d_r2c_32x32<float, false, 0u, false>(float2*, float const*, int)", "cuDNN", "no"),
     ("void LSTM_elementWise_bp1<float, float, float>(int, int, float*)", "cuDNN", "no"),
@@ -188,11 +237,16 @@ KERNELS = [
         "yes",
     ),
     (
-        "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_bf16_s16816wgrad_optimized_bf16_256x64_32x4_nhwc_align8>",
+        "void "
+        "cutlass__5x_cudnn::Kernel<cutlass_tensorop_bf16_s16816wgrad_optimized_bf16_256x64_32x4_nhwc_align8>",
         "cuDNN",
         "yes",
     ),
-    ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64", "cuDNN", "yes"),
+    (
+        "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64",
+        "cuDNN",
+        "yes",
+    ),
     (
         "sm80_xmma_gemm_cf32cf32_f32f32_cf32_nt_n_tilesize64x64x8_stage3_warpsize2x2x1_ffma_aligna8_alignc8_"
         "execute_kernel__5x_cublas",
@@ -219,14 +273,23 @@ KERNELS = [
     ("volta_h884gemm_64x128_ldg8_tn", "cuBLAS", "yes"),
     ("void cublasLt::splitKreduce_kernel<32, 16, int, float, float, float>", "cuBLAS", "no"),
     (
-        "std::enable_if<true, void>::type internal::gemvx::kernel<int, int, float, cublasGemvTensorBatched>",
+        "std::enable_if<true, void>::type internal::gemvx::kernel<int, int, float, "
+        "cublasGemvTensorBatched>",
         "cuBLAS",
         "no",
     ),
     ("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_64x64_32x6_nn_align4>", "CUTLASS", "yes"),
     ("void cutlass::Kernel2<cutlass_80_simt_sgemm_64x64_8x5_nt_align1>", "CUTLASS", "no"),
-    ("fmha_cutlassF_f16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel", "CUTLASS", "yes"),
-    ("fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel", "CUTLASS", UNKNOWN),
+    (
+        "fmha_cutlassF_f16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel",
+        "CUTLASS",
+        "yes",
+    ),
+    (
+        "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel",
+        "CUTLASS",
+        UNKNOWN,
+    ),
     ("Cijk_Ailk_Bljk_HHS_BH_MT128x64x32_SE", "rocBLAS", UNKNOWN),
     ("MIOpenConvUni.kd miopenSp3AsmConv", "MIOpen", UNKNOWN),
     ("my_own_kernel(float*)", UNKNOWN, UNKNOWN),
@@ -240,12 +303,18 @@ def test_a_kernels_name_shows_its_library_and_whether_it_uses_tensor_cores(
     assert (library_of(name), on_tensor_cores(name)) == (library, tensor_cores)
 
 
-@pytest.mark.parametrize("path", sorted(FIXTURES.glob("*.gz")), ids=lambda path: path.name.partition(".")[0])
-def test_in_our_traces_every_kernel_has_a_library_and_most_of_the_time_is_reported_on_which_cores(path: Path) -> None:
+@pytest.mark.parametrize(
+    "path", sorted(FIXTURES.glob("*.gz")), ids=lambda path: path.name.partition(".")[0]
+)
+def test_in_our_traces_every_kernel_has_a_library_and_most_of_the_time_is_reported_on_which_cores(
+    path: Path,
+) -> None:
     trace = read_trace(path)
     runs = [
         (trace.names[name], duration_ns)
-        for name, duration_ns in zip(trace.work.name.tolist(), trace.work.duration_ns.tolist(), strict=True)
+        for name, duration_ns in zip(
+            trace.work.name.tolist(), trace.work.duration_ns.tolist(), strict=True
+        )
     ]
 
     untold_ns = sum(duration_ns for name, duration_ns in runs if on_tensor_cores(name) == UNKNOWN)
@@ -283,13 +352,17 @@ def test_a_copys_name_shows_its_direction_and_the_kind_of_host_memory(
 
 
 def copy(name: str, number: int, duration_us: float, **arguments: int) -> tuple[RawEvent, RawEvent]:
-    work = span("gpu_memcpy", name, 10 * number, duration_us, on=STREAM, correlation=number, **arguments)
+    work = span(
+        "gpu_memcpy", name, 10 * number, duration_us, on=STREAM, correlation=number, **arguments
+    )
     return launch(number, 5), work
 
 
 def rows_of_copies(*copies: tuple[RawEvent, RawEvent]) -> list[dict[str, Any]]:
     events = [event for pair in copies for event in pair]
-    trace = trace_of(step(1, 0, 1000), *events, launch(99, 5), kernel("gemm", 900, 1, correlation=99))
+    trace = trace_of(
+        step(1, 0, 1000), *events, launch(99, 5), kernel("gemm", 900, 1, correlation=99)
+    )
     return made_by(copy_rows, trace)
 
 
@@ -323,7 +396,9 @@ def test_copies_of_one_kind_are_one_row_whatever_their_names_the_longest_first()
 
 
 def test_a_size_that_is_not_written_leaves_size_and_rate_missing() -> None:
-    row, *others = rows_of_copies(copy("CopyHostToDevice", 1, 1, bytes=8), copy("CopyHostToDevice", 2, 1))
+    row, *others = rows_of_copies(
+        copy("CopyHostToDevice", 1, 1, bytes=8), copy("CopyHostToDevice", 2, 1)
+    )
 
     assert not others
     assert (row["copies"], row["size_mib"], row["gb_per_s"]) == (2, None, None)

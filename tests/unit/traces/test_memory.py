@@ -72,7 +72,9 @@ def alive(trace: Trace) -> list[tuple[str, str, int, float]]:
 
 def timeline(trace: Trace) -> list[tuple[str, float, float, float | None]]:
     rows = made_by(memory_rows, trace)
-    return [(row["device"], row["at_ms"], row["allocated_mib"], row["reserved_mib"]) for row in rows]
+    return [
+        (row["device"], row["at_ms"], row["allocated_mib"], row["reserved_mib"]) for row in rows
+    ]
 
 
 def test_a_freed_block_is_not_alive_and_one_allocated_after_the_peak_is_not_yet() -> None:
@@ -163,7 +165,10 @@ def test_an_operation_that_only_allocates_gives_way_to_the_one_it_allocates_for(
         allocator_event(85, 1, 2, total_mib=3),
     )
 
-    assert alive(trace) == [("cuda", "aten::cudnn_convolution", 1, 2), ("cuda", "aten::empty", 1, 1)]
+    assert alive(trace) == [
+        ("cuda", "aten::cudnn_convolution", 1, 2),
+        ("cuda", "aten::empty", 1, 1),
+    ]
 
 
 def test_devices_have_peaks_of_their_own_and_numbers_where_there_are_several() -> None:
@@ -232,7 +237,9 @@ def asked(trace: Trace) -> list[tuple[str, str, float, float]]:
     return [tuple(row[column] for column in columns) for row in rows]
 
 
-def test_an_operation_asked_for_what_it_freed_again_as_well_and_before_the_steps_for_nothing() -> None:
+def test_an_operation_asked_for_what_it_freed_again_as_well_and_before_the_steps_for_nothing() -> (
+    None
+):
     trace = trace_of(
         operation("aten::mm", 1, 5),
         allocator_event(2, 64, 9),
@@ -293,7 +300,12 @@ def test_what_outlives_its_call_or_was_asked_for_outside_of_all_is_not_memory_wi
         allocator_event(72, -3, 2),
     )
 
-    assert within_calls(trace) == {"aten::relu": 0.0, "aten::mm": 0.0, "aten::add": 0.0, NO_OPERATION: None}
+    assert within_calls(trace) == {
+        "aten::relu": 0.0,
+        "aten::mm": 0.0,
+        "aten::add": 0.0,
+        NO_OPERATION: None,
+    }
 
 
 def test_blocks_without_addresses_do_not_show_what_was_held_within_a_call() -> None:
@@ -306,15 +318,23 @@ def test_blocks_without_addresses_do_not_show_what_was_held_within_a_call() -> N
     assert within_calls(trace) == {"aten::mm": None}
 
 
-@pytest.mark.parametrize("fixture", ["unet_cuda", "lstm_cuda", "transformer_fp16_cuda", "unet_compiled_cuda"])
+@pytest.mark.parametrize(
+    "fixture", ["unet_cuda", "lstm_cuda", "transformer_fp16_cuda", "unet_compiled_cuda"]
+)
 def test_a_real_trace_shares_out_all_that_was_asked_for_in_its_step(fixture: str) -> None:
     trace = recorded(fixture)
     (one,) = trace.steps
     events = trace.memory
-    within = (events.start_ns >= one.start_ns) & (events.start_ns < one.end_ns) & (events.changed_bytes > 0)
+    within = (
+        (events.start_ns >= one.start_ns)
+        & (events.start_ns < one.end_ns)
+        & (events.changed_bytes > 0)
+    )
     on_device = events.changed_bytes[within & (events.device_type != HOST_TYPE)].sum() / MIB
 
-    assert sum(size for device, *_, size in asked(trace) if device == "cuda") == pytest.approx(on_device)
+    assert sum(size for device, *_, size in asked(trace) if device == "cuda") == pytest.approx(
+        on_device
+    )
     assert on_device > 0
 
 
@@ -325,9 +345,13 @@ def test_convolutions_of_a_real_trace_hold_a_workspace_and_elementwise_operation
     assert held["aten::cudnn_batch_norm"] == held["aten::cat"] == 0.0
 
 
-def test_a_convolution_on_the_cpu_holds_the_columns_that_it_multiplies_within_its_call(tmp_path: Path) -> None:
+def test_a_convolution_on_the_cpu_holds_the_columns_that_it_multiplies_within_its_call(
+    tmp_path: Path,
+) -> None:
     batch, channels, side, kernel_side = 4, 8, 32, 3
-    images = torch.ones(batch, channels, side, side).double()  # oneDNN, which needs no columns, has no doubles
+    images = torch.ones(
+        batch, channels, side, side
+    ).double()  # oneDNN, which needs no columns, has no doubles
     weights = torch.ones(8, channels, kernel_side, kernel_side).double()
     path = tmp_path / "trace.json"
     with profile(profile_memory=True, acc_events=True) as profiler:
@@ -335,7 +359,9 @@ def test_a_convolution_on_the_cpu_holds_the_columns_that_it_multiplies_within_it
     profiler.export_chrome_trace(str(path))
 
     columns_mib = 8 * batch * channels * kernel_side**2 * side**2 / MIB
-    assert within_calls(read_trace(path))["aten::_slow_conv2d_forward"] == pytest.approx(columns_mib, rel=0.01)
+    assert within_calls(read_trace(path))["aten::_slow_conv2d_forward"] == pytest.approx(
+        columns_mib, rel=0.01
+    )
 
 
 @pytest.fixture(scope="module")
@@ -343,14 +369,20 @@ def bare_trace() -> Trace:
     return cuda_trace(operation("aten::mm", 0, 1000))
 
 
-HISTORIES = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 2**40), st.integers(0, 10**7)), min_size=1)
-"""Address, size and time since the event before; an address in use is freed, one not in use given out."""
+HISTORIES = st.lists(
+    st.tuples(st.integers(1, 12), st.integers(1, 2**40), st.integers(0, 10**7)), min_size=1
+)
+"""Address, size and time since the event before; an address in use is freed, one not in use given
+out.
+"""
 
 
 def with_history(
     trace: Trace, history: list[tuple[int, int, int]], *, before: int = 0
 ) -> tuple[Trace, list[dict[int, int]]]:
-    """The trace with the allocator's events, and the sizes alive after each of them, worked out block by block."""
+    """The trace with the allocator's events, and the sizes alive after each of them, worked out
+    block by block.
+    """
     blocks: dict[int, int] = {}
     sizes, alive_after = [], []
     for address, size, _ in history:
@@ -396,7 +428,9 @@ def test_the_timeline_is_short_and_keeps_the_peak(
 ) -> None:
     trace, _ = with_history(bare_trace, history * times)
     events = trace.memory
-    moments = set(zip((events.start_ns / 1e6).tolist(), (events.allocated_bytes / MIB).tolist(), strict=True))
+    moments = set(
+        zip((events.start_ns / 1e6).tolist(), (events.allocated_bytes / MIB).tolist(), strict=True)
+    )
 
     rows = timeline(trace)
 
@@ -406,7 +440,9 @@ def test_the_timeline_is_short_and_keeps_the_peak(
     assert max(row[2] for row in rows) == events.allocated_bytes.max() / MIB
 
 
-@pytest.mark.parametrize("fixture", ["unet_cuda", "lstm_cuda", "transformer_fp16_cuda", "unet_compiled_cuda"])
+@pytest.mark.parametrize(
+    "fixture", ["unet_cuda", "lstm_cuda", "transformer_fp16_cuda", "unet_compiled_cuda"]
+)
 def test_a_real_traces_blocks_add_up_to_its_peak(fixture: str) -> None:
     trace = recorded(fixture)
     rows = [row for row in alive(trace) if row[0] == "cuda"]

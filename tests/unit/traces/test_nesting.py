@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.traces.nesting import begin_order, cover, cover_of, innermost_at, nearest, nest, outermost, windows
+from gpu_report.traces.nesting import (
+    begin_order,
+    cover,
+    cover_of,
+    innermost_at,
+    nearest,
+    nest,
+    outermost,
+    windows,
+)
 from gpu_report.traces.trace import NONE, Integers, Spans
 
 Interval = tuple[int, int]
@@ -20,7 +29,9 @@ DISTINCT = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30)), max_size=
 TIED = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 1)), max_size=25)
 """Hardly any two events without others that begin or end with them, or are the same altogether."""
 
-ON_THREADS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30), st.integers(0, 2)), max_size=25)
+ON_THREADS = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(0, 30), st.integers(0, 2)), max_size=25
+)
 
 
 def column(values: list[int]) -> Integers:
@@ -42,14 +53,19 @@ def nested(*intervals: Interval) -> list[tuple[int, int, int]]:
     """Per event in order of begin its position in the list, its parent and its own time."""
     ordered = spans(list(intervals)).chosen(begin_order(spans(list(intervals))))
     nesting = nest(ordered)
-    return list(zip(ordered.name.tolist(), nesting.parent.tolist(), nesting.self_ns.tolist(), strict=True))
+    return list(
+        zip(ordered.name.tolist(), nesting.parent.tolist(), nesting.self_ns.tolist(), strict=True)
+    )
 
 
 @given(st.one_of(ON_THREADS, TIED), st.sampled_from([1, 10**15]))
 def test_events_are_ordered_by_thread_and_begin_the_longer_first_and_else_as_in_the_file(
     events: list[tuple[int, int, int]], scale: int
 ) -> None:
-    mixed = spans([(scale * start, scale * length) for start, length, _ in events], [thread for _, _, thread in events])
+    mixed = spans(
+        [(scale * start, scale * length) for start, length, _ in events],
+        [thread for _, _, thread in events],
+    )
 
     order = begin_order(mixed)
 
@@ -58,12 +74,17 @@ def test_events_are_ordered_by_thread_and_begin_the_longer_first_and_else_as_in_
 
 def nested_moment_by_moment(intervals: list[Interval]) -> list[tuple[int, int]]:
     """Of events in order of begin the parents and the own times, by what they mean."""
-    starts, ends = [start for start, _ in intervals], [start + duration for start, duration in intervals]
+    starts, ends = (
+        [start for start, _ in intervals],
+        [start + duration for start, duration in intervals],
+    )
 
     def latest_begun(among: Iterable[int], moment: int) -> int:
         return max((n for n in among if starts[n] <= moment < ends[n]), default=NONE)
 
-    own_ns = Counter(latest_begun(range(len(starts)), moment) for moment in range(max(ends, default=0)))
+    own_ns = Counter(
+        latest_begun(range(len(starts)), moment) for moment in range(max(ends, default=0))
+    )
     return [(latest_begun(range(n), start), own_ns[n]) for n, start in enumerate(starts)]
 
 
@@ -80,7 +101,9 @@ def test_a_parent_runs_when_its_child_begins_and_a_moment_belongs_to_the_latest_
     assert found == nested_moment_by_moment(in_begin_order(intervals))
 
 
-@pytest.mark.parametrize("outer", [(0, 1000), (0, 0), (0, 450)], ids=["around all", "around nothing", "outlived"])
+@pytest.mark.parametrize(
+    "outer", [(0, 1000), (0, 0), (0, 450)], ids=["around all", "around nothing", "outlived"]
+)
 def test_neither_depth_nor_what_follows_it_changes_what_nests_in_what(outer: Interval) -> None:
     deep = [(number, 600 - 2 * number) for number in range(300)]
     flat = [(600 + number, 1) for number in range(300)]
@@ -92,7 +115,9 @@ def test_neither_depth_nor_what_follows_it_changes_what_nests_in_what(outer: Int
 
 
 def busy_ns(intervals: list[Interval]) -> int:
-    return len({moment for start, duration in intervals for moment in range(start, start + duration)})
+    return len(
+        {moment for start, duration in intervals for moment in range(start, start + duration)}
+    )
 
 
 @given(INTERVALS)
@@ -102,7 +127,9 @@ def test_own_times_add_up_to_the_busy_time_of_the_thread(intervals: list[Interva
 
 @given(ON_THREADS)
 def test_each_thread_is_nested_as_if_it_were_alone(events: list[tuple[int, int, int]]) -> None:
-    together = spans([(start, duration) for start, duration, _ in events], [thread for _, _, thread in events])
+    together = spans(
+        [(start, duration) for start, duration, _ in events], [thread for _, _, thread in events]
+    )
     ordered = together.chosen(begin_order(together))
     nesting = nest(ordered)
 
@@ -117,7 +144,9 @@ def test_each_thread_is_nested_as_if_it_were_alone(events: list[tuple[int, int, 
 
 
 @given(DISTINCT, st.randoms())
-def test_the_order_in_the_file_does_not_matter_but_for_exact_ties(intervals: list[Interval], random: Random) -> None:
+def test_the_order_in_the_file_does_not_matter_but_for_exact_ties(
+    intervals: list[Interval], random: Random
+) -> None:
     shuffled = list(intervals)
     random.shuffle(shuffled)
 
@@ -140,8 +169,12 @@ def test_what_is_covered_of_a_window_counts_each_moment_once(
 
 
 @given(INTERVALS, INTERVALS)
-def test_two_covers_together_are_that_of_all_their_intervals(first: list[Interval], second: list[Interval]) -> None:
-    covers = [cover(each.start_ns, each.end_ns) for each in map(spans, (first, second, [*first, *second]))]
+def test_two_covers_together_are_that_of_all_their_intervals(
+    first: list[Interval], second: list[Interval]
+) -> None:
+    covers = [
+        cover(each.start_ns, each.end_ns) for each in map(spans, (first, second, [*first, *second]))
+    ]
 
     together, of_all = covers[0].and_also(covers[1]), covers[2]
 
@@ -155,10 +188,13 @@ def test_what_another_cover_hides_is_not_exposed(
 ) -> None:
     end_ns = start_ns + length_ns
     covered, hidden = (
-        {moment for start, duration in each for moment in range(start, start + duration)} for each in (first, second)
+        {moment for start, duration in each for moment in range(start, start + duration)}
+        for each in (first, second)
     )
 
-    found = cover_of(spans(first)).exposed_within(column([start_ns]), column([end_ns]), hiding=cover_of(spans(second)))
+    found = cover_of(spans(first)).exposed_within(
+        column([start_ns]), column([end_ns]), hiding=cover_of(spans(second))
+    )
 
     assert found.tolist() == [len((covered - hidden) & set(range(start_ns, end_ns)))]
 
@@ -166,7 +202,10 @@ def test_what_another_cover_hides_is_not_exposed(
 def test_a_cover_joins_what_touches_and_shows_where_the_stretch_around_a_moment_began() -> None:
     found = cover(column([30, 10, 0]), column([40, 20, 10]))
 
-    assert list(zip(found.start_ns.tolist(), found.end_ns.tolist(), strict=True)) == [(0, 20), (30, 40)]
+    assert list(zip(found.start_ns.tolist(), found.end_ns.tolist(), strict=True)) == [
+        (0, 20),
+        (30, 40),
+    ]
     assert found.begin_at(column([-5, 0, 15, 20, 25, 40, 41])).tolist() == [-5, 0, 0, 0, 25, 30, 41]
 
 
@@ -181,9 +220,15 @@ def test_an_empty_cover_holds_no_moment() -> None:
 def test_the_innermost_event_is_the_latest_begun_that_runs_on_the_thread(
     events: list[tuple[int, int, int]], asked: list[tuple[int, int]]
 ) -> None:
-    together = spans([(start, duration) for start, duration, _ in events], [thread for _, _, thread in events])
+    together = spans(
+        [(start, duration) for start, duration, _ in events], [thread for _, _, thread in events]
+    )
     ordered = together.chosen(begin_order(together))
-    bounds = list(zip(ordered.thread.tolist(), ordered.start_ns.tolist(), ordered.end_ns.tolist(), strict=True))
+    bounds = list(
+        zip(
+            ordered.thread.tolist(), ordered.start_ns.tolist(), ordered.end_ns.tolist(), strict=True
+        )
+    )
 
     found = innermost_at(
         ordered,
@@ -193,7 +238,14 @@ def test_the_innermost_event_is_the_latest_begun_that_runs_on_the_thread(
     )
 
     assert found.tolist() == [
-        max((n for n, (on, start, end) in enumerate(bounds) if on == thread and start <= moment < end), default=NONE)
+        max(
+            (
+                n
+                for n, (on, start, end) in enumerate(bounds)
+                if on == thread and start <= moment < end
+            ),
+            default=NONE,
+        )
         for thread, moment in asked
     ]
 
@@ -223,7 +275,9 @@ def test_without_windows_no_moment_has_a_label() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=12))
-def test_the_nearest_wanted_event_is_the_first_on_the_way_out(events: list[tuple[int, bool]]) -> None:
+def test_the_nearest_wanted_event_is_the_first_on_the_way_out(
+    events: list[tuple[int, bool]],
+) -> None:
     parents = [min(parent, position) - 1 for position, (parent, _) in enumerate(events)]
     wanted = [is_wanted for _, is_wanted in events]
 

@@ -1,4 +1,6 @@
-"""Operations have the time of their calls, and on the device that of the work they launched; categories add them up."""
+"""Operations have the time of their calls, and on the device that of the work they launched;
+categories add them up.
+"""
 
 from collections import Counter
 
@@ -11,7 +13,17 @@ from gpu_report.traces.nesting import cover_of
 from gpu_report.traces.operations import NO_LAUNCH, category_rows, lies_in_its_like, operation_rows
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.trace import Trace
-from tests.unit.traces.by_hand import RawEvent, fixture_file, kernel, launch, made_by, mark, operation, step, trace_of
+from tests.unit.traces.by_hand import (
+    RawEvent,
+    fixture_file,
+    kernel,
+    launch,
+    made_by,
+    mark,
+    operation,
+    step,
+    trace_of,
+)
 from tests.unit.traces.conftest import RecordedTrace
 
 GPU_FIXTURES = pytest.mark.parametrize("fixture", ["unet_cuda", "lstm_cuda"])
@@ -57,7 +69,9 @@ def test_operations_show_calls_total_own_time_and_quantiles() -> None:
 
 
 def test_a_call_inside_one_of_the_same_name_counts_once_in_the_total() -> None:
-    rows = written(step(1, 0, 9000), operation("aten::add", 0, 4000), operation("aten::add", 1000, 2000))
+    rows = written(
+        step(1, 0, 9000), operation("aten::add", 0, 4000), operation("aten::add", 1000, 2000)
+    )
 
     found = row(rows, name="aten::add")
 
@@ -97,7 +111,12 @@ def test_quantiles_on_the_device_are_of_all_that_one_call_launched() -> None:
 
     found = row(rows, name="aten::add", device="cuda")
 
-    assert (found["calls"], found["p10_us"], found["median_us"], found["p90_us"]) == (2, 100.0, 100.0, 500.0)
+    assert (found["calls"], found["p10_us"], found["median_us"], found["p90_us"]) == (
+        2,
+        100.0,
+        100.0,
+        500.0,
+    )
 
 
 def test_one_operation_inside_and_outside_the_optimizer_is_in_two_rows() -> None:
@@ -115,7 +134,10 @@ def test_one_operation_inside_and_outside_the_optimizer_is_in_two_rows() -> None
 def test_work_whose_launch_was_lost_is_shown_as_such() -> None:
     rows = written(step(1, 0, 9000), kernel("gemm", 0, 1000, correlation=4))
 
-    assert (row(rows, name=NO_LAUNCH)["category"], row(rows, name=NO_LAUNCH)["median_us"]) == ("matrix product", 1000.0)
+    assert (row(rows, name=NO_LAUNCH)["category"], row(rows, name=NO_LAUNCH)["median_us"]) == (
+        "matrix product",
+        1000.0,
+    )
 
 
 def test_rows_are_ordered_by_device_and_then_by_own_time() -> None:
@@ -140,7 +162,9 @@ def test_shares_add_up_to_one_on_each_device(fixture: str) -> None:
     trace = fixture_trace(fixture)
 
     for device in ("cpu", "cuda"):
-        assert total(made_by(operation_rows, trace), "self_share", device=device) == pytest.approx(1)
+        assert total(made_by(operation_rows, trace), "self_share", device=device) == pytest.approx(
+            1
+        )
         assert total(made_by(category_rows, trace), "share", device=device) == pytest.approx(1)
 
 
@@ -161,11 +185,15 @@ def test_own_times_add_up_to_the_busy_time_of_every_thread(fixture: str) -> None
     begun = trace.calls.chosen(trace.calls.start_ns < window.end_ns)
 
     busy_ns = sum(
-        cover_of(begun, begun.thread == thread).within(np.array([window.start_ns]), np.array([2 * window.end_ns]))[0]
+        cover_of(begun, begun.thread == thread).within(
+            np.array([window.start_ns]), np.array([2 * window.end_ns])
+        )[0]
         for thread in np.unique(begun.thread)
     )
 
-    assert total(made_by(operation_rows, trace), "self_ms", device="cpu") == pytest.approx(busy_ns / 1e6)
+    assert total(made_by(operation_rows, trace), "self_ms", device="cpu") == pytest.approx(
+        busy_ns / 1e6
+    )
 
 
 @GPU_FIXTURES
@@ -175,10 +203,13 @@ def test_own_time_never_exceeds_the_total_and_quantiles_ascend(fixture: str) -> 
         assert each["p10_us"] <= each["median_us"] <= each["p90_us"]
 
 
-def test_own_times_and_calls_agree_with_the_profilers_summary(recorded_trace: RecordedTrace) -> None:
+def test_own_times_and_calls_agree_with_the_profilers_summary(
+    recorded_trace: RecordedTrace,
+) -> None:
     trace = read_trace(recorded_trace.path)
     calls = attribute_host(trace)
-    # The profiler's summary takes a call and one of the same name in it (aten::div_ with a scalar) for one.
+    # The profiler's summary takes a call and one of the same name in it (aten::div_ with a scalar)
+    # for one.
     is_parents_name = (calls.parent >= 0) & (calls.spans.name == calls.spans.name[calls.parent])
     merged = Counter(trace.names[name] for name in calls.spans.name[is_parents_name])
     number: Counter[str] = Counter()
@@ -189,7 +220,9 @@ def test_own_times_and_calls_agree_with_the_profilers_summary(recorded_trace: Re
 
     for name in number:
         assert number[name] - merged[name] == recorded_trace.calls[name], name
-        assert self_ms[name] * 1e3 == pytest.approx(recorded_trace.self_us[name], abs=0.01 * number[name]), name
+        assert self_ms[name] * 1e3 == pytest.approx(
+            recorded_trace.self_us[name], abs=0.01 * number[name]
+        ), name
 
 
 def test_a_call_lies_in_its_like_only_where_one_is_around_it() -> None:

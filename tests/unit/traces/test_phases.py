@@ -35,7 +35,9 @@ def phases_on(device: str, rows: list[Row]) -> dict[str, Row]:
 
 def self_us(device: str, rows: list[Row]) -> dict[str, float]:
     """Phase to time in microseconds, as the events by hand have it."""
-    return {phase: round(1000 * row["self_ms"], 6) for phase, row in phases_on(device, rows).items()}
+    return {
+        phase: round(1000 * row["self_ms"], 6) for phase, row in phases_on(device, rows).items()
+    }
 
 
 def test_work_counts_in_the_phase_in_which_it_was_launched_even_where_it_ran_later() -> None:
@@ -54,7 +56,9 @@ def test_work_counts_in_the_phase_in_which_it_was_launched_even_where_it_ran_lat
         ),
     )
 
-    assert {phase: (row["self_ms"], row["share"]) for phase, row in phases_on("cuda", rows).items()} == {
+    assert {
+        phase: (row["self_ms"], row["share"]) for phase, row in phases_on("cuda", rows).items()
+    } == {
         "forward": (0.3, 0.75),
         "backward": (0.1, 0.25),
     }
@@ -148,7 +152,9 @@ def test_marks_for_the_copy_the_loss_and_for_zeroing_count_beside_the_loops_own(
         operation("aten::mul", 210, 40),
     ]
 
-    marked = made_by(phase_rows, trace_of(*events, mark("forward", 300, 100), operation("aten::mm", 310, 50)))
+    marked = made_by(
+        phase_rows, trace_of(*events, mark("forward", 300, 100), operation("aten::mm", 310, 50))
+    )
     vague = made_by(phase_rows, trace_of(*events))
 
     assert self_us("cpu", marked) == {"data": 20, "optimizer": 30, "loss": 40, "forward": 50}
@@ -181,7 +187,9 @@ def test_the_phases_of_a_device_hold_all_its_time_and_its_convolutions_and_no_mo
 
 
 def loop_with(*marks: RawEvent) -> list[RawEvent]:
-    """A step whose loss is computed from 100 to 200 µs, in which a kernel is launched that runs later."""
+    """A step whose loss is computed from 100 to 200 µs, in which a kernel is launched that runs
+    later.
+    """
     return [
         step(1, 0, 1000),
         *marks,
@@ -197,7 +205,11 @@ def loop_with(*marks: RawEvent) -> list[RawEvent]:
     ]
 
 
-FORWARD, LOSS, BACKWARD = mark("forward", 0, 100), mark("loss", 100, 100), mark("backward", 200, 100)
+FORWARD, LOSS, BACKWARD = (
+    mark("forward", 0, 100),
+    mark("loss", 100, 100),
+    mark("backward", 200, 100),
+)
 BOTH = mark("forward", 0, 200)
 
 
@@ -206,7 +218,11 @@ def test_what_is_launched_in_a_mark_of_the_loss_is_the_loss_on_host_and_device()
 
     assert self_us("cuda", rows) == {"forward": 100, "loss": 60, "backward": 20}
     assert self_us("cpu", rows)["loss"] == 30
-    assert [row["phase"] for row in rows if row["device"] == "cuda"] == ["forward", "loss", "backward"]
+    assert [row["phase"] for row in rows if row["device"] == "cuda"] == [
+        "forward",
+        "loss",
+        "backward",
+    ]
 
 
 def test_without_a_mark_of_its_own_the_loss_is_part_of_what_holds_it_and_has_no_row() -> None:
@@ -231,10 +247,18 @@ def rows_of_step(*events: RawEvent) -> list[Row]:
 
 
 def numbered(
-    sequence: int, name: str, start_us: float, duration_us: float, *, on: tuple[Any, Any] = LOOP, **arguments: int
+    sequence: int,
+    name: str,
+    start_us: float,
+    duration_us: float,
+    *,
+    on: tuple[Any, Any] = LOOP,
+    **arguments: int,
 ) -> RawEvent:
     """An operation with its number in autograd's sequence."""
-    return operation(name, start_us, duration_us, on=on, **{"Sequence number": sequence}, **arguments)
+    return operation(
+        name, start_us, duration_us, on=on, **{"Sequence number": sequence}, **arguments
+    )
 
 
 def test_autograd_the_optimizer_and_the_loader_show_the_phases() -> None:
@@ -257,7 +281,13 @@ def test_autograd_the_optimizer_and_the_loader_show_the_phases() -> None:
         kernel("multi_tensor_apply", 900, 100, correlation=3),
     )
 
-    assert self_us("cpu", rows) == {"data": 50, "forward": 65, "backward": 80, "optimizer": 80, "other": 40}
+    assert self_us("cpu", rows) == {
+        "data": 50,
+        "forward": 65,
+        "backward": 80,
+        "optimizer": 80,
+        "other": 40,
+    }
     assert self_us("cuda", rows) == {"forward": 300, "backward": 200, "optimizer": 100}
 
 
@@ -279,7 +309,7 @@ def test_a_copy_to_the_device_is_data_with_the_conversions_around_it_and_the_wai
     assert self_us("cuda", rows) == {"data": 25, "forward": 5}
 
 
-def test_the_forward_pass_of_a_second_part_of_the_batch_is_forward_and_sums_between_are_backward() -> None:
+def test_a_second_micro_batchs_forward_is_forward_and_sums_between_are_backward() -> None:
     rows = rows_of_step(
         numbered(1, "aten::mm", 0, 10),
         numbered(1, EVALUATE + "MmBackward0", 100, 20, on=AUTOGRAD),

@@ -108,7 +108,9 @@ def test_work_without_a_launch_invalidates_what_names_operations_but_not_the_bus
 
 def test_kernels_of_a_graph_are_reported_for_no_operation_but_keep_the_device_busy() -> None:
     graph = span("cuda_runtime", "cudaGraphLaunch", 112, 5, on=(100, 100), correlation=3)
-    replayed = [kernel(f"part_{number}", 120 + 10 * number, 10, correlation=3) for number in range(3)]
+    replayed = [
+        kernel(f"part_{number}", 120 + 10 * number, 10, correlation=3) for number in range(3)
+    ]
 
     rows = gate(step(1, 0, 100), *launched(1, 10), step(2, 100, 100), graph, *replayed)
 
@@ -122,8 +124,19 @@ def test_kernels_of_a_graph_are_reported_for_no_operation_but_keep_the_device_bu
 
 
 @pytest.mark.parametrize("profile", ["", ", rich profile"])
-def test_memory_of_graphs_is_not_reliable_in_tables_packed_before_the_check_named_it(profile: str) -> None:
-    old = [row_of(f"work outside of graphs{profile}", 1, 0.01, passed=False, text="", invalidates=["shapes.device_ms"])]
+def test_memory_of_graphs_is_not_reliable_in_tables_packed_before_the_check_named_it(
+    profile: str,
+) -> None:
+    old = [
+        row_of(
+            f"work outside of graphs{profile}",
+            1,
+            0.01,
+            passed=False,
+            text="",
+            invalidates=["shapes.device_ms"],
+        )
+    ]
 
     assert not trusted("allocations", "share", old, on="cuda:0")
     assert trusted("allocations", "share", [{**old[0], "passed": True}], on="cuda:0")
@@ -156,7 +169,9 @@ def test_dropped_negative_durations_fail_only_where_they_are_many() -> None:
 
 
 def test_functions_of_negative_duration_are_counted_among_the_functions() -> None:
-    functions = [span("python_function", "f", number / 100, 0.001, on=(100, 100)) for number in range(2000)]
+    functions = [
+        span("python_function", "f", number / 100, 0.001, on=(100, 100)) for number in range(2000)
+    ]
     odd = span("python_function", "f", 50, -5, on=(100, 100))
 
     assert failed(gate(*two_good_steps(), *functions, odd)) == {}
@@ -179,7 +194,9 @@ def test_each_step_without_device_work_is_reported_with_its_number() -> None:
 
 
 @pytest.mark.parametrize(("last_us", "expected"), [(49, {"whole last step": 0.49}), (51, {})])
-def test_a_last_step_under_half_of_the_shortest_other_is_cut(last_us: float, expected: dict[str, float]) -> None:
+def test_a_last_step_under_half_of_the_shortest_other_is_cut(
+    last_us: float, expected: dict[str, float]
+) -> None:
     rows = gate(step(1, 0, 300), step(2, 300, 100), step(3, 400, last_us))
 
     assert failed(rows) == expected
@@ -209,7 +226,9 @@ def test_a_reason_is_the_text_of_the_check_that_failed() -> None:
 
 
 @given(
-    invalidated=st.sampled_from(["kernels", "kernels.total_ms", "kernels on device", "kernels.total_ms on device"]),
+    invalidated=st.sampled_from(
+        ["kernels", "kernels.total_ms", "kernels on device", "kernels.total_ms on device"]
+    ),
     passed=st.booleans(),
     step=st.integers(-1, 3),
 )
@@ -219,6 +238,8 @@ def test_a_number_is_trusted_exactly_where_no_failed_check_names_it(
     rows = [row_of("any", 0, 0, passed=passed, text="", invalidates=[invalidated], step=step)]
 
     assert trusted("kernels", "total_ms", rows) == passed
-    assert trusted("kernels", "total_ms", rows, on="cpu") == (passed or invalidated.endswith("on device"))
+    assert trusted("kernels", "total_ms", rows, on="cpu") == (
+        passed or invalidated.endswith("on device")
+    )
     assert trusted("kernels", "total_ms", rows, step=2) == (passed or step not in (-1, 2))
     assert trusted("idle", "total_ms", rows)

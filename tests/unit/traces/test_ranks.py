@@ -1,4 +1,6 @@
-"""What ranks exchange: two traces made by hand with known waits, one rank of a real trace, and a real run with gloo."""
+"""What ranks exchange: two traces made by hand with known waits, one rank of a real trace, and a
+real run with gloo.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -23,7 +25,16 @@ from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import attribute, tabulate_trace, tabulate_trace_of
 from gpu_report.traces.trace import Trace
 from tests.unit.measure.test_ranks import measured
-from tests.unit.traces.by_hand import AUTOGRAD, RawEvent, kernel, launch, operation, recorded, step, trace_of
+from tests.unit.traces.by_hand import (
+    AUTOGRAD,
+    RawEvent,
+    kernel,
+    launch,
+    operation,
+    recorded,
+    step,
+    trace_of,
+)
 
 NCCL = (0, 20)
 KERNEL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
@@ -42,21 +53,33 @@ NOTE = {
 def collective(
     number: int, start_us: float, duration_us: float, *, note: dict[str, Any] | None = NOTE
 ) -> list[RawEvent]:
-    """A collective that the host launched 50 us before it ran; it is not noted if there is no `note`."""
+    """A collective that the host launched 50 us before it ran; it is not noted if there is no
+    `note`.
+    """
     noting = operation("record_param_comms", start_us - 50, 20, on=AUTOGRAD, external_id=number)
     noting["args"] |= note or {}
     started = launch(number, start_us - 45, on=AUTOGRAD)
-    return [*([noting] if note else []), started, kernel(KERNEL, start_us, duration_us, on=NCCL, correlation=number)]
+    return [
+        *([noting] if note else []),
+        started,
+        kernel(KERNEL, start_us, duration_us, on=NCCL, correlation=number),
+    ]
 
 
-def rank_trace(rank: int, *collectives: tuple[float, float], world: int = 2, **options: Any) -> Trace:
-    """A step per collective, which has it at that moment and for that long; autograd computes from 100 to 600 us."""
+def rank_trace(
+    rank: int, *collectives: tuple[float, float], world: int = 2, **options: Any
+) -> Trace:
+    """A step per collective, which has it at that moment and for that long; autograd computes from
+    100 to 600 us.
+    """
     events = []
     for number, (start_us, duration_us) in enumerate(collectives, start=1):
         begin_us = number * STEP_US
         events += [
             step(number, begin_us, STEP_US),
-            operation("autograd::engine::evaluate_function: MmBackward0", begin_us, 40, on=AUTOGRAD),
+            operation(
+                "autograd::engine::evaluate_function: MmBackward0", begin_us, 40, on=AUTOGRAD
+            ),
             launch(100 + number, begin_us + 10, on=AUTOGRAD),
             kernel("gemm", begin_us + 100, 500, correlation=100 + number),
             *collective(number, begin_us + start_us, duration_us, **options),
@@ -78,24 +101,35 @@ def rank_rows(*traces: Trace) -> list[dict[str, Any]]:
 def test_a_rank_waits_as_long_as_its_collective_takes_longer_than_the_shortest() -> None:
     early, late = rank_rows(rank_trace(0, (400, 400)), rank_trace(1, (700, 100)))
 
-    assert (early["communication_ms"], early["hidden_ms"], early["exposed_ms"]) == pytest.approx((0.4, 0.2, 0.2))
-    assert (late["communication_ms"], late["hidden_ms"], late["exposed_ms"]) == pytest.approx((0.1, 0.0, 0.1))
+    assert (early["communication_ms"], early["hidden_ms"], early["exposed_ms"]) == pytest.approx(
+        (0.4, 0.2, 0.2)
+    )
+    assert (late["communication_ms"], late["hidden_ms"], late["exposed_ms"]) == pytest.approx(
+        (0.1, 0.0, 0.1)
+    )
     assert (early["wait_ms"], late["wait_ms"]) == pytest.approx((0.3, 0.0))
     assert early["compute_ms"] == late["compute_ms"] == pytest.approx(0.5)
 
 
 def test_bandwidth_is_that_of_the_rank_that_came_last() -> None:
-    early, late = tabulate_ranks(exchanges(rank_trace(0, (400, 400)), rank_trace(1, (700, 100))))[COLLECTIVES]
+    early, late = tabulate_ranks(exchanges(rank_trace(0, (400, 400)), rank_trace(1, (700, 100))))[
+        COLLECTIVES
+    ]
 
     assert (early["operation"], early["bytes"], early["group_size"]) == ("all-reduce", 4e6, 2)
-    assert (early["begin_after_backward_ms"], late["begin_after_backward_ms"]) == pytest.approx((-0.2, 0.1))
+    assert (early["begin_after_backward_ms"], late["begin_after_backward_ms"]) == pytest.approx(
+        (-0.2, 0.1)
+    )
     assert early["transfer_ms"] == late["transfer_ms"] == pytest.approx(0.1)
     assert early["bus_bandwidth_gb_per_s"] == pytest.approx(2 * (2 - 1) / 2 * 4e6 / 1e5)
 
 
 @pytest.mark.parametrize("slow", [0, 1])
 def test_the_rank_that_all_others_wait_for_in_most_steps_is_slow(slow: int) -> None:
-    steps = [[(700, 50) if (rank == slow) == (step > 0) else (400, 350) for step in range(5)] for rank in range(2)]
+    steps = [
+        [(700, 50) if (rank == slow) == (step > 0) else (400, 350) for step in range(5)]
+        for rank in range(2)
+    ]
     traces = [rank_trace(rank, *of_rank) for rank, of_rank in enumerate(steps)]
 
     assert slow_rank(rank_rows(*traces)) == slow
@@ -139,19 +173,26 @@ def test_a_trace_of_older_versions_has_waits_and_no_bytes() -> None:
     tables = tabulate_ranks(exchanges(*traces))
 
     assert [row["wait_ms"] for row in tables[RANKS]] == pytest.approx([0.3, 0.0])
-    assert {(row["operation"], row["bytes"], row["bus_bandwidth_gb_per_s"]) for row in tables[COLLECTIVES]} == {
-        ("all-reduce", None, None)
-    }
+    assert {
+        (row["operation"], row["bytes"], row["bus_bandwidth_gb_per_s"])
+        for row in tables[COLLECTIVES]
+    } == {("all-reduce", None, None)}
 
 
 def test_medians_are_over_the_steps_and_of_the_rank_that_waited_least() -> None:
     tables = tabulate_ranks(
-        exchanges(rank_trace(0, (400, 400), (500, 300), (600, 200)), rank_trace(1, *[(700, 100)] * 3))
+        exchanges(
+            rank_trace(0, (400, 400), (500, 300), (600, 200)), rank_trace(1, *[(700, 100)] * 3)
+        )
     )
     (one,) = median_collectives(tables[COLLECTIVES])
     first, _ = median_ranks(tables[RANKS])
 
-    assert (one["steps"], one["transfer_ms"], one["longest_ms"]) == (3, pytest.approx(0.1), pytest.approx(0.3))
+    assert (one["steps"], one["transfer_ms"], one["longest_ms"]) == (
+        3,
+        pytest.approx(0.1),
+        pytest.approx(0.3),
+    )
     assert (first["wait_ms"], first["wait_share"]) == pytest.approx((0.2, 0.2))
 
 
@@ -165,7 +206,9 @@ def test_a_real_rank_exchanges_what_its_steps_expose() -> None:
     assert [row["exposed_ms"] for row in tables[RANKS]] == pytest.approx(
         [row["exposed_communication_ms"] for row in tables[STEPS]], rel=0.05
     )
-    assert {(row["operation"], row["group_size"]) for row in tables[COLLECTIVES]} == {("all-reduce", 2)}
+    assert {(row["operation"], row["group_size"]) for row in tables[COLLECTIVES]} == {
+        ("all-reduce", 2)
+    }
     assert all(row["bytes"] for row in tables[COLLECTIVES])
 
 

@@ -1,4 +1,6 @@
-"""What a trace file holds, exact to the nanosecond, whatever its form, order and blocks, or why it is refused."""
+"""What a trace file holds, exact to the nanosecond, whatever its form, order and blocks, or why it
+is refused.
+"""
 
 import gzip
 import json
@@ -17,7 +19,17 @@ from gpu_report.traces import document, reading
 from gpu_report.traces.document import DamagedDocumentError, Document, events_of
 from gpu_report.traces.reading import EXACT_US, Collector, InexactTimesError, Numberings, read_trace
 from gpu_report.traces.tables import as_csv, tabulate_trace
-from gpu_report.traces.trace import NONE, CallSpans, Columns, Integers, MemoryEvents, Spans, Step, Trace, WorkSpans
+from gpu_report.traces.trace import (
+    NONE,
+    CallSpans,
+    Columns,
+    Integers,
+    MemoryEvents,
+    Spans,
+    Step,
+    Trace,
+    WorkSpans,
+)
 from tests.unit.traces.by_hand import (
     AUTOGRAD,
     MAIN,
@@ -49,7 +61,9 @@ def test_times_keep_their_nanoseconds_since_1970(tmp_path: Path) -> None:
     assert (trace.calls.start_ns.tolist(), trace.calls.duration_ns.tolist()) == ([1], [1002])
 
 
-@pytest.mark.parametrize("metadata", [{"rank": 3}, {"distributedInfo": {"rank": 3, "world_size": 4}}])
+@pytest.mark.parametrize(
+    "metadata", [{"rank": 3}, {"distributedInfo": {"rank": 3, "world_size": 4}}]
+)
 def test_the_rank_is_taken_from_the_metadata(metadata: dict[str, Any]) -> None:
     assert trace_of(step(1, 0, 10), **metadata).rank == 3
 
@@ -72,7 +86,11 @@ def test_threads_keep_apart_whether_their_names_are_numbers_or_words() -> None:
         operation("aten::add", 1, 2, on=(1, "loader")),
     )
 
-    assert [trace.threads[thread] for thread in trace.calls.thread] == ["1/2", "1/loader", "1/loader"]
+    assert [trace.threads[thread] for thread in trace.calls.thread] == [
+        "1/2",
+        "1/loader",
+        "1/loader",
+    ]
     assert len(set(trace.threads)) == len(trace.threads)
 
 
@@ -100,7 +118,9 @@ def test_waiting_for_the_loader_is_an_operation() -> None:
     ("kind", "device"), [("cuda_runtime", "cuda"), ("cuda_driver", "cuda"), ("xpu_runtime", "xpu")]
 )
 def test_the_device_is_named_as_the_trace_names_its_driver(kind: str, device: str) -> None:
-    trace = trace_of(step(1, 0, 9), span(kind, "launch", 1, 1, on=MAIN), kernel("gemm", 2, 1, correlation=1))
+    trace = trace_of(
+        step(1, 0, 9), span(kind, "launch", 1, 1, on=MAIN), kernel("gemm", 2, 1, correlation=1)
+    )
 
     assert trace.device == device
 
@@ -127,7 +147,12 @@ def test_a_trace_cut_anywhere_is_refused(tmp_path: Path, fixture: str) -> None:
     [
         (b"", "not gzipped"),
         (gzip.compress(b'{"traceEvents": [', mtime=0), "not whole JSON"),
-        (gzip.compress(b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "ts": NaN, "dur": 1}]}', mtime=0), "has no ts"),
+        (
+            gzip.compress(
+                b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "ts": NaN, "dur": 1}]}', mtime=0
+            ),
+            "has no ts",
+        ),
         (gzip.compress(b"[]", mtime=0), "ProfilerStep"),
     ],
 )
@@ -150,7 +175,9 @@ def test_what_is_no_whole_trace_is_refused(tmp_path: Path, content: bytes, named
         ({"args": [1]}, "args"),
     ],
 )
-def test_an_event_that_no_profiler_writes_is_refused(tmp_path: Path, changed: dict[str, Any], named: str) -> None:
+def test_an_event_that_no_profiler_writes_is_refused(
+    tmp_path: Path, changed: dict[str, Any], named: str
+) -> None:
     path = write(tmp_path / NAME, [step(1, 0, 10), {**operation("aten::add", 1, 2), **changed}])
 
     assert_refused(path, named)
@@ -158,9 +185,15 @@ def test_an_event_that_no_profiler_writes_is_refused(tmp_path: Path, changed: di
 
 @pytest.mark.parametrize(
     ("number", "named"),
-    [("1e300", "beyond any clock"), ("1e999999999", "Number out of range"), ("9" * 5000, "out of range")],
+    [
+        ("1e300", "beyond any clock"),
+        ("1e999999999", "Number out of range"),
+        ("9" * 5000, "out of range"),
+    ],
 )
-def test_a_number_too_large_to_write_out_is_refused_at_once(tmp_path: Path, number: str, named: str) -> None:
+def test_a_number_too_large_to_write_out_is_refused_at_once(
+    tmp_path: Path, number: str, named: str
+) -> None:
     text = json.dumps({"traceEvents": [step(1, 0, 10)]}).replace('"ts": 0', f'"ts": {number}')
     path = tmp_path / NAME
     path.write_bytes(gzip.compress(text.encode()))
@@ -202,7 +235,10 @@ def test_a_trace_in_which_nothing_lasts_is_refused(tmp_path: Path) -> None:
 def test_the_words_of_old_profilers_are_read_as_those_of_today() -> None:
     trace = trace_of(
         span("Operator", "ProfilerStep#5", 0, 90, on=MAIN),
-        {**span("Operator", "aten::mm", 1, 8, on=MAIN, external_id=2), "args": {"External id": 2, "Input dims": [[3]]}},
+        {
+            **span("Operator", "aten::mm", 1, 8, on=MAIN, external_id=2),
+            "args": {"External id": 2, "Input dims": [[3]]},
+        },
         span("Runtime", "cudaLaunchKernel", 2, 1, on=MAIN, correlation=3),
         {**span("Kernel", "gemm", 4, 5, on=(0, 7)), "args": {"correlation": 3, "external id": 2}},
         span("Memcpy", "Memcpy HtoD", 10, 5, on=(0, 7)),
@@ -255,14 +291,22 @@ def assert_refused(path: Path, named: str) -> None:
 def scenes(draw: st.DrawFn) -> list[RawEvent]:
     """Two steps with operations, launches and kernels, none of which begins when another does."""
     moments = iter(draw(st.permutations(range(1, 60))))
-    durations, names = st.integers(1, 30), st.sampled_from(["aten::mm", "aten::add", "aten::conv2d"])
+    durations, names = (
+        st.integers(1, 30),
+        st.sampled_from(["aten::mm", "aten::add", "aten::conv2d"]),
+    )
     events = [step(1, 0.25, 30), step(2, 30.25, 40)]
     for number in range(draw(st.integers(1, 6))):
         thread = draw(st.sampled_from([MAIN, AUTOGRAD]))
         events += [
             operation(draw(names), next(moments), draw(durations), on=thread),
             launch(number + 1, next(moments), 0.5, on=thread),
-            kernel(draw(st.sampled_from(["gemm", "relu"])), next(moments), draw(durations), correlation=number + 1),
+            kernel(
+                draw(st.sampled_from(["gemm", "relu"])),
+                next(moments),
+                draw(durations),
+                correlation=number + 1,
+            ),
         ]
     return events
 
@@ -275,7 +319,9 @@ def test_the_tables_depend_neither_on_the_order_of_the_events_nor_on_the_block(
     events = data.draw(scenes())
     shuffled = data.draw(st.permutations(events))
     in_order = read_trace(write(tmp_path / NAME, events))
-    out_of_order = read_trace(write(tmp_path / NAME, shuffled), block_bytes=data.draw(st.integers(100, 3000)))
+    out_of_order = read_trace(
+        write(tmp_path / NAME, shuffled), block_bytes=data.draw(st.integers(100, 3000))
+    )
 
     assert as_csv(tabulate_trace(out_of_order)) == as_csv(tabulate_trace(in_order))
 
@@ -315,7 +361,9 @@ def work() -> Collector[WorkSpans]:
 
 
 def with_arguments(event: dict[str, Any], **arguments: Any) -> document.RawEvent:
-    return decoded({**event, "args": {key.replace("_", " "): value for key, value in arguments.items()}})
+    return decoded(
+        {**event, "args": {key.replace("_", " "): value for key, value in arguments.items()}}
+    )
 
 
 def lists(columns: Columns) -> dict[str, list[float]]:
@@ -323,7 +371,9 @@ def lists(columns: Columns) -> dict[str, list[float]]:
 
 
 @given(CALLS, st.integers(1, 6))
-def test_columns_do_not_depend_on_the_chunks_they_came_in(operations: list[dict[str, Any]], size: int) -> None:
+def test_columns_do_not_depend_on_the_chunks_they_came_in(
+    operations: list[dict[str, Any]], size: int
+) -> None:
     events = [decoded(event) for event in operations]
     whole, pieces = calls(), calls()
 
@@ -358,7 +408,9 @@ def test_arguments_are_read_beside_those_nobody_asks_for() -> None:
     collector = work()
     asked = {"bytes": 40, "est._achieved_occupancy_%": 25}
 
-    collector.add([with_arguments(kernel("gemm", 1, 2), queued=0, context=1, grid=[8, 2, 1], **asked)])
+    collector.add(
+        [with_arguments(kernel("gemm", 1, 2), queued=0, context=1, grid=[8, 2, 1], **asked)]
+    )
 
     columns = collector.collected()
     assert (columns.size_bytes.tolist(), columns.occupancy_percent.tolist()) == ([40], [25.0])
@@ -369,7 +421,12 @@ def test_texts_and_names_that_repeat_are_kept_once() -> None:
     collector = Collector(CallSpans, numberings)
     dims = {"Input_Dims": [[3, 4], []]}
 
-    collector.add([with_arguments(operation(name, 1, 2), **dims) for name in ("aten::add", "aten::mm", "aten::add")])
+    collector.add(
+        [
+            with_arguments(operation(name, 1, 2), **dims)
+            for name in ("aten::add", "aten::mm", "aten::add")
+        ]
+    )
 
     columns = collector.collected()
     assert list(numberings.names) == ["aten::add", "aten::mm"]
@@ -390,7 +447,13 @@ def test_what_the_allocator_says_is_read_of_its_moments() -> None:
     collector = Collector(MemoryEvents, Numberings())
     moment = {"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": 4}
 
-    collector.add([with_arguments(moment, Device_Type=1, Device_Id=0, Addr=77, Bytes=-512, Total_Allocated=1024)])
+    collector.add(
+        [
+            with_arguments(
+                moment, Device_Type=1, Device_Id=0, Addr=77, Bytes=-512, Total_Allocated=1024
+            )
+        ]
+    )
 
     columns = collector.collected()
     assert (columns.changed_bytes.tolist(), columns.allocated_bytes.tolist()) == ([-512], [1024])
@@ -405,7 +468,10 @@ def test_what_the_allocator_says_is_read_of_its_moments() -> None:
         ({"correlation": 1.5}, "correlation: 1.5 is not a whole number"),
         ({"correlation": [1]}, "correlation: [1] is not a whole number"),
         ({"bytes": {}}, "bytes: {} is not a whole number"),
-        ({"est. achieved occupancy %": "many"}, "est. achieved occupancy %: 'many' is not a number"),
+        (
+            {"est. achieved occupancy %": "many"},
+            "est. achieved occupancy %: 'many' is not a number",
+        ),
     ],
 )
 def test_arguments_of_another_type_are_refused(arguments: Any, named: str) -> None:
@@ -437,7 +503,9 @@ def test_an_event_may_say_null_where_its_arguments_stand() -> None:
 
 @pytest.mark.parametrize("arguments", [[1], [{}], "many", 5, 0.5, True])
 @pytest.mark.parametrize("position", [0, 2])
-def test_arguments_that_are_no_object_are_refused_where_they_are_kept(arguments: Any, position: int) -> None:
+def test_arguments_that_are_no_object_are_refused_where_they_are_kept(
+    arguments: Any, position: int
+) -> None:
     events = [decoded(kernel("copy", start, 1)) for start in range(4)]
     events[position] = decoded({**kernel("gemm", 1, 2), "args": arguments})
 
@@ -462,8 +530,12 @@ BASES_US = st.sampled_from([0, 5_812_345_678_901, YEAR_2026_US, 9_999_999_999, -
 TIMES_NS = st.lists(st.integers(0, 10**12), min_size=1, max_size=9)
 
 
-def starts_ns(texts: list[str], *, event_type: type[document.RawEvent] = document.RawEvent) -> Integers:
-    """Of events whose times are written so; read again with every digit where floats do not hold them."""
+def starts_ns(
+    texts: list[str], *, event_type: type[document.RawEvent] = document.RawEvent
+) -> Integers:
+    """Of events whose times are written so; read again with every digit where floats do not hold
+    them.
+    """
     events = ",".join(f'{{"name":"aten::add","ts":{text}}}' for text in texts)
     chunks = events_of([f"[{events}]".encode()], Document(), event_type=event_type)
     try:
@@ -475,7 +547,9 @@ def starts_ns(texts: list[str], *, event_type: type[document.RawEvent] = documen
 def durations_ns(*durations_us: float | None) -> Any:
     """Of operations that last so long, as they are collected."""
     collector = Collector(Spans, Numberings())
-    collector.add([document.RawEvent(name="aten::add", ts=0, dur=duration_us) for duration_us in durations_us])
+    collector.add(
+        [document.RawEvent(name="aten::add", ts=0, dur=duration_us) for duration_us in durations_us]
+    )
     return collector.collected().duration_ns.tolist()
 
 
@@ -484,7 +558,9 @@ def microseconds(time_ns: int, *, decimals: int = 3) -> str:
 
 
 @given(BASES_US, TIMES_NS)
-def test_microseconds_with_three_decimals_are_exact_for_any_base(base_us: int, times_ns: list[int]) -> None:
+def test_microseconds_with_three_decimals_are_exact_for_any_base(
+    base_us: int, times_ns: list[int]
+) -> None:
     expected = [base_us * 1000 + time_ns for time_ns in times_ns]
 
     assert starts_ns([microseconds(time_ns) for time_ns in expected]).tolist() == expected
@@ -498,11 +574,17 @@ def test_times_of_several_clocks_in_one_chunk_are_exact(times_ns: list[int]) -> 
 @pytest.mark.parametrize(
     ("texts", "expected_ns"),
     [
-        (["1763719234567890.123", "1763719234567890.124"], [1763719234567890123, 1763719234567890124]),
+        (
+            ["1763719234567890.123", "1763719234567890.124"],
+            [1763719234567890123, 1763719234567890124],
+        ),
         (["1763719234567890.12", "1763719234567890"], [1763719234567890120, 1763719234567890000]),
         (["1763719234567890.1239"], [1763719234567890124]),
         (["1.763719234567890e15", "0.001"], [1763719234567890000, 1]),
-        (["1763719999999999.999", "1763720000000000.000"], [1763719999999999999, 1763720000000000000]),
+        (
+            ["1763719999999999.999", "1763720000000000.000"],
+            [1763719999999999999, 1763720000000000000],
+        ),
         (["-0.001", "0.001"], [-1, 1]),
     ],
 )
@@ -514,7 +596,10 @@ def test_every_way_of_writing_a_number_is_exact(texts: list[str], expected_ns: l
     ("texts", "message"),
     [
         *((text, "beyond any clock") for text in ("4e15", "-4e15", "1e300")),
-        *((text, r"event 2, ts: Expected `float \| null`") for text in ('"12"', "true", "[]", "{}")),
+        *(
+            (text, r"event 2, ts: Expected `float \| null`")
+            for text in ('"12"', "true", "[]", "{}")
+        ),
         ("null", "the event 'aten::add' has no ts"),
     ],
 )
@@ -531,7 +616,9 @@ def test_a_time_that_is_none_is_refused(texts: str, message: str) -> None:
     ],
 )
 def test_a_time_that_is_none_is_refused_where_every_digit_counts_too(text: str) -> None:
-    with pytest.raises(DamagedDocumentError, match=r"beyond any clock|has no ts|event 2, ts: (Expected|Invalid)"):
+    with pytest.raises(
+        DamagedDocumentError, match=r"beyond any clock|has no ts|event 2, ts: (Expected|Invalid)"
+    ):
         starts_ns(["1763719234567890.123", text], event_type=document.ExactEvent)
 
 
@@ -543,7 +630,9 @@ def test_floats_are_refused_from_where_they_lose_nanoseconds(beyond_us: int) -> 
 
 @given(st.integers(0, int(EXACT_US) * 1000 - 1), st.sampled_from([-1, 1]))
 def test_floats_below_are_exact(time_ns: int, sign: int) -> None:
-    assert reading.starts_ns([document.RawEvent(ts=float(microseconds(sign * time_ns)))]).tolist() == [sign * time_ns]
+    assert reading.starts_ns(
+        [document.RawEvent(ts=float(microseconds(sign * time_ns)))]
+    ).tolist() == [sign * time_ns]
 
 
 @given(st.lists(st.integers(0, 8 * 10**15), min_size=1))

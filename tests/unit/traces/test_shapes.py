@@ -15,7 +15,16 @@ from torch.utils.flop_counter import FlopCounterMode
 from gpu_report.traces.quality import quality_rows
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.shapes import FORMULAS, MalformedInputsError, flop_of_call, shape_rows
-from tests.unit.traces.by_hand import RawEvent, kernel, launch, made_by, operation, recorded, step, trace_of
+from tests.unit.traces.by_hand import (
+    RawEvent,
+    kernel,
+    launch,
+    made_by,
+    operation,
+    recorded,
+    step,
+    trace_of,
+)
 from tests.unit.traces.conftest import one_thread
 
 SMALL, LARGE = [[2, 3], [3, 5]], [[20, 3], [3, 5]]
@@ -127,7 +136,9 @@ def test_without_recorded_shapes_there_are_no_rows() -> None:
 
 
 class SmallNet(nn.Module):
-    """Convolutions of all sorts and products; groups apart, which FlopCounterMode takes for one on the way back."""
+    """Convolutions of all sorts and products; groups apart, which FlopCounterMode takes for one on
+    the way back.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -161,7 +172,9 @@ def test_the_arithmetic_of_a_model_is_what_pytorchs_counter_counts(tmp_path: Pat
 
 def record_two_steps(model: nn.Module, images: torch.Tensor, path: Path) -> None:
     steps = schedule(wait=0, warmup=1, active=2, repeat=1)
-    with profile(activities=[ProfilerActivity.CPU], schedule=steps, record_shapes=True, acc_events=True) as profiler:
+    with profile(
+        activities=[ProfilerActivity.CPU], schedule=steps, record_shapes=True, acc_events=True
+    ) as profiler:
         for _ in range(3):
             model(images).backward()
             profiler.step()
@@ -172,7 +185,9 @@ def record_two_steps(model: nn.Module, images: torch.Tensor, path: Path) -> None
 def test_real_layers_stay_below_what_an_h100_can_do(fixture: str) -> None:
     rows = made_by(shape_rows, recorded(fixture))
 
-    rates = [row["tflop_per_s"] for row in rows if row["tflop_per_s"] is not None and row["device_ms"]]
+    rates = [
+        row["tflop_per_s"] for row in rows if row["tflop_per_s"] is not None and row["device_ms"]
+    ]
     # 495 TFLOP/s in TF32 without sparsity (NVIDIA's H100 data sheet)
     assert rates
     assert max(rates) < 495
@@ -180,7 +195,19 @@ def test_real_layers_stay_below_what_an_h100_can_do(fixture: str) -> None:
 
 SIZES = st.integers(1, 4)
 CONVOLUTION = ["", "", "", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"]
-BACKWARD = ["", "", "", "[0]", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1", "[True, True, False]"]
+BACKWARD = [
+    "",
+    "",
+    "",
+    "[0]",
+    "[1, 1]",
+    "[1, 1]",
+    "[1, 1]",
+    "False",
+    "[0, 0]",
+    "1",
+    "[True, True, False]",
+]
 RNN = ["", "", "4", "", "", "", "2", "256", "0", "2", "True", "0.", "True", "True", "[]", ""]
 IMAGES, WEIGHT = [2, 3, 8, 8], [5, 3, 3, 3]
 
@@ -198,8 +225,13 @@ def flop(name: str, shapes: list[object], inputs: list[str] | None = None) -> in
         ("aten::baddbmm", [[7, 2, 5], [7, 2, 3], [7, 3, 5], [], []], 420),
         ("aten::linear", [[4, 2, 3], [5, 3], [5]], 240),
         # 2 x batch 2 x heads 3 x queries 5 x keys 7 x (4 for the scores + 6 for the values)
-        ("aten::_scaled_dot_product_flash_attention", [[2, 3, 5, 4], [2, 3, 7, 4], [2, 3, 7, 6]], 4200),
-        # The same with 4 for the scores, 6 each for theirs and the values' gradients, 4 each for queries and keys
+        (
+            "aten::_scaled_dot_product_flash_attention",
+            [[2, 3, 5, 4], [2, 3, 7, 4], [2, 3, 7, 6]],
+            4200,
+        ),
+        # The same with 4 for the scores, 6 each for theirs and the values' gradients, 4 each for
+        # queries and keys
         (
             "aten::_scaled_dot_product_efficient_attention_backward",
             [[2, 3, 5, 6], [2, 3, 5, 4], [2, 3, 7, 4], [2, 3, 7, 6]],
@@ -210,14 +242,19 @@ def flop(name: str, shapes: list[object], inputs: list[str] | None = None) -> in
         ("aten::mkldnn_rnn_layer_backward", [[3, 2, 5], [24, 5], [24, 6], [24], [24]], 6336),
     ],
 )
-def test_products_count_a_multiplication_and_an_addition(name: str, shapes: list[object], expected: int) -> None:
+def test_products_count_a_multiplication_and_an_addition(
+    name: str, shapes: list[object], expected: int
+) -> None:
     assert flop(name, shapes) == expected
 
 
 def test_a_convolution_meets_each_position_of_its_output() -> None:
     # 2 images, 8 x 8 positions, 5 x 3 x 3 x 3 weights; with stride 2 only 4 x 4 positions
     assert flop("aten::convolution", [IMAGES, WEIGHT, []], CONVOLUTION) == 2 * 2 * 64 * 135
-    assert flop("aten::convolution", [IMAGES, WEIGHT, []], replaced(CONVOLUTION, 3, "[2, 2]")) == 2 * 2 * 16 * 135
+    assert (
+        flop("aten::convolution", [IMAGES, WEIGHT, []], replaced(CONVOLUTION, 3, "[2, 2]"))
+        == 2 * 2 * 16 * 135
+    )
 
 
 def test_a_transposed_convolution_meets_each_position_of_its_input() -> None:
@@ -226,33 +263,44 @@ def test_a_transposed_convolution_meets_each_position_of_its_input() -> None:
     assert flop("aten::convolution", [[2, 5, 8, 8], WEIGHT, []], inputs) == 2 * 2 * 64 * 135
 
 
-@pytest.mark.parametrize(("asked", "times"), [("[True, True, True]", 2), ("[False, True, False]", 1)])
+@pytest.mark.parametrize(
+    ("asked", "times"), [("[True, True, True]", 2), ("[False, True, False]", 1)]
+)
 def test_only_gradients_that_are_asked_for_count(asked: str, times: int) -> None:
     shapes: list[object] = [[2, 5, 8, 8], IMAGES, WEIGHT]
 
-    assert flop("aten::convolution_backward", shapes, replaced(BACKWARD, 10, asked)) == times * 2 * 2 * 64 * 135
+    assert (
+        flop("aten::convolution_backward", shapes, replaced(BACKWARD, 10, asked))
+        == times * 2 * 2 * 64 * 135
+    )
 
 
 def test_a_recurrent_layer_counts_its_matrices_and_not_its_biases() -> None:
     flat = [[20, 1], [24, 1], [8, 1], [8, 1]]
 
-    assert flop("aten::_cudnn_rnn", [[3, 2, 5], [[20, 5], [20, 4], [20], [20]]], RNN) == 2 * 6 * (100 + 80)
+    assert flop("aten::_cudnn_rnn", [[3, 2, 5], [[20, 5], [20, 4], [20], [20]]], RNN) == 2 * 6 * (
+        100 + 80
+    )
     assert flop("aten::_cudnn_rnn", [[3, 2, 5], flat], RNN) == 2 * 6 * (20 + 24)
 
 
 def test_a_projection_is_one_more_matrix_of_its_layer() -> None:
     layer = [[20, 5], [20, 3], [20], [20], [3, 4]]
 
-    assert flop("aten::_cudnn_rnn", [[3, 2, 5], layer], replaced(RNN, 2, "5")) == 2 * 6 * (100 + 60 + 12)
+    assert flop("aten::_cudnn_rnn", [[3, 2, 5], layer], replaced(RNN, 2, "5")) == 2 * 6 * (
+        100 + 60 + 12
+    )
 
 
 @pytest.mark.parametrize(("of_weights", "times"), [("True", 2), ("False", 1)])
-def test_back_through_time_takes_as_much_as_forward_for_states_and_for_weights(of_weights: str, times: int) -> None:
+def test_back_through_time_takes_as_much_as_forward_for_states_and_for_weights(
+    of_weights: str, times: int
+) -> None:
     inputs = [*RNN[:3], *[""] * 18, f"[True, False, False, {of_weights}]"]
 
-    assert flop("aten::_cudnn_rnn_backward", [[3, 2, 5], [[20, 5], [20, 4]]], replaced(inputs, 2, "2")) == (
-        times * 2 * 6 * 180
-    )
+    assert flop(
+        "aten::_cudnn_rnn_backward", [[3, 2, 5], [[20, 5], [20, 4]]], replaced(inputs, 2, "2")
+    ) == (times * 2 * 6 * 180)
 
 
 def replaced(inputs: list[str], position: int, text: str) -> list[str]:
@@ -263,9 +311,21 @@ def replaced(inputs: list[str], position: int, text: str) -> list[str]:
     ("name", "shapes", "inputs"),
     [
         ("aten::convolution", json.dumps([IMAGES, WEIGHT, []]), ""),
-        ("aten::convolution", json.dumps([IMAGES, WEIGHT, []]), json.dumps(replaced(CONVOLUTION, 3, "[0, 0]"))),
-        ("aten::convolution", json.dumps([IMAGES, WEIGHT, []]), json.dumps(replaced(CONVOLUTION, 3, "[1, 1, 1]"))),
-        ("aten::convolution", json.dumps([IMAGES, WEIGHT, []]), json.dumps(replaced(CONVOLUTION, 6, ""))),
+        (
+            "aten::convolution",
+            json.dumps([IMAGES, WEIGHT, []]),
+            json.dumps(replaced(CONVOLUTION, 3, "[0, 0]")),
+        ),
+        (
+            "aten::convolution",
+            json.dumps([IMAGES, WEIGHT, []]),
+            json.dumps(replaced(CONVOLUTION, 3, "[1, 1, 1]")),
+        ),
+        (
+            "aten::convolution",
+            json.dumps([IMAGES, WEIGHT, []]),
+            json.dumps(replaced(CONVOLUTION, 6, "")),
+        ),
         ("aten::convolution", json.dumps([IMAGES, [5, 3, 3], []]), json.dumps(CONVOLUTION)),
         ("aten::_cudnn_rnn", json.dumps([[3, 2, 5], [[20, 5]]]), json.dumps(replaced(RNN, 2, "0"))),
         ("aten::_cudnn_rnn", json.dumps([[3, 2, 5], [20, 5]]), json.dumps(RNN)),
@@ -286,15 +346,19 @@ def test_malformed_inputs_have_no_arithmetic(name: str, shapes: str, inputs: str
 
 
 def test_calls_with_malformed_inputs_fail_a_check_and_have_no_arithmetic() -> None:
-    trace = trace_of(step(1, 0, 9000), shaped("aten::mm", 0, 10, SMALL), shaped("aten::mm", 50, 10, [[2]]))
+    trace = trace_of(
+        step(1, 0, 9000), shaped("aten::mm", 0, 10, SMALL), shaped("aten::mm", 50, 10, [[2]])
+    )
 
     assert [row["shapes"] for row in made_by(shape_rows, trace)] == ["[[2, 3], [3, 5]]"]
-    assert [(row["check"], row["value"]) for row in made_by(quality_rows, trace) if not row["passed"]] == [
-        ("inputs of the operations", 0.5)
-    ]
+    assert [
+        (row["check"], row["value"]) for row in made_by(quality_rows, trace) if not row["passed"]
+    ] == [("inputs of the operations", 0.5)]
 
 
-def test_a_fault_of_a_formula_is_not_taken_for_a_malformed_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_a_formula_is_not_taken_for_a_malformed_trace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(FORMULAS, "aten::mm", lambda inputs: 1 // 0)
 
     with pytest.raises(ZeroDivisionError):
@@ -314,12 +378,18 @@ def test_the_output_of_a_convolution_has_the_size_that_pytorch_gives_it(
     batch: int, channels: int, size: int, kernel: int, stride: int, padding: int, dilation: int
 ) -> None:
     inputs = ["", "", "", f"[{stride}]", f"[{padding}]", f"[{dilation}]", "False", "[0]", "1"]
-    images, weight = torch.empty(batch, channels, size, device="meta"), torch.empty(2, channels, kernel, device="meta")
+    images, weight = (
+        torch.empty(batch, channels, size, device="meta"),
+        torch.empty(2, channels, kernel, device="meta"),
+    )
 
     with FlopCounterMode(display=False) as counter:
         conv1d(images, weight, stride=stride, padding=padding, dilation=dilation)
 
-    assert flop("aten::convolution", [list(images.shape), list(weight.shape), []], inputs) == counter.get_total_flops()
+    assert (
+        flop("aten::convolution", [list(images.shape), list(weight.shape), []], inputs)
+        == counter.get_total_flops()
+    )
 
 
 def test_every_operation_with_a_formula_is_one_of_pytorchs() -> None:

@@ -13,11 +13,15 @@ from tests.unit.traces.by_hand import AUTOGRAD, MAIN, RawEvent, operation, span,
 EVALUATE = "autograd::engine::evaluate_function: ConvolutionBackward0"
 
 
-def function(name: str, start_us: float, duration_us: float, *, on: tuple[Any, Any] = MAIN) -> RawEvent:
+def function(
+    name: str, start_us: float, duration_us: float, *, on: tuple[Any, Any] = MAIN
+) -> RawEvent:
     return span("python_function", name, start_us, duration_us, on=on)
 
 
-def numbered(name: str, start_us: float, duration_us: float, sequence: int, **where: Any) -> RawEvent:
+def numbered(
+    name: str, start_us: float, duration_us: float, sequence: int, **where: Any
+) -> RawEvent:
     event = operation(name, start_us, duration_us, **where)
     event["args"]["Sequence number"] = sequence
     return event
@@ -50,7 +54,9 @@ def test_the_innermost_module_and_function_around_a_call_are_its_origin() -> Non
 
 def test_a_function_of_another_thread_is_not_around_a_call() -> None:
     trace = trace_of(
-        step(1, 0, 1000), function("train.py(80): main", 0, 900), operation("aten::mm", 10, 5, on=AUTOGRAD)
+        step(1, 0, 1000),
+        function("train.py(80): main", 0, 900),
+        operation("aten::mm", 10, 5, on=AUTOGRAD),
     )
 
     assert origin_of(trace, "aten::mm") == ("", "")
@@ -69,7 +75,10 @@ def test_a_backward_call_comes_from_where_its_forward_counterpart_did() -> None:
         operation("aten::convolution_backward", 520, 50, on=AUTOGRAD),
     )
 
-    assert origin_of(trace, "aten::convolution_backward") == ("Conv2d_0", "models/unet.py(21): forward")
+    assert origin_of(trace, "aten::convolution_backward") == (
+        "Conv2d_0",
+        "models/unet.py(21): forward",
+    )
 
 
 def test_of_forward_calls_with_one_number_the_last_is_the_counterpart() -> None:
@@ -150,7 +159,9 @@ def test_what_python_or_a_library_brought_is_not_the_users_own(name: str) -> Non
     assert not is_users_own(name)
 
 
-def synchronise(start_us: float, duration_us: float = 5, *, name: str = "cudaStreamSynchronize") -> RawEvent:
+def synchronise(
+    start_us: float, duration_us: float = 5, *, name: str = "cudaStreamSynchronize"
+) -> RawEvent:
     return span("cuda_runtime", name, start_us, duration_us, on=MAIN, correlation=int(start_us))
 
 
@@ -205,7 +216,11 @@ def test_an_item_on_the_cpu_waits_for_nothing() -> None:
 def test_the_longest_wait_comes_first_and_like_waits_add_up() -> None:
     trace = trace_of(
         step(1, 0, 100),
-        *(event for at in (10, 30) for event in (operation("aten::item", at, 10), synchronise(at + 2, 2))),
+        *(
+            event
+            for at in (10, 30)
+            for event in (operation("aten::item", at, 10), synchronise(at + 2, 2))
+        ),
         operation("aten::nonzero", 60, 30),
         synchronise(62, 20),
     )

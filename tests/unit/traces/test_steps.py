@@ -36,7 +36,9 @@ DEVICE_COLUMNS = (
 
 
 def copy(start_us: float, duration_us: float) -> RawEvent:
-    return span("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", start_us, duration_us, on=OTHER_STREAM)
+    return span(
+        "gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", start_us, duration_us, on=OTHER_STREAM
+    )
 
 
 def fill(start_us: float, duration_us: float) -> RawEvent:
@@ -73,12 +75,18 @@ def events_of(times: list[tuple[str, int, int]]) -> list[RawEvent]:
 
 
 def first_class(times: list[tuple[str, int, int]], moment_us: int) -> str:
-    going_on = {name for name, start_us, duration_us in times if start_us <= moment_us < start_us + duration_us}
+    going_on = {
+        name
+        for name, start_us, duration_us in times
+        if start_us <= moment_us < start_us + duration_us
+    }
     return next((name for name in SHARES if name in going_on), "other")
 
 
 @given(st.lists(TIMES, max_size=12))
-def test_each_moment_of_a_step_counts_for_the_first_class_that_goes_on(times: list[tuple[str, int, int]]) -> None:
+def test_each_moment_of_a_step_counts_for_the_first_class_that_goes_on(
+    times: list[tuple[str, int, int]],
+) -> None:
     work = ("kernel", 70, 1)
     steps = {1: range(5, 40), 2: range(42, 72)}
     marks = [step(number, window.start, len(window)) for number, window in steps.items()]
@@ -87,8 +95,14 @@ def test_each_moment_of_a_step_counts_for_the_first_class_that_goes_on(times: li
 
     for row in rows:
         counted = [first_class([*times, work], moment_us) for moment_us in steps[row["step"]]]
-        expected = {f"{name}_ms": pytest.approx(counted.count(name) / 1e3) for name in (*SHARES, "other")}
-        missing = dict.fromkeys(set(expected) & set(DEVICE_COLUMNS)) if row["device_busy_ms"] is None else {}
+        expected = {
+            f"{name}_ms": pytest.approx(counted.count(name) / 1e3) for name in (*SHARES, "other")
+        }
+        missing = (
+            dict.fromkeys(set(expected) & set(DEVICE_COLUMNS))
+            if row["device_busy_ms"] is None
+            else {}
+        )
         assert {name: row[name] for name in expected} == {**expected, **missing}
 
 
@@ -110,7 +124,12 @@ def test_a_kernel_hides_the_host_and_the_copy_beside_it() -> None:
         copy(5000, 2000),
     )
 
-    assert (row["kernel_ms"], row["memcpy_ms"], row["operator_ms"], row["other_ms"]) == (3.0, 1.0, 3.0, 3.0)
+    assert (row["kernel_ms"], row["memcpy_ms"], row["operator_ms"], row["other_ms"]) == (
+        3.0,
+        1.0,
+        3.0,
+        3.0,
+    )
     assert (row["host_busy_ms"], row["device_busy_ms"]) == (4.0, 4.0)
     assert row["device_idle_share"] == pytest.approx(0.6)
     assert row["exposed_copy_ms"] == 1.0
@@ -119,7 +138,11 @@ def test_a_kernel_hides_the_host_and_the_copy_beside_it() -> None:
 def test_a_collective_is_communication_and_exposed_where_no_other_kernel_runs() -> None:
     (row,) = rows_of(step(1, 0, 10_000), kernel("gemm", 1000, 3000), collective(2000, 5000))
 
-    assert (row["kernel_ms"], row["communication_ms"], row["exposed_communication_ms"]) == (3.0, 3.0, 3.0)
+    assert (row["kernel_ms"], row["communication_ms"], row["exposed_communication_ms"]) == (
+        3.0,
+        3.0,
+        3.0,
+    )
 
 
 def test_a_copy_beside_a_collective_is_not_exposed() -> None:
@@ -160,6 +183,10 @@ def test_a_step_without_device_work_is_not_reported_as_idle() -> None:
 
 
 def test_kernels_side_by_side_on_two_streams_count_once() -> None:
-    (row,) = rows_of(step(1, 0, 10_000), kernel("a", 1000, 3000, on=STREAM), kernel("b", 2000, 4000, on=OTHER_STREAM))
+    (row,) = rows_of(
+        step(1, 0, 10_000),
+        kernel("a", 1000, 3000, on=STREAM),
+        kernel("b", 2000, 4000, on=OTHER_STREAM),
+    )
 
     assert (row["kernel_ms"], row["device_busy_ms"]) == (5.0, 5.0)

@@ -64,7 +64,12 @@ def test_tables_read_back_are_the_tables_written(tmp_path: Path, fixture: str) -
 
 
 def test_a_fraction_has_nine_digits_in_the_file_and_a_whole_number_all_of_its_own() -> None:
-    row = {"device": "cuda", "at_ms": 1234.5678912345, "allocated_mib": 12345678901.0, "reserved_mib": float("nan")}
+    row = {
+        "device": "cuda",
+        "at_ms": 1234.5678912345,
+        "allocated_mib": 12345678901.0,
+        "reserved_mib": float("nan"),
+    }
 
     line = table_as_csv(MEMORY, [row]).splitlines()[1]
 
@@ -100,7 +105,9 @@ def test_every_time_and_share_says_its_unit_and_meaning() -> None:
     for table in TRACE_TABLES:
         for column in table.columns:
             assert column.meaning
-            assert column.unit == {"ms": "ms", "us": "us"}.get(column.name.rsplit("_", 1)[-1], column.unit)
+            assert column.unit == {"ms": "ms", "us": "us"}.get(
+                column.name.rsplit("_", 1)[-1], column.unit
+            )
             assert column.unit or column.dtype in ("str", "bool") or table in (QUALITY, ADVICE)
 
 
@@ -134,12 +141,16 @@ def test_a_step_in_which_nothing_ran_has_all_tables_too(tmp_path: Path) -> None:
 
 
 @EVERY_FIXTURE
-def test_kernels_add_up_to_the_busy_time_of_the_steps_and_what_ran_side_by_side(fixture: str) -> None:
+def test_kernels_add_up_to_the_busy_time_of_the_steps_and_what_ran_side_by_side(
+    fixture: str,
+) -> None:
     trace = recorded(fixture)
     rows = tabulate_trace(trace)
 
     busy_ms = sum(row["device_busy_ms"] for row in rows[STEPS])
-    shared_out_ms = sum(row[f"{part}_ms"] for row in rows[STEPS] for part in ("kernel", "memcpy", "memset"))
+    shared_out_ms = sum(
+        row[f"{part}_ms"] for row in rows[STEPS] for part in ("kernel", "memcpy", "memset")
+    )
     total_ms = sum(row["total_ms"] for row in rows[KERNELS])
     assert total_ms == pytest.approx(busy_ms + side_by_side_ms(trace))
     assert shared_out_ms <= busy_ms * (1 + 1e-9)
@@ -147,11 +158,15 @@ def test_kernels_add_up_to_the_busy_time_of_the_steps_and_what_ran_side_by_side(
 
 
 def side_by_side_ms(trace: Trace) -> float:
-    """How long more than one piece of work ran within the steps, each piece beyond the first counted."""
+    """How long more than one piece of work ran within the steps, each piece beyond the first
+    counted.
+    """
     edges = [
         (time_ns, change)
         for one in trace.steps
-        for start_ns, end_ns in zip(trace.work.start_ns.tolist(), trace.work.end_ns.tolist(), strict=True)
+        for start_ns, end_ns in zip(
+            trace.work.start_ns.tolist(), trace.work.end_ns.tolist(), strict=True
+        )
         if start_ns < one.end_ns and end_ns > one.start_ns
         for time_ns, change in ((max(start_ns, one.start_ns), 1), (min(end_ns, one.end_ns), -1))
     ]
@@ -206,7 +221,9 @@ def test_a_records_trace_gives_the_tables_of_that_trace(tmp_path: Path) -> None:
 
     made = tabulate_trace_of(record, tmp_path, tmp_path / "rich")
 
-    assert made == tabulate_trace(trace, checks=[slowness_of_profiled_steps(record.profile_overhead)])
+    assert made == tabulate_trace(
+        trace, checks=[slowness_of_profiled_steps(record.profile_overhead)]
+    )
 
 
 def with_rich_trace(slug: str) -> Record:
@@ -216,12 +233,31 @@ def with_rich_trace(slug: str) -> Record:
     return record.model_copy(update={"profile": profile})
 
 
-def test_times_come_from_the_light_trace_and_shapes_memory_and_source_lines_from_the_rich_one(tmp_path: Path) -> None:
-    stepping = [step(1, 0, 100), operation("aten::mm", 10, 10), launch(1, 12), kernel("gemm", 20, 9, correlation=1)]
-    slow = [step(1, 0, 900), operation("aten::mm", 10, 500), launch(1, 12), kernel("gemm", 20, 9, correlation=1)]
+def test_times_come_from_the_light_trace_and_shapes_memory_and_source_lines_from_the_rich_one(
+    tmp_path: Path,
+) -> None:
+    stepping = [
+        step(1, 0, 100),
+        operation("aten::mm", 10, 10),
+        launch(1, 12),
+        kernel("gemm", 20, 9, correlation=1),
+    ]
+    slow = [
+        step(1, 0, 900),
+        operation("aten::mm", 10, 500),
+        launch(1, 12),
+        kernel("gemm", 20, 9, correlation=1),
+    ]
     slow[1]["args"]["Input Dims"] = [[2, 3], [3, 4]]
     stack = span("python_function", "unet.py(80): forward", 0, 800, on=MAIN)
-    block = {"Device Type": 1, "Device Id": 0, "Addr": 1, "Bytes": 2**20, "Total Allocated": 2**20, "Total Reserved": 0}
+    block = {
+        "Device Type": 1,
+        "Device Id": 0,
+        "Addr": 1,
+        "Bytes": 2**20,
+        "Total Allocated": 2**20,
+        "Total Reserved": 0,
+    }
     memory = {**span("cpu_instant_event", "[memory]", 30, 0, on=MAIN, **block), "ph": "i"}
     for name, events in (("light", stepping), ("rich", [*slow, stack, memory])):
         (tmp_path / name).mkdir()
@@ -230,22 +266,39 @@ def test_times_come_from_the_light_trace_and_shapes_memory_and_source_lines_from
     made = tabulate_trace_of(with_rich_trace(ON_CUDA), tmp_path / "light", tmp_path / "rich")
 
     assert [row["wall_ms"] for row in made[STEPS]] == [0.1]
-    assert [row["median_us"] for row in made[OPERATIONS] if row["name"] == "aten::mm"] == [10.0, 9.0]
-    assert [(row["name"], row["source"]) for row in made[KERNELS]] == [("gemm", "unet.py(80): forward")]
+    assert [row["median_us"] for row in made[OPERATIONS] if row["name"] == "aten::mm"] == [
+        10.0,
+        9.0,
+    ]
+    assert [(row["name"], row["source"]) for row in made[KERNELS]] == [
+        ("gemm", "unet.py(80): forward")
+    ]
     assert [row["shapes"] for row in made[SHAPES]] == ["[[2, 3], [3, 4]]"]
     assert max(row["allocated_mib"] for row in made[MEMORY]) == 1.0
 
 
 def test_what_fails_in_one_trace_invalidates_nothing_that_the_other_decides(tmp_path: Path) -> None:
-    stepping = [step(1, 0, 100), operation("aten::mm", 10, 10), launch(1, 12), kernel("gemm", 20, 9, correlation=1)]
+    stepping = [
+        step(1, 0, 100),
+        operation("aten::mm", 10, 10),
+        launch(1, 12),
+        kernel("gemm", 20, 9, correlation=1),
+    ]
     lost = [*stepping, kernel("launch lost", 40, 9, correlation=5)]
     for name, events in (("whole", stepping), ("lost", lost)):
         (tmp_path / name).mkdir()
         write(tmp_path / name / FILE, events)
 
     def trusts(light: str, rich: str) -> dict[str, bool]:
-        rows = tabulate_trace_of(with_rich_trace(ON_CUDA), tmp_path / light, tmp_path / rich)[QUALITY]
-        asked = (("kernels", "operation"), ("kernels", "source"), ("shapes", "device_ms"), ("steps", "kernel_ms"))
+        rows = tabulate_trace_of(with_rich_trace(ON_CUDA), tmp_path / light, tmp_path / rich)[
+            QUALITY
+        ]
+        asked = (
+            ("kernels", "operation"),
+            ("kernels", "source"),
+            ("shapes", "device_ms"),
+            ("steps", "kernel_ms"),
+        )
         return {f"{table}.{column}": trusted(table, column, rows) for table, column in asked}
 
     light = {"kernels.operation", "steps.kernel_ms"}
@@ -269,12 +322,19 @@ def test_steps_that_took_another_time_than_timed_ones_say_nothing_of_idleness(
     assert f"{overhead:.2f} times" in checks[0]["text"]
 
 
-def test_a_trace_of_an_accelerator_without_any_of_its_events_shows_nothing_of_it(tmp_path: Path) -> None:
+def test_a_trace_of_an_accelerator_without_any_of_its_events_shows_nothing_of_it(
+    tmp_path: Path,
+) -> None:
     write(tmp_path / FILE, [step(1, 0, 100), operation("aten::mm", 10, 10)])
 
     quality = tabulate_trace_of(make_record(ON_CUDA), tmp_path, tmp_path / "rich")[QUALITY]
 
-    for table, column in (("steps", "kernel_ms"), ("copies", "total_ms"), ("launches", "launches"), ("idle", "share")):
+    for table, column in (
+        ("steps", "kernel_ms"),
+        ("copies", "total_ms"),
+        ("launches", "launches"),
+        ("idle", "share"),
+    ):
         assert reasons(table, column, quality) == [
             "0 kernels, copies and fills on cuda are in the trace; at least one was expected"
         ]
@@ -297,7 +357,10 @@ def test_a_trace_with_the_work_of_its_device_passes_every_check(
 
 
 def test_what_was_not_profiled_has_tables_without_rows(tmp_path: Path) -> None:
-    assert tabulate_trace_of(make_record(SLUG, profile_overhead=None), tmp_path, tmp_path) == EMPTY_TABLES
+    assert (
+        tabulate_trace_of(make_record(SLUG, profile_overhead=None), tmp_path, tmp_path)
+        == EMPTY_TABLES
+    )
 
 
 def test_a_missing_trace_names_the_command_that_makes_it(tmp_path: Path) -> None:
@@ -308,5 +371,7 @@ def test_a_missing_trace_names_the_command_that_makes_it(tmp_path: Path) -> None
 def test_a_record_needs_steps_though_a_trace_on_its_own_does_not(tmp_path: Path) -> None:
     assert read_trace(write(tmp_path / FILE, [operation("aten::add", 1, 2)])).steps
 
-    with pytest.raises(TraceError, match=f"it holds no ProfilerStep, so no step was profiled; {AGAIN}"):
+    with pytest.raises(
+        TraceError, match=f"it holds no ProfilerStep, so no step was profiled; {AGAIN}"
+    ):
         tabulate_trace_of(make_record(SLUG), tmp_path, tmp_path / "rich")

@@ -1,4 +1,6 @@
-"""One step as a picture: which step it is of, what each lane holds, and that no more is told than went on."""
+"""One step as a picture: which step it is of, what each lane holds, and that no more is told than
+went on.
+"""
 
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -11,7 +13,14 @@ from hypothesis import strategies as st
 from gpu_report.traces.attribution import attribute_device, attribute_host
 from gpu_report.traces.quality import QUALITY, quality_rows
 from gpu_report.traces.tables import tabulate_trace
-from gpu_report.traces.timeline import MOST_BINS, MOST_THREADS, OTHER_STREAMS, TIMELINE, median_step, timeline_rows
+from gpu_report.traces.timeline import (
+    MOST_BINS,
+    MOST_THREADS,
+    OTHER_STREAMS,
+    TIMELINE,
+    median_step,
+    timeline_rows,
+)
 from gpu_report.traces.trace import Step
 from tests.unit.traces.by_hand import (
     AUTOGRAD,
@@ -40,7 +49,9 @@ KERNELS = st.tuples(st.just("kernel"), *PLACE_AND_TIME)
 
 
 def stretches(rows: list[dict[str, Any]], lane: str) -> list[tuple[float, float, str]]:
-    return [(row["begin_ms"], row["end_ms"], row["category"]) for row in rows if row["lane"] == lane]
+    return [
+        (row["begin_ms"], row["end_ms"], row["category"]) for row in rows if row["lane"] == lane
+    ]
 
 
 def one_step(*events: RawEvent) -> list[dict[str, Any]]:
@@ -56,10 +67,14 @@ def any_event(kind: str, place: int, start_us: int, duration_us: int) -> RawEven
 
 
 @pytest.mark.parametrize(
-    ("walls_ns", "number"), [([7], 0), ([9, 4, 6], 2), ([5, 8, 5, 9], 2), ([3, 3, 3], 1), ([8, 2], 1)]
+    ("walls_ns", "number"),
+    [([7], 0), ([9, 4, 6], 2), ([5, 8, 5, 9], 2), ([3, 3, 3], 1), ([8, 2], 1)],
 )
 def test_the_step_shown_is_that_of_median_wall_time(walls_ns: list[int], number: int) -> None:
-    steps = [Step(number=index, start_ns=100 * index, end_ns=100 * index + wall) for index, wall in enumerate(walls_ns)]
+    steps = [
+        Step(number=index, start_ns=100 * index, end_ns=100 * index + wall)
+        for index, wall in enumerate(walls_ns)
+    ]
 
     assert median_step(steps).number == number
 
@@ -68,7 +83,10 @@ def test_every_row_names_the_step_and_its_wall_time() -> None:
     rows = made_by(
         timeline_rows,
         trace_of(
-            *(step(number, start, wall) for number, start, wall in ((4, 0, 900), (5, 1000, 2000), (6, 3000, 4000))),
+            *(
+                step(number, start, wall)
+                for number, start, wall in ((4, 0, 900), (5, 1000, 2000), (6, 3000, 4000))
+            ),
             *(operation("aten::add", start, 100) for start in (0, 1000, 3000)),
         ),
     )
@@ -78,7 +96,9 @@ def test_every_row_names_the_step_and_its_wall_time() -> None:
 
 
 def test_a_recording_without_steps_is_shown_as_a_whole() -> None:
-    rows = made_by(timeline_rows, trace_of(operation("aten::add", 0, 1000), operation("aten::mm", 2000, 1000)))
+    rows = made_by(
+        timeline_rows, trace_of(operation("aten::add", 0, 1000), operation("aten::mm", 2000, 1000))
+    )
 
     assert {(row["step"], row["wall_ms"]) for row in rows} == {(0, 3.0)}
     assert stretches(rows, "host 1") == [(0.0, 1.0, "elementwise"), (2.0, 3.0, "matrix product")]
@@ -89,7 +109,13 @@ def test_a_thread_shows_the_innermost_call_and_driver_calls_as_runtime() -> None
         operation("aten::conv2d", 0, 2000),
         operation("aten::mm", 500, 1000),
         launch(1, 1000, 300),
-        span("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 2500, 500, on=MAIN),
+        span(
+            "user_annotation",
+            "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+            2500,
+            500,
+            on=MAIN,
+        ),
     )
 
     assert stretches(rows, "host 1") == [
@@ -135,7 +161,10 @@ def test_a_stream_whose_name_an_old_profiler_wrote_out_is_not_named_twice() -> N
 def test_of_many_streams_three_are_alone_and_the_others_together() -> None:
     rows = one_step(
         launch(1, 0),
-        *(kernel("gemm", 100 * stream, 100 * stream, correlation=1, on=(0, stream)) for stream in range(1, 6)),
+        *(
+            kernel("gemm", 100 * stream, 100 * stream, correlation=1, on=(0, stream))
+            for stream in range(1, 6)
+        ),
     )
 
     lanes = list(dict.fromkeys(row["lane"] for row in rows if row["device"] == "cuda"))
@@ -145,9 +174,14 @@ def test_of_many_streams_three_are_alone_and_the_others_together() -> None:
 
 
 def test_streams_of_one_number_on_two_devices_are_distinguished() -> None:
-    rows = one_step(launch(1, 0), *(kernel("gemm", 0, 500, correlation=1, on=(device, 7)) for device in (0, 1)))
+    rows = one_step(
+        launch(1, 0), *(kernel("gemm", 0, 500, correlation=1, on=(device, 7)) for device in (0, 1))
+    )
 
-    assert {row["lane"] for row in rows if row["device"] == "cuda"} == {"stream 7 of device 0", "stream 7 of device 1"}
+    assert {row["lane"] for row in rows if row["device"] == "cuda"} == {
+        "stream 7 of device 0",
+        "stream 7 of device 1",
+    }
 
 
 def test_a_bin_is_of_the_category_that_took_most_and_shows_how_busy_it_was() -> None:
@@ -159,9 +193,15 @@ def test_a_bin_is_of_the_category_that_took_most_and_shows_how_busy_it_was() -> 
 
 
 def test_bins_that_differ_much_in_how_busy_they_were_are_stretches_apart() -> None:
-    rows = one_step(operation("aten::add", 0, 1), operation("aten::add", 12, 2), operation("aten::add", 20, 9))
+    rows = one_step(
+        operation("aten::add", 0, 1), operation("aten::add", 12, 2), operation("aten::add", 20, 9)
+    )
 
-    shares = [(row["begin_ms"], row["end_ms"], row["busy_share"]) for row in rows if row["lane"] == "host 1"]
+    shares = [
+        (row["begin_ms"], row["end_ms"], row["busy_share"])
+        for row in rows
+        if row["lane"] == "host 1"
+    ]
 
     assert shares == [(0.0, 0.02, 0.15), (0.02, 0.03, 0.9)]
 
@@ -174,7 +214,11 @@ def test_marks_of_the_loop_are_its_phases_also_where_no_call_ran() -> None:
         operation("aten::item", 2000, 500),
     )
 
-    assert stretches(rows, "phases") == [(0.0, 0.3, "data"), (0.3, 1.5, "forward"), (2.0, 2.5, "other")]
+    assert stretches(rows, "phases") == [
+        (0.0, 0.3, "data"),
+        (0.3, 1.5, "forward"),
+        (2.0, 2.5, "other"),
+    ]
 
 
 def test_without_marks_a_phase_goes_on_from_one_of_its_calls_to_the_next() -> None:
@@ -182,16 +226,24 @@ def test_without_marks_a_phase_goes_on_from_one_of_its_calls_to_the_next() -> No
         operation("aten::conv2d", 0, 100),
         operation("aten::relu", 500, 100),
         operation("autograd::engine::evaluate_function: ReluBackward0", 1000, 100, on=AUTOGRAD),
-        operation("autograd::engine::evaluate_function: ConvolutionBackward0", 1500, 100, on=AUTOGRAD),
+        operation(
+            "autograd::engine::evaluate_function: ConvolutionBackward0", 1500, 100, on=AUTOGRAD
+        ),
         mark("Optimizer.step#SGD.step", 2000, 500),
         operation("aten::add_", 2100, 100),
     )
 
-    assert stretches(rows, "phases") == [(0.0, 0.6, "forward"), (1.0, 1.6, "backward"), (2.1, 2.2, "optimizer")]
+    assert stretches(rows, "phases") == [
+        (0.0, 0.6, "forward"),
+        (1.0, 1.6, "backward"),
+        (2.1, 2.2, "optimizer"),
+    ]
 
 
 @given(st.lists(TIMES, max_size=20))
-def test_stretches_of_a_lane_follow_each_other_within_the_step(times: list[tuple[str, int, int, int]]) -> None:
+def test_stretches_of_a_lane_follow_each_other_within_the_step(
+    times: list[tuple[str, int, int, int]],
+) -> None:
     rows = one_step(*(any_event(*each) for each in times))
 
     TIMELINE.from_rows(rows)
@@ -203,12 +255,17 @@ def test_stretches_of_a_lane_follow_each_other_within_the_step(times: list[tuple
 
 
 @given(st.lists(KERNELS, min_size=1, max_size=8))
-def test_what_a_stream_shows_adds_up_to_the_time_it_was_busy(times: list[tuple[str, int, int, int]]) -> None:
+def test_what_a_stream_shows_adds_up_to_the_time_it_was_busy(
+    times: list[tuple[str, int, int, int]],
+) -> None:
     rows = one_step(launch(1, 0), *(any_event(*each) for each in times))
 
     for stream in {place for _, place, _, _ in times}:
         busy_us = {
-            moment for _, place, begin, length in times if place == stream for moment in range(begin, begin + length)
+            moment
+            for _, place, begin, length in times
+            if place == stream
+            for moment in range(begin, begin + length)
         }
         shown = [row for row in rows if row["lane"] == f"stream {stream}"]
         shown_ms = sum((row["end_ms"] - row["begin_ms"]) * row["busy_share"] for row in shown)

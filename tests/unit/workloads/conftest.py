@@ -1,4 +1,6 @@
-"""Training in these tests uses one thread, so that they stay fast where other work has the cores."""
+"""Training in these tests uses one thread, so that they stay fast where other work has the
+cores.
+"""
 
 from collections.abc import Iterator
 

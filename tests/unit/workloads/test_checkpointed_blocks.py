@@ -1,4 +1,6 @@
-"""The blocks that a workload names for gradient checkpointing lie side by side and hold most of what is kept."""
+"""The blocks that a workload names for gradient checkpointing lie side by side and hold most of
+what is kept.
+"""
 
 import itertools
 from typing import Any
@@ -27,7 +29,9 @@ CASES = [
     (ResNet18Classification(size="default", **FEW), PICTURE, 8),
     (ResNet50Classification(size="default", **FEW), PICTURE, 16),
 ]
-cases = pytest.mark.parametrize(("workload", "inputs", "count"), CASES, ids=lambda value: getattr(value, "title", ""))
+cases = pytest.mark.parametrize(
+    ("workload", "inputs", "count"), CASES, ids=lambda value: getattr(value, "title", "")
+)
 
 
 def kept_bytes(model: nn.Module, inputs: Tensor) -> int:
@@ -65,7 +69,9 @@ def test_most_of_what_is_kept_for_the_backward_pass_lies_inside_blocks(
     entered: list[Tensor] = []
     blocks = list(workload.checkpointed_blocks(model))
     for block in blocks:
-        block.register_forward_pre_hook(lambda _block, arguments: entered.append(arguments[0].detach().clone()))
+        block.register_forward_pre_hook(
+            lambda _block, arguments: entered.append(arguments[0].detach().clone())
+        )
     whole = kept_bytes(model, inputs)
     for block, argument in zip(blocks, list(entered), strict=True):
         inside.append(kept_bytes(block, argument))

@@ -20,17 +20,26 @@ def small_cifar10(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     draw = np.random.default_rng(0)
     for name in ("data_batch_1", "test_batch"):
         pixels = draw.integers(0, 256, (8, 3 * 32 * 32), dtype=np.uint8)
-        (base / name).write_bytes(pickle.dumps({"data": pixels, "labels": [0, 1, 2, 3, 4, 5, 5, 5]}))
+        (base / name).write_bytes(
+            pickle.dumps({"data": pixels, "labels": [0, 1, 2, 3, 4, 5, 5, 5]})
+        )
     (base / "batches.meta").write_bytes(pickle.dumps({"label_names": list("abcdefghij")}))
     monkeypatch.setattr(CIFAR10, "train_list", [["data_batch_1", None]])
     monkeypatch.setattr(CIFAR10, "test_list", [["test_batch", None]])
-    monkeypatch.setattr(CIFAR10, "meta", {"filename": "batches.meta", "key": "label_names", "md5": None})
+    monkeypatch.setattr(
+        CIFAR10, "meta", {"filename": "batches.meta", "key": "label_names", "md5": None}
+    )
     return tmp_path
 
 
 def cifar10_cnn(folder: Path) -> CNNClassification:
     return CNNClassification(
-        size="small", seed=0, data="cifar10", data_folder=str(folder), train_samples=4, test_samples=8
+        size="small",
+        seed=0,
+        data="cifar10",
+        data_folder=str(folder),
+        train_samples=4,
+        test_samples=8,
     )
 
 
@@ -45,7 +54,9 @@ def test_cifar10_gives_the_first_samples_standardised(small_cifar10: Path) -> No
     assert workload.chance() == 3 / 8
 
 
-def test_missing_cifar10_is_said_in_one_line_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_cifar10_is_said_in_one_line_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(CIFAR10, "url", "file:///nowhere/cifar-10-python.tar.gz")
 
     with pytest.raises(

@@ -8,8 +8,12 @@ from gpu_report.workloads.textures import CLASSES, IMAGE_PX, class_textures
 from tests.unit.workloads.training import all_of
 
 
-def small_cnn(size: str = "small", *, train_samples: int = 64, test_samples: int = 200) -> CNNClassification:
-    return CNNClassification(size=size, seed=0, train_samples=train_samples, test_samples=test_samples)
+def small_cnn(
+    size: str = "small", *, train_samples: int = 64, test_samples: int = 200
+) -> CNNClassification:
+    return CNNClassification(
+        size=size, seed=0, train_samples=train_samples, test_samples=test_samples
+    )
 
 
 def test_held_out_pictures_show_every_class_and_chance_is_near_a_tenth() -> None:

@@ -1,4 +1,6 @@
-"""What holds for every built-in network: its size, its output, data that can be drawn again, and that it learns."""
+"""What holds for every built-in network: its size, its output, data that can be drawn again, and
+that it learns.
+"""
 
 from typing import Any
 
@@ -47,7 +49,9 @@ def test_a_network_has_the_parameters_that_it_claims(workload: Any, parameters: 
 
 
 @networks
-def test_every_sample_gets_a_score_per_class(workload: Any, output: tuple[int, ...], steps: int) -> None:
+def test_every_sample_gets_a_score_per_class(
+    workload: Any, output: tuple[int, ...], steps: int
+) -> None:
     inputs, _ = all_of(workload.test_data())
 
     assert workload.build_model()(inputs[:2]).shape == (2, *output)

@@ -29,7 +29,9 @@ def test_the_model_has_1339797_parameters(workload: ImageFileClassification) -> 
     assert parameters_of(workload) == 1_339_797
 
 
-def test_training_samples_are_augmented_and_held_out_samples_are_not(workload: ImageFileClassification) -> None:
+def test_training_samples_are_augmented_and_held_out_samples_are_not(
+    workload: ImageFileClassification,
+) -> None:
     train, test = workload.train_data(), workload.test_data()
 
     assert train[0][0].shape == test[0][0].shape == (3, CROP_PX, CROP_PX)

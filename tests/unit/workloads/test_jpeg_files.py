@@ -1,4 +1,6 @@
-"""JPEG files are the same whenever they are written, and a folder without its manifest is not used."""
+"""JPEG files are the same whenever they are written, and a folder without its manifest is
+not used.
+"""
 
 import hashlib
 import json
@@ -22,7 +24,10 @@ def test_the_same_arguments_write_the_same_files(tmp_path: Path) -> None:
 
     assert first.read_text() == second.read_text()
     for path in (tmp_path / "first").rglob("*.jpg"):
-        assert path.read_bytes() == (tmp_path / "second" / path.relative_to(tmp_path / "first")).read_bytes()
+        assert (
+            path.read_bytes()
+            == (tmp_path / "second" / path.relative_to(tmp_path / "first")).read_bytes()
+        )
 
 
 def test_another_seed_writes_other_pictures(tmp_path: Path) -> None:
@@ -36,9 +41,15 @@ def test_the_manifest_describes_the_files(tmp_path: Path) -> None:
     digest = hashlib.sha256()
     for split, samples in (("train", 20), ("test", 6)):
         for path, label in image_paths(tmp_path, split, samples=samples):  # type: ignore[arg-type]
-            digest.update(f"{split}/{CLASS_NAMES[label]}/{path.name}\0".encode() + path.read_bytes())
+            digest.update(
+                f"{split}/{CLASS_NAMES[label]}/{path.name}\0".encode() + path.read_bytes()
+            )
 
-    assert (manifest["train_samples"], manifest["test_samples"], manifest["image_px"]) == (20, 6, 48)
+    assert (manifest["train_samples"], manifest["test_samples"], manifest["image_px"]) == (
+        20,
+        6,
+        48,
+    )
     assert manifest["sha256"] == digest.hexdigest()
 
 
@@ -49,8 +60,12 @@ def test_pictures_have_the_size_asked_for_and_are_not_flat(tmp_path: Path) -> No
         assert np.asarray(picture).std() > 10
 
 
-@pytest.mark.parametrize(("samples", "named"), [(20, "no .*manifest.json"), (21, "holds 20 files, not 21")])
-def test_files_that_are_not_what_was_asked_for_are_refused(tmp_path: Path, samples: int, named: str) -> None:
+@pytest.mark.parametrize(
+    ("samples", "named"), [(20, "no .*manifest.json"), (21, "holds 20 files, not 21")]
+)
+def test_files_that_are_not_what_was_asked_for_are_refused(
+    tmp_path: Path, samples: int, named: str
+) -> None:
     manifest = write(tmp_path)
     if samples == 20:
         manifest.unlink()

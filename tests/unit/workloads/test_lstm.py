@@ -11,7 +11,9 @@ from tests.unit.workloads.training import all_of
 
 
 def small_lstm(**settings: int) -> LSTMClassification:
-    return LSTMClassification(size="default", seed=0, **{"train_samples": 16, "test_samples": 90, **settings})
+    return LSTMClassification(
+        size="default", seed=0, **{"train_samples": 16, "test_samples": 90, **settings}
+    )
 
 
 def test_texts_hold_characters_of_the_vocabulary() -> None:

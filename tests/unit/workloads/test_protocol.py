@@ -69,7 +69,9 @@ def workload(class_path: str, **settings: object) -> Workload:
 def test_every_size_in_the_catalogue_can_be_loaded(name: str) -> None:
     entry = BUILT_IN_WORKLOADS[name]
     for size in entry.sizes:
-        loaded = load_workload(Workload(name=name, class_path=entry.class_path, settings={}), size=size, seed=0)
+        loaded = load_workload(
+            Workload(name=name, class_path=entry.class_path, settings={}), size=size, seed=0
+        )
 
         assert all(hasattr(loaded, part) for part in PARTS)
 
@@ -79,17 +81,29 @@ def test_every_size_in_the_catalogue_can_be_loaded(name: str) -> None:
     [
         ("no_such_module:Half", {}, "no_such_module.*PYTHONPATH"),
         ("own_workload:Whole", {}, "no class 'Whole'; it has: .*Half"),
-        ("own_workload:Half", {"width": 2}, "unexpected keyword argument 'width'; it takes size, seed, depth"),
+        (
+            "own_workload:Half",
+            {"width": 2},
+            "unexpected keyword argument 'width'; it takes size, seed, depth",
+        ),
         ("own_workload:Half", {}, "lacks build_model, train_data, loss; .* new-workload"),
         ("own_workload:Unsure", {}, "Unsure.quality_better is 'smaller'; use higher or lower"),
         ("own_workload:JudgesNothing", {}, "has quality and no test_data"),
         ("own_workload:GuessesNothing", {}, "has chance and no quality"),
         ("own_workload:Slotted", {}, "Slotted: .*__slots__"),
-        ("own_workload:Short", {"width": 2}, "unexpected keyword argument 'width'; it takes no arguments"),
+        (
+            "own_workload:Short",
+            {"width": 2},
+            "unexpected keyword argument 'width'; it takes no arguments",
+        ),
     ],
 )
 def test_a_workload_that_cannot_be_used_is_refused_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, class_path: str, settings: dict[str, object], named: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    class_path: str,
+    settings: dict[str, object],
+    named: str,
 ) -> None:
     (tmp_path / "own_workload.py").write_text(OWN_MODULE)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -101,13 +115,20 @@ def test_a_workload_that_cannot_be_used_is_refused_in_one_line(
     assert "\n" not in str(raised.value)
 
 
-def test_three_methods_are_a_workload_and_a_size_must_be_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_three_methods_are_a_workload_and_a_size_must_be_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "own_workload.py").write_text(OWN_MODULE)
     monkeypatch.syspath_prepend(str(tmp_path))
 
     for name in ("Short", "ByStep"):
         loaded = load_workload(workload(f"own_workload:{name}"), size="default", seed=0)
-        assert (loaded.title, loaded.quality_name, loaded.test_data(), loaded.chance()) == ("", "", None, None)
+        assert (loaded.title, loaded.quality_name, loaded.test_data(), loaded.chance()) == (
+            "",
+            "",
+            None,
+            None,
+        )
     frozen = load_workload(workload("own_workload:Frozen", width=4), size="default", seed=3)
     assert (frozen.quality_name, vars(frozen)["seed"], vars(frozen)["width"]) == ("metric", 3, 4)
     with pytest.raises(WorkloadError, match="unexpected keyword argument 'size'"):
@@ -123,11 +144,15 @@ def test_three_methods_are_a_workload_and_a_size_must_be_known(tmp_path: Path, m
         ("cnn", "small", {"data": "mnist"}, "workloads.cnn.data: there is no data 'mnist'"),
     ],
 )
-def test_an_impossible_setting_is_named(name: str, size: str, settings: dict[str, object], named: str) -> None:
+def test_an_impossible_setting_is_named(
+    name: str, size: str, settings: dict[str, object], named: str
+) -> None:
     entry = BUILT_IN_WORKLOADS[name]
 
     with pytest.raises(WorkloadError, match=named):
-        load_workload(Workload(name=name, class_path=entry.class_path, settings=settings), size=size, seed=0)
+        load_workload(
+            Workload(name=name, class_path=entry.class_path, settings=settings), size=size, seed=0
+        )
 
 
 @pytest.mark.parametrize("module", ["protocol", "jpeg_files"])

@@ -1,4 +1,6 @@
-"""The residual networks have the sizes they claim, and see the pictures of the image CNN at full resolution."""
+"""The residual networks have the sizes they claim, and see the pictures of the image CNN at full
+resolution.
+"""
 
 import torch
 
@@ -27,5 +29,7 @@ def test_the_first_block_sees_every_pixel() -> None:
 def test_it_sees_the_pictures_of_the_image_cnn() -> None:
     cnn = CNNClassification(size="small", seed=0, train_samples=16, test_samples=20)
 
-    for ours, theirs in zip(all_of(small_resnet().test_data()), all_of(cnn.test_data()), strict=True):
+    for ours, theirs in zip(
+        all_of(small_resnet().test_data()), all_of(cnn.test_data()), strict=True
+    ):
         assert torch.equal(ours, theirs)

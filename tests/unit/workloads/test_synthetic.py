@@ -1,4 +1,6 @@
-"""Draws are fixed by their seed, and labels leave no way to be right more often than the ceiling says."""
+"""Draws are fixed by their seed, and labels leave no way to be right more often than the ceiling
+says.
+"""
 
 import numpy as np
 import pytest
@@ -7,7 +9,9 @@ from gpu_report.workloads.synthetic import ACCURACY_CEILING, Split, draw_blends,
 
 
 def test_a_sample_depends_on_its_index_and_not_on_how_many_there_are() -> None:
-    few, many = (draw_blends(samples=samples, classes=5, seed=3, split="train") for samples in (10, 1000))
+    few, many = (
+        draw_blends(samples=samples, classes=5, seed=3, split="train") for samples in (10, 1000)
+    )
 
     for name in ("first", "second", "share", "label"):
         assert np.array_equal(getattr(few, name), getattr(many, name)[:10])
@@ -16,7 +20,9 @@ def test_a_sample_depends_on_its_index_and_not_on_how_many_there_are() -> None:
 @pytest.mark.parametrize(
     ("seed", "split", "quantity"), [(1, "train", "noise"), (0, "test", "noise"), (0, "train", "x")]
 )
-def test_streams_of_another_seed_split_or_quantity_differ(seed: int, split: Split, quantity: str) -> None:
+def test_streams_of_another_seed_split_or_quantity_differ(
+    seed: int, split: Split, quantity: str
+) -> None:
     draws = stream(seed=0, split="train", quantity="noise").random(8)
 
     assert not np.array_equal(stream(seed=seed, split=split, quantity=quantity).random(8), draws)

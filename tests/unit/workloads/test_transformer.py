@@ -20,5 +20,7 @@ def test_its_layers_start_with_different_weights() -> None:
 def test_it_reads_the_texts_of_the_lstm() -> None:
     lstm = LSTMClassification(size="default", seed=0, train_samples=16, test_samples=90)
 
-    for ours, theirs in zip(all_of(small_transformer().test_data()), all_of(lstm.test_data()), strict=True):
+    for ours, theirs in zip(
+        all_of(small_transformer().test_data()), all_of(lstm.test_data()), strict=True
+    ):
         assert torch.equal(ours, theirs)

@@ -1,4 +1,6 @@
-"""The U-Net has the size it claims, and its pictures hold shapes whose labels nobody can get all right."""
+"""The U-Net has the size it claims, and its pictures hold shapes whose labels nobody can get all
+right.
+"""
 
 import hashlib
 from typing import Any
@@ -20,7 +22,9 @@ from tests.unit.workloads.training import all_of
 
 
 def small_unet(**settings: int) -> UNetSegmentation:
-    return UNetSegmentation(size="32px", seed=0, **{"train_samples": 4, "test_samples": 40, **settings})
+    return UNetSegmentation(
+        size="32px", seed=0, **{"train_samples": 4, "test_samples": 40, **settings}
+    )
 
 
 @pytest.mark.parametrize("image_px", [32, 48])
@@ -46,14 +50,18 @@ def test_dice_is_averaged_over_the_classes_that_occur() -> None:
 def test_chance_is_what_drawing_classes_as_often_as_they_occur_reaches() -> None:
     workload = small_unet(test_samples=200)
     _, masks = all_of(workload.test_data())
-    shuffled = masks.flatten()[torch.randperm(masks.numel(), generator=torch.Generator().manual_seed(0))]
+    shuffled = masks.flatten()[
+        torch.randperm(masks.numel(), generator=torch.Generator().manual_seed(0))
+    ]
 
     assert mean_dice(shuffled, masks.flatten()) == pytest.approx(workload.chance(), abs=0.01)
 
 
 def test_who_sees_every_shape_reaches_the_ceiling() -> None:
     labelled = shape_pictures(samples=1000, image_px=32, seed=0, split="train").targets
-    seen = shape_pictures(samples=1000, image_px=32, seed=0, split="train", mislabelled_share=0).targets
+    seen = shape_pictures(
+        samples=1000, image_px=32, seed=0, split="train", mislabelled_share=0
+    ).targets
 
     assert mean_dice(seen, labelled) == pytest.approx(DICE_CEILING, abs=0.02)
 

@@ -27,7 +27,12 @@ def finding(**changes: object) -> Finding:
 
 def overhead(experiment: str, key: str, verdict: Verdict = "yes") -> Finding:
     statement = f"{key} is {verdict}."
-    return finding(id=f"{experiment}_overhead/{key}", experiment=experiment, verdict=verdict, statement=statement)
+    return finding(
+        id=f"{experiment}_overhead/{key}",
+        experiment=experiment,
+        verdict=verdict,
+        statement=statement,
+    )
 
 
 def about_sizes(*findings: Finding) -> Mapping[str, Any]:
@@ -36,22 +41,32 @@ def about_sizes(*findings: Finding) -> Mapping[str, Any]:
 
 
 def test_a_question_that_can_be_answered_in_a_word_is_and_others_are_by_the_statement() -> None:
-    said = {verdict: answer_word(finding(verdict=verdict)) for verdict in ("yes", "no", "not resolved")}
+    said = {
+        verdict: answer_word(finding(verdict=verdict)) for verdict in ("yes", "no", "not resolved")
+    }
 
     assert said == {"yes": "Yes.", "no": "No.", "not resolved": "Not resolved."}
     assert answer_word(finding(question="Which is faster?")) == ""
-    assert answer_word(finding(question="Which is faster?", verdict="not resolved")) == "Not resolved."
+    assert (
+        answer_word(finding(question="Which is faster?", verdict="not resolved")) == "Not resolved."
+    )
 
 
 def test_what_was_not_measured_is_no_answer() -> None:
-    findings = [finding(verdict="not measured"), finding(statement="Two are."), finding(experiment="precision")]
+    findings = [
+        finding(verdict="not measured"),
+        finding(statement="Two are."),
+        finding(experiment="precision"),
+    ]
 
     assert [each.statement for each in answered(findings, "device", [])] == ["Two are."]
 
 
 def test_a_section_answers_the_rules_that_it_names() -> None:
     rules = ("faster", "convolutions", "consistency")
-    findings = [finding(id=f"device_{rule}", statement=rule, question=f"Is it {rule}?") for rule in rules]
+    findings = [
+        finding(id=f"device_{rule}", statement=rule, question=f"Is it {rule}?") for rule in rules
+    ]
 
     assert [each.statement for each in answered(findings, "device", ["consistency", "faster"])] == [
         "faster",
@@ -75,7 +90,9 @@ def test_an_answer_that_several_subjects_share_is_given_once_with_their_names() 
 
 
 def test_a_question_that_no_word_answers_has_every_statement() -> None:
-    findings = [finding(question="Which is faster?", statement=f"{name} is.") for name in ("One", "Another")]
+    findings = [
+        finding(question="Which is faster?", statement=f"{name} is.") for name in ("One", "Another")
+    ]
 
     assert [each.statement for each in answered(findings, "device", [])] == ["One is. Another is."]
 
@@ -101,7 +118,12 @@ def test_a_question_about_which_nothing_was_measured_is_left_out() -> None:
 
 def test_the_answer_itself_stays_where_it_is_not_resolved() -> None:
     def about_copies(rule: str, verdict: Verdict) -> Finding:
-        return finding(id=f"trace_{rule}", experiment="trace", verdict=verdict, statement=f"{rule} is {verdict}.")
+        return finding(
+            id=f"trace_{rule}",
+            experiment="trace",
+            verdict=verdict,
+            statement=f"{rule} is {verdict}.",
+        )
 
     asked = [about_copies("transfer_bound", "not resolved"), about_copies("pageable_copies", "yes")]
 

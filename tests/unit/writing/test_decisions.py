@@ -10,7 +10,9 @@ from gpu_report.writing.decisions import SYMPTOMS, decisions
 AXES = {"workers": "workers", "ladder": "optimization", "device": "device", "noise": "color"}
 
 
-def advice(experiment: str, rule: str, text: str, gain: float | None = None, *, variant: str = "") -> Finding:
+def advice(
+    experiment: str, rule: str, text: str, gain: float | None = None, *, variant: str = ""
+) -> Finding:
     return Finding(
         id=f"{experiment}_{rule}/{text.lower()}",
         experiment=experiment,
@@ -87,15 +89,25 @@ def test_what_an_experiment_gained_comes_before_what_followed_from_traces() -> N
 
 
 def test_what_followed_from_traces_of_another_workload_is_kept() -> None:
-    urgent, gained = (Evidence(label="throughput", value="1", table="variants", variant=name) for name in UNET_AND_LSTM)
-    launch = advice("trace", "launch_bound", "launch", 3.0).model_copy(update={"evidence": (urgent, gained)})
+    urgent, gained = (
+        Evidence(label="throughput", value="1", table="variants", variant=name)
+        for name in UNET_AND_LSTM
+    )
+    launch = advice("trace", "launch_bound", "launch", 3.0).model_copy(
+        update={"evidence": (urgent, gained)}
+    )
     capture = advice("ladder", "best", "capture", 2.0, variant=urgent.variant)
 
     assert [row["action"] for row in decided([capture, launch])] == ["launch", "capture"]
 
 
 def test_without_such_an_experiment_the_gain_from_traces_counts() -> None:
-    found = decided([advice("trace", "launch_bound", "launch", 3.0), advice("trace", "accelerator_busy", "fill")])
+    found = decided(
+        [
+            advice("trace", "launch_bound", "launch", 3.0),
+            advice("trace", "accelerator_busy", "fill"),
+        ]
+    )
 
     assert [row["action"] for row in found] == ["launch"]
 

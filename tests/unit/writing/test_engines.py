@@ -39,7 +39,12 @@ def test_without_an_engine_the_error_is_one_line_with_a_command_for_each_system(
 
     message = str(caught.value)
     assert "\n" not in message
-    for command in (f"apt-get install {' '.join(DEBIAN_PACKAGES)}", "dnf install", "brew install", "conda install"):
+    for command in (
+        f"apt-get install {' '.join(DEBIAN_PACKAGES)}",
+        "dnf install",
+        "brew install",
+        "conda install",
+    ):
         assert command in message
 
 
@@ -54,7 +59,9 @@ def test_an_engine_asked_for_by_name_is_not_replaced_by_another(
 
 
 def test_an_unknown_engine_is_an_error_that_names_those_there_are() -> None:
-    with pytest.raises(ReportError, match="'troff' is unknown; use one of pdflatex, lualatex, tectonic"):
+    with pytest.raises(
+        ReportError, match="'troff' is unknown; use one of pdflatex, lualatex, tectonic"
+    ):
         find_engine("troff")
 
 

@@ -76,7 +76,9 @@ def test_braces_of_latex_and_of_jinja_live_together(write: Write) -> None:
         (r"\VAR{name + 1}", "can only concatenate str"),
     ],
 )
-def test_a_mistake_is_one_line_that_names_file_line_and_reason(write: Write, line: str, reason: str) -> None:
+def test_a_mistake_is_one_line_that_names_file_line_and_reason(
+    write: Write, line: str, reason: str
+) -> None:
     folder = write(f"first\nsecond\n{line}\n")
 
     with pytest.raises(ReportError) as caught:
@@ -88,7 +90,9 @@ def test_a_mistake_is_one_line_that_names_file_line_and_reason(write: Write, lin
     assert "\n" not in message
 
 
-def test_a_mistake_in_an_imported_macro_names_the_file_of_the_macro(write: Write, tmp_path: Path) -> None:
+def test_a_mistake_in_an_imported_macro_names_the_file_of_the_macro(
+    write: Write, tmp_path: Path
+) -> None:
     (tmp_path / "macros.tex.j2").write_text(
         "\n\\BLOCK{macro f()}\n\\VAR{nobody}\n\\BLOCK{endmacro}\n", encoding="utf-8"
     )
@@ -99,7 +103,9 @@ def test_a_mistake_in_an_imported_macro_names_the_file_of_the_macro(write: Write
 
 
 def test_a_missing_template_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(ReportError, match=r"sections/mine\.tex\.j2: there is no such template; put it back"):
+    with pytest.raises(
+        ReportError, match=r"sections/mine\.tex\.j2: there is no such template; put it back"
+    ):
         render(Templates(tmp_path), "sections/mine.tex.j2", {})
 
 
@@ -109,11 +115,13 @@ def test_a_value_that_looks_like_a_template_is_not_carried_out(write: Write) -> 
 
 def test_what_is_set_apart_is_collected_and_its_command_left_in_its_place(tmp_path: Path) -> None:
     (tmp_path / "macros.tex.j2").write_text(
-        r"\BLOCK{macro table(name)}\BLOCK{call apart('tab', name)}a \VAR{name}\BLOCK{endcall}\BLOCK{endmacro}",
+        r"\BLOCK{macro table(name)}\BLOCK{call apart('tab', name)}a "
+        r"\VAR{name}\BLOCK{endcall}\BLOCK{endmacro}",
         encoding="utf-8",
     )
     (tmp_path / "page.tex.j2").write_text(
-        r"\BLOCK{from 'macros.tex.j2' import table}before \VAR{table('x_1&2')}after", encoding="utf-8"
+        r"\BLOCK{from 'macros.tex.j2' import table}before \VAR{table('x_1&2')}after",
+        encoding="utf-8",
     )
     templates = Templates(tmp_path)
 

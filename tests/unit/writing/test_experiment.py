@@ -23,11 +23,15 @@ def found_of(name: str, machine: MachineResults) -> ExperimentResults:
     return ExperimentResults(experiment=experiment, machine=machine)
 
 
-def loops_of(name: str = LOOPS, *, devices: Sequence[str] = ("cpu", "cuda"), **changes: Any) -> ExperimentResults:
+def loops_of(
+    name: str = LOOPS, *, devices: Sequence[str] = ("cpu", "cuda"), **changes: Any
+) -> ExperimentResults:
     """The loops of the default study on these devices, some columns of their table replaced."""
     study, tables = study_and_tables(LOOPS, SIZES)
     shown = {each: rows[rows["device"].isin(devices)] for each, rows in tables.experiments.items()}
-    changed: Tables = replace(tables, experiments=shown, own_loops=tables.own_loops.assign(**changes))
+    changed: Tables = replace(
+        tables, experiments=shown, own_loops=tables.own_loops.assign(**changes)
+    )
     return found_of(name, results_of(study, tables=changed, findings=[]))
 
 
@@ -63,7 +67,9 @@ def test_quality_is_called_by_its_name_where_all_have_the_same_metric() -> None:
     assert not any("quality" in str(header) for header in page.header)
 
 
-def test_every_loop_has_a_row_in_the_order_of_the_study_and_nothing_where_it_was_not_measured() -> None:
+def test_every_loop_has_a_row_in_the_order_of_the_study_and_nothing_where_it_was_not_measured() -> (
+    None
+):
     found = loops_of()
     _, *measured = found.loops
     (first, *_) = found.rows
@@ -77,9 +83,12 @@ def test_every_loop_has_a_row_in_the_order_of_the_study_and_nothing_where_it_was
 
 
 @pytest.mark.parametrize(
-    ("status", "words"), [("skipped", "skipped: no CUDA compiler"), ("failed", "failed"), ("oom", "out of memory")]
+    ("status", "words"),
+    [("skipped", "skipped: no CUDA compiler"), ("failed", "failed"), ("oom", "out of memory")],
 )
-def test_what_was_skipped_has_its_reason_and_what_failed_that_it_failed(status: str, words: str) -> None:
+def test_what_was_skipped_has_its_reason_and_what_failed_that_it_failed(
+    status: str, words: str
+) -> None:
     assert why_missing_or_skipped({"status": status, "reason": "no CUDA compiler"}) == words
 
 

@@ -14,7 +14,9 @@ SECTIONS = "\\gpurepsections{%\n  summary,%\n  device%\n}\n"
 
 @pytest.fixture
 def report(tmp_path: Path) -> Path:
-    """A built report of two sections, one float and one figure, and a section that an older study left."""
+    """A built report of two sections, one float and one figure, and a section that an older study
+    left.
+    """
     texts = {
         "gpu_report.pdf": "",
         "gpu_report.sty": "",
@@ -26,7 +28,8 @@ def report(tmp_path: Path) -> Path:
         "sections/summary.tex": "Nothing.",
         "sections/device.tex": r"\gpurepfloat{fig/xeon-2c/device}",
         "sections/old.tex": r"\gpureppicture{xeon-2c/old}",
-        "floats/fig/xeon-2c/device.tex": r"\gpureppicture[Bars, one {longer} than the other]{xeon-2c/device}",
+        "floats/fig/xeon-2c/device.tex": r"\gpureppicture[Bars, one {longer} than the "
+        r"other]{xeon-2c/device}",
         "figures/xeon-2c/device.pdf": "a picture",
         "figures/xeon-2c/old.pdf": "an old picture",
     }
@@ -98,7 +101,9 @@ def test_sections_of_an_older_version_are_refused(report: Path) -> None:
 
 
 def test_a_folder_says_in_its_readme_what_to_paste(report: Path) -> None:
-    files = as_folder(exported_files(report, figure_format="pdf"), name="measured", figure_format="pdf")
+    files = as_folder(
+        exported_files(report, figure_format="pdf"), name="measured", figure_format="pdf"
+    )
 
     readme = files["README.md"].decode()
     assert r"\usepackage{measured/gpu_report}" in readme
@@ -119,7 +124,8 @@ def test_an_archive_has_all_files_in_one_folder_and_its_document_on_top(report: 
 
 def test_the_same_files_give_the_same_archive(report: Path) -> None:
     first, second = (
-        as_flat_archive(exported_files(report, figure_format="pdf"), figure_format="pdf") for _ in range(2)
+        as_flat_archive(exported_files(report, figure_format="pdf"), figure_format="pdf")
+        for _ in range(2)
     )
 
     assert first == second

@@ -23,14 +23,17 @@ def test_the_advice_of_the_headline_is_the_first_row_of_the_decision_table() -> 
 @pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cuda")])
 def test_the_headline_is_three_short_lines_of_plain_text(devices: tuple[str, ...]) -> None:
     assert len(lines(*devices)) == 3
-    assert all(line and "\n" not in line and "\\" not in line and "nan" not in line for line in lines(*devices))
+    assert all(
+        line and "\n" not in line and "\\" not in line and "nan" not in line
+        for line in lines(*devices)
+    )
 
 
 def test_with_an_accelerator_the_headline_is_its_speedup() -> None:
     assert "U-Net 128px 48.0×" in lines("cpu", "cuda")[1]
 
 
-def test_a_model_is_reported_with_its_size_and_over_whole_epochs_where_it_was_trained_over_them() -> None:
+def test_a_model_is_reported_with_its_size_and_over_whole_epochs_if_trained_over_them() -> None:
     gain = lines("cpu", "cuda")[1]
 
     assert "U-Net 128px" in gain
@@ -64,19 +67,31 @@ def test_the_fastest_training_is_no_bound_and_names_the_devices_that_shared_it()
 def test_the_speedup_over_one_gpu_is_that_of_the_fastest_weak_scaling() -> None:
     _, tables = base_of_shared()
     scaled = tables.scaling_efficiency
-    weak = scaled[scaled["is_weak"] & (scaled["devices"] > 1) & (scaled["device"] != "cpu")].head(2).copy()
+    weak = (
+        scaled[scaled["is_weak"] & (scaled["devices"] > 1) & (scaled["device"] != "cpu")]
+        .head(2)
+        .copy()
+    )
     weak["workload"], weak["size"] = weak["workload"].iloc[0], weak["size"].iloc[0]
     weak["throughput_per_s"], weak["base_speedup"] = [100.0, 200.0], [1.9, 1.7]
-    weak["base_speedup_low"], weak["base_speedup_high"] = weak["base_speedup"] - 0.1, weak["base_speedup"] + 0.1
+    weak["base_speedup_low"], weak["base_speedup_high"] = (
+        weak["base_speedup"] - 0.1,
+        weak["base_speedup"] + 0.1,
+    )
 
     gain = headline(replace(tables, scaling_efficiency=weak, experiments={}), [], [])[1]
 
     assert "1.70" in gain
     assert "1.90" not in gain
-    assert "over one GPU" not in headline(replace(tables, scaling_efficiency=weak.head(0), experiments={}), [], [])[1]
+    assert (
+        "over one GPU"
+        not in headline(replace(tables, scaling_efficiency=weak.head(0), experiments={}), [], [])[1]
+    )
 
     bounds = tables.variants.assign(options="nocomm")
-    of_bounds = headline(replace(tables, variants=bounds, scaling_efficiency=weak, experiments={}), [], [])[1]
+    of_bounds = headline(
+        replace(tables, variants=bounds, scaling_efficiency=weak, experiments={}), [], []
+    )[1]
     assert "over one GPU" not in of_bounds
 
 

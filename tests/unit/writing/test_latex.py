@@ -18,7 +18,9 @@ def shell_engine(script: str) -> Engine:
 def test_the_date_is_that_of_the_newest_record() -> None:
     days = ("2026-05-04T10:00:00Z", "2026-06-01T08:00:00Z", "2026-05-30T10:00:00Z")
 
-    assert newest_measurement({"measured_at": day} for day in days) == datetime(2026, 6, 1, 8, tzinfo=UTC)
+    assert newest_measurement({"measured_at": day} for day in days) == datetime(
+        2026, 6, 1, 8, tzinfo=UTC
+    )
 
 
 def test_the_engine_is_given_the_date_and_runs_where_the_text_lies(tmp_path: Path) -> None:
@@ -36,7 +38,10 @@ def test_a_pdf_put_elsewhere_leads_to_data_of_the_project_that_it_lies_in(tmp_pa
     (tmp_path / "data.csv").touch()
 
     compiled = compile_report(
-        text, dated=DATED, engine=shell_engine("ls build/project/data.csv > build/gpu_report.pdf"), pdf=pdf
+        text,
+        dated=DATED,
+        engine=shell_engine("ls build/project/data.csv > build/gpu_report.pdf"),
+        pdf=pdf,
     )
 
     assert compiled.pdf == pdf
@@ -48,7 +53,9 @@ def test_an_engine_that_fails_without_a_log_is_an_error_with_its_last_words(tmp_
         compile_report(tmp_path, dated=DATED, engine=shell_engine("echo no memory; exit 7"))
 
 
-def test_an_engine_that_writes_no_pdf_is_an_error_though_it_says_it_went_well(tmp_path: Path) -> None:
+def test_an_engine_that_writes_no_pdf_is_an_error_though_it_says_it_went_well(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(ReportError):
         compile_report(tmp_path, dated=DATED, engine=shell_engine("true"))
 

@@ -21,7 +21,8 @@ def test_a_readers_problems_are_found_with_the_file_they_are_in() -> None:
     assert log_problems(LOG) == [
         "sections/summary.tex: Reference `gpurep:tab:gone' on page 3 undefined on input line 9.",
         r"sections/device.tex: Overfull \hbox (15.5pt too wide) in paragraph at lines 12--13",
-        r"sections/device.tex: Overfull \vbox (30.0pt too high) has occurred while \output is active",
+        r"sections/device.tex: Overfull \vbox (30.0pt too high) has occurred while \output is "
+        r"active",
         "sections/device.tex: There is no é in font nullfont!",
         "sections/device.tex: Label `x' multiply defined.",
     ]

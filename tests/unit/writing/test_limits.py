@@ -17,7 +17,9 @@ STUDY = make_study(devices=("cpu",))
 
 
 def variant_rows(records: Sequence[Record]) -> Sequence[Row]:
-    return rows_of(tabulate_variants(records, today=Today(code_digest=CODE_DIGEST, protocol=STUDY.protocol)))
+    return rows_of(
+        tabulate_variants(records, today=Today(code_digest=CODE_DIGEST, protocol=STUDY.protocol))
+    )
 
 
 def of_records(**options: Any) -> Mapping[str, list[str]]:
@@ -38,20 +40,27 @@ def joined(found: Mapping[str, list[str]]) -> str:
         ({"profile_overhead": None, "reason": "profiled run: out of memory"}, "profiler"),
     ],
 )
-def test_what_limits_the_records_is_said_under_its_subject(options: dict[str, Any], subject: str) -> None:
+def test_what_limits_the_records_is_said_under_its_subject(
+    options: dict[str, Any], subject: str
+) -> None:
     plain, limited = of_records(), of_records(**options)
 
     assert [name for name in plain if len(limited[name]) > len(plain[name])] == [subject]
 
 
-@pytest.mark.parametrize(("processes", "words"), [(5, "5 processes"), (3, "no difference"), (1, "one process")])
+@pytest.mark.parametrize(
+    ("processes", "words"), [(5, "5 processes"), (3, "no difference"), (1, "one process")]
+)
 def test_the_number_of_processes_is_always_said(processes: int, words: str) -> None:
     assert words in of_records(processes=processes)["processes"][0]
 
 
 def test_a_variant_that_failed_is_named_with_its_reason() -> None:
     failed = STUDY.variants[0].slug
-    records = [make_record(failed, status="failed", reason="100 % broken"), *make_records(STUDY)[1:]]
+    records = [
+        make_record(failed, status="failed", reason="100 % broken"),
+        *make_records(STUDY)[1:],
+    ]
 
     (text,) = limits(variant_rows(records))["missing"]
 
@@ -60,7 +69,10 @@ def test_a_variant_that_failed_is_named_with_its_reason() -> None:
 
 def test_a_long_reason_ends_between_words_and_says_that_it_goes_on() -> None:
     paragraph = "RuntimeError: " + "nothing of this is reserved " * 20
-    records = [make_record(STUDY.variants[0].slug, status="failed", reason=paragraph), *make_records(STUDY)[1:]]
+    records = [
+        make_record(STUDY.variants[0].slug, status="failed", reason=paragraph),
+        *make_records(STUDY)[1:],
+    ]
 
     told = limits(variant_rows(records))["missing"][0].replace(r"\gpurepbreak{}", "")
 
@@ -78,7 +90,9 @@ def test_an_accelerator_that_was_not_watched_is_a_limit_and_a_cpu_is_not() -> No
     rows = variant_rows(make_records(make_study()))
 
     assert limits(rows)["machine"] == []
-    assert "not watched" in " ".join(limits([{**row, "sm_clock_mhz": math.nan} for row in rows])["machine"])
+    assert "not watched" in " ".join(
+        limits([{**row, "sm_clock_mhz": math.nan} for row in rows])["machine"]
+    )
     assert "not watched" not in joined(of_records())
 
 
@@ -88,7 +102,9 @@ def test_every_mark_is_a_limit(mark: str) -> None:
     projected = {"epoch_time_projected": mark == "projected"}
     marked = {**plain, "marks": mark, **projected}
 
-    found = limits([marked, *({**row, "marks": "", "epoch_time_projected": False} for row in others)])
+    found = limits(
+        [marked, *({**row, "marks": "", "epoch_time_projected": False} for row in others)]
+    )
 
     assert sum(map(len, found.values())) == 2
 

@@ -37,7 +37,9 @@ def test_keywords_and_comments_are_distinguished_and_quotes_stay_straight() -> N
     assert str(lines[1].text).startswith(r"\gpurepkeyword{def}\ train")
     assert str(lines[2].text).startswith(r"\gpurepcomment{\textquotedbl{}")
     assert r"\gpurepcomment{\#\ every" in str(lines[3].text).replace(r"\gpurepbreak{}", "")
-    assert r"\textquotesingle{}x\textquotesingle{}" in str(lines[4].text).replace(r"\gpurepbreak{}", "")
+    assert r"\textquotesingle{}x\textquotesingle{}" in str(lines[4].text).replace(
+        r"\gpurepbreak{}", ""
+    )
 
 
 def test_a_function_that_is_not_there_is_an_error_that_names_it() -> None:

@@ -14,9 +14,15 @@ def test_a_machine_without_accelerator_was_not_watched() -> None:
 def test_each_variant_with_numbers_is_there_once_in_the_order_of_the_experiments() -> None:
     machine = results_on("cpu", "cuda")
 
-    order = [row["variant"] for experiment in machine.experiments for row in machine.rows_of(experiment.name)]
+    order = [
+        row["variant"]
+        for experiment in machine.experiments
+        for row in machine.rows_of(experiment.name)
+    ]
     measured = {row["variant"] for row in machine.measured}
-    assert [row["variant"] for row in machine.in_order] == [each for each in dict.fromkeys(order) if each in measured]
+    assert [row["variant"] for row in machine.in_order] == [
+        each for each in dict.fromkeys(order) if each in measured
+    ]
 
 
 def test_the_profiled_steps_are_those_recorded_and_not_whole_trainings_of_a_custom_loop() -> None:
@@ -26,7 +32,12 @@ def test_the_profiled_steps_are_those_recorded_and_not_whole_trainings_of_a_cust
     steps = [1 if name in own_loops else 9 for name in shares["variant"]]
     assert set(steps) == {1, 9}
 
-    assert replace(machine, tables=replace(machine.tables, step_shares=shares.assign(steps=steps))).profile_steps == "9"
+    assert (
+        replace(
+            machine, tables=replace(machine.tables, step_shares=shares.assign(steps=steps))
+        ).profile_steps
+        == "9"
+    )
 
 
 def test_ranks_on_a_cpu_share_no_gpus() -> None:
@@ -59,4 +70,6 @@ def test_figures_of_the_first_experiment_only_are_those_of_one_subject_for_each_
     every, first = (machine.pictures(*kinds, first=first) for first in (False, True))
 
     assert len(every) == len(machine.figures) > len(first)
-    assert {len({each.figure.subject for each in first if each.figure.kind == kind}) for kind in kinds} == {1}
+    assert {
+        len({each.figure.subject for each in first if each.figure.kind == kind}) for kind in kinds
+    } == {1}

@@ -47,7 +47,9 @@ def test_every_number_names_a_table_or_a_file_of_the_code_that_decides_it() -> N
         ("network/unet/base_channels", "CHANNELS"),
     ],
 )
-def test_a_number_of_the_method_is_decided_in_the_file_that_it_names(key: str, constant: str) -> None:
+def test_a_number_of_the_method_is_decided_in_the_file_that_it_names(
+    key: str, constant: str
+) -> None:
     source = PROJECT / listed()[key]["table"]
 
     assert re.search(rf"^_?[A-Z_]*{constant}\b.*=", source.read_text("utf-8"), flags=re.MULTILINE)
@@ -70,7 +72,11 @@ def test_variants_are_counted_device_by_device() -> None:
 
 
 def test_sizes_of_networks_are_those_that_are_drawn() -> None:
-    sizes = {key.removeprefix("network/"): text for key, text in told().items() if key.startswith("network/")}
+    sizes = {
+        key.removeprefix("network/"): text
+        for key, text in told().items()
+        if key.startswith("network/")
+    }
 
     drawn = {
         f"{make.__name__}/{name}": str(parameter.default)
@@ -85,4 +91,9 @@ def test_the_bits_of_a_precision_leave_one_for_the_sign() -> None:
     found = told()
 
     for name, bits in {"fp32": 32, "fp16": 16, "bf16": 16}.items():
-        assert 1 + int(found[f"format/{name}/exponent_bits"]) + int(found[f"format/{name}/mantissa_bits"]) == bits
+        assert (
+            1
+            + int(found[f"format/{name}/exponent_bits"])
+            + int(found[f"format/{name}/mantissa_bits"])
+            == bits
+        )

@@ -31,9 +31,14 @@ ONE = KeyedNumber(
 )
 
 
-def found(*devices: str, failed: str = "", config: Mapping[str, Any] | None = None) -> dict[str, KeyedNumber]:
+def found(
+    *devices: str, failed: str = "", config: Mapping[str, Any] | None = None
+) -> dict[str, KeyedNumber]:
     study = make_study(devices=devices, config=config)
-    records = [make_record(r.variant, status="oom") if r.variant == failed else r for r in make_records(study)]
+    records = [
+        make_record(r.variant, status="oom") if r.variant == failed else r
+        for r in make_records(study)
+    ]
     machine = results_of(study, records=records)
     return {number.key.removeprefix("xeon-2c/"): number for number in numbers_of(machine)}
 
@@ -50,7 +55,11 @@ def test_a_model_in_several_sizes_has_its_size_in_the_short_keys() -> None:
     config["experiments"]["device"]["grid"][0].pop("without_accelerator")
     keys = found("cpu", "cuda", config=config)
 
-    sizes = {key.split("/")[0] for key in keys if key.startswith("unet-") and key.endswith("px/cuda/speedup")}
+    sizes = {
+        key.split("/")[0]
+        for key in keys
+        if key.startswith("unet-") and key.endswith("px/cuda/speedup")
+    }
     assert sizes == {"unet-64px", "unet-128px"}
     assert "unet/cuda/speedup" not in keys
 
@@ -77,7 +86,10 @@ def test_what_was_not_measured_has_no_key() -> None:
 
 def test_a_table_gives_its_numbers_unless_they_are_known_by_other_keys() -> None:
     (block,) = table(
-        [{"variant": "a", "power_w": 2.0}], name="m/t", caption="T", columns=[Text("variant"), SHOWN["power"]]
+        [{"variant": "a", "power_w": 2.0}],
+        name="m/t",
+        caption="T",
+        columns=[Text("variant"), SHOWN["power"]],
     )
 
     (first, *_) = numbers_of_tables([block], known=[])
@@ -87,7 +99,10 @@ def test_a_table_gives_its_numbers_unless_they_are_known_by_other_keys() -> None
 
 
 def test_the_file_defines_each_number_with_its_interval_and_unit() -> None:
-    text = numbers_tex([ONE, KeyedNumber(key="c", quantity=Quantity(value="4.5", unit="µs"), table="")], machine="m_1")
+    text = numbers_tex(
+        [ONE, KeyedNumber(key="c", quantity=Quantity(value="4.5", unit="µs"), table="")],
+        machine="m_1",
+    )
 
     assert r"\gpurepmachine{m_1}" in text
     assert r"\gpurepnumber{a/b}{12345.3}{}{12345.1}{12345.6}{\%}" in text
@@ -99,7 +114,16 @@ def test_of_two_numbers_with_one_key_the_first_counts() -> None:
 
     assert numbers_tex([ONE, other], machine="m").count("{a/b}") == 1
     assert list(csv.reader(io.StringIO(numbers_csv([ONE, other]))))[1:] == [
-        ["a/b", "12,345.3", "12,345.1", "12,345.6", "%", "12,345.3 % (12,345.1 to 12,345.6)", "t.csv", "cnn-cpu"]
+        [
+            "a/b",
+            "12,345.3",
+            "12,345.1",
+            "12,345.6",
+            "%",
+            "12,345.3 % (12,345.1 to 12,345.6)",
+            "t.csv",
+            "cnn-cpu",
+        ]
     ]
 
 
@@ -111,7 +135,9 @@ def test_the_list_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert (number.key, number.value, number.run) == ("a/b", "12,345.3", "cnn-cpu")
 
 
-def test_a_list_that_is_missing_cut_short_or_of_other_columns_says_what_to_do(tmp_path: Path) -> None:
+def test_a_list_that_is_missing_cut_short_or_of_other_columns_says_what_to_do(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "old.csv").write_text("key,text\n", encoding="utf-8")
     (tmp_path / "cut.csv").write_text(numbers_csv([ONE])[:-30], encoding="utf-8")
 

@@ -41,4 +41,6 @@ def test_a_network_is_beside_its_workload_with_the_csv_of_its_layers() -> None:
     assert section.count("fig/study/") == 1
     float_text = files["floats/fig/study/architecture_unet.tex"]
     assert "In words." in float_text
-    assert "study/architecture_unet.csv" in float_text.replace(r"\gpurepbreak{}", "").replace(r"\_", "_")
+    assert "study/architecture_unet.csv" in float_text.replace(r"\gpurepbreak{}", "").replace(
+        r"\_", "_"
+    )

@@ -1,4 +1,6 @@
-"""The references of the report: each is cited by a template, and each that a template cites is there."""
+"""The references of the report: each is cited by a template, and each that a template cites is
+there.
+"""
 
 import re
 from pathlib import Path

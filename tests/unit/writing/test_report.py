@@ -30,7 +30,9 @@ EXPERIMENTS = [experiment.name for experiment in make_study().experiments]
 
 
 def whole(files: dict[str, str]) -> str:
-    text = "\n".join(text for name, text in files.items() if name.startswith(("sections/", "floats/")))
+    text = "\n".join(
+        text for name, text in files.items() if name.startswith(("sections/", "floats/"))
+    )
     return re.sub(r"\s+", " ", text)
 
 
@@ -103,14 +105,27 @@ def test_without_an_accelerator_nothing_is_claimed_about_one() -> None:
 def test_sections_with_nothing_to_show_are_left_out_and_their_questions_listed_once() -> None:
     files = render_devices("cpu")
     taken = ",".join(re.findall(r"\\gpurepsections\{([^}]*)\}", files["gpu_report.tex"])).split(",")
-    brackets, asked = re.findall(r"\\gpurepsections\[([^]]*)\]\{([^}]*)\}", files["gpu_analysis_sections.tex"])[0]
+    brackets, asked = re.findall(
+        r"\\gpurepsections\[([^]]*)\]\{([^}]*)\}", files["gpu_analysis_sections.tex"]
+    )[0]
 
-    for name in ("crossover", "frontier", "models", "precision", "optimization", "memory", "transfer", "energy"):
+    for name in (
+        "crossover",
+        "frontier",
+        "models",
+        "precision",
+        "optimization",
+        "memory",
+        "transfer",
+        "energy",
+    ):
         assert name not in taken
         assert name in brackets.split(",")
         assert name not in re.findall(r"\w+", asked)
     assert "need a GPU" in files["sections/workloads.tex"]
-    assert r"\gpurepsections{" in render_devices("cpu", "cuda", "cuda:1")["gpu_analysis_sections.tex"]
+    assert (
+        r"\gpurepsections{" in render_devices("cpu", "cuda", "cuda:1")["gpu_analysis_sections.tex"]
+    )
 
 
 def test_an_experiment_that_no_machine_has_variants_of_is_one_sentence() -> None:
@@ -134,17 +149,26 @@ def test_the_report_is_about_the_first_machine_and_names_another_where_they_are_
     assert other in section_with_floats(files, "machines")
 
 
-@pytest.mark.parametrize(("common", "shown"), [(1, "tab:"), (6, "tab:"), (30, "fig:machines/machines_")])
-def test_machines_side_by_side_have_a_table_or_where_it_would_be_long_a_figure(common: int, shown: str) -> None:
+@pytest.mark.parametrize(
+    ("common", "shown"), [(1, "tab:"), (6, "tab:"), (30, "fig:machines/machines_")]
+)
+def test_machines_side_by_side_have_a_table_or_where_it_would_be_long_a_figure(
+    common: int, shown: str
+) -> None:
     machine = results_on("cpu", "cuda")
     measured = [record for record in machine.records if record.status == "ok"]
     other = replace(machine, id="abacus-8c", records=measured[:common])
 
-    section = section_with_floats(render_machines(make_study(devices=("cpu", "cuda")), [machine, other]), "machines")
+    section = section_with_floats(
+        render_machines(make_study(devices=("cpu", "cuda")), [machine, other]), "machines"
+    )
 
     assert len(measured) >= common
     assert "every configuration that both measured faster than" in section
-    assert [label in section for label in ("tab:comparison", "fig:machines/")] == [shown == "tab:", shown != "tab:"]
+    assert [label in section for label in ("tab:comparison", "fig:machines/")] == [
+        shown == "tab:",
+        shown != "tab:",
+    ]
     assert "comparison" not in section_with_floats(render_devices("cpu"), "machines")
 
 
@@ -174,7 +198,9 @@ def test_no_table_is_empty_and_nothing_is_called_nan() -> None:
 
 def test_a_study_of_which_nothing_was_measured_still_has_every_section() -> None:
     study = make_study(devices=("cpu",))
-    records = [make_record(variant.slug, status="failed", reason="it broke") for variant in study.variants]
+    records = [
+        make_record(variant.slug, status="failed", reason="it broke") for variant in study.variants
+    ]
 
     files = render_study(study, records=records)
 
@@ -197,7 +223,9 @@ def test_every_answer_has_its_question() -> None:
     )
     findings = [
         finding,
-        finding.model_copy(update={"id": "batch_size_smaller/second", "verdict": "no", "statement": "It is not."}),
+        finding.model_copy(
+            update={"id": "batch_size_smaller/second", "verdict": "no", "statement": "It is not."}
+        ),
     ]
 
     files = render_study(make_study(devices=("cpu",)), tables=tables_of("cpu"), findings=findings)
@@ -216,7 +244,7 @@ def test_without_a_finding_that_recommends_nothing_is_recommended() -> None:
     assert r"\item" not in text
 
 
-def test_an_experiment_without_a_template_gets_a_section_with_its_question_table_figures_and_answers() -> None:
+def test_an_experiment_without_a_template_gets_its_question_table_figures_and_answers() -> None:
     study = without_templates(make_study())
     files = render_study(study, title="Mine")
 
@@ -230,7 +258,9 @@ def test_an_experiment_without_a_template_gets_a_section_with_its_question_table
 
 def test_an_experiment_without_a_template_of_which_nothing_was_measured_says_why() -> None:
     study = without_templates(make_study(devices=("cpu",)))
-    records = [make_record(variant.slug, status="failed", reason="it broke") for variant in study.variants]
+    records = [
+        make_record(variant.slug, status="failed", reason="it broke") for variant in study.variants
+    ]
 
     files = render_study(study, records=records)
 
@@ -238,7 +268,7 @@ def test_an_experiment_without_a_template_of_which_nothing_was_measured_says_why
     assert "This experiment needs a GPU" in files["sections/my_crossover.tex"]
 
 
-def test_an_experiment_alone_has_the_machine_what_it_trains_and_its_own_section_as_the_report_has_it() -> None:
+def test_an_experiment_alone_has_the_machine_what_it_trains_and_its_own_section() -> None:
     study = make_study(devices=("cpu",))
     alone = study.alone("batch_size")
 
@@ -264,13 +294,19 @@ def preamble(document: str) -> str:
 
 def without_templates(study: Study) -> Study:
     """The study with names that no template has."""
-    return replace(study, experiments=tuple(replace(each, name=f"my_{each.name}") for each in study.experiments))
+    return replace(
+        study,
+        experiments=tuple(replace(each, name=f"my_{each.name}") for each in study.experiments),
+    )
 
 
 @pytest.mark.parametrize(
-    ("broken", "reason"), [(r"\VAR{experiment.nothing}", "no attribute 'nothing'"), (r"\BLOCK{fi}", "unknown tag 'fi'")]
+    ("broken", "reason"),
+    [(r"\VAR{experiment.nothing}", "no attribute 'nothing'"), (r"\BLOCK{fi}", "unknown tag 'fi'")],
 )
-def test_a_broken_section_is_an_error_with_file_and_line(tmp_path: Path, broken: str, reason: str) -> None:
+def test_a_broken_section_is_an_error_with_file_and_line(
+    tmp_path: Path, broken: str, reason: str
+) -> None:
     templates = copied_templates(tmp_path)
     section = templates / "sections" / "workers.tex.j2"
     lines = section.read_text("utf-8").splitlines()
@@ -283,10 +319,13 @@ def test_a_broken_section_is_an_error_with_file_and_line(tmp_path: Path, broken:
 def test_a_metric_that_does_not_exist_is_an_error_that_names_those_that_do(tmp_path: Path) -> None:
     templates = copied_templates(tmp_path)
     section = templates / "sections" / "workers.tex.j2"
-    section.write_text(section.read_text("utf-8").replace('"data_wait"', '"data_weight"'), encoding="utf-8")
+    section.write_text(
+        section.read_text("utf-8").replace('"data_wait"', '"data_weight"'), encoding="utf-8"
+    )
 
     with pytest.raises(
-        ReportError, match=r"workers\.tex\.j2:\d+: there is no metric 'data_weight'; use one of .*data_wait"
+        ReportError,
+        match=r"workers\.tex\.j2:\d+: there is no metric 'data_weight'; use one of .*data_wait",
     ):
         render_study(make_study(devices=("cpu",)), tables=tables_of("cpu"), templates=templates)
 
@@ -299,7 +338,9 @@ def test_the_listing_is_the_real_training_step() -> None:
 
 
 def test_the_same_input_gives_the_same_text() -> None:
-    assert render_study(make_study(devices=("cpu",)), tables=tables_of("cpu")) == render_devices("cpu")
+    assert render_study(make_study(devices=("cpu",)), tables=tables_of("cpu")) == render_devices(
+        "cpu"
+    )
 
 
 def test_where_data_lies_is_reported_as_it_is_on_the_disk_of_the_reader() -> None:

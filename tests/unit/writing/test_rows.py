@@ -27,7 +27,9 @@ def longest_kernels(machine: MachineResults) -> list[Row]:
 
 
 def changed(*devices: str, **tables: Any) -> MachineResults:
-    """The machine that measured the default study on these devices, with some of its tables changed."""
+    """The machine that measured the default study on these devices, with some of its tables
+    changed.
+    """
     results = results_on(*devices)
     return replace(results, tables=replace(results.tables, **tables))
 
@@ -35,28 +37,40 @@ def changed(*devices: str, **tables: Any) -> MachineResults:
 def test_the_steps_shown_are_those_of_the_figure() -> None:
     machine = results_on("cpu", "cuda")
 
-    in_figure = profiled_rows(Shown(rows=machine.tables.variants, subject=Subject(), tables=machine.tables))
+    in_figure = profiled_rows(
+        Shown(rows=machine.tables.variants, subject=Subject(), tables=machine.tables)
+    )
 
     assert [row["variant"] for row in rows.profiled_steps(machine)] == in_figure["variant"].tolist()
 
 
-@pytest.mark.parametrize("table", ["operation_memory", "category_speedups", "top_operations", "top_kernels"])
+@pytest.mark.parametrize(
+    "table", ["operation_memory", "category_speedups", "top_operations", "top_kernels"]
+)
 def test_the_longest_are_those_of_the_first_two_variants_that_have_them(table: str) -> None:
     machine = results_on("cpu", "cuda")
     frame = getattr(machine.tables, table)
 
     found = longest(machine, table)
 
-    having = [row["variant"] for row in rows.profiled_steps(machine) if row["variant"] in set(frame["variant"])][:2]
+    having = [
+        row["variant"]
+        for row in rows.profiled_steps(machine)
+        if row["variant"] in set(frame["variant"])
+    ][:2]
     assert list(dict.fromkeys(row["variant"] for row in found)) == having
     assert len(found) == len(frame[frame["variant"].isin(having)].groupby("variant").head(3)) > 0
 
 
 def test_a_variant_without_kernels_leaves_its_place_to_the_next() -> None:
     kernels = tables_of("cpu", "cuda").top_kernels
-    first, *others = dict.fromkeys(row["variant"] for row in longest_kernels(results_on("cpu", "cuda")))
+    first, *others = dict.fromkeys(
+        row["variant"] for row in longest_kernels(results_on("cpu", "cuda"))
+    )
 
-    found = longest_kernels(changed("cpu", "cuda", top_kernels=kernels[kernels["variant"] != first]))
+    found = longest_kernels(
+        changed("cpu", "cuda", top_kernels=kernels[kernels["variant"] != first])
+    )
 
     assert next(iter(found))["variant"] == others[0]
     assert len({row["variant"] for row in found}) == 2
@@ -161,7 +175,9 @@ def test_of_each_combination_the_row_with_the_most_is_kept() -> None:
 
     kinds = {(row["workload"], row["device"], row["precision"]) for row in every}
     assert len(found) == len(kinds) < len(every)
-    assert max(row["achieved_flops_per_s"] for row in every) in [row["achieved_flops_per_s"] for row in found]
+    assert max(row["achieved_flops_per_s"] for row in every) in [
+        row["achieved_flops_per_s"] for row in found
+    ]
 
 
 def test_a_cost_is_in_the_currency_of_the_prices() -> None:
@@ -182,9 +198,13 @@ def test_a_cost_is_in_the_currency_of_the_prices() -> None:
 def test_the_note_of_the_costs_names_each_price_and_where_one_is_missing(
     per_kwh: float, per_device_hour: float, missing: list[str]
 ) -> None:
-    note = rows.cost_note([{"price_per_kwh": per_kwh, "price_per_device_hour": per_device_hour, "currency": "EUR"}])
+    note = rows.cost_note(
+        [{"price_per_kwh": per_kwh, "price_per_device_hour": per_device_hour, "currency": "EUR"}]
+    )
 
-    assert [name for name in ("prices.per_kwh", "prices.per_device_hour") if name in note] == missing
+    assert [
+        name for name in ("prices.per_kwh", "prices.per_device_hour") if name in note
+    ] == missing
     assert ("0.25 EUR per kWh" in note) == math.isfinite(per_kwh)
     assert ("2.5 EUR per hour" in note) == math.isfinite(per_device_hour)
 
@@ -193,13 +213,19 @@ def test_devices_are_compared_after_the_last_epoch_of_each_pair() -> None:
     machine = results_on("cpu", "cuda")
     consistency = machine.tables.consistency
     last = consistency["epoch"] == consistency.groupby("workload")["epoch"].transform("max")
-    earlier = consistency.assign(difference_percent=consistency["difference_percent"].where(last, 77.0))
+    earlier = consistency.assign(
+        difference_percent=consistency["difference_percent"].where(last, 77.0)
+    )
 
     found = rows.differences_between_devices(changed("cpu", "cuda", consistency=earlier))
 
     assert found
-    assert len(found) == len({(row["workload"], row["size"], row["batch_size"], row["device"]) for row in found})
-    assert 77.0 not in [row[f"difference_{name}"] for row in found for name in set(consistency["metric"])]
+    assert len(found) == len(
+        {(row["workload"], row["size"], row["batch_size"], row["device"]) for row in found}
+    )
+    assert 77.0 not in [
+        row[f"difference_{name}"] for row in found for name in set(consistency["metric"])
+    ]
 
 
 def scaling(*, records: Sequence[Record] | None = None) -> tuple[MachineResults, Sequence[Row]]:
@@ -213,7 +239,10 @@ def test_each_method_is_below_the_plain_process_that_it_is_compared_with() -> No
     found = rows.sharing(*scaling())
 
     assert {row["heading"] for row in found} == {"U-Net 64px, 8 samples per step"}
-    assert [*dict.fromkeys(row["configuration"] for row in found)] == ["eager fp32", "captured bf16"]
+    assert [*dict.fromkeys(row["configuration"] for row in found)] == [
+        "eager fp32",
+        "captured bf16",
+    ]
     methods = [(row["method"], row["devices"]) for row in found]
     weak = [("DDP", 1), ("DDP", 2), ("FSDP2", 2), ("DataParallel (discouraged)", 2)]
     strong = ("DDP, batch divided", 2)
@@ -224,7 +253,9 @@ def test_each_method_is_below_the_plain_process_that_it_is_compared_with() -> No
 def test_where_no_plain_process_was_measured_by_itself_the_one_in_turn_has_its_row() -> None:
     study = study_of(scaling=SCALING)
     shared = [
-        each.slug for each in study.variants if each.parallelism in ("ddp2", "fsdp2") and each.precision == "fp32"
+        each.slug
+        for each in study.variants
+        if each.parallelism in ("ddp2", "fsdp2") and each.precision == "fp32"
     ]
     study = study.restricted_to([slug for slug in shared if "-b16-" in slug])
     machine = results_of(study, records=make_records(study))
@@ -236,14 +267,20 @@ def test_where_no_plain_process_was_measured_by_itself_the_one_in_turn_has_its_r
         ("DDP", 2),
         ("FSDP2", 2),
     ]
-    assert alone["throughput_per_s"] == alone["throughput_per_device_per_s"] == others[0]["base_throughput_per_s"]
+    assert (
+        alone["throughput_per_s"]
+        == alone["throughput_per_device_per_s"]
+        == others[0]["base_throughput_per_s"]
+    )
     assert math.isnan(alone["memory_allocated_most_mib"])
     assert used(machine, machine.rows_of("scaling")).keys() == {"weak: most samples/s"}
 
 
 def test_configurations_that_run_alike_are_named_by_their_options() -> None:
     eager, *others = SCALING["grid"]
-    study = study_of(scaling={**SCALING, "grid": [eager, {**eager, "optimization": "resident"}, *others]})
+    study = study_of(
+        scaling={**SCALING, "grid": [eager, {**eager, "optimization": "resident"}, *others]}
+    )
     machine = results_of(study, records=make_records(study))
 
     found = rows.sharing(machine, machine.rows_of("scaling"))
@@ -313,8 +350,13 @@ def test_a_note_has_the_options_behind_the_names_of_configurations() -> None:
 def test_a_slow_rank_is_named() -> None:
     machine, shown = scaling()
     ranks = machine.tables.ranks
-    optimized = next(row["variant"] for row in shown if row["precision"] == "bf16" and row["strategy"] == "ddp")
-    slow = replace(machine.tables, ranks=ranks.assign(is_slow=(ranks["variant"] == optimized) & (ranks["rank"] == 1)))
+    optimized = next(
+        row["variant"] for row in shown if row["precision"] == "bf16" and row["strategy"] == "ddp"
+    )
+    slow = replace(
+        machine.tables,
+        ranks=ranks.assign(is_slow=(ranks["variant"] == optimized) & (ranks["rank"] == 1)),
+    )
 
     (note,) = rows.notes_on_ranks(replace(machine, tables=slow), rows.sharing(machine, shown))
 
@@ -331,7 +373,9 @@ def used(machine: MachineResults, shown: Sequence[Row]) -> dict[str, Row]:
 
 def strong_speedup(value: float, low: float, high: float, count: int = 5) -> dict[str, float]:
     ends = {"low": low, "high": high, "count": count}
-    return {"strong_speedup": value} | {f"strong_speedup_{end}": number for end, number in ends.items()}
+    return {"strong_speedup": value} | {
+        f"strong_speedup_{end}": number for end, number in ends.items()
+    }
 
 
 def test_what_to_use_follows_from_what_was_measured() -> None:
@@ -354,7 +398,9 @@ def test_what_to_use_follows_from_what_was_measured() -> None:
         ((1.5, math.nan, math.nan, 1), "not resolved", "1 process gives no 95 % interval"),
     ],
 )
-def test_what_is_not_faster_for_sure_is_no_advice(figure: tuple[float, ...], use: str, reason: str) -> None:
+def test_what_is_not_faster_for_sure_is_no_advice(
+    figure: tuple[float, ...], use: str, reason: str
+) -> None:
     machine, shown = scaling()
     changed = machine.tables.scaling_efficiency.assign(**strong_speedup(*figure))  # type: ignore[arg-type]
 
@@ -368,7 +414,10 @@ def test_what_was_not_compared_is_not_advised() -> None:
     machine, shown = scaling()
     missing = dict.fromkeys(("strong_speedup", "base_speedup"), math.nan)
 
-    assert used(*with_scaling(machine, machine.tables.scaling_efficiency.assign(**missing)), shown) == {}
+    assert (
+        used(*with_scaling(machine, machine.tables.scaling_efficiency.assign(**missing)), shown)
+        == {}
+    )
 
 
 def test_nothing_is_said_to_save_memory_where_all_need_more() -> None:

@@ -1,4 +1,6 @@
-"""The section on several GPUs says what was measured, and nothing of GPUs where ranks shared a CPU."""
+"""The section on several GPUs says what was measured, and nothing of GPUs where ranks
+shared a CPU.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,11 +11,17 @@ from tests.factories import SCALING, make_record
 from tests.report.synthetic import render_study, section_with_floats
 from tests.unit.figures.drawn import study_of
 
-ON_CPU: dict[str, Any] = {"device": "cpu", "needs_accelerator": False, "parallelism": ["single", "ddp1", "ddp2"]}
+ON_CPU: dict[str, Any] = {
+    "device": "cpu",
+    "needs_accelerator": False,
+    "parallelism": ["single", "ddp1", "ddp2"],
+}
 NO_FORECAST = "no\nforecast"
 
 
-def section(rows: Sequence[Mapping[str, Any]] = SCALING["grid"], *, records: Sequence[Record] | None = None) -> str:
+def section(
+    rows: Sequence[Mapping[str, Any]] = SCALING["grid"], *, records: Sequence[Record] | None = None
+) -> str:
     return section_with_floats(render_study(study(rows), alone=True, records=records), "scaling")
 
 
@@ -32,7 +40,9 @@ def test_gpus_have_methods_the_figure_answers_and_what_to_use() -> None:
 
 
 def test_a_cpu_is_said_to_forecast_nothing_and_answers_nothing() -> None:
-    text = section([{**SCALING["grid"][0], **ON_CPU}, {**SCALING["grid"][1], **ON_CPU, "parallelism": "ddp2"}])
+    text = section(
+        [{**SCALING["grid"][0], **ON_CPU}, {**SCALING["grid"][1], **ON_CPU, "parallelism": "ddp2"}]
+    )
 
     assert text.count(NO_FORECAST) == 1
     assert r"\gpurepfinding{" not in text

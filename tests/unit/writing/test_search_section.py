@@ -1,4 +1,6 @@
-"""The section of an experiment that searches batch sizes: there where anything was searched, and nowhere else."""
+"""The section of an experiment that searches batch sizes: there where anything was searched, and
+nowhere else.
+"""
 
 from functools import cache
 
@@ -17,7 +19,9 @@ def searched() -> tuple[Study, MachineResults]:
     *found, last = study.searches
     records = make_records(study)
     searches = [*map(make_search, found), make_failed_search(last)]
-    return study, results_of(study, records=records, tables=make_tables(study, records, searches=searches))
+    return study, results_of(
+        study, records=records, tables=make_tables(study, records, searches=searches)
+    )
 
 
 @cache
@@ -38,7 +42,10 @@ def test_the_section_has_a_row_for_each_search_and_its_answers() -> None:
 def test_the_answers_are_numbers_that_a_document_can_quote() -> None:
     keys = [line.partition(",")[0] for line in files()["numbers.csv"].splitlines()]
 
-    answers = {f"xeon-2c/batch_search/U-Net-128px/bf16/{of}_samples" for of in ("largest", "fastest", "near")}
+    answers = {
+        f"xeon-2c/batch_search/U-Net-128px/bf16/{of}_samples"
+        for of in ("largest", "fastest", "near")
+    }
     assert answers <= set(keys)
 
 

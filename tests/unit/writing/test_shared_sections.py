@@ -13,7 +13,9 @@ from tests.unit.findings.shared import CONFIG, base_of_shared
 @cache
 def printed(name: str) -> str:
     study, tables = base_of_shared()
-    return section_with_floats(render_study(study, tables=tables), name).replace(r"\gpurepbreak{}", "")
+    return section_with_floats(render_study(study, tables=tables), name).replace(
+        r"\gpurepbreak{}", ""
+    )
 
 
 def on_cpu() -> str:
@@ -26,7 +28,9 @@ def on_cpu() -> str:
         "workloads": {"cnn": {"data": "synthetic", "train_samples": 64, "test_samples": 32}},
         "experiments": {"ddp_options": {**asked, "baseline": "none", "grid": grid}},
     }
-    return section_with_floats(render_study(make_study(devices=("cpu",), config=config)), "ddp_options")
+    return section_with_floats(
+        render_study(make_study(devices=("cpu",), config=config)), "ddp_options"
+    )
 
 
 def test_settings_are_named_by_what_they_add_to_the_defaults() -> None:
@@ -41,7 +45,9 @@ def test_settings_are_named_by_what_they_add_to_the_defaults() -> None:
 
 
 def test_the_bound_is_called_one_where_its_speedup_would_be() -> None:
-    (row,) = (line for line in printed("ddp_options").splitlines() if line.strip().startswith("nocomm"))
+    (row,) = (
+        line for line in printed("ddp_options").splitlines() if line.strip().startswith("nocomm")
+    )
 
     assert "bound" in row
 

@@ -10,7 +10,14 @@ from gpu_report.writing.table import TableBlock, Text, UnknownColumnError, metri
 
 MISSING = math.nan
 ROWS: list[dict[str, Any]] = [
-    {"name": name, "marks": marks, "why": why, "speedup": speedup, "speedup_low": low, "speedup_high": high}
+    {
+        "name": name,
+        "marks": marks,
+        "why": why,
+        "speedup": speedup,
+        "speedup_low": low,
+        "speedup_high": high,
+    }
     | {"quality": MISSING}
     for name, marks, why, speedup, low, high in (
         ("a_1", [], "", 1.0, 1.0, 1.0),
@@ -37,14 +44,20 @@ def test_a_column_without_any_number_is_left_out() -> None:
 
 
 def test_the_header_has_the_unit_and_the_cells_have_not() -> None:
-    assert [str(unit) for unit in block().units] == ["{}", r"\multicolumn{2}{c}{\ensuremath{\times}}"]
+    assert [str(unit) for unit in block().units] == [
+        "{}",
+        r"\multicolumn{2}{c}{\ensuremath{\times}}",
+    ]
     assert str(block().rows[1].cells[1]) == r"2.00 & $\pm$\,0.50"
 
 
 def test_an_interval_is_beside_its_number_unless_it_is_left_out() -> None:
     assert [str(row.cells[1]) for row in block().rows[:2]] == ["1.00 & ", r"2.00 & $\pm$\,0.50"]
     assert str(block(intervals=False).rows[1].cells[1]) == "2.00"
-    assert [(each.has_intervals, each.width) for each in (block(), block(intervals=False))] == [(True, 3), (False, 2)]
+    assert [(each.has_intervals, each.width) for each in (block(), block(intervals=False))] == [
+        (True, 3),
+        (False, 2),
+    ]
 
 
 def test_every_number_of_a_table_has_a_key_of_its_own() -> None:
@@ -90,7 +103,11 @@ def test_names_are_escaped() -> None:
 def test_rows_of_another_group_are_set_off_but_the_first() -> None:
     groups = {"a_1": 1, "b": 1, "c": 2}
 
-    assert [row.starts_group for row in block(group=lambda row: groups[row["name"]]).rows] == [False, False, True]
+    assert [row.starts_group for row in block(group=lambda row: groups[row["name"]]).rows] == [
+        False,
+        False,
+        True,
+    ]
 
 
 def test_long_texts_get_a_column_that_breaks_lines_and_short_ones_do_not() -> None:
@@ -127,9 +144,13 @@ def test_a_long_table_is_cut_into_pages_whose_labels_differ() -> None:
 def test_a_long_name_made_of_parts_goes_on_in_the_line_below() -> None:
     rows = [{**ROWS[1], "name": "workers4+pinned+prefetch+autotune+channelslast+fused"}, ROWS[1]]
 
-    first, second = block(rows, columns=[Text("optimization", "name", parts_at=24)], flags=lambda _: []).rows
+    first, second = block(
+        rows, columns=[Text("optimization", "name", parts_at=24)], flags=lambda _: []
+    ).rows
 
-    above, below = (str(cells[0]).replace(r"\gpurepbreak{}", "") for cells in (first.cells, first.below))
+    above, below = (
+        str(cells[0]).replace(r"\gpurepbreak{}", "") for cells in (first.cells, first.below)
+    )
     assert above == "workers4+pinned+prefetch+"
     assert below.endswith("autotune+channelslast+fused")
     assert second.below == ()
@@ -148,11 +169,17 @@ def test_rows_that_share_a_heading_are_below_it_on_every_page() -> None:
 def test_what_was_not_prepared_took_no_time_to_report() -> None:
     rows = [{"preparation_cold_s": 0.0}, {"preparation_cold_s": 1.5}]
 
-    assert [found.plain(unit=False) for found in SHOWN["preparation_cold"].quantities(rows)] == [NOT_MEASURED, "1.50"]
+    assert [found.plain(unit=False) for found in SHOWN["preparation_cold"].quantities(rows)] == [
+        NOT_MEASURED,
+        "1.50",
+    ]
 
 
 def test_words_in_place_of_some_numbers_are_printed_once_for_those_side_by_side() -> None:
-    rows = [{"name": "a", "x": 1.0, "y": math.nan, "z": math.nan}, {"name": "b", "x": 1.0, "y": 2.0, "z": 3.0}]
+    rows = [
+        {"name": "a", "x": 1.0, "y": math.nan, "z": math.nan},
+        {"name": "b", "x": 1.0, "y": 2.0, "z": 3.0},
+    ]
     columns = [Text("name"), *(metric(name, name) for name in "xyz")]
 
     found = block(
@@ -162,12 +189,20 @@ def test_words_in_place_of_some_numbers_are_printed_once_for_those_side_by_side(
         instead=lambda row, each: "lost" if math.isnan(row[each.column]) else "",
     )
 
-    assert [str(cell) for cell in found.rows[0].cells] == ["a", "1.00", r"\multicolumn{2}{c}{\itshape lost}"]
+    assert [str(cell) for cell in found.rows[0].cells] == [
+        "a",
+        "1.00",
+        r"\multicolumn{2}{c}{\itshape lost}",
+    ]
     assert len(found.rows[1].cells) == 4
 
 
 def test_a_text_that_no_row_has_or_that_shall_differ_and_does_not_is_no_column() -> None:
-    columns = [Text("variant", "name"), Text("why"), Text("kind", lambda _: "same", if_differs=True)]
+    columns = [
+        Text("variant", "name"),
+        Text("why"),
+        Text("kind", lambda _: "same", if_differs=True),
+    ]
 
     assert [str(text) for text in block(ROWS[:2], columns=columns).header] == ["{variant}"]
     assert [str(text) for text in block(columns=columns).header] == ["{variant}", "{why}"]
@@ -180,7 +215,9 @@ def test_a_table_without_rows_has_no_page() -> None:
 def test_a_column_of_numbers_with_prefixes_has_that_of_their_median() -> None:
     rates = metric("rate", "rate", unit="FLOP/s")
 
-    assert [found.plain() for found in rates.quantities([{"rate": 2e12}, {"rate": 3e12}, {"rate": 5e9}])] == [
+    assert [
+        found.plain() for found in rates.quantities([{"rate": 2e12}, {"rate": 3e12}, {"rate": 5e9}])
+    ] == [
         "2.00 TFLOP/s",
         "3.00 TFLOP/s",
         "0.00500 TFLOP/s",
@@ -204,11 +241,18 @@ def test_a_metric_that_does_not_exist_is_an_error_that_names_those_that_do() -> 
 
 
 @pytest.mark.parametrize("column", [Text("varyant"), metric("speedop", "speedup")])
-def test_a_column_that_the_rows_do_not_have_is_an_error_that_names_those_they_have(column: Text | Metric) -> None:
-    with pytest.raises(UnknownColumnError, match=r"there is no column '(varyant|speedop)'; use one of name, .*speedup"):
+def test_a_column_that_the_rows_do_not_have_is_an_error_that_names_those_they_have(
+    column: Text | Metric,
+) -> None:
+    with pytest.raises(
+        UnknownColumnError,
+        match=r"there is no column '(varyant|speedop)'; use one of name, .*speedup",
+    ):
         block(columns=[Text("variant", "name"), column])
 
 
 def test_a_number_cannot_be_written_in_a_way_that_there_is_not() -> None:
-    with pytest.raises(ReportError, match=r"no number is written as 'percents'; use one of .*share"):
+    with pytest.raises(
+        ReportError, match=r"no number is written as 'percents'; use one of .*share"
+    ):
         metric("speedup", "speedup", "percents")

@@ -38,7 +38,9 @@ BARE_SPECIAL = re.compile(r"(?<!\\)[_#&%$~^]")
     ],
     ids=Quantity.plain,
 )
-def test_plain_numbers_get_the_space_before_their_unit_that_numbers_in_tables_have(shown: Quantity) -> None:
+def test_plain_numbers_get_the_space_before_their_unit_that_numbers_in_tables_have(
+    shown: Quantity,
+) -> None:
     assert str(escape(f"It is {shown.plain()}, no more.")).count(r"\,") == shown.tex().count(r"\,")
 
 
@@ -105,7 +107,9 @@ def test_only_words_too_long_for_a_language_may_be_broken_in_prose() -> None:
 
 
 @pytest.mark.parametrize(("text", "longest"), [("abc", 3), ("abcdefghij", 5), ("k" * 300, 90)])
-def test_a_shortened_text_keeps_its_ends_and_is_no_longer_than_asked(text: str, longest: int) -> None:
+def test_a_shortened_text_keeps_its_ends_and_is_no_longer_than_asked(
+    text: str, longest: int
+) -> None:
     short = shorten(text, longest)
 
     assert len(short) == min(len(text), longest)
@@ -114,4 +118,7 @@ def test_a_shortened_text_keeps_its_ends_and_is_no_longer_than_asked(text: str, 
 
 
 def test_a_string_of_the_pdf_keeps_every_script_and_loses_what_cannot_be_shown() -> None:
-    assert pdf_string("50\u2009% é中🙂\x07 a_b\\[c]\n* \u00d7 d") == r"50 \% é中🙂 a\_b\textbackslash{}{[}c{]} * × d"
+    assert (
+        pdf_string("50\u2009% é中🙂\x07 a_b\\[c]\n* \u00d7 d")
+        == r"50 \% é中🙂 a\_b\textbackslash{}{[}c{]} * × d"
+    )

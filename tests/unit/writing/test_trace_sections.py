@@ -16,7 +16,9 @@ def section(*devices: str, **tables: Any) -> str:
     """The chapter about the steps, with some of the tables changed."""
     study = make_study(devices=devices)
     changed = replace(tables_of(*devices), **tables)
-    return section_with_floats(render_study(study, tables=changed), "trace").replace(r"\gpurepbreak{}", "")
+    return section_with_floats(render_study(study, tables=changed), "trace").replace(
+        r"\gpurepbreak{}", ""
+    )
 
 
 def test_without_an_accelerator_the_chapter_has_no_sentence_about_one() -> None:
@@ -31,7 +33,11 @@ def test_without_an_accelerator_the_chapter_has_no_sentence_about_one() -> None:
 def test_without_a_trace_the_chapter_says_so_and_nothing_else() -> None:
     tables = tables_of("cpu", "cuda")
 
-    text = section("cpu", "cuda", **{each.name: getattr(tables, each.name).iloc[:0] for each in ROWS_OF_PROFILE})
+    text = section(
+        "cpu",
+        "cuda",
+        **{each.name: getattr(tables, each.name).iloc[:0] for each in ROWS_OF_PROFILE},
+    )
 
     assert r"\begin{gpureptable}" not in text
     assert r"\begin{gpurepfigure}" not in text
@@ -41,9 +47,17 @@ def test_no_number_of_an_unreliable_step_is_printed() -> None:
     tables = tables_of("cpu", "cuda")
     text = section_with_floats(render_devices("cpu", "cuda"), "trace")
 
-    unreliable = [line for line in text.split("\n") if line.lstrip().startswith("Bidirectional LSTM\\textsuperscript")]
+    unreliable = [
+        line
+        for line in text.split("\n")
+        if line.lstrip().startswith("Bidirectional LSTM\\textsuperscript")
+    ]
 
-    assert tables.step_shares[tables.step_shares["workload"] == "lstm"]["device_busy_share"].isna().all()
+    assert (
+        tables.step_shares[tables.step_shares["workload"] == "lstm"]["device_busy_share"]
+        .isna()
+        .all()
+    )
     assert unreliable
     assert all("not reliable" in line and line.count("&") == 3 for line in unreliable)
 

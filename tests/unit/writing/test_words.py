@@ -3,7 +3,13 @@ from typing import Any
 
 import pytest
 
-from gpu_report.writing.words import axis_value_words, date_words, option_notes, option_words, why_missing
+from gpu_report.writing.words import (
+    axis_value_words,
+    date_words,
+    option_notes,
+    option_words,
+    why_missing,
+)
 
 
 def test_a_day_is_written_out() -> None:
@@ -15,7 +21,9 @@ def test_the_eager_baseline_is_not_called_none() -> None:
 
 
 def test_every_part_of_the_optimizations_is_explained_once_in_their_order() -> None:
-    words = option_words(["none", "workers4", "pinned", "workers4+pinned", "accumulate2+checkpoint"])
+    words = option_words(
+        ["none", "workers4", "pinned", "workers4+pinned", "accumulate2+checkpoint"]
+    )
 
     assert [name for name, _, _ in words] == ["workers4", "pinned", "accumulate2", "checkpoint"]
     assert words[0][1] == "4 DataLoader workers"
@@ -24,10 +32,17 @@ def test_every_part_of_the_optimizations_is_explained_once_in_their_order() -> N
 
 
 def test_a_note_explains_each_option_of_a_table_once() -> None:
-    rows = [{"options": options} for options in ("none", "resident", "resident+graphs", "resident+bucket5")]
+    rows = [
+        {"options": options}
+        for options in ("none", "resident", "resident+graphs", "resident+bucket5")
+    ]
 
     (note,) = option_notes(rows)
-    assert [note.count(name) for name in ("resident", "graphs (CUDA graphs)", "bucket5")] == [1, 1, 0]
+    assert [note.count(name) for name in ("resident", "graphs (CUDA graphs)", "bucket5")] == [
+        1,
+        1,
+        0,
+    ]
     assert option_notes(rows[:1]) == []
 
 

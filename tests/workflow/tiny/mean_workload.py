@@ -61,7 +61,13 @@ class MeanWorkload:
         return 0.25
 
     def build_loop(
-        self, model: nn.Module, batch: tuple[Tensor, Tensor], *, options: str, steps: int, phase: Phase
+        self,
+        model: nn.Module,
+        batch: tuple[Tensor, Tensor],
+        *,
+        options: str,
+        steps: int,
+        phase: Phase,
     ) -> Loop:
         _, targets = batch
         learned = torch.zeros(1)

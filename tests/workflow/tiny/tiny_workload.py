@@ -1,4 +1,6 @@
-"""A workload that trains in milliseconds: points on a line, blurred, told apart by a small network."""
+"""A workload that trains in milliseconds: points on a line, blurred, told apart by a small
+network.
+"""
 
 import time
 
@@ -25,7 +27,9 @@ class Points(Dataset[tuple[Tensor, Tensor]]):
 
 
 class TinyWorkload:
-    """`pause_s` slows the loader down, so that a test can interrupt; `fault` makes the loss fail on purpose."""
+    """`pause_s` slows the loader down, so that a test can interrupt; `fault` makes the loss fail on
+    purpose.
+    """
 
     title = "tiny network"
     quality_name = "accuracy"
@@ -34,7 +38,9 @@ class TinyWorkload:
     sample_description = "4 numbers, 2 classes"
     data_description = "Points on a line with noise."
 
-    def __init__(self, *, size: str, seed: int, width: int = 8, pause_s: float = 0.0, fault: str = "") -> None:
+    def __init__(
+        self, *, size: str, seed: int, width: int = 8, pause_s: float = 0.0, fault: str = ""
+    ) -> None:
         self.width = width * (4 if size == "wide" else 1)
         self.seed = seed
         self.pause_s = pause_s

@@ -1,4 +1,6 @@
-"""Rules about batch-size searches: which batch fits, which trains fastest, and which smaller one is nearly as fast."""
+"""Rules about batch-size searches: which batch fits, which trains fastest, and which smaller one is
+nearly as fast.
+"""
 
 from collections.abc import Iterable
 from typing import Final
@@ -24,7 +26,8 @@ _ANSWERS: Final = ("is_largest", "is_fastest", "is_smallest_near_fastest")
 _RESOLUTION: Final = count(100 * (RESOLUTION - 1), "%").plain()
 _NEAR: Final = count(100 * (1 - NEAR), "%").plain()
 _FASTEST: Final = (
-    "{fastest.samples} samples train fastest, {fastest.throughput_per_s:short} in {fastest.memory_peak_mib}{alike}"
+    "{fastest.samples} samples train fastest, {fastest.throughput_per_s:short} in "
+    "{fastest.memory_peak_mib}{alike}"
 )
 _NEARLY: Final = (
     f"{_FASTEST}; {{near.samples}} are the smallest tried within {_NEAR} of that,"
@@ -70,9 +73,13 @@ def _outcome(rows: list[Row]) -> Outcome:
 
 
 def _alike(fastest: Row, rows: list[Row]) -> str:
-    """Which other numbers of samples may be as fast, as an insertion in the sentence about the fastest."""
+    """Which other numbers of samples may be as fast, as an insertion in the sentence about the
+    fastest.
+    """
     others = [
-        row for row in rows if row is not fastest and row["throughput_per_s_high"] >= fastest["throughput_per_s_low"]
+        row
+        for row in rows
+        if row is not fastest and row["throughput_per_s_high"] >= fastest["throughput_per_s_low"]
     ]
     if not others:
         return ""
@@ -91,13 +98,14 @@ RULES: Final = (
         name="which",
         about=BATCH_SEARCH,
         question="Which batch size fits, and which trains fastest?",
-        threshold=f"The largest is resolved if a batch that is larger by {_RESOLUTION} or less failed. Throughputs are"
-        " of one process each, so two that are close may change places in another.",
+        threshold=f"The largest is resolved if a batch that is larger by {_RESOLUTION} or less "
+        "failed. Throughputs are of one process each, so two that are close may change places in "
+        "another.",
         test=_each_search,
         yes="{subject}: the largest batch that fits has {largest.samples} samples and leaves"
         " {largest.headroom_share} of {limit}. {speed}.",
         no="",
-        unresolved="{subject}: the largest batch that fits has {largest.samples} samples or more, which leave"
-        " {largest.headroom_share} of {limit}. {speed}.",
+        unresolved="{subject}: the largest batch that fits has {largest.samples} samples or more, "
+        "which leave {largest.headroom_share} of {limit}. {speed}.",
     ),
 )

@@ -1,6 +1,7 @@
 """Rules about custom training loops of a workload.
 
-Does fusion help, what is left without launches, are all exact, which device is faster, what of an iteration is fixed?
+Does fusion help, what is left without launches, are all exact, which device is faster, what of an
+iteration is fixed?
 """
 
 import math
@@ -12,7 +13,16 @@ from typing import Any, Final
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, listed, ratio_of
 from gpu_report.findings.phrases import CPU, device_in_words, factor_alone, optimization_in_words
-from gpu_report.findings.rule import HALF, Compared, Comparison, Outcome, Rule, first_two, not_measured, why_missing
+from gpu_report.findings.rule import (
+    HALF,
+    Compared,
+    Comparison,
+    Outcome,
+    Rule,
+    first_two,
+    not_measured,
+    why_missing,
+)
 from gpu_report.findings.rules.axes import BEST, FASTEST
 from gpu_report.findings.scope import OWN_LOOPS, Group, Scope, groups_beside, key_of
 from gpu_report.glossary import Row
@@ -25,25 +35,39 @@ MOST_ERROR: Final = 1e-5
 _TABLE: Final = "own_loops"
 _OPTIMIZATION: Final = OWN_LOOPS + "optimization"
 _FUSED: Final = (("fusedstep", "separate"), ("openmp", "none"), ("compile", "none"))
-"""Loops that read each point once in a pass, with what they fuse; the first pair that was measured is compared."""
+"""Loops that read each point once in a pass, with what they fuse; the first pair that was measured
+is compared.
+"""
 _ALL_PASSES_AT_ONCE: Final = "persistent"
 
 
 def _groups(scope: Scope) -> list[Group]:
-    """The groups, each measured variant with its row of the table of loops; one without is left out."""
+    """The groups, each measured variant with its row of the table of loops; one without is left
+    out.
+    """
     return [
-        replace(group, rows=tuple(row for row in group.rows if row["status"] != "ok" or "pass_us" in row))
+        replace(
+            group,
+            rows=tuple(row for row in group.rows if row["status"] != "ok" or "pass_us" in row),
+        )
         for group in groups_beside(scope, _TABLE)
     ]
 
 
 def _with_one_launch(scope: Scope) -> list[Group]:
-    return [group for group in _groups(scope) if any(row["options"] == _ALL_PASSES_AT_ONCE for row in group.rows)]
+    return [
+        group
+        for group in _groups(scope)
+        if any(row["options"] == _ALL_PASSES_AT_ONCE for row in group.rows)
+    ]
 
 
 def _apart_and_fused(group: Group) -> tuple[Row, Row] | None:
     rows = {row["options"]: row for row in group.measured}
-    return next(((rows[apart], rows[fused]) for fused, apart in _FUSED if {fused, apart} <= rows.keys()), None)
+    return next(
+        ((rows[apart], rows[fused]) for fused, apart in _FUSED if {fused, apart} <= rows.keys()),
+        None,
+    )
 
 
 def _rival_and_one_launch(group: Group) -> tuple[Row, Row] | None:
@@ -73,9 +97,15 @@ def _over_floor(compared: Compared) -> dict[str, str]:
     row = compared.after
     if math.isnan(row["floor_us"]):
         return {"floor": ""}
-    by = "its arithmetic at the device's peak" if row["floor"] == "compute" else "its bytes at the device's copy rate"
+    by = (
+        "its arithmetic at the device's peak"
+        if row["floor"] == "compute"
+        else "its bytes at the device's copy rate"
+    )
     floor = duration(row["floor_us"] / 1e6).plain()
-    return {"floor": f"; that is {factor_alone(row['times_floor'])} the {floor} that {by} would take"}
+    return {
+        "floor": f"; that is {factor_alone(row['times_floor'])} the {floor} that {by} would take"
+    }
 
 
 _FASTER_PASS: Final = Comparison(
@@ -89,7 +119,8 @@ _FASTER_PASS: Final = Comparison(
 
 
 def _fixed_share(after: Row, fewest: Row) -> Estimate:
-    """Of the time t of n points, what does not grow with them: (k - g) / (k - 1), where k n points take g t.
+    """Of the time t of n points, what does not grow with them: (k - g) / (k - 1), where k n points
+    take g t.
 
     The time is taken for a fixed part and one that is proportional to the points.
     """
@@ -101,29 +132,48 @@ def _over_most_points(compared: Compared) -> dict[str, Any]:
     row, most = compared.group.measured[-1], ""
     if row is not compared.after:
         readings = row["readings"]
-        reads = "" if math.isnan(readings) else f", {factor_alone(readings)} the time to read them once"
-        most = f" Over {count(row['points']).plain()} it took {phrases.of_column(row, 'pass_us', short=True)}{reads}."
+        reads = (
+            "" if math.isnan(readings) else f", {factor_alone(readings)} the time to read them once"
+        )
+        most = (
+            f" Over {count(row['points']).plain()} it took "
+            f"{phrases.of_column(row, 'pass_us', short=True)}{reads}."
+        )
     return {"most": most, "fixed": compared.figure.mapped(lambda share: min(max(share, 0.0), 1.0))}
 
 
-def _by_workload(scope: Scope, test: Callable[[Scope, str, str, str], Outcome | None]) -> Iterable[Outcome]:
+def _by_workload(
+    scope: Scope, test: Callable[[Scope, str, str, str], Outcome | None]
+) -> Iterable[Outcome]:
     """A test of each workload by its name, title and key, which is empty where there is one."""
     titles = {row["workload"]: row["workload_title"] for row in scope.rows}
-    found = (test(scope, name, title, key_of(name) if len(titles) > 1 else "") for name, title in titles.items())
+    found = (
+        test(scope, name, title, key_of(name) if len(titles) > 1 else "")
+        for name, title in titles.items()
+    )
     return [outcome for outcome in found if outcome]
 
 
 def _exact_of(scope: Scope, workload: str, title: str, key: str) -> Outcome:
-    """Of every loop of a workload, whichever experiment it is in; those that have no reference do not count."""
+    """Of every loop of a workload, whichever experiment it is in; those that have no reference do
+    not count.
+    """
     variants = {row["variant"]: row for row in rows_of(scope.tables.variants)}
-    loops = [{**variants[row["variant"]], **row} for row in rows_of(scope.tables.own_loops) if not row["is_bound"]]
+    loops = [
+        {**variants[row["variant"]], **row}
+        for row in rows_of(scope.tables.own_loops)
+        if not row["is_bound"]
+    ]
     rows = [
         row
         for row in loops
-        if row["workload"] == workload and (_error(row) < math.inf or "diverged" in marks_in(row["marks"]))
+        if row["workload"] == workload
+        and (_error(row) < math.inf or "diverged" in marks_in(row["marks"]))
     ]
     if not rows:
-        return not_measured(title, why_missing(scope.rows, "no loop was compared with a reference"), key=key)
+        return not_measured(
+            title, why_missing(scope.rows, "no loop was compared with a reference"), key=key
+        )
     beyond = [row for row in rows if not _error(row) < MOST_ERROR]
     worst = max((row for row in rows if row not in beyond), key=_error, default=None)
     return Outcome(
@@ -148,7 +198,11 @@ def _error(row: Row) -> float:
 
 
 def _error_alone(row: Row) -> str:
-    return "no finite one" if math.isnan(row["reference_error"]) else quantity(row["reference_error"]).plain()
+    return (
+        "no finite one"
+        if math.isnan(row["reference_error"])
+        else quantity(row["reference_error"]).plain()
+    )
 
 
 def _error_in_words(row: Row) -> str:
@@ -157,12 +211,18 @@ def _error_in_words(row: Row) -> str:
 
 
 def _devices_of(scope: Scope, workload: str, title: str, key: str) -> Outcome | None:
-    """The fastest loop of each device at each number of points that two trained; None where none was asked of two."""
+    """The fastest loop of each device at each number of points that two trained; None where none
+    was asked of two.
+    """
     rows = [row for row in scope.rows if row["workload"] == workload]
     pairs = _fastest_pairs([row for row in rows if row["status"] == "ok"])
     if not pairs:
         asked = _fastest_pairs(rows)
-        return not_measured(title, why_missing(rows, "no size was trained on two"), key=key) if asked else None
+        return (
+            not_measured(title, why_missing(rows, "no size was trained on two"), key=key)
+            if asked
+            else None
+        )
     ratios = [ratio_of("throughput_per_s")(other, cpu) for cpu, other in pairs]
     unclear = next((ratio for ratio in ratios if ratio.against(1.0) == "unclear"), None)
     accelerators = {other["device"] for _, other in pairs}
@@ -171,10 +231,13 @@ def _devices_of(scope: Scope, workload: str, title: str, key: str) -> Outcome | 
         verdict="no" if is_below else "not resolved" if unclear else "yes",
         fields={
             "subject": title,
-            "device": device_in_words(accelerators.pop()) if len(accelerators) == 1 else "an accelerator",
+            "device": device_in_words(accelerators.pop())
+            if len(accelerators) == 1
+            else "an accelerator",
             "pairs": "; ".join(
-                f"{phrases.times(ratio, short=True)} over {count(cpu['batch_size']).plain()} points"
-                f" ({optimization_in_words(other['options'])} against {optimization_in_words(cpu['options'])})"
+                f"{phrases.times(ratio, short=True)} over {count(cpu['batch_size']).plain()} "
+                f"points ({optimization_in_words(other['options'])} against "
+                f"{optimization_in_words(cpu['options'])})"
                 for (cpu, other), ratio in zip(pairs, ratios, strict=True)
             ),
             "doubt": unclear.why_unclear("1") if unclear else "",
@@ -187,13 +250,19 @@ def _devices_of(scope: Scope, workload: str, title: str, key: str) -> Outcome | 
 
 
 def _fastest_pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
-    """At each number of points that both have, the fastest of the CPU and that of the accelerators."""
+    """At each number of points that both have, the fastest of the CPU and that of the
+    accelerators.
+    """
     pairs = []
     for points in sorted({row["batch_size"] for row in rows}):
         alike = [row for row in rows if row["batch_size"] == points]
-        sides = [[row for row in alike if (row["device"] == CPU) is on_cpu] for on_cpu in (True, False)]
+        sides = [
+            [row for row in alike if (row["device"] == CPU) is on_cpu] for on_cpu in (True, False)
+        ]
         if all(sides):
-            cpu, other = (max(side, key=lambda row: float(row["throughput_per_s"])) for side in sides)
+            cpu, other = (
+                max(side, key=lambda row: float(row["throughput_per_s"])) for side in sides
+            )
             pairs.append((cpu, other))
     return pairs
 
@@ -207,13 +276,17 @@ _DEVICES: Final = Rule(
     threshold=_ABOVE_ONE,
     test=partial(_by_workload, test=_devices_of),
     yes="With the fastest loop of each, {device} was faster than the CPU for {subject}{measured}",
-    no="With the fastest loop of each, {device} was not always faster than the CPU for {subject}{measured}",
-    unresolved="Whether {device} is faster than the CPU for {subject} with the fastest loop of each",
+    no="With the fastest loop of each, {device} was not always faster than the CPU for "
+    "{subject}{measured}",
+    unresolved="Whether {device} is faster than the CPU for {subject} with the fastest loop of "
+    "each",
     measured=": {pairs}.",
 )
 
 RULES: Final = (
-    replace(BEST, about=_OPTIMIZATION, question="Which loop trains fastest?", test=FASTEST, advice={}),
+    replace(
+        BEST, about=_OPTIMIZATION, question="Which loop trains fastest?", test=FASTEST, advice={}
+    ),
     Rule(
         name="fusion",
         about=_OPTIMIZATION,
@@ -223,28 +296,31 @@ RULES: Final = (
         yes="Fusion made {subject} faster{measured}",
         no="Fusion made {subject} slower{measured}",
         unresolved="Whether fusion makes {subject} faster",
-        measured=": with {after} an iteration took {after.pass_us:short}, with {before} {before.pass_us:short},"
-        " {figure} its throughput{work}.",
+        measured=": with {after} an iteration took {after.pass_us:short}, with {before} "
+        "{before.pass_us:short}, {figure} its throughput{work}.",
     ),
     Rule(
         name="launchless",
         about=_OPTIMIZATION,
         question="Is one launch for all iterations faster?",
         threshold=_ABOVE_ONE,
-        test=replace(_FASTER_PASS, groups=_with_one_launch, choose=_rival_and_one_launch, more=_over_floor),
+        test=replace(
+            _FASTER_PASS, groups=_with_one_launch, choose=_rival_and_one_launch, more=_over_floor
+        ),
         yes="One launch for all iterations made {subject} faster{measured}",
         no="One launch for all iterations made {subject} slower{measured}",
         unresolved="Whether one launch for all iterations makes {subject} faster",
-        measured=": {after} reached {figure} the throughput of the fastest other loop, {before}. An iteration takes"
-        " {after.pass_us}{floor}.",
+        measured=": {after} reached {figure} the throughput of the fastest other loop, {before}. "
+        "An iteration takes {after.pass_us}{floor}.",
     ),
     Rule(
         name="exact",
         about=_OPTIMIZATION,
         question="Do all loops agree with float64?",
-        threshold="They do if the parameters and all losses of the last training of every process are within"
-        f" {_MOST_ERROR_IN_WORDS}, relative, of the same training in float64. float32 has seven digits; how many of"
-        " them a sum over millions of points costs depends on the order of addition.",
+        threshold="They do if the parameters and all losses of the last training of every process "
+        f"are within {_MOST_ERROR_IN_WORDS}, relative, of the same training in float64. float32 "
+        "has seven digits; how many of them a sum over millions of points costs depends on the "
+        "order of addition.",
         test=partial(_by_workload, test=_exact_of),
         yes="{subject}: {count} agree with float64; the largest relative error is {worst}.",
         no="{subject}: {count} agree with float64. The relative error of the others is not below"
@@ -256,8 +332,9 @@ RULES: Final = (
         name="flat",
         about=OWN_LOOPS + "batch_size",
         question="Is most of the time of few points fixed?",
-        threshold="Most means more than half, intervals included. The next larger set splits the time into a fixed"
-        " part, for launching and waiting, and one that is proportional to the points.",
+        threshold="Most means more than half, intervals included. The next larger set splits the "
+        "time into a fixed part, for launching and waiting, and one that is proportional to the "
+        "points.",
         test=Comparison(
             groups=_groups,
             choose=first_two,  # those of the fewest points
@@ -268,10 +345,12 @@ RULES: Final = (
             evidence={"pass_us": "time of a pass"},
             more=_over_most_points,
         ),
-        yes="{fixed:%short} of an iteration's time does not grow with the points for {subject}{measured}{most}",
-        no="Only {fixed:%short} of an iteration's time does not grow with the points for {subject}{measured}{most}",
+        yes="{fixed:%short} of an iteration's time does not grow with the points for "
+        "{subject}{measured}{most}",
+        no="Only {fixed:%short} of an iteration's time does not grow with the points for "
+        "{subject}{measured}{most}",
         unresolved="Whether most of the time of few points is fixed for {subject}",
-        measured=": over {before.points} points an iteration took {before.pass_us}, over {after.points}"
-        " {after.pass_us:short}.",
+        measured=": over {before.points} points an iteration took {before.pass_us}, over "
+        "{after.points} {after.pass_us:short}.",
     ),
 )

@@ -1,5 +1,5 @@
-"""Rules about DistributedDataParallel's own settings: is communication hidden, which setting pays, what does
-accumulation save?
+"""Rules about DistributedDataParallel's own settings: is communication hidden, which setting pays,
+what does accumulation save?
 """
 
 from collections.abc import Iterable
@@ -53,19 +53,33 @@ def _exposed(scope: Scope) -> Iterable[Outcome]:
 
 
 def _settings(group: Group) -> list[Row]:
-    """The defaults and what sets more than they do, each named by what it adds; the defaults are in all of them."""
-    defaults = next((option_names(row["optimization"]) for row in group.rows if row["is_baseline"]), ())
+    """The defaults and what sets more than they do, each named by what it adds; the defaults are in
+    all of them.
+    """
+    defaults = next(
+        (option_names(row["optimization"]) for row in group.rows if row["is_baseline"]), ()
+    )
     return [
-        {**row, "optimization": SEPARATOR.join(name for name in names if name not in defaults) or NO_OPTIONS}
+        {
+            **row,
+            "optimization": SEPARATOR.join(name for name in names if name not in defaults)
+            or NO_OPTIONS,
+        }
         for row in group.rows
         if {*defaults} <= {*(names := option_names(row["optimization"]))}
     ]
 
 
 def _only(scope: Scope, *, accumulated: bool) -> Iterable[Group]:
-    """The groups with the defaults and the settings that accumulate, or those that do not; none about these alone."""
+    """The groups with the defaults and the settings that accumulate, or those that do not; none
+    about these alone.
+    """
     for group in scope.groups:
-        rows = [row for row in _settings(group) if row["is_baseline"] or (row["accumulation"] > 1) == accumulated]
+        rows = [
+            row
+            for row in _settings(group)
+            if row["is_baseline"] or (row["accumulation"] > 1) == accumulated
+        ]
         if any(not row["is_baseline"] for row in rows):
             yield replace(group, rows=tuple(rows))
 
@@ -83,9 +97,9 @@ RULES: Final = (
         name="hidden",
         about=DDP_OPTIONS,
         question="How much communication is exposed?",
-        threshold=f"The limit is {_LIMIT} of a step, intervals included: no setting of DDP can hide more than"
-        " what is exposed. That is the step time less that of the same training in which every rank keeps its own"
-        " gradients and buffers, process by process.",
+        threshold=f"The limit is {_LIMIT} of a step, intervals included: no setting of DDP can "
+        "hide more than what is exposed. That is the step time less that of the same training in "
+        "which every rank keeps its own gradients and buffers, process by process.",
         test=_exposed,
         yes=f"Less than {_LIMIT} of a step for {{subject}}: with DDP's defaults {{all}}.",
         no=f"More than {_LIMIT} of a step for {{subject}}: with DDP's defaults {{all}}.",
@@ -97,12 +111,13 @@ RULES: Final = (
         name="setting",
         about=DDP_OPTIONS,
         question="Which setting of DDP pays?",
-        threshold="It does if the whole interval of the fastest's speedup over DDP's defaults is above 1, and the"
-        " difference is significant among the experiment's comparisons (Holm).",
+        threshold="It does if the whole interval of the fastest's speedup over DDP's defaults is "
+        "above 1, and the difference is significant among the experiment's comparisons (Holm).",
         test=replace(axes.FASTEST, groups=lambda scope: _only(scope, accumulated=False)),
-        yes="{subject} trained fastest with {after}: {figure:short} the throughput of the defaults{rivals}.",
-        no="No setting made {subject} faster than DDP's defaults: the next, {after}, reached {figure} their"
-        " throughput.",
+        yes="{subject} trained fastest with {after}: {figure:short} the throughput of the "
+        "defaults{rivals}.",
+        no="No setting made {subject} faster than DDP's defaults: the next, {after}, reached "
+        "{figure} their throughput.",
         unresolved="Whether {subject} trains faster with {after} than with DDP's defaults",
         measured="; it trained {figure} as fast.",
         advice={"yes": "With DistributedDataParallel train {subject} with {after}."},
@@ -111,8 +126,9 @@ RULES: Final = (
         name="search",
         about=DDP_OPTIONS,
         question="Does the search for unused parameters take time?",
-        threshold="It does if the whole interval of the throughput with it over that of the same training without it is"
-        " below 1. Every step then goes through the graph of the loss, even where all parameters are used.",
+        threshold="It does if the whole interval of the throughput with it over that of the same "
+        "training without it is below 1. Every step then goes through the graph of the loss, even "
+        "where all parameters are used.",
         test=Comparison(
             groups=_searched,
             choose=first_two,
@@ -129,9 +145,9 @@ RULES: Final = (
         name="accumulation",
         about=DDP_OPTIONS,
         question="Does accumulation save memory?",
-        threshold="It does if any number of parts needs at least 10 % less peak memory, intervals included. It"
-        " cannot save communication here: the batch stays the same, and gradients are averaged once per step either"
-        " way.",
+        threshold="It does if any number of parts needs at least 10 % less peak memory, intervals "
+        "included. It cannot save communication here: the batch stays the same, and gradients are "
+        "averaged once per step either way.",
         test=AllOrAny(
             groups=lambda scope: _only(scope, accumulated=True),
             asks="any",
@@ -142,9 +158,10 @@ RULES: Final = (
             item="{row} {row.memory_peak_mib:short} at {row.speedup:short} the throughput",
             evidence={"memory_peak_mib": "peak memory", "speedup": "speedup"},
         ),
-        yes="{subject} needs less memory in parts: {below}. The whole batch needs {baseline.memory_peak_mib}:"
-        " accumulation is worth its time where that does not fit.",
-        no="{subject} does not need less memory in parts: {all}. The whole batch needs {baseline.memory_peak_mib}.",
+        yes="{subject} needs less memory in parts: {below}. The whole batch needs "
+        "{baseline.memory_peak_mib}: accumulation is worth its time where that does not fit.",
+        no="{subject} does not need less memory in parts: {all}. The whole batch needs "
+        "{baseline.memory_peak_mib}.",
         unresolved="Whether {subject} needs less memory in parts",
         measured=": {all}, against {baseline.memory_peak_mib} of the whole batch.",
     ),

@@ -1,7 +1,7 @@
 """Rules about the axis of devices.
 
-What does an accelerator gain over the CPU, what does the gain go with, and from which batch size on is there one (A3,
-A5)? Do both learn the same (A4)?
+What does an accelerator gain over the CPU, what does the gain go with, and from which batch size on
+is there one (A3, A5)? Do both learn the same (A4)?
 """
 
 import math
@@ -37,7 +37,11 @@ SHARE_APART: Final = 0.05
 AGREE_WITHIN_PERCENT: Final = 1.0
 NO_ACCELERATOR: Final = "no configuration of this study ran on a GPU"
 
-_CROSSINGS: Final[Mapping[str, Verdict]] = {"crosses": "yes", "accelerator always": "yes", "cpu always": "no"}
+_CROSSINGS: Final[Mapping[str, Verdict]] = {
+    "crosses": "yes",
+    "accelerator always": "yes",
+    "cpu always": "no",
+}
 
 
 def twin(row: Row) -> tuple[str, ...]:
@@ -56,7 +60,9 @@ def gains(scope: Scope) -> list[Compared]:
 
 
 def along_batch_sizes(scope: Scope) -> bool:
-    """Whether a workload is asked about at several batch sizes, so that the crossover is what follows."""
+    """Whether a workload is asked about at several batch sizes, so that the crossover is what
+    follows.
+    """
     sizes: dict[tuple[str, str], set[int]] = {}
     for row in scope.rows:
         sizes.setdefault((row["workload"], row["size"]), set()).add(row["batch_size"])
@@ -74,7 +80,9 @@ def _each_accelerator(scope: Scope) -> Iterable[Group]:
             yield group
             continue
         for row in group.others:
-            key = group.key + (f"_{row['device'].replace(':', '')}" if len(group.others) > 1 else "")
+            key = group.key + (
+                f"_{row['device'].replace(':', '')}" if len(group.others) > 1 else ""
+            )
             shown = {**row, "has_whole_twin": has_whole_twin(row, scope.rows)}
             yield replace(group, key=key, rows=(group.baseline, shown))
 
@@ -154,7 +162,12 @@ def _gains_most(scope: Scope) -> Iterable[Outcome]:
                 "doubt": ahead.why_unclear("10 %"),
             },
             evidence=tuple(
-                phrases.evidence(f"speedup of {gain.group.title}", phrases.times(gain.figure), scope.table, gain.after)
+                phrases.evidence(
+                    f"speedup of {gain.group.title}",
+                    phrases.times(gain.figure),
+                    scope.table,
+                    gain.after,
+                )
                 for gain in ranked
             ),
         )
@@ -162,7 +175,9 @@ def _gains_most(scope: Scope) -> Iterable[Outcome]:
 
 
 def _convolutions(scope: Scope) -> Iterable[Outcome]:
-    """Whether the workload that gains most is that with the most convolutions; none at all is a share of 0."""
+    """Whether the workload that gains most is that with the most convolutions; none at all is a
+    share of 0.
+    """
     if not _compares_workloads(scope):
         return []
     frame = scope.tables.category_shares
@@ -210,19 +225,29 @@ def _crossover(scope: Scope) -> Iterable[Outcome]:
     if found:
         return [_crossover_of(scope, row) for row in found]
     asked = not _on_one_device(scope) and along_batch_sizes(scope)
-    return [not_measured("the crossover", why_missing(scope.rows, "it takes two batch sizes"))] if asked else []
+    return (
+        [not_measured("the crossover", why_missing(scope.rows, "it takes two batch sizes"))]
+        if asked
+        else []
+    )
 
 
 def _crossover_of(scope: Scope, row: Row) -> Outcome:
     compared = [
-        one for one in scope.rows if one["workload"] == row["workload"] and one["device"] in (CPU, row["device"])
+        one
+        for one in scope.rows
+        if one["workload"] == row["workload"] and one["device"] in (CPU, row["device"])
     ]
     doubtful = [rate for one in compared if (rate := estimate(one, "throughput_per_s")).doubts]
     crossing = phrases.of_column(row, "batch_size")
     smallest, largest = count(row["smallest"]).plain(), count(row["largest"]).plain()
     subject = row["group"]
     if compared:
-        loop = f" with {optimization_in_words(compared[0]['options'])}" if compared[0]["begins_anew"] else ""
+        loop = (
+            f" with {optimization_in_words(compared[0]['options'])}"
+            if compared[0]["begins_anew"]
+            else ""
+        )
         subject = model_words(compared[0]) + loop
     return Outcome(
         verdict="not resolved" if doubtful else _CROSSINGS.get(row["verdict"], "not resolved"),
@@ -234,7 +259,9 @@ def _crossover_of(scope: Scope, row: Row) -> Outcome:
             else f"at every batch size measured, {smallest} to {largest}",
             "smallest": smallest,
             "largest": largest,
-            "doubt": doubtful[0].why_unclear("") if doubtful else "the speedup crosses 1 not just once",
+            "doubt": doubtful[0].why_unclear("")
+            if doubtful
+            else "the speedup crosses 1 not just once",
         },
         evidence=(
             Evidence(
@@ -252,7 +279,11 @@ def _consistency(scope: Scope) -> Iterable[Outcome]:
     """Loops that a workload brings are compared with float64 instead."""
     if _on_one_device(scope):
         return [not_measured("the agreement of CPU and GPU", NO_ACCELERATOR)]
-    compared = [row for row in rows_of(scope.tables.consistency) if not math.isnan(row["difference_percent"])]
+    compared = [
+        row
+        for row in rows_of(scope.tables.consistency)
+        if not math.isnan(row["difference_percent"])
+    ]
     return [
         _agreement(scope, row, [other for other in compared if other["variant"] == row["variant"]])
         for row in scope.rows
@@ -262,20 +293,33 @@ def _consistency(scope: Scope) -> Iterable[Outcome]:
 
 def _agreement(scope: Scope, row: Row, compared: Sequence[Row]) -> Outcome:
     on_accelerators = [other for other in scope.rows if other["device"] != CPU]
-    title, key = phrases.titled(row, on_accelerators, leave_out="device"), _agreement_key(scope, row)
+    title, key = (
+        phrases.titled(row, on_accelerators, leave_out="device"),
+        _agreement_key(scope, row),
+    )
     twins = [other for other in scope.rows if twin(other) == twin(row)]
     if row["status"] != "ok" or not compared:
-        alone = "the CPU was not trained for as many steps" if len(twins) < 2 else "no two of its processes compare"
+        alone = (
+            "the CPU was not trained for as many steps"
+            if len(twins) < 2
+            else "no two of its processes compare"
+        )
         return not_measured(title, why_missing(twins, alone), key=key)
     worst = max(compared, key=lambda other: float(other["difference_percent"]))
     difference = float(worst["difference_percent"])
-    spread = _spread_over_seeds_percent(scope, first_with(twins, device=worst["reference_device"]), worst)
+    spread = _spread_over_seeds_percent(
+        scope, first_with(twins, device=worst["reference_device"]), worst
+    )
     largest = {
         metric: max(other["difference_percent"] for other in compared if other["metric"] == metric)
         for metric in dict.fromkeys(other["metric"] for other in compared)
     }
     return Outcome(
-        verdict="yes" if difference <= AGREE_WITHIN_PERCENT else "not resolved" if difference <= spread else "no",
+        verdict="yes"
+        if difference <= AGREE_WITHIN_PERCENT
+        else "not resolved"
+        if difference <= spread
+        else "no",
         fields={
             "subject": title,
             "device": device_in_words(row["device"]),
@@ -286,7 +330,10 @@ def _agreement(scope: Scope, row: Row, compared: Sequence[Row]) -> Outcome:
         },
         evidence=tuple(
             phrases.evidence(
-                f"largest difference in {metric.replace('_', ' ')}", phrases.percent_alone(most), "consistency", row
+                f"largest difference in {metric.replace('_', ' ')}",
+                phrases.percent_alone(most),
+                "consistency",
+                row,
             )
             for metric, most in largest.items()
         ),
@@ -301,15 +348,18 @@ def _agreement_key(scope: Scope, row: Row) -> str:
     return key_of("_".join(str(row[name]) for name in short) if len(alike) == 1 else row["variant"])
 
 
-def _spread_over_seeds_percent(scope: Scope, reference: Mapping[str, Any] | None, worst: Row) -> float:
-    """How far the seeds alone move the same figure on the reference device: its range over processes, of the median.
+def _spread_over_seeds_percent(
+    scope: Scope, reference: Mapping[str, Any] | None, worst: Row
+) -> float:
+    """How far the seeds alone move the same figure on the reference device: its range over
+    processes, of the median.
 
     NaN with one process, where no spread is known.
     """
     frame = scope.tables.convergence
-    values = frame[(frame["variant"] == (reference or {}).get("variant")) & (frame["epoch"] == worst["epoch"])][
-        worst["metric"]
-    ].dropna()
+    values = frame[
+        (frame["variant"] == (reference or {}).get("variant")) & (frame["epoch"] == worst["epoch"])
+    ][worst["metric"]].dropna()
     middle = float(values.median()) if len(values) > 1 else math.nan
     return 100 * float(values.max() - values.min()) / abs(middle) if middle else math.nan
 
@@ -320,7 +370,8 @@ _FASTER: Final = Rule(
     question="Does training run faster on the GPU than on the CPU?",
     threshold="Faster means that the whole interval of the speedup" + BY_HOLM,
     test=partial(_faster, along_sizes=False),
-    yes="{subject} trained {figure} as fast on {after} as on {before}, which saved {saved:%short} of the time.",
+    yes="{subject} trained {figure} as fast on {after} as on {before}, which saved {saved:%short} "
+    "of the time.",
     no="{subject} did not gain from {after}: it took {slowdown} as long as on {before}.",
     unresolved="Whether {subject} trains faster on {after} than on {before}",
     measured="; it trained {figure} as fast.",
@@ -337,12 +388,13 @@ RULES: Final = (
         name="gains_most",
         about="device",
         question="Which workload gains most from the GPU?",
-        threshold="One gains clearly more if its speedup is above that of the next by more than 10 %, intervals"
-        " included; less does not help to choose what to move.",
+        threshold="One gains clearly more if its speedup is above that of the next by more than "
+        "10 %, intervals included; less does not help to choose what to move.",
         test=_gains_most,
-        yes="{subject} gained most from {device}: {speedup} the speed, against {second_speedup:short} for {second}.",
-        no="No workload gained clearly more than the others from {device}: {subject} ran {speedup} as fast,"
-        " {second} {second_speedup:short}.",
+        yes="{subject} gained most from {device}: {speedup} the speed, against "
+        "{second_speedup:short} for {second}.",
+        no="No workload gained clearly more than the others from {device}: {subject} ran "
+        "{speedup} as fast, {second} {second_speedup:short}.",
         unresolved="Which workload gains most from {device}",
         measured=": {subject} ran {speedup} as fast, {second} {second_speedup:short}.",
     ),
@@ -350,42 +402,48 @@ RULES: Final = (
         name="convolutions",
         about="device",
         question="Do convolutions explain which workload gains most?",
-        threshold="They do if the workload that clearly gains most also spends the largest share of its CPU time in"
-        " convolutions, by at least 5 percentage points; this shows that the two go together, not why.",
+        threshold="They do if the workload that clearly gains most also spends the largest share "
+        "of its CPU time in convolutions, by at least 5 percentage points; this shows that the "
+        "two go together, not why.",
         test=_convolutions,
-        yes="The workload that gained most, {most} at {speedup} the speed, is also the one with the most time in"
-        " convolutions: {most_share} of its time on {baseline}.",
-        no="Convolutions do not explain the gain: {most} gained most, {speedup} the speed, with {most_share} of its"
-        " time on {baseline} in convolutions, while {densest} spent {densest_share} there.",
+        yes="The workload that gained most, {most} at {speedup} the speed, is also the one with "
+        "the most time in convolutions: {most_share} of its time on {baseline}.",
+        no="Convolutions do not explain the gain: {most} gained most, {speedup} the speed, with "
+        "{most_share} of its time on {baseline} in convolutions, while {densest} spent "
+        "{densest_share} there.",
         unresolved="Whether convolutions explain the gain",
-        measured="; {densest} spent the most time in them, {densest_share} of its time on {baseline}.",
+        measured="; {densest} spent the most time in them, {densest_share} of its time on "
+        "{baseline}.",
     ),
     Rule(
         name="crossover",
         about="device",
         question="From which batch size is the GPU faster than the CPU?",
-        threshold="There is one if the faster device changes once between the measured batch sizes, in favor of the"
-        " GPU, and the whole interval of the crossing is between them; or if the GPU is faster at every one. Between"
-        " two sizes the logarithm of the speedup is taken as a straight line in that of the batch.",
+        threshold="There is one if the faster device changes once between the measured batch "
+        "sizes, in favor of the GPU, and the whole interval of the crossing is between them; or "
+        "if the GPU is faster at every one. Between two sizes the logarithm of the speedup is "
+        "taken as a straight line in that of the batch.",
         test=_crossover,
         yes="{device} trained {subject} faster than the CPU {from}.",
-        no="{device} trained {subject} more slowly than the CPU at every batch size measured, {smallest} to {largest}.",
-        unresolved="From which batch size {device} trains {subject} faster than the CPU is not resolved between"
-        " {smallest} and {largest}, because {doubt}.",
+        no="{device} trained {subject} more slowly than the CPU at every batch size measured, "
+        "{smallest} to {largest}.",
+        unresolved="From which batch size {device} trains {subject} faster than the CPU is not "
+        "resolved between {smallest} and {largest}, because {doubt}.",
         advice={"yes": "Train {subject} on {device} {from}."},
     ),
     Rule(
         name="consistency",
         about="device",
         question="Do CPU and GPU give the same losses and quality?",
-        threshold="The same means that losses and quality differ by 1 % at most in every epoch, for the same seeds."
-        " Sums in another order change the last digits and training amplifies that, so a larger difference that"
-        " another seed would make as well is not resolved.",
+        threshold="The same means that losses and quality differ by 1 % at most in every epoch, "
+        "for the same seeds. Sums in another order change the last digits and training amplifies "
+        "that, so a larger difference that another seed would make as well is not resolved.",
         test=_consistency,
-        yes="{subject} gave the same on {device} as on {reference}: the largest difference is {difference} ({where}).",
-        no="{subject} gave different results on {device} than on {reference}: the largest difference is {difference}"
-        " ({where}), more than other seeds make ({spread}).",
-        unresolved="{subject} differs by up to {difference} ({where}) between {device} and {reference}, which is more"
-        " than 1 % but no more than what other seeds make ({spread}).",
+        yes="{subject} gave the same on {device} as on {reference}: the largest difference is "
+        "{difference} ({where}).",
+        no="{subject} gave different results on {device} than on {reference}: the largest "
+        "difference is {difference} ({where}), more than other seeds make ({spread}).",
+        unresolved="{subject} differs by up to {difference} ({where}) between {device} and "
+        "{reference}, which is more than 1 % but no more than what other seeds make ({spread}).",
     ),
 )

@@ -1,4 +1,6 @@
-"""Rules about the hardware: how near trainings come to its ceilings (C5), how fast copies are (B1), its limits (C8)."""
+"""Rules about the hardware: how near trainings come to its ceilings (C5), how fast copies are (B1),
+its limits (C8).
+"""
 
 from collections.abc import Iterable
 from typing import Final
@@ -38,7 +40,8 @@ def _devices(scope: Scope) -> list[Group]:
 def _farthest_and_nearest(group: Group) -> tuple[Row, Row] | None:
     known = [row for row in group.rows if estimate(row, "share_of_peak").known]
     farthest, nearest = (
-        choose(known, key=lambda row: float(row["share_of_peak"]), default=None) for choose in (min, max)
+        choose(known, key=lambda row: float(row["share_of_peak"]), default=None)
+        for choose in (min, max)
     )
     return (farthest, nearest) if farthest and nearest else None
 
@@ -74,7 +77,8 @@ def _ways(scope: Scope) -> list[Group]:
 def _pageable_and_pinned(group: Group) -> tuple[Row, Row] | None:
     """Of the largest size that was copied from both."""
     pinned, pageable = (
-        {row["bytes"]: row for row in group.rows if row["memory"] == memory} for memory in (PINNED, PAGEABLE)
+        {row["bytes"]: row for row in group.rows if row["memory"] == memory}
+        for memory in (PINNED, PAGEABLE)
     )
     both = sorted(pinned.keys() & pageable.keys())
     return (pageable[both[-1]], pinned[both[-1]]) if both else None
@@ -97,20 +101,25 @@ def _held_back(scope: Scope) -> Iterable[Outcome]:
     watched = [row for row in scope.rows if row["power_w"] > 0]
     if not watched:
         return [not_measured("what slowed the GPU", "its driver reported nothing")]
-    marked = {mark: [row for row in watched if mark in marks_in(row["marks"])] for mark in HELD_BACK}
+    marked = {
+        mark: [row for row in watched if mark in marks_in(row["marks"])] for mark in HELD_BACK
+    }
     affected = {mark: rows for mark, rows in marked.items() if rows}
     return [
         Outcome(
             verdict="yes" if affected else "no",
             fields={
                 "marks": "; ".join(
-                    f"{mark} in {phrases.how_many(len(rows), len(watched), 'configuration')} ({MEANINGS[mark]})"
+                    f"{mark} in {phrases.how_many(len(rows), len(watched), 'configuration')} "
+                    f"({MEANINGS[mark]})"
                     for mark, rows in affected.items()
                 ),
                 "watched": phrases.how_many(len(watched), len(watched), "configuration"),
             },
             evidence=tuple(
-                phrases.evidence("quality flags", ", ".join(marks_in(row["marks"])), "variants", row)
+                phrases.evidence(
+                    "quality flags", ", ".join(marks_in(row["marks"])), "variants", row
+                )
                 for row in watched
                 if any(row in rows for rows in affected.values())
             ),
@@ -123,8 +132,9 @@ RULES: Final = (
         name="nearest",
         about=EFFICIENCY,
         question="Does any training reach half of the device's measured peak?",
-        threshold="Half of the rate of a large matrix product in the same precision, intervals included: beyond it, no"
-        " change of the program that keeps its arithmetic can make it twice as fast.",
+        threshold="Half of the rate of a large matrix product in the same precision, intervals "
+        "included: beyond it, no change of the program that keeps its arithmetic can make it "
+        "twice as fast.",
         test=Comparison(
             groups=_devices,
             choose=_farthest_and_nearest,
@@ -134,10 +144,12 @@ RULES: Final = (
             lacking="no share of its peak is known",
             evidence={"share_of_peak": "share of the measured peak"},
         ),
-        yes="{after} reached the most, {after.share_of_peak} of the measured {after.precision} peak of {subject};"
-        " {before} the least, {before.share_of_peak:short} of the {before.precision} peak.",
-        no="No training reached half of the measured peak of {subject}: {after} reached the most, {after.share_of_peak}"
-        " in {after.precision}, {before} the least, {before.share_of_peak:short} in {before.precision}.",
+        yes="{after} reached the most, {after.share_of_peak} of the measured {after.precision} "
+        "peak of {subject}; {before} the least, {before.share_of_peak:short} of the "
+        "{before.precision} peak.",
+        no="No training reached half of the measured peak of {subject}: {after} reached the most, "
+        "{after.share_of_peak} in {after.precision}, {before} the least, "
+        "{before.share_of_peak:short} in {before.precision}.",
         unresolved="Whether a training reaches half of the measured peak of {subject}",
         measured=": {after} reached {after.share_of_peak} of that in {after.precision}.",
     ),
@@ -145,8 +157,8 @@ RULES: Final = (
         name="pinned",
         about=TRANSFER,
         question="Does pinned memory make copies faster?",
-        threshold="It does if the ratio of both bandwidths at the largest size is above 1, intervals included. What a"
-        " training gains from it is another question.",
+        threshold="It does if the ratio of both bandwidths at the largest size is above 1, "
+        "intervals included. What a training gains from it is another question.",
         test=Comparison(
             groups=_ways,
             choose=_pageable_and_pinned,
@@ -166,11 +178,12 @@ RULES: Final = (
         name="held_back",
         about=ENERGY,
         question="Was the GPU slowed down or shared while it was measured?",
-        threshold="It was if one configuration has a quality flag that says so. Under a power cap a device works as it"
-        " always does under full load; heat and other programs invalidate its times.",
+        threshold="It was if one configuration has a quality flag that says so. Under a power cap "
+        "a device works as it always does under full load; heat and other programs invalidate its "
+        "times.",
         test=_held_back,
         yes="Quality flags: {marks}.",
-        no="In {watched} whose GPU was watched, there was no sign of heat, a power cap, drifting clocks or other"
-        " programs.",
+        no="In {watched} whose GPU was watched, there was no sign of heat, a power cap, drifting "
+        "clocks or other programs.",
     ),
 )

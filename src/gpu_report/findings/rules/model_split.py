@@ -1,4 +1,6 @@
-"""Rules about models split over several GPUs: does a naive split pay, does a pipeline, and what does FSDP2 save?"""
+"""Rules about models split over several GPUs: does a naive split pay, does a pipeline, and what
+does FSDP2 save?
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -18,17 +20,26 @@ _OVER_ONE: Final = "speedup_over_one"
 _SAVED: Final = "memory_saved_share"
 _ONE: Final = "plain process"
 _DDP: Final = "DistributedDataParallel"
-"""Where a row has those of the plain process, and of DistributedDataParallel if measured, that it is compared with."""
+"""Where a row has those of the plain process, and of DistributedDataParallel if measured, that it
+is compared with.
+"""
 _NOTHING_ALONE: Final = "one device was not measured with the same batch"
 _THRESHOLD: Final = (
-    "It does if the whole interval of its throughput over that of one plain process with the same batch is above 1."
+    "It does if the whole interval of its throughput over that of one plain process with the same "
+    "batch is above 1."
 )
 
 
 def _by_plain(scope: Scope) -> list[Group]:
-    """A group for each plain process and number of devices, with all that share its training on as many."""
+    """A group for each plain process and number of devices, with all that share its training on as
+    many.
+    """
     rows = {row["variant"]: row for row in scope.rows}
-    found = [row for row in rows_of(scope.tables.model_splits) if {row["variant"], row["plain"]} <= rows.keys()]
+    found = [
+        row
+        for row in rows_of(scope.tables.model_splits)
+        if {row["variant"], row["plain"]} <= rows.keys()
+    ]
     shared = [{**rows[row["variant"]], **row, _ONE: rows[row["plain"]]} for row in found]
     by_ddp = {(row["plain"], row["devices"]): row for row in shared if row["strategy"] == "ddp"}
     shared = [{**row, _DDP: by_ddp.get((row["plain"], row["devices"]))} for row in shared]
@@ -36,13 +47,15 @@ def _by_plain(scope: Scope) -> list[Group]:
     together = dict.fromkeys((row["plain"], row["devices"]) for row in shared)
     return [
         Group(
-            title=f"{titled(rows[plain], plains, leave_out=scope.axis)} on {counted(devices, 'device')}",
+            title=f"{titled(rows[plain], plains, leave_out=scope.axis)} on "
+            f"{counted(devices, 'device')}",
             key=key_of(f"{rows[plain]['group']} on {devices}"),
             axis=scope.axis,
             table=_TABLE,
             rows=tuple(
                 sorted(
-                    (row for row in shared if (row["plain"], row["devices"]) == (plain, devices)), key=_micro_batches
+                    (row for row in shared if (row["plain"], row["devices"]) == (plain, devices)),
+                    key=_micro_batches,
                 )
             ),
         )
@@ -85,20 +98,32 @@ def _over_one(strategy: str, item: str) -> AllOrAny:
 
 
 def _throughput_of_ddp(figures: Figures) -> str:
-    """What DistributedDataParallel reaches on the same devices, as the end of a sentence; empty where not measured."""
+    """What DistributedDataParallel reaches on the same devices, as the end of a sentence; empty
+    where not measured.
+    """
     ddp = figures.pairs[0][0][_DDP]
     reached = estimate(ddp, _OVER_ONE) if ddp else None
-    return f"; DistributedDataParallel reaches {times(reached, short=True)} that throughput" if reached else ""
+    return (
+        f"; DistributedDataParallel reaches {times(reached, short=True)} that throughput"
+        if reached
+        else ""
+    )
 
 
 def _enough(figures: Figures) -> str:
-    """With which numbers of micro-batches a pipeline is faster: from one on, or with these alone."""
-    enough, measured = ([_micro_batches(row) for row, _ in pairs] for pairs in (figures.on("above"), figures.pairs))
+    """With which numbers of micro-batches a pipeline is faster: from one on, or with these
+    alone.
+    """
+    enough, measured = (
+        [_micro_batches(row) for row, _ in pairs] for pairs in (figures.on("above"), figures.pairs)
+    )
     if not enough:
         return ""
     if enough != [number for number in measured if number >= min(enough)]:
         return f"With {listed([str(number) for number in enough])} alone"
-    return f"From {min(enough)} on" + (", the fewest measured," if min(enough) == min(measured) else "")
+    return f"From {min(enough)} on" + (
+        ", the fewest measured," if min(enough) == min(measured) else ""
+    )
 
 
 def _beside_ddp(figures: Figures) -> dict[str, str]:
@@ -109,7 +134,9 @@ def _beside_ddp(figures: Figures) -> dict[str, str]:
         return {"ddp": ""}
     saved, speed = (of_column(ddp, column, short=True) for column in (_SAVED, _OVER_ONE))
     is_faster = ratio_of("throughput_per_s")(ddp, fsdp).against(1.0) == "above"
-    advice = ", so FSDP2 is for models that do not fit with DistributedDataParallel" if is_faster else ""
+    advice = (
+        ", so FSDP2 is for models that do not fit with DistributedDataParallel" if is_faster else ""
+    )
     return {"ddp": f"; DistributedDataParallel saved {saved} at {speed} the throughput{advice}"}
 
 
@@ -121,7 +148,8 @@ RULES: Final = (
         threshold=_THRESHOLD,
         test=_over_one("split", "{figure} its throughput"),
         yes="Split into stages, {subject} trained faster than on one: {all}.",
-        no="Split into stages, {subject} trained more slowly than on one, as each stage waits for the others: {all}.",
+        no="Split into stages, {subject} trained more slowly than on one, as each stage waits for "
+        "the others: {all}.",
         unresolved="Whether {subject}, split into stages, trains faster than on one",
         measured="; it reached {all}.",
     ),
@@ -145,7 +173,9 @@ RULES: Final = (
         + " Part of the saving comes from the batch: each device has a share of it.",
         test=replace(
             _over_one(
-                "fsdp", "{figure:%short} on the device with most, at {row.speedup_over_one:short} the throughput"
+                "fsdp",
+                "{figure:%short} on the device with most, at {row.speedup_over_one:short} the "
+                "throughput",
             ),
             figures=_over_plain(_SAVED),
             limit=axes.MEMORY_TOLERANCE,

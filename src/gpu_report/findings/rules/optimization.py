@@ -1,4 +1,6 @@
-"""Rules about optimizations: what speeds training up, what saves memory, and at what cost (B4, B5, C6)."""
+"""Rules about optimizations: what speeds training up, what saves memory, and at what cost (B4, B5,
+C6).
+"""
 
 import math
 from collections.abc import Iterable
@@ -30,7 +32,9 @@ SAVES_MEMORY: Final = "checkpoint"
 """The option that makes a training slower on purpose."""
 
 WORKSPACE_SHARE: Final = 0.25
-"""Of the peak: from there on a convolution's workspace is named, since it can hide what saving activations saves."""
+"""Of the peak: from there on a convolution's workspace is named, since it can hide what saving
+activations saves.
+"""
 
 
 def saves_memory(row: Row) -> bool:
@@ -52,21 +56,32 @@ def _for_speed(scope: Scope) -> Iterable[Group]:
 
 def _alone(scope: Scope) -> Iterable[Group]:
     return [
-        replace(group, rows=tuple(row for row in group.rows if SEPARATOR not in row["optimization"]))
+        replace(
+            group, rows=tuple(row for row in group.rows if SEPARATOR not in row["optimization"])
+        )
         for group in _for_speed(scope)
     ]
 
 
 def _compiling(scope: Scope) -> Iterable[Outcome]:
     found = [
-        _prepared_in(scope, group, group.baseline, max(prepared, key=lambda row: float(row["throughput_per_s"])))
+        _prepared_in(
+            scope,
+            group,
+            group.baseline,
+            max(prepared, key=lambda row: float(row["throughput_per_s"])),
+        )
         for group in scope.groups
         if group.baseline is not None and (prepared := _prepared(group, group.baseline))
     ]
     asked = any("compile" in row["options"] or "graphs" in row["options"] for row in scope.rows)
     if found or not asked:
         return found
-    return [not_measured("compile and capture time", why_missing(scope.rows, "nothing is compiled or captured"))]
+    return [
+        not_measured(
+            "compile and capture time", why_missing(scope.rows, "nothing is compiled or captured")
+        )
+    ]
 
 
 def _prepared(group: Group, baseline: Row) -> list[Row]:
@@ -78,19 +93,25 @@ def _prepared(group: Group, baseline: Row) -> list[Row]:
 def _prepared_in(scope: Scope, group: Group, baseline: Row, row: Row) -> Outcome:
     """Whether a variant saved the time within its training that it compiled or captured for."""
     gain, steps = speedup(row, baseline), _steps_of_training(scope, row)
-    cold, warm = (duration(row[column]).plain() for column in ("preparation_cold_s", "preparation_time_s"))
+    cold, warm = (
+        duration(row[column]).plain() for column in ("preparation_cold_s", "preparation_time_s")
+    )
     needed = float(row["break_even_steps"])
     saves_time, needed_in_words, advice = math.isfinite(needed), "", ""
     if saves_time:
         needed_in_words = count(needed).plain()
         if row is max(group.others, key=lambda other: float(other["throughput_per_s"])):
             advice = (
-                f"Switch on {group.value_in_words(row)} for {group.title} only in trainings of more than"
-                f" {needed_in_words} steps."
+                f"Switch on {group.value_in_words(row)} for {group.title} only in trainings of "
+                f"more than {needed_in_words} steps."
             )
     in_epochs = quantity(needed / (steps / row["epochs"])).plain()
     pays: Verdict = "yes" if gain.against(1.0) == "above" and needed <= steps else "no"
-    costs = {"cold-cache compile time": cold, "compile and capture time": warm, "break-even steps": needed_in_words}
+    costs = {
+        "cold-cache compile time": cold,
+        "compile and capture time": warm,
+        "break-even steps": needed_in_words,
+    }
     return Outcome(
         verdict="not resolved" if gain.against(1.0) == "unclear" else pays,
         fields={
@@ -107,7 +128,9 @@ def _prepared_in(scope: Scope, group: Group, baseline: Row, row: Row) -> Outcome
             "speedup": gain,
             "advice": advice,
         },
-        evidence=tuple(phrases.evidence(label, cost, group.table, row) for label, cost in costs.items() if cost),
+        evidence=tuple(
+            phrases.evidence(label, cost, group.table, row) for label, cost in costs.items() if cost
+        ),
         key=group.key,
     )
 
@@ -123,11 +146,17 @@ def _each_that_saves(scope: Scope) -> Iterable[Group]:
         for row in group.rows:
             if saves_memory(row) and not row["is_baseline"]:
                 key = f"{group.key}_{key_of(row['optimization'])}"
-                yield replace(group, key=key, rows=tuple(one for one in group.rows if one is row or one["is_baseline"]))
+                yield replace(
+                    group,
+                    key=key,
+                    rows=tuple(one for one in group.rows if one is row or one["is_baseline"]),
+                )
 
 
 def _saving_and_cost(compared: Compared) -> dict[str, Any]:
-    """With the workspace of convolutions where it is much of the peak: nothing that saves activations can save it."""
+    """With the workspace of convolutions where it is much of the peak: nothing that saves
+    activations can save it.
+    """
     row = compared.after
     time = speedup(row, compared.before).inverse  # per sample, over that of the baseline
     workspace_mib = float(row["convolution_workspace_mib"])
@@ -152,29 +181,34 @@ RULES: Final = (
         about="optimization",
         question="Which optimization helps most by itself?",
         test=replace(axes.FASTEST, groups=_alone),
-        yes="Individually, {after} gained most for {subject}: {figure} the throughput of {before}{rivals}.",
-        no="Individually, no optimization made {subject} faster than {before}; the next, {after}, reached {figure}"
-        " its throughput.",
+        yes="Individually, {after} gained most for {subject}: {figure} the throughput of "
+        "{before}{rivals}.",
+        no="Individually, no optimization made {subject} faster than {before}; the next, {after}, "
+        "reached {figure} its throughput.",
         unresolved="Whether any optimization individually makes {subject} faster than {before}",
         measured="; with {after} the throughput was {figure:short} that of {before}.",
         advice={},
     ),
-    replace(axes.MEMORY_COST, about="optimization", test=replace(axes.MORE_MEMORY, groups=_for_speed)),
+    replace(
+        axes.MEMORY_COST, about="optimization", test=replace(axes.MORE_MEMORY, groups=_for_speed)
+    ),
     Rule(
         name="compiling",
         about="optimization",
         question="Does the fastest optimization break even within the measured training?",
-        threshold="It does if the cold-cache compile time is less than what the measured training's steps save against"
-        " the eager baseline, and the whole interval of the speedup is above 1. With a cache that an earlier training"
-        " filled it breaks even sooner.",
+        threshold="It does if the cold-cache compile time is less than what the measured "
+        "training's steps save against the eager baseline, and the whole interval of the speedup "
+        "is above 1. With a cache that an earlier training filled it breaks even sooner.",
         test=_compiling,
-        yes="{subject} with {after} broke even: it compiled and captured for {cold} with an empty cache, {warm} with a"
-        " filled one, and {when}; the measured training had {steps} steps in {epochs} epochs.",
-        no="{subject} with {after} did not break even: it compiled and captured for {cold} with an empty cache, {warm}"
-        " with a filled one, and {when}; the measured training had only {steps} steps in {epochs} epochs.",
+        yes="{subject} with {after} broke even: it compiled and captured for {cold} with an empty "
+        "cache, {warm} with a filled one, and {when}; the measured training had {steps} steps in "
+        "{epochs} epochs.",
+        no="{subject} with {after} did not break even: it compiled and captured for {cold} with "
+        "an empty cache, {warm} with a filled one, and {when}; the measured training had only "
+        "{steps} steps in {epochs} epochs.",
         unresolved="Whether {subject} with {after} ever breaks even",
-        measured=": it compiled and captured for {cold} with an empty cache, {warm} with a filled one, for"
-        " {speedup:short} the speed.",
+        measured=": it compiled and captured for {cold} with an empty cache, {warm} with a filled "
+        "one, for {speedup:short} the speed.",
         advice={"no": "{advice}"},
     ),
     Rule(
@@ -193,19 +227,22 @@ RULES: Final = (
             evidence=MEMORY,
             more=_saving_and_cost,
         ),
-        yes="{after} saved {subject} {saved:%short} of its memory: {after.memory_peak_mib} at the peak, instead of"
-        " {before.memory_peak_mib:short} with {before}{workspace}; {cost}.",
-        no="{after} saved {subject} hardly any memory: {after.memory_peak_mib} at the peak, against"
-        " {before.memory_peak_mib:short} with {before}{workspace}. Training took {time:short} as long.",
+        yes="{after} saved {subject} {saved:%short} of its memory: {after.memory_peak_mib} at the "
+        "peak, instead of {before.memory_peak_mib:short} with {before}{workspace}; {cost}.",
+        no="{after} saved {subject} hardly any memory: {after.memory_peak_mib} at the peak, "
+        "against {before.memory_peak_mib:short} with {before}{workspace}. Training took "
+        "{time:short} as long.",
         unresolved="Whether {after} saves {subject} memory",
-        measured=": {after.memory_peak_mib} at the peak, against {before.memory_peak_mib:short} with"
-        " {before}{workspace}. Training took {time:short} as long.",
+        measured=": {after.memory_peak_mib} at the peak, against {before.memory_peak_mib:short} "
+        "with {before}{workspace}. Training took {time:short} as long.",
         advice={"yes": "Train {subject} with {after} where memory is short."},
     ),
     replace(axes.QUALITY_OF_EACH, about="optimization"),
     replace(
         axes.SAVES_ENERGY,
         about="optimization",
-        test=replace(axes.ENERGY_OF_FASTEST, groups=lambda scope: axes.with_energy(_for_speed(scope))),
+        test=replace(
+            axes.ENERGY_OF_FASTEST, groups=lambda scope: axes.with_energy(_for_speed(scope))
+        ),
     ),
 )

@@ -1,4 +1,6 @@
-"""Rules about several GPUs that share a training: do they pay, what does sharing cost, which strategy is for what?"""
+"""Rules about several GPUs that share a training: do they pay, what does sharing cost, which
+strategy is for what?
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -24,7 +26,8 @@ _TOTAL: Final = {"throughput_per_s": "throughput of all devices"}
 
 
 def shared_by_model(scope: Scope, keep: Callable[[Row], bool]) -> list[Group]:
-    """The measured trainings that devices share and that are kept, by model, each in words; none is a baseline.
+    """The measured trainings that devices share and that are kept, by model, each in words; none is
+    a baseline.
 
     `configuration` says how the code is trained, `sharing` by which devices.
     """
@@ -41,11 +44,15 @@ def shared_by_model(scope: Scope, keep: Callable[[Row], bool]) -> list[Group]:
 
 
 def _is_ddp(row: Row) -> bool:
-    return bool(row["strategy"] == "ddp" and row["is_weak"] and estimate(row, "weak_efficiency").known)
+    return bool(
+        row["strategy"] == "ddp" and row["is_weak"] and estimate(row, "weak_efficiency").known
+    )
 
 
 def _is_strong_ddp(row: Row) -> bool:
-    return bool(row["strategy"] == "ddp" and row["is_strong"] and estimate(row, "strong_speedup").known)
+    return bool(
+        row["strategy"] == "ddp" and row["is_strong"] and estimate(row, "strong_speedup").known
+    )
 
 
 def _on_most_devices(groups: Iterable[Group]) -> list[Group]:
@@ -63,8 +70,13 @@ def _devices(row: Row) -> int:
 
 def _fastest_weak(scope: Scope) -> list[Group]:
     """Of each model the training that is fastest on the most devices, alone."""
-    groups = _on_most_devices(shared_by_model(scope, lambda row: _is_ddp(row) and row["devices"] > 1))
-    return [replace(group, rows=(max(group.rows, key=lambda row: float(row["throughput_per_s"])),)) for group in groups]
+    groups = _on_most_devices(
+        shared_by_model(scope, lambda row: _is_ddp(row) and row["devices"] > 1)
+    )
+    return [
+        replace(group, rows=(max(group.rows, key=lambda row: float(row["throughput_per_s"])),))
+        for group in groups
+    ]
 
 
 def _figures(column: str) -> Callable[[Group], list[tuple[Row, Estimate]]]:
@@ -76,23 +88,36 @@ def _with_gain(test: AllOrAny) -> Callable[[Scope], Iterable[Outcome]]:
 
     def outcomes(scope: Scope) -> Iterable[Outcome]:
         for outcome in test(scope):
-            yield replace(outcome, gain=outcome.fields["gained"] if outcome.verdict == "yes" else None)
+            yield replace(
+                outcome, gain=outcome.fields["gained"] if outcome.verdict == "yes" else None
+            )
 
     return outcomes
 
 
 def _captured(scope: Scope) -> Iterable[Group]:
-    """Of each model the fastest training with CUDA graphs on the most devices, after the same without them.
+    """Of each model the fastest training with CUDA graphs on the most devices, after the same
+    without them.
 
     The one with them is of this experiment, the other of any.
     """
-    variants = {row["variant"]: row for row in rows_of(scope.tables.variants) if row["status"] == "ok"}
+    variants = {
+        row["variant"]: row for row in rows_of(scope.tables.variants) if row["status"] == "ok"
+    }
     scaled = {row["variant"]: row for row in rows_of(scope.tables.scaling_efficiency)}
-    rows = [{**variants[name], **scaled[name], "is_baseline": False} for name in scaled if name in variants]
+    rows = [
+        {**variants[name], **scaled[name], "is_baseline": False}
+        for name in scaled
+        if name in variants
+    ]
     own = {row["variant"] for row in scope.rows}
     pairs: dict[str, list[tuple[Row, Row]]] = {}
-    for captured in (row for row in rows if row["variant"] in own and _is_ddp(row) and row["devices"] > 1):
-        for without in (row for row in rows if only_difference(row, captured) == "graphs" and _is_ddp(row)):
+    for captured in (
+        row for row in rows if row["variant"] in own and _is_ddp(row) and row["devices"] > 1
+    ):
+        for without in (
+            row for row in rows if only_difference(row, captured) == "graphs" and _is_ddp(row)
+        ):
             pairs.setdefault(model_words(captured), []).append((without, captured))
     for model in sorted(pairs):
         pair = max(pairs[model], key=lambda pair: (pair[1]["devices"], pair[1]["throughput_per_s"]))
@@ -100,7 +125,9 @@ def _captured(scope: Scope) -> Iterable[Group]:
 
 
 def _how(row: Row) -> str:
-    options = [] if row["optimization"] == NO_OPTIONS else [optimization_in_words(row["optimization"])]
+    options = (
+        [] if row["optimization"] == NO_OPTIONS else [optimization_in_words(row["optimization"])]
+    )
     return ", ".join([row["precision"], *options, parallelism_words(row["parallelism"])])
 
 
@@ -120,13 +147,21 @@ def _ddp_and_dp(group: Group) -> tuple[Row, Row] | None:
 
 
 def _with_both(scope: Scope) -> list[Group]:
-    return [group for group in shared_by_model(scope, lambda row: bool(row["is_weak"])) if _ddp_and_dp(group)]
+    return [
+        group
+        for group in shared_by_model(scope, lambda row: bool(row["is_weak"]))
+        if _ddp_and_dp(group)
+    ]
 
 
 def _alone(scope: Scope) -> list[Group]:
-    """What DDP trained with one process, of all models together, each with what the most devices `kept` of it."""
+    """What DDP trained with one process, of all models together, each with what the most devices
+    `kept` of it.
+    """
     groups = shared_by_model(scope, lambda row: _is_ddp(row) and row["devices"] == 1)
-    shared = [row for group in shared_by_model(scope, _is_ddp) for row in group.rows if row["devices"] > 1]
+    shared = [
+        row for group in shared_by_model(scope, _is_ddp) for row in group.rows if row["devices"] > 1
+    ]
 
     def kept(alone: Row) -> str:
         own = [row for row in shared if row["ddp1_variant"] == alone["variant"]]
@@ -134,17 +169,29 @@ def _alone(scope: Scope) -> list[Group]:
             return ""
         most = max(own, key=_devices)
         figure = ratio_of("weak_efficiency")(most, alone)
-        return "" if figure.doubts else f", of which {most['devices']} devices keep {as_share(figure, short=True)}"
+        return (
+            ""
+            if figure.doubts
+            else f", of which {most['devices']} devices keep {as_share(figure, short=True)}"
+        )
 
-    rows = tuple({**row, "model": group.title, "kept": kept(row)} for group in groups for row in group.rows)
-    return [replace(groups[0], title="DistributedDataParallel with one process", key="", rows=rows)] if groups else []
+    rows = tuple(
+        {**row, "model": group.title, "kept": kept(row)} for group in groups for row in group.rows
+    )
+    return (
+        [replace(groups[0], title="DistributedDataParallel with one process", key="", rows=rows)]
+        if groups
+        else []
+    )
 
 
 def _not_above(figures: Figures) -> dict[str, str]:
     """Those that were slower, or did not gain, as the end of a sentence."""
     words = {"slower": figures.on("below"), "no significant gain": figures.on("unclear")}
     item = "{row.configuration} {figure:short}"
-    others = "".join(f"; {word}: {figures.listed(item, pairs)}" for word, pairs in words.items() if pairs)
+    others = "".join(
+        f"; {word}: {figures.listed(item, pairs)}" for word, pairs in words.items() if pairs
+    )
     return {**_sharing(figures.group), "others": others}
 
 
@@ -164,8 +211,9 @@ RULES: Final = (
         about=PARALLELISM,
         not_measured="",
         question="Do further GPUs pay with more samples per step (weak scaling)?",
-        threshold="They do if the fastest configuration reaches at least 90 % of the throughput of as many plain"
-        " processes, intervals included, repetition by repetition; below that, a tenth of the GPUs' cost is lost.",
+        threshold="They do if the fastest configuration reaches at least 90 % of the throughput "
+        "of as many plain processes, intervals included, repetition by repetition; below that, a "
+        "tenth of the GPUs' cost is lost.",
         test=_with_gain(
             AllOrAny(
                 groups=_fastest_weak,
@@ -180,20 +228,24 @@ RULES: Final = (
                 },
             )
         ),
-        yes="{subject} trained {gained:short} as fast with {sharing} as on one GPU; weak efficiency: {all}.",
-        no="{subject} trained {gained:short} as fast with {sharing} as on one GPU, less than 90 % of"
-        " what as many separate processes do; weak efficiency: {all}.",
+        yes="{subject} trained {gained:short} as fast with {sharing} as on one GPU; weak "
+        "efficiency: {all}.",
+        no="{subject} trained {gained:short} as fast with {sharing} as on one GPU, less than 90 % "
+        "of what as many separate processes do; weak efficiency: {all}.",
         unresolved="Whether {subject} reaches a weak efficiency of 90 %",
         measured="; with {sharing}: {all}.",
-        advice={"yes": "Train {subject} with {sharing}, and give each GPU as many samples as one alone."},
+        advice={
+            "yes": "Train {subject} with {sharing}, and give each GPU as many samples as one alone."
+        },
     ),
     Rule(
         name="ddp_cost",
         about=PARALLELISM,
         not_measured="",
         question="Does DistributedDataParallel itself cost more than 2 %?",
-        threshold="It does if a configuration reaches less than 98 % of the plain process's throughput on one device,"
-        " intervals included, repetition by repetition: one device exchanges nothing.",
+        threshold="It does if a configuration reaches less than 98 % of the plain process's "
+        "throughput on one device, intervals included, repetition by repetition: one device "
+        "exchanges nothing.",
         test=AllOrAny(
             asks="any",
             side="below",
@@ -205,9 +257,10 @@ RULES: Final = (
             evidence=_WEAK,
             more=_not_below,
         ),
-        yes="With one process, and so without communication, it reached less than 98 % of the plain process's"
-        " throughput: {below}{others}.",
-        no="With one process, and so without communication, it reached nearly the plain process's throughput: {all}.",
+        yes="With one process, and so without communication, it reached less than 98 % of the "
+        "plain process's throughput: {below}{others}.",
+        no="With one process, and so without communication, it reached nearly the plain process's "
+        "throughput: {all}.",
         unresolved="Whether it costs more than 2 % with one process",
         measured="; share of the plain process's throughput: {all}.",
     ),
@@ -216,9 +269,9 @@ RULES: Final = (
         about=PARALLELISM,
         not_measured="",
         question="Do CUDA graphs improve scaling?",
-        threshold="They do if the weak efficiency of a captured training is above that of the same without graphs,"
-        " intervals included: DistributedDataParallel gives the host more to launch, and a captured step is one"
-        " launch.",
+        threshold="They do if the weak efficiency of a captured training is above that of the "
+        "same without graphs, intervals included: DistributedDataParallel gives the host more to "
+        "launch, and a captured step is one launch.",
         test=Comparison(
             choose=lambda group: (group.rows[0], group.rows[1]),
             groups=_captured,
@@ -238,8 +291,8 @@ RULES: Final = (
         about=PARALLELISM,
         not_measured="",
         question="Is DataParallel worth its simplicity?",
-        threshold="It is if it reaches at least 95 % of the throughput of DistributedDataParallel on the same devices"
-        " with the same samples, intervals included. PyTorch discourages it.",
+        threshold="It is if it reaches at least 95 % of the throughput of DistributedDataParallel "
+        "on the same devices with the same samples, intervals included. PyTorch discourages it.",
         test=Comparison(
             choose=_ddp_and_dp,
             groups=_with_both,
@@ -256,16 +309,17 @@ RULES: Final = (
         yes="{subject} trained about as fast with it{measured}",
         no="{subject} trained more slowly with it{measured}",
         unresolved="Whether {subject} trains about as fast with it as with DistributedDataParallel",
-        measured=": with {dp} {figure:short} the throughput of DistributedDataParallel, and {over_base:short} that of"
-        " one GPU.",
+        measured=": with {dp} {figure:short} the throughput of DistributedDataParallel, and "
+        "{over_base:short} that of one GPU.",
     ),
     Rule(
         name="strong",
         about=PARALLELISM,
         not_measured="",
         question="Does a batch of the same size train faster on several GPUs (strong scaling)?",
-        threshold="It does if a configuration's speedup over one plain process with the whole batch is above 1,"
-        " intervals included. Each GPU then has a part of the samples, and all gradients to exchange.",
+        threshold="It does if a configuration's speedup over one plain process with the whole "
+        "batch is above 1, intervals included. Each GPU then has a part of the samples, and all "
+        "gradients to exchange.",
         test=AllOrAny(
             asks="any",
             groups=lambda scope: _on_most_devices(shared_by_model(scope, _is_strong_ddp)),
@@ -275,7 +329,8 @@ RULES: Final = (
             more=_not_above,
         ),
         yes="Speedup of {subject} with {sharing}: {above}{others}.",
-        no="{subject} trains more slowly with {sharing} than one plain process with the whole batch: {all}.",
+        no="{subject} trains more slowly with {sharing} than one plain process with the whole "
+        "batch: {all}.",
         unresolved="Whether {subject} trains faster with {sharing} and the same batch",
         measured="; speedup over one plain process: {all}.",
     ),

@@ -1,7 +1,7 @@
 """Rules about axes that make the work larger: the batch size (E2, B7) and the model's size (E3).
 
-The batch size: is a smaller one as fast, what does quality do, does memory limit it? The model's size: how does time
-grow with parameters, and do fixed costs dominate the smallest?
+The batch size: is a smaller one as fast, what does quality do, does memory limit it? The model's
+size: how does time grow with parameters, and do fixed costs dominate the smallest?
 """
 
 import math
@@ -29,7 +29,9 @@ from gpu_report.glossary import Row
 from gpu_report.printing.number_format import count, memory
 
 NEARLY_AS_FAST: Final = 0.95
-"""Of the highest throughput: a twentieth is less than most would notice, and a smaller batch leaves memory free."""
+"""Of the highest throughput: a twentieth is less than most would notice, and a smaller batch leaves
+memory free.
+"""
 
 FEWEST_STEPS: Final = 30
 """Optimizer steps: after fewer, a training has hardly begun, whatever its batch size."""
@@ -39,18 +41,26 @@ _TWO_SIZES: Final = "it takes two sizes with different numbers of parameters"
 
 
 def _smaller(group: Group) -> Outcome:
-    """Whether a smaller batch is nearly as fast as the fastest; the smallest such is named, else the nearest."""
+    """Whether a smaller batch is nearly as fast as the fastest; the smallest such is named, else
+    the nearest.
+    """
     rows = group.measured
     if len(rows) < 2:
         return not_measured(group.title, why_missing(group.rows, _TWO_BATCH_SIZES), key=group.key)
     fastest = max(rows, key=lambda row: float(row["throughput_per_s"]))
-    reached = [(row, ratio_of("throughput_per_s")(row, fastest)) for row in rows[: rows.index(fastest)]]
+    reached = [
+        (row, ratio_of("throughput_per_s")(row, fastest)) for row in rows[: rows.index(fastest)]
+    ]
     shares = [(row, share) for row, share in reached if share.known]
     close = [pair for pair in shares if pair[1].against(NEARLY_AS_FAST) == "above"]
     unclear = [share for _, share in shares if share.against(NEARLY_AS_FAST) == "unclear"]
     near = (close or [pair for pair in shares if pair[1].value >= NEARLY_AS_FAST])[:1]
     near = near or sorted(shares, key=lambda pair: pair[1].value)[-1:]
-    gain = None if group.baseline is None or math.isnan(fastest["speedup"]) else speedup(fastest, group.baseline)
+    gain = (
+        None
+        if group.baseline is None or math.isnan(fastest["speedup"])
+        else speedup(fastest, group.baseline)
+    )
     return Outcome(
         verdict="yes" if close else "not resolved" if unclear else "no",
         fields={
@@ -58,7 +68,8 @@ def _smaller(group: Group) -> Outcome:
             "fastest": Named(fastest, group.value_in_words(fastest)),
             "near": "".join(group.value_in_words(row) for row, _ in near),
             "reached": "".join(
-                f"; {group.value_in_words(row)} reached {phrases.as_share(share, short=True)} of that"
+                f"; {group.value_in_words(row)} reached {phrases.as_share(share, short=True)} of "
+                "that"
                 for row, share in near
             ),
             "doubt": unclear[0].why_unclear("95 %") if unclear else "",
@@ -71,20 +82,30 @@ def _smaller(group: Group) -> Outcome:
 
 
 def _quality(group: Group) -> Outcome:
-    """From the smallest batch to the largest that made enough steps; with a target, also which reaches it first."""
+    """From the smallest batch to the largest that made enough steps; with a target, also which
+    reaches it first.
+    """
     rows = [row for row in group.measured if row["optimizer_steps"] >= FEWEST_STEPS]
     few = [
         f"{group.value_in_words(row)} ({count(row['optimizer_steps']).plain()})"
         for row in group.measured
         if row not in rows
     ]
-    left_out = f"fewer than {FEWEST_STEPS} optimizer steps were made with {listed(few)}" if few else ""
+    left_out = (
+        f"fewer than {FEWEST_STEPS} optimizer steps were made with {listed(few)}" if few else ""
+    )
     if len(rows) < 2:
-        return not_measured(group.title, left_out or why_missing(group.rows, _TWO_BATCH_SIZES), key=group.key)
+        return not_measured(
+            group.title, left_out or why_missing(group.rows, _TWO_BATCH_SIZES), key=group.key
+        )
     outcome = replace(QUALITY, choose=lambda _: (rows[0], rows[-1])).of(group)
     reached = _reached_target(group)
     soonest = min(reached, key=lambda row: float(row["time_to_target_s"]), default=None)
-    others = [_time(row).over(_time(soonest)) for row in reached if soonest is not None and row is not soonest]
+    others = [
+        _time(row).over(_time(soonest))
+        for row in reached
+        if soonest is not None and row is not soonest
+    ]
     return replace(
         outcome,
         fields={
@@ -96,7 +117,9 @@ def _quality(group: Group) -> Outcome:
         },
         evidence=(
             *outcome.evidence,
-            *phrases.evidence_of_columns(reached, {"time_to_target_s": "time to target"}, group.table),
+            *phrases.evidence_of_columns(
+                reached, {"time_to_target_s": "time to target"}, group.table
+            ),
         ),
         advises=soonest is not None
         and not soonest["is_baseline"]
@@ -105,7 +128,9 @@ def _quality(group: Group) -> Outcome:
 
 
 def _reached_target(group: Group) -> list[Row]:
-    """The variants that reached the experiment's target in every process; none where it has no target."""
+    """The variants that reached the experiment's target in every process; none where it has no
+    target.
+    """
     return [row for row in group.measured if _time(row).known]
 
 
@@ -129,20 +154,31 @@ def _to_target(group: Group, soonest: Row | None) -> str:
 
 
 def _bounded(scope: Scope) -> Iterable[Outcome]:
-    return [_bounded_in(group) for group in scope.groups if any(row["device"] != CPU for row in group.rows)]
+    return [
+        _bounded_in(group)
+        for group in scope.groups
+        if any(row["device"] != CPU for row in group.rows)
+    ]
 
 
 def _bounded_in(group: Group) -> Outcome:
     """The largest batch that fits an accelerator, and the first that does not."""
     rows = [row for row in group.rows if row["device"] != CPU]
-    fitting = [row for row in rows if row["status"] == "ok" and not math.isnan(row["memory_peak_mib"])]
+    fitting = [
+        row for row in rows if row["status"] == "ok" and not math.isnan(row["memory_peak_mib"])
+    ]
     refused = [row for row in rows if row["status"] == "oom"]
     if not fitting:
-        return not_measured(group.title, why_missing(rows, "no configuration has a peak memory"), key=group.key)
+        return not_measured(
+            group.title, why_missing(rows, "no configuration has a peak memory"), key=group.key
+        )
     largest, first = fitting[-1], refused[0] if refused else None
     crossed = first is not None and first["batch_size"] < largest["batch_size"]
     first_in_words = group.value_in_words(first) if first else ""
-    device_mib, asked_mib = float(largest["device_memory_mib"]), float((first or {}).get("memory_asked_mib", math.nan))
+    device_mib, asked_mib = (
+        float(largest["device_memory_mib"]),
+        float((first or {}).get("memory_asked_mib", math.nan)),
+    )
     share = estimate(largest, "memory_peak_mib").mapped(lambda mib: mib / device_mib)
     return Outcome(
         verdict="no" if first is None else "not resolved" if crossed else "yes",
@@ -152,15 +188,20 @@ def _bounded_in(group: Group) -> Outcome:
             "largest": Named(largest, group.value_in_words(largest)),
             "share": ""
             if math.isnan(device_mib)
-            else f", {phrases.as_share(share, short=True)} of the device's {memory(device_mib).plain()}",
+            else f", {phrases.as_share(share, short=True)} of the device's "
+            f"{memory(device_mib).plain()}",
             "first": first_in_words,
-            "asked": "" if math.isnan(asked_mib) else f": an allocation of {memory(asked_mib).plain()} failed",
+            "asked": ""
+            if math.isnan(asked_mib)
+            else f": an allocation of {memory(asked_mib).plain()} failed",
             "doubt": f"{first_in_words} did not fit although a larger one did",
         },
         evidence=(
             *phrases.evidence_of_columns(fitting[-1:], MEMORY, group.table),
             *(
-                phrases.evidence("out of memory", phrases.memory_asked(row) or "it did not fit", group.table, row)
+                phrases.evidence(
+                    "out of memory", phrases.memory_asked(row) or "it did not fit", group.table, row
+                )
                 for row in refused
             ),
             *phrases.evidence_of_columns(fitting[-2::-1], MEMORY, group.table),
@@ -209,17 +250,21 @@ RULES: Final = (
         name="smaller",
         about="batch_size",
         question="Is a smaller batch nearly as fast as the fastest?",
-        threshold="Nearly as fast means at least 95 % of the highest throughput, intervals included; the smallest such"
-        " batch is named. What ran out of memory is left out.",
+        threshold="Nearly as fast means at least 95 % of the highest throughput, intervals "
+        "included; the smallest such batch is named. What ran out of memory is left out.",
         test=per_group(_smaller),
-        yes="{subject} trained fastest with {fastest}: {fastest.throughput_per_s}{reached}, the smallest within 5 %.",
-        no="{subject} trained fastest with {fastest}: {fastest.throughput_per_s}. No smaller batch came within 5"
-        " %{reached}.",
-        unresolved="{subject} trained fastest with {fastest}: {fastest.throughput_per_s}{reached}. Whether a smaller"
-        " batch is within 5 %",
+        yes="{subject} trained fastest with {fastest}: {fastest.throughput_per_s}{reached}, the "
+        "smallest within 5 %.",
+        no="{subject} trained fastest with {fastest}: {fastest.throughput_per_s}. No smaller "
+        "batch came within 5 %{reached}.",
+        unresolved="{subject} trained fastest with {fastest}: "
+        "{fastest.throughput_per_s}{reached}. Whether a smaller batch is within 5 %",
         advice={
-            "yes": "Train {subject} with {fastest}, the fastest that fits; the smallest within 5 % of it is {near}.",
-            **dict.fromkeys(("no", "not resolved"), "Train {subject} with {fastest}, the fastest that fits."),
+            "yes": "Train {subject} with {fastest}, the fastest that fits; the smallest within 5 "
+            "% of it is {near}.",
+            **dict.fromkeys(
+                ("no", "not resolved"), "Train {subject} with {fastest}, the fastest that fits."
+            ),
         },
     ),
     Rule(
@@ -227,14 +272,14 @@ RULES: Final = (
         about="batch_size",
         question="Does held-out quality fall with the batch size?",
         threshold=QUALITY_THRESHOLD
-        + f" A batch size that made fewer than {FEWEST_STEPS} optimizer steps says nothing about quality and is left"
-        " out. Time to target is training time, without evaluation.",
+        + f" A batch size that made fewer than {FEWEST_STEPS} optimizer steps says nothing about "
+        "quality and is left out. Time to target is training time, without evaluation.",
         test=per_group(_quality),
         yes="The quality of {subject} fell with the batch size{measured}",
         no="The quality of {subject} did not fall with the batch size{measured}",
         unresolved="Whether the quality of {subject} falls with the batch size",
-        measured=": held-out {after.quality_name} {after.quality} with {after}, against {before.quality:short} with"
-        " {before}{by_seed}.{to_target}{left_out}",
+        measured=": held-out {after.quality_name} {after.quality} with {after}, against "
+        "{before.quality:short} with {before}{by_seed}.{to_target}{left_out}",
         advice=dict.fromkeys(
             ("yes", "no", "not resolved"),
             "Train {subject} with {soonest}: it reaches {after.quality_name} {target} first.",
@@ -244,12 +289,12 @@ RULES: Final = (
         name="bounded",
         about="batch_size",
         question="Does GPU memory limit the batch size?",
-        threshold="It does if a batch size of the study ran out of memory and every one that fit is smaller. The peak"
-        " is that of the tensors; what the allocator reserves comes on top.",
+        threshold="It does if a batch size of the study ran out of memory and every one that fit "
+        "is smaller. The peak is that of the tensors; what the allocator reserves comes on top.",
         test=_bounded,
-        yes="The largest batch of {subject} that fit on {device} was {largest}: it took"
-        " {largest.memory_peak_mib} at its peak{share}, and trained {largest.throughput_per_s:short}. With {first},"
-        " memory ran out{asked}.",
+        yes="The largest batch of {subject} that fit on {device} was {largest}: it took "
+        "{largest.memory_peak_mib} at its peak{share}, and trained "
+        "{largest.throughput_per_s:short}. With {first}, memory ran out{asked}.",
         no="Every measured batch of {subject} fit on {device}: {largest}, the largest, took"
         " {largest.memory_peak_mib} at its peak{share}.",
         unresolved="Which batch of {subject} fills the memory of {device}",
@@ -259,32 +304,37 @@ RULES: Final = (
         name="time_growth",
         about="size",
         question="Does the time of a step grow more slowly than the number of parameters?",
-        threshold="More slowly means that the time of a step, intervals included, grows by a smaller factor than the"
-        " parameters do, from the smallest to the largest model.",
+        threshold="More slowly means that the time of a step, intervals included, grows by a "
+        "smaller factor than the parameters do, from the smallest to the largest model.",
         test=_STEP_TIME_GROWTH,
         yes="Time grew more slowly than parameters for {subject}{measured}",
         no="Time grew faster than parameters for {subject}{measured}",
         unresolved="Whether time grows more slowly than parameters for {subject}",
-        measured=": with {more} the parameters, {after.parameters} instead of {before.parameters}, a step took"
-        " {figure} as long.",
+        measured=": with {more} the parameters, {after.parameters} instead of "
+        "{before.parameters}, a step took {figure} as long.",
     ),
     Rule(
         name="overhead",
         about="size",
         question="Do fixed costs per step dominate the smallest model?",
-        threshold="They do if the next larger model takes less than the square root of the factor in parameters longer:"
-        " then more than half of the growth, on a logarithmic scale, is hidden behind costs that do not grow.",
+        threshold="They do if the next larger model takes less than the square root of the factor "
+        "in parameters longer: then more than half of the growth, on a logarithmic scale, is "
+        "hidden behind costs that do not grow.",
         test=replace(
             _STEP_TIME_GROWTH,
             choose=_smallest_and_next,
             limit=lambda large, small: math.sqrt(_parameter_ratio(large, small)),
         ),
-        yes="Fixed costs dominate the smallest model of {subject}: {after} has {more} the parameters of {before}, yet a"
-        " step took only {figure} as long.",
-        no="Fixed costs do not dominate the smallest model of {subject}: {after} has {more} the parameters of {before},"
-        " and a step took {figure} as long.",
+        yes="Fixed costs dominate the smallest model of {subject}: {after} has {more} the "
+        "parameters of {before}, yet a step took only {figure} as long.",
+        no="Fixed costs do not dominate the smallest model of {subject}: {after} has {more} the "
+        "parameters of {before}, and a step took {figure} as long.",
         unresolved="Whether fixed costs dominate the smallest model of {subject}",
-        measured=": {after} has {more} the parameters of {before}, and a step took {figure} as long.",
-        advice={"yes": "Give each step of {subject} with {before} more work, for instance larger batches."},
+        measured=": {after} has {more} the parameters of {before}, and a step took {figure} as "
+        "long.",
+        advice={
+            "yes": "Give each step of {subject} with {before} more work, for instance larger "
+            "batches."
+        },
     ),
 )

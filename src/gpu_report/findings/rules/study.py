@@ -1,4 +1,6 @@
-"""Rules about the study as a whole: what do all optimizations gain together, and does each workload learn?"""
+"""Rules about the study as a whole: what do all optimizations gain together, and does each workload
+learn?
+"""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -19,19 +21,31 @@ PERFECT: Final = 0.995
 
 
 def _fastest(scope: Scope) -> Iterable[Outcome]:
-    """Of each model whose profiles are shown, the fastest configuration over the eager baseline of its batch size."""
+    """Of each model whose profiles are shown, the fastest configuration over the eager baseline of
+    its batch size.
+    """
     rows = {row["variant"]: row for row in scope.measured if not row["begins_anew"]}
-    pairs = [(rows[names[0]], rows[names[-1]]) for names in eager_and_fastest(scope.tables) if rows.keys() >= {*names}]
+    pairs = [
+        (rows[names[0]], rows[names[-1]])
+        for names in eager_and_fastest(scope.tables)
+        if rows.keys() >= {*names}
+    ]
     pairs = [(eager, row) for eager, row in pairs if row is not eager]
     ratios = [(row, gain_over(scope.tables, row, eager)) for eager, row in pairs]
-    gains = sorted((pair for pair in ratios if pair[1].against(1.0) == "above"), key=lambda pair: -pair[1].value)
+    gains = sorted(
+        (pair for pair in ratios if pair[1].against(1.0) == "above"),
+        key=lambda pair: -pair[1].value,
+    )
     if not gains:
         return []
     named = [
-        f"{row['workload_title']} {phrases.times(ratio, short=True)} with {', '.join(phrases.settings_in_words(row))}"
+        f"{row['workload_title']} {phrases.times(ratio, short=True)} with "
+        f"{', '.join(phrases.settings_in_words(row))}"
         for row, ratio in gains
     ]
-    evidence = phrases.evidence_of_columns([row for row, _ in gains], {"throughput_per_s": "throughput"}, scope.table)
+    evidence = phrases.evidence_of_columns(
+        [row for row, _ in gains], {"throughput_per_s": "throughput"}, scope.table
+    )
     precisions = listed(list(dict.fromkeys(str(eager["precision"]) for eager, row in pairs)))
     fields = {"gains": "; ".join(named), "precisions": precisions}
     return [Outcome(verdict="yes", fields=fields, evidence=evidence)]
@@ -39,7 +53,10 @@ def _fastest(scope: Scope) -> Iterable[Outcome]:
 
 def _learns(scope: Scope) -> Iterable[Outcome]:
     workloads = dict.fromkeys(row["workload"] for row in scope.rows)
-    return [_learns_in(scope, [row for row in scope.rows if row["workload"] == workload]) for workload in workloads]
+    return [
+        _learns_in(scope, [row for row in scope.rows if row["workload"] == workload])
+        for workload in workloads
+    ]
 
 
 def _learns_in(scope: Scope, rows: Sequence[Row]) -> Outcome:
@@ -65,7 +82,9 @@ def _learns_in(scope: Scope, rows: Sequence[Row]) -> Outcome:
             "best": Named(best, described(best)),
             "chance": quantity(chance).plain(),
             "above": phrases.how_many(sides.count(beats), len(known), "configuration"),
-            "fault": "every configuration solves the task" if is_solved else "no configuration beats chance",
+            "fault": "every configuration solves the task"
+            if is_solved
+            else "no configuration beats chance",
             "doubt": quality.why_unclear("chance"),
         },
         evidence=phrases.evidence_of_columns(
@@ -80,9 +99,9 @@ RULES: Final = (
         name="fastest",
         about=STUDY,
         question="How much do all optimizations gain together?",
-        threshold="Compared are the eager baseline of each workload and the fastest configuration of the same size,"
-        " batch size and parallelism, precision included; named are those whose ratio of throughputs is above 1,"
-        " intervals included.",
+        threshold="Compared are the eager baseline of each workload and the fastest configuration "
+        "of the same size, batch size and parallelism, precision included; named are those whose "
+        "ratio of throughputs is above 1, intervals included.",
         test=_fastest,
         yes="Over the throughput of the eager {precisions} baseline: {gains}.",
         no="",
@@ -91,16 +110,17 @@ RULES: Final = (
     Rule(
         name="learns",
         about=STUDY,
-        question="Does the workload beat chance, and could its quality differ between configurations?",
-        threshold="It does if the held-out quality of a configuration, interval included, is above chance by 5 % of the"
-        " way from chance to perfect (better than chance by 5 %, where the metric falls as models get better or is not"
-        " from 0 to 1), and not every configuration reaches 0.995: a task that all solve shows no"
-        " difference.",
+        question="Does the workload beat chance, and could its quality differ between "
+        "configurations?",
+        threshold="It does if the held-out quality of a configuration, interval included, is "
+        "above chance by 5 % of the way from chance to perfect (better than chance by 5 %, where "
+        "the metric falls as models get better or is not from 0 to 1), and not every "
+        "configuration reaches 0.995: a task that all solve shows no difference.",
         test=_learns,
-        yes="{subject} beats chance ({chance}) in {above}; the best held-out {best.quality_name}, that of {best}, is"
-        " {best.quality}.",
-        no="{subject} shows no difference in quality: {fault}; the best held-out {best.quality_name} is {best.quality},"
-        " chance is {chance}.",
+        yes="{subject} beats chance ({chance}) in {above}; the best held-out {best.quality_name}, "
+        "that of {best}, is {best.quality}.",
+        no="{subject} shows no difference in quality: {fault}; the best held-out "
+        "{best.quality_name} is {best.quality}, chance is {chance}.",
         unresolved="Whether {subject} beats chance",
         measured=": the best held-out {best.quality_name} is {best.quality}, chance is {chance}.",
     ),

@@ -1,7 +1,9 @@
-"""Rules about what a profiled step consists of: what limits it, is copying the bottleneck (B6), and the traces' advice.
+"""Rules about what a profiled step consists of: what limits it, is copying the bottleneck (B6), and
+the traces' advice.
 
 parts of the profiled step -> the one that takes more than half of it
-a rule of the traces' advice, asked of the scope's variants -> a rule of the findings, with one outcome for all
+a rule of the traces' advice, asked of the scope's variants -> a rule of the findings, with one
+outcome for all
 
 Where the profiler slowed the step too much, the trace's quality gate leaves the parts out.
 """
@@ -52,7 +54,9 @@ _PARTS_ON_CPU: Final = {
     "kernels": ("operator",),
     "communication": ("communication",),
     "loader": ("loader",),
-    "host": tuple(part for part in STEP_PARTS if part not in ("operator", "communication", "loader")),
+    "host": tuple(
+        part for part in STEP_PARTS if part not in ("operator", "communication", "loader")
+    ),
 }
 """Parts of a step by those of the table of shares; on a CPU nothing goes on behind another part."""
 
@@ -66,10 +70,13 @@ PARTS_IN_WORDS: Final[Mapping[str, str]] = {
     "launch": "launching",
     "host": "Python between two operations",
 }
-"""Each limit as a sentence names it; arithmetic and memory limit at half of their measured peak, kernels below."""
+"""Each limit as a sentence names it; arithmetic and memory limit at half of their measured peak,
+kernels below.
+"""
 
 _NOTE: Final = (
-    " A step at half of a measured peak or more is limited by arithmetic or memory; below that, by its kernels."
+    " A step at half of a measured peak or more is limited by arithmetic or memory; below that, "
+    "by its kernels."
 )
 
 
@@ -86,17 +93,24 @@ class Limit:
 
     @property
     def evidence(self) -> Evidence:
-        label = f"{'limit' if self.is_named else 'largest part, no limit'}: {PARTS_IN_WORDS[self.name]}"
+        label = (
+            f"{'limit' if self.is_named else 'largest part, no limit'}: {PARTS_IN_WORDS[self.name]}"
+        )
         return phrases.evidence(label, as_share(self.share), self.table, self.row)
 
 
 def parts_of(row: Row) -> dict[str, float]:
-    """Each part of a variant's profiled step with its share, which sum to 1; none where the trace does not show them.
+    """Each part of a variant's profiled step with its share, which sum to 1; none where the trace
+    does not show them.
 
-    A time of the profiled step is compared with that step alone: the step without the profiler is another, and shorter.
+    A time of the profiled step is compared with that step alone: the step without the profiler is
+    another, and shorter.
     """
     parts = _PARTS_ON_CPU if row["device"] == CPU else _PARTS
-    shares = {name: sum(float(row[f"{one}_share"]) for one in of_table) for name, of_table in parts.items()}
+    shares = {
+        name: sum(float(row[f"{one}_share"]) for one in of_table)
+        for name, of_table in parts.items()
+    }
     return {} if any(map(math.isnan, shares.values())) else shares
 
 
@@ -110,7 +124,9 @@ def limit_of(row: Row, ceilings: Row | None) -> Limit | None:
     if ceilings is not None and ceilings["roof_flops_per_s"] > 0 and not passes_roof(ceilings):
         of_roof = share_of_roof({**row, **ceilings})
         if of_roof.against(HALF) == "above":
-            return Limit(row=row, name=ceilings["roof"], share=of_roof, is_named=True, table=EFFICIENCY)
+            return Limit(
+                row=row, name=ceilings["roof"], share=of_roof, is_named=True, table=EFFICIENCY
+            )
     parts = parts_of(row)
     if not parts:
         return None
@@ -129,16 +145,22 @@ def _limits(scope: Scope, *, on_cpu: bool) -> Iterable[Outcome]:
 def _limits_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
     ceilings = {row["variant"]: row for row in rows_of(scope.tables.efficiency)}
     limits = [(row, limit_of(row, ceilings.get(row["variant"]))) for row in rows]
-    known = sorted((limit for _, limit in limits if limit is not None), key=lambda limit: -limit.share.value)
+    known = sorted(
+        (limit for _, limit in limits if limit is not None), key=lambda limit: -limit.share.value
+    )
     unknown = [row for row, limit in limits if limit is None]
-    named, shared = ([limit for limit in known if limit.is_named == is_named] for is_named in (True, False))
+    named, shared = (
+        [limit for limit in known if limit.is_named == is_named] for is_named in (True, False)
+    )
     return Outcome(
         verdict="not resolved" if not known else "yes" if 2 * len(named) > len(known) else "no",
         fields={
             "device": device_in_words(device),
             "count": how_many(len(named), len(known), _PROFILED),
             "limits": _by_workload(named),
-            "note": _NOTE if any(limit.name in ("compute", "memory", "kernels") for limit in named) else "",
+            "note": _NOTE
+            if any(limit.name in ("compute", "memory", "kernels") for limit in named)
+            else "",
             "rest": _rest(len(shared)),
             "others": _more_traces(len(unknown)),
             "doubt": _doubt(scope, unknown),
@@ -146,7 +168,9 @@ def _limits_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
         evidence=(
             *(limit.evidence for limit in (*named, *shared)),
             *(
-                phrases.evidence("limit missing in the trace", _why_unknown(scope, row), "trace_doubts", row)
+                phrases.evidence(
+                    "limit missing in the trace", _why_unknown(scope, row), "trace_doubts", row
+                )
                 for row in unknown
             ),
         ),
@@ -160,7 +184,8 @@ def _by_workload(named: Sequence[Limit]) -> str:
     for limit in named:
         counts.setdefault(limit.row["workload_title"], Counter())[limit.name] += 1
     parts = [
-        f"{title}: {listed([f'{PARTS_IN_WORDS[name]} ({number})' for name, number in found.most_common()])}"
+        f"{title}: "
+        f"{listed([f'{PARTS_IN_WORDS[name]} ({number})' for name, number in found.most_common()])}"
         for title, found in counts.items()
     ]
     return f": {'; '.join(parts)}" if parts else ""
@@ -169,18 +194,26 @@ def _by_workload(named: Sequence[Limit]) -> str:
 def _rest(shared: int) -> str:
     if not shared:
         return ""
-    return " The other one has no such part." if shared == 1 else f" The other {shared} have no such part."
+    return (
+        " The other one has no such part."
+        if shared == 1
+        else f" The other {shared} have no such part."
+    )
 
 
 def _more_traces(unknown: int) -> str:
-    """A sentence, with the space before it, about traces that do not show something; empty without any."""
+    """A sentence, with the space before it, about traces that do not show something; empty without
+    any.
+    """
     if not unknown:
         return ""
     return f" {'One more trace' if unknown == 1 else f'{unknown} more traces'} cannot show it."
 
 
 def _none_of(reliable: int, unknown: int) -> str:
-    """Why a question about any configuration has no answer: a trace that cannot show it may be the one."""
+    """Why a question about any configuration has no answer: a trace that cannot show it may be the
+    one.
+    """
     return f"{unknown} of {reliable + unknown} traces cannot show it, and none of the others does"
 
 
@@ -194,7 +227,10 @@ def _why_unknown(scope: Scope, row: Row) -> str:
 def _doubt(scope: Scope, unknown: Sequence[Row]) -> str:
     if not unknown:
         return ""
-    return f"no trace shows it: that of {described(unknown[0])} does not, since {_why_unknown(scope, unknown[0])}"
+    return (
+        f"no trace shows it: that of {described(unknown[0])} does not, since "
+        f"{_why_unknown(scope, unknown[0])}"
+    )
 
 
 def _transfer(scope: Scope) -> Iterable[Outcome]:
@@ -202,7 +238,10 @@ def _transfer(scope: Scope) -> Iterable[Outcome]:
     if not asked:
         return []
     unknown = [row for row in asked if math.isnan(row["exposed_copy_share"])]
-    known = sorted((row for row in asked if row not in unknown), key=lambda row: -float(row["exposed_copy_share"]))
+    known = sorted(
+        (row for row in asked if row not in unknown),
+        key=lambda row: -float(row["exposed_copy_share"]),
+    )
     held = sum(row["exposed_copy_share"] >= BOTTLENECK for row in known)
     most = share(known[0]["exposed_copy_share"]).plain() if known else ""
     extreme = described(known[0]) if known else ""
@@ -213,11 +252,15 @@ def _transfer(scope: Scope) -> Iterable[Outcome]:
                 "count": how_many(held, len(known), _PROFILED),
                 "extreme": extreme,
                 "share": most,
-                "seen": f": copies that no kernel hid took {most} of the step at most, in {extreme}" if known else "",
+                "seen": f": copies that no kernel hid took {most} of the step at most, in {extreme}"
+                if known
+                else "",
                 "others": _more_traces(len(unknown)),
                 "doubt": _none_of(len(known), len(unknown)) if known else _doubt(scope, unknown),
             },
-            evidence=phrases.evidence_of_columns(known, {"exposed_copy_share": "copies that no kernel hid"}, _TABLE),
+            evidence=phrases.evidence_of_columns(
+                known, {"exposed_copy_share": "copies that no kernel hid"}, _TABLE
+            ),
         )
     ]
 
@@ -229,9 +272,11 @@ def _why_unanswered(scope: Scope, rule: Advice) -> dict[str, str]:
 
 
 def _applying(scope: Scope, rule: Advice, asked: Iterable[Row]) -> list[tuple[Row, Row]]:
-    """The variants to which a rule of the advice applies, each with its row of advice, the most extreme first.
+    """The variants to which a rule of the advice applies, each with its row of advice, the most
+    extreme first.
 
-    The most extreme value is farthest beyond the threshold, then where the rule comes first in its own trace.
+    The most extreme value is farthest beyond the threshold, then where the rule comes first in its
+    own trace.
     """
     sign = 1 if rule.is_floor else -1
     why_of, advice = _why_unanswered(scope, rule), dict[str, Row]()
@@ -256,7 +301,11 @@ def _asked_where_processes_exchange(scope: Scope) -> Sequence[Row]:
 
 def _asked_where_kernels_are_launched_one_by_one(scope: Scope) -> Sequence[Row]:
     """A CUDA graph has one launch for all of its kernels."""
-    return [row for row in _asked_on_accelerators(scope) if execution(row["options"]) != EXECUTIONS["graphs"]]
+    return [
+        row
+        for row in _asked_on_accelerators(scope)
+        if execution(row["options"]) != EXECUTIONS["graphs"]
+    ]
 
 
 def _asked_of_all(scope: Scope) -> Sequence[Row]:
@@ -273,38 +322,55 @@ def _advised(
     advised: Sequence[str],
     helpful: Sequence[str],
 ) -> Iterable[Outcome]:
-    """In how many of the variants whose traces show it a rule of the advice applies, and what following it gained."""
+    """In how many of the variants whose traces show it a rule of the advice applies, and what
+    following it gained.
+    """
     rows, why_of = asked(scope), _why_unanswered(scope, rule)
     doubted = [row for row in rows if row["variant"] in why_of]
     reliable = [row for row in rows if row["variant"] not in why_of]
     applies = _applying(scope, rule, rows)
-    fields = {"count": how_many(len(applies), len(reliable), _PROFILED), "others": _more_traces(len(doubted))}
+    fields = {
+        "count": how_many(len(applies), len(reliable), _PROFILED),
+        "others": _more_traces(len(doubted)),
+    }
     if applies:
         row, advice = applies[0]
         place = f" ({advice['place']})" if advice["place"] else ""
         fields |= {"extreme": described(row), "found": f"{label}, {_value(rule, advice)}{place}."}
-        evidence = [phrases.evidence(label, _value(rule, one), "trace_advice", of) for of, one in applies]
+        evidence = [
+            phrases.evidence(label, _value(rule, one), "trace_advice", of) for of, one in applies
+        ]
         causes = (_ADVICE_OF[name] for name in advised_by)
-        advises = not any(_applying(scope, cause, rows) for cause in causes) and not _slows_down(scope, advised)
+        advises = not any(_applying(scope, cause, rows) for cause in causes) and not _slows_down(
+            scope, advised
+        )
         followed = _followed(scope, [row for row, _ in applies], helpful) if advises else None
         fields["gained"] = f" (measured: {followed.words})" if followed else ""
         if followed:
             evidence += followed.evidence
         gain = followed.gain if followed else None
-        return [Outcome(verdict="yes", fields=fields, evidence=tuple(evidence), gain=gain, advises=advises)]
+        return [
+            Outcome(
+                verdict="yes", fields=fields, evidence=tuple(evidence), gain=gain, advises=advises
+            )
+        ]
     if not doubted:
         return [Outcome(verdict="no", fields=fields)] if reliable else []
     if reliable:
         doubt = _none_of(len(reliable), len(doubted))
     else:
         reason = why_of[doubted[0]["variant"]]
-        doubt = f"no trace shows it reliably: that of {described(doubted[0])} does not, since {reason}"
+        doubt = (
+            f"no trace shows it reliably: that of {described(doubted[0])} does not, since {reason}"
+        )
     return [Outcome(verdict="not resolved", fields={"doubt": doubt})]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Followed:
-    """A training to which a rule of the advice applies, the same with what is advised, and what that gained."""
+    """A training to which a rule of the advice applies, the same with what is advised, and what
+    that gained.
+    """
 
     before: Row
     after: Row
@@ -328,10 +394,11 @@ class _Followed:
 
 
 def _followed(scope: Scope, rows: Sequence[Row], helpful: Sequence[str]) -> _Followed | None:
-    """The greatest gain of one of these options or precisions, by itself, in one of these trainings; None without any.
+    """The greatest gain of one of these options or precisions, by itself, in one of these
+    trainings; None without any.
 
-    It is significant among all such comparisons (Holm). Precisions are compared with fp32, and custom training loops
-    with nothing.
+    It is significant among all such comparisons (Holm). Precisions are compared with fp32, and
+    custom training loops with nothing.
     """
     measured = [row for row in rows_of(scope.tables.variants) if row["status"] == "ok"]
     own_loops = set(scope.tables.own_loops["variant"])
@@ -346,14 +413,18 @@ def _followed(scope: Scope, rows: Sequence[Row], helpful: Sequence[str]) -> _Fol
     gains = [gain_over(scope.tables, after, before) for before, after, _ in pairs]
     found = [
         _Followed(before=before, after=after, what=what, gain=replace(gain, p=p))
-        for (before, after, what), gain, p in zip(pairs, gains, holm([gain.p for gain in gains]), strict=True)
+        for (before, after, what), gain, p in zip(
+            pairs, gains, holm([gain.p for gain in gains]), strict=True
+        )
     ]
     gained = [each for each in found if each.gain.against(1.0) == "above"]
     return max(gained, key=lambda each: each.gain.value, default=None)
 
 
 def _slows_down(scope: Scope, options: Sequence[str]) -> bool:
-    """Whether one of these options alone trained slower than its baseline in some experiment, and none faster."""
+    """Whether one of these options alone trained slower than its baseline in some experiment, and
+    none faster.
+    """
     sides = {
         speedup(row, row).against(1.0)
         for rows in scope.tables.rows_of_experiments.values()
@@ -364,7 +435,11 @@ def _slows_down(scope: Scope, options: Sequence[str]) -> bool:
 
 
 def _value(rule: Advice, advice: Row) -> str:
-    return share(advice["value"]).plain() if rule.unit == "1" else f"{quantity(advice['value']).plain()} times a step"
+    return (
+        share(advice["value"]).plain()
+        if rule.unit == "1"
+        else f"{quantity(advice['value']).plain()} times a step"
+    )
 
 
 def _rule(
@@ -380,11 +455,13 @@ def _rule(
     advised: Sequence[str] = (),
     helpful: Sequence[str] = (),
 ) -> Rule:
-    """The finding that a rule of the advice gives; `holds` is followed by 'in ...', `whether` by 'is not resolved'.
+    """The finding that a rule of the advice gives; `holds` is followed by 'in ...', `whether` by
+    'is not resolved'.
 
-    `measure` says what is compared with the limit, `label` the same in short. `advised_by` are rules of the advice
-    that find the cause and recommend the same. If an option in `advised` was measured and does not pay, nothing is
-    recommended; `helpful` are the options and precisions whose gain is that of following the advice.
+    `measure` says what is compared with the limit, `label` the same in short. `advised_by` are
+    rules of the advice that find the cause and recommend the same. If an option in `advised` was
+    measured and does not pay, nothing is recommended; `helpful` are the options and precisions
+    whose gain is that of following the advice.
     """
     rule = _ADVICE_OF[advice]
     percent_or_number = f"{100 * rule.threshold:g} %" if rule.unit == "1" else f"{rule.threshold:g}"
@@ -395,13 +472,21 @@ def _rule(
         question=question,
         threshold=f"A configuration counts if {measure} is {limit}. {rule.reason}",
         test=partial(
-            _advised, rule=rule, label=label, asked=asked, advised_by=advised_by, advised=advised, helpful=helpful
+            _advised,
+            rule=rule,
+            label=label,
+            asked=asked,
+            advised_by=advised_by,
+            advised=advised,
+            helpful=helpful,
         ),
         yes=f"{holds} in {{count}}, most of all in {{extreme}}: {{found}}{{others}}",
         no=f"{holds} in {{count}}.",
         unresolved=f"Whether {whether} is not resolved, because {{doubt}}.",
         not_measured="",
-        advice={"yes": f"{rule.remedy.rstrip('.').replace('{', '{{').replace('}', '}}')}{{gained}}."},
+        advice={
+            "yes": f"{rule.remedy.rstrip('.').replace('{', '{{').replace('}', '}}')}{{gained}}."
+        },
     )
 
 
@@ -410,9 +495,11 @@ def _limit_rule(*, name: str, where: str, threshold: str, on_cpu: bool) -> Rule:
         name=name,
         about=TRACE,
         question=f"Does one part limit the step of most configurations on the {where}?",
-        threshold=f"A part limits a configuration if it takes more than half of its profiled step{threshold} Memory or"
-        " arithmetic limits a training that reached at least half of that measured peak, intervals included. The answer"
-        " is yes where more than half of the configurations with a usable trace have a limit.",
+        threshold="A part limits a configuration if it takes more than half of its profiled "
+        f"step{threshold} Memory or"
+        " arithmetic limits a training that reached at least half of that measured peak, "
+        "intervals included. The answer is yes where more than half of the configurations with a "
+        "usable trace have a limit.",
         test=partial(_limits, on_cpu=on_cpu),
         yes="On {device}, one part takes most of the step in {count}{limits}.{note}{rest}{others}",
         no="On {device}, most configurations have no part that takes most of the step: {count}"
@@ -426,28 +513,29 @@ RULES: Final = (
     _limit_rule(
         name="limits",
         where="GPU",
-        threshold=": then nothing else takes as much, and no other remedy can make the step twice as fast. Each moment"
-        " counts once: for kernels, then for copies that none of them hides, exchange, waiting for data, and for the"
-        " host what is left.",
+        threshold=": then nothing else takes as much, and no other remedy can make the step twice "
+        "as fast. Each moment counts once: for kernels, then for copies that none of them hides, "
+        "exchange, waiting for data, and for the host what is left.",
         on_cpu=False,
     ),
     _limit_rule(
         name="cpu_limits",
         where="CPU",
-        threshold=". A trace of the CPU shows waiting for data, operations, exchange and what happens between"
-        " operations, but not what an operation itself waits for.",
+        threshold=". A trace of the CPU shows waiting for data, operations, exchange and what "
+        "happens between operations, but not what an operation itself waits for.",
         on_cpu=True,
     ),
     Rule(
         name="transfer_bound",
         about=TRACE,
         question="Is copying between host and device the bottleneck of any training?",
-        threshold=f"It is if copies that no kernel hides take at least {100 * BOTTLENECK:g} % of the profiled step:"
-        " without them it would be at least 1.25 times as fast (Amdahl's law), the same limit as for launching. Copies"
-        " within the device count too, because the trace sums all of them.",
+        threshold=f"It is if copies that no kernel hides take at least {100 * BOTTLENECK:g} % of "
+        "the profiled step: without them it would be at least 1.25 times as fast (Amdahl's law), "
+        "the same limit as for launching. Copies within the device count too, because the trace "
+        "sums all of them.",
         test=_transfer,
-        yes="Copying was the bottleneck in {count}, most of all in {extreme}: copies that no kernel hid took {share} of"
-        " the step.{others}",
+        yes="Copying was the bottleneck in {count}, most of all in {extreme}: copies that no "
+        "kernel hid took {share} of the step.{others}",
         no="Copying was the bottleneck in {count}{seen}.",
         unresolved="Whether copying is the bottleneck of a training",
         measured="{seen}.",
@@ -458,7 +546,8 @@ RULES: Final = (
         question="Does any configuration wait for data?",
         holds="Waiting for data delayed the step",
         whether="waiting for data delays a step",
-        measure="the share of its steps' time in which the loop waits for data, and nothing else runs,",
+        measure="the share of its steps' time in which the loop waits for data, and nothing else "
+        "runs,",
         label="waiting for data",
         asked=_asked_of_all,
     ),
@@ -486,7 +575,8 @@ RULES: Final = (
         question="Does any configuration leave tensor cores unused?",
         holds="Convolutions and matrix products ran without tensor cores",
         whether="tensor cores are left unused",
-        measure="the share of convolutions and matrix products, by time, without a kernel known to use them,",
+        measure="the share of convolutions and matrix products, by time, without a kernel known "
+        "to use them,",
         label="time without tensor cores",
         helpful=("tf32", "bf16"),
     ),
@@ -519,9 +609,11 @@ RULES: Final = (
     ),
     _rule(
         "synchronising calls",
-        question="Does any loop synchronize with the GPU in every step, apart from the copy of its batch?",
+        question="Does any loop synchronize with the GPU in every step, apart from the copy of "
+        "its batch?",
         holds="Apart from the copy of its batch, the loop synchronized with the GPU in every step",
-        whether="the loop synchronizes with the GPU in every step, apart from the copy of its batch,",
+        whether="the loop synchronizes with the GPU in every step, apart from the copy of its "
+        "batch,",
         measure="the number of waits a step that one call of the loop asks for",
         label="synchronizing calls",
     ),

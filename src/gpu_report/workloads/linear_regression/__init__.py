@@ -1,6 +1,8 @@
-"""A line fitted to points by gradient descent: the smallest model there is, by loops from eager PyTorch to CUDA.
+"""A line fitted to points by gradient descent: the smallest model there is, by loops from eager
+PyTorch to CUDA.
 
-LinearRegression.build_loop -> loops.LOOPS -> building (C++, CUDA) or triton_step; reference says how exact a loop was
+LinearRegression.build_loop -> loops.LOOPS -> building (C++, CUDA) or triton_step; reference says
+how exact a loop was
 """
 
 from dataclasses import dataclass
@@ -39,7 +41,9 @@ X_MAX: Final = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class LinearRegression:
-    """One weight and one bias. The batch of a variant is its training set; `train_data` is one of the usual size."""
+    """One weight and one bias. The batch of a variant is its training set; `train_data` is one of
+    the usual size.
+    """
 
     size: str
     seed: int
@@ -51,8 +55,9 @@ class LinearRegression:
     loss_name: ClassVar[str] = "mean squared error"
     sample_description: ClassVar[str] = f"one number from 0 to {X_MAX:g}, one target"
     data_description: ClassVar[str] = (
-        f"Generated: points on the line y = {SLOPE:g} x + {INTERCEPT:g} with normal noise of standard deviation "
-        f"{NOISE:g}, x uniform from 0 to {X_MAX:g}. The batch is the whole training set."
+        f"Generated: points on the line y = {SLOPE:g} x + {INTERCEPT:g} with normal noise of "
+        f"standard deviation {NOISE:g}, x uniform from 0 to {X_MAX:g}. The batch is the whole "
+        "training set."
     )
 
     def __post_init__(self) -> None:
@@ -115,18 +120,26 @@ class LinearRegression:
         return 0.0
 
     def build_loop(
-        self, model: nn.Module, batch: tuple[Tensor, Tensor], *, options: str, steps: int, phase: Phase
+        self,
+        model: nn.Module,
+        batch: tuple[Tensor, Tensor],
+        *,
+        options: str,
+        steps: int,
+        phase: Phase,
     ) -> Loop:
         """The loop of that name."""
         line_loop = LOOPS.get(options)
         if line_loop is None:
             raise WorkloadError(
-                f"options: linear_regression has no loop {options!r}; use one of {', '.join(LOOPS)}, alone"
+                f"options: linear_regression has no loop {options!r}; use one of "
+                f"{', '.join(LOOPS)}, alone"
             )
         x, y = (part.squeeze(1) for part in batch)
         if x.device.type not in line_loop.device_types:
             raise NotHereError(
-                f"option {options} is for {' and '.join(line_loop.device_types)}, not for {x.device.type}"
+                f"option {options} is for {' and '.join(line_loop.device_types)}, not for "
+                f"{x.device.type}"
             )
         problem = Problem(x=x, y=y, learning_rate=self.learning_rate, epochs=steps, phase=phase)
         try:

@@ -1,6 +1,8 @@
-"""Builds the C++ and CUDA sources beside this file where there is a compiler, once for each content.
+"""Builds the C++ and CUDA sources beside this file where there is a compiler, once for each
+content.
 
-sources -> digest of sources, PyTorch and devices -> folder in the user's cache -> operators of PyTorch
+sources -> digest of sources, PyTorch and devices -> folder in the user's cache -> operators of
+PyTorch
 """
 
 import fcntl
@@ -28,16 +30,22 @@ _OPENMP_PROGRAM: Final = "#include <omp.h>\nint main() { return omp_get_max_thre
 _LONGEST_REASON: Final = 300
 _LEAST_RELEASE: Final = (12, 3)
 _LEAST_CAPABILITY: Final = (7, 0)
-"""Of the CUDA compiler and of the GPU: the first with loads and stores of 16 bytes at once (PTX ISA 8.3)."""
+"""Of the CUDA compiler and of the GPU: the first with loads and stores of 16 bytes at once (PTX ISA
+8.3).
+"""
 _RELEASE: Final = re.compile(r"release (\d+)\.(\d+)")
 
 
 class NoCompilerError(GpuReportError):
-    """A compiler is missing, so that a loop in C++ or CUDA is skipped; the message is the reason."""
+    """A compiler is missing, so that a loop in C++ or CUDA is skipped; the message is the
+    reason.
+    """
 
 
 class BuildError(Exception):
-    """The sources do not compile. Not a GpuReportError: the variant is recorded as failed and the study goes on."""
+    """The sources do not compile. Not a GpuReportError: the variant is recorded as failed and the
+    study goes on.
+    """
 
 
 @cache
@@ -45,7 +53,8 @@ def cuda_loops() -> Any:
     """The loops in CUDA C++, for the GPUs that are visible.
 
     Raises:
-        NoCompilerError: there is no CUDA compiler, no C++ compiler or no ninja, or compiler or GPU is too old.
+        NoCompilerError: there is no CUDA compiler, no C++ compiler or no ninja, or compiler or GPU
+            is too old.
         BuildError: the sources do not compile.
     """
     if not torch.cuda.is_available():
@@ -56,10 +65,18 @@ def cuda_loops() -> Any:
     _require_host_compiler()
     sources = sorted([*SOURCES.glob("*.cu"), SOURCES / "bindings.cpp"])
     headers = sorted([*SOURCES.glob("*.cuh"), *SOURCES.glob("*.h")])
-    capabilities = sorted({torch.cuda.get_device_capability(number) for number in range(torch.cuda.device_count())})
+    capabilities = sorted(
+        {torch.cuda.get_device_capability(number) for number in range(torch.cuda.device_count())}
+    )
     _require_atomic_messages(nvcc, capabilities)
-    depends_on = (*map(_contents, headers), str(capabilities), os.environ.get("TORCH_CUDA_ARCH_LIST", ""))
-    _build("gpu_report_cuda_loops", sources, depends_on=(*depends_on, _output_of(nvcc, "--version")))
+    depends_on = (
+        *map(_contents, headers),
+        str(capabilities),
+        os.environ.get("TORCH_CUDA_ARCH_LIST", ""),
+    )
+    _build(
+        "gpu_report_cuda_loops", sources, depends_on=(*depends_on, _output_of(nvcc, "--version"))
+    )
     return torch.ops.gpu_report_cuda
 
 
@@ -75,14 +92,21 @@ def cpu_loops() -> Any:
     _require_openmp()
     # Its own macros say which compiler it is, and what instructions `native` stands for.
     native = _output_of(_host_compiler(), _NATIVE, "-dM", "-E", "-x", "c++", os.devnull)
-    _build("gpu_report_cpu_loops", [SOURCES / "fused_cpu.cpp"], depends_on=(native,), flags=(_NATIVE, _OPENMP))
+    _build(
+        "gpu_report_cpu_loops",
+        [SOURCES / "fused_cpu.cpp"],
+        depends_on=(native,),
+        flags=(_NATIVE, _OPENMP),
+    )
     return torch.ops.gpu_report_cpu
 
 
 def _nvcc() -> str | None:
     from torch.utils.cpp_extension import CUDA_HOME
 
-    return shutil.which("nvcc") or (shutil.which("nvcc", path=str(Path(CUDA_HOME) / "bin")) if CUDA_HOME else None)
+    return shutil.which("nvcc") or (
+        shutil.which("nvcc", path=str(Path(CUDA_HOME) / "bin")) if CUDA_HOME else None
+    )
 
 
 def _require_host_compiler() -> None:
@@ -101,7 +125,9 @@ def _host_compiler() -> str:
 def _require_openmp() -> None:
     """Apple's compiler, for one, comes without."""
     command = [_host_compiler(), _OPENMP, "-x", "c++", "-", "-o", os.devnull]
-    if subprocess.run(command, input=_OPENMP_PROGRAM, text=True, capture_output=True, check=False).returncode:
+    if subprocess.run(
+        command, input=_OPENMP_PROGRAM, text=True, capture_output=True, check=False
+    ).returncode:
         raise NoCompilerError("the C++ compiler has no OpenMP")
 
 
@@ -118,7 +144,9 @@ def _output_of(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
-def _build(name: str, sources: Sequence[Path], *, depends_on: Sequence[str], flags: Sequence[str] = ()) -> None:
+def _build(
+    name: str, sources: Sequence[Path], *, depends_on: Sequence[str], flags: Sequence[str] = ()
+) -> None:
     from torch.utils import cpp_extension
 
     parts = "\0".join([torch.__version__, *flags, *depends_on, *map(_contents, sources)])
@@ -141,7 +169,9 @@ def _build(name: str, sources: Sequence[Path], *, depends_on: Sequence[str], fla
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """One process builds, others wait. PyTorch's own lock, a file, outlives a build that was killed, and is removed."""
+    """One process builds, others wait. PyTorch's own lock, a file, outlives a build that was
+    killed, and is removed.
+    """
     with (folder / "building").open("w") as file:
         with suppress(OSError):  # some network file systems have no locks
             fcntl.flock(file, fcntl.LOCK_EX)

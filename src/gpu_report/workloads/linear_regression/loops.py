@@ -1,9 +1,11 @@
-"""The loops that fit a line by gradient descent, from PyTorch's eager steps to a single kernel for all of them.
+"""The loops that fit a line by gradient descent, from PyTorch's eager steps to a single kernel for
+all of them.
 
-Problem (points, initial values, learning rate, epochs) -> LineLoop.prepare -> train() -> Trained (parameters, losses)
+Problem (points, initial values, learning rate, epochs) -> LineLoop.prepare -> train() -> Trained
+(parameters, losses)
 
-All do the same: full batches, the mean squared error, SGD without momentum, float32. None waits for the device at its
-end, so timing one takes a synchronization.
+All do the same: full batches, the mean squared error, SGD without momentum, float32. None waits for
+the device at its end, so timing one takes a synchronization.
 """
 
 import warnings
@@ -40,7 +42,9 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """Weight and bias after training, and the loss before the update of each epoch, on the device of the points."""
+    """Weight and bias after training, and the loss before the update of each epoch, on the device
+    of the points.
+    """
 
     parameters: Tensor
     losses: Tensor
@@ -52,7 +56,8 @@ Train = Callable[[], Trained]
 
 @dataclass(frozen=True, kw_only=True)
 class LineLoop:
-    """One way to train; `prepare` compiles, captures and builds what it needs, so that its result can be timed.
+    """One way to train; `prepare` compiles, captures and builds what it needs, so that its result
+    can be timed.
 
     `prepare` raises `building.NoCompilerError` with the reason where this machine cannot run it.
     """
@@ -60,7 +65,9 @@ class LineLoop:
     prepare: Callable[[Problem], Train]
     device_types: tuple[str, ...]
     bytes_of_epoch: Callable[[Problem], float] | None
-    """What an epoch reads and writes at least, in memory or caches; None to count those of PyTorch's operators."""
+    """What an epoch reads and writes at least, in memory or caches; None to count those of
+    PyTorch's operators.
+    """
     reads_points_once: bool = False
     """Whether sums over the points, computed once, serve all epochs."""
     is_made_by_each_process: bool = False
@@ -117,7 +124,9 @@ def _eager(problem: Problem) -> Train:
 
 
 def _compiled(problem: Problem) -> Train:
-    """Forward, loss, gradient and update of an epoch as one graph, which the compiler fuses; each size for itself."""
+    """Forward, loss, gradient and update of an epoch as one graph, which the compiler fuses; each
+    size for itself.
+    """
     torch.compiler.reset()  # after a few sizes it would go on uncompiled
     step = torch.compile(_whole_step, dynamic=False, fullgraph=True)
     initial = torch.tensor([problem.weight, problem.bias], device=problem.x.device)
@@ -125,7 +134,10 @@ def _compiled(problem: Problem) -> Train:
 
     def train() -> Trained:
         parameters.copy_(initial)
-        losses = [step(parameters, problem.x, problem.y, problem.learning_rate) for _ in range(problem.epochs)]
+        losses = [
+            step(parameters, problem.x, problem.y, problem.learning_rate)
+            for _ in range(problem.epochs)
+        ]
         return Trained(parameters=parameters.clone(), losses=torch.stack(losses))
 
     with warnings.catch_warnings():
@@ -180,7 +192,12 @@ def _triton(problem: Problem) -> Train:
     def train() -> Trained:
         parameters = initial.clone()
         losses = triton_step.train(
-            problem.x, problem.y, parameters, problem.learning_rate, epochs=problem.epochs, blocks=blocks
+            problem.x,
+            problem.y,
+            parameters,
+            problem.learning_rate,
+            epochs=problem.epochs,
+            blocks=blocks,
         )
         return Trained(parameters=parameters, losses=losses)
 
@@ -216,7 +233,14 @@ def cuda_loop(
 
 
 def _arguments(problem: Problem) -> tuple[Tensor, Tensor, float, float, float, int]:
-    return (problem.x, problem.y, problem.weight, problem.bias, problem.learning_rate, problem.epochs)
+    return (
+        problem.x,
+        problem.y,
+        problem.weight,
+        problem.bias,
+        problem.learning_rate,
+        problem.epochs,
+    )
 
 
 def _trained(parts: tuple[Tensor, Tensor]) -> Trained:
@@ -232,8 +256,9 @@ _BYTES_PER_POINT: Final = 8
 """x and y in float32."""
 
 _FLOPS_PER_POINT: Final = 8
-"""Two of the prediction, one of the error, five of the sums of error^2, error * x and error; or three products and five
-sums of x, y, x^2, x * y and y^2."""
+"""Two of the prediction, one of the error, five of the sums of error^2, error * x and error; or
+three products and five sums of x, y, x^2, x * y and y^2.
+"""
 
 _BYTES_OF_SEPARATE: Final = 28
 """Forward: x, prediction; loss: prediction, y, error; gradient: error, x; four bytes each."""
@@ -252,11 +277,18 @@ def _read_unless_kept(problem: Problem) -> float:
 LOOPS: Final[Mapping[str, LineLoop]] = {
     NO_OPTIONS: LineLoop(prepare=_eager, device_types=("cpu", "cuda"), bytes_of_epoch=None),
     "compile": LineLoop(
-        prepare=_compiled, device_types=("cpu", "cuda"), bytes_of_epoch=_read, is_made_by_each_process=True
+        prepare=_compiled,
+        device_types=("cpu", "cuda"),
+        bytes_of_epoch=_read,
+        is_made_by_each_process=True,
     ),
-    "graphs": LineLoop(prepare=_graphed, device_types=("cuda",), bytes_of_epoch=None, is_made_by_each_process=True),
+    "graphs": LineLoop(
+        prepare=_graphed, device_types=("cuda",), bytes_of_epoch=None, is_made_by_each_process=True
+    ),
     "openmp": LineLoop(prepare=_cpp, device_types=("cpu",), bytes_of_epoch=_read),
-    "triton": LineLoop(prepare=_triton, device_types=("cuda",), bytes_of_epoch=_read, is_made_by_each_process=True),
+    "triton": LineLoop(
+        prepare=_triton, device_types=("cuda",), bytes_of_epoch=_read, is_made_by_each_process=True
+    ),
     "separate": cuda_loop(
         "separate",
         blocks_per_multiprocessor=8,
@@ -265,7 +297,9 @@ LOOPS: Final[Mapping[str, LineLoop]] = {
     "streams": cuda_loop("streams", blocks_per_multiprocessor=8, bytes_of_epoch=_read),
     "fusedstep": cuda_loop("fusedstep", blocks_per_multiprocessor=2, bytes_of_epoch=_read),
     "sharedsums": cuda_loop("sharedsums", blocks_per_multiprocessor=2, bytes_of_epoch=_read),
-    "persistent": cuda_loop("persistent", blocks_per_multiprocessor=1, bytes_of_epoch=_read_unless_kept),
+    "persistent": cuda_loop(
+        "persistent", blocks_per_multiprocessor=1, bytes_of_epoch=_read_unless_kept
+    ),
     "statistics": cuda_loop(
         "statistics",
         blocks_per_multiprocessor=4,
@@ -273,4 +307,6 @@ LOOPS: Final[Mapping[str, LineLoop]] = {
         reads_points_once=True,
     ),
 }
-"""By the name of its option (gpu_report.study.options describes each), each beside the one that it improves on."""
+"""By the name of its option (gpu_report.study.options describes each), each beside the one that it
+improves on.
+"""

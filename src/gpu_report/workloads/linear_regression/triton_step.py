@@ -47,7 +47,9 @@ def _step(parameters, sums, losses, epoch, rate, points, PLACES: tl.constexpr): 
         tl.store(sums + places + part, zeros)
 
 
-def train(x: Tensor, y: Tensor, parameters: Tensor, learning_rate: float, *, epochs: int, blocks: int) -> Tensor:
+def train(
+    x: Tensor, y: Tensor, parameters: Tensor, learning_rate: float, *, epochs: int, blocks: int
+) -> Tensor:
     """Change weight and bias for all epochs and return the losses.
 
     Two launches an epoch, since no block of Triton's can wait for the others.

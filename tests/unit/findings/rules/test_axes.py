@@ -74,10 +74,14 @@ def test_an_experiment_that_no_rule_knows_is_recommended_its_best_value() -> Non
 def test_workloads_are_compared_in_speed_without_advice_and_not_in_quality() -> None:
     tables, study = base()
     found = [
-        finding for finding in derive_findings(tables, study.experiments) if finding.experiment == ACROSS_WORKLOADS
+        finding
+        for finding in derive_findings(tables, study.experiments)
+        if finding.experiment == ACROSS_WORKLOADS
     ]
 
-    assert [finding.id for finding in found] == [f"{ACROSS_WORKLOADS}_{name}/{ACROSS}" for name in ("best", "backward")]
+    assert [finding.id for finding in found] == [
+        f"{ACROSS_WORKLOADS}_{name}/{ACROSS}" for name in ("best", "backward")
+    ]
     assert found[0].statement.startswith("Training was fastest with image CNN on JPEG files")
     assert not found[0].recommendation
 
@@ -94,7 +98,9 @@ def test_workloads_that_solve_different_tasks_are_not_ranked_by_speed() -> None:
 def test_noise_in_time_casts_no_doubt_on_quality() -> None:
     noisy = numbers(2, marks="background load")
 
-    found = Case(finding=f"{GENERIC}_quality_cost/{GROUP}", verdict="no", edits=[FASTEST, noisy]).derive()
+    found = Case(
+        finding=f"{GENERIC}_quality_cost/{GROUP}", verdict="no", edits=[FASTEST, noisy]
+    ).derive()
 
     assert found.verdict == "no"
 
@@ -104,7 +110,10 @@ def test_what_may_be_as_fast_as_the_fastest_is_named_beside_it() -> None:
     far = {**figure("throughput_per_s", 500.0, 10.0), **figure("speedup", 0.5, 0.1)}
     top = {**figure("throughput_per_s", 2000.0, 200.0), **figure("speedup", 2.0, 0.1)}
     cells = {"bf16": top, "fp16": near, "tf32": far}
-    edits = [Edit(table="precision", where={"precision": name}, cells=values) for name, values in cells.items()]
+    edits = [
+        Edit(table="precision", where={"precision": name}, cells=values)
+        for name, values in cells.items()
+    ]
 
     found = Case(finding="precision_best/unet_64px_cuda", verdict="yes", edits=edits).derive()
 
@@ -112,10 +121,17 @@ def test_what_may_be_as_fast_as_the_fastest_is_named_beside_it() -> None:
 
 
 def test_what_is_in_doubt_is_not_called_as_fast_as_the_fastest() -> None:
-    far = {**figure("throughput_per_s", 500.0, 10.0), **figure("speedup", 0.5, 0.1), "marks": "background load"}
+    far = {
+        **figure("throughput_per_s", 500.0, 10.0),
+        **figure("speedup", 0.5, 0.1),
+        "marks": "background load",
+    }
     top = {**figure("throughput_per_s", 2000.0, 200.0), **figure("speedup", 2.0, 0.1)}
     cells: dict[str, dict[str, Any]] = {"bf16": top, "fp16": {**far, "marks": ""}, "tf32": far}
-    edits = [Edit(table="precision", where={"precision": name}, cells=values) for name, values in cells.items()]
+    edits = [
+        Edit(table="precision", where={"precision": name}, cells=values)
+        for name, values in cells.items()
+    ]
 
     found = Case(finding="precision_best/unet_64px_cuda", verdict="yes", edits=edits).derive()
 
@@ -154,7 +170,9 @@ PRECISION_CASES = [
         f"precision_memory/{PRECISION_GROUP}",
         yes=[precision("fp32", **figure("memory_peak_mib", 4000, 10))],
         no=[precision(name, **figure("memory_peak_mib", 1000, 10)) for name in ("fp32", *SHORTER)],
-        unresolved=[precision(name, **figure("memory_peak_mib", 1000, 160)) for name in ("fp32", *SHORTER)],
+        unresolved=[
+            precision(name, **figure("memory_peak_mib", 1000, 160)) for name in ("fp32", *SHORTER)
+        ],
         missing=[precision("fp32", **PRECISION_LOST)],
     ),
     *cases(
@@ -178,7 +196,9 @@ FALLING = [error("fp32", 40.0), *(error(name, 40.1) for name in SHORTER)]
 def test_a_metric_that_falls_is_lost_where_it_rises_by_two_per_cent() -> None:
     def derive(verdict: Verdict, value: float, spread: float = 0.0) -> str:
         edits = [*FALLING, error("fp16", value, spread)]
-        found = Case(finding=f"precision_quality/{PRECISION_GROUP}", verdict=verdict, edits=edits).derive()
+        found = Case(
+            finding=f"precision_quality/{PRECISION_GROUP}", verdict=verdict, edits=edits
+        ).derive()
         assert found.verdict == verdict
         return found.statement
 
@@ -191,8 +211,12 @@ def test_a_metric_beyond_1_is_compared_by_its_own_size() -> None:
     scores = [precision(name, **unpaired_quality(30.0)) for name in ("fp32", *SHORTER)]
     finding = f"precision_quality/{PRECISION_GROUP}"
 
-    lower = Case(finding=finding, verdict="no", edits=[*scores, precision("fp16", **unpaired_quality(29.8))]).derive()
-    lost = Case(finding=finding, verdict="yes", edits=[*scores, precision("fp16", **unpaired_quality(29.0))]).derive()
+    lower = Case(
+        finding=finding, verdict="no", edits=[*scores, precision("fp16", **unpaired_quality(29.8))]
+    ).derive()
+    lost = Case(
+        finding=finding, verdict="yes", edits=[*scores, precision("fp16", **unpaired_quality(29.0))]
+    ).derive()
 
     assert (lower.verdict, lost.verdict) == ("no", "yes")
 
@@ -201,7 +225,9 @@ def test_a_workload_without_a_metric_is_measured_in_everything_else() -> None:
     nothing = {"quality_name": "", "quality_chance": math.nan, **unpaired_quality(math.nan)}
     edits = [precision(name, **nothing) for name in ("fp32", *SHORTER)]
 
-    quality = Case(finding=f"precision_quality/{PRECISION_GROUP}", verdict="not measured", edits=edits).derive()
+    quality = Case(
+        finding=f"precision_quality/{PRECISION_GROUP}", verdict="not measured", edits=edits
+    ).derive()
     best = Case(finding=f"precision_best/{PRECISION_GROUP}", verdict="yes", edits=edits).derive()
 
     assert "has no held-out metric" in quality.statement
@@ -211,16 +237,22 @@ def test_a_workload_without_a_metric_is_measured_in_everything_else() -> None:
 def test_skipped_steps_are_reported_of_all_steps_and_with_the_last_scale() -> None:
     scaled = precision("fp16", skipped_steps=5.0, loss_scale_last=1024.0)
 
-    found = Case(finding=f"precision_skipped/{PRECISION_GROUP}", verdict="yes", edits=[scaled]).derive()
+    found = Case(
+        finding=f"precision_skipped/{PRECISION_GROUP}", verdict="yes", edits=[scaled]
+    ).derive()
 
     assert "skipped 5 of its 945 steps" in found.statement
     assert "the last loss scale was 1024" in found.statement
 
 
 def test_a_format_that_each_seed_learns_worse_in_is_named_though_the_seeds_differ_more() -> None:
-    lost = precision("fp16", **figure("quality", 0.80, 0.1), **figure("quality_change", -0.05, 0.01))
+    lost = precision(
+        "fp16", **figure("quality", 0.80, 0.1), **figure("quality_change", -0.05, 0.01)
+    )
 
-    found = Case(finding=f"precision_quality/{PRECISION_GROUP}", verdict="yes", edits=[lost]).derive()
+    found = Case(
+        finding=f"precision_quality/{PRECISION_GROUP}", verdict="yes", edits=[lost]
+    ).derive()
 
     assert found.verdict == "yes"
     assert "precision fp16 0.80" in found.statement
@@ -259,7 +291,11 @@ WORKERS_CASES = [
         unresolved=[*BEST_FOUR, *speedups(1.0, 1.1, 1.0, spread=0.2)],
         missing=ALONE,
     ),
-    Case(finding=HELP, verdict="not resolved", edits=[*BEST_FOUR, loaders(0, marks="background load")]),
+    Case(
+        finding=HELP,
+        verdict="not resolved",
+        edits=[*BEST_FOUR, loaders(0, marks="background load")],
+    ),
     *cases(
         ENOUGH,
         yes=BEST_FOUR,
@@ -304,15 +340,24 @@ def phase(name: str, **cells: object) -> Edit:
     return Edit(table="phases", where={"phase": name}, cells=cells)
 
 
-PHASES_LOST = Edit(table=ACROSS_WORKLOADS, where={}, cells={"status": "failed", "reason": "RuntimeError: no"})
+PHASES_LOST = Edit(
+    table=ACROSS_WORKLOADS, where={}, cells={"status": "failed", "reason": "RuntimeError: no"}
+)
 PHASES_CASES = [
-    *cases(BACKWARD, yes=[phase("backward", share=0.6)], no=[phase("backward", share=0.4)], missing=[PHASES_LOST]),
+    *cases(
+        BACKWARD,
+        yes=[phase("backward", share=0.6)],
+        no=[phase("backward", share=0.4)],
+        missing=[PHASES_LOST],
+    ),
     Case(
         finding=BACKWARD,
         verdict="no",
         edits=[
             phase("backward", share=0.6),
-            Edit(table="phases", where={"phase": "backward", "variant": LSTM}, cells={"share": 0.3}),
+            Edit(
+                table="phases", where={"phase": "backward", "variant": LSTM}, cells={"share": 0.3}
+            ),
         ],
     ),
 ]
@@ -334,7 +379,11 @@ FINDING = f"precision_energy/{ENERGY_GROUP}"
 
 
 def joules(name: str, value: float, spread: float = 0.1) -> Edit:
-    return Edit(table="precision", where={"precision": name}, cells=figure("energy_per_sample_j", value, spread))
+    return Edit(
+        table="precision",
+        where={"precision": name},
+        cells=figure("energy_per_sample_j", value, spread),
+    )
 
 
 def rung(name: str, value: float, spread: float = 0.1) -> Edit:
@@ -343,7 +392,9 @@ def rung(name: str, value: float, spread: float = 0.1) -> Edit:
 
 
 def marked(marks: str) -> Edit:
-    return Edit(table="variants", where={"variant": "unet-64px-cuda-b8-w0-bf16-e3"}, cells={"marks": marks})
+    return Edit(
+        table="variants", where={"variant": "unet-64px-cuda-b8-w0-bf16-e3"}, cells={"marks": marks}
+    )
 
 
 UNKNOWN = Edit(table="precision", where={}, cells=figure("energy_per_sample_j", float("nan")))
@@ -366,13 +417,17 @@ ENERGY_CASES = [
         yes=[rung("none", 10), rung(TOP, 4)],
         no=[rung("none", 4), rung(TOP, 10)],
         unresolved=[rung("none", 10, 1.0), rung(TOP, 10, 1.0)],
-        missing=[Edit(table="optimization", where={}, cells=figure("energy_per_sample_j", float("nan")))],
+        missing=[
+            Edit(table="optimization", where={}, cells=figure("energy_per_sample_j", float("nan")))
+        ],
     ),
 ]
 
 
 def test_every_kind_of_hold_is_counted() -> None:
-    found = Case(finding="energy_held_back", verdict="yes", edits=[marked("power capped;shared device")]).derive()
+    found = Case(
+        finding="energy_held_back", verdict="yes", edits=[marked("power capped;shared device")]
+    ).derive()
 
     assert re.search(r"power capped in 1 of \d+ configurations", found.statement)
     assert re.search(r"shared device in 1 of \d+ configurations", found.statement)

@@ -31,7 +31,8 @@ class SearchCase(Case):
 
 
 CASES: list[Case] = [
-    SearchCase(finding=SEARCHED, verdict=verdict) for verdict in ("yes", "not resolved", "not measured")
+    SearchCase(finding=SEARCHED, verdict=verdict)
+    for verdict in ("yes", "not resolved", "not measured")
 ]
 
 
@@ -39,7 +40,10 @@ def test_each_search_has_an_answer_with_its_three_sizes_and_intervals() -> None:
     found = CASES[0].derive()
 
     assert found.subject == "bidirectional LSTM in fp32"
-    assert all(number in found.statement for number in ("1000 samples", "100 are", "(592.2 to 607.8)", "7.77 GiB"))
+    assert all(
+        number in found.statement
+        for number in ("1000 samples", "100 are", "(592.2 to 607.8)", "7.77 GiB")
+    )
     assert {evidence.table for evidence in found.evidence} == {"batch_sizes"}
 
 
@@ -47,7 +51,9 @@ def test_batches_that_may_be_as_fast_are_named_with_the_fastest() -> None:
     study = make_study(config=CONFIG)
     record = make_search(study.searches[0])
     noisy = [
-        each.model_copy(update={"throughputs_per_s": [300.0, 500.0, 700.0, 900.0]}) if each.samples == 1000 else each
+        each.model_copy(update={"throughputs_per_s": [300.0, 500.0, 700.0, 900.0]})
+        if each.samples == 1000
+        else each
         for each in record.tries
     ]
     tables = make_tables(study, [], searches=[record.model_copy(update={"tries": noisy})])
@@ -68,4 +74,8 @@ def test_a_search_in_which_nothing_fits_gives_its_reason() -> None:
 def test_a_study_without_searches_has_no_such_answer(devices: tuple[str, ...]) -> None:
     study = make_study(devices=devices)
 
-    assert not [each for each in derive_findings(make_tables(study), study.experiments) if each.rule == "which"]
+    assert not [
+        each
+        for each in derive_findings(make_tables(study), study.experiments)
+        if each.rule == "which"
+    ]

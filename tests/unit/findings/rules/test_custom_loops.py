@@ -24,11 +24,17 @@ LOST_ALL_BUT_NONE = [Edit(table="loops", where={"device": "cuda"}, cells=LOST)]
 DOUBTED = {"marks": "shared device"}
 DIVERGED = [
     told("separate", reference_error=math.nan),
-    Edit(table="variants", where={"options": "separate", "batch_size": 4_000_000}, cells={"marks": "diverged"}),
+    Edit(
+        table="variants",
+        where={"options": "separate", "batch_size": 4_000_000},
+        cells={"marks": "diverged"},
+    ),
 ]
 
 CASES: list[Case] = [
-    *cases(BEST, kind=LoopCase, yes=(), no=speedups(0.8), unresolved=speedups(1.0), missing=LOST_ALL),
+    *cases(
+        BEST, kind=LoopCase, yes=(), no=speedups(0.8), unresolved=speedups(1.0), missing=LOST_ALL
+    ),
     *cases(
         FUSION,
         kind=LoopCase,
@@ -38,7 +44,12 @@ CASES: list[Case] = [
         missing=[loop("separate", **LOST)],
     ),
     LoopCase(finding=FUSION, verdict="not resolved", edits=[loop("separate", **DOUBTED)]),
-    *cases(ON_CPU, kind=LoopCase, yes=(), no=[rate("none", 200, device="cpu"), rate("openmp", 100, device="cpu")]),
+    *cases(
+        ON_CPU,
+        kind=LoopCase,
+        yes=(),
+        no=[rate("none", 200, device="cpu"), rate("openmp", 100, device="cpu")],
+    ),
     *cases(
         LAUNCHLESS,
         kind=LoopCase,
@@ -69,7 +80,9 @@ CASES: list[Case] = [
         yes=[a_pass(800, 5.0), a_pass(8000, 25.0)],
         no=[a_pass(800, 5.0), a_pass(8000, 30.0)],
         unresolved=[a_pass(800, 5.0, 1.0), a_pass(8000, 27.5)],
-        missing=[Edit(table="sizes", where={"batch_size": size}, cells=LOST) for size in (8000, 80000)],
+        missing=[
+            Edit(table="sizes", where={"batch_size": size}, cells=LOST) for size in (8000, 80000)
+        ],
     ),
     LoopCase(finding=DEVICES, verdict="no", edits=[rate("openmp", 1e15, device="cpu")]),
 ]
@@ -97,7 +110,9 @@ def test_a_statement_has_no_word_twice_in_a_row_and_no_gap(case: Case) -> None:
 
 
 def test_a_bound_is_never_the_best() -> None:
-    found = LoopCase(finding=BEST, verdict="yes", edits=[loop("statistics", **figure("speedup", 1e6))]).derive()
+    found = LoopCase(
+        finding=BEST, verdict="yes", edits=[loop("statistics", **figure("speedup", 1e6))]
+    ).derive()
 
     assert "was fastest with the persistent CUDA kernel" in found.statement
     assert not [evidence for evidence in found.evidence if "statistics" in evidence.variant]
@@ -128,11 +143,14 @@ def test_fusion_shows_the_launches_and_bytes_it_saves() -> None:
     found = LoopCase(finding=FUSION, verdict="yes", edits=edits).derive()
 
     assert (
-        "an iteration takes 1.00 launches instead of 4.00 and 8.00 bytes per point instead of 28.0" in found.statement
+        "an iteration takes 1.00 launches instead of 4.00 and 8.00 bytes per point instead of 28.0"
+        in found.statement
     )
 
 
-@pytest.mark.parametrize(("floor", "words"), [("compute", "its arithmetic"), ("memory", "its bytes")])
+@pytest.mark.parametrize(
+    ("floor", "words"), [("compute", "its arithmetic"), ("memory", "its bytes")]
+)
 def test_what_is_left_of_a_pass_is_held_against_its_floor(floor: str, words: str) -> None:
     edit = told("persistent", floor=floor, floor_us=2.0, times_floor=1.5)
 
@@ -142,7 +160,10 @@ def test_what_is_left_of_a_pass_is_held_against_its_floor(floor: str, words: str
 
 
 def test_the_loops_beyond_the_tolerance_are_named_and_no_others() -> None:
-    edits = [told("separate", reference_error=2e-5), told("openmp", device="cpu", reference_error=0.25)]
+    edits = [
+        told("separate", reference_error=2e-5),
+        told("openmp", device="cpu", reference_error=0.25),
+    ]
 
     found = LoopCase(finding=EXACT, verdict="no", edits=edits).derive()
 
@@ -153,7 +174,9 @@ def test_the_loops_beyond_the_tolerance_are_named_and_no_others() -> None:
 
 def test_a_loop_that_was_not_compared_with_a_reference_counts_for_neither_side() -> None:
     exact = LoopCase(finding=EXACT, verdict="yes").derive()
-    without = LoopCase(finding=EXACT, verdict="yes", edits=[told("separate", reference_error=math.nan)]).derive()
+    without = LoopCase(
+        finding=EXACT, verdict="yes", edits=[told("separate", reference_error=math.nan)]
+    ).derive()
 
     assert len(without.evidence) == len(exact.evidence) - 1
     assert not [one for one in without.evidence if one.value == "no finite one"]
@@ -182,7 +205,11 @@ def test_loops_of_which_none_was_measured_are_asked_the_same_questions() -> None
     study, _ = base_of_loops()
     tables = make_tables(study, make_records(study, status="skipped", reason="no CUDA compiler"))
 
-    found = [one for one in derive_findings(tables, study.experiments) if one.experiment in ("loops", "sizes")]
+    found = [
+        one
+        for one in derive_findings(tables, study.experiments)
+        if one.experiment in ("loops", "sizes")
+    ]
 
     assert {rule_of(one.id).partition("_")[2] for one in found} == {rule.name for rule in RULES}
     assert {one.verdict for one in found} == {"not measured"}
@@ -191,6 +218,13 @@ def test_loops_of_which_none_was_measured_are_asked_the_same_questions() -> None
 def test_loops_beside_a_model_between_devices_are_asked_as_any_model() -> None:
     study, tables = base_of_loops()
 
-    found = {one.id for one in derive_findings(tables, study.experiments) if one.experiment == "crossover"}
+    found = {
+        one.id
+        for one in derive_findings(tables, study.experiments)
+        if one.experiment == "crossover"
+    }
 
-    assert {"crossover_crossover/cnn_small_cuda", "crossover_crossover/linear_regression_cuda"} <= found
+    assert {
+        "crossover_crossover/cnn_small_cuda",
+        "crossover_crossover/linear_regression_cuda",
+    } <= found

@@ -30,16 +30,24 @@ DEVICE_CASES = [
         missing=[Edit(table="device", where={"workload": "lstm", "device": "cuda"}, cells=FAILED)],
     ),
     Case(
-        finding="device_faster/lstm", verdict="not resolved", edits=[speedup("lstm", 9.0, 0.1, marks="background load")]
+        finding="device_faster/lstm",
+        verdict="not resolved",
+        edits=[speedup("lstm", 9.0, 0.1, marks="background load")],
     ),
-    Case(finding="device_faster/lstm", verdict="not resolved", edits=[speedup("lstm", 9.0, float("nan"), processes=1)]),
+    Case(
+        finding="device_faster/lstm",
+        verdict="not resolved",
+        edits=[speedup("lstm", 9.0, float("nan"), processes=1)],
+    ),
     Case(finding="device_faster", verdict="not measured", devices=("cpu",)),
     *cases(
         "device_gains_most",
         yes=UNET_FIRST,
         no=(),
         unresolved=[speedup("unet", 14.0, 2.0)],
-        missing=[Edit(table="device", where={"workload": name}, cells=FAILED) for name in ("unet", "cnn")],
+        missing=[
+            Edit(table="device", where={"workload": name}, cells=FAILED) for name in ("unet", "cnn")
+        ],
     ),
     *cases(
         "device_convolutions",
@@ -53,7 +61,9 @@ DEVICE_CASES = [
 
 
 def test_a_speedup_is_reported_with_interval_count_and_time_saved() -> None:
-    found = Case(finding="device_faster/lstm", verdict="yes", edits=[speedup("lstm", 4.0, 0.2)]).derive()
+    found = Case(
+        finding="device_faster/lstm", verdict="yes", edits=[speedup("lstm", 4.0, 0.2)]
+    ).derive()
 
     assert "4.00 times (95 % interval 3.80 to 4.20, 5 processes)" in found.statement
     assert "saved 75.0 % (73.7 to 76.2) of the time" in found.statement
@@ -69,9 +79,13 @@ def test_a_slower_accelerator_is_advised_against_with_the_gain_of_the_cpu() -> N
 
 CLOSE = Edit(table="consistency", where={"workload": "lstm"}, cells={"difference_percent": 0.2})
 FAR = Edit(
-    table="consistency", where={"workload": "lstm", "metric": "quality", "epoch": 2}, cells={"difference_percent": 2.5}
+    table="consistency",
+    where={"workload": "lstm", "metric": "quality", "epoch": 2},
+    cells={"difference_percent": 2.5},
 )
-MISSING = Edit(table="consistency", where={"workload": "lstm"}, cells={"difference_percent": float("nan")})
+MISSING = Edit(
+    table="consistency", where={"workload": "lstm"}, cells={"difference_percent": float("nan")}
+)
 CONSISTENCY_FAILED = Edit(
     table="device",
     where={"workload": "lstm", "device": "cuda"},
@@ -79,7 +93,9 @@ CONSISTENCY_FAILED = Edit(
 )
 CPU_LAST_EPOCH = {"variant": "lstm-cpu-b64-w0-fp32-e3x10", "epoch": 2}
 SEEDS_ALIKE = Edit(table="convergence", where=CPU_LAST_EPOCH, cells={"quality": 0.8})
-SEEDS_APART = Edit(table="convergence", where={**CPU_LAST_EPOCH, "repetition": 0}, cells={"quality": 0.7})
+SEEDS_APART = Edit(
+    table="convergence", where={**CPU_LAST_EPOCH, "repetition": 0}, cells={"quality": 0.7}
+)
 
 CONSISTENCY_FINDING = "device_consistency/lstm_default_64_cuda"
 CONSISTENCY_CASES = [
@@ -96,7 +112,9 @@ CONSISTENCY_CASES = [
 
 
 def test_a_failed_twin_is_the_reason_why_nothing_is_compared() -> None:
-    found = Case(finding=CONSISTENCY_FINDING, verdict="not measured", edits=[CONSISTENCY_FAILED]).derive()
+    found = Case(
+        finding=CONSISTENCY_FINDING, verdict="not measured", edits=[CONSISTENCY_FAILED]
+    ).derive()
 
     assert "RuntimeError: no kernel image" in found.statement
 
@@ -109,18 +127,31 @@ def crossing(**cells: object) -> Edit:
 
 
 CROSSOVER_CASES = [
-    *cases(CROSSOVER_FINDING, yes=(), no=[crossing(verdict="cpu always")], unresolved=[crossing(verdict="unclear")]),
+    *cases(
+        CROSSOVER_FINDING,
+        yes=(),
+        no=[crossing(verdict="cpu always")],
+        unresolved=[crossing(verdict="unclear")],
+    ),
     Case(
         finding=CROSSOVER_FINDING,
         verdict="not resolved",
-        edits=[Edit(table="crossover", where={"batch_size": 16}, cells={"marks": "background load"})],
+        edits=[
+            Edit(table="crossover", where={"batch_size": 16}, cells={"marks": "background load"})
+        ],
     ),
-    Case(finding="crossover_crossover", verdict="not measured", edits=[crossing(experiment="another")]),
+    Case(
+        finding="crossover_crossover",
+        verdict="not measured",
+        edits=[crossing(experiment="another")],
+    ),
 ]
 
 
 def test_an_accelerator_that_always_wins_has_no_crossing_to_report() -> None:
-    found = Case(finding=CROSSOVER_FINDING, verdict="yes", edits=[crossing(verdict="accelerator always")]).derive()
+    found = Case(
+        finding=CROSSOVER_FINDING, verdict="yes", edits=[crossing(verdict="accelerator always")]
+    ).derive()
 
     assert "at every batch size measured, 1 to 256" in found.statement
     assert "from batch size" not in found.recommendation

@@ -20,10 +20,18 @@ from gpu_report.findings.scope import (
 )
 from tests.unit.findings.editing import Case, base, rule_of
 
-MODULES = sorted(path.stem for path in Path(__file__).parent.glob("test_*.py") if path != Path(__file__))
-CASES: list[Case] = [case for name in MODULES for case in import_module(f"tests.unit.findings.rules.{name}").CASES]
+MODULES = sorted(
+    path.stem for path in Path(__file__).parent.glob("test_*.py") if path != Path(__file__)
+)
+CASES: list[Case] = [
+    case for name in MODULES for case in import_module(f"tests.unit.findings.rules.{name}").CASES
+]
 
-OF_AXES = [rule for rule in RULES if not rule.about.startswith((OWN_LOOPS, DDP_OPTIONS, MODEL_SPLIT, BATCH_SEARCH))]
+OF_AXES = [
+    rule
+    for rule in RULES
+    if not rule.about.startswith((OWN_LOOPS, DDP_OPTIONS, MODEL_SPLIT, BATCH_SEARCH))
+]
 """The others have studies of their own, in test_custom_loops, test_shared and test_batch_sizes."""
 
 
@@ -43,7 +51,11 @@ def names_of(rule: Rule) -> list[str]:
 def test_every_wording_of_a_rule_is_reached_by_data(rule: Rule) -> None:
     names = names_of(rule)
     reached = {case.verdict for case in CASES if rule_of(case.finding) in names}
-    worded = {verdict for verdict in ("yes", "no", "not resolved", "not measured") if rule.sentence(verdict)}
+    worded = {
+        verdict
+        for verdict in ("yes", "no", "not resolved", "not measured")
+        if rule.sentence(verdict)
+    }
 
     assert worded <= reached
 
@@ -51,9 +63,17 @@ def test_every_wording_of_a_rule_is_reached_by_data(rule: Rule) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_no_statement_holds_a_missing_number_or_an_unfilled_field(case: Case) -> None:
     found = case.derive()
-    texts = [found.statement, found.recommendation, *(evidence.value for evidence in found.evidence)]
+    texts = [
+        found.statement,
+        found.recommendation,
+        *(evidence.value for evidence in found.evidence),
+    ]
 
-    assert not [text for text in texts if re.search(r"\b(nan|inf|none)\b|[{}]", text) and "none of" not in text]
+    assert not [
+        text
+        for text in texts
+        if re.search(r"\b(nan|inf|none)\b|[{}]", text) and "none of" not in text
+    ]
     assert found.statement.endswith(".")
 
 
@@ -72,7 +92,9 @@ def test_two_verdicts_of_a_finding_are_worded_differently() -> None:
     for case in CASES:
         statements.setdefault(case.finding, {})[case.verdict] = case.derive().statement
 
-    assert all(len(set(by_verdict.values())) == len(by_verdict) for by_verdict in statements.values())
+    assert all(
+        len(set(by_verdict.values())) == len(by_verdict) for by_verdict in statements.values()
+    )
 
 
 def test_every_rule_says_where_its_line_is_drawn() -> None:

@@ -92,7 +92,9 @@ PREPARATION_CASES = [
         unresolved=[compiled(**figure("speedup", 1.0, 0.1), break_even_steps=100.0)],
     ),
     Case(
-        finding=FINDING, verdict="no", edits=[compiled(**figure("speedup", 0.9, 0.05), break_even_steps=float("nan"))]
+        finding=FINDING,
+        verdict="no",
+        edits=[compiled(**figure("speedup", 0.9, 0.05), break_even_steps=float("nan"))],
     ),
     Case(finding="optimization_compiling", verdict="not measured", edits=NOTHING_PREPARED),
 ]
@@ -103,7 +105,10 @@ def test_the_steps_that_pay_are_beside_those_of_the_training_and_in_epochs() -> 
 
     found = Case(finding=FINDING, verdict="no", edits=[late]).derive()
 
-    assert "after 1000 steps (15.9 epochs); the measured training had only 189 steps in 3 epochs" in found.statement
+    assert (
+        "after 1000 steps (15.9 epochs); the measured training had only 189 steps in 3 epochs"
+        in found.statement
+    )
 
 
 def test_a_training_that_is_slower_never_repays() -> None:
@@ -115,7 +120,9 @@ def test_a_training_that_is_slower_never_repays() -> None:
 
 
 def test_the_fastest_is_recommended_only_for_trainings_long_enough_to_repay_it() -> None:
-    found = Case(finding=FINDING, verdict="no", edits=[compiled(**FASTER, break_even_steps=1000.0)]).derive()
+    found = Case(
+        finding=FINDING, verdict="no", edits=[compiled(**FASTER, break_even_steps=1000.0)]
+    ).derive()
 
     assert found.recommendation.endswith("only in trainings of more than 1000 steps.")
 
@@ -142,7 +149,10 @@ SAVING_CASES = [
 
 
 def test_what_is_saved_is_reported_with_what_it_costs() -> None:
-    edits = [BEFORE, saving("checkpoint", **figure("memory_peak_mib", 4000, 10), **figure("speedup", 0.5, 0.01))]
+    edits = [
+        BEFORE,
+        saving("checkpoint", **figure("memory_peak_mib", 4000, 10), **figure("speedup", 0.5, 0.01)),
+    ]
 
     found = Case(finding=SAVES, verdict="yes", edits=edits).derive()
 
@@ -152,8 +162,12 @@ def test_what_is_saved_is_reported_with_what_it_costs() -> None:
 
 
 @pytest.mark.parametrize(("workspace_mib", "named"), [(1000.0, 1), (999.0, 0), (float("nan"), 0)])
-def test_the_workspace_of_convolutions_is_named_from_a_quarter_of_the_peak_on(workspace_mib: float, named: int) -> None:
-    little = saving("checkpoint", convolution_workspace_mib=workspace_mib, **figure("memory_peak_mib", 4000, 10))
+def test_the_workspace_of_convolutions_is_named_from_a_quarter_of_the_peak_on(
+    workspace_mib: float, named: int
+) -> None:
+    little = saving(
+        "checkpoint", convolution_workspace_mib=workspace_mib, **figure("memory_peak_mib", 4000, 10)
+    )
 
     found = Case(finding=SAVES, verdict="yes", edits=[BEFORE, little]).derive()
 

@@ -13,11 +13,21 @@ def shared(column: str, value: float, spread: float = 0.0, **where: object) -> E
 
 
 def of_two(value: float, spread: float = 0.0, *, precision: str = "bf16") -> Edit:
-    return shared("weak_efficiency", value, spread, strategy="ddp", devices=2, is_weak=True, precision=precision)
+    return shared(
+        "weak_efficiency",
+        value,
+        spread,
+        strategy="ddp",
+        devices=2,
+        is_weak=True,
+        precision=precision,
+    )
 
 
 def captured(value: float, spread: float) -> Edit:
-    return shared("weak_efficiency", value, spread, strategy="ddp", devices=2, optimization="resident+graphs")
+    return shared(
+        "weak_efficiency", value, spread, strategy="ddp", devices=2, optimization="resident+graphs"
+    )
 
 
 CASES = [
@@ -38,12 +48,16 @@ CASES = [
         f"scaling_data_parallel/{MODEL}",
         yes=[
             shared("throughput_per_s", 990.0, 5.0, strategy="dp"),
-            shared("throughput_per_s", 1000.0, 5.0, strategy="ddp", batch_size=16, precision="fp32"),
+            shared(
+                "throughput_per_s", 1000.0, 5.0, strategy="ddp", batch_size=16, precision="fp32"
+            ),
         ],
         no=(),
         unresolved=[
             shared("throughput_per_s", 950.0, 50.0, strategy="dp"),
-            shared("throughput_per_s", 1000.0, 50.0, strategy="ddp", batch_size=16, precision="fp32"),
+            shared(
+                "throughput_per_s", 1000.0, 50.0, strategy="ddp", batch_size=16, precision="fp32"
+            ),
         ],
     ),
     *cases(
@@ -58,7 +72,9 @@ CASES = [
 def test_what_ranks_on_a_cpu_share_answers_nothing_about_speed() -> None:
     tables, study = base()
     for table in ("scaling", FIGURES):
-        tables = edited(tables, Edit(table=table, where={"workload": "unet"}, cells={"device": "cpu"}))
+        tables = edited(
+            tables, Edit(table=table, where={"workload": "unet"}, cells={"device": "cpu"})
+        )
 
     found = derive_findings(tables, study.experiments)
 
@@ -67,7 +83,9 @@ def test_what_ranks_on_a_cpu_share_answers_nothing_about_speed() -> None:
 
 def test_a_training_that_does_not_divide_its_batch_has_no_efficiency_to_ask_about() -> None:
     tables, study = base()
-    divided = Edit(table=FIGURES, where={"workload": "unet"}, cells={"is_weak": False, "is_strong": False})
+    divided = Edit(
+        table=FIGURES, where={"workload": "unet"}, cells={"is_weak": False, "is_strong": False}
+    )
 
     found = derive_findings(edited(tables, divided), study.experiments)
 
@@ -85,7 +103,9 @@ def test_the_gain_of_further_gpus_is_that_of_the_fastest_configuration() -> None
 
 
 def test_the_fastest_configuration_alone_decides_whether_further_gpus_pay() -> None:
-    (case,) = cases(f"scaling_pays/{MODEL}", yes=[of_two(0.8, 0.01, precision="fp32"), of_two(0.95, 0.01)])
+    (case,) = cases(
+        f"scaling_pays/{MODEL}", yes=[of_two(0.8, 0.01, precision="fp32"), of_two(0.95, 0.01)]
+    )
 
     found = case.derive()
 
@@ -101,7 +121,9 @@ def test_eager_code_with_the_data_on_the_gpu_has_a_name_of_its_own_even_where_th
     scaling = {**SCALING, "grid": [eager, {**eager, "optimization": "resident"}]}
     study = make_study(config={**CONFIG, "experiments": {"scaling": scaling}})
     records = [
-        make_record(record.variant, status="oom") if has_failed and record.as_variant().options == "none" else record
+        make_record(record.variant, status="oom")
+        if has_failed and record.as_variant().options == "none"
+        else record
         for record in make_records(study)
     ]
 
@@ -116,7 +138,10 @@ def test_captured_code_is_compared_with_the_same_without_graphs_and_nothing_else
 
     found = case.derive()
 
-    assert [evidence.variant.split("ddp2-")[1] for evidence in found.evidence] == ["resident+graphs", "resident"]
+    assert [evidence.variant.split("ddp2-")[1] for evidence in found.evidence] == [
+        "resident+graphs",
+        "resident",
+    ]
     assert "bf16, data on the device" in found.statement
 
 
@@ -130,7 +155,9 @@ def test_without_the_same_uncaptured_there_is_nothing_to_compare() -> None:
 
 def test_the_cost_of_ddp_with_one_process_comes_with_what_several_devices_keep() -> None:
     (case,) = cases("scaling_ddp_cost", yes=[shared("weak_efficiency", 0.96, 0.01, devices=1)])
-    several = shared("weak_efficiency", 0.94, 0.005, devices=2, strategy="ddp", precision="fp32", batch_size=16)
+    several = shared(
+        "weak_efficiency", 0.94, 0.005, devices=2, strategy="ddp", precision="fp32", batch_size=16
+    )
 
     found = Case(finding=case.finding, verdict="yes", edits=[*case.edits, several]).derive()
 

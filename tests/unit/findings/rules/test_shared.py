@@ -7,12 +7,21 @@ import pytest
 from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.rules import ddp_options, model_split
 from tests.unit.findings.editing import Case, Edit, cases, edited, figure, one, rule_of
-from tests.unit.findings.shared import DEFAULTS, PARTS, SETTINGS, SharedCase, base_of_shared, setting, split
+from tests.unit.findings.shared import (
+    DEFAULTS,
+    PARTS,
+    SETTINGS,
+    SharedCase,
+    base_of_shared,
+    setting,
+    split,
+)
 
 RULES = (*ddp_options.RULES, *model_split.RULES)
 LOST = {"status": "oom", "reason": "out of memory"}
 HIDDEN, SETTING, SEARCH, WORTH = (
-    f"ddp_options_{name}/unet_128px_cuda" for name in ("hidden", "setting", "search", "accumulation")
+    f"ddp_options_{name}/unet_128px_cuda"
+    for name in ("hidden", "setting", "search", "accumulation")
 )
 NAIVE, PIPELINE, SHARDED = (
     f"model_split_{name}/unet_128px_cuda_1_part_on_2" for name in ("naive", "pipeline", "sharded")
@@ -22,7 +31,13 @@ IN_PARTS = [f"{part}+{DEFAULTS}" for part in PARTS]
 
 
 def exposed(value: float, spread: float) -> list[Edit]:
-    return [Edit(table="communication", where={"variant": AT_DEFAULTS}, cells=figure("exposed_share", value, spread))]
+    return [
+        Edit(
+            table="communication",
+            where={"variant": AT_DEFAULTS},
+            cells=figure("exposed_share", value, spread),
+        )
+    ]
 
 
 def speedups(value: float, spread: float = 0.01) -> list[Edit]:
@@ -31,7 +46,10 @@ def speedups(value: float, spread: float = 0.01) -> list[Edit]:
 
 def peaks(value: float, spread: float = 1.0) -> list[Edit]:
     whole = setting(DEFAULTS, **figure("memory_peak_mib", 1000.0, 1.0))
-    return [whole, *(setting(name, **figure("memory_peak_mib", value, spread)) for name in IN_PARTS)]
+    return [
+        whole,
+        *(setting(name, **figure("memory_peak_mib", value, spread)) for name in IN_PARTS),
+    ]
 
 
 def over_one(*names: str, value: float, spread: float = 0.01) -> list[Edit]:
@@ -44,7 +62,9 @@ def saved(value: float, spread: float) -> list[Edit]:
 
 def searching(value: float, spread: float = 0.1) -> list[Edit]:
     rates = {"none": 100.0, "unused": value}
-    return [setting(name, **figure("throughput_per_s", rate, spread)) for name, rate in rates.items()]
+    return [
+        setting(name, **figure("throughput_per_s", rate, spread)) for name, rate in rates.items()
+    ]
 
 
 PIPELINES = ("b64-w0-fp32-e3-pipeline2", "b64a2-w0-fp32-e3-pipeline2", "b64a4-w0-fp32-e3-pipeline2")
@@ -57,7 +77,13 @@ CASES: list[Case] = [
         yes=exposed(0.02, 0.01),
         no=exposed(0.09, 0.01),
         unresolved=exposed(0.05, 0.01),
-        missing=[Edit(table="communication", where={"variant": AT_DEFAULTS}, cells={"exposed_share": math.nan})],
+        missing=[
+            Edit(
+                table="communication",
+                where={"variant": AT_DEFAULTS},
+                cells={"exposed_share": math.nan},
+            )
+        ],
     ),
     *cases(
         SETTING,
@@ -125,23 +151,34 @@ def test_every_wording_of_a_rule_is_reached_by_data() -> None:
 def test_no_other_rules_are_asked_of_these_experiments_and_none_of_the_bound() -> None:
     study, tables = base_of_shared()
 
-    found = [each for each in derive_findings(tables, study.experiments) if each.experiment != "study"]
+    found = [
+        each for each in derive_findings(tables, study.experiments) if each.experiment != "study"
+    ]
 
     asked = {each.rule for each in found if each.experiment in ("ddp_options", "model_split")}
     assert asked == {rule.name for rule in RULES}
-    assert not [each for each in found if "without communication" in each.statement + each.recommendation]
+    assert not [
+        each for each in found if "without communication" in each.statement + each.recommendation
+    ]
 
 
 @pytest.mark.parametrize(("of_four", "enough"), [(1.2, "From 2 on"), (0.9, "With 2 alone")])
 def test_the_micro_batches_that_beat_one_device_are_named(of_four: float, enough: str) -> None:
     edits = [*FASTER_IN_PARTS, *over_one(PIPELINES[2], value=of_four)]
 
-    assert SharedCase(finding=PIPELINE, verdict="yes", edits=edits).derive().numbers["enough"] == enough
+    assert (
+        SharedCase(finding=PIPELINE, verdict="yes", edits=edits).derive().numbers["enough"]
+        == enough
+    )
 
 
 @pytest.mark.parametrize(("speed", "is_faster"), [(900.0, True), (1.0, False)])
-def test_fsdp_is_for_what_does_not_fit_only_where_ddp_is_faster(*, speed: float, is_faster: bool) -> None:
-    faster = Edit(table="model_split", where={"strategy": "ddp"}, cells=figure("throughput_per_s", speed, 0.1))
+def test_fsdp_is_for_what_does_not_fit_only_where_ddp_is_faster(
+    *, speed: float, is_faster: bool
+) -> None:
+    faster = Edit(
+        table="model_split", where={"strategy": "ddp"}, cells=figure("throughput_per_s", speed, 0.1)
+    )
 
     found = SharedCase(finding=SHARDED, verdict="yes", edits=[*saved(0.4, 0.01), faster]).derive()
 
@@ -150,7 +187,10 @@ def test_fsdp_is_for_what_does_not_fit_only_where_ddp_is_faster(*, speed: float,
 
 @pytest.mark.parametrize("quicker", [1.5, 9.0])
 def test_what_saves_memory_is_no_setting_for_speed(quicker: float) -> None:
-    edits = [*speedups(1.02), *(setting(name, **figure("speedup", quicker)) for name in (*IN_PARTS, "none", "unused"))]
+    edits = [
+        *speedups(1.02),
+        *(setting(name, **figure("speedup", quicker)) for name in (*IN_PARTS, "none", "unused")),
+    ]
 
     found = SharedCase(finding=SETTING, verdict="yes", edits=edits).derive()
 

@@ -43,7 +43,9 @@ BATCH_SIZE_CASES = [
 
 
 def paired(change: float, spread: float) -> Edit:
-    """Qualities that overlap between the batch sizes, and what each seed says of their difference."""
+    """Qualities that overlap between the batch sizes, and what each seed says of their
+    difference.
+    """
     return batch(1024, **figure("quality", 0.82, 0.05), **figure("quality_change", change, spread))
 
 
@@ -55,7 +57,9 @@ PAIRED: list[tuple[Edit, Verdict]] = [
 
 
 @pytest.mark.parametrize(("edit", "verdict"), PAIRED, ids=[verdict for _, verdict in PAIRED])
-def test_the_same_seeds_decide_where_qualities_overlap_between_them(edit: Edit, verdict: Verdict) -> None:
+def test_the_same_seeds_decide_where_qualities_overlap_between_them(
+    edit: Edit, verdict: Verdict
+) -> None:
     found = Case(finding=QUALITY, verdict=verdict, edits=[edit]).derive()
 
     assert found.verdict == verdict
@@ -64,7 +68,9 @@ def test_the_same_seeds_decide_where_qualities_overlap_between_them(edit: Edit, 
 
 
 def test_without_the_same_seeds_nothing_is_said_of_them() -> None:
-    found = Case(finding=QUALITY, verdict="not resolved", edits=[batch(1024, **unpaired_quality(0.82, 0.05))]).derive()
+    found = Case(
+        finding=QUALITY, verdict="not resolved", edits=[batch(1024, **unpaired_quality(0.82, 0.05))]
+    ).derive()
 
     assert (found.verdict, "seed by seed" in found.statement) == ("not resolved", False)
     assert found.evidence[0].label == "held-out accuracy"
@@ -85,7 +91,8 @@ def test_the_smallest_batch_within_5_percent_of_the_fastest_is_named_beside_it()
     found = advice(*throughputs(1000, 2100, 2090, 2150), verdict="yes")
 
     assert found == (
-        "Train image CNN with batch size 1024, the fastest that fits; the smallest within 5 % of it is batch size 64."
+        "Train image CNN with batch size 1024, the fastest that fits; the smallest within 5 % of "
+        "it is batch size 64."
     )
 
 
@@ -109,7 +116,10 @@ def test_nothing_is_recommended_where_the_baseline_is_as_fast() -> None:
 
 def test_fewer_than_four_processes_name_a_smaller_batch_without_a_verdict() -> None:
     few = {"throughput_per_s_count": 3}
-    edits = [*throughputs(1000, 2000, 2100, 2150), *(batch(size, **few) for size in (16, 64, 256, 1024))]
+    edits = [
+        *throughputs(1000, 2000, 2100, 2150),
+        *(batch(size, **few) for size in (16, 64, 256, 1024)),
+    ]
 
     found = Case(finding=FINDING, verdict="not resolved", edits=edits).derive()
 
@@ -120,11 +130,15 @@ def test_fewer_than_four_processes_name_a_smaller_batch_without_a_verdict() -> N
 def timed(**seconds: float) -> list[Edit]:
     """What each batch size took to a target of 0.7; the others did not reach it."""
     times = {size: figure("time_to_target_s", math.nan) for size in (16, 64, 256, 1024)}
-    times |= {int(size[1:]): figure("time_to_target_s", value, 0.1) for size, value in seconds.items()}
+    times |= {
+        int(size[1:]): figure("time_to_target_s", value, 0.1) for size, value in seconds.items()
+    }
     return [batch(size, target=0.7, **cells) for size, cells in times.items()]
 
 
-def test_with_a_target_the_batch_that_reaches_it_first_is_recommended_instead_of_the_fastest() -> None:
+def test_with_a_target_the_batch_that_reaches_it_first_is_recommended_instead_of_the_fastest() -> (
+    None
+):
     edits = [*throughputs(1000, 2000, 4000, 8000), *timed(b16=4.0, b64=2.0, b256=3.0)]
     faster = [batch(size, **figure("speedup", 2.0, 0.1)) for size in (64, 256, 1024)]
 
@@ -133,7 +147,10 @@ def test_with_a_target_the_batch_that_reaches_it_first_is_recommended_instead_of
 
     assert "soonest with batch size 64, after 2.0" in quality.statement
     assert "batch size 1024 did not reach it" in quality.statement
-    assert quality.recommendation == "Train image CNN with batch size 64: it reaches accuracy 0.7 first."
+    assert (
+        quality.recommendation
+        == "Train image CNN with batch size 64: it reaches accuracy 0.7 first."
+    )
     assert (quality.gain, fastest.recommendation) == (None, "")
 
 
@@ -156,13 +173,20 @@ def test_a_target_that_nothing_reaches_recommends_nothing_and_is_reported() -> N
     assert found.recommendation == ""
 
 
-def test_a_batch_of_fewer_than_30_optimizer_steps_is_left_out_of_the_quality_with_the_reason() -> None:
-    edits = [batch(1024, optimizer_steps=6, **unpaired_quality(0.1)), batch(256, **unpaired_quality(0.86, 0.005))]
+def test_a_batch_of_fewer_than_30_optimizer_steps_is_left_out_of_the_quality_with_the_reason() -> (
+    None
+):
+    edits = [
+        batch(1024, optimizer_steps=6, **unpaired_quality(0.1)),
+        batch(256, **unpaired_quality(0.86, 0.005)),
+    ]
 
     found = Case(finding=QUALITY, verdict="no", edits=edits).derive()
 
     assert found.verdict == "no"
-    assert found.statement.endswith("fewer than 30 optimizer steps were made with batch size 1024 (6).")
+    assert found.statement.endswith(
+        "fewer than 30 optimizer steps were made with batch size 1024 (6)."
+    )
 
 
 def test_where_too_few_batches_made_enough_steps_quality_is_not_compared() -> None:
@@ -179,12 +203,18 @@ SIZE_LOST = {"status": "failed", "reason": "RuntimeError: boom"}
 
 def step_times(small: float, medium: float, large: float, spread: float = 0.01) -> list[Edit]:
     return [
-        Edit(table="complexity", where={"device": "cpu", "size": size}, cells=figure("step_time_ms", value, spread))
+        Edit(
+            table="complexity",
+            where={"device": "cpu", "size": size},
+            cells=figure("step_time_ms", value, spread),
+        )
         for size, value in {"small": small, "medium": medium, "large": large}.items()
     ]
 
 
-LARGER_LOST = [Edit(table="complexity", where={"size": size}, cells=SIZE_LOST) for size in ("medium", "large")]
+LARGER_LOST = [
+    Edit(table="complexity", where={"size": size}, cells=SIZE_LOST) for size in ("medium", "large")
+]
 GROWTH, OVERHEAD = "complexity_time_growth/cnn_cpu", "complexity_overhead/cnn_cpu"
 SIZE_CASES = [
     *cases(
@@ -221,7 +251,11 @@ def frontier_batch(size: int, **cells: object) -> Edit:
 
 
 FITS = {"status": "ok", **figure("memory_peak_mib", 70_000, 100), "processes": 3}
-FRONTIER_LOST = {"status": "oom", "reason": "out of memory", **figure("memory_peak_mib", float("nan"))}
+FRONTIER_LOST = {
+    "status": "oom",
+    "reason": "out of memory",
+    **figure("memory_peak_mib", float("nan")),
+}
 FRONTIER_CASES = [
     *cases(
         FRONTIER_FINDING,
@@ -233,8 +267,11 @@ FRONTIER_CASES = [
 ]
 
 
-def test_the_largest_that_fits_and_the_first_that_does_not_are_named_with_the_share_of_the_device() -> None:
-    room = [frontier_batch(size, device_memory_mib=80_000.0, memory_asked_mib=2048.0) for size in (256, 512)]
+def test_the_largest_that_fits_and_the_first_that_does_not_are_named_with_their_share() -> None:
+    room = [
+        frontier_batch(size, device_memory_mib=80_000.0, memory_asked_mib=2048.0)
+        for size in (256, 512)
+    ]
     full = frontier_batch(256, **figure("memory_peak_mib", 60_000, 100))
 
     found = Case(finding=FRONTIER_FINDING, verdict="yes", edits=[*room, full]).derive()
@@ -242,7 +279,9 @@ def test_the_largest_that_fits_and_the_first_that_does_not_are_named_with_the_sh
     assert "fit on CUDA was batch size 256: it took" in found.statement
     assert ", 75.0" in found.statement
     assert ") of the device's 78.1 GiB" in found.statement
-    assert "With batch size 512, memory ran out: an allocation of 2.00 GiB failed" in found.statement
+    assert (
+        "With batch size 512, memory ran out: an allocation of 2.00 GiB failed" in found.statement
+    )
 
 
 CASES = [*BATCH_SIZE_CASES, *SIZE_CASES, *FRONTIER_CASES]

@@ -18,10 +18,16 @@ def lstm(device: str, **cells: object) -> Edit:
 
 
 def qualities(cpu: float, cuda: float, spread: float = 0.001) -> list[Edit]:
-    return [lstm("cpu", **figure("quality", cpu, spread)), lstm("cuda", **figure("quality", cuda, spread))]
+    return [
+        lstm("cpu", **figure("quality", cpu, spread)),
+        lstm("cuda", **figure("quality", cuda, spread)),
+    ]
 
 
-EAGER, FAST = "unet-64px-cuda-b8-w0-fp32-e3x6", "unet-64px-cuda-b8-w0-fp32-e3-fused+resident+compile"
+EAGER, FAST = (
+    "unet-64px-cuda-b8-w0-fp32-e3x6",
+    "unet-64px-cuda-b8-w0-fp32-e3-fused+resident+compile",
+)
 FASTER = [
     Edit(
         table="optimization",
@@ -45,7 +51,9 @@ LEARNS = "study_learns/lstm"
 
 def perplexity(value: float, spread: float = 0.0) -> list[Edit]:
     falling = {"quality_better": "lower", "quality_name": "perplexity", "quality_chance": 50.0}
-    return [lstm(device, **falling, **figure("quality", value, spread)) for device in ("cpu", "cuda")]
+    return [
+        lstm(device, **falling, **figure("quality", value, spread)) for device in ("cpu", "cuda")
+    ]
 
 
 def test_a_metric_that_falls_beats_chance_from_above() -> None:

@@ -11,7 +11,10 @@ from gpu_report.traces.advice import ALL_ADVICE, Advice
 from tests.unit.findings.editing import Case, Edit, base, cases, edited, figure
 
 BY_NAME = {rule.name: rule for rule in ALL_ADVICE}
-BEYOND = {rule.name: 0.5 * rule.threshold if rule.is_floor else 1.5 * rule.threshold for rule in ALL_ADVICE}
+BEYOND = {
+    rule.name: 0.5 * rule.threshold if rule.is_floor else 1.5 * rule.threshold
+    for rule in ALL_ADVICE
+}
 RESIDENT, SLOWED = "unet-128px-cuda-b16-w0-fp32-e2x4-resident", "lstm-cuda-b64-w0-fp32-e3x10"
 EXCHANGING = (
     Edit(table="step_shares", where={}, cells={"communication_share": 0.01}),
@@ -27,7 +30,9 @@ def findings(devices: tuple[str, ...], rule: Advice, *edits: Edit) -> list[Findi
     for edit in edits:
         tables = edited(tables, edit)
     (scope,) = (scope for scope in chapter_scopes(tables) if scope.name == TRACE)
-    return [found for one in RULES if one.name == key_of(rule.name) for found in one.findings(scope)]
+    return [
+        found for one in RULES if one.name == key_of(rule.name) for found in one.findings(scope)
+    ]
 
 
 def finding_of(rule: Advice) -> str:
@@ -36,7 +41,11 @@ def finding_of(rule: Advice) -> str:
 
 def given(rule: Advice, **cells: Any) -> Edit:
     """That every reliable trace has the rule's advice; with what else the cells say."""
-    return Edit(table="trace_advice", where={}, cells={"rule": rule.name, "value": BEYOND[rule.name], **cells})
+    return Edit(
+        table="trace_advice",
+        where={},
+        cells={"rule": rule.name, "value": BEYOND[rule.name], **cells},
+    )
 
 
 def untold(rule: Advice, **cells: Any) -> Edit:
@@ -45,17 +54,26 @@ def untold(rule: Advice, **cells: Any) -> Edit:
 
 
 def of_slowed_ones_alone(rule: Advice) -> list[Edit]:
-    """That none but the LSTM on CUDA was profiled, which cannot tell the rule, as the reason says."""
+    """That none but the LSTM on CUDA was profiled, which cannot tell the rule, as the
+    reason says.
+    """
     gone = [{"workload": name} for name in ("unet", "cnn", "image_files")]
     return [
-        *(Edit(table="step_shares", where=where, cells={"variant": "gone"}) for where in [*gone, {"device": "cpu"}]),
+        *(
+            Edit(table="step_shares", where=where, cells={"variant": "gone"})
+            for where in [*gone, {"device": "cpu"}]
+        ),
         untold(rule, variant=SLOWED),
     ]
 
 
 TRACE_CASES = [
     *(
-        Case(finding=finding_of(rule), verdict="yes", edits=[*EXCHANGING, given(rule, finding="It was so.")])
+        Case(
+            finding=finding_of(rule),
+            verdict="yes",
+            edits=[*EXCHANGING, given(rule, finding="It was so.")],
+        )
         for rule in ALL_ADVICE
     ),
     *(
@@ -63,14 +81,20 @@ TRACE_CASES = [
         for rule in ALL_ADVICE
     ),
     *(
-        Case(finding=finding_of(rule), verdict="not resolved", edits=[*EXCHANGING, *of_slowed_ones_alone(rule)])
+        Case(
+            finding=finding_of(rule),
+            verdict="not resolved",
+            edits=[*EXCHANGING, *of_slowed_ones_alone(rule)],
+        )
         for rule in ALL_ADVICE
     ),
 ]
 
 
 def test_every_rule_of_the_advice_is_asked_once() -> None:
-    assert [rule.name for rule in RULES][-len(ALL_ADVICE) :] == [key_of(rule.name) for rule in ALL_ADVICE]
+    assert [rule.name for rule in RULES][-len(ALL_ADVICE) :] == [
+        key_of(rule.name) for rule in ALL_ADVICE
+    ]
 
 
 @pytest.mark.parametrize("rule", ALL_ADVICE, ids=lambda rule: rule.name)
@@ -84,19 +108,35 @@ def test_the_line_and_its_reason_are_those_of_the_advice(rule: Advice) -> None:
 
 @pytest.mark.parametrize(
     ("rule", "cause"),
-    [("accelerator busy", "data loader"), ("accelerator busy", "launch-bound"), ("short kernels", "launch-bound")],
+    [
+        ("accelerator busy", "data loader"),
+        ("accelerator busy", "launch-bound"),
+        ("short kernels", "launch-bound"),
+    ],
 )
-def test_what_a_rule_about_the_cause_recommends_is_not_recommended_again(rule: str, cause: str) -> None:
-    of_cause = Edit(table="trace_advice", where={"variant": RESIDENT}, cells={"rule": cause, "value": BEYOND[cause]})
-    alone = Case(finding=finding_of(BY_NAME[rule]), verdict="yes", edits=[given(BY_NAME[rule])]).derive()
-    beside = Case(finding=finding_of(BY_NAME[rule]), verdict="yes", edits=[given(BY_NAME[rule]), of_cause]).derive()
+def test_what_a_rule_about_the_cause_recommends_is_not_recommended_again(
+    rule: str, cause: str
+) -> None:
+    of_cause = Edit(
+        table="trace_advice",
+        where={"variant": RESIDENT},
+        cells={"rule": cause, "value": BEYOND[cause]},
+    )
+    alone = Case(
+        finding=finding_of(BY_NAME[rule]), verdict="yes", edits=[given(BY_NAME[rule])]
+    ).derive()
+    beside = Case(
+        finding=finding_of(BY_NAME[rule]), verdict="yes", edits=[given(BY_NAME[rule]), of_cause]
+    ).derive()
 
     assert alone.recommendation.startswith(BY_NAME[rule].remedy.rstrip("."))
     assert (beside.verdict, beside.recommendation) == ("yes", "")
 
 
 def test_the_gain_of_advice_is_that_of_a_training_that_differs_in_nothing_else() -> None:
-    found = Case(finding="trace_tensor_cores", verdict="yes", edits=[given(BY_NAME["tensor cores"])]).derive()
+    found = Case(
+        finding="trace_tensor_cores", verdict="yes", edits=[given(BY_NAME["tensor cores"])]
+    ).derive()
 
     before, after = (evidence.variant for evidence in found.evidence[-2:])
     assert before.startswith("unet-64px-cuda-b8-w0-fp32-e3")
@@ -106,10 +146,14 @@ def test_the_gain_of_advice_is_that_of_a_training_that_differs_in_nothing_else()
 
 
 def test_fewer_launches_are_measured_with_a_compiled_or_captured_training() -> None:
-    found = Case(finding="trace_launch_bound", verdict="yes", edits=[given(BY_NAME["launch-bound"])]).derive()
+    found = Case(
+        finding="trace_launch_bound", verdict="yes", edits=[given(BY_NAME["launch-bound"])]
+    ).derive()
 
     before, after = (evidence.variant for evidence in found.evidence[-2:])
-    assert set(after.split("-")[-1].split("+")) - set(before.split("-")[-1].split("+")) == {"compile"}
+    assert set(after.split("-")[-1].split("+")) - set(before.split("-")[-1].split("+")) == {
+        "compile"
+    }
     assert found.gain == pytest.approx(1.45)
 
 
@@ -125,7 +169,9 @@ def test_a_gain_that_is_not_significant_is_none() -> None:
 
 
 def test_a_doubted_training_has_no_gain() -> None:
-    doubted = Edit(table="variants", where={"precision": "fp32"}, cells={"marks": "background load"})
+    doubted = Edit(
+        table="variants", where={"precision": "fp32"}, cells={"marks": "background load"}
+    )
     edits = [given(BY_NAME["tensor cores"]), doubted]
 
     assert Case(finding="trace_tensor_cores", verdict="yes", edits=edits).derive().gain is None
@@ -146,11 +192,17 @@ def test_advice_that_no_such_training_followed_has_no_gain() -> None:
 def test_the_most_extreme_trace_is_named_with_what_was_found_there_and_the_place() -> None:
     rule = BY_NAME["data loader"]
     worst = {"value": 0.9, "place": "train.py(3): load"}
-    edits = [given(rule, value=0.1), Edit(table="trace_advice", where={"variant": RESIDENT}, cells=worst)]
+    edits = [
+        given(rule, value=0.1),
+        Edit(table="trace_advice", where={"variant": RESIDENT}, cells=worst),
+    ]
 
     found = Case(finding="trace_data_loader", verdict="yes", edits=edits).derive()
 
-    assert "most of all in U-Net 128px on CUDA (batch size 16, data on the device): waiting" in found.statement
+    assert (
+        "most of all in U-Net 128px on CUDA (batch size 16, data on the device): waiting"
+        in found.statement
+    )
     assert "90.0 % (train.py(3): load)." in found.statement
     assert (found.evidence[0].variant, found.evidence[0].value) == (RESIDENT, "90.0 %")
     assert {evidence.table for evidence in found.evidence} == {"trace_advice"}
@@ -158,7 +210,10 @@ def test_the_most_extreme_trace_is_named_with_what_was_found_there_and_the_place
 
 def test_where_less_is_worse_the_least_is_named() -> None:
     rule = BY_NAME["accelerator busy"]
-    edits = [given(rule, value=0.4), Edit(table="trace_advice", where={"variant": RESIDENT}, cells={"value": 0.1})]
+    edits = [
+        given(rule, value=0.4),
+        Edit(table="trace_advice", where={"variant": RESIDENT}, cells={"value": 0.1}),
+    ]
 
     found = Case(finding="trace_accelerator_busy", verdict="yes", edits=edits).derive()
 
@@ -178,9 +233,14 @@ def test_traces_that_do_not_show_are_counted_apart_and_their_advice_does_not_cou
 def test_where_no_trace_shows_the_reason_is_given() -> None:
     rule = BY_NAME["launch-bound"]
 
-    found = Case(finding=finding_of(rule), verdict="not resolved", edits=of_slowed_ones_alone(rule)).derive()
+    found = Case(
+        finding=finding_of(rule), verdict="not resolved", edits=of_slowed_ones_alone(rule)
+    ).derive()
 
-    assert "that of bidirectional LSTM on CUDA (batch size 64) does not, since a profiled step took" in found.statement
+    assert (
+        "that of bidirectional LSTM on CUDA (batch size 64) does not, since a profiled step took"
+        in found.statement
+    )
     assert not found.recommendation
 
 
@@ -211,7 +271,9 @@ def test_traces_of_single_processes_are_not_asked_about_their_exchange() -> None
 
 def test_kernels_of_a_cuda_graph_are_not_asked_about_their_launches() -> None:
     rule = BY_NAME["short kernels"]
-    captured = Edit(table="variants", where={"variant": RESIDENT}, cells={"options": "resident+graphs"})
+    captured = Edit(
+        table="variants", where={"variant": RESIDENT}, cells={"options": "resident+graphs"}
+    )
     edits = [OF_ANOTHER_RULE, untold(rule, variant=RESIDENT), captured]
 
     assert Case(finding=finding_of(rule), verdict="no", edits=edits).derive().verdict == "no"
@@ -220,7 +282,10 @@ def test_kernels_of_a_cuda_graph_are_not_asked_about_their_launches() -> None:
 def test_whether_copying_is_the_bottleneck_is_open_while_one_trace_does_not_tell() -> None:
     edits = [*steps(copies=0.1), *steps(copies=MISSING, variant=VARIANT)]
 
-    assert Case(finding=COPYING, verdict="not resolved", edits=edits).derive().verdict == "not resolved"
+    assert (
+        Case(finding=COPYING, verdict="not resolved", edits=edits).derive().verdict
+        == "not resolved"
+    )
 
 
 VARIANT = "unet-128px-cuda-b16-w0-fp32-e2x4-resident"
@@ -231,7 +296,12 @@ MISSING = float("nan")
 
 
 def steps(
-    *, kernels: float = 0.0, copies: float = 0.0, exchange: float = 0.0, wait: float = 0.0, **where: str
+    *,
+    kernels: float = 0.0,
+    copies: float = 0.0,
+    exchange: float = 0.0,
+    wait: float = 0.0,
+    **where: str,
 ) -> list[Edit]:
     """What a profiled step of the variants on the accelerator went into; the rest is the host's."""
     shares = {
@@ -254,7 +324,11 @@ def steps_on_cpu(**parts: float) -> list[Edit]:
 
 
 def ceiling(achieved_of_roof: float, roof: str = "compute") -> Edit:
-    cells = {**figure("achieved_flops_per_s", 1e12 * achieved_of_roof, 1e9), "roof_flops_per_s": 1e12, "roof": roof}
+    cells = {
+        **figure("achieved_flops_per_s", 1e12 * achieved_of_roof, 1e9),
+        "roof_flops_per_s": 1e12,
+        "roof": roof,
+    }
     return Edit(table="efficiency", where={"variant": VARIANT}, cells=cells)
 
 
@@ -264,7 +338,10 @@ ON_CPU_EVEN = steps_on_cpu(operator=0.4, other=0.3, loader=0.3)
 LIMITS_CASES = [
     *cases(LIMITS, yes=steps(kernels=0.9), no=EVEN, unresolved=NOTHING_TOLD),
     *cases(
-        ON_CPU, yes=steps_on_cpu(operator=0.9, other=0.1), no=ON_CPU_EVEN, unresolved=steps_on_cpu(operator=MISSING)
+        ON_CPU,
+        yes=steps_on_cpu(operator=0.9, other=0.1),
+        no=ON_CPU_EVEN,
+        unresolved=steps_on_cpu(operator=MISSING),
     ),
     *cases(
         COPYING,
@@ -279,7 +356,9 @@ def found(finding: str, *edits: Edit) -> Finding:
     return Case(finding=finding, verdict="yes", edits=edits).derive()
 
 
-def limit_of_variant(*edits: Edit, variant: str = VARIANT, finding: str = LIMITS) -> tuple[str, str, str]:
+def limit_of_variant(
+    *edits: Edit, variant: str = VARIANT, finding: str = LIMITS
+) -> tuple[str, str, str]:
     """The label of its evidence, the number without interval, and the table."""
     (one,) = [part for part in found(finding, *edits).evidence if part.variant == variant]
     return one.label, one.value.partition(" (")[0], one.table
@@ -295,7 +374,9 @@ def limit_of_variant(*edits: Edit, variant: str = VARIANT, finding: str = LIMITS
         ({"wait": 0.1, "kernels": 0.1, "copies": 0.1}, "launching", "70.0"),
     ],
 )
-def test_the_part_that_takes_more_than_half_of_a_step_limits_it(parts: Any, limit: str, share: str) -> None:
+def test_the_part_that_takes_more_than_half_of_a_step_limits_it(
+    parts: Any, limit: str, share: str
+) -> None:
     label, value, table = limit_of_variant(*steps(**parts))
 
     assert (label, table) == (f"limit: {limit}", "step_shares")
@@ -303,7 +384,9 @@ def test_the_part_that_takes_more_than_half_of_a_step_limits_it(parts: Any, limi
 
 
 @pytest.mark.parametrize(("roof", "words"), [("compute", "arithmetic"), ("memory", "memory")])
-def test_a_ceiling_that_timed_runs_came_near_limits_whatever_the_trace_says(roof: str, words: str) -> None:
+def test_a_ceiling_that_timed_runs_came_near_limits_whatever_the_trace_says(
+    roof: str, words: str
+) -> None:
     label, value, table = limit_of_variant(ceiling(0.8, roof), *NOTHING_TOLD)
 
     assert label == f"limit: {words}"
@@ -313,7 +396,9 @@ def test_a_ceiling_that_timed_runs_came_near_limits_whatever_the_trace_says(roof
 
 
 def test_half_of_a_step_is_the_largest_part_and_no_limit() -> None:
-    assert limit_of_variant(*steps(kernels=0.5, wait=0.3))[0].startswith("largest part, no limit: kernels")
+    assert limit_of_variant(*steps(kernels=0.5, wait=0.3))[0].startswith(
+        "largest part, no limit: kernels"
+    )
 
 
 def test_what_took_less_time_than_its_roof_allows_is_not_limited_by_it() -> None:
@@ -321,7 +406,9 @@ def test_what_took_less_time_than_its_roof_allows_is_not_limited_by_it() -> None
 
 
 def test_a_processor_that_waits_for_data_is_limited_by_it() -> None:
-    label, value, _ = limit_of_variant(*steps_on_cpu(operator=0.2, loader=0.8), variant=CPU_VARIANT, finding=ON_CPU)
+    label, value, _ = limit_of_variant(
+        *steps_on_cpu(operator=0.2, loader=0.8), variant=CPU_VARIANT, finding=ON_CPU
+    )
 
     assert label == "limit: waiting for data"
     assert value.startswith("80.0")
@@ -347,7 +434,11 @@ def test_a_limit_of_few_variants_is_not_that_of_most() -> None:
 
 
 def test_a_trace_whose_steps_are_invalidated_is_named_with_the_check_and_decides_nothing() -> None:
-    spoiled = Edit(table="trace_doubts", where={"variant": UNTOLD}, cells={"check": "durations", "spoils": "steps"})
+    spoiled = Edit(
+        table="trace_doubts",
+        where={"variant": UNTOLD},
+        cells={"check": "durations", "spoils": "steps"},
+    )
     gone = steps(kernels=MISSING, variant=UNTOLD)
 
     finding = found(LIMITS, spoiled, *gone)

@@ -18,7 +18,9 @@ def make_problem(points: int, *, device: str = "cpu") -> Problem:
 
 
 def train_in_float64(problem: Problem) -> Trained:
-    """Gradient descent point by point, from the values that float32 has of weight, bias and learning rate."""
+    """Gradient descent point by point, from the values that float32 has of weight, bias and
+    learning rate.
+    """
     x, y = problem.x.double(), problem.y.double()
     initial = torch.tensor([problem.weight, problem.bias, problem.learning_rate], device=x.device)
     weight, bias, rate = initial.double().unbind()

@@ -15,7 +15,12 @@ import torch
 
 from gpu_report.errors import GpuReportError
 from gpu_report.workloads.linear_regression import building
-from gpu_report.workloads.linear_regression.building import BuildError, NoCompilerError, cpu_loops, cuda_loops
+from gpu_report.workloads.linear_regression.building import (
+    BuildError,
+    NoCompilerError,
+    cpu_loops,
+    cuda_loops,
+)
 
 _BUILD = """
 import sys
@@ -29,8 +34,12 @@ case "$*" in *openmp*) echo "error: unsupported option '-fopenmp'" >&2; exit 1;;
 
 
 @pytest.mark.parametrize("missing", ["C++ compiler", "ninja"])
-def test_without_a_compiler_the_reason_is_given(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda *_, **__: None if missing == "C++ compiler" else "c++")
+def test_without_a_compiler_the_reason_is_given(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        shutil, "which", lambda *_, **__: None if missing == "C++ compiler" else "c++"
+    )
     monkeypatch.setattr("torch.utils.cpp_extension.is_ninja_available", lambda: False)
 
     with pytest.raises(NoCompilerError, match=f"no {missing.replace('+', '[+]')}"):
@@ -72,14 +81,18 @@ def test_what_does_not_compile_says_so_in_a_line_and_ends_no_study(
     source = tmp_path / "wrong.cpp"
     source.write_text("int number() { return no_such_number; }\n", "ascii")
 
-    with pytest.raises(BuildError, match=r"cannot build wrong in .*wrong\.cpp:1:.* error: .*no_such_number") as raised:
+    with pytest.raises(
+        BuildError, match=r"cannot build wrong in .*wrong\.cpp:1:.* error: .*no_such_number"
+    ) as raised:
         building._build("wrong", [source], depends_on=())
 
     assert not isinstance(raised.value, GpuReportError)
     assert "\n" not in str(raised.value)
 
 
-def test_a_lock_that_a_killed_build_left_behind_is_removed_before_the_next_one(tmp_path: Path) -> None:
+def test_a_lock_that_a_killed_build_left_behind_is_removed_before_the_next_one(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "lock").touch()
 
     with building._alone_in(tmp_path):
@@ -93,7 +106,9 @@ def test_one_process_builds_and_others_wait_until_it_is_done(tmp_path: Path) -> 
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_a_file_system_without_locks_is_built_on_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_is_built_on_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -103,7 +118,9 @@ def test_a_file_system_without_locks_is_built_on_all_the_same(tmp_path: Path, mo
         assert (tmp_path / "building").exists()
 
 
-def test_a_killed_build_does_not_block_the_next_one_and_what_that_built_is_not_built_again(tmp_path: Path) -> None:
+def test_a_killed_build_does_not_block_the_next_one_and_what_that_built_is_not_built_again(
+    tmp_path: Path,
+) -> None:
     require_compiler()
     source = tmp_path / "tried.cpp"
     source.write_text("int number() { return 1; }\n", "ascii")
@@ -124,8 +141,12 @@ def require_compiler() -> None:
 
 
 def built_in(folder: Path, source: Path) -> dict[str, int]:
-    """Each library in the cache with the moment it was written, by a process of its own: PyTorch loads it once."""
-    subprocess.run(building_of(source), env=environment(folder), check=True, capture_output=True, timeout=120)
+    """Each library in the cache with the moment it was written, by a process of its own: PyTorch
+    loads it once.
+    """
+    subprocess.run(
+        building_of(source), env=environment(folder), check=True, capture_output=True, timeout=120
+    )
     return {path.name: path.stat().st_mtime_ns for path in folder.rglob("*.so")}
 
 
@@ -145,7 +166,9 @@ def building_of(source: Path) -> list[str]:
 
 
 def kill_a_build_of(source: Path, cache: Path) -> None:
-    """With a compiler that never ends, once PyTorch has left its lock in the folder of the build."""
+    """With a compiler that never ends, once PyTorch has left its lock in the folder of the
+    build.
+    """
     never_ends = compiler_of(cache, "#!/bin/sh\nexec sleep 600\n")
     build = subprocess.Popen(
         building_of(source),

@@ -18,8 +18,12 @@ def test_the_reference_comes_to_the_least_squares() -> None:
 
 
 @pytest.mark.parametrize(("points", "epochs"), [(100, 200), (3001, 200), (2**20 + 3, 3)])
-def test_sums_over_the_points_learn_what_going_through_the_points_learns(points: int, epochs: int) -> None:
-    problem = replace(make_problem(points), epochs=epochs, learning_rate=0.007, weight=-1.3, bias=4.1)
+def test_sums_over_the_points_learn_what_going_through_the_points_learns(
+    points: int, epochs: int
+) -> None:
+    problem = replace(
+        make_problem(points), epochs=epochs, learning_rate=0.007, weight=-1.3, bias=4.1
+    )
 
     by_sums, by_points = train_by_sums(problem), train_in_float64(problem)
 

@@ -1,4 +1,6 @@
-"""A line is fitted as the float64 reference fits it, by each loop that a CPU runs, and each says what a step takes."""
+"""A line is fitted as the float64 reference fits it, by each loop that a CPU runs, and each says
+what a step takes.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,7 +22,9 @@ CPU_LOOPS = ("none", "openmp")
 
 
 def line(*, seed: int = 0, learning_rate: float = 0.01) -> LinearRegression:
-    return LinearRegression(size="default", seed=seed, test_samples=300, learning_rate=learning_rate)
+    return LinearRegression(
+        size="default", seed=seed, test_samples=300, learning_rate=learning_rate
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +104,9 @@ def test_an_option_that_is_none_of_its_loops_is_refused_with_the_list() -> None:
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("options", [name for name, loop in LOOPS.items() if "cpu" not in loop.device_types])
+@pytest.mark.parametrize(
+    "options", [name for name, loop in LOOPS.items() if "cpu" not in loop.device_types]
+)
 def test_a_loop_for_another_device_is_skipped(options: str) -> None:
     with pytest.raises(NotHereError, match=f"option {options} is for cuda, not for cpu"):
         built(options)
@@ -124,7 +130,9 @@ def test_a_loop_learns_what_float64_learns(options: str, learning_rate: float) -
 
     losses = line_built.loop.train()
 
-    assert [parameter.item() for parameter in line_built.model.parameters()] == pytest.approx([0.83, 0.7645])
+    assert [parameter.item() for parameter in line_built.model.parameters()] == pytest.approx(
+        [0.83, 0.7645]
+    )
     assert losses.tolist() == pytest.approx(reference.losses.tolist(), rel=MOST_ERROR)
     line_built.loop.put_into_model()
     parameters = [parameter.item() for parameter in line_built.model.parameters()]
@@ -159,7 +167,9 @@ def off_by(share: float) -> Callable[[Problem], Train]:
     return prepare
 
 
-def test_a_loop_that_trains_something_else_is_found_by_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_that_trains_something_else_is_found_by_its_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     wrong = replace(LOOPS["openmp"], prepare=off_by(0.02))
     monkeypatch.setattr("gpu_report.workloads.linear_regression.LOOPS", {"openmp": wrong})
     loop = built("openmp").loop
@@ -177,7 +187,9 @@ def test_the_loop_in_cpp_declares_operations_and_bytes_of_a_step() -> None:
     assert loop.eager_step is None
 
 
-def test_a_loop_that_reckons_with_its_points_once_has_a_step_s_share_of_that(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_that_reckons_with_its_points_once_has_a_step_s_share_of_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     once = replace(LOOPS["statistics"], prepare=LOOPS["none"].prepare, device_types=("cpu",))
     monkeypatch.setattr("gpu_report.workloads.linear_regression.LOOPS", {"statistics": once})
     loop = built("statistics").loop
