@@ -399,25 +399,6 @@ COMMANDS: Final = {
         ],
         error_status=3,
     ),
-    "history": _Command(
-        "history:show_history",
-        "show the throughput of each configuration over the sessions, and the sessions at which "
-        "it changed",
-        [
-            _optional(
-                "folder",
-                "folder with one bundle per session, written by gpu-report pack --out",
-                type=Path,
-            ),
-            _optional(
-                "configurations",
-                "only these names from gpu-report list (default: all)",
-                nargs="*",
-                metavar="CONFIGURATION",
-            ),
-            _optional("--out", "folder for history.csv and history.pdf", type=Path, metavar="DIR"),
-        ],
-    ),
     "profile": _Command(
         "profiling:profile_model",
         "say what limits the training of your own model or a built-in workload, and what to try; "

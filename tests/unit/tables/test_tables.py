@@ -9,9 +9,8 @@ from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.comparison import COMPARISON
 from gpu_report.tables.experiments import EXPERIMENT
-from gpu_report.tables.history import HISTORY
 
-TABLES = [*STUDY_TABLES, EXPERIMENT, COMPARISON, HISTORY]
+TABLES = [*STUDY_TABLES, EXPERIMENT, COMPARISON]
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
