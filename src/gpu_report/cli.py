@@ -656,15 +656,6 @@ COMMANDS: Final = {
             _COMPARISON,
         ],
     ),
-    "compare-sides": _Command(
-        "comparing:compare_sides",
-        "compare the two sets of results that the configuration names, for the report",
-        [
-            _path("--before", "results before the change: a bundle or a folder"),
-            _path("--after", "results after the change: a bundle or a folder"),
-            _path("--table", "the before_after.csv; its findings go beside it"),
-        ],
-    ),
     "derive-comparison": _Command(
         "results:derive_comparison",
         "decide what follows from comparing the machines",
@@ -693,12 +684,6 @@ COMMANDS: Final = {
             _STUDY,
             _EXPERIMENT,
             _COMPARED_WITH,
-            _optional(
-                "--before-after",
-                "the before_after.csv, its findings beside it (default: none)",
-                type=Path,
-                nargs="?",
-            ),
             _optional(
                 "--rebuilt-by",
                 "the command that makes the report again; without it the report names none",

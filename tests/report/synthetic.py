@@ -14,7 +14,6 @@ from gpu_report.figures.style import figure_bytes
 from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import Finding
 from gpu_report.findings.machines import derive_comparison
-from gpu_report.glossary import Row
 from gpu_report.records.record import Record
 from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
@@ -76,8 +75,6 @@ def render_machines(
     templates: Path = TEMPLATES,
     title: str | None = None,
     alone: bool = False,
-    before_after: Sequence[Row] = (),
-    before_after_findings: Sequence[Finding] = (),
 ) -> dict[str, str]:
     """The text of every file of the report on the first machine, beside the others; the study says
     what is asked.
@@ -86,16 +83,12 @@ def render_machines(
     names = [experiment.name for experiment in study.experiments]
     return render_report(
         title=title or study.title,
-        layout=experiment_layout(names[0])
-        if alone
-        else report_layout(names, has_sides=bool(before_after)),
+        layout=experiment_layout(names[0]) if alone else report_layout(names),
         experiments=study.experiments,
         machine=machines[0],
         comparison=comparison,
         comparison_findings=derive_comparison(comparison),
         comparison_figures=comparison_figures(comparison),
-        before_after=before_after,
-        before_after_findings=before_after_findings,
         templates=templates,
         source=SOURCE,
     )

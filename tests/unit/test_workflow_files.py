@@ -30,7 +30,6 @@ STARTS = {
     "tabulate_study": ["tables"],
     "tabulate_calibration": ["tables"],
     "compare_machines": ["tables"],
-    "compare_sides": ["commands.comparing"],
     "derive_findings": ["findings.derive"],
     "derive_comparison": ["findings.machines"],
     "draw_figures": ["figures.registry"],
@@ -123,7 +122,7 @@ def test_no_experiment_can_take_the_name_of_a_rule_table_section_or_label() -> N
         "gpu_report",
         *rules(),
         *(table.name for table in STUDY_TABLES),
-        *report_layout([], has_sides=True).sections,
+        *report_layout([]).sections,
         *labels(),
     } - names_of_experiments
 

@@ -157,22 +157,7 @@ def test_with_bundles_alone_there_are_no_tensorboard_logs_to_make(
 def test_one_machine_is_compared_with_none(bundle: Path, tmp_path: Path) -> None:
     planned = with_bundle(tmp_path / "project", bundle).planned(PDF, options=BUNDLES_ALONE)
 
-    assert not {"compare_machines", "derive_comparison", "draw_comparison", "compare_sides"} & {
-        *planned
-    }
-
-
-def test_two_sets_of_results_are_compared_where_the_configuration_names_them(
-    bundle: Path, tmp_path: Path
-) -> None:
-    project = with_bundle(tmp_path / "project", bundle)
-    sides = f'before_after={{"before": "results/published/{bundle.name}", "after": "{bundle}"}}'
-
-    built = project.snakemake(*BUNDLES_ALONE, sides, "--", "report/sections/before_after.tex")
-
-    assert built.returncode == 0, built.stdout + built.stderr
-    assert "before_after" in (project.folder / "report/gpu_report.tex").read_text("utf-8")
-    assert not (project.folder / "results/machines").exists()
+    assert not {"compare_machines", "derive_comparison", "draw_comparison"} & {*planned}
 
 
 def test_a_published_machine_is_beside_this_one(bundle: Path, tiny: Project) -> None:

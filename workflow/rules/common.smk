@@ -22,9 +22,7 @@ if workflow.is_main_process:  # not in its jobs, which read this file too
 
 from gpu_report.commands.document import keep_document_of_another
 from gpu_report.commands.results_folder import ResolvedStudy
-from gpu_report.bundles.results import files_at
 from gpu_report.bundles.shown_machines import choose_machines
-from gpu_report.bundles.sides import choose_sides
 from gpu_report.study.cluster import description_file
 from gpu_report.study.config import read_config
 from gpu_report.tables import STUDY_TABLES as TABLES_OF_STUDY
@@ -42,7 +40,6 @@ except GpuReportError as error:
 
 try:
     SHOWN = choose_machines(config)
-    SIDES = choose_sides(config, SHOWN)
 except GpuReportError as error:
     where = (
         f"{', '.join(map(str, workflow.configfiles))}: " if isinstance(error, ConfigError) else ""
@@ -117,10 +114,6 @@ onstart:
             resolved_study(results).write(Path(results))
         for file in documents_to_make():
             keep_document_of_another(file, f"{config['name']}-{MACHINES[ABOUT].id}")
-        if SIDES:
-            from gpu_report.commands.comparing import check_sides
-
-            check_sides(SIDES, SHOWN.measured)
     except GpuReportError as error:
         raise WorkflowError(clean(str(error)))
 
@@ -299,20 +292,6 @@ def documents_to_make():
 def every_record():
     return [
         file for results, machine in MACHINES.items() for file in records(results, machine.study)
-    ]
-
-
-def side_files():
-    """Where the two compared sets of results are read from; those of a machine that is measured are
-    measured first.
-    """
-    measured = {machine.results: machine.study for machine in SHOWN.measured}
-    return [
-        file
-        for side in (SIDES.by_name.values() if SIDES else [])
-        for file in (
-            records(str(side), measured[side]) if side in measured else map(str, files_at(side))
-        )
     ]
 
 

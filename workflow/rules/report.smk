@@ -4,7 +4,7 @@ import os
 
 from gpu_report.writing.layout import experiment_layout, report_layout
 
-WRITTEN = [f"report/{name}" for name in report_layout(EXPERIMENTS, has_sides=bool(SIDES)).files]
+WRITTEN = [f"report/{name}" for name in report_layout(EXPERIMENTS).files]
 WRITTEN_ALONE = [
     f"report/experiments/{{experiment}}/{name}"
     for name in ["gpu_report.sty", *experiment_layout("{experiment}").files]
@@ -96,8 +96,6 @@ rule write_sections:
         findings=f"{ABOUT}/findings.json",
         comparison=COMPARISON,
         comparison_findings=rules.derive_comparison.output.findings if IS_COMPARED else [],
-        before_after=BEFORE_AFTER,
-        before_after_findings=rules.compare_sides.output.findings if SIDES else [],
         records=rules.draw_study.input.records,
         calibration=f"{ABOUT}/calibration.json",
         templates=TEMPLATES,
@@ -120,7 +118,7 @@ rule write_sections:
         "writing the sections"
     shell:
         "gpu-report write-sections {params.study} --comparison {input.comparison:q}"
-        " --before-after {input.before_after:q} --rebuilt-by {params.rebuilt_by:q} --folder report 2> {log:q}"
+        " --rebuilt-by {params.rebuilt_by:q} --folder report 2> {log:q}"
 
 
 rule write_sections_alone:
@@ -164,7 +162,6 @@ rule compile_report:
         ],
         records=every_record(),
         bundles=list(BUNDLES.values()),
-        compared=side_files(),
         calibration=rules.write_sections.input.calibration,
         templates=TEMPLATES,
         code=[

@@ -152,29 +152,6 @@ rule derive_comparison:
         "gpu-report derive-comparison --comparison {input.comparison:q} 2> {log:q}"
 
 
-rule compare_sides:
-    input:
-        results=side_files(),
-        code=sources("bundles", "findings", "tables", "traces"),
-    output:
-        table="results/before_after/before_after.csv",
-        findings="results/before_after/findings.json",
-        evidence="results/before_after/findings.csv",
-    log:
-        "results/logs/compare_sides.log",
-    conda:
-        ENVIRONMENT
-    params:
-        before=str(SIDES.before) if SIDES else "",
-        after=str(SIDES.after) if SIDES else "",
-    message:
-        "comparing the results before and after"
-    shell:
-        "gpu-report compare-sides --before {params.before:q} --after {params.after:q} --table {output.table:q}"
-        " 2> {log:q}"
-
-
 # What the report takes of these; one machine is compared with none.
 IS_COMPARED = len(MACHINES) > 1
 COMPARISON = rules.compare_machines.output if IS_COMPARED else []
-BEFORE_AFTER = rules.compare_sides.output.table if SIDES else []

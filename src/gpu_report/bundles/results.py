@@ -32,15 +32,6 @@ def results_at(path: Path) -> Iterator[Path]:
             yield unpack(path, Path(folder)).folder
 
 
-def files_at(path: Path) -> list[Path]:
-    """The files that these results are read from: the bundle, or the records in the folder.
-
-    Raises:
-        BundleError: as for `results_at`, of a folder.
-    """
-    return sorted(_folder_in(path).glob(_RUNS)) if path.is_dir() else [path]
-
-
 def _folder_in(path: Path) -> Path:
     found = sorted(
         {

@@ -103,8 +103,6 @@ def write_sections(arguments: Namespace) -> None:
     """
     from gpu_report.figures.machines import comparison_figures
     from gpu_report.figures.networks import network_figures
-    from gpu_report.tables.before_after import BEFORE_AFTER
-    from gpu_report.tables.bundle import rows_of
     from gpu_report.tables.comparison import COMPARISON
     from gpu_report.writing.layout import experiment_layout, report_layout
     from gpu_report.writing.report import render_report
@@ -116,24 +114,18 @@ def write_sections(arguments: Namespace) -> None:
     if alone:
         results.study.reported_alone(alone)
     comparison, comparison_findings = _read_with_findings(COMPARISON, arguments.comparison)
-    before_after, before_after_findings = _read_with_findings(BEFORE_AFTER, arguments.before_after)
     machine = results_of(results)
     files = render_report(
         title=f"{results.study.title}: {alone.replace('_', ' ')}" if alone else results.study.title,
         layout=experiment_layout(alone)
         if alone
-        else report_layout(
-            [experiment.name for experiment in results.study.experiments],
-            has_sides=arguments.before_after is not None,
-        ),
+        else report_layout([experiment.name for experiment in results.study.experiments]),
         experiments=results.study.experiments,  # also those without a variant on the machine
         machine=machine,
         comparison=comparison,
         comparison_findings=comparison_findings,
         comparison_figures=comparison_figures(comparison),
         study_figures=() if alone else network_figures(machine.records),
-        before_after=rows_of(before_after),
-        before_after_findings=before_after_findings,
         rebuilt_by=arguments.rebuilt_by,
         templates=REPORT,
         source=_listed_source(),

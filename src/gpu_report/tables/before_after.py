@@ -231,21 +231,6 @@ def tabulate_before_after(
     return sorted(rows, key=lambda row: order.index(row["configuration"]))
 
 
-UNREMARKABLE: Final = 3
-"""The rank of what did not get worse, nor better."""
-
-
-def rank(row: Row) -> int:
-    """In which order a reader wants to see rows: 0 is a regression, 1 an improvement, 2 no verdict,
-    then the rest.
-    """
-    decisive = (REGRESSIONS, IMPROVEMENTS, {NO_VERDICT})
-    return next(
-        (place for place, verdicts in enumerate(decisive) if row["verdict"] in verdicts),
-        UNREMARKABLE,
-    )
-
-
 def in_words(row: Row) -> dict[str, str]:
     """`before`, `after` and `change` of a row as a person reads them, the change with its
     interval.

@@ -16,8 +16,6 @@ LISTED_SOURCE: Final = "measure/training.py"
 _OPENING: Final = ("summary", "machine", "workloads")
 _CLOSING: Final = ("transfer", "efficiency", "trace", "energy", "recommendations")
 """Sections before and after those of the experiments."""
-_SIDES: Final = "before_after"
-"""The section on two sets of results."""
 _EXPERIMENTS_IN_APPENDIX: Final = (
     "complexity",
     "models",
@@ -55,13 +53,12 @@ class Layout:
         return ["gpu_report.tex", "numbers.tex", NUMBERS_CSV, *sections, *self.others]
 
 
-def report_layout(experiments: Sequence[str], *, has_sides: bool = False) -> Layout:
-    """The report on a machine; `has_sides` says whether it compares two sets of results, too."""
+def report_layout(experiments: Sequence[str]) -> Layout:
+    """The report on a machine."""
     return Layout(
         template="gpu_report",
         body=(
             *_OPENING,
-            *([_SIDES] if has_sides else []),
             *(name for name in experiments if name not in _EXPERIMENTS_IN_APPENDIX),
             *_CLOSING,
         ),

@@ -14,8 +14,7 @@ from gpu_report.errors import ReportError
 from gpu_report.figures.labels import with_labels_across_machines
 from gpu_report.findings.discussion import rank_effects
 from gpu_report.findings.finding import Finding
-from gpu_report.glossary import TIME_TOLERANCE, Row, machine_words
-from gpu_report.printing.number_format import share
+from gpu_report.glossary import machine_words
 from gpu_report.printing.terminal import clean
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import rows_of
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
     from gpu_report.figures.declaration import FigureSpec
 
-BEFORE_AFTER_CSV: Final = "results/before_after/before_after.csv"
 DEFAULT_SECTION: Final = f"default_section{TEMPLATE_SUFFIX}"
 """Of an experiment that has no template of its own."""
 SEARCH_SECTION: Final = f"search_section{TEMPLATE_SUFFIX}"
@@ -60,8 +58,6 @@ def render_report(
     comparison_findings: Sequence[Finding],
     comparison_figures: "Sequence[FigureSpec]",
     study_figures: "Sequence[FigureSpec]" = (),
-    before_after: Sequence[Row] = (),
-    before_after_findings: Sequence[Finding] = (),
     rebuilt_by: str = "",
     templates: Path,
     source: SourceFile,
@@ -80,8 +76,6 @@ def render_report(
         comparison_figures: The figures drawn from it, each as `figures/machines/<name>.pdf` in the
             report's folder.
         study_figures: The figures of networks, each as `figures/study/<name>.pdf`.
-        before_after: The table BEFORE_AFTER, for a layout with that section.
-        before_after_findings: What follows from it.
         rebuilt_by: The command that makes the report again; without one the report names none.
         templates: The folder that has the templates.
         source: The file of the training loop, which the implementation section lists.
@@ -123,11 +117,7 @@ def render_report(
         "comparison_csv": COMPARISON_CSV,
         "comparison_pictures": compared,
         "comparison_findings": comparison_findings,
-        "before_after": before_after,
-        "before_after_csv": BEFORE_AFTER_CSV,
-        "before_after_findings": before_after_findings,
         "rebuilt_by": rebuilt_by,
-        "time_tolerance": share(TIME_TOLERANCE).plain(),
         "short_kernel": SHORT_KERNEL.plain(),
         "source_file": source.name,
         "listed": partial(excerpt, source),

@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final
@@ -22,13 +21,11 @@ from gpu_report.printing.number_format import (
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.variant import Variant
-from gpu_report.tables.before_after import TIME, UNREMARKABLE, in_words, rank
 from gpu_report.tables.bundle import Tables, best_of_each, rows_of
 from gpu_report.tables.fastest import shown_profiles
 from gpu_report.tables.scaling import compared_with
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.writing.machine import MachineResults
-from gpu_report.writing.tex import shorten
 from gpu_report.writing.words import model_words, on_device, titled
 
 if TYPE_CHECKING:
@@ -38,9 +35,6 @@ _UNIT: Final = re.compile(r"_(?:ms|us|share|per_s)$")
 """What the name of a column ends with, which a sentence leaves out."""
 _VARIANTS_WITH_LONGEST: Final = 2
 """Whose longest operations, kernels and so on are shown; the CSV files have all."""
-_MOST_CHANGES: Final = 25
-"""Rows of what changed between two sets of results: a page, with their headings."""
-_LONGEST_REASON: Final = 120
 _HOST_COLUMNS: Final = ("wall_ms", "loader_share")
 _PRICED: Final = (("electricity", "kwh", "kWh"), ("device time", "device_hour", "hour"))
 """What a cost may count, and the ends of the price's name and of its words."""
@@ -70,40 +64,6 @@ def differences_in_all(rows: Sequence[Row]) -> list[str]:
 def on_accelerators(rows: Iterable[Row]) -> list[Row]:
     """The rows of trainings on one."""
     return [row for row in rows if row["device"] != "cpu"]
-
-
-def remarkable_changes(rows: Sequence[Row]) -> list[Row]:
-    """The rows of BEFORE_AFTER that a page has room for, in words: what changed or has no verdict
-    first.
-
-    Of all but times only those; what is compared stays together.
-    """
-    asked = [row for row in rows if row["compared"] == TIME or rank(row) < UNREMARKABLE]
-    kept = sorted(asked, key=rank)[:_MOST_CHANGES]
-    order = list(dict.fromkeys(row["compared"] for row in rows))
-    return [
-        {**row, **in_words(row)}
-        for row in sorted(kept, key=lambda row: order.index(row["compared"]))
-    ]
-
-
-def changes_not_shown(rows: Sequence[Row], shown: Sequence[Row]) -> list[str]:
-    """How many of the others have which verdict on what."""
-    names = {(row["compared"], row["configuration"]) for row in shown}
-    left: dict[str, Counter[str]] = {}
-    for row in sorted(rows, key=rank):
-        if (row["compared"], row["configuration"]) not in names:
-            left.setdefault(row["compared"], Counter())[row["verdict"]] += 1
-    parts = [
-        f"{what}, {listed([f'{verdict} in {found}' for verdict, found in counts.items()])}"
-        for what, counts in left.items()
-    ]
-    return [f"Not shown: {'; '.join(parts)}."] if parts else []
-
-
-def reason_of_verdict(row: Row) -> list[str]:
-    """Why a row of BEFORE_AFTER has this verdict or none, where that needs a reason."""
-    return [shorten(row["why"], _LONGEST_REASON)] if row["why"] else []
 
 
 def batch_searches(rows: Sequence[Row]) -> list[Row]:

@@ -364,12 +364,6 @@ BAD = {
     r"machines\[0\]: 'My Machine' is not allowed": lambda config: config.update(
         machines=["My Machine"]
     ),
-    "before_after.after: missing": lambda config: config.update(
-        before_after={"before": "a.tar.xz"}
-    ),
-    "before_after.before: 3 is not allowed": lambda config: config.update(
-        before_after={"before": 3, "after": "b"}
-    ),
     "name: 'tiny.n' is not allowed; it must match": lambda config: config.update(name="tiny\n"),
     f"name: '{'a' * 10}.*' is not allowed; use at most 100 characters": lambda config: (
         config.update(name="a" * 101)
