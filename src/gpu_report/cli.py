@@ -354,12 +354,6 @@ COMMANDS: Final = {
             ),
             _optional("--after-python", "Python of the version after (default: this one)"),
             _optional(
-                "--link",
-                "file or folder that git ignores, such as data",
-                action="append",
-                default=[],
-            ),
-            _optional(
                 "--batch", "for a function: the function that makes a batch, as module:function"
             ),
             _optional(

@@ -67,9 +67,7 @@ def guard(arguments: Namespace) -> int:
         for name in _NAMES:
             reference = getattr(arguments, name) or WORKTREE
             written = [file for file in (arguments.json, arguments.markdown) if file is not None]
-            folder, words = stack.enter_context(
-                checked_out(reference, links=arguments.link, written=written)
-            )
+            folder, words = stack.enter_context(checked_out(reference, written=written))
             version = _version(arguments, name, folder, words)
             sides.append(CommandRunner(version) if version.command else FunctionRunner(version))
         names = arguments.configurations or [_short_command(arguments)]
@@ -181,9 +179,6 @@ def _check(arguments: Namespace) -> None:
     for reference in (arguments.before, arguments.after):
         if reference not in (None, WORKTREE):
             commit_of(reference)
-    for link in arguments.link:
-        if not Path(link).exists():
-            raise ConfigError(f"--link: {link} does not exist; name a file or folder from here")
     require_two_files(arguments)
     for file in filter(None, (arguments.json, arguments.markdown)):
         with write_errors(file):

@@ -235,8 +235,8 @@ def _is_below(file: str, *folders: Path) -> bool:
 def _not_own(what: str, origin: str) -> ProfileError:
     return ProfileError(
         f"{what} is imported from {origin}, which is not in this side's checkout; install the "
-        "repository with pip install -e or not at all, name with --link what git ignores, or "
-        "give each side its own environment with --before-python and --after-python"
+        "repository with pip install -e or not at all, or give each side its own environment with "
+        "--before-python and --after-python"
     )
 
 

@@ -28,7 +28,6 @@ import psutil
 from gpu_report.errors import ConfigError
 from gpu_report.printing.number_format import counted
 from gpu_report.records.provenance import environment_without_git
-from gpu_report.storage.files import write_errors
 
 WORKTREE: Final = "worktree"
 """The folder as it is, with what is not committed."""
@@ -110,15 +109,11 @@ def commit_of(reference: str) -> str:
 
 
 @contextmanager
-def checked_out(
-    reference: str, *, links: Sequence[str] = (), written: Sequence[Path] = ()
-) -> Iterator[tuple[Path, str]]:
+def checked_out(reference: str, *, written: Sequence[Path] = ()) -> Iterator[tuple[Path, str]]:
     """This folder as it is in that version of its repository, and the version in words.
 
     Args:
         reference: What git knows as a commit, or `worktree`.
-        links: Files or folders here that git ignores, such as data, to which the version gets a
-            link.
         written: Files that guard itself writes, which are no change of this folder.
 
     Raises:
@@ -163,8 +158,6 @@ def checked_out(
             raise ConfigError(
                 f"{reference}: it has no folder {inside.relative_to(checkout)}; use another version"
             )
-        for link in links:
-            _link(here / link, inside / link, below=folder)
         subject = _git(
             "log", "-1", "--format=%h %s", commit, problem=f"{reference}: cannot be read"
         )
@@ -232,17 +225,6 @@ def _worktree_in_words(here: Path, written: Sequence[Path]) -> str:
         return f"the folder {here}"
     dirty = f" with {counted(len(changed), 'uncommitted file')}" if changed else ""
     return f"worktree at {commit}{dirty}"
-
-
-def _link(source: Path, target: Path, *, below: Path) -> None:
-    if target.exists() or not target.parent.resolve().is_relative_to(below):
-        raise ConfigError(
-            f"--link: {target.name} is part of the version or outside it; link only what git "
-            "ignores"
-        )
-    with write_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.symlink_to(source.resolve(), target_is_directory=source.is_dir())
 
 
 def _remove_left_over() -> None:

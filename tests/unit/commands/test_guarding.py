@@ -116,7 +116,6 @@ def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guard:
         ([*FUNCTION, "--before", "no-such-branch"], "no-such-branch"),
         ([*FUNCTION, "--after", "no-such-branch"], "no-such-branch"),
         ([*FUNCTION, "--before", ""], "the empty name"),
-        ([*FUNCTION, "--before", "HEAD", "--link", "absent"], "absent"),
         ([*FUNCTION, "--before-python", "/no/such/python"], "/no/such/python"),
         ([*FUNCTION, "--after-python", "guarded_model.py"], "guarded_model.py"),
         (["--before-command", "true", "--after-python", sys.executable], "--after-python"),

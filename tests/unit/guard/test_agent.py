@@ -141,7 +141,7 @@ def test_a_module_that_the_model_imports_from_the_other_side_is_refused(
     version: Version, tmp_path: Path
 ) -> None:
     (tmp_path / "of_model.py").write_text("")
-    (version.folder / "linked.py").symlink_to(tmp_path / "of_model.py")  # as --link does
+    (version.folder / "linked.py").symlink_to(tmp_path / "of_model.py")
     for module in ("linked", "of_model"):
         (version.folder / f"with_{module}.py").write_text(
             f"import sys\nsys.path.append({str(tmp_path)!r})\nimport {module}\nfrom {MODEL} "

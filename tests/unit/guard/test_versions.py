@@ -135,16 +135,6 @@ def test_a_folder_that_is_in_no_repository_is_its_own_worktree(
         assert str(tmp_path) in words
 
 
-def test_what_git_ignores_is_linked(repository: Path) -> None:
-    (repository / "data/images").mkdir(parents=True)
-    (repository / "data/images/one").write_text("1")
-
-    with checked_out("v1", links=["data/images"]) as (folder, _):
-        assert (folder / "data/images/one").read_text() == "1"
-
-    assert (repository / "data/images/one").read_text() == "1"
-
-
 def refused(call: Callable[[], object]) -> str:
     with pytest.raises(ConfigError) as caught:
         call()
@@ -152,8 +142,8 @@ def refused(call: Callable[[], object]) -> str:
     return str(caught.value)
 
 
-def check_out(reference: str, *links: str) -> None:
-    with checked_out(reference, links=links):
+def check_out(reference: str) -> None:
+    with checked_out(reference):
         raise AssertionError
 
 
@@ -190,12 +180,6 @@ def test_a_folder_that_the_version_lacks_is_named(
     monkeypatch.chdir(repository / "later")
 
     assert "later" in refused(lambda: check_out("v1"))
-    assert len(worktrees()) == 1
-
-
-@pytest.mark.usefixtures("repository")
-def test_a_link_to_what_is_in_the_version_itself_is_refused() -> None:
-    assert "model.py" in refused(lambda: check_out("v1", "model.py"))
     assert len(worktrees()) == 1
 
 
@@ -336,9 +320,6 @@ def test_a_folder_that_was_a_link_to_elsewhere_is_not_followed(
     monkeypatch.chdir(repository / "later")
 
     assert "later" in refused(lambda: check_out("main"))
-    monkeypatch.chdir(repository)
-    assert "data" in refused(lambda: check_out("main", "later/data"))
-    assert not [*(tmp_path / "elsewhere").iterdir()]
 
 
 def overwrite(path: str) -> Callable[[], object]:
