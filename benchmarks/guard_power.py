@@ -3,11 +3,10 @@ that is not there.
 
 `python -m benchmarks.guard_power --device cuda --minutes 25 --results FILE` guards a small training
 against itself with a slowdown planted on one side, by the guard's own order, looks and confirming
-run: 0, 1, 2, 3, 5 or 10 % of a function's step in that step (a kernel that spins on a GPU, a loop
-on the CPU), of a script's step in its loader, or of the function's peak as memory. The length of
-the plant is timed by itself first. Guards without a plant are as many as all others together, since
-false alarms must be rare. Each guard is a line of FILE, to which several runs add up; `--minutes 0`
-prints the table alone.
+run: 0, 1, 2, 3, 5 or 10 % of the step (a kernel that spins on a GPU, a loop on the CPU) or of the
+peak as memory. The length of the plant is timed by itself first. Guards without a plant are as many
+as all others together, since false alarms must be rare. Each guard is a line of FILE, to which
+several runs add up; `--minutes 0` prints the table alone.
 
 `--record` measures single processes instead, in rounds that contain the plain training twice and
 each plant once, in random order, and the table then has `--draws` guards. Each of their pairs is
@@ -24,7 +23,6 @@ import math
 import random
 import shutil
 import statistics
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -37,8 +35,8 @@ import torch
 from scipy.stats import binomtest
 
 from benchmarks.spinning import time_spins
+from gpu_report.guard.measuring import measure_version
 from gpu_report.guard.messages import Answer, Task
-from gpu_report.guard.runners import CommandRunner, FunctionRunner, Runner
 from gpu_report.guard.sequence import Guarded, Measure
 from gpu_report.guard.versions import Version
 from gpu_report.storage.locks import machine_to_itself
@@ -55,8 +53,8 @@ FEWEST: Final = 10
 """Rounds to draw from: fewer vary too little."""
 SESSION: Final = (*SET_UP, "started")
 NAME: Final = "benchmarks.guarded"
-PLAIN: Final = {"step": "step", "memory": "step", "loader": "loader"}
-"""Which training a plant is in: the functions' step, or the script with a loader."""
+PLAIN: Final = ("step", 0.0)
+"""The training without a plant."""
 
 
 class Plant:
@@ -86,18 +84,10 @@ class Plant:
             for name in names
         )  # type: ignore[return-value]
 
-    def measure(self, sides: list[Runner]) -> Measure:
-        if self.kind == "loader":
-            command = (
-                f"{sys.executable} -m {NAME} --device {self._options.device} --seconds "
-                f"{3 * self._options.seconds}"
-            )
-            sides = [
-                CommandRunner(_version("a side", f"{command} --wait-us {wait}"))
-                for wait in (0, self.amount)
-            ]
-        tasks = self.tasks()
-        return lambda side, _, index: sides[side].measure(Task(**tasks[side], index=index))
+    def measure(self, side: int, _: str, index: int) -> Answer:
+        """A process of one side, as a guard asks for it."""
+        version = Version(name=SIDES[side], folder=Path.cwd(), words=SIDES[side])
+        return measure_version(version, Task(**self.tasks()[side], index=index))
 
 
 def main() -> None:
@@ -109,7 +99,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="of timing in each process")
     parser.add_argument("--tolerance", type=float, default=1.0, help="in percent")
     parser.add_argument(
-        "--plants", nargs="+", type=_plant, default=PLANTS, metavar="step|loader|memory:SHARE"
+        "--plants", nargs="+", type=_plant, default=PLANTS, metavar="step|memory:SHARE"
     )
     parser.add_argument("--only-plain", action="store_true", help="no plant at all")
     parser.add_argument(
@@ -129,10 +119,9 @@ def main() -> None:
     if options.minutes > 0:
         options.results.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            sides: list[Runner] = [FunctionRunner(_version(name)) for name in SIDES]
             stack.enter_context(machine_to_itself())
             stack.enter_context(_busy(options.load))
-            _measure(options, sides, end_s)
+            _measure(options, end_s)
     lines = [json.loads(line) for line in options.results.read_text("utf-8").splitlines()]
     _print_table([line for line in lines if "answer" not in line])
     _print_table(list(_drawn([line for line in lines if "answer" in line], options)))
@@ -141,40 +130,35 @@ def main() -> None:
 def _plant(text: str) -> tuple[str, float]:
     """`step:0.03` -> its kind and its share."""
     kind, _, share = text.partition(":")
-    if kind not in ("step", "loader", "memory"):
+    if kind not in ("step", "memory"):
         raise argparse.ArgumentTypeError(
-            f"{text}: expected step, loader or memory with a share, such as step:0.03"
+            f"{text}: expected step or memory with a share, such as step:0.03"
         )
     return kind, float(share)
 
 
-def _version(name: str, command: str = "") -> Version:
-    return Version(name=name, folder=Path.cwd(), words=name, command=command)
-
-
-def _measure(options: argparse.Namespace, sides: list[Runner], end_s: float) -> None:
+def _measure(options: argparse.Namespace, end_s: float) -> None:
     generator = random.Random(time.time_ns())
-    wholes = _calibrated(options, sides)
+    wholes = _calibrated(options)
     for kind, share in options.plants:
         if kind != "memory":
-            device = torch.device("cpu" if kind == "loader" else options.device)
             wanted_us = share * wholes[kind]
-            takes_us = time_spins(device, wanted_us)
+            takes_us = time_spins(torch.device(options.device), wanted_us)
             print(
                 f"plant {kind}:{share:g} is to take {wanted_us:.0f} us, and takes {takes_us:.0f} us"
             )
     if options.record:
-        _record(wholes, options, sides, end_s)
+        _record(wholes, options, end_s)
     while time.monotonic() < end_s:
         kind, share = generator.choice(options.plants)
         if options.only_plain or generator.random() < 0.5:
-            kind, share = PLAIN[kind], 0.0
+            kind, share = PLAIN
         started_s = time.monotonic()
         plant = Plant(kind, round(share * wholes[kind]), options)
         found = _guarded(
             {**_set_up(options), "kind": kind, "share": share},
             plant.amount,
-            plant.measure(sides),
+            plant.measure,
             options,
         )
         if found is None:
@@ -226,20 +210,17 @@ def _set_up(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _record(
-    wholes: dict[str, float], options: argparse.Namespace, sides: list[Runner], end_s: float
-) -> None:
+def _record(wholes: dict[str, float], options: argparse.Namespace, end_s: float) -> None:
     """A round contains the plain training twice, as guards of it alone need both sides, and each
     plant once.
     """
-    without = [(kind, 0.0) for kind in {PLAIN[kind] for kind, _ in options.plants}]
     generator, started, index = random.Random(time.time_ns()), round(time.time()), 0
-    arms, left = [*without, *without, *options.plants], list[tuple[str, float]]()
+    arms, left = [PLAIN, PLAIN, *options.plants], list[tuple[str, float]]()
     while time.monotonic() < end_s:
         left = left or generator.sample(arms, len(arms))
         kind, share = left.pop()
         plant = Plant(kind, round(share * wholes[kind]), options)
-        answer = plant.measure(sides)(1, "", index)
+        answer = plant.measure(1, "", index)
         line = {**_set_up(options), "started": started, "round": index // len(arms)}
         line |= {"kind": kind, "share": share, "planted": plant.amount}
         with options.results.open("a", encoding="utf-8") as file:
@@ -263,11 +244,10 @@ def _drawn(lines: list[dict[str, Any]], options: argparse.Namespace) -> Iterator
     generator = random.Random(0)
     for rounds in sessions.values():
         for arm in sorted({arm for each in rounds.values() for arm in each}):
-            plain = (PLAIN[arm[0]], 0.0)
             whole = [
                 each
                 for each in rounds.values()
-                if arm in each and len(each.get(plain, [])) == len(SIDES)
+                if arm in each and len(each.get(PLAIN, [])) == len(SIDES)
             ]
             if len(whole) < FEWEST:
                 print(f"{arm[0]} {arm[1]:.0%}: {len(whole)} rounds, too few to draw from")
@@ -276,7 +256,7 @@ def _drawn(lines: list[dict[str, Any]], options: argparse.Namespace) -> Iterator
                 found = _guarded(
                     whole[0][arm][0],
                     whole[0][arm][0]["planted"],
-                    _drawn_pairs(whole, plain, arm, generator),
+                    _drawn_pairs(whole, arm, generator),
                     options,
                 )
                 if found is not None:
@@ -285,7 +265,6 @@ def _drawn(lines: list[dict[str, Any]], options: argparse.Namespace) -> Iterator
 
 def _drawn_pairs(
     rounds: list[dict[tuple[str, float], list[dict[str, Any]]]],
-    plain: tuple[str, float],
     arm: tuple[str, float],
     generator: random.Random,
 ) -> Measure:
@@ -294,33 +273,31 @@ def _drawn_pairs(
     def measure(side: int, _: str, index: int) -> Answer:
         if index not in pairs:
             drawn = generator.choice(rounds)
-            before, other = generator.sample(drawn[plain], len(SIDES))
-            pairs[index] = [before, other if arm == plain else drawn[arm][0]]
+            before, other = generator.sample(drawn[PLAIN], len(SIDES))
+            pairs[index] = [before, other if arm == PLAIN else drawn[arm][0]]
         return msgspec.convert(pairs[index][side]["answer"], Answer)
 
     return measure
 
 
-def _calibrated(options: argparse.Namespace, sides: list[Runner]) -> dict[str, float]:
+def _calibrated(options: argparse.Namespace) -> dict[str, float]:
     """What a plant's share refers to: the median time of a step without one in microseconds, or the
     peak in MiB.
     """
-    wholes = dict[str, float]()
-    for plain in sorted({PLAIN[kind] for kind, _ in options.plants}):
-        measure = Plant(plain, 0, options).measure(sides)
-        answers = [measure(0, "", index) for index in range(CALIBRATING)]
-        failed = [answer.reason for answer in answers if answer.status != "ok"]
-        if failed:
-            raise SystemExit(failed[0])
-        times_ms = [answer.step_time_ms or 0.0 for answer in answers]
-        wholes[plain] = 1e3 * statistics.median(times_ms)
-        if plain == "step":
-            wholes["memory"] = statistics.median(answer.memory_mib or 0.0 for answer in answers)
-        print(
-            f"plain {plain}: {', '.join(f'{each:.2f}' for each in times_ms)} ms a step, "
-            f"{answers[0].memory_mib} MiB"
-        )
-    return wholes
+    plain = Plant(PLAIN[0], 0, options)
+    answers = [plain.measure(0, "", index) for index in range(CALIBRATING)]
+    failed = [answer.reason for answer in answers if answer.status != "ok"]
+    if failed:
+        raise SystemExit(failed[0])
+    times_ms = [answer.step_time_ms or 0.0 for answer in answers]
+    print(
+        f"without a plant: {', '.join(f'{each:.2f}' for each in times_ms)} ms a step, "
+        f"{answers[0].memory_mib} MiB"
+    )
+    return {
+        "step": 1e3 * statistics.median(times_ms),
+        "memory": statistics.median(answer.memory_mib or 0.0 for answer in answers),
+    }
 
 
 @contextmanager

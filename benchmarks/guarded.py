@@ -1,14 +1,10 @@
 """Trainings for `benchmarks/guard_power.py`: one plain, others with a slowdown or memory planted as
 named.
 
-`plain` -> a model; `slowed_by_250_us`, `larger_by_3_mib` -> the same with that planted; as a script
-a loader is slow
+`plain` -> a model; `slowed_by_250_us`, `larger_by_3_mib` -> the same with that planted
 """
 
-import argparse
 import re
-import sys
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -16,7 +12,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-import gpu_report
 from benchmarks.spinning import spin
 
 CLASSES: Final = 10
@@ -82,34 +77,3 @@ def make_large_batch() -> tuple[Tensor, Tensor]:
 
 def loss(output: Tensor, target: Tensor) -> Tensor:
     return cross_entropy(output, target)
-
-
-def main() -> None:
-    """Train for some seconds, with a loader that is busy for `--wait-us` before it gives a
-    batch.
-    """
-    parser = argparse.ArgumentParser(description=sys.modules[__name__].__doc__)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--wait-us", type=float, default=0.0)
-    options = parser.parse_args()
-    device = torch.device(options.device)
-    model = plain().to(device)
-    optimizer = torch.optim.AdamW(model.parameters())
-    inputs, target = (
-        each.to(device) for each in (make_batch() if device.type == "cpu" else make_large_batch())
-    )
-    end_s = time.monotonic() + options.seconds
-    while time.monotonic() < end_s:
-        if device.type != "cpu":
-            # else the loader works while the device does, and slows nothing down
-            torch.accelerator.synchronize()
-        spin(torch.device("cpu"), options.wait_us)
-        with gpu_report.step():
-            optimizer.zero_grad()
-            loss(model(inputs), target).backward()
-            optimizer.step()
-
-
-if __name__ == "__main__":
-    main()

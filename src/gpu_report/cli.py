@@ -331,7 +331,7 @@ COMMANDS: Final = {
                 "configurations",
                 "a name that gpu-report list prints, or the function that builds your model, as "
                 "module:function",
-                nargs="*",
+                nargs="+",
                 metavar="CONFIGURATION",
             ),
             _optional(
@@ -340,14 +340,6 @@ COMMANDS: Final = {
                 "it is",
             ),
             _optional("--after", "version to check, named in the same way (default: worktree)"),
-            _optional(
-                "--before-command",
-                "command to measure instead of CONFIGURATION, such as 'python train.py'",
-            ),
-            _optional(
-                "--after-command",
-                "command of the version after (default: that of --before-command)",
-            ),
             _optional(
                 "--before-python",
                 "Python of the version before, in its own environment (default: this one)",

@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -18,8 +18,8 @@ from gpu_report.commands.comparing import require_two_files, tolerance_of, write
 from gpu_report.commands.comparison import Comparison
 from gpu_report.errors import ConfigError, GpuReportError
 from gpu_report.glossary import Row
+from gpu_report.guard.measuring import measure_version
 from gpu_report.guard.messages import Answer, Task
-from gpu_report.guard.runners import MARK_STEPS, CommandRunner, FunctionRunner, Runner
 from gpu_report.guard.sequence import FIRST_LOOK, SECOND_LOOK, Guarded, Pair
 from gpu_report.guard.versions import WORKTREE, Version, checked_out, commit_of, content_of_worktree
 from gpu_report.measure.probe import require_pytorch
@@ -63,26 +63,32 @@ def guard(arguments: Namespace) -> int:
         stack.enter_context(machine_to_itself(limit_s=60 * arguments.wait))
         content = content_of_worktree()
         folder_of_all = stack.enter_context(tempfile.TemporaryDirectory(prefix="gpu-report-guard-"))
-        sides: list[Runner] = []
+        sides: list[Version] = []
         for name in _NAMES:
             reference = getattr(arguments, name) or WORKTREE
             written = [file for file in (arguments.json, arguments.markdown) if file is not None]
             folder, words = stack.enter_context(checked_out(reference, written=written))
-            version = _version(arguments, name, folder, words)
-            sides.append(CommandRunner(version) if version.command else FunctionRunner(version))
-        names = arguments.configurations or [_short_command(arguments)]
-        tasks = {name: _task(name, arguments) for name in names}
+            sides.append(_version(arguments, name, folder, words))
+        tasks = {name: _task(name, arguments) for name in arguments.configurations}
+        in_one_folder = sides[0].folder == sides[1].folder
 
-        def measure(side: int, name: str, index: int) -> Answer:
-            machine_file = str(Path(folder_of_all, _NAMES[side], HERE.name))
-            task = {
+        def measure(side: int, name: str, index: int, *, trace_folder: str = "") -> Answer:
+            version = sides[side]
+            task = Task(
                 **tasks[name],
-                "machine_file": machine_file,
-                "folder": _own_folder(sides, side),
-                "index": index,
-            }
+                machine_file=str(Path(folder_of_all, version.name, HERE.name)),
+                # Two Pythons in one folder may have its code installed.
+                folder="" if in_one_folder else str(version.folder),
+                index=index,
+                trace_folder=trace_folder,
+            )
             with ending_stopped(f"guard of {name}"):
-                return sides[side].measure(Task(**task))
+                return measure_version(version, task)
+
+        def profile(side: int, name: str) -> TraceTables:
+            with tempfile.TemporaryDirectory(prefix="gpu-report-trace-") as folder:
+                measure(side, name, 0, trace_folder=folder)
+                return analyse_all(Path(folder))[0].rows if any(Path(folder).iterdir()) else {}
 
         def look_at(name: str, pair: Pair) -> None:
             now = content_of_worktree()
@@ -94,12 +100,12 @@ def guard(arguments: Namespace) -> int:
                 )
             _look_at(name, pair)
 
-        guarded = Guarded(names, measure, tolerance=tolerance, on_pair=look_at)
+        guarded = Guarded([*tasks], measure, tolerance=tolerance, on_pair=look_at)
         rows = guarded.run()
-        changes, notes = _changes(rows, tasks, sides)
+        changes, notes = _changes(rows, profile)
         comparison = Comparison(
-            before=sides[0].version.words,
-            after=sides[1].version.words,
+            before=sides[0].words,
+            after=sides[1].words,
             how=_how(guarded),
             rows=rows,
             repeat=shlex.join(["gpu-report", *sys.argv[1:]]),
@@ -138,19 +144,6 @@ def _ended_in_order() -> Iterator[None]:
 
 def _check(arguments: Namespace) -> None:
     functions = [name for name in arguments.configurations if ":" in name]
-    if arguments.after_command and not arguments.before_command:
-        raise ConfigError(
-            "--after-command: it needs --before-command; give both, or a CONFIGURATION"
-        )
-    if bool(arguments.configurations) == bool(arguments.before_command):
-        raise ConfigError(
-            "CONFIGURATION, --before-command: both were given; give one of them"
-            if arguments.configurations
-            else (
-                "CONFIGURATION: none was given; expected a name that gpu-report list prints, "
-                "module:function, or --before-command instead"
-            )
-        )
     for option in (*_OF_FUNCTION, *_SETTINGS):
         if getattr(arguments, option) is not None and not functions:
             raise ConfigError(
@@ -160,10 +153,6 @@ def _check(arguments: Namespace) -> None:
         raise ConfigError(f"--seconds: it is {arguments.seconds:g}; expected a positive number")
     for name in _NAMES:
         python = getattr(arguments, f"{name}_python")
-        if python and arguments.before_command:
-            raise ConfigError(
-                f"--{name}-python: a command has its own Python; name it in --{name}-command"
-            )
         if python and shutil.which(python) is None:
             raise ConfigError(
                 f"--{name}-python: {python} cannot be run; name the Python of an environment"
@@ -173,7 +162,7 @@ def _check(arguments: Namespace) -> None:
             f"--batch: {functions[0]} needs a function that makes a batch, for instance "
             "train:make_batch"
         )
-    given = ("before", "after", "before_python", "after_python", "after_command")
+    given = ("before", "after", "before_python", "after_python")
     if all(getattr(arguments, name) is None for name in given):
         raise ConfigError("--before: name the version to compare with, for instance --before main")
     for reference in (arguments.before, arguments.after):
@@ -188,24 +177,8 @@ def _check(arguments: Namespace) -> None:
 
 def _version(arguments: Namespace, name: str, folder: Path, words: str) -> Version:
     python = shutil.which(getattr(arguments, f"{name}_python") or "") or sys.executable
-    command = getattr(arguments, f"{name}_command") or arguments.before_command or ""
-    words += f", {python}" * (python != sys.executable) + f", {command}" * bool(command)
-    return Version(
-        name=name, folder=folder, words=words, python=str(Path(python).absolute()), command=command
-    )
-
-
-def _own_folder(sides: Sequence[Runner], side: int) -> str:
-    """Where a side's code must be imported from; two Pythons in one folder may have it
-    installed.
-    """
-    folders = [each.version.folder for each in sides]
-    return "" if folders[0] == folders[1] else str(folders[side])
-
-
-def _short_command(arguments: Namespace) -> str:
-    before, after = arguments.before_command, arguments.after_command or arguments.before_command
-    return before if before == after else f"{before} and {after}"
+    words += f", {python}" * (python != sys.executable)
+    return Version(name=name, folder=folder, words=words, python=str(Path(python).absolute()))
 
 
 def _task(name: str, arguments: Namespace) -> dict[str, Any]:
@@ -268,50 +241,39 @@ def _how(guarded: Guarded) -> str:
     return f"measured alternately, {counted(most, 'pair')} of fresh processes; {looks}"
 
 
-def _notes(guarded: Guarded, sides: Sequence[Runner]) -> list[str]:
-    answers = [pair for pairs in guarded.pairs.values() for pair in pairs]
-    both = [(before.environment, after.environment) for before, after in answers]
+def _notes(guarded: Guarded, sides: Sequence[Version]) -> list[str]:
     found = [
-        text for pair in both if all(pair) for text in differing(*pair)
-    ]  # a side that failed may name none
-    if any(answer.whole_command for pair in answers for answer in pair):
-        found.append(MARK_STEPS)
-    if sides[0].version.words == sides[1].version.words:
+        text
+        for pairs in guarded.pairs.values()
+        for before, after in pairs
+        if before.environment and after.environment  # a side that failed may name none
+        for text in differing(before.environment, after.environment)
+    ]
+    if sides[0].words == sides[1].words:
         found.append("both sides are the same, so any change is a false alarm")
     return list(dict.fromkeys(found))
 
 
 def _changes(
-    rows: Sequence[Row], tasks: Mapping[str, Any], sides: Sequence[Runner]
+    rows: Sequence[Row], profile: Callable[[int, str], TraceTables]
 ) -> tuple[dict[str, Sequence[Row]], list[str]]:
     """What changed in a profiled run of each side, of the configurations that are slower; and what
     has no trace.
+
+    `profile` gives the tables of the first rank's trace of a side, or none.
     """
     found: dict[str, Sequence[Row]] = {}
     notes = []
     for name in (row["configuration"] for row in rows if row["verdict"] == SLOWER):
         try:
-            tables = [
-                _profiled(side, {**tasks[name], "folder": _own_folder(sides, at)})
-                for at, side in enumerate(sides)
-            ]
+            tables = [profile(side, name) for side in range(len(_NAMES))]
         except (GpuReportError, OSError) as error:
             notes.append(f"{name}: its traces show nothing: {error}")
             continue
         if not all(tables):
             notes.append(
-                f"{name}: a profiled run has no trace, as no step is marked in it or all took too "
-                "long"
+                f"{name}: a profiled run has no trace, as it failed or its steps took too long"
             )
         elif changed := change_rows(*tables):
             found[name] = changed
     return found, notes
-
-
-def _profiled(side: Runner, task: Mapping[str, Any]) -> TraceTables:
-    """The tables of the first rank's trace; none where the side has none, as a command that marks
-    no steps.
-    """
-    with tempfile.TemporaryDirectory(prefix="gpu-report-trace-") as folder:
-        side.measure(Task(**task, index=0, trace_folder=folder))
-        return analyse_all(Path(folder))[0].rows if any(Path(folder).iterdir()) else {}

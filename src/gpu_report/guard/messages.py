@@ -55,5 +55,3 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     code_digest: str = ""
     """Of the code of gpu-report that measured."""
     environment: Mapping[str, str | int | float | None] = msgspec.field(default_factory=dict)
-    whole_command: bool = False
-    """Whether the time is that of a whole command, which marks no steps."""

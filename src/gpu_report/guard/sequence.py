@@ -156,7 +156,6 @@ def _side(answers: Sequence[Answer]) -> Side:
         return Side(status=failed.status, reason=failed.reason)
     last = answers[-1]
     return Side(
-        measures="the whole command" if last.whole_command else "marked steps",
         step_times_ms=_by_index(answers, "step_time_ms"),
         memory_mib=_by_index(answers, "memory_mib"),
         memory_kind=last.memory_kind,

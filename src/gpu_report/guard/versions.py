@@ -1,5 +1,5 @@
-"""The two versions that are compared: states of the user's repository, or commands, or Pythons,
-each in its folder.
+"""The two versions that are compared: states of the user's repository, or Pythons, each in its
+folder.
 
 a reference -> a worktree of git in the temporary folder -> Version; a worktree that a killed guard
 left is removed
@@ -47,15 +47,12 @@ _MADE_HERE: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Version:
-    """One side: `folder` is where its code is imported and its command is run; `name` is before or
-    after.
-    """
+    """One side: `folder` is where its code is imported; `name` is before or after."""
 
     name: str
     folder: Path
     words: str
     python: str = sys.executable
-    command: str = ""
 
     @property
     def environment(self) -> dict[str, str]:

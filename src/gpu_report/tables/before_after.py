@@ -129,7 +129,6 @@ class Side:
     status: Status = "ok"
     reason: str = ""
     step_times_ms: BySeed = field(default_factory=dict)
-    measures: Literal["marked steps", "the whole command"] = "marked steps"
     memory_mib: BySeed = field(default_factory=dict)
     memory_kind: MemoryKind = "allocator"
     quality: BySeed = field(default_factory=dict)
@@ -442,8 +441,6 @@ def _verdict(what: str, pair: tuple[Side, Side], change: Change, p: float) -> tu
         return NO_VERDICT, "; ".join(
             f"{mark} {when}" for side, when in sides for mark in side.doubts
         )
-    if what == TIME and before.measures != after.measures:
-        return NO_VERDICT, f"{before.measures} before, {after.measures} after"
     if what == MEMORY and before.memory_kind != after.memory_kind:
         return NO_VERDICT, f"{before.memory_kind} before, {after.memory_kind} after"
     if math.isnan(amount.low) or amount.count < FEWEST_FOR_INTERVAL:

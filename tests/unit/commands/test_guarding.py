@@ -18,9 +18,11 @@ import msgspec
 import pytest
 
 from gpu_report.cli import main
-from gpu_report.guard import runners
+from gpu_report.commands import guarding
+from gpu_report.guard.measuring import measure_version
 from gpu_report.guard.messages import Answer, Task
 from gpu_report.guard.sequence import FIRST_LOOK
+from gpu_report.guard.versions import Version
 from gpu_report.storage.locks import machine_to_itself
 from tests.unit.guard.sides import MODEL, VARIANT, make_side
 
@@ -62,27 +64,19 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guard:
-    """The exit status and what --json has; what others do on this machine meanwhile is left out of
-    the answers.
+    """The exit status and what --json has.
 
-    Unless `times` are asked for, each time that was measured is taken for the same.
+    Each time that was measured is taken for the same, and what others do on this machine meanwhile
+    is left out.
     """
 
-    def call(*arguments: str, times: bool = False) -> tuple[int, dict[str, Any]]:
-        def undisturbed(measure: Callable[[Any, Task], Answer]) -> Callable[[Any, Task], Answer]:
-            def answer(side: object, task: Task) -> Answer:
-                found = measure(side, task)
-                is_replaced = found.step_time_ms is not None and not times
-                return msgspec.structs.replace(
-                    found,
-                    doubts=(),
-                    step_time_ms=SAME_TIME_MS if is_replaced else found.step_time_ms,
-                )
+    def call(*arguments: str) -> tuple[int, dict[str, Any]]:
+        def undisturbed(version: Version, task: Task) -> Answer:
+            found = measure_version(version, task)
+            step_time_ms = None if found.step_time_ms is None else SAME_TIME_MS
+            return msgspec.structs.replace(found, doubts=(), step_time_ms=step_time_ms)
 
-            return answer
-
-        for each in (runners.FunctionRunner, runners.CommandRunner):
-            monkeypatch.setattr(each, "measure", undisturbed(each.measure))
+        monkeypatch.setattr(guarding, "measure_version", undisturbed)
         numbers = tmp_path / "numbers.json"
         status = main(["guard", "--json", str(numbers), *arguments])
         return status, json.loads(numbers.read_text("utf-8"))
@@ -90,17 +84,22 @@ def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guard:
     return call
 
 
+Answers = Callable[[Version, Task], Answer]
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answers], None]:
+    """What a version's process answers, without one."""
+    return lambda answer: monkeypatch.setattr(guarding, "measure_version", answer)
+
+
 @pytest.mark.usefixtures("repository")
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ([], "CONFIGURATION"),
-        (["unet", "--before-command", "true"], "--before-command"),
-        (["--after-command", "true"], "--after-command"),
         (["unet", "--batch", f"{MODEL}:make_batch"], "--batch"),
         (["unet", "--seconds", "1"], "--seconds"),
         (["unet", "--precision", "bf16"], "--precision"),
-        (["--before-command", "true", "--device", "cpu"], "--device"),
         ([f"{MODEL}:build"], "--batch"),
         (["unet", "--tolerance", "0"], "--tolerance"),
         (["unet", "--tolerance", "nan"], "--tolerance"),
@@ -108,7 +107,6 @@ def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guard:
         ([*FUNCTION, "--seconds=-1"], "--seconds"),
         ([*FUNCTION, "--seconds", "nan"], "--seconds"),
         (FUNCTION, "--before"),
-        (["--before-command", "true"], "--before"),
         (
             [*FUNCTION, "--before", "HEAD", "--json", "guarded_model.py/file.json"],
             "guarded_model.py",
@@ -118,7 +116,6 @@ def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guard:
         ([*FUNCTION, "--before", ""], "the empty name"),
         ([*FUNCTION, "--before-python", "/no/such/python"], "/no/such/python"),
         ([*FUNCTION, "--after-python", "guarded_model.py"], "guarded_model.py"),
-        (["--before-command", "true", "--after-python", sys.executable], "--after-python"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_in_a_line(
@@ -135,9 +132,9 @@ def test_options_that_do_not_fit_are_refused_in_a_line(
 
 
 @pytest.mark.parametrize(
-    "arguments", [["unet", "--precision", "fp7"], ["unet", "--seconds", "long"]]
+    "arguments", [[], ["unet", "--precision", "fp7"], ["unet", "--seconds", "long"]]
 )
-def test_values_that_are_none_of_an_option_have_the_status_of_usage(arguments: list[str]) -> None:
+def test_arguments_that_are_none_have_the_status_of_usage(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["guard", *arguments])
 
@@ -174,7 +171,7 @@ def test_a_guard_waits_for_another_measurement_as_long_as_it_is_asked_to(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with machine_to_itself():
-        assert main(["guard", "--before", "HEAD", "--before-command", "true", "--wait", "0"]) == 3
+        assert main(["guard", "--before", "HEAD", *FUNCTION, "--wait", "0"]) == 3
 
     (line,) = capsys.readouterr().err.splitlines()
     assert "another measurement" in line
@@ -183,33 +180,24 @@ def test_a_guard_waits_for_another_measurement_as_long_as_it_is_asked_to(
 
 @pytest.mark.parametrize("command", ["echo >>notes", "git checkout --quiet other"])
 def test_a_folder_that_changes_while_it_is_measured_has_no_verdict(
-    command: str, repository: Path, capsys: pytest.CaptureFixture[str]
+    command: str,
+    repository: Path,
+    answers: Callable[[Answers], None],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    def changing(_version: Version, _task: Task) -> Answer:
+        subprocess.run(command, shell=True, check=True)
+        return Answer(step_time_ms=SAME_TIME_MS)
+
     git("checkout", "-b", "other")
     git("commit", "--allow-empty", "-m", "Another")
     git("checkout", "main")
     (repository / "notes").touch()
+    answers(changing)
 
-    assert main(["guard", "--before-command", "true", "--after-command", command]) == 3
+    assert main(["guard", "--before", "HEAD", *FUNCTION]) == 3
 
     assert "changed" in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_what_guard_prints_may_go_to_a_file_in_the_folder(repository: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "gpu_report",
-        "guard",
-        "--before-command",
-        "true",
-        "--after-command",
-        ":",
-    ]
-    with (repository / "printed").open("w") as printed, (repository / "said").open("w") as said:
-        guard = subprocess.run(command, stdout=printed, stderr=said, check=False)
-
-    assert guard.returncode in (0, 1, 2), (repository / "said").read_text()
 
 
 @contextmanager
@@ -223,8 +211,9 @@ def guard_at_work(temporary: Path, *through: str) -> Iterator[subprocess.Popen[b
         "guard",
         "--before",
         "HEAD",
-        "--before-command",
-        "sleep 60",
+        *FUNCTION,
+        "--seconds",
+        "60",
     ]
     variables = {**os.environ, "TMPDIR": str(temporary)}
     with subprocess.Popen(
@@ -273,18 +262,25 @@ def test_a_guard_under_nohup_goes_on_when_the_terminal_ends(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("repository")
-def test_two_sides_that_fail_are_both_named_and_the_repository_is_as_it_was(
+def test_a_configuration_that_neither_side_has_is_no_verdict_and_the_repository_is_as_it_was(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["guard", "--before", "HEAD", "no-such-name", "--configfile", "tiny.yaml"]) == 3
     assert "is not in the study" in capsys.readouterr().err
     assert not git("status", "--porcelain", "--ignored")
 
-    commands = ["--before-command", "exit 3", "--after-command", "exit 4"]
-    assert main(["guard", *commands]) == 3
+
+@pytest.mark.usefixtures("repository")
+def test_two_sides_that_fail_are_both_named(
+    answers: Callable[[Answers], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers(lambda version, _: Answer(status="failed", reason=f"no weights {version.name}"))
+
+    assert main(["guard", "--before", "HEAD", *FUNCTION]) == 3
+
     said = capsys.readouterr().err
-    assert "status 3" in said
-    assert "status 4" in said
+    assert "no weights before" in said
+    assert "no weights after" in said
 
 
 @pytest.mark.slow
@@ -358,52 +354,55 @@ def test_a_configuration_of_a_study_is_measured_by_its_name(guard: Guard) -> Non
     }
 
 
-def test_a_command_is_run_in_each_version(repository: Path, guard: Guard) -> None:
-    (repository / "train.py").write_text("import sys; sys.exit('this is the first version')")
-    git("add", ".")
-    git("commit", "-m", "A script that fails")
-    (repository / "train.py").write_text("")
-
-    status, document = guard("--before", "HEAD", "--before-command", f"{PYTHON} train.py")
-
-    assert status == 2
-    assert "the first version" in document["rows"][0]["why"]
-
-
-def test_a_command_without_marked_steps_is_compared_as_a_whole_with_a_note(
-    repository: Path, guard: Guard
+@pytest.mark.usefixtures("repository")
+def test_a_side_that_is_killed_from_outside_is_no_regression(
+    answers: Callable[[Answers], None],
 ) -> None:
-    (repository / "train.py").write_text("import time; time.sleep(0.05)")
+    def killed_after(version: Version, _task: Task) -> Answer:
+        if version.name == "before":
+            return Answer(step_time_ms=SAME_TIME_MS)
+        return Answer(status="failed", reason="ended by SIGKILL", interrupted=True)
 
-    status, document = guard("--before", "worktree", "--before-command", f"{PYTHON} train.py")
+    answers(killed_after)
 
-    assert status == 0
-    assert any("gpu_report.step()" in note for note in document["notes"])
-
-
-def test_a_side_that_is_killed_from_outside_is_no_regression(repository: Path) -> None:
-    command = ["guard", "--before-command", "true", "--after-command", "kill -s KILL $$"]
-
-    assert main(command) == 3
+    assert main(["guard", "--before", "HEAD", *FUNCTION]) == 3
 
 
-def test_a_slower_command_is_found_and_confirmed(repository: Path, guard: Guard) -> None:
-    (repository / "train.py").write_text("import sys, time; time.sleep(float(sys.argv[1]))")
+@pytest.mark.usefixtures("repository")
+def test_two_versions_of_gpu_report_are_not_compared(
+    answers: Callable[[Answers], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers(lambda version, _: Answer(step_time_ms=SAME_TIME_MS, code_digest=version.name))
 
-    status, document = guard(
-        "--before-command",
-        f"{PYTHON} train.py 0.02",
-        "--after-command",
-        f"{PYTHON} train.py 1",
-        "--tolerance",
-        "50",
-        times=True,
-    )
+    assert main(["guard", "--before", "HEAD", *FUNCTION]) == 3
 
+    assert "two versions of gpu-report" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("repository")
+def test_a_slower_version_is_found_confirmed_and_profiled(
+    answers: Callable[[Answers], None], tmp_path: Path
+) -> None:
+    def slower_after(version: Version, task: Task) -> Answer:
+        asked.append((version.name, task))
+        return Answer(step_time_ms=SAME_TIME_MS * (1.5 if version.name == "after" else 1.0))
+
+    asked: list[tuple[str, Task]] = []
+    answers(slower_after)
+    numbers = tmp_path / "numbers.json"
+
+    status = main(["guard", "--before", "HEAD", *FUNCTION, "--json", str(numbers)])
+
+    (row,) = json.loads(numbers.read_text("utf-8"))["rows"]
     assert status == 1
-    (row,) = (row for row in document["rows"] if row["compared"] == "time per step")
     assert row["verdict"] == "slower"
     assert row["why"]
+    profiled = [(name, task) for name, task in asked if task.trace_folder]
+    assert [name for name, _ in profiled] == ["before", "after"]
+    for name in ("before", "after"):
+        of_it = [task for side, task in asked if side == name]
+        assert len({(task.folder, task.machine_file) for task in of_it}) == 1
+        assert of_it[0].machine_file
 
 
 @pytest.mark.slow

@@ -411,3 +411,14 @@ def test_both_sides_import_the_same_folders_each_of_its_own_repository(
 
     with checked_out("HEAD") as (before, _), checked_out(WORKTREE) as (after, _):
         assert imported_from(before) == imported_from(after) == [".", "src", "../lib", "../parts"]
+
+
+def test_a_file_of_the_folder_that_this_process_prints_to_may_change(repository: Path) -> None:
+    script = (
+        "from gpu_report.guard.versions import content_of_worktree\n"
+        "before = content_of_worktree()\nprint('a line', flush=True)\n"
+        "assert before and content_of_worktree() == before\n"
+    )
+
+    with (repository / "printed").open("w") as printed:
+        subprocess.run([sys.executable, "-c", script], stdout=printed, stderr=printed, check=True)

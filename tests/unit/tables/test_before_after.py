@@ -237,10 +237,9 @@ def test_the_change_of_a_metric_is_its_difference_with_the_sign_of_the_numbers_b
     assert in_words(row)["change"].startswith("+" if after > before else "\N{MINUS SIGN}")
 
 
-def test_a_command_is_not_compared_with_marked_steps_nor_one_kind_of_memory_with_another() -> None:
+def test_one_kind_of_memory_is_not_compared_with_another() -> None:
     side = replace(timed(around(10)), memory_mib=dict(enumerate(around(100))))
 
-    assert verdict(side, replace(side, measures="the whole command")) == NO_VERDICT
     assert verdict(side, replace(side, memory_kind="resident set"), what=MEMORY) == NO_VERDICT
 
 
