@@ -41,7 +41,7 @@ from gpu_report.guard.sequence import Guarded, Measure
 from gpu_report.guard.versions import Version
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.machine import find_machine
-from gpu_report.tables.before_after import IMPROVEMENTS, MEMORY, REGRESSIONS, TIME
+from gpu_report.tables.verdicts import IMPROVEMENTS, MEMORY, REGRESSIONS, TIME
 
 SHARES: Final = (0.01, 0.02, 0.03, 0.05, 0.10)
 PLANTS: Final = [(kind, share) for kind in ("step", "memory") for share in SHARES]

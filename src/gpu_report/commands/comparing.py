@@ -8,21 +8,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpu_report.bundles.results import records_in, results_at
-from gpu_report.commands.comparison import Comparison, as_json, as_markdown, show
+from gpu_report.commands.comparison import (
+    Comparison,
+    require_two_files,
+    tolerance_of,
+    write_comparison,
+)
 from gpu_report.errors import ConfigError, TableError
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import counted
-from gpu_report.printing.terminal import new_console
 from gpu_report.records.record import Record
-from gpu_report.storage.files import write_text_atomically
-from gpu_report.tables.before_after import (
+from gpu_report.tables.variants import in_reading_order
+from gpu_report.tables.verdicts import (
     SLOWER,
     environment_differences,
     mismatches,
     side_of,
-    tabulate_before_after,
+    tabulate_verdicts,
 )
-from gpu_report.tables.variants import in_reading_order
 from gpu_report.traces.analysis import change_rows
 from gpu_report.traces.tables import read_trace_tables
 
@@ -47,7 +50,7 @@ def compare(arguments: Namespace) -> int:
             raise ConfigError(
                 f"the sides differ: {'; '.join(differing)}; use --across to compare them anyway"
             )
-        rows = tabulate_before_after(
+        rows = tabulate_verdicts(
             {
                 record.variant: (side_of(record), side_of(after[record.variant]))
                 for record in in_reading_order(before.values())
@@ -76,41 +79,6 @@ def compare(arguments: Namespace) -> int:
         )
     write_comparison(comparison, arguments)
     return comparison.status
-
-
-def tolerance_of(arguments: Namespace) -> float:
-    """That of times, as a share.
-
-    Raises:
-        ConfigError: it is none between 0 and 1.
-    """
-    if not 0 < arguments.tolerance < 100:
-        raise ConfigError(
-            f"--tolerance: it is {arguments.tolerance:g}; expected percent between 0 and 100, for "
-            "instance 3"
-        )
-    return float(arguments.tolerance) / 100
-
-
-def require_two_files(arguments: Namespace) -> None:
-    """Refuse to write JSON and Markdown into one file.
-
-    Raises:
-        ConfigError: they are one.
-    """
-    if (
-        None not in (arguments.json, arguments.markdown)
-        and arguments.json.resolve() == arguments.markdown.resolve()
-    ):
-        raise ConfigError(f"--markdown: it is {arguments.markdown}, as --json is; use another file")
-
-
-def write_comparison(comparison: Comparison, arguments: Namespace) -> None:
-    """Write the files that are asked for, and print it, which may fail where nobody reads on."""
-    for file, text_of in ((arguments.json, as_json), (arguments.markdown, as_markdown)):
-        if file is not None:
-            write_text_atomically(file, text_of(comparison))
-    show(comparison, new_console(unwrapped_when_piped=True))
 
 
 def _in_words(path: Path, records: Mapping[str, Record]) -> str:

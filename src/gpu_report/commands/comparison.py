@@ -1,13 +1,14 @@
-"""A comparison of two sides as a person, a pull request and a program read it: terminal, Markdown,
-JSON.
+"""What `compare` and `guard` found, their exit status, and how a person, a pull request and a
+program read it.
 
-rows of BEFORE_AFTER, what else differs, where the time went -> Comparison -> show, as_markdown,
-as_json
+rows of VERDICTS, what else differs, where the time went -> Comparison -> terminal, Markdown, JSON
 """
 
 import json
 import math
 import re
+import statistics
+from argparse import Namespace
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -17,18 +18,19 @@ from rich.table import Table as TextTable
 from rich.text import Text
 
 from gpu_report.commands.trace_summary import fitted, text_table
+from gpu_report.errors import ConfigError
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import change, counted, share, signed
-from gpu_report.printing.terminal import clean
-from gpu_report.tables.before_after import (
+from gpu_report.printing.terminal import clean, new_console
+from gpu_report.storage.files import write_text_atomically
+from gpu_report.tables.verdicts import (
     NO_CHANGE,
     NO_VERDICT,
     POWER,
     REGRESSIONS,
+    STATUS,
     TIME,
-    exit_status,
     in_words,
-    mean_time_ratio,
     milliseconds,
 )
 from gpu_report.traces.analysis import CATEGORY, KERNEL, OPERATION, STEP
@@ -73,10 +75,14 @@ class Comparison:
 
     @property
     def status(self) -> int:
-        """The exit status: 0 without a regression, 1 with one, 2 where a change has no verdict or a
-        side is missing.
+        """The exit status: 0 without a regression, 1 with one, 2 where a change has no verdict, a
+        side is missing or nothing was measured.
         """
-        return exit_status(self.rows) or (2 if self.missing else 0)
+        verdicts = {row["verdict"] for row in self.rows}
+        if verdicts & REGRESSIONS:
+            return 1
+        was_measured = any(row["compared"] != STATUS for row in self.rows)
+        return 2 if NO_VERDICT in verdicts or self.missing or not was_measured else 0
 
     @property
     def headline(self) -> str:
@@ -120,15 +126,15 @@ class Comparison:
         """The geometric mean of all changes of time, as a sentence; empty where it is of
         one alone.
         """
-        times = [
-            row for row in self.rows if row["compared"] == TIME and not math.isnan(row["change"])
+        ratios = [
+            1 + row["change"]
+            for row in self.rows
+            if row["compared"] == TIME and not math.isnan(row["change"])
         ]
-        if len(times) < 2:
+        if len(ratios) < 2:
             return ""
-        return (
-            f"geometric mean of {len(times)} changes in time per step: "
-            f"{change(mean_time_ratio(self.rows)).plain()}"
-        )
+        mean = change(statistics.geometric_mean(ratios)).plain()
+        return f"geometric mean of {len(ratios)} changes in time per step: {mean}"
 
     @property
     def resolution(self) -> str:
@@ -153,6 +159,41 @@ class Comparison:
             *(f"only after: {name}" for name in self.new),
             *self.notes,
         ]
+
+
+def tolerance_of(arguments: Namespace) -> float:
+    """That of times, as a share.
+
+    Raises:
+        ConfigError: it is none between 0 and 1.
+    """
+    if not 0 < arguments.tolerance < 100:
+        raise ConfigError(
+            f"--tolerance: it is {arguments.tolerance:g}; expected percent between 0 and 100, for "
+            "instance 3"
+        )
+    return float(arguments.tolerance) / 100
+
+
+def require_two_files(arguments: Namespace) -> None:
+    """Refuse to write JSON and Markdown into one file.
+
+    Raises:
+        ConfigError: they are one.
+    """
+    if (
+        None not in (arguments.json, arguments.markdown)
+        and arguments.json.resolve() == arguments.markdown.resolve()
+    ):
+        raise ConfigError(f"--markdown: it is {arguments.markdown}, as --json is; use another file")
+
+
+def write_comparison(comparison: Comparison, arguments: Namespace) -> None:
+    """Write the files that are asked for, and print it, which may fail where nobody reads on."""
+    for file, text_of in ((arguments.json, as_json), (arguments.markdown, as_markdown)):
+        if file is not None:
+            write_text_atomically(file, text_of(comparison))
+    show(comparison, new_console(unwrapped_when_piped=True))
 
 
 def show(comparison: Comparison, console: Console) -> None:

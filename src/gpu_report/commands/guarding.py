@@ -14,8 +14,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from gpu_report.commands.comparing import require_two_files, tolerance_of, write_comparison
-from gpu_report.commands.comparison import Comparison
+from gpu_report.commands.comparison import (
+    Comparison,
+    require_two_files,
+    tolerance_of,
+    write_comparison,
+)
 from gpu_report.errors import ConfigError, GpuReportError
 from gpu_report.glossary import Row
 from gpu_report.guard.measuring import measure_version
@@ -30,7 +34,7 @@ from gpu_report.records.provenance import measures_alike
 from gpu_report.storage.files import take_own_temporary_folder, write_errors
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.machine import HERE
-from gpu_report.tables.before_after import SLOWER, differing
+from gpu_report.tables.verdicts import SLOWER, differing
 from gpu_report.traces.analysis import analyse_all, change_rows
 from gpu_report.traces.tables import TraceTables
 

@@ -147,14 +147,14 @@ def _tables() -> dict[str, Table]:
     """
     from gpu_report.findings.finding import FINDINGS
     from gpu_report.tables import STUDY_TABLES
-    from gpu_report.tables.before_after import BEFORE_AFTER
     from gpu_report.tables.comparison import COMPARISON
     from gpu_report.tables.experiments import EXPERIMENT
+    from gpu_report.tables.verdicts import VERDICTS
 
     of_traces = {table.name: table for table in (*TRACE_TABLES, TRACE_CHANGES)}
     of_study = {
         f"study.{table.name}" if table.name in of_traces else table.name: table
-        for table in (*STUDY_TABLES, EXPERIMENT, COMPARISON, BEFORE_AFTER, FINDINGS)
+        for table in (*STUDY_TABLES, EXPERIMENT, COMPARISON, VERDICTS, FINDINGS)
     }
     return {**of_traces, **of_study}
 

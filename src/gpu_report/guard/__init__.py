@@ -2,5 +2,5 @@
 processes.
 
 versions (two states of a repository, or two Pythons) -> a process of each side in turns -> looks at
-what was found so far -> rows of tables.before_after
+what was found so far -> rows of tables.verdicts
 """

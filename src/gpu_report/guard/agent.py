@@ -34,8 +34,8 @@ from gpu_report.study.config import read_config
 from gpu_report.study.machine import find_machine
 from gpu_report.study.modules import OUR_WORKLOADS, find_module
 from gpu_report.study.study import load_study
-from gpu_report.tables.before_after import side_of
 from gpu_report.tables.marks import load_marks
+from gpu_report.tables.verdicts import side_of
 
 if TYPE_CHECKING:
     from gpu_report.own.process import OwnResult, OwnTraining

@@ -1,5 +1,5 @@
 """In which order both sides are measured, when that is enough, and what follows: rows of
-BEFORE_AFTER.
+VERDICTS.
 
 pairs in turns (ABBA) -> first look -> where it shows nothing more pairs, second look -> what
 changed, measured again
@@ -16,7 +16,7 @@ from typing import Final
 from gpu_report.glossary import Row
 from gpu_report.guard.messages import Answer
 from gpu_report.printing.number_format import NOT_MEASURED
-from gpu_report.tables.before_after import (
+from gpu_report.tables.verdicts import (
     IMPROVEMENTS,
     NO_VERDICT,
     NOT_WORSE,
@@ -24,7 +24,7 @@ from gpu_report.tables.before_after import (
     STATUS,
     Side,
     in_words,
-    tabulate_before_after,
+    tabulate_verdicts,
 )
 
 FIRST_LOOK: Final = 6
@@ -90,14 +90,14 @@ class Guarded:
         self._measure_up_to(CONFIRMING, self.confirming)
         again = {
             (row["configuration"], row["compared"]): row
-            for row in tabulate_before_after(
+            for row in tabulate_verdicts(
                 _sides(self.confirming, CONFIRMING), in_turns=True, tolerance=0.0
             )
         }
         return [_confirmed(row, again) for row in rows]
 
     def _look(self) -> list[Row]:
-        return tabulate_before_after(
+        return tabulate_verdicts(
             _sides(self.pairs, FIRST_LOOK),
             in_turns=True,
             tolerance=self._tolerance,

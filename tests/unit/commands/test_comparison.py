@@ -11,7 +11,14 @@ import pytest
 from gpu_report.commands.comparison import MOST_CHARACTERS, Comparison, as_json, as_markdown, show
 from gpu_report.glossary import Row
 from gpu_report.printing.terminal import new_console
-from gpu_report.tables.before_after import Side, tabulate_before_after
+from gpu_report.tables.verdicts import (
+    NO_CHANGE,
+    NO_VERDICT,
+    REGRESSIONS,
+    TIME,
+    Side,
+    tabulate_verdicts,
+)
 
 NAME = "cnn-small-cpu-b16-w0-fp32-e3"
 PROCESSES = 6
@@ -29,7 +36,7 @@ def comparison(sides: Mapping[str, tuple[Side, Side]], **other: Any) -> Comparis
             "before": "main",
             "after": "worktree",
             "how": "measured in turns",
-            "rows": tabulate_before_after(sides, in_turns=True),
+            "rows": tabulate_verdicts(sides, in_turns=True),
             **other,
         }
     )
@@ -49,6 +56,37 @@ def test_the_verdict_is_the_last_line_of_the_terminal_and_the_first_of_the_comme
     assert shown(SLOWER, capsys).splitlines()[-1] == SLOWER.headline
     assert NAME in as_markdown(SLOWER).splitlines()[0]
     assert SLOWER.status == 1
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ([], 2),
+        ([NO_CHANGE, "faster", "not slower", "less memory", "better", "runs"], 0),
+        ([NO_CHANGE, NO_VERDICT], 2),
+        *[([NO_CHANGE, NO_VERDICT, regression], 1) for regression in sorted(REGRESSIONS)],
+    ],
+)
+def test_a_regression_decides_the_exit_status_before_what_has_no_verdict(
+    verdicts: list[str], expected: int
+) -> None:
+    rows = [{"verdict": each, "compared": TIME} for each in verdicts]
+
+    assert comparison({}, rows=rows).status == expected
+
+
+def test_a_missing_configuration_and_a_status_alone_have_no_verdict() -> None:
+    same = {NAME: (side(10), side(10))}
+
+    assert comparison(same).status == 0
+    assert comparison(same, missing=["other"]).status == 2
+    assert comparison({NAME: (Side(status="oom"), Side(status="oom"))}).status == 2
+
+
+def test_the_mean_of_a_doubling_and_a_halving_is_no_change() -> None:
+    found = comparison({"a": (side(1), side(2)), "b": (side(2), side(1))})
+
+    assert " 0 %" in found.mean
 
 
 def test_times_are_always_shown_and_of_the_rest_only_what_changed(
@@ -192,7 +230,7 @@ def test_json_has_every_number_and_null_for_what_was_not_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    "rows", [[], tabulate_before_after({NAME: (side(1), Side(status="oom"))}, in_turns=True)]
+    "rows", [[], tabulate_verdicts({NAME: (side(1), Side(status="oom"))}, in_turns=True)]
 )
 def test_without_times_there_is_neither_a_mean_nor_a_resolution(
     rows: Sequence[Row], capsys: pytest.CaptureFixture[str]

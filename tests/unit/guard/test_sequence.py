@@ -19,7 +19,7 @@ from gpu_report.guard.sequence import (
     Guarded,
     Pair,
 )
-from gpu_report.tables.before_after import (
+from gpu_report.tables.verdicts import (
     IMPROVEMENTS,
     MEMORY,
     NO_CHANGE,

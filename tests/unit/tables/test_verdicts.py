@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from gpu_report.glossary import Row
 from gpu_report.records.record import Record, Status
-from gpu_report.tables.before_after import (
-    BEFORE_AFTER,
+from gpu_report.tables.marks import INVALIDATES_TIMES
+from gpu_report.tables.verdicts import (
     MEMORY,
     NO_CHANGE,
     NO_VERDICT,
@@ -25,16 +25,14 @@ from gpu_report.tables.before_after import (
     SLOWER,
     STATUS,
     TIME,
+    VERDICTS,
     Side,
     environment_differences,
-    exit_status,
     in_words,
-    mean_time_ratio,
     mismatches,
     side_of,
-    tabulate_before_after,
+    tabulate_verdicts,
 )
-from gpu_report.tables.marks import INVALIDATES_TIMES
 from tests.factories import make_record
 
 SLUG = "cnn-small-cpu-b16-w0-fp32-e3"
@@ -63,7 +61,7 @@ def around(
 def row_of(
     before: Side, after: Side, *, what: str = TIME, in_turns: bool = True, **options: Any
 ) -> Row:
-    rows = tabulate_before_after({"a": (before, after)}, in_turns=in_turns, **options)
+    rows = tabulate_verdicts({"a": (before, after)}, in_turns=in_turns, **options)
     (row,) = (row for row in rows if row["compared"] == what)
     return row
 
@@ -80,7 +78,7 @@ def test_a_side_compared_with_itself_has_not_changed(
         values, memory_mib=dict(enumerate(values)), quality=dict.fromkeys(range(len(values)), 0.8)
     )
 
-    rows = tabulate_before_after({"a": (side, side)}, in_turns=in_turns)
+    rows = tabulate_verdicts({"a": (side, side)}, in_turns=in_turns)
 
     assert {row["compared"]: row["change"] for row in rows} == pytest.approx(
         {TIME: 0, MEMORY: 0, QUALITY: 0}
@@ -117,7 +115,7 @@ def test_exchanging_the_sides_turns_everything_worse_into_better(
     )
 
     there, back = (
-        [row["verdict"] for row in tabulate_before_after({"a": pair}, in_turns=True)]
+        [row["verdict"] for row in tabulate_verdicts({"a": pair}, in_turns=True)]
         for pair in ((before, after), (after, before))
     )
 
@@ -265,7 +263,7 @@ def test_a_side_without_numbers_has_a_verdict_on_its_status_alone(
         for status in (before, after)
     )
 
-    (row,) = tabulate_before_after({"a": (one, other)}, in_turns=True)
+    (row,) = tabulate_verdicts({"a": (one, other)}, in_turns=True)
 
     assert (row["compared"], row["verdict"]) == (STATUS, expected)
     assert all(f"{status}!" in row["why"] for status in (before, after) if status != "ok")
@@ -283,8 +281,8 @@ def test_one_slowdown_among_many_configurations_needs_more_evidence_than_alone()
     before, after = timed([10.0] * 6), timed([10.6, 10.7, 10.8, 10.8, 10.9, 11.0])
     others = {f"other {number}": (before, before) for number in range(200)}
 
-    alone = tabulate_before_after({"a": (before, after)}, in_turns=True)
-    among = tabulate_before_after({"a": (before, after), **others}, in_turns=True)
+    alone = tabulate_verdicts({"a": (before, after)}, in_turns=True)
+    among = tabulate_verdicts({"a": (before, after), **others}, in_turns=True)
 
     assert [row["verdict"] for row in (alone[0], among[0])] == [SLOWER, NO_VERDICT]
     assert alone[0]["p"] < among[0]["p"] <= 1
@@ -295,8 +293,8 @@ def test_one_speedup_among_many_configurations_is_not_slower_for_a_reason() -> N
     before, after = timed([10.6, 10.7, 10.8, 10.8, 10.9, 11.0]), timed([10.0] * 6)
     others = {f"other {number}": (before, before) for number in range(200)}
 
-    alone = tabulate_before_after({"a": (before, after)}, in_turns=True)
-    among = tabulate_before_after({"a": (before, after), **others}, in_turns=True)
+    alone = tabulate_verdicts({"a": (before, after)}, in_turns=True)
+    among = tabulate_verdicts({"a": (before, after), **others}, in_turns=True)
 
     assert [row["verdict"] for row in (alone[0], among[0])] == ["faster", NOT_WORSE[TIME]]
     assert not alone[0]["why"]
@@ -336,35 +334,13 @@ def test_what_is_called_detectable_is_found_as_often_as_the_table_says() -> None
     assert 0.65 < found / trials < 0.95
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "expected"),
-    [
-        ([], 2),
-        ([NO_CHANGE, "faster", "not slower", "less memory", "better", "runs"], 0),
-        ([NO_CHANGE, NO_VERDICT], 2),
-        *[([NO_CHANGE, NO_VERDICT, regression], 1) for regression in sorted(REGRESSIONS)],
-    ],
-)
-def test_a_regression_decides_the_exit_status_before_what_has_no_verdict(
-    verdicts: list[str], expected: int
-) -> None:
-    assert exit_status([{"verdict": each, "compared": TIME} for each in verdicts]) == expected
-
-
-def test_the_mean_of_a_doubling_and_a_halving_is_no_change() -> None:
-    sides = {"a": (timed([1.0] * 4), timed([2.0] * 4)), "b": (timed([2.0] * 4), timed([1.0] * 4))}
-
-    assert mean_time_ratio(tabulate_before_after(sides, in_turns=True)) == pytest.approx(1)
-    assert math.isnan(mean_time_ratio([]))
-
-
 def test_rows_have_the_columns_of_the_table_in_the_order_of_the_configurations() -> None:
     sides = {"b": (timed(around(1)), Side(status="oom")), "a": (timed(around(1)), timed(around(2)))}
 
-    rows = tabulate_before_after(sides, in_turns=True)
+    rows = tabulate_verdicts(sides, in_turns=True)
 
     assert [row["configuration"] for row in rows] == ["b", "a"]
-    assert all([*row] == [column.name for column in BEFORE_AFTER.columns] for row in rows)
+    assert all([*row] == [column.name for column in VERDICTS.columns] for row in rows)
 
 
 def test_a_record_as_a_side_has_a_value_per_process_and_its_doubts() -> None:
@@ -400,7 +376,7 @@ def test_a_slower_record_is_slower_than_the_other() -> None:
         for speed in (1000, 800)
     )
 
-    rows = tabulate_before_after({SLUG: (side_of(before), side_of(after))}, in_turns=False)
+    rows = tabulate_verdicts({SLUG: (side_of(before), side_of(after))}, in_turns=False)
 
     assert {row["compared"]: row["verdict"] for row in rows} == {
         TIME: SLOWER,

@@ -1,5 +1,5 @@
-"""Before and after: did a configuration get slower, need more memory or predict worse, and how sure
-is that.
+"""Did a configuration get slower, need more memory or predict worse from one side to the other,
+and how sure is that: the verdicts of `gpu-report compare` and `gpu-report guard`.
 
 what each side measured, a value per process -> change with its interval -> Holm over all changes ->
 verdict
@@ -72,8 +72,8 @@ NOT_WORSE: Final = {what: f"not {worse}" for what, (worse, _) in _WORDS.items()}
 """The verdict if nothing got worse; it may have improved."""
 _NOT_SIGNIFICANT: Final = "not significant among all configurations (Holm)"
 
-BEFORE_AFTER: Final = Table(
-    name="before_after",
+VERDICTS: Final = Table(
+    name="verdicts",
     meaning="One row per configuration and what is compared of it before and after.",
     columns=(
         text("configuration", "Its name."),
@@ -194,14 +194,14 @@ def side_of(record: Record) -> Side:
     )
 
 
-def tabulate_before_after(
+def tabulate_verdicts(
     sides: Mapping[str, tuple[Side, Side]],
     *,
     in_turns: bool,
     tolerance: float = TIME_TOLERANCE,
     confidence: float = CONFIDENCE,
 ) -> list[Row]:
-    """The table BEFORE_AFTER of the configurations that both sides have, by name, that before
+    """The table VERDICTS of the configurations that both sides have, by name, that before
     first.
 
     Measured in turns, processes that began alike are compared in pairs; of two sessions they share
@@ -254,26 +254,6 @@ def in_words(row: Row) -> dict[str, str]:
 def milliseconds(time_ms: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
     """A time in ms, also where another unit suits it better: both sides have the same."""
     return duration(time_ms / 1e3, low=low / 1e3, high=high / 1e3, unit="ms")
-
-
-def exit_status(rows: Sequence[Row]) -> int:
-    """0 without a regression, 1 with one, 2 where a change has no verdict or nothing was
-    measured.
-    """
-    verdicts = {row["verdict"] for row in rows}
-    if verdicts & REGRESSIONS:
-        return 1
-    return 2 if NO_VERDICT in verdicts or all(row["compared"] == STATUS for row in rows) else 0
-
-
-def mean_time_ratio(rows: Sequence[Row]) -> float:
-    """The geometric mean of the ratios of times, after over before; NaN without one."""
-    ratios = [
-        1 + row["change"]
-        for row in rows
-        if row["compared"] == TIME and not math.isnan(row["change"])
-    ]
-    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
 
 
 def mismatches(before: Mapping[str, Record], after: Mapping[str, Record]) -> list[str]:
