@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -43,6 +44,13 @@ def test_help_fits_on_one_screen_and_names_what_a_person_types(
     assert [name for line in lines[1:] for name in typed if f" {name} " in line[:31]] == typed
     assert len(lines) <= 20
     assert max(map(len, lines)) <= 80
+
+
+def test_every_command_has_its_function() -> None:
+    for of_job in COMMANDS.values():
+        for command in of_job.values():
+            module, function = command.target.split(":")
+            assert callable(getattr(import_module(f"gpu_report.commands.{module}"), function))
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
