@@ -45,7 +45,7 @@ help: ## list what can be asked for
 report: tex $(ENVIRONMENT) ## measure what is missing on this machine and make report/gpu_report.pdf
 	@$(BIN)/gpu-report plan --configfile $(CONFIG)
 	@$(BIN)/snakemake --cores $(CORES) --configfile $(CONFIG)
-	@$(BIN)/gpu-report headline
+	@$(BIN)/gpu-report stage headline
 
 html: $(ENVIRONMENT) ## measure what is missing and make report/gpu_report.html, the report for a browser; needs no TeX
 	@$(BIN)/gpu-report plan --configfile $(CONFIG)

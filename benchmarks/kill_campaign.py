@@ -305,7 +305,8 @@ def running_commands(snakemake: "subprocess.Popen[bytes]") -> dict[str, psutil.P
         for process in psutil.Process(snakemake.pid).children(recursive=True):
             with suppress(psutil.NoSuchProcess):
                 match process.cmdline():
-                    case [_, program, command, *_] if Path(program).name == "gpu-report":
+                    case [_, program, *words] if Path(program).name == "gpu-report" and words:
+                        command = words[1] if words[0] == "stage" else words[0]
                         found.setdefault(
                             RULES_OF_COMMANDS.get(command, command.replace("-", "_")), process
                         )

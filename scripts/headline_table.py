@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from gpu_report.bundles.archive import read_manifest
 from gpu_report.bundles.manifest import Manifest
-from gpu_report.bundles.unpacking import unpack
+from gpu_report.bundles.unpacking import read_manifest, unpack
 from gpu_report.errors import GpuReportError
 from gpu_report.glossary import SHOWN, device_words
 from gpu_report.printing.number_format import (

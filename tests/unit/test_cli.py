@@ -5,13 +5,14 @@ import os
 import shlex
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from gpu_report import __main__
-from gpu_report.cli import main
+from gpu_report.cli import COMMANDS, MEASURING_STAGES, STAGE, main
 from gpu_report.commands import comparing, guarding, traces
 from tests.factories import make_study
 from tests.machine_results import write_results
@@ -27,6 +28,29 @@ def test_an_error_reaches_the_terminal_though_its_log_is_on_a_full_disk(tmp_path
 
     assert answer.returncode == 2
     assert answer.stdout.startswith("gpu-report: error: absent does not exist")
+
+
+def test_help_fits_on_one_screen_and_names_what_a_person_types(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+
+    lines = capsys.readouterr().out.splitlines()
+    typed = [
+        name for job in COMMANDS if job not in (STAGE, MEASURING_STAGES) for name in COMMANDS[job]
+    ]
+    assert ended.value.code == 0
+    assert [name for line in lines[1:] for name in typed if f" {name} " in line[:31]] == typed
+    assert len(lines) <= 20
+    assert max(map(len, lines)) <= 80
+
+
+def test_every_command_has_its_function() -> None:
+    for of_job in COMMANDS.values():
+        for command in of_job.values():
+            module, function = command.target.split(":")
+            assert callable(getattr(import_module(f"gpu_report.commands.{module}"), function))
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gpu_report.cli import COMMANDS, MEASURING_STAGES, STAGE
 from gpu_report.tables import STUDY_TABLES
 from gpu_report.writing.layout import report_layout
 
@@ -105,6 +106,29 @@ def test_a_stage_for_one_experiment_names_the_same_code_as_that_for_all() -> Non
         assert set(re.findall(r"code=(.*),", text)) <= {
             f"rules.{name.removesuffix('_alone')}.input.code"
         }
+
+
+def commands_of(rule_text: str) -> set[str]:
+    return set(re.findall(r"\bgpu-report ((?:stage )?[a-z-]+)", rule_text.partition("shell:")[2]))
+
+
+def test_the_rules_call_every_command_that_is_for_rules_alone() -> None:
+    called = {command for text in rules().values() for command in commands_of(text)}
+    by_make = {"stage headline"}
+
+    grouped = {f"stage {name}" for name in COMMANDS[STAGE]}
+    assert called == grouped - by_make | {*COMMANDS[MEASURING_STAGES], "unpack"}
+
+
+def test_a_new_spelling_of_a_command_measures_nothing_again() -> None:
+    measured = {rule: commands_of(rules()[rule]) for rule in (MEASURING - {"describe_machine"})}
+
+    assert measured == {
+        "calibrate_machine": {"calibrate"},
+        "measure_variant": {"measure-variant"},
+        "search_batch_size": {"search-batch-size"},
+        "write_image_files": {"write-image-files"},
+    }
 
 
 def labels() -> set[str]:

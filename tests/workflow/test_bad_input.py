@@ -121,8 +121,10 @@ def test_without_tex_the_error_names_what_to_install(tiny: Project, tmp_path: Pa
     python = shutil.which("python3")
     assert python is not None
     (study,) = tiny.folder.glob("results/machines/*/study.json")
-    compile_report = ["compile-report", "--study", str(study), "--folder", "report", "--pdf", PDF]
+    compile_report = ["stage", "compile-report", "--study", str(study), "--folder", "report"]
 
-    run = tiny.run("env", f"PATH={tools}", python, "-m", "gpu_report", *compile_report)
+    run = tiny.run(
+        "env", f"PATH={tools}", python, "-m", "gpu_report", *compile_report, "--pdf", PDF
+    )
 
     assert "apt-get install" in error_line(run, "gpu-report: error:")

@@ -28,4 +28,4 @@ rule describe_machine:
     message:
         "finding out which machine {wildcards.measured} is"
     shell:
-        "gpu-report describe-machine --name {wildcards.measured:q} 2> {log:q}"
+        "gpu-report stage describe-machine --name {wildcards.measured:q} 2> {log:q}"

@@ -111,5 +111,5 @@ rule tabulate_trace:
     message:
         "tabulating the trace of {wildcards.variant}"
     shell:
-        "gpu-report tabulate-trace --record {input.record:q} --trace {input.trace:q}"
+        "gpu-report stage tabulate-trace --record {input.record:q} --trace {input.trace:q}"
         " --tables $(dirname {output.steps:q}) 2> {log:q}"

@@ -43,7 +43,7 @@ rule draw_figures:
     message:
         "drawing the figures of {wildcards.machine}"
     shell:
-        "gpu-report draw-figures {params.study} --figures {output:q} 2> {log:q}"
+        "gpu-report stage draw-figures {params.study} --figures {output:q} 2> {log:q}"
 
 
 use rule draw_figures as draw_figures_alone with:
@@ -68,7 +68,7 @@ rule draw_comparison:
     message:
         "drawing the machines side by side"
     shell:
-        "gpu-report draw-comparison --comparison {input.comparison:q} --figures {output:q} 2> {log:q}"
+        "gpu-report stage draw-comparison --comparison {input.comparison:q} --figures {output:q} 2> {log:q}"
 
 
 rule draw_study:
@@ -87,7 +87,7 @@ rule draw_study:
     message:
         "drawing the networks"
     shell:
-        "gpu-report draw-study {params.study} --figures {output:q} 2> {log:q}"
+        "gpu-report stage draw-study {params.study} --figures {output:q} 2> {log:q}"
 
 
 rule write_sections:
@@ -117,7 +117,7 @@ rule write_sections:
     message:
         "writing the sections"
     shell:
-        "gpu-report write-sections {params.study} --comparison {input.comparison:q}"
+        "gpu-report stage write-sections {params.study} --comparison {input.comparison:q}"
         " --rebuilt-by {params.rebuilt_by:q} --folder report 2> {log:q}"
 
 
@@ -145,7 +145,7 @@ rule write_sections_alone:
     message:
         "writing the section of the experiment {wildcards.experiment}"
     shell:
-        "gpu-report write-sections {params.study} --folder report/experiments/{wildcards.experiment} 2> {log:q}"
+        "gpu-report stage write-sections {params.study} --folder report/experiments/{wildcards.experiment} 2> {log:q}"
 
 
 # Snakemake forgets a failed middle step: its output is gone, and a PDF newer than its own inputs
@@ -180,7 +180,7 @@ rule compile_report:
     message:
         "compiling the report"
     shell:
-        "gpu-report compile-report {params.study} --folder $(dirname {input.floats:q}) --pdf {output:q} 2> {log:q}"
+        "gpu-report stage compile-report {params.study} --folder $(dirname {input.floats:q}) --pdf {output:q} 2> {log:q}"
 
 
 use rule compile_report as compile_report_alone with:
@@ -229,7 +229,7 @@ rule write_page:
     message:
         "writing the page"
     shell:
-        "gpu-report write-page {params.study} --comparison {input.comparison:q} --page {output:q} 2> {log:q}"
+        "gpu-report stage write-page {params.study} --comparison {input.comparison:q} --page {output:q} 2> {log:q}"
 
 
 # For a document that sets the words of figures in its own fonts; the PDF files beside them stay as
@@ -251,8 +251,8 @@ rule figures_in_pgf:
         "drawing the figures as PGF"
     shell:
         # TeX would read the largest for minutes; a document takes their PDF files.
-        "( gpu-report draw-figures --format pgf {params.study} --figures {params.figures:q}"
+        "( gpu-report stage draw-figures --format pgf {params.study} --figures {params.figures:q}"
         " && for table in {input.comparison:q}; do"
-        " gpu-report draw-comparison --format pgf --comparison $table --figures report/figures/machines; done"
-        " && gpu-report draw-study --format pgf {params.study} --figures report/figures/study"
+        " gpu-report stage draw-comparison --format pgf --comparison $table --figures report/figures/machines; done"
+        " && gpu-report stage draw-study --format pgf {params.study} --figures report/figures/study"
         " && find report/figures -name '*.pgf' -size +1000k -delete ) 2> {log:q}"

@@ -22,7 +22,7 @@ rule tabulate_calibration:
     message:
         "tabulating the calibration of {wildcards.results}"
     shell:
-        "gpu-report tabulate-calibration --calibration {input.calibration:q} --tables {params.folder:q}/tables"
+        "gpu-report stage tabulate-calibration --calibration {input.calibration:q} --tables {params.folder:q}/tables"
         " 2> {log:q}"
 
 
@@ -62,7 +62,7 @@ rule tabulate_study:
     message:
         "tabulating the study of {wildcards.results}"
     shell:
-        "gpu-report tabulate-study {params.study} 2> {log:q}"
+        "gpu-report stage tabulate-study {params.study} 2> {log:q}"
 
 
 use rule tabulate_study as tabulate_study_alone with:
@@ -103,7 +103,7 @@ rule derive_findings:
     message:
         "deriving the findings of {wildcards.results}"
     shell:
-        "gpu-report derive-findings {params.study} 2> {log:q}"
+        "gpu-report stage derive-findings {params.study} 2> {log:q}"
 
 
 use rule derive_findings as derive_findings_alone with:
@@ -132,7 +132,7 @@ rule compare_machines:
     message:
         "comparing the machines"
     shell:
-        "gpu-report compare-machines --studies {params.studies:q} --comparison {output:q} 2> {log:q}"
+        "gpu-report stage compare-machines --studies {params.studies:q} --comparison {output:q} 2> {log:q}"
 
 
 rule derive_comparison:
@@ -149,7 +149,7 @@ rule derive_comparison:
     message:
         "deriving what the comparison of the machines says"
     shell:
-        "gpu-report derive-comparison --comparison {input.comparison:q} 2> {log:q}"
+        "gpu-report stage derive-comparison --comparison {input.comparison:q} 2> {log:q}"
 
 
 # What the report takes of these; one machine is compared with none.

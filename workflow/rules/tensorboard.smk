@@ -18,4 +18,4 @@ rule write_tensorboard_logs:
     message:
         "writing the TensorBoard logs"
     shell:
-        "gpu-report write-tensorboard-logs --study {params.study:q} --logs {output:q} 2> {log:q}"
+        "gpu-report stage write-tensorboard-logs --study {params.study:q} --logs {output:q} 2> {log:q}"

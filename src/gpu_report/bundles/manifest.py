@@ -1,13 +1,13 @@
-"""The manifest: the first file of a bundle, which says whose results it holds and names every other
+"""The manifest: the first file of a bundle, which says whose results it has and names every other
 file.
 
-manifest.json -> Manifest -> FileEntry (path, bytes, SHA-256); a path is checked before anything is
-done with it
+manifest.json -> Manifest -> FileEntry (path, bytes, SHA-256); all of it is checked before a file is
+written
 """
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from pathlib import PurePosixPath
+from collections.abc import Iterator
 from typing import Final
 
 from pydantic import Field
@@ -35,31 +35,26 @@ CALIBRATION_FILE: Final = "calibration.json"
 RECORD_NAME: Final = "record.json"
 TABLES_FOLDER: Final = "trace_tables"
 RAW_FOLDERS: Final = (TRACE_FOLDER, RICH_TRACE_FOLDER, "memory")
-"""What only a bundle with traces holds: the profiler's traces and the snapshots of memory."""
-
-LIMIT_BYTES: Final = 256 * 2**20
-"""Ten times what the records and tables of a study with 500 variants take; more is no report's
-bundle.
+"""What only a bundle with traces has: the profiler's traces and the snapshots of memory."""
+HEADERS_BYTES: Final = 2048
+"""Of tar, for each file: a header for a long name, that name, the file's own header and its
+padding.
 """
-RAW_LIMIT_BYTES: Final = 8 * 2**30
-"""The same for traces and snapshots, at 16 MiB for each of 500 variants."""
-_LARGEST_TABLE_BYTES: Final = 2 * 2**20
+_LIMIT_BYTES: Final = 8 * 2**30
+"""At 16 MiB of traces and snapshots for each of 500 variants."""
+_ALWAYS_ALLOWED_BYTES: Final = 8 * 2**20
+_MOST_EXPANDED: Final = 50
+"""A bundle with records and tables expands about 12 times, one with traces hardly."""
 _LARGEST_RAW_BYTES: Final = 2**30
 """Of one file: forty times the largest of the default study."""
-_MOST_EXPANDED: Final = 50
-"""A bundle grows by a factor of about 12 where it holds records and tables, and hardly where it
-holds traces.
-"""
-_ALWAYS_ALLOWED_BYTES: Final = 8 * 2**20
-_LEAST_BYTES_OF_FILE: Final = 20
-_ALWAYS_ALLOWED_FILES: Final = 1000
-"""A small bundle may be of files that are much alike, which grow by more; reading it costs little
-all the same.
-"""
-
-_TABLE_FILES: Final = frozenset(file_name(table) for table in TRACE_TABLES)
-_NEEDED_TABLES: Final = _TABLE_FILES - {file_name(table) for table in ADDED_LATER}
-
+_FILE: Final = re.compile(
+    rf"{CALIBRATION_FILE}|{SEARCHES_FOLDER}/(?P<search>{SEARCH_NAME.pattern})\.json"
+    rf"|runs/(?P<variant>[^/]+)/({RECORD_NAME}"
+    rf"|{TABLES_FOLDER}/({'|'.join(map(file_name, TRACE_TABLES))})"
+    rf"|(?P<raw>{'|'.join(RAW_FOLDERS)})/{FILE_NAME.pattern})"
+)
+"""A file that a bundle may have; none of these paths leaves the machine's folder."""
+_NEEDED_TABLES: Final = [file_name(table) for table in TRACE_TABLES if table not in ADDED_LATER]
 
 FETCH_AGAIN: Final = "fetch it again, or have it packed anew"
 
@@ -70,6 +65,11 @@ class FileEntry(Part):
     path: str = Field(max_length=1000)
     bytes: int = Field(ge=0)
     sha256: Digest
+
+    def named(self, part: str) -> str:
+        """The `search`, `variant` or `raw` folder in the path; empty if it has none."""
+        found = _FILE.fullmatch(self.path)
+        return (found[part] or "") if found else ""
 
 
 class Manifest(Part):
@@ -84,9 +84,7 @@ class Manifest(Part):
         min_length=1, description="PyTorch device names of its records, the CPU first."
     )
     study: Text = Field(description="Name of the study it was packed for.")
-    with_traces: bool = Field(
-        description="Whether it holds what the trace tables are made from, as well."
-    )
+    with_traces: bool = Field(description="Whether it has what the trace tables are made from too.")
     records: int = Field(ge=1)
     dirty_records: int | None = Field(
         default=None,
@@ -94,35 +92,30 @@ class Manifest(Part):
         description="Records of no clean commit; None in bundles packed before they were counted.",
     )
     measured_at: Moment = Field(description="Of the newest record.")
-    files: Values[FileEntry] = Field(
-        description="In the order in which they lie in the archive, without this one."
-    )
+    files: Values[FileEntry] = Field(description="In the archive's order, without this one.")
 
     @property
     def variants(self) -> list[str]:
-        """Names of the variants whose records it holds."""
-        return [
-            entry.path.split("/")[1]
-            for entry in self.files
-            if entry.path.endswith(f"/{RECORD_NAME}")
-        ]
+        """Names of the variants whose records it has."""
+        return [each.named("variant") for each in self.files if each.path.endswith(RECORD_NAME)]
 
     @property
     def searches(self) -> list[str]:
-        """Names of the batch-size searches that it holds."""
-        return [PurePosixPath(entry.path).stem for entry in self.files if is_search(entry.path)]
+        """Names of the batch-size searches that it has."""
+        return [name for each in self.files if (name := each.named("search"))]
 
     @property
     def has_calibration(self) -> bool:
-        """Whether it holds the machine's ceilings."""
+        """Whether it has the machine's ceilings."""
         return any(entry.path == CALIBRATION_FILE for entry in self.files)
 
-    def as_json(self) -> bytes:
-        """The same manifest gives the same bytes."""
-        return _MANIFEST.as_bytes(self)
+    @property
+    def unpacked_bytes(self) -> int:
+        """Size of its files in the archive, with what describes them there."""
+        return sum(entry.bytes + HEADERS_BYTES for entry in self.files)
 
 
-_MANIFEST: Final = JsonFile(
+MANIFEST: Final = JsonFile(
     name="manifest",
     content=Manifest,
     version=SCHEMA_VERSION,
@@ -133,89 +126,44 @@ _MANIFEST: Final = JsonFile(
 )
 
 
-def parse_manifest(content: bytes, *, bundle: str) -> Manifest:
-    """Read a manifest and check everything that it says of the files to come.
-
-    Raises:
-        BundleError: it is damaged, of a newer or older schema, or names a file that no bundle
-            holds.
+def problems_of(manifest: Manifest, *, packed_bytes: int) -> Iterator[str]:
+    """What speaks against unpacking these files from a bundle of that size; only the first is sure
+    to be one.
     """
-    manifest = _MANIFEST.parse(content, where=f"manifest of {bundle}", from_elsewhere=True)
     version = manifest.record_schema_version
     if version != RECORD_SCHEMA_VERSION:
-        action = (
-            "update gpu-report"
-            if version > RECORD_SCHEMA_VERSION
-            else "have it packed anew by this version"
+        newer = "; update gpu-report" if version > RECORD_SCHEMA_VERSION else ""
+        yield (
+            f"its records have schema version {version}, this gpu-report reads "
+            f"{RECORD_SCHEMA_VERSION}{newer}"
         )
-        raise BundleError(
-            f"{bundle}: its records have schema version {version}, this gpu-report reads "
-            f"{RECORD_SCHEMA_VERSION}; {action}"
-        )
-    _check_files(manifest, bundle)
-    return manifest
-
-
-def _check_files(manifest: Manifest, bundle: str) -> None:
     for entry in manifest.files:
-        if not belongs(entry.path):
-            raise BundleError(
-                f"{bundle}: holds {entry.path!r}, which is not among a machine's results; "
-                f"{FETCH_AGAIN}"
-            )
-        if is_raw(entry.path) and not manifest.with_traces:
-            raise BundleError(
-                f"{bundle}: holds {entry.path!r}, although it says that it holds no traces; "
-                f"{FETCH_AGAIN}"
-            )
-    twice = [
-        path for path, count in Counter(entry.path for entry in manifest.files).items() if count > 1
-    ]
-    if twice:
-        raise BundleError(f"{bundle}: names {twice[0]!r} twice; {FETCH_AGAIN}")
-    if len(manifest.variants) != manifest.records:
-        raise BundleError(
-            f"{bundle}: says {manifest.records} records and names {len(manifest.variants)}; "
-            f"{FETCH_AGAIN}"
-        )
-    # Every run has its record and, if the bundle has no traces to make them from, its trace tables.
-    paths = {entry.path for entry in manifest.files}
-    needed = [
-        RECORD_NAME,
-        *([] if manifest.with_traces else (f"{TABLES_FOLDER}/{name}" for name in _NEEDED_TABLES)),
-    ]
-    runs = dict.fromkeys(path.split("/")[1] for path in paths if path.startswith("runs/"))
-    missing = sorted(
-        path for slug in runs for inner in needed if (path := f"runs/{slug}/{inner}") not in paths
-    )
-    if missing:
-        raise BundleError(
-            f"{bundle}: lacks {missing[0]}; have it packed anew by this version of gpu-report"
-        )
-
-
-def size_problem(entries: Sequence[FileEntry], *, packed_bytes: int) -> str:
-    """Why files of these sizes are not in a bundle of that size; empty if they may be."""
-    if len(entries) > max(_ALWAYS_ALLOWED_FILES, packed_bytes // _LEAST_BYTES_OF_FILE):
-        return f"names {len(entries)} files, which its {packed_bytes} bytes do not hold"
-    for entry in entries:
-        if is_raw(entry.path):
-            largest = _LARGEST_RAW_BYTES
-        else:
-            largest = MOST_BYTES if entry.path.endswith(".json") else _LARGEST_TABLE_BYTES
+        if _FILE.fullmatch(entry.path) is None or not _is_variant(entry.named("variant")):
+            yield f"has {entry.path!r}, which is not among a machine's results"
+        if entry.named("raw") and not manifest.with_traces:
+            yield f"has {entry.path!r}, although it says that it has no traces"
+        largest = _LARGEST_RAW_BYTES if entry.named("raw") else MOST_BYTES
         if entry.bytes > largest:
-            return f"{entry.path} has {entry.bytes} bytes, of at most {largest}"
-    raw_bytes = total_bytes(entry for entry in entries if is_raw(entry.path))
-    other_bytes = total_bytes(entries) - raw_bytes
-    allowed_bytes = max(_ALWAYS_ALLOWED_BYTES, _MOST_EXPANDED * packed_bytes)
-    for found, most in (
-        (other_bytes, LIMIT_BYTES),
-        (raw_bytes, RAW_LIMIT_BYTES),
-        (other_bytes + raw_bytes, allowed_bytes),
-    ):
-        if found > most:
-            return f"unpacks to {found} bytes, of at most {most}"
-    return ""
+            yield f"{entry.path} has {entry.bytes} bytes, of at most {largest}"
+    counts = Counter(entry.path for entry in manifest.files)
+    yield from (f"names {path!r} twice" for path, count in counts.items() if count > 1)
+    if len(manifest.variants) != manifest.records:
+        yield f"says {manifest.records} records and names {len(manifest.variants)}"
+    allowed_bytes = min(_LIMIT_BYTES, max(_ALWAYS_ALLOWED_BYTES, _MOST_EXPANDED * packed_bytes))
+    if manifest.unpacked_bytes > allowed_bytes:
+        yield f"unpacks to {manifest.unpacked_bytes} bytes, of at most {allowed_bytes}"
+    # Every run has its record and, if the bundle has no traces to make them from, its trace tables.
+    tables = [] if manifest.with_traces else [f"{TABLES_FOLDER}/{name}" for name in _NEEDED_TABLES]
+    for slug in dict.fromkeys(filter(None, (each.named("variant") for each in manifest.files))):
+        needed = (f"runs/{slug}/{name}" for name in (RECORD_NAME, *tables))
+        yield from (f"lacks {path}" for path in needed if path not in counts)
+
+
+def _is_variant(slug: str) -> bool:
+    try:
+        return not slug or bool(Variant.from_slug(slug))
+    except ConfigError:
+        return False
 
 
 def trace_paths(record: Record) -> list[str]:
@@ -227,49 +175,3 @@ def trace_paths(record: Record) -> list[str]:
     names = [record.profile.trace_file, *(each.trace_file for each in record.profile.other_ranks)]
     folders = [TRACE_FOLDER, *([RICH_TRACE_FOLDER] if record.profile.rich_trace_file else [])]
     return [f"{folder}/{name}" for folder in folders for name in names]
-
-
-def total_bytes(entries: Iterable[FileEntry]) -> int:
-    """Size of these files, unpacked."""
-    return sum(entry.bytes for entry in entries)
-
-
-def belongs(path: str) -> bool:
-    """Whether a bundle may hold a file of this path; none of those leaves the machine's folder."""
-    match path.split("/"):
-        case [name]:
-            return name == CALIBRATION_FILE
-        case [_, _]:
-            return is_search(path)
-        case ["runs", slug, name]:
-            return _is_variant(slug) and name == RECORD_NAME
-        case ["runs", slug, folder, name] if folder == TABLES_FOLDER:
-            return _is_variant(slug) and name in _TABLE_FILES
-        case ["runs", slug, folder, name] if folder in RAW_FOLDERS:
-            return _is_variant(slug) and FILE_NAME.fullmatch(name) is not None
-    return False
-
-
-def is_search(path: str) -> bool:
-    """Whether the file has what a batch-size search found."""
-    folder, _, name = path.partition("/")
-    stem, dot, ending = name.partition(".")
-    return (
-        folder == SEARCHES_FOLDER
-        and dot + ending == ".json"
-        and SEARCH_NAME.fullmatch(stem) is not None
-    )
-
-
-def is_raw(path: str) -> bool:
-    """Whether the file is a trace or a snapshot of memory."""
-    parts = path.split("/")
-    return len(parts) == 4 and parts[2] in RAW_FOLDERS
-
-
-def _is_variant(slug: str) -> bool:
-    try:
-        Variant.from_slug(slug)
-    except ConfigError:
-        return False
-    return True

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from gpu_report.bundles.archive import read_manifest
 from gpu_report.bundles.manifest import Manifest
+from gpu_report.bundles.unpacking import read_manifest
 from gpu_report.errors import ConfigError
 from gpu_report.study.cluster import REQUESTS, Request, known_machine, read_requests
 from gpu_report.study.config import check_config

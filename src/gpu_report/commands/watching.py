@@ -6,7 +6,9 @@ standard error
 study  -> what it measures now, likewise
 
 Nothing here needs PyTorch. On a terminal the view takes the last two lines and the script scrolls
-above them, as apt does it; else it is one plain line per interval.
+above them, as apt does it; else it is one plain line per interval. The script writes to the
+terminal itself, so that its progress bars and debugger work; rich.live.Live would overwrite its
+lines.
 """
 
 import os

@@ -1,15 +1,13 @@
-"""Time of an iteration of custom training loops: with its bound by loop, by the number of points,
-and by part.
+"""Time of an iteration of custom training loops: by the number of points, and by part.
 
-experiment table, own_loops -> rows (loop), the floor as a stroke; panels (device) -> lines (loop)
-along the points phases, top_kernels -> time per iteration of each part -> rows (loop) -> segments
-(part)
+experiment table, own_loops -> panels (device) -> lines (loop) along the points
+phases, top_kernels -> time per iteration of each part -> rows (loop) -> segments (part)
 """
 
 import math
 import re
 from itertools import cycle
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -21,7 +19,7 @@ from gpu_report.figures import labels, style
 from gpu_report.figures.alt_text import extremes_of
 from gpu_report.figures.curves import draw_gaps, draw_line, hollow_handles
 from gpu_report.figures.declaration import Shown, VariantFigure, high_panels
-from gpu_report.figures.rows import Entry, draw_points, metric_entries, new_rows, place_rows
+from gpu_report.figures.rows import Entry, new_rows, place_rows
 from gpu_report.figures.stacked_bars import BAR_LOOK, PHASE_COLORS, add_color_legend
 from gpu_report.glossary import PASS, device_words
 from gpu_report.printing.number_format import quantity
@@ -32,8 +30,6 @@ _OF_LOOPS: Final = (
     "pass_us_low",
     "pass_us_high",
     "pass_us_count",
-    "floor_us",
-    "reading_us",
     "points",
 )
 _PANEL_HEIGHT_IN: Final = 2.3
@@ -41,13 +37,6 @@ _ROOM: Final = 2.0
 """Above and below the measured values, as a factor."""
 _LEGEND_ROW_IN: Final = 0.2
 _LEGEND_COLUMNS: Final = 3
-_FLOOR: Final[dict[str, Any]] = {
-    "linestyle": "none",
-    "marker": "|",
-    "markersize": 9,
-    "color": style.VERMILLION,
-}
-_READING: Final[dict[str, Any]] = {"color": style.QUIET, "linestyle": "--", "linewidth": 0.8}
 _TOGETHER: Final = "together"
 _OTHER: Final = "other"
 _PART_COLORS: Final = {**PHASE_COLORS, _TOGETHER: style.YELLOW}
@@ -70,46 +59,6 @@ def _with_passes(shown: Shown) -> pd.DataFrame:
     return rows.iloc[:0] if found.empty else rows.merge(found, on="variant", how="left")
 
 
-def floors_figure(shown: Shown) -> Figure:
-    """Draw the time of a pass of every loop and its floor."""
-    frame = shown.rows
-    numbers, entries = PASS.intervals(frame), metric_entries(frame, PASS)
-    figure, axes = new_rows(entries, legend_rows=1)
-    positions = place_rows(axes, entries, text_heading=PASS.text_heading(frame))
-    drawn = numbers.dropna()
-    style.set_scale(axes, "x", [*drawn["low"], *drawn["high"], *frame["floor_us"].dropna()])
-    axes.plot(frame["floor_us"], positions, markeredgewidth=1.6, **_FLOOR)
-    draw_points(axes, frame.assign(**numbers), positions)
-    axes.set_xlabel(PASS.axis_label)
-    handles = [
-        Line2D([], [], linestyle="none", marker="s", color=style.INK, label="an iteration"),
-        *_known(
-            frame["floor_us"],
-            Line2D([], [], markeredgewidth=1.6, label="its bandwidth bound", **_FLOOR),
-        ),
-        *hollow_handles(frame.loc[numbers["value"].notna(), "marks"]),
-    ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), borderaxespad=0.2)
-    return figure
-
-
-FLOORS: Final = VariantFigure(
-    name="floors",
-    title="Time of an iteration by {axis}",
-    caption=(
-        "Time of an iteration of each loop, as a mean over processes with {intervals}. On a "
-        "calibrated device, the bound is the longer of the minimum times for its bytes and its "
-        "arithmetic. An iteration left of its bound has its points in caches."
-    ),
-    along=("optimization",),
-    rows=_with_passes,
-    draw=floors_figure,
-    of_own_loops=True,
-    sentences=(extremes_of(PASS),),
-    tables=("own_loops",),
-)
-
-
 def passes_figure(shown: Shown) -> Figure:
     """Draw the time of a pass along the points, a panel for each device and a line for each
     loop.
@@ -119,13 +68,12 @@ def passes_figure(shown: Shown) -> Figure:
     looks = dict(
         zip(loops, zip(cycle(style.PALETTE), cycle(style.MARKERS), strict=False), strict=False)
     )
-    reading = Line2D([], [], label="reading the points once", **_READING)
     doubted = hollow_handles(frame.loc[frame["value"].notna(), "marks"])
     loops_drawn = [
         Line2D([], [], color=color, marker=marker, label=labels.optimization_label(loop))
         for loop, (color, marker) in looks.items()
     ]
-    handles = [*loops_drawn, *_known(frame["reading_us"], reading), *doubted]
+    handles = [*loops_drawn, *doubted]
     legend_rows = math.ceil(len(handles) / _LEGEND_COLUMNS)
     figure = style.new_figure(height_in=_PANEL_HEIGHT_IN + legend_rows * _LEGEND_ROW_IN)
     grid = figure.subplots(1, len(devices), squeeze=False, sharex=True, sharey=True)
@@ -135,9 +83,6 @@ def passes_figure(shown: Shown) -> Figure:
         for loop, rows in panel.dropna(subset="value").groupby("optimization", sort=False):
             draw_line(axes, rows.sort_values("points"), axis="points", look=looks[str(loop)])
         draw_gaps(axes, panel[panel["value"].isna()], axis="batch_size", name_device=False)
-        once = panel.dropna(subset="reading_us").drop_duplicates("points").sort_values("points")
-        axes.plot(once["points"], once["reading_us"], zorder=1, **_READING)
-    # Where the line of the reading is below the measured values, it is cut off.
     first: Axes = grid.flat[0]
     first.set(
         xscale="log", yscale="log", ylim=(frame["low"].min() / _ROOM, frame["high"].max() * _ROOM)
@@ -154,10 +99,6 @@ def passes_figure(shown: Shown) -> Figure:
     return figure
 
 
-def _known(values: "pd.Series[float]", handle: Line2D) -> list[Line2D]:
-    return [handle] if values.notna().any() else []
-
-
 def _together(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
     """A page for each workload, whose loops are lines of their own."""
     return labels.with_labels(rows, without=(axis,)).assign(group_on_page=rows["workload"])
@@ -167,9 +108,7 @@ PASSES: Final = VariantFigure(
     name="passes",
     title="Time of an iteration by number of points",
     caption=(
-        "Time of an iteration by the number of points, one line per loop; bars show {intervals}. "
-        "A dashed line is the time to read the points once at the rate of a copy inside a "
-        "calibrated device."
+        "Time of an iteration by the number of points, one line per loop; bars show {intervals}."
     ),
     along=("batch_size",),
     rows=_with_passes,

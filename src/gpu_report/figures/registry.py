@@ -14,7 +14,7 @@ from gpu_report.figures.devices import TELEMETRY, TRANSFER
 from gpu_report.figures.ladder import LADDER, TRADE_OFF
 from gpu_report.figures.links import LINKS
 from gpu_report.figures.overview import OVERVIEW
-from gpu_report.figures.own_loops import FLOORS, PARTS, PASSES
+from gpu_report.figures.own_loops import PARTS, PASSES
 from gpu_report.figures.roofline import ROOFLINE
 from gpu_report.figures.scaling import SCALING
 from gpu_report.figures.shared import EXPOSED_COMMUNICATION
@@ -34,7 +34,7 @@ FIGURES: Final[tuple[VariantFigure | MachineFigure, ...]] = (
     *(SPEEDUP_ROWS, CROSSOVER, LADDER, TRADE_OFF, FRONTIER, THROUGHPUT_ROWS, THROUGHPUT_CURVES),
     *(SCALING, PHASES, LOSS_SCALE, CONVERGENCE, CATEGORIES),
     *(STEPS, TIMELINE, IDLE),
-    *(FLOORS, PARTS, PASSES),
+    *(PARTS, PASSES),
     *(EXPOSED_COMMUNICATION, OVERVIEW, TRANSFER, LINKS, ROOFLINE, TELEMETRY),
 )
 

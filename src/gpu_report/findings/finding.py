@@ -118,7 +118,7 @@ FINDINGS_FILE: Final = JsonFile(
     content=_File,
     version=SCHEMA_VERSION,
     error=ReportError,
-    again="delete it and make it again with gpu-report derive-findings",
+    again="delete it and make it again with gpu-report stage derive-findings",
 )
 
 

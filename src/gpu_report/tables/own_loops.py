@@ -18,7 +18,7 @@ from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.study.options import is_bound
 from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary_of
 from gpu_report.tables.efficiency import peak_flops_per_s
-from gpu_report.tables.processes import brings_loop, built_in
+from gpu_report.tables.processes import brings_loop
 from gpu_report.tables.profiled import profiled
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import in_reading_order
@@ -58,17 +58,7 @@ OWN_LOOPS: Final = Table(
             "Least time of a pass: its bytes at the device's copy rate, or its operations at the "
             "peak.",
         ),
-        text(
-            "floor",
-            "'memory' or 'compute': which of the two takes longer; empty where none is known.",
-        ),
         number("times_floor", "1", "pass_us over floor_us; below 1 where caches hold the points."),
-        number(
-            "reading_us",
-            "us",
-            "Time to read all points once at the device's copy rate; for workloads of ours.",
-        ),
-        number("readings", "1", "pass_us over reading_us."),
         text("learnt", "What the first process learned, by name."),
         number(
             "reference_error",
@@ -80,9 +70,6 @@ OWN_LOOPS: Final = Table(
 
 _AXES: Final = ("optimization", "batch_size")
 """Along which loops of a workload's own are compared in figures and findings of their own."""
-
-BYTES_OF_POINT: Final = 8
-"""What is read of a point once: input and target in float32."""
 
 _US: Final = 1e6
 _MS: Final = 1e3
@@ -133,13 +120,7 @@ def _row(record: Record, ceilings: Ceilings | None, launches: float) -> Row:
         for repetition in record.repetitions
     ]
     a_pass = summarise([_US * time_s / passes for time_s in trainings_s])
-    floor_us = _floors_us(record, ceilings)
-    reading_us = (
-        _US * BYTES_OF_POINT * variant.batch_size / _copy_rate(ceilings)
-        if built_in(record)
-        else math.nan
-    )
-    kind = max(floor_us, key=floor_us.__getitem__, default="")
+    floor_us = _floor_us(record, ceilings)
     return {
         "variant": variant.slug,
         "workload": variant.workload,
@@ -152,11 +133,8 @@ def _row(record: Record, ceilings: Ceilings | None, launches: float) -> Row:
         **a_pass.as_columns("pass_us"),
         "work_per_pass": launches / passes,
         "bytes_per_point": work.bytes / work.samples if (work := _work(record)) else math.nan,
-        "floor_us": floor_us.get(kind, math.nan),
-        "floor": kind,
-        "times_floor": a_pass.value / floor_us[kind] if kind else math.nan,
-        "reading_us": reading_us,
-        "readings": a_pass.value / reading_us,
+        "floor_us": floor_us,
+        "times_floor": a_pass.value / floor_us,
         "learnt": ", ".join(
             f"{name} {value:.7g}" for name, value in record.repetitions[0].learnt.items()
         ),
@@ -170,25 +148,15 @@ def _largest(errors: Sequence[float | None]) -> float:
     return max(known) if len(known) == len(errors) else math.nan
 
 
-def _floors_us(record: Record, ceilings: Ceilings | None) -> Mapping[str, float]:
-    """Of a pass by what takes it; empty where its work was not counted, or the device was not
-    calibrated.
-    """
-    work, peaks = (
-        _work(record),
-        peak_flops_per_s(ceilings, record.as_variant().precision) if ceilings else [],
-    )
-    if work is None or not peaks:
-        return {}
-    return {
-        "memory": _US * work.bytes / _copy_rate(ceilings),
-        "compute": _US * work.flops / summarise(peaks).value,
-    }
+def _floor_us(record: Record, ceilings: Ceilings | None) -> float:
+    """Of a pass; NaN where its work was not counted, or the device was not calibrated."""
+    work = _work(record)
+    if work is None or ceilings is None:
+        return math.nan
+    peaks = peak_flops_per_s(ceilings, record.as_variant().precision)
+    copying_s = work.bytes / summarise(ceilings.copy_bytes_per_s).value
+    return _US * max(copying_s, work.flops / summarise(peaks).value) if peaks else math.nan
 
 
 def _work(record: Record) -> Work | None:
     return record.profile.work if record.profile else None
-
-
-def _copy_rate(ceilings: Ceilings | None) -> float:
-    return summarise(ceilings.copy_bytes_per_s).value if ceilings else math.nan

@@ -20,8 +20,7 @@ from typing import Final
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpu_report.bundles.archive import read_manifest
-from gpu_report.bundles.unpacking import unpack
+from gpu_report.bundles.unpacking import read_manifest, unpack
 from gpu_report.errors import BundleError
 from gpu_report.traces.advice import ADVICE
 

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from gpu_report.bundles.archive import read_manifest
 from gpu_report.bundles.packing import pack
-from gpu_report.bundles.unpacking import unpack
+from gpu_report.bundles.unpacking import read_manifest, unpack
 from gpu_report.errors import BundleError
 from gpu_report.traces.steps import STEPS
 from tests.factories import make_record, make_study
@@ -105,7 +104,7 @@ MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
     "'.bashrc', which is not among": add_file(".bashrc"),
     "'runs/a/record.json', which is not among": add_file("runs/a/record.json"),
     f"'runs/{SLUG}/trace/.hidden', which is not among": add_file(f"runs/{SLUG}/trace/.hidden"),
-    f"'runs/{SLUG}/trace/rank0.gz', although it says that it holds no traces": add_file(
+    f"'runs/{SLUG}/trace/rank0.gz', although it says that it has no traces": add_file(
         f"runs/{SLUG}/trace/rank0.gz"
     ),
     f"names '{RECORD}' twice": add_file(RECORD),
@@ -130,7 +129,7 @@ MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
     "says it was measured at 2099-01-01T00:00:00Z, its records": lambda manifest: manifest.update(
         measured_at="2099-01-01T00:00:00Z"
     ),
-    f"lacks runs/{SLUG}/trace_tables/steps.csv; have it packed anew": lambda manifest: manifest[
+    f"lacks runs/{SLUG}/trace_tables/steps.csv; fetch it again": lambda manifest: manifest[
         "files"
     ].remove(next(entry for entry in manifest["files"] if entry["path"].endswith("/steps.csv"))),
 }
@@ -157,13 +156,13 @@ def test_a_date_that_only_the_calibration_has_is_none_of_the_records(
 
 def test_more_files_than_a_bundle_can_hold_are_refused(bundle: Path, tmp_path: Path) -> None:
     entry = {"bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}
-    many = [{**entry, "path": f"runs/{SLUG}/trace/{number}"} for number in range(2000)]
+    many = [{**entry, "path": f"runs/{SLUG}/trace/{number}"} for number in range(5000)]
     edit_manifest(
         bundle,
         lambda manifest: manifest.update(files=[*manifest["files"], *many], with_traces=True),
     )
 
-    assert_refused(bundle, tmp_path, "names 20[0-9]{2} files, which its [0-9]+ bytes do not hold")
+    assert_refused(bundle, tmp_path, "unpacks to 1[0-9]{7} bytes, of at most 8388608")
 
 
 @pytest.mark.parametrize("number", ["1e300", "-1e31", "5e-324"])
@@ -223,7 +222,7 @@ def test_a_bundle_cut_anywhere_is_refused(bundle: Path, tmp_path: Path) -> None:
     for size in (0, 5, 100, len(whole) // 2, len(whole) - 1):
         bundle.write_bytes(whole[:size])
 
-        assert_refused(bundle, tmp_path, "cut short|damaged or no bundle")
+        assert_refused(bundle, tmp_path, "damaged or no bundle")
 
 
 def test_a_bundle_with_a_flipped_bit_anywhere_is_refused(bundle: Path, tmp_path: Path) -> None:
@@ -254,7 +253,7 @@ def test_what_follows_the_end_of_the_archive_inside_the_stream_is_refused(
         lzma.compress(lzma.decompress(bundle.read_bytes()) + bytes(5000) + b"a note")
     )
 
-    assert_refused(bundle, tmp_path, "holds something behind its last file")
+    assert_refused(bundle, tmp_path, "has something behind its last file")
 
 
 def test_a_stream_that_needs_much_memory_or_is_no_xz_is_refused(
@@ -312,10 +311,10 @@ def test_a_bundle_that_is_not_there_says_how_to_find_those_that_are(tmp_path: Pa
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"machine": "another-8c"}, f"the record in runs/{SLUG} is of {SLUG} on another-8c"),
+        ({"machine": "another-8c"}, f"runs/{SLUG}/record.json is of {SLUG} on another-8c"),
         (
             {"slug": "lstm-cpu-b7-w0-fp32-e2"},
-            f"the record in runs/{SLUG} is of lstm-cpu-b7-w0-fp32-e2",
+            f"runs/{SLUG}/record.json is of lstm-cpu-b7-w0-fp32-e2",
         ),
     ],
 )

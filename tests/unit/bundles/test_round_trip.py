@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.bundles.archive import read_manifest
-from gpu_report.bundles.manifest import parse_manifest
+from gpu_report.bundles.manifest import MANIFEST
 from gpu_report.bundles.packing import Packed, pack
-from gpu_report.bundles.unpacking import unpack
+from gpu_report.bundles.unpacking import read_manifest, unpack
 from gpu_report.errors import BundleError, GpuReportError
 from gpu_report.records.record import RECORD_FILE, Record
 from gpu_report.storage.files import write_bytes_atomically
@@ -231,7 +230,8 @@ def test_what_was_packed_before_dirty_records_were_counted_is_read(
     record = RECORD_FILE.read(results / "runs" / SLUGS[0] / "record.json").model_dump()
     del record["provenance"]["changed_files"]
 
-    assert parse_manifest(json.dumps(manifest).encode(), bundle="old").dirty_records is None
+    old = MANIFEST.parse(json.dumps(manifest).encode(), where="old", from_elsewhere=True)
+    assert old.dirty_records is None
     assert Record.model_validate(record).provenance.changed_files is None
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.bundles.archive import read_manifest
 from gpu_report.bundles.packing import Packed, pack
 from gpu_report.bundles.shown_machines import study_of
-from gpu_report.bundles.unpacking import unpack
+from gpu_report.bundles.unpacking import read_manifest, unpack
 from gpu_report.errors import BundleError
 from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
 from gpu_report.study.config import read_config

@@ -1,6 +1,4 @@
-"""Loops that a workload brings are drawn by the time of a pass, beside its floor, along the points,
-and by part.
-"""
+"""Loops that a workload brings are drawn by the time of a pass along the points, and by part."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,13 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from gpu_report.figures import style
 from gpu_report.figures.own_loops import iteration_parts
 from gpu_report.tables.bundle import Tables
 from tests.factories import make_record, make_records, make_tables
 from tests.unit.figures.drawn import (
     draw_named,
-    drawn_after_failures,
     specs_by_name,
     specs_of,
     study_and_tables,
@@ -27,13 +23,7 @@ from tests.unit.figures.drawn import (
 )
 
 LOOPS, SIZES = "linear_regression", "linear_regression_size"
-FLOORS, PASSES = f"{LOOPS}_floors", f"{SIZES}_passes"
-
-
-def drawn(name: str, **changes: Any) -> tuple[Figure, Tables]:
-    study, tables = study_and_tables(LOOPS, SIZES)
-    tables = replace(tables, own_loops=tables.own_loops.assign(**changes))
-    return draw_named(name, tables, study), tables
+PASSES = f"{SIZES}_passes"
 
 
 def points_of(line: Line2D) -> list[tuple[float, float]]:
@@ -41,18 +31,6 @@ def points_of(line: Line2D) -> list[tuple[float, float]]:
         np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float), strict=True
     )
     return [(float(x), float(y)) for x, y in pairs]
-
-
-def strokes_of(figure: Figure) -> list[tuple[float, float]]:
-    """The floors; caps of the bars are strokes as well, in the colours of the devices."""
-    (strokes,) = (line for line in figure.axes[0].lines if line.get_color() == style.VERMILLION)
-    return points_of(strokes)
-
-
-def passes_of(figure: Figure) -> dict[float, float]:
-    """By their rows."""
-    points = (line for line in figure.axes[0].lines if line.get_marker() in ("o", "s"))
-    return {y: x for line in points for x, y in points_of(line)}
 
 
 def curves_of(axes: Axes) -> list[list[tuple[float, float]]]:
@@ -67,11 +45,9 @@ def test_loops_have_a_figure_of_a_pass_and_no_other_and_no_one_else_has_it() -> 
         if not name.startswith("study_")
     ]
 
-    assert [name for name in names if name.startswith(LOOPS)] == [FLOORS, f"{LOOPS}_parts", PASSES]
+    assert [name for name in names if name.startswith(LOOPS)] == [f"{LOOPS}_parts", PASSES]
     assert not [
-        name
-        for name in names
-        if not name.startswith(LOOPS) and name.endswith(("floors", "_parts", "passes"))
+        name for name in names if not name.startswith(LOOPS) and name.endswith(("_parts", "passes"))
     ]
     assert {"workers_throughput", "precision_speedup"} <= set(names)
     assert {"study_steps", "study_idle"} <= set(specs_of(LOOPS))
@@ -81,7 +57,7 @@ def test_a_model_beside_a_loop_keeps_the_figures_of_all_models() -> None:
     names = [name for name in specs_of("crossover") if name.startswith("crossover_")]
 
     assert "crossover_crossover" in names
-    assert not [name for name in names if name.endswith(("floors", "passes"))]
+    assert not [name for name in names if name.endswith("passes")]
 
 
 def test_loops_of_which_none_was_measured_have_no_figure() -> None:
@@ -93,42 +69,8 @@ def test_loops_of_which_none_was_measured_have_no_figure() -> None:
     assert not [name for name in names if name.startswith(LOOPS)]
 
 
-def test_a_loop_that_was_not_measured_keeps_its_row_and_says_why() -> None:
-    text = texts_of(drawn_after_failures(FLOORS, LOOPS, triton="skipped", streams="failed"))
-
-    for words in ("fused kernel in Triton", "skipped", "failed"):
-        assert words in text
-    assert "nan" not in text
-
-
-def test_a_pass_is_in_the_row_of_its_floor() -> None:
-    figure, tables = drawn(FLOORS, floor_us=lambda table: table["pass_us"] / 2)
-
-    strokes = strokes_of(figure)
-    assert {y: 2 * x for x, y in strokes} == pytest.approx(passes_of(figure))
-    assert len(strokes) == len(tables.experiments[LOOPS])
-
-
-def test_without_a_floor_there_is_no_stroke_and_the_passes_stay() -> None:
-    figure, tables = drawn(FLOORS, floor_us=float("nan"))
-
-    assert not [x for x, _ in strokes_of(figure) if np.isfinite(x)]
-    assert len(passes_of(figure)) == len(tables.experiments[LOOPS])
-
-
-def test_floors_that_lie_far_from_the_passes_are_distinguished_on_a_logarithmic_axis() -> None:
-    alike = {"pass_us": 50.0, "pass_us_low": 49.0, "pass_us_high": 51.0}
-
-    near, far = (drawn(FLOORS, floor_us=floor_us, **alike)[0].axes[0] for floor_us in (45.0, 1e-3))
-
-    assert (near.get_xscale(), far.get_xscale()) == ("linear", "log")
-    low, high = far.get_xlim()
-    assert low < 1e-3 < 51 < high
-
-
-@pytest.mark.parametrize(("name", "experiment"), [(FLOORS, LOOPS), (PASSES, SIZES)])
-def test_doubted_passes_are_hollow_and_the_legend_says_by_what(name: str, experiment: str) -> None:
-    study = study_of(experiment)
+def test_doubted_passes_are_hollow_and_the_legend_says_by_what() -> None:
+    study = study_of(SIZES)
     shared = {"other_processes": 2}
     doubted, *_ = (
         record.variant
@@ -140,7 +82,7 @@ def test_doubted_passes_are_hollow_and_the_legend_says_by_what(name: str, experi
         for record in make_records(study, processes=2)
     ]
 
-    figure = draw_named(name, make_tables(study, records), study)
+    figure = draw_named(PASSES, make_tables(study, records), study)
 
     assert "hollow: " in texts_of(figure)
     assert [
@@ -174,16 +116,6 @@ def test_a_line_goes_from_few_points_to_many_whatever_the_order_of_the_rows() ->
     figure = draw_named(PASSES, replace(tables, experiments=backwards), study)
 
     assert all(curve == sorted(curve) for axes in figure.axes for curve in curves_of(axes))
-
-
-def test_the_time_of_reading_the_points_once_is_a_dashed_line_on_every_device() -> None:
-    figure, tables = drawn(PASSES)
-
-    told = tables.own_loops.set_index(["device", "points"])["reading_us"].to_dict()
-    for axes, device in zip(figure.axes, ["cpu", "cuda"], strict=True):
-        (dashed,) = (points_of(line) for line in axes.lines if line.get_linestyle() == "--")
-        assert dashed == [(points, told[device, points]) for points, _ in dashed]
-        assert len(dashed) == len({points for curve in curves_of(axes) for points, _ in curve})
 
 
 def test_more_loops_than_colours_still_look_different() -> None:

@@ -114,8 +114,3 @@ def told(name: str, *, device: str = "cuda", **cells: object) -> Edit:
 
 def rate(name: str, value: float, spread: float = 1.0, *, device: str = "cuda") -> Edit:
     return loop(name, device, **figure("throughput_per_s", value, spread))
-
-
-def a_pass(points: int, value: float, spread: float = 0.1) -> Edit:
-    where = {"optimization": "fusedstep", "points": points}
-    return Edit(table="own_loops", where=where, cells=figure("pass_us", value, spread))

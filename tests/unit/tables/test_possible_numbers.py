@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpu_report.bundles.archive import read_manifest
 from gpu_report.bundles.shown_machines import find_bundles, study_of
-from gpu_report.bundles.unpacking import unpack
+from gpu_report.bundles.unpacking import read_manifest, unpack
 from gpu_report.records.calibration import CALIBRATION_FILE
 from gpu_report.records.record import RECORD_FILE
 from gpu_report.study.config import read_config

@@ -1,32 +1,29 @@
 """Rules about custom training loops of a workload.
 
-Does fusion help, what is left without launches, are all exact, which device is faster, what of an
-iteration is fixed?
+Which is fastest, does fusion help, are all exact, which device is faster?
 """
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, listed, ratio_of
-from gpu_report.findings.phrases import CPU, device_in_words, factor_alone, optimization_in_words
+from gpu_report.findings.estimate import listed, ratio_of
+from gpu_report.findings.phrases import CPU, device_in_words, optimization_in_words
 from gpu_report.findings.rule import (
-    HALF,
     Compared,
     Comparison,
     Outcome,
     Rule,
-    first_two,
     not_measured,
     why_missing,
 )
 from gpu_report.findings.rules.axes import BEST, FASTEST
 from gpu_report.findings.scope import OWN_LOOPS, Group, Scope, groups_beside, key_of
 from gpu_report.glossary import Row
-from gpu_report.printing.number_format import count, duration, quantity
+from gpu_report.printing.number_format import count, quantity
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import marks_in
 
@@ -38,7 +35,6 @@ _FUSED: Final = (("fusedstep", "separate"), ("openmp", "none"), ("compile", "non
 """Loops that read each point once in a pass, with what they fuse; the first pair that was measured
 is compared.
 """
-_ALL_PASSES_AT_ONCE: Final = "persistent"
 
 
 def _groups(scope: Scope) -> list[Group]:
@@ -54,28 +50,12 @@ def _groups(scope: Scope) -> list[Group]:
     ]
 
 
-def _with_one_launch(scope: Scope) -> list[Group]:
-    return [
-        group
-        for group in _groups(scope)
-        if any(row["options"] == _ALL_PASSES_AT_ONCE for row in group.rows)
-    ]
-
-
 def _apart_and_fused(group: Group) -> tuple[Row, Row] | None:
     rows = {row["options"]: row for row in group.measured}
     return next(
         ((rows[apart], rows[fused]) for fused, apart in _FUSED if {fused, apart} <= rows.keys()),
         None,
     )
-
-
-def _rival_and_one_launch(group: Group) -> tuple[Row, Row] | None:
-    rows = {row["options"]: row for row in group.measured}
-    alone = rows.pop(_ALL_PASSES_AT_ONCE, None)
-    if alone is None or not rows:
-        return None
-    return max(rows.values(), key=lambda row: float(row["throughput_per_s"])), alone
 
 
 def _less_work(compared: Compared) -> dict[str, str]:
@@ -91,55 +71,6 @@ def _less_work(compared: Compared) -> dict[str, str]:
             few, many = (quantity(row[column]).plain() for row in (fused, apart))
             parts.append(f"{few} {what} instead of {many}")
     return {"work": f"; an iteration takes {listed(parts)}" if parts else ""}
-
-
-def _over_floor(compared: Compared) -> dict[str, str]:
-    row = compared.after
-    if math.isnan(row["floor_us"]):
-        return {"floor": ""}
-    by = (
-        "its arithmetic at the device's peak"
-        if row["floor"] == "compute"
-        else "its bytes at the device's copy rate"
-    )
-    floor = duration(row["floor_us"] / 1e6).plain()
-    return {
-        "floor": f"; that is {factor_alone(row['times_floor'])} the {floor} that {by} would take"
-    }
-
-
-_FASTER_PASS: Final = Comparison(
-    groups=_groups,
-    choose=_apart_and_fused,
-    figure=ratio_of("throughput_per_s"),
-    evidence={"pass_us": "time of a pass"},
-    of_both=True,
-    more=_less_work,
-)
-
-
-def _fixed_share(after: Row, fewest: Row) -> Estimate:
-    """Of the time t of n points, what does not grow with them: (k - g) / (k - 1), where k n points
-    take g t.
-
-    The time is taken for a fixed part and one that is proportional to the points.
-    """
-    factor = after["points"] / fewest["points"]
-    return ratio_of("pass_us")(after, fewest).mapped(lambda times: (factor - times) / (factor - 1))
-
-
-def _over_most_points(compared: Compared) -> dict[str, Any]:
-    row, most = compared.group.measured[-1], ""
-    if row is not compared.after:
-        readings = row["readings"]
-        reads = (
-            "" if math.isnan(readings) else f", {factor_alone(readings)} the time to read them once"
-        )
-        most = (
-            f" Over {count(row['points']).plain()} it took "
-            f"{phrases.of_column(row, 'pass_us', short=True)}{reads}."
-        )
-    return {"most": most, "fixed": compared.figure.mapped(lambda share: min(max(share, 0.0), 1.0))}
 
 
 def _by_workload(
@@ -292,26 +223,19 @@ RULES: Final = (
         about=_OPTIMIZATION,
         question="Is a fused iteration faster?",
         threshold=_ABOVE_ONE,
-        test=_FASTER_PASS,
+        test=Comparison(
+            groups=_groups,
+            choose=_apart_and_fused,
+            figure=ratio_of("throughput_per_s"),
+            evidence={"pass_us": "time of a pass"},
+            of_both=True,
+            more=_less_work,
+        ),
         yes="Fusion made {subject} faster{measured}",
         no="Fusion made {subject} slower{measured}",
         unresolved="Whether fusion makes {subject} faster",
         measured=": with {after} an iteration took {after.pass_us:short}, with {before} "
         "{before.pass_us:short}, {figure} its throughput{work}.",
-    ),
-    Rule(
-        name="launchless",
-        about=_OPTIMIZATION,
-        question="Is one launch for all iterations faster?",
-        threshold=_ABOVE_ONE,
-        test=replace(
-            _FASTER_PASS, groups=_with_one_launch, choose=_rival_and_one_launch, more=_over_floor
-        ),
-        yes="One launch for all iterations made {subject} faster{measured}",
-        no="One launch for all iterations made {subject} slower{measured}",
-        unresolved="Whether one launch for all iterations makes {subject} faster",
-        measured=": {after} reached {figure} the throughput of the fastest other loop, {before}. "
-        "An iteration takes {after.pass_us}{floor}.",
     ),
     Rule(
         name="exact",
@@ -328,29 +252,4 @@ RULES: Final = (
     ),
     _DEVICES,
     replace(_DEVICES, about=OWN_LOOPS + "batch_size"),
-    Rule(
-        name="flat",
-        about=OWN_LOOPS + "batch_size",
-        question="Is most of the time of few points fixed?",
-        threshold="Most means more than half, intervals included. The next larger set splits the "
-        "time into a fixed part, for launching and waiting, and one that is proportional to the "
-        "points.",
-        test=Comparison(
-            groups=_groups,
-            choose=first_two,  # those of the fewest points
-            figure=_fixed_share,
-            limit=HALF,
-            limit_in_words="a half",
-            lacking="it takes two sizes",
-            evidence={"pass_us": "time of a pass"},
-            more=_over_most_points,
-        ),
-        yes="{fixed:%short} of an iteration's time does not grow with the points for "
-        "{subject}{measured}{most}",
-        no="Only {fixed:%short} of an iteration's time does not grow with the points for "
-        "{subject}{measured}{most}",
-        unresolved="Whether most of the time of few points is fixed for {subject}",
-        measured=": over {before.points} points an iteration took {before.pass_us}, over "
-        "{after.points} {after.pass_us:short}.",
-    ),
 )

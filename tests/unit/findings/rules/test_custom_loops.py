@@ -7,7 +7,7 @@ from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.rules.custom_loops import RULES
 from tests.factories import make_records, make_tables
 from tests.unit.findings.editing import Case, Edit, cases, figure, rule_of
-from tests.unit.findings.loops import ON_GPU, LoopCase, a_pass, base_of_loops, loop, rate, told
+from tests.unit.findings.loops import ON_GPU, LoopCase, base_of_loops, loop, rate, told
 
 LOST = {"status": "skipped", "reason": "no CUDA compiler"}
 
@@ -18,8 +18,8 @@ def speedups(value: float, spread: float = 0.1) -> list[Edit]:
 
 LOST_ALL = [loop(name, **LOST) for name in ON_GPU]
 BEST, FUSION = "loops_best/linear_regression_cuda", "loops_fusion/linear_regression_cuda"
-ON_CPU, LAUNCHLESS = "loops_fusion/linear_regression_cpu", "loops_launchless/linear_regression_cuda"
-EXACT, FLAT, DEVICES = "loops_exact", "sizes_flat/linear_regression_cuda", "loops_devices"
+ON_CPU = "loops_fusion/linear_regression_cpu"
+EXACT, DEVICES = "loops_exact", "loops_devices"
 LOST_ALL_BUT_NONE = [Edit(table="loops", where={"device": "cuda"}, cells=LOST)]
 DOUBTED = {"marks": "shared device"}
 DIVERGED = [
@@ -51,14 +51,6 @@ CASES: list[Case] = [
         no=[rate("none", 200, device="cpu"), rate("openmp", 100, device="cpu")],
     ),
     *cases(
-        LAUNCHLESS,
-        kind=LoopCase,
-        yes=[rate(name, 100) for name in ON_GPU[:-1]],
-        no=[rate("persistent", 100)],
-        unresolved=[loop("persistent", **DOUBTED)],
-        missing=[loop("persistent", **LOST)],
-    ),
-    *cases(
         EXACT,
         kind=LoopCase,
         yes=[told("separate", reference_error=9.9e-6)],
@@ -73,16 +65,6 @@ CASES: list[Case] = [
         no=[rate(name, 1.0) for name in ON_GPU],
         unresolved=[rate("persistent", 1e15, 9e13), rate("openmp", 1.01e15, 9e13, device="cpu")],
         missing=LOST_ALL_BUT_NONE,
-    ),
-    *cases(
-        FLAT,
-        kind=LoopCase,
-        yes=[a_pass(800, 5.0), a_pass(8000, 25.0)],
-        no=[a_pass(800, 5.0), a_pass(8000, 30.0)],
-        unresolved=[a_pass(800, 5.0, 1.0), a_pass(8000, 27.5)],
-        missing=[
-            Edit(table="sizes", where={"batch_size": size}, cells=LOST) for size in (8000, 80000)
-        ],
     ),
     LoopCase(finding=DEVICES, verdict="no", edits=[rate("openmp", 1e15, device="cpu")]),
 ]
@@ -118,15 +100,6 @@ def test_a_bound_is_never_the_best() -> None:
     assert not [evidence for evidence in found.evidence if "statistics" in evidence.variant]
 
 
-def test_a_bound_is_no_rival_of_the_loop_in_one_launch_either() -> None:
-    edits = [rate("statistics", 1e15), rate("graphs", 1e13), rate("persistent", 2e13)]
-
-    found = LoopCase(finding=LAUNCHLESS, verdict="yes", edits=edits).derive()
-
-    assert "reached 2.00 times" in found.statement
-    assert "the throughput of the fastest other loop, CUDA graphs" in found.statement
-
-
 def test_what_torch_compile_fuses_is_reported_where_no_loop_by_hand_was_measured() -> None:
     found = LoopCase(finding=ON_CPU, verdict="yes", edits=[loop("openmp", "cpu", **LOST)]).derive()
 
@@ -146,17 +119,6 @@ def test_fusion_shows_the_launches_and_bytes_it_saves() -> None:
         "an iteration takes 1.00 launches instead of 4.00 and 8.00 bytes per point instead of 28.0"
         in found.statement
     )
-
-
-@pytest.mark.parametrize(
-    ("floor", "words"), [("compute", "its arithmetic"), ("memory", "its bytes")]
-)
-def test_what_is_left_of_a_pass_is_held_against_its_floor(floor: str, words: str) -> None:
-    edit = told("persistent", floor=floor, floor_us=2.0, times_floor=1.5)
-
-    found = LoopCase(finding=LAUNCHLESS, verdict="yes", edits=[edit]).derive()
-
-    assert f"that is 1.50 times the 2.00 µs that {words}" in found.statement
 
 
 def test_the_loops_beyond_the_tolerance_are_named_and_no_others() -> None:
@@ -182,23 +144,14 @@ def test_a_loop_that_was_not_compared_with_a_reference_counts_for_neither_side()
     assert not [one for one in without.evidence if one.value == "no finite one"]
 
 
-def test_how_far_a_pass_stays_flat_is_reported_by_the_points() -> None:
-    edits = [a_pass(800, 5.0), a_pass(8000, 9.5), a_pass(80000, 20.0)]
-
-    found = LoopCase(finding=FLAT, verdict="yes", edits=edits).derive()
-
-    assert found.statement.startswith("90")  # a tenth of 4.5 us for ten times the points is theirs
-    assert "Over 80,000 it took 20" in found.statement
-
-
 def test_an_experiment_of_loops_is_asked_by_no_rule_of_its_axis_alone() -> None:
     study, tables = base_of_loops()
 
     asked = {rule_of(found.id) for found in derive_findings(tables, study.experiments)}
 
     about_loops = {name for name in asked if name.startswith(("loops_", "sizes_"))}
-    of_loops = {"best", "fusion", "launchless", "exact", "devices"}
-    assert about_loops == {*(f"loops_{name}" for name in of_loops), "sizes_devices", "sizes_flat"}
+    of_loops = {"best", "fusion", "exact", "devices"}
+    assert about_loops == {*(f"loops_{name}" for name in of_loops), "sizes_devices"}
 
 
 def test_loops_of_which_none_was_measured_are_asked_the_same_questions() -> None:
