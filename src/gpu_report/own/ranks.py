@@ -51,7 +51,7 @@ class Ranks:
             rank=distributed.get_rank(),
             size=size,
             patience_s=max(patience_s, LEAST_PATIENCE_S),
-            _store=distributed.PrefixStore(f"gpu_report/{next(_CALLS)}", store),
+            _store=distributed.PrefixStore(f"gpu_report/{next(_CALLS)}", store),  # type: ignore[attr-defined]
         )
         ranks._store.set(f"here/{ranks.rank}", "")
         for other in range(size):

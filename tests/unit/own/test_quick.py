@@ -105,7 +105,7 @@ def test_a_slow_loader_is_found_and_named_first(loader: Any) -> None:
 
 def test_a_slow_operation_slow_python_and_waiting_are_told_apart() -> None:
     in_operation = profile(Classifier(in_operation=True), (X, Y), loss=cross_entropy)
-    elsewhere = profile(Classifier(in_python_s=0.03), (X, Y), loss=cross_entropy)
+    elsewhere = profile(Classifier(in_python_s=0.1), (X, Y), loss=cross_entropy)
 
     assert judged(in_operation).limit == "kernels"
     assert judged(elsewhere, cpu_share=0.9).limit == "Python between two operations"
