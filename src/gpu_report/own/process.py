@@ -28,7 +28,7 @@ from typing import Any, Final, TypeGuard
 import psutil
 import torch
 from torch import nn
-from torch.optim import AdamW, Optimizer
+from torch.optim import Optimizer
 
 from gpu_report.errors import GpuReportError, MachineError, ProfileError
 from gpu_report.glossary import PRECISIONS
@@ -62,6 +62,7 @@ from gpu_report.own.step import (
     OwnStep,
     Step,
     chosen_device,
+    default_optimizer,
     named_function,
     require_parts,
     trained_parameters,
@@ -596,7 +597,7 @@ def _prepared(model: nn.Module, batch: Any, options: Sequence[str]) -> Any:
 def _optimizer(model: nn.Module, factory: Any, options: Sequence[str]) -> Optimizer:
     trained = trained_parameters(model)
     with _named("making the optimizer"):
-        optimizer = factory(trained) if factory is not None else AdamW(trained)
+        optimizer = factory(trained) if factory is not None else default_optimizer(trained)
     if not isinstance(optimizer, Optimizer):
         raise ProfileError(
             f"optimizer: it returned a {type(optimizer).__name__}; expected a function that takes "

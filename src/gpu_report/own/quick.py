@@ -13,10 +13,11 @@ import gzip
 import math
 import re
 import statistics
+import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -31,7 +32,8 @@ from gpu_report import __version__
 from gpu_report.errors import ProfileError
 from gpu_report.findings.phrases import CPU, device_in_words
 from gpu_report.findings.rule import HALF
-from gpu_report.findings.rules.trace import PARTS_IN_WORDS, parts_of
+from gpu_report.findings.rules.trace import PARTS_IN_WORDS as PARTS_OF_TRACES
+from gpu_report.findings.rules.trace import parts_of
 from gpu_report.glossary import device_words
 from gpu_report.measure.run import trace_name
 from gpu_report.own.named_step import measure_built_in
@@ -87,7 +89,11 @@ worth a line.
 _NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 _BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=\S)")
 _LOOK: Final = "the page that to_html or --html writes shows where the time goes"
+WAITING: Final = "waiting without the CPU (sleep, I/O or a lock)"
+PARTS_IN_WORDS: Final[Mapping[str, str]] = {**PARTS_OF_TRACES, "waiting": WAITING}
 _ELSE_TRY: Final = {
+    WAITING: "find the line that sleeps, reads, writes or waits for a lock, for instance with "
+    "py-spy dump",
     PARTS_IN_WORDS[
         "kernels"
     ]: f"try torch.compile or bfloat16 (torch.autocast) and profile again; {_LOOK}",
@@ -100,6 +106,10 @@ _ELSE_TRY: Final = {
     PARTS_IN_WORDS["host"]: "give each operation more work: a larger batch, or torch.compile",
 }
 """By the limit, for where no rule of the advice says more."""
+_PACED_BY_HOST: Final = frozenset({"host", "launch", "loader", "waiting"})
+"""Parts whose time others on the same CPU can lengthen."""
+_SEEN_FROM: Final = 0.05
+"""Waiting, or the CPU time of other threads, below this share of a step is not worth a word."""
 _STEPS_OF_A_TRAINING: Final = 100_000
 """Memory that grows, but lasts for this many steps, is not worth a word."""
 _SHORT_US: Final = 10.0
@@ -128,6 +138,7 @@ def profile(
     loss: "LossFunction | None" = None,
     optimizer: "Optimizer | None" = None,
     loader: Iterable[Any] | None = None,
+    samples: int | Callable[[Any], int] | None = None,
     dataset: str | None = None,
     batch_size: int | None = None,
     size: str | None = None,
@@ -143,7 +154,8 @@ def profile(
     Give a model with a batch, a loader or both, or `step` for any training step of your own
     (several optimizers, reinforcement learning, mixed precision), which takes no argument. A step
     begins with the next batch and ends when the optimizer has stepped and its gradients are gone.
-    What `step` trains stays trained: only random numbers and the memory's peak are restored there.
+    What `step` trains stays trained: only random numbers are restored there. In a process group
+    every rank must call this; the first decides how many steps all of them train, and prints.
 
     Or give the name of a built-in workload with a batch size: `profile("resnet18", batch_size=64)`.
     Its model, data, loader and step are those that a study times, with the seed 0 and the
@@ -161,9 +173,13 @@ def profile(
         loss: Called as `loss(model(inputs), target)`, of a mapping as `loss(model(**batch),
             batch)`; returns one number. Without it the model returns the loss: as one number, as
             `.loss` or `["loss"]`, or as the one number in a tuple.
-        optimizer: Yours, on the model's parameters; unless given, AdamW with its defaults.
+        optimizer: Yours, on the model's parameters; unless given, AdamW with its defaults. It may
+            have other parameters, too, which are left as they were.
         loader: An iterable of batches, for instance your DataLoader, which takes the place of
             `batch`; then the wait for data is measured too. Where it ends, it is iterated anew.
+        samples: Of a step, or a function of the batch that returns them. Unless given, the length
+            that all tensors of the batch have along their first axis; where they differ, or the
+            batch is an object of its own kind, steps per second are reported.
         dataset: For a name: `synthetic`, the default, or for pictures `cifar10`, which is read from
             results/data/cifar10 and downloaded there if it is missing.
         batch_size: For a name, which needs it: samples of a step.
@@ -202,6 +218,7 @@ def profile(
         "loss": loss,
         "optimizer": optimizer,
         "loader": loader,
+        "samples": samples,
     }
     of_name = BuiltInOptions(
         dataset=dataset,
@@ -244,8 +261,9 @@ def profile(
             f"call again with {longer}, or with a smaller batch or model",
         ),
     )
-    say(found.summary())
-    return found
+    if measured.rank == 0:
+        say(found.summary())
+    return replace(found, shown_in=notebook_cell())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,6 +276,7 @@ class Suggestion:
     finding: str
     remedy: str
     at_stake: float
+    """NaN where it was not measured."""
 
     @property
     def gain(self) -> float:
@@ -267,7 +286,7 @@ class Suggestion:
         return 1 / (1 - self.at_stake) if self.at_stake < 1 else math.inf
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Profile:
     """What limits a training step; `print` shows the card.
 
@@ -282,6 +301,7 @@ class Profile:
         problem: Why there is no limit, in a clause; empty where there is one.
         remedy: What to do about the problem.
         hardware: Model of the device; empty for a GPU that no trace names.
+        shown_in: The notebook's cell that has printed the card; None elsewhere.
     """
 
     measured: Measured
@@ -290,10 +310,16 @@ class Profile:
     problem: str
     remedy: str
     hardware: str
-    rows: TraceTables = field(repr=False)
+    rows: TraceTables
+    shown_in: object = None
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.summary()
+
+    def _ipython_display_(self) -> None:
+        """A cell that ends with the call has printed the card already."""
+        if notebook_cell() != self.shown_in:
+            say(self.summary())
 
     @property
     def limit(self) -> str:
@@ -368,13 +394,8 @@ class Profile:
         unit = "samples/s" if measured.samples else "steps/s"
         per_s = quantity(rate.value, unit, low=rate.low, high=rate.high)
         doubts = [] if measured.has_settled else ["not settled: steps were still getting faster"]
-        if [*load_marks([measured.load])]:
-            shares = (measured.load.foreign_cpu_share, measured.load.steal_share)
-            taken = share(sum(filter(None, shares))).plain()
-            doubts.append(
-                f"others used {taken} of the CPU time meanwhile, so measure again when nothing "
-                "else runs"
-            )
+        if not self.problem and [*load_marks([measured.load])]:
+            doubts.append(f"others used {_taken_by_others(measured)} of the CPU time meanwhile")
         return "; ".join(
             [
                 f"{a_step.plain()} a step, {per_s.plain()}",
@@ -416,12 +437,14 @@ class Profile:
         if self.problem:
             yield paragraph("next", self.remedy)
         for number, each in enumerate(self.suggestions[:_MOST_ADVICE]):
-            stake = f"{share(each.at_stake).plain()} of the step at stake"
-            if math.isfinite(each.gain):
-                stake += f", at most {ratio(each.gain).plain()} as fast"
-            advice = (
-                f"{each.rule}, {stake if each.at_stake else 'no time of its own'}: {each.remedy}"
-            )
+            stake = "no time of its own"
+            if math.isnan(each.at_stake):
+                stake = "what it costs was not measured"
+            elif each.at_stake:
+                stake = f"{share(each.at_stake).plain()} of the step at stake"
+                if math.isfinite(each.gain):
+                    stake += f", at most {ratio(each.gain).plain()} as fast"
+            advice = f"{each.rule}, {stake}: {each.remedy}"
             yield paragraph("" if number or self.problem else "next", advice)
         if not self.suggestions and not self.problem:
             yield paragraph("next", _ELSE_TRY.get(self.limit, _LOOK))
@@ -509,6 +532,12 @@ class Profile:
         write_text_atomically(Path(path), text)
 
 
+def notebook_cell() -> object:
+    """The number of the notebook's cell that runs now; None outside of notebooks."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return shell.execution_count if shell is not None else None
+
+
 def paragraph(label: str, text: str) -> list[str]:
     """Lines with the label before the first."""
     bound = _BEFORE_UNIT.sub(_NO_BREAK, clean(text, keep=""))
@@ -541,7 +570,7 @@ def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
         else math.nan
     )
     as_timed = _with_wait(rows, waited)
-    parts = _parts(as_timed, device)
+    parts = _with_waiting(_parts(as_timed, device), measured, device)
     advice = [
         Suggestion(
             rule=row["rule"], finding=row["finding"], remedy=row["advice"], at_stake=at_stake
@@ -549,7 +578,12 @@ def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
         for at_stake, row in (weigh(as_timed, trace)[0] if trace is not None else [])
         if at_stake or row["rule"] in _NOT_ABOUT_TIME
     ]
-    suggestions = [*_growing_memory(measured), *_python(as_timed, trace, parts), *advice]
+    suggestions = [
+        *_this_process(measured, parts),
+        *_growing_memory(measured),
+        *_python(as_timed, trace, parts),
+        *advice,
+    ]
     if not parts and waited > HALF:
         parts = {"loader": waited}
     problem, remedy = _problem(measured, parts, Gate(rows), too_few, is_enough=is_enough)
@@ -600,6 +634,51 @@ def _with_wait(rows: TraceTables, waited: float) -> TraceTables:
 def _step_with_wait(row: Row, waited: float) -> Row:
     wall_ms = (row["wall_ms"] - row["loader_ms"]) / (1 - waited)
     return {**row, "wall_ms": wall_ms, "loader_ms": wall_ms * waited}
+
+
+def _with_waiting(parts: dict[str, float], measured: Measured, device: str) -> dict[str, float]:
+    """The parts, with that of the host divided: the thread that trains was on the CPU, or waited.
+
+    On the CPU all waiting but that for the loader is the host's. On an accelerator the thread may
+    as well have waited for the device, so only what it had no time on the CPU for is its waiting.
+    """
+    paced = "host" if device == CPU else "launch"
+    if paced not in parts or math.isnan(measured.cpu_share):
+        return parts
+    waiting = parts[paced] - measured.cpu_share
+    if device == CPU:
+        waiting = min(parts[paced], 1 - measured.cpu_share - parts.get("loader", 0.0))
+    if waiting < _SEEN_FROM:
+        return parts
+    return {**parts, paced: parts[paced] - waiting, "waiting": waiting}
+
+
+def _this_process(measured: Measured, parts: Mapping[str, float]) -> Iterator[Suggestion]:
+    """What else goes on in this process: a wait without the CPU, other threads, anomaly mode."""
+    waiting = parts.get("waiting", 0.0)
+    if waiting >= HALF:
+        yield Suggestion(
+            rule="waiting",
+            finding=f"The step waited without using the CPU for {share(waiting).plain()} of it.",
+            remedy=_ELSE_TRY[WAITING],
+            at_stake=waiting,
+        )
+    others = measured.other_threads_share
+    if others >= _SEEN_FROM:
+        yield Suggestion(
+            rule="other threads",
+            finding=f"Other Python threads used {others:.2g} s of CPU time a second.",
+            remedy=f"they used {others:.2g} s of CPU time a second and may have held the GIL: move "
+            "their work into a process",
+            at_stake=math.nan,
+        )
+    if measured.has_anomaly_mode:
+        yield Suggestion(
+            rule="anomaly mode",
+            finding="Autograd's anomaly mode is on.",
+            remedy="it is on and slows every operation: torch.autograd.set_detect_anomaly(False)",
+            at_stake=math.nan,
+        )
 
 
 def _growing_memory(measured: Measured) -> Iterator[Suggestion]:
@@ -706,6 +785,11 @@ def _parts(rows: TraceTables, device: str) -> dict[str, float]:
     return {name: part for name, part in parts_of({"device": device, **shares}).items() if part}
 
 
+def _taken_by_others(measured: Measured) -> str:
+    shares = (measured.load.foreign_cpu_share, measured.load.steal_share)
+    return share(sum(filter(None, shares))).plain()
+
+
 def _problem(
     measured: Measured,
     parts: Mapping[str, float],
@@ -716,6 +800,13 @@ def _problem(
 ) -> tuple[str, str]:
     """Why no limit can be named, and what to do; two empty texts where one can."""
     if parts and is_enough:
+        paced = max(parts, key=parts.__getitem__) in _PACED_BY_HOST
+        if [*load_marks([measured.load])] and (paced or measured.device == CPU):
+            return (
+                f"not resolved: others used {_taken_by_others(measured)} of the CPU time, which "
+                "paces this step",
+                "measure again when nothing else runs on this machine",
+            )
         return "", ""
     if not (is_enough and measured.trace):
         problem, remedy = too_few

@@ -12,13 +12,15 @@ a study has such steps in its warm-up epoch.
 import math
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
+import psutil
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -32,7 +34,8 @@ from gpu_report.measure.run import MOST_LIGHT_PROFILES, profiler_warm_up_steps, 
 from gpu_report.measure.timing import step_clock, synchronize
 from gpu_report.measure.training import is_enough, warm_up
 from gpu_report.measure.world import ALONE
-from gpu_report.own.restoring import ambient_state, left_as_found, require_same_state
+from gpu_report.own.ranks import Ranks
+from gpu_report.own.restoring import left_as_found, modules_within
 from gpu_report.own.step import (
     EXPECTED,
     LossFunction,
@@ -42,6 +45,7 @@ from gpu_report.own.step import (
     chosen_device,
     in_one_line,
     require_parts,
+    require_samples,
 )
 from gpu_report.own.step_counts import BatchSizes
 from gpu_report.records.record import Load, MemoryKind, is_as_timed
@@ -81,8 +85,11 @@ class Measured:
     the share of it spent waiting for a loader, while a device may have worked. `load` is what
     others used of the CPU meanwhile. `has_settled` is False where the blocks show that steps were
     still getting faster, which few blocks cannot. `trace` is the light profile of torch.profiler as
-    gzipped JSON. `memory_in_use_mib` is at the end of each timed block, `memory_free_mib` at the
-    end of the last.
+    gzipped JSON. `cpu_share` is the share of the timed blocks in which the thread that trains was
+    on the CPU, and `other_threads_share` the CPU time of this process's other Python threads over
+    theirs. `has_anomaly_mode` says that autograd's anomaly mode was on. Of several `rank`s the
+    first speaks for all. `memory_in_use_mib` is at the end of each timed block, `memory_free_mib`
+    at the end of the last.
     """
 
     torch_version: str
@@ -102,6 +109,10 @@ class Measured:
     memory_free_mib: float
     memory_kind: MemoryKind
     block_samples: Sequence[float] = ()
+    cpu_share: float = math.nan
+    other_threads_share: float = 0.0
+    has_anomaly_mode: bool = False
+    rank: int = 0
 
     @property
     def throughputs_per_s(self) -> list[float]:
@@ -131,6 +142,7 @@ def measure_own_step(
     device_name: str,
     began_s: float,
     seconds: float,
+    samples: int | Callable[[Any], int] | None = None,
 ) -> Measured:
     """Measure what `gpu_report.profile` is given, which is left as it was found; `began_s` is on
     time.monotonic.
@@ -139,7 +151,7 @@ def measure_own_step(
         ProfileError: a part is missing or of another kind, a step raises, or a loss cannot be used.
         MachineError: there is no such device.
     """
-    deadline_s = deadline(began_s, seconds)
+    deadline(began_s, seconds)
     if (model is None) == (step is None):
         given = "neither was" if model is None else "both were"
         raise ProfileError(
@@ -157,12 +169,16 @@ def measure_own_step(
         )
     if model is not None:
         require_parts(model, batch, loss=loss, optimizer=optimizer, loader=loader)
+    require_samples(samples, of_step=step is not None)
     device, copies = chosen_device(device_name, model)
     modules = [each for each in (model, loss) if isinstance(each, nn.Module)]
-    with left_as_found(modules, optimizer=optimizer, loader=loader, device=device):
-        # In no variable, so that nothing of it is in the device's memory when the peak is restored.
+    ranks = Ranks.meet(patience_s=seconds)
+    began_s = began_s if ranks.size == 1 else time.monotonic()
+    with left_as_found(
+        modules, optimizer=optimizer, loader=loader, device=device, beside=modules_within(loss)
+    ):
         return OwnRun(
-            OwnCall(step)
+            OwnCall(step, samples=cast("int | None", samples))
             if step is not None
             else OwnStep(
                 model,
@@ -172,11 +188,13 @@ def measure_own_step(
                 loader=loader,
                 device=device,
                 copies_batch=copies,
+                samples=samples,
             ),
             device=device,
             may_be_on_host=step is not None,
             loader_workers=getattr(loader, "num_workers", 0),
-            deadline_s=deadline_s,
+            deadline_s=deadline(began_s, seconds),
+            ranks=ranks,
         ).measure()
 
 
@@ -192,8 +210,8 @@ def deadline(began_s: float, seconds: Any) -> float:
 
 
 class _Block(NamedTuple):
-    """Steps between two waits for the device: seconds in all, those of waiting for the loader, and
-    samples counted.
+    """Steps between two waits for the device: seconds in all, those of waiting for the loader and
+    those that this thread had on the CPU, and samples counted.
 
     It is warm-up if a step in it had a new batch size, and has fewer steps than asked for where the
     time was over.
@@ -204,6 +222,7 @@ class _Block(NamedTuple):
     wait_s: float
     samples: int
     is_warm_up: bool
+    cpu_s: float
 
     @property
     def step_ms(self) -> float:
@@ -232,8 +251,9 @@ class OwnRun:
         most_steps: float = math.inf,
         is_profiled: bool = True,
         least_until_s: float = -math.inf,
+        ranks: Ranks | None = None,
     ) -> None:
-        self._is_profiled = is_profiled
+        self._is_profiled, self._ranks = is_profiled, ranks or Ranks()
         self._step, self._device, self._may_be_on_host = step, device, may_be_on_host
         self._profiler_warm_up_steps = profiler_warm_up_steps(loader_workers)
         self._deadline_s, self._most_steps = deadline_s, most_steps
@@ -252,48 +272,51 @@ class OwnRun:
             ProfileError: a step raises, or its loss is not finite; the step's own exception is the
                 cause.
         """
-        trained_on = self._step.samples
-        self._state = ambient_state(self._device)
         self._memory.reset()
-        held_mib = self._memory.in_use_mib()
+        held_mib, trained_on = self._memory.in_use_mib(), self._counted()
         step_ms = self._block(1).time_s * 1e3
         if self._may_be_on_host and self._memory.peak_mib() == held_mib:
             self._memory = MemoryMeter(torch.device("cpu"))
             self._memory.reset()
-        if not self._is_profiled or self._fits(step_ms, 1 + self._steps_before):
+        if not self._is_profiled or self._all_fit(step_ms, 1 + self._steps_before):
             step_ms = self._block(1).time_s * 1e3
         block_steps = self._steps_of_block(step_ms)
         # The second step may have been far faster than those that follow, for instance while the
         # loader had batches.
-        while steps_of_block(step_ms) > block_steps == _GROWTH * self._longest_block and self._fits(
-            block_steps * step_ms, block_steps + self._steps_before
+        while self._ranks.decide(
+            steps_of_block(step_ms) > block_steps == _GROWTH * self._longest_block
+            and self._fits(block_steps * step_ms, block_steps + self._steps_before)
         ):
             step_ms = self._block(block_steps).step_ms
             block_steps = self._steps_of_block(step_ms)
         # The second step may have been slow, too; a single step is retried only if there is time
         # for many like it.
         needed = block_steps + self._steps_before if block_steps > 1 else _BLOCKS_IN_ALL
-        if self._fits(needed * step_ms, needed):
+        if self._all_fit(needed * step_ms, needed):
             trial = self._block(block_steps)
-            if trial.is_warm_up and self._fits(needed * trial.step_ms, needed):
+            if trial.is_warm_up and self._all_fit(needed * trial.step_ms, needed):
                 trial = self._block(block_steps)
             step_ms = trial.step_ms
             block_steps = self._steps_of_block(step_ms)
         elif self._least_until_s > self._deadline_s:
             block_steps = 1
-        before = read_cpu_times()
+        before, other_threads_s = read_cpu_times(), _other_threads_s()
         blocks, in_use_mib = self._blocks(block_steps, step_ms)
-        load = load_between(before, read_cpu_times())
+        after, other_threads_s = read_cpu_times(), _other_threads_s() - other_threads_s
+        load = load_between(before, after)
         first, has_settled = first_timed([block.time_s for block in blocks])
         timed = blocks[first:]
         if timed:
             step_ms = statistics.median(block.time_s for block in timed) / block_steps * 1e3
         peak_mib, free_mib = self._memory.peak_mib(), self._memory.free_mib()
         profiled_ms, trace = self._profile(step_ms) if timed and self._is_profiled else ([], b"")
+        is_counted = self._step.samples is not None
         return Measured(
             torch_version=torch.__version__,
             device=str(self._device),
-            samples=None if trained_on is None else (self._counted() - trained_on) / self._steps,
+            samples=None
+            if self._step.samples is None
+            else (self._counted() - trained_on) / self._steps,
             step_ms=step_ms,
             steps=self._steps,
             block_steps=block_steps,
@@ -309,9 +332,15 @@ class OwnRun:
             memory_in_use_mib=in_use_mib[first:],
             memory_free_mib=free_mib,
             memory_kind=self._memory.kind,
-            block_samples=[]
-            if trained_on is None
-            else [block.samples / block_steps for block in timed],
+            block_samples=[block.samples / block_steps for block in timed] if is_counted else [],
+            cpu_share=min(
+                sum(block.cpu_s for block in timed) / sum(block.time_s for block in timed), 1.0
+            )
+            if timed
+            else math.nan,
+            other_threads_share=max(other_threads_s, 0.0) / (after.moment_s - before.moment_s),
+            has_anomaly_mode=torch.is_anomaly_enabled(),
+            rank=self._ranks.rank,
         )
 
     def loss_after(self, steps: int) -> float:
@@ -331,6 +360,9 @@ class OwnRun:
             self._steps + steps <= self._most_steps and time.monotonic() + time_ms / 1e3 <= until_s
         )
 
+    def _all_fit(self, time_ms: float, steps: int = 1) -> bool:
+        return self._ranks.decide(self._fits(time_ms, steps))
+
     def _steps_of_block(self, step_ms: float) -> int:
         """As many as take long enough, or fewer where all blocks and a profile have to fit into
         `most_steps`.
@@ -340,7 +372,8 @@ class OwnRun:
         """
         kept = self._profiler_warm_up_steps + _BLOCKS.profile_steps
         most = (self._most_steps - kept) // _BLOCKS_IN_ALL - self._steps_before
-        return max(1, int(min(steps_of_block(step_ms), most, _GROWTH * self._longest_block)))
+        found = max(1, int(min(steps_of_block(step_ms), most, _GROWTH * self._longest_block)))
+        return self._ranks.decide(found)
 
     def _profile_ms(self, step_ms: float, steps: int) -> float:
         return step_ms * _SLOWED * (self._profiler_warm_up_steps + steps) * self._is_profiled
@@ -353,15 +386,18 @@ class OwnRun:
         in_use_mib: list[float] = []
         kept_ms = self._profile_ms(step_ms, _LEAST_PROFILED_STEPS)
         all_steps = steps + self._steps_before
-        while not is_enough(times_s := [block.time_s for block in blocks], _BLOCKS):
+
+        def another_fits() -> bool:
+            times_s = [block.time_s for block in blocks]
             block_ms = max(times_s[-1:] or [steps * step_ms / 1e3]) * 1e3
             are_few = len(times_s) - first_timed(times_s)[0] < _LEAST_BLOCKS
-            if not self._fits(
+            return not is_enough(times_s, _BLOCKS) and self._fits(
                 block_ms * all_steps / steps + kept_ms,
                 all_steps + self._profiler_warm_up_steps + _LEAST_PROFILED_STEPS,
                 until_s=self._least_until_s if are_few else self._deadline_s,
-            ):
-                break
+            )
+
+        while self._ranks.decide(another_fits()):
             block = self._block(steps)
             if block.steps < steps:
                 break
@@ -385,20 +421,27 @@ class OwnRun:
             losses.append(self._once(nullcontext))
         clock.mark()
         waited_s, trained_on, new_sizes = self._waited_s(), self._counted(), self._new_sizes
-        done = 0
-        while done < steps and (not done or time.monotonic() < self._least_until_s):
+        done, cpu_s = 0, time.thread_time()
+        # Ranks train as many steps as they decided on.
+        until_s = self._least_until_s if self._ranks.size == 1 else math.inf
+        while done < steps and (not done or time.monotonic() < until_s):
             losses.append(self._once(nullcontext))
             done += 1
         self._longest_block = max(self._longest_block, done)
         waited_s, trained_on = self._waited_s() - waited_s, self._counted() - trained_on
+        cpu_s = time.thread_time() - cpu_s
         with self._translated():
             synchronize(self._device)
             took_s = time.perf_counter() - started - sum(clock.step_times_ms()) / 1e3
-            require_same_state(self._state, self._device)
             _require_finite(losses, self._steps - len(losses))
-        is_warm_up = self._new_sizes > new_sizes
+        has_new_size = self._new_sizes > new_sizes
         return _Block(
-            steps=done, time_s=took_s, wait_s=waited_s, samples=trained_on, is_warm_up=is_warm_up
+            steps=done,
+            time_s=took_s,
+            wait_s=waited_s,
+            samples=trained_on,
+            is_warm_up=self._ranks.decide(has_new_size),
+            cpu_s=cpu_s,
         )
 
     def _counted(self) -> int:
@@ -440,7 +483,14 @@ class OwnRun:
         """
         times_ms: list[float] = []
         trace, new_sizes = b"", 0
-        for _ in range(MOST_LIGHT_PROFILES):
+
+        def steps_to_profile() -> int:
+            if (
+                times_ms
+                and self._new_sizes == new_sizes
+                and is_as_timed(statistics.median(times_ms) / step_ms)
+            ):
+                return 0
             fitting = (
                 steps
                 for steps in range(_BLOCKS.profile_steps, 0, -1)
@@ -450,13 +500,11 @@ class OwnRun:
                     until_s=self._deadline_s if trace else self._least_until_s,
                 )
             )
-            steps = next(fitting, 0)
-            is_good = (
-                times_ms
-                and self._new_sizes == new_sizes
-                and is_as_timed(statistics.median(times_ms) / step_ms)
-            )
-            if steps < _LEAST_PROFILED_STEPS or is_good:
+            return next(fitting, 0)
+
+        for _ in range(MOST_LIGHT_PROFILES):
+            steps = self._ranks.decide(steps_to_profile())
+            if steps < _LEAST_PROFILED_STEPS:
                 break
             new_sizes = self._new_sizes
             with tempfile.TemporaryDirectory() as temporary:
@@ -481,6 +529,13 @@ class OwnRun:
         with self._translated():
             synchronize(self._device)
         return (time.perf_counter() - started) * 1e3
+
+
+def _other_threads_s() -> float:
+    """CPU seconds so far of this process's Python threads but for the one that calls."""
+    others = {each.native_id for each in threading.enumerate()} - {threading.get_native_id()}
+    threads = psutil.Process().threads()
+    return float(sum(each.user_time + each.system_time for each in threads if each.id in others))
 
 
 def first_timed(times_s: Sequence[float]) -> tuple[int, bool]:

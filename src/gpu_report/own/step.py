@@ -33,7 +33,12 @@ from gpu_report.workloads.protocol import Phase
 LossFunction = Callable[[Any, Any], Tensor]
 """Takes the model's output and the target, or the whole batch where that is a mapping."""
 
-_LOSSES: Final = "a scalar, an output with .loss or ['loss'], or a tuple that holds one scalar"
+_LOSSES: Final = (
+    "a scalar, an output with .loss or ['loss'], a mapping of losses, or a tuple that holds one "
+    "scalar"
+)
+_HALF_EPS: Final = 1e-4
+"""AdamW's own, 1e-8, is 0 in float16, which makes parameters NaN."""
 
 
 class Loading:
@@ -149,10 +154,16 @@ def trained_parameters(model: nn.Module) -> list[nn.Parameter]:
     return trained
 
 
+def default_optimizer(parameters: Sequence[nn.Parameter]) -> Optimizer:
+    """AdamW with its defaults, but for parameters in float16 an `eps` that they can hold."""
+    is_half = any(each.dtype == torch.float16 for each in parameters)
+    return AdamW(parameters, eps=_HALF_EPS) if is_half else AdamW(parameters)
+
+
 EXPECTED: Final = {
     "step": "a step that trains",
     "batch": "tensors that can be copied to the device",
-    "model": "one that takes the batch, or of a pair its first part",
+    "model": "one that takes the batch, or of a pair its first part (any other call fits in step=)",
     "loss": "a function that takes the model's output and the target, or output and batch where "
     "that is a mapping",
     "backward": "a loss that can be followed back",
@@ -182,18 +193,20 @@ class Step(Protocol):
 
 class OwnCall:
     """A callable of the user's own that trains one step; how many samples are in one, only it
-    knows.
+    knows, unless they are given.
     """
 
-    samples: int | None = None
     loading: Loading | None = None
     part = "step"
 
-    def __init__(self, step: Callable[[], object]) -> None:
-        self._step = step
+    def __init__(self, step: Callable[[], object], *, samples: int | None = None) -> None:
+        self._step, self._in_step = step, samples
+        self.samples: int | None = None if samples is None else 0
 
     def once(self, *, phase: Phase) -> object:
         """Call it; what it returns is taken for the loss if it is a tensor with one number."""
+        if self.samples is not None and self._in_step is not None:
+            self.samples += self._in_step
         return self._step()
 
 
@@ -210,6 +223,7 @@ class OwnStep:
         copies_batch: Whether each step copies its batch there; else it must be there already.
         arithmetic: Of model and loss; None for what this process is set to.
         accumulate: Batches whose gradients are added up before the optimizer steps.
+        samples: Of a batch, or a function of the batch that returns them; None to count them.
         is_captured: Whether the first step captures a CUDA graph, which all steps launch; not with
             a loader.
     """
@@ -227,16 +241,18 @@ class OwnStep:
         arithmetic: Arithmetic | None = None,
         accumulate: int = 1,
         is_captured: bool = False,
+        samples: int | Callable[[Any], int] | None = None,
     ) -> None:
+        self._given = samples
         self._arithmetic, self._accumulate = arithmetic, accumulate
         self._model, self._batch, self._loss = model, batch, loss
         self._device, self._copies_batch = device, copies_batch
         trained = trained_parameters(model)
-        self._optimizer = optimizer if optimizer is not None else AdamW(trained)
+        self._optimizer = optimizer if optimizer is not None else default_optimizer(trained)
         self.loading = Loading(loader) if loader is not None else None
         self._is_captured = is_captured
         self._graph: CapturedSteps | None = None
-        self.samples = 0
+        self.samples: int | None = 0
         self.part = "step"
 
     def once(self, *, phase: Phase) -> Tensor:
@@ -297,10 +313,14 @@ class OwnStep:
                 f"batch: it is on {elsewhere} and the model on {self._device}, where device= "
                 "expects both; leave out device= to have each batch copied"
             )
-        samples = next((len(each) for each in tensors if each.dim()), 1)
-        if not samples:
-            raise ProfileError("batch: its first tensor has no samples; expected one or more")
-        self.samples += samples
+        samples = self._given(batch) if callable(self._given) else self._given
+        if samples is None:
+            samples = samples_of(batch)
+        if samples == 0:
+            raise ProfileError("batch: it has no samples; expected one or more")
+        # One batch whose samples are not known leaves the sum unknown.
+        if self.samples is not None:
+            self.samples = None if samples is None else self.samples + samples
 
     def _loss_of(self, batch: Any) -> Tensor:
         name, loss = type(self._model).__name__, self._loss
@@ -346,6 +366,35 @@ def _named_capture() -> Iterator[None]:
         raise ProfileError(f"graphs: the step cannot be captured: {in_one_line(first)}") from error
 
 
+_SAY_NOTHING: Final = (type(None), int, float, complex, str, bytes)
+"""Parts of a batch beside its tensors that hold no samples."""
+
+
+def samples_of(batch: Any) -> int | None:
+    """How many samples a batch has: the length that all its tensors have along their first axis.
+
+    None where that is not known: in an object of another kind, such as a batch of graphs, or where
+    lengths differ, such as a list of images. Tensors without an axis say nothing.
+    """
+    lengths = {len(each) for each in tensors_of(batch) if each.dim()}
+    objects: list[object] = []
+    mapped(lambda tensor: tensor, batch, others=objects.append)
+    is_known = all(isinstance(each, _SAY_NOTHING) for each in objects)
+    return lengths.pop() if is_known and len(lengths) == 1 else None
+
+
+def require_samples(samples: object, *, of_step: bool) -> None:
+    """Check `samples=`.
+
+    Raises:
+        ProfileError: it is no positive number, nor a function of the batch.
+    """
+    is_count = isinstance(samples, int) and not isinstance(samples, bool) and samples > 0
+    if samples is not None and not is_count and (of_step or not callable(samples)):
+        expected = "a positive number" + ("" if of_step else ", or a function of the batch")
+        raise ProfileError(f"samples: it is {samples!r}; expected {expected}")
+
+
 def _takes(model: nn.Module, parts: Sequence[Any]) -> bool:
     try:
         inspect.signature(model.forward).bind(*parts)
@@ -363,13 +412,20 @@ def _called(model: nn.Module, inputs: Any) -> Any:
 def _own_loss(output: Any) -> Any:
     """The loss in a model's output, None where there is none; a tuple's is its only scalar."""
     if isinstance(output, Mapping):
+        losses = [*output.values()]
+        if "loss" not in output and losses and all(map(_is_scalar, losses)):
+            return sum(losses[1:], losses[0])  # as detectors return them
         return output.get("loss")
     if (found := getattr(output, "loss", None)) is not None:
         return found
     if isinstance(output, (tuple, list)):
-        scalars = [each for each in output if isinstance(each, Tensor) and each.numel() == 1]
+        scalars = [*filter(_is_scalar, output)]
         return scalars[0] if len(scalars) == 1 else None
     return output
+
+
+def _is_scalar(part: object) -> bool:
+    return isinstance(part, Tensor) and part.numel() == 1
 
 
 def _checked(loss: Any, *, or_else: str = "") -> Tensor:

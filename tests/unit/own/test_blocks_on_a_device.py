@@ -53,7 +53,8 @@ class Clock:
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     device = Device()
-    host = SimpleNamespace(perf_counter=lambda: device.now_s, monotonic=lambda: device.now_s)
+    names = ("perf_counter", "monotonic", "thread_time")
+    host = SimpleNamespace(**dict.fromkeys(names, lambda: device.now_s))
     for module in (run, step, step_watch):
         monkeypatch.setattr(module, "time", host)
     monkeypatch.setattr(run, "synchronize", device.wait)

@@ -3,6 +3,7 @@ between ended.
 """
 
 import random
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from gpu_report.errors import ProfileError
-from gpu_report.own.restoring import (
-    ambient_state,
-    left_as_found,
-    memory_peak_as_found,
-    modules_as_found,
-)
+from gpu_report.own.restoring import _modules_as_found, left_as_found, modules_within
 
 CPU = torch.device("cpu")
 
@@ -168,7 +163,7 @@ def test_a_model_that_goes_to_another_device_gets_the_very_tensors_back() -> Non
     model, optimizer = trained(torch.optim.AdamW)
     before = state_of(model, optimizer)
 
-    with modules_as_found(nn.ModuleList([model]), optimizer, torch.device("meta")):
+    with _modules_as_found([model], optimizer, torch.device("meta"), []):
         assert {each.device.type for each in (*model.parameters(), *model.buffers())} == {"meta"}
         for each in optimizer.state.values():
             each["step"] += 1
@@ -176,181 +171,100 @@ def test_a_model_that_goes_to_another_device_gets_the_very_tensors_back() -> Non
     assert state_of(model, optimizer) == before
 
 
-class Allocator:
-    """What is asked of CUDA: it rounds up to 512 bytes, and gives up to 1 MiB more where a block is
-    large.
-    """
+def test_parameters_of_another_model_in_the_optimizer_are_left_alone() -> None:
+    encoder, decoder = trained(torch.optim.AdamW)[0], nn.Linear(2, 4)
+    optimizer = torch.optim.AdamW([*encoder.parameters(), *decoder.parameters()])
+    decoder(torch.randn(3, 2)).sum().backward()
+    weights, gradient = decoder.weight.detach().clone(), decoder.weight.grad
+    assert gradient is not None
+    values = gradient.clone()
 
-    def __init__(self) -> None:
-        self.allocated = self.peak = 0
+    with left_as_found([encoder], optimizer=optimizer, loader=None, device=CPU):
+        step(encoder, optimizer)
+        decoder(encoder(torch.randn(8, 4))).sum().backward()
+        optimizer.step()
 
-    def take(self, asked: int) -> int:
-        taken = -(-asked // 512) * 512 + (0 if asked <= 2**20 else 2**20 - 512)
-        self.allocated += taken
-        self.peak = max(self.peak, self.allocated)
-        return taken
-
-    def reset(self, _: object) -> None:
-        self.peak = self.allocated
-
-    def empty(self, asked: int, **_: object) -> "Taken":
-        return Taken(self, self.take(asked))
+    assert torch.equal(decoder.weight, weights)
+    assert decoder.weight.grad is gradient
+    assert torch.equal(gradient, values)
 
 
-class Taken:
-    def __init__(self, allocator: Allocator, taken: int) -> None:
-        self.allocator, self.taken = allocator, taken
+def test_modules_that_a_loss_uses_keep_gradients_running_means_and_modes() -> None:
+    critic: Any = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)).eval()
+    critic[1].train()
+    critic(torch.randn(4, 2)).sum().backward()
+    gradient, seen = critic[0].weight.grad, critic[1].num_batches_tracked.clone()
+    values = gradient.clone()
 
-    def __del__(self) -> None:
-        self.allocator.allocated -= self.taken
+    def loss(output: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = critic(output).mean()
+        return result
 
-
-@pytest.mark.parametrize("peak", [0, 512, 5 * 2**20, 40 * 2**20 + 512, 70 * 2**30])
-def test_the_peak_of_the_allocator_is_the_one_before_to_the_byte(
-    peak: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    allocator = Allocator()
-    model = allocator.empty(512 * 3)
-    allocator.peak = max(peak, allocator.allocated)
-    before = allocator.peak
-    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _: allocator.peak)
-    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: allocator.allocated)
-    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", allocator.reset)
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
-    monkeypatch.setattr(torch, "empty", allocator.empty)
-
-    with memory_peak_as_found(torch.device("cuda", 0)):
-        allocator.empty(90 * 2**30)
-
-    assert allocator.peak == before
-    assert allocator.allocated == model.taken
-
-
-KEPT: list[Any] = []
-
-
-def enter_autocast() -> None:
-    KEPT.append(torch.autocast("cpu", torch.bfloat16))
-    KEPT[-1].__enter__()
-
-
-@pytest.mark.parametrize(
-    ("change", "name"),
-    [
-        (
-            lambda: torch.set_default_dtype(torch.float64),
-            "the default dtype from torch.float32 to torch.float64",
-        ),
-        (lambda: torch.set_default_device("meta"), "the default device from cpu to meta"),
-        (lambda: torch.set_grad_enabled(False), "the gradient mode from True to False"),
-        (enter_autocast, "autocast on cpu from False to True"),
-    ],
-    ids=["dtype", "device", "gradients", "autocast"],
-)
-def test_a_change_of_how_later_code_computes_is_named_and_undone(change: Any, name: str) -> None:
-    before = ambient_state(CPU)
-
-    with (
-        pytest.raises(ProfileError, match=f"^step: it changed {name}, which is restored"),
-        left_as_found([], optimizer=None, loader=None, device=CPU),
+    with left_as_found(
+        [nn.Linear(2, 2)], optimizer=None, loader=None, device=CPU, beside=modules_within(loss)
     ):
-        change()
+        assert [each.training for each in critic] == [False, True]
+        loss(torch.randn(4, 2), torch.zeros(4)).backward()  # type: ignore[no-untyped-call]
 
-    assert ambient_state(CPU) == before
-
-
-def test_a_default_device_of_the_users_own_stays() -> None:
-    torch.set_default_device("meta")
-    try:
-        with (
-            pytest.raises(ProfileError, match="the default device from meta to cpu"),
-            left_as_found([], optimizer=None, loader=None, device=CPU),
-        ):
-            torch.set_default_device("cpu")
-
-        assert torch.zeros(1).is_meta
-    finally:
-        torch.set_default_device(None)
+    assert critic[0].weight.grad is gradient
+    assert torch.equal(gradient, values)
+    assert critic[1].num_batches_tracked == seen
 
 
-BACKENDS = torch.backends
+GLOBAL = nn.Linear(1, 1)
+KEPT = nn.Linear(1, 1)
+
+
+def of_a_global(output: Any, _: Any) -> Any:
+    return GLOBAL(output)
+
+
+def through_another_function(output: Any, target: Any) -> Any:
+    return of_a_global(output, target)
+
+
+class Perceptual:
+    def __init__(self) -> None:
+        self.layers = {"deep": [KEPT]}
+
+    def __call__(self, output: Any, _: Any) -> Any:
+        return self.layers["deep"][0](output)
+
+    def compute(self, output: Any, target: Any) -> Any:
+        return self(output, target)
 
 
 @pytest.mark.parametrize(
-    ("read", "change"),
+    ("loss", "module"),
     [
-        (
-            lambda: BACKENDS.cudnn.deterministic,
-            lambda: setattr(BACKENDS.cudnn, "deterministic", True),
-        ),
-        (lambda: BACKENDS.cudnn.enabled, lambda: setattr(BACKENDS.cudnn, "enabled", False)),
-        (
-            lambda: BACKENDS.cudnn.benchmark_limit,
-            lambda: setattr(BACKENDS.cudnn, "benchmark_limit", 3),
-        ),
-        (lambda: BACKENDS.mkldnn.enabled, lambda: setattr(BACKENDS.mkldnn, "enabled", False)),
-        (BACKENDS.cuda.flash_sdp_enabled, lambda: BACKENDS.cuda.enable_flash_sdp(False)),
-        (
-            BACKENDS.cuda.mem_efficient_sdp_enabled,
-            lambda: BACKENDS.cuda.enable_mem_efficient_sdp(False),
-        ),
-        (BACKENDS.cuda.math_sdp_enabled, lambda: BACKENDS.cuda.enable_math_sdp(False)),
-        (BACKENDS.cuda.cudnn_sdp_enabled, lambda: BACKENDS.cuda.enable_cudnn_sdp(False)),
-        (BACKENDS.mha.get_fastpath_enabled, lambda: BACKENDS.mha.set_fastpath_enabled(False)),
-        (torch.is_anomaly_enabled, lambda: torch.set_anomaly_enabled(True)),
-        (
-            lambda: BACKENDS.cuda.matmul.allow_bf16_reduced_precision_reduction,
-            lambda: setattr(BACKENDS.cuda.matmul, "allow_bf16_reduced_precision_reduction", False),
-        ),
+        (KEPT, KEPT),
+        (of_a_global, GLOBAL),
+        (through_another_function, GLOBAL),
+        (partial(lambda output, _, module: module(output), module=KEPT), KEPT),
+        (lambda output, _, module=KEPT: module(output), KEPT),
+        (Perceptual(), KEPT),
+        (Perceptual().compute, KEPT),
+        (KEPT.forward, KEPT),
     ],
 )
-def test_a_switch_that_a_model_sets_is_as_before(read: Any, change: Any) -> None:
-    before = read()
-
-    with left_as_found([], optimizer=None, loader=None, device=CPU):
-        change()
-        assert read() != before
-
-    assert read() == before
+def test_a_module_is_found_wherever_a_loss_holds_it(loss: Any, module: nn.Module) -> None:
+    assert modules_within(loss) == [module]
 
 
-def test_a_reduction_in_one_part_stays_one() -> None:
-    matmul = BACKENDS.cuda.matmul
-    matmul.allow_fp16_reduced_precision_reduction = (False, False)
-    try:
-        with left_as_found([], optimizer=None, loader=None, device=CPU):
-            matmul.allow_fp16_reduced_precision_reduction = True
-
-        assert torch._C._get_cublas_allow_fp16_reduced_precision_reduction() == (False, False)
-    finally:
-        matmul.allow_fp16_reduced_precision_reduction = True
+@pytest.mark.parametrize("loss", [None, nn.functional.cross_entropy, max, int, KEPT.weight.sum])
+def test_a_loss_without_modules_holds_none(loss: Any) -> None:
+    assert modules_within(loss) == []
 
 
-def test_switches_of_arithmetic_and_threads_are_put_back_after_an_exception() -> None:
-    convolutions: Any = getattr(torch.backends.cudnn, "conv")  # noqa: B009 - it has no type
-
-    def switches() -> list[Any]:
-        return [
-            # PyTorch refuses to read its older switches where an earlier test has mixed them with
-            # these.
-            torch.backends.cuda.matmul.fp32_precision,
-            convolutions.fp32_precision,
-            torch.backends.cudnn.benchmark,
-            torch.get_num_threads(),
-            torch.are_deterministic_algorithms_enabled(),
-        ]
-
-    before = switches()
+def test_arithmetic_and_threads_that_a_measurement_sets_are_put_back() -> None:
+    before = torch.get_float32_matmul_precision(), torch.get_num_threads()
 
     def change_and_fail() -> None:
-        for switch in (torch.backends.cuda.matmul, convolutions):
-            switch.fp32_precision = "ieee" if switch.fp32_precision == "tf32" else "tf32"
-        torch.backends.cudnn.benchmark = True
-        torch.set_num_threads(torch.get_num_threads() + 1)
-        torch.use_deterministic_algorithms(True)
+        torch.set_float32_matmul_precision("medium")
+        torch.set_num_threads(before[1] + 1)
         raise LookupError
 
     with pytest.raises(LookupError), left_as_found([], optimizer=None, loader=None, device=CPU):
         change_and_fail()
 
-    assert switches() == before
+    assert (torch.get_float32_matmul_precision(), torch.get_num_threads()) == before

@@ -19,7 +19,16 @@ from torch.utils.data import DataLoader, TensorDataset
 from gpu_report.errors import MachineError, ProfileError
 from gpu_report.measure.nested import tensors_of
 from gpu_report.own.run import OwnRun
-from gpu_report.own.step import Loading, OwnStep, chosen_device, on_device, require_parts
+from gpu_report.own.step import (
+    Loading,
+    OwnStep,
+    chosen_device,
+    default_optimizer,
+    on_device,
+    require_parts,
+    require_samples,
+    samples_of,
+)
 
 CPU = torch.device("cpu")
 X, Y = torch.randn(6, 3), torch.randn(6, 1)
@@ -307,3 +316,60 @@ def test_a_model_on_two_devices_is_refused() -> None:
 def test_naming_the_device_of_the_model_asks_for_the_batch_there() -> None:
     assert chosen_device("cpu", nn.Linear(2, 2)) == (CPU, False)
     assert chosen_device("cpu", None) == (CPU, True)
+
+
+@pytest.mark.parametrize(
+    ("batch", "samples"),
+    [
+        (torch.zeros(5, 3), 5),
+        ((torch.zeros(5, 3), torch.zeros(5)), 5),
+        ([[torch.zeros(5, 3), torch.zeros(5)], torch.zeros(5)], 5),
+        ({"input_ids": torch.zeros(5, 3), "labels": torch.zeros(5), "scale": torch.tensor(2.0)}, 5),
+        ((torch.zeros(5, 3), ["a name", None, 3, 0.5]), 5),
+        ((torch.zeros(50, 4), torch.zeros(4)), None),
+        (([torch.zeros(3, 8, 8), torch.zeros(3, 9, 9)], [{"boxes": torch.zeros(2, 4)}]), None),
+        (SimpleNamespace(x=torch.zeros(20, 3), y=torch.zeros(5)), None),
+        ((SimpleNamespace(x=torch.zeros(20, 3)), torch.zeros(5)), None),
+        (torch.tensor(1.0), None),
+    ],
+)
+def test_samples_are_counted_only_where_all_of_a_batch_agrees(batch: Any, samples: Any) -> None:
+    assert samples_of(batch) == samples
+
+
+def test_a_mapping_of_losses_is_trained_on_their_sum() -> None:
+    model = Model(lambda output, _: {"class": output.mean(), "boxes": output.square().mean()})
+    expected = sum(each.item() for each in model(X).values())
+
+    loss = step_of(model, X).once(phase=nullcontext)
+
+    assert loss.item() == pytest.approx(expected)
+
+
+def test_half_precision_trains_with_the_optimizer_that_is_given_by_default() -> None:
+    layer = nn.Linear(3, 3).half()
+    layer(X.half()).float().mean().backward()
+    layer.bias.grad = torch.zeros_like(layer.bias)
+
+    default_optimizer([*layer.parameters()]).step()
+
+    assert all(each.isfinite().all() for each in layer.parameters())
+
+
+@pytest.mark.parametrize("samples", [0, -1, 2.5, True, "8"])
+def test_samples_that_are_no_count_are_refused(samples: Any) -> None:
+    with pytest.raises(ProfileError, match=r"^samples: it is .*; expected a positive number"):
+        require_samples(samples, of_step=False)
+
+
+def test_given_samples_are_counted_in_place_of_the_batch() -> None:
+    number, function = (
+        step_of(Model(lambda output, _: output.mean()), X, samples=samples)
+        for samples in (4, lambda batch: len(batch) // 2)
+    )
+
+    for step in (number, function):
+        step.once(phase=nullcontext)
+
+    assert number.samples == 4
+    assert function.samples == len(X) // 2

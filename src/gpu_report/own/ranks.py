@@ -1,0 +1,85 @@
+"""The processes of a process group that measure the same step: the first decides, and all do alike.
+
+Ranks.meet -> every rank is here -> decide: what the first rank found, for all of them
+
+A step of such a training has collectives, so that a rank that trains one step more than the others
+waits for ever. What they decide goes through the store of the process group, not through a
+collective, so that it mixes with none of the training's.
+"""
+
+import json
+import math
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import count
+from typing import Any, Final, TypeVar
+
+from torch import distributed
+
+from gpu_report.errors import ProfileError
+
+T = TypeVar("T", bool, int)
+
+LEAST_PATIENCE_S: Final = 60.0
+_CALLS: Final = count()
+
+
+@dataclass(kw_only=True, eq=False)
+class Ranks:
+    """One of `size` processes that decide together; a process without others decides alone."""
+
+    rank: int = 0
+    size: int = 1
+    patience_s: float = math.inf
+    _store: Any = field(default=None, repr=False)
+    _decisions: int = 0
+
+    @classmethod
+    def meet(cls, *, patience_s: float) -> "Ranks":
+        """Wait until all ranks of the process group have called; alone where there is no group.
+
+        Raises:
+            ProfileError: a rank has not called in time.
+        """
+        if not (distributed.is_available() and distributed.is_initialized()):
+            return cls()
+        size = distributed.get_world_size()
+        if size == 1:
+            return cls()
+        store = distributed.distributed_c10d._get_default_store()
+        ranks = cls(
+            rank=distributed.get_rank(),
+            size=size,
+            patience_s=max(patience_s, LEAST_PATIENCE_S),
+            _store=distributed.PrefixStore(f"gpu_report/{next(_CALLS)}", store),  # type: ignore[attr-defined]
+        )
+        ranks._store.set(f"here/{ranks.rank}", "")
+        for other in range(size):
+            ranks._wait(f"here/{other}", other, "call this too; every rank of a training must")
+        return ranks
+
+    def decide(self, found: T) -> T:
+        """What the first rank has found.
+
+        Raises:
+            ProfileError: the first rank has not decided in time.
+        """
+        if self.size == 1:
+            return found
+        self._decisions += 1
+        key = f"decision/{self._decisions}"
+        if self.rank == 0:
+            self._store.set(key, json.dumps(found))
+        else:
+            self._wait(key, 0, "go on, for instance because its step raised an error")
+        decided: T = json.loads(self._store.get(key))
+        return decided
+
+    def _wait(self, key: str, rank: int, todo: str) -> None:
+        try:
+            self._store.wait([key], timedelta(seconds=self.patience_s))
+        except RuntimeError as error:
+            raise ProfileError(
+                f"process group: rank {rank} of {self.size} did not {todo} "
+                f"(waited for {self.patience_s:g} s)"
+            ) from error
