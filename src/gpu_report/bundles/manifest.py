@@ -27,7 +27,7 @@ from gpu_report.storage.json_files import (
     Values,
 )
 from gpu_report.study.variant import Variant
-from gpu_report.traces.tables import ADDED_LATER, TRACE_TABLES, file_name
+from gpu_report.traces.tables import ADDED_LATER, DROPPED_FILES, TRACE_TABLES, file_name
 
 SCHEMA_VERSION: Final = 3
 MANIFEST_FILE: Final = "manifest.json"
@@ -244,7 +244,7 @@ def belongs(path: str) -> bool:
         case ["runs", slug, name]:
             return _is_variant(slug) and name == RECORD_NAME
         case ["runs", slug, folder, name] if folder == TABLES_FOLDER:
-            return _is_variant(slug) and name in _TABLE_FILES
+            return _is_variant(slug) and name in _TABLE_FILES | DROPPED_FILES
         case ["runs", slug, folder, name] if folder in RAW_FOLDERS:
             return _is_variant(slug) and FILE_NAME.fullmatch(name) is not None
     return False

@@ -41,8 +41,6 @@ class Arguments(msgspec.Struct, gc=False):
 
     external_id: Any = msgspec.field(default=NONE, name="External id")
     correlation: Any = NONE
-    inputs: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Concrete Inputs")
-    shapes: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input Dims")
     sequence: Any = msgspec.field(default=NONE, name="Sequence number")
     size_bytes: Any = msgspec.field(default=NONE, name="bytes")
     grid: msgspec.Raw = _NO_TEXT
@@ -62,10 +60,9 @@ class Arguments(msgspec.Struct, gc=False):
     in_elements: Any = msgspec.field(default=NONE, name="In msg nelems")
     out_elements: Any = msgspec.field(default=NONE, name="Out msg nelems")
     old_external_id: Any = msgspec.field(default=NONE, name="external id")
-    old_shapes: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input dims")
 
 
-OLD_ARGUMENTS: Final = {"external_id": "old_external_id", "shapes": "old_shapes"}
+OLD_ARGUMENTS: Final = {"external_id": "old_external_id"}
 """What profilers before PyTorch 1.13 called differently."""
 
 

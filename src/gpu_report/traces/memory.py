@@ -1,7 +1,7 @@
 """What the allocators gave out: totals over time, memory by operation, and what was alive when a
 device was fullest.
 
-allocator's events -> one _Allocator per device, in order of time -> MEMORY, ALLOCATIONS and ALIVE
+allocator's events -> one _Allocator per device, in order of time -> MEMORY and ALLOCATIONS
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from gpu_report.storage.columns import Table, number, text, whole
+from gpu_report.storage.columns import Table, number, text
 from gpu_report.traces.attribution import DeviceWork, HostCalls, at_positions, step_at
 from gpu_report.traces.grouping import (
     BYTES_PER_MIB,
@@ -54,7 +54,11 @@ ALLOCATIONS: Final = Table(
     ),
     columns=(
         _MEMORY_DEVICE,
-        text("operation", "As in the table alive_at_peak."),
+        text(
+            "operation",
+            "The innermost operation at the time of the allocation, past those that only "
+            "allocate, such as aten::empty; or (no operation).",
+        ),
         number("allocations_per_step", "1", "Blocks that it asked for in a step."),
         number("allocated_mib_per_step", "MiB", "Their size together."),
         number("share", "1", "Over the sum of all operations on that device."),
@@ -67,27 +71,6 @@ ALLOCATIONS: Final = Table(
         ),
     ),
 )
-ALIVE: Final = Table(
-    name="alive_at_peak",
-    meaning=(
-        "One row per device and operation: what was allocated within the trace and still alive "
-        "when the device's memory was fullest, by the operation that asked for it; what was there "
-        "before the trace is one row of its own."
-    ),
-    columns=(
-        _MEMORY_DEVICE,
-        text(
-            "operation",
-            "The innermost operation at the time of the allocation, past those that only "
-            "allocate, such as aten::empty; or (before the trace), or (no operation).",
-        ),
-        whole("blocks", "1", "Number of blocks; 0 for what was there before."),
-        number("size_mib", "MiB", "Their size together."),
-    ),
-)
-BEFORE: Final = "(before the trace)"
-"""Stands for the operations that allocated what was there when the recording began."""
-
 NO_OPERATION: Final = "(no operation)"
 """Stands for the operation of a block that was allocated outside of all."""
 
@@ -114,17 +97,6 @@ class _Allocator(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def says_reserved(self) -> bool:
         return bool((self.events.reserved_bytes > 0).any())
-
-    @property
-    def held_bytes(self) -> Integers:
-        """What tensors held after each event; without the allocator's totals, beyond what they held
-        before.
-        """
-        return (
-            self.events.allocated_bytes
-            if self.says_allocated
-            else np.cumsum(self.events.changed_bytes)
-        )
 
 
 def memory_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
@@ -160,16 +132,6 @@ def allocation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Ro
             for row in sorted(by_operation, key=_largest_first)
         ]
     return rows
-
-
-def alive_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
-    """The rows of ALIVE, the largest first within a device; its sizes add up to the allocator's
-    total at the peak.
-
-    A block lives until its address is freed, or given out again where the trace lacks the event
-    that freed it. A device whose blocks have no addresses has no rows.
-    """
-    return [row for allocator in _allocators(trace) for row in _alive(allocator, trace, calls)]
 
 
 def _within_call_mib(
@@ -252,29 +214,6 @@ def _fullest_moments(events: MemoryEvents) -> Integers:
     order = np.lexsort((-events.allocated_bytes, of_slice))
     _, first = np.unique(of_slice[order], return_index=True)
     return order[first]
-
-
-def _alive(allocator: _Allocator, trace: Trace, calls: HostCalls) -> list[Row]:
-    """Blocks that were allocated up to the peak, and neither freed nor given out again by then."""
-    device, events = allocator.device, allocator.events
-    if (events.address == NONE).any():
-        return []
-    peak = int(np.argmax(allocator.held_bytes))
-    until_peak = np.arange(len(events)) <= peak
-    blocks = events.chosen(
-        (events.changed_bytes > 0) & until_peak & (_next_of_block(events) > peak)
-    )
-    rows = _by_operation(device, blocks, trace, calls)
-    if allocator.says_allocated:
-        before_bytes = int(events.allocated_bytes[peak]) - int(blocks.changed_bytes.sum())
-        before = {
-            "device": device,
-            "operation": BEFORE,
-            "blocks": 0,
-            "size_mib": before_bytes / BYTES_PER_MIB,
-        }
-        rows += [before] if before_bytes else []
-    return sorted(rows, key=_largest_first)
 
 
 def _largest_first(row: Row) -> tuple[float, str]:

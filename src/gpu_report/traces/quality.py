@@ -18,7 +18,6 @@ from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.traces.attribution import DeviceWork, HostCalls
 from gpu_report.traces.grouping import Row, fits
 from gpu_report.traces.nesting import cover
-from gpu_report.traces.shapes import count_malformed
 from gpu_report.traces.steps import SHARES
 from gpu_report.traces.trace import HOST, NONE, Trace
 
@@ -75,7 +74,6 @@ WORK_ON_DEVICE: Final = (
     *("steps.device_idle_share", "steps.exposed_copy_ms", "steps.exposed_communication_ms"),
     *("idle", "launches", "kernels", "copies", "ranks", "collectives"),
     *(_PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE),
-    *("shapes.device_ms", "shapes.tflop_per_s"),
 )
 """What is measured by the device's events, and so is missing where they were lost."""
 
@@ -86,7 +84,6 @@ _BY_LAUNCH: Final = (
         for column in ("launch_delay_us", "category", "operation", "module", "source")
     ),
     f"timeline.category{ON_DEVICE}",
-    *("shapes.device_ms", "shapes.tflop_per_s"),
 )
 
 _IN_GRAPHS: Final = "work outside of graphs"
@@ -217,7 +214,6 @@ def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
         *_last_step(trace),
         _marked_steps(trace),
         _repaired_text(trace),
-        *_malformed_inputs(trace, calls),
     ]
 
 
@@ -328,7 +324,6 @@ def _negative_durations(trace: Trace) -> Row:
     )
     tables = (
         "operations",
-        "shapes",
         "kernels",
         "copies",
         "categories",
@@ -398,26 +393,6 @@ def _repaired_text(trace: Trace) -> Row:
     repaired = "the profiler wrote names that are no JSON; they were repaired"
     text = repaired if trace.was_repaired else "it is whole JSON"
     return _at_most(0, int(trace.was_repaired), "text of the file", text, invalidates=())
-
-
-def _malformed_inputs(trace: Trace, calls: HostCalls) -> Iterator[Row]:
-    """At most MOST_LOST of the calls whose arithmetic a formula gives; no row where all inputs are
-    as PyTorch's are.
-    """
-    malformed, counted = count_malformed(trace, calls)
-    if malformed:
-        text = (
-            f"the inputs of {malformed} of {counted} calls are malformed, so their arithmetic is "
-            "missing"
-        )
-        invalidates = ("shapes.flop", "shapes.tflop_per_s")
-        yield _at_most(
-            MOST_LOST,
-            _share(malformed, counted),
-            "inputs of the operations",
-            text,
-            invalidates=invalidates,
-        )
 
 
 def _covered_by_stream(work: DeviceWork) -> int:

@@ -1,7 +1,7 @@
 """Every table of a trace with the function that makes it, and the tables of one trace, or of a
 record's traces.
 
-light trace -> times, kernels, idleness; rich trace -> shapes, memory, source lines; a trace alone
+light trace -> times, kernels, idleness; rich trace -> memory, source lines; a trace alone
 serves for both
 
 To add a table, declare it beside the function that makes it and list both here.
@@ -26,10 +26,8 @@ from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES, idle_rows, launch_rows
 from gpu_report.traces.kernels import COPIES, KERNELS, copy_rows, kernel_rows
 from gpu_report.traces.memory import (
-    ALIVE,
     ALLOCATIONS,
     MEMORY,
-    alive_rows,
     allocation_rows,
     memory_rows,
 )
@@ -45,7 +43,6 @@ from gpu_report.traces.quality import (
 )
 from gpu_report.traces.ranks import COLLECTIVES, RANKS, tabulate_ranks
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.shapes import SHAPES, shape_rows
 from gpu_report.traces.steps import STEPS, step_rows
 from gpu_report.traces.timeline import TIMELINE, timeline_rows
 from gpu_report.traces.trace import HOST, Trace
@@ -57,7 +54,6 @@ TraceTables = Mapping[Table, Sequence[Row]]
 
 MADE_BY: Final[dict[Table, Callable[[Trace, HostCalls, DeviceWork], Sequence[Row]]]] = {
     OPERATIONS: operation_rows,
-    SHAPES: shape_rows,
     KERNELS: kernel_rows,
     CATEGORY_TIMES: category_rows,
     STEPS: step_rows,
@@ -68,7 +64,6 @@ MADE_BY: Final[dict[Table, Callable[[Trace, HostCalls, DeviceWork], Sequence[Row
     COPIES: copy_rows,
     MEMORY: memory_rows,
     ALLOCATIONS: allocation_rows,
-    ALIVE: alive_rows,
     QUALITY: quality_rows,
 }
 """The order of each table's rows is described at the function that makes them."""
@@ -82,7 +77,10 @@ EMPTY_TABLES: Final[TraceTables] = dict.fromkeys(TRACE_TABLES, ())
 ADDED_LATER: Final = frozenset({ALLOCATIONS, RANKS, COLLECTIVES})
 """Tables that older published bundles do not hold: without their file they have no rows."""
 
-_RICH: Final = frozenset({SHAPES, MEMORY, ALLOCATIONS, ALIVE})
+DROPPED_FILES: Final = frozenset({"alive_at_peak.csv", "shapes.csv"})
+"""Tables that bundles packed before their end hold beside the others; nothing reads them."""
+
+_RICH: Final = frozenset({MEMORY, ALLOCATIONS})
 """Tables of what a light trace does not record; nor does it record the stacks for these columns of
 KERNELS.
 """
@@ -118,7 +116,7 @@ def tabulate_trace(
     """The tables over the profiled steps.
 
     `known` is what `attribute` makes of the trace, where the caller needs it too. `rich` is a trace
-    of the same training with shapes, memory and stacks, where `trace` is without. `others` is what
+    of the same training with memory and stacks, where `trace` is without. `others` is what
     the other ranks exchanged. `checks` are further rows of QUALITY, which the trace alone does not
     show.
     """

@@ -82,15 +82,10 @@ class LinkedSpans(Spans, frozen=True, kw_only=True):
 
 
 class CallSpans(LinkedSpans, frozen=True, kw_only=True):
-    """Host operations and driver calls. `shapes` is the position of the text of the inputs' shapes
-    in the trace's list, `inputs` that of the inputs that are no tensors.
-
-    An operation of the backward pass has the `sequence` number of its counterpart in the forward
-    pass.
+    """Host operations and driver calls; an operation of the backward pass has the `sequence` number
+    of its counterpart in the forward pass.
     """
 
-    shapes: Integers
-    inputs: Integers
     sequence: Integers
 
 

@@ -29,7 +29,6 @@ from gpu_report.traces.document import (
 )
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.shapes import SHAPES
 from tests.unit.traces import by_hand
 from tests.unit.traces.by_hand import kernel, launch, operation, span, step, write
 
@@ -443,16 +442,6 @@ def test_names_threads_kinds_and_devices_are_kept_short(tmp_path: Path) -> None:
 
     assert max(map(len, (*trace.names, *trace.threads, *trace.kinds))) < MOST_CHARACTERS + 100
     assert len(analyse(path).device_name) < 300
-
-
-def test_shapes_of_any_length_are_kept_short(tmp_path: Path) -> None:
-    described = operation("aten::mm", 100, 300)
-    described["args"]["Input Dims"] = [[1, 2]] * 100_000
-    path = write(tmp_path / "trace.json", [step(1, 0, 1000), launch(1, 10), described])
-
-    texts = [row["shapes"] for row in analyse(path).rows[SHAPES]]
-
-    assert max(map(len, texts), default=0) < 200_000
 
 
 @pytest.mark.parametrize("named", ["kernel", "function"])

@@ -134,7 +134,7 @@ def test_memory_of_graphs_is_not_reliable_in_tables_packed_before_the_check_name
             0.01,
             passed=False,
             text="",
-            invalidates=["shapes.device_ms"],
+            invalidates=["launches"],
         )
     ]
 
