@@ -213,7 +213,6 @@ def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
         _overlapping_calls(calls),
         *_last_step(trace),
         _marked_steps(trace),
-        _repaired_text(trace),
     ]
 
 
@@ -386,13 +385,6 @@ def _marked_steps(trace: Trace) -> Row:
         else "no step is marked: the whole recording counts as one"
     )
     return row_of("marked steps", marked, 1, passed=marked >= 1, text=text, invalidates=())
-
-
-def _repaired_text(trace: Trace) -> Row:
-    """At most 0; names may differ from the program's, numbers do not."""
-    repaired = "the profiler wrote names that are no JSON; they were repaired"
-    text = repaired if trace.was_repaired else "it is whole JSON"
-    return _at_most(0, int(trace.was_repaired), "text of the file", text, invalidates=())
 
 
 def _covered_by_stream(work: DeviceWork) -> int:

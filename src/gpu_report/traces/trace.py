@@ -155,7 +155,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
     `metadata` is all that the file says besides its events. `device` is the accelerator's backend
     as the trace names it, such as `cuda`, and None where nothing ran on one. `rank` and `run_id`
-    are None where none is written. `was_repaired`: the profiler had written invalid JSON.
+    are None where none is written.
     `negative_durations` counts the events left out because of theirs. Where the profiler recorded
     no steps (not `has_steps`), one step numbered 0 covers the whole recording. `loop_thread` is the
     position of the thread that ran the steps, NONE where none were recorded.
@@ -164,7 +164,6 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     rank: int | None
     run_id: str | None
     device: str | None
-    was_repaired: bool
     negative_durations: int
     has_steps: bool
     metadata: Mapping[str, Any]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gpu_report.errors import TraceError
 from gpu_report.traces import document, reading
-from gpu_report.traces.document import DamagedDocumentError, Document, events_of
+from gpu_report.traces.document import DamagedDocumentError, events_of
 from gpu_report.traces.reading import EXACT_US, Collector, InexactTimesError, Numberings, read_trace
 from gpu_report.traces.tables import as_csv, tabulate_trace
 from gpu_report.traces.trace import (
@@ -149,7 +149,7 @@ def test_a_trace_cut_anywhere_is_refused(tmp_path: Path, fixture: str) -> None:
         (gzip.compress(b'{"traceEvents": [', mtime=0), "not whole JSON"),
         (
             gzip.compress(
-                b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "ts": NaN, "dur": 1}]}', mtime=0
+                b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "ts": null, "dur": 1}]}', mtime=0
             ),
             "has no ts",
         ),
@@ -508,7 +508,7 @@ def starts_ns(
     them.
     """
     events = ",".join(f'{{"name":"aten::add","ts":{text}}}' for text in texts)
-    chunks = events_of([f"[{events}]".encode()], Document(), event_type=event_type)
+    chunks = events_of([f"[{events}]".encode()], {}, event_type=event_type)
     try:
         return reading.starts_ns([event for chunk in chunks for event in chunk])
     except InexactTimesError:
