@@ -1,14 +1,13 @@
 """What the allocators gave out: totals over time, memory by operation, and what was alive when a
 device was fullest.
 
-allocator's events -> one _Allocator per device, in order of time -> MEMORY and ALLOCATIONS
+allocator's events -> those of each device, in order of time -> MEMORY and ALLOCATIONS
 """
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
-import msgspec
 import numpy as np
 
 from gpu_report.storage.columns import Table, number, text
@@ -82,23 +81,6 @@ _ALLOCATING: Final = re.compile(r"aten::(new_)?empty(_strided|_like)?|aten::resi
 _UNNAMED_DEVICE: Final = "accelerator"
 
 
-class _Allocator(msgspec.Struct, frozen=True, kw_only=True):
-    """The events of one device's allocator, by time; events of one moment keep the order of the
-    file.
-    """
-
-    device: str
-    events: MemoryEvents
-
-    @property
-    def says_allocated(self) -> bool:
-        return bool((self.events.allocated_bytes > 0).any())
-
-    @property
-    def says_reserved(self) -> bool:
-        return bool((self.events.reserved_bytes > 0).any())
-
-
 def memory_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of MEMORY: of each of 200 equal slices of the time the moment at which most was
     allocated.
@@ -107,42 +89,53 @@ def memory_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     has no rows.
     """
     begin_ns = min((step.start_ns for step in trace.steps), default=0)
-    recorded = (allocator for allocator in _allocators(trace) if allocator.says_allocated)
-    return [row for allocator in recorded for row in _timeline(allocator, begin_ns=begin_ns)]
+    rows: list[Row] = []
+    for device, events in _allocators(trace):
+        if (events.allocated_bytes > 0).any():
+            says_reserved = (events.reserved_bytes > 0).any()
+            rows += rows_of(
+                _fullest_moments(events),
+                device=[device] * len(events),
+                at_ms=(events.start_ns - begin_ns) / NS_PER_MS,
+                allocated_mib=events.allocated_bytes / BYTES_PER_MIB,
+                reserved_mib=np.where(says_reserved, events.reserved_bytes, np.nan) / BYTES_PER_MIB,
+            )
+    return rows
 
 
 def allocation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of ALLOCATIONS, the most memory first within a device."""
     rows: list[Row] = []
-    for allocator in _allocators(trace):
-        events = allocator.events
-        is_asked = (events.changed_bytes > 0) & (step_at(trace, events.start_ns) != NONE)
-        by_operation = _by_operation(allocator.device, events.chosen(is_asked), trace, calls)
-        all_mib = int(events.changed_bytes[is_asked].sum()) / BYTES_PER_MIB
-        within_call_mib = _within_call_mib(events, np.flatnonzero(is_asked), trace, calls)
-        rows += [
-            {
-                "device": row["device"],
-                "operation": row["operation"],
-                "allocations_per_step": row["blocks"] / len(trace.steps),
-                "allocated_mib_per_step": row["size_mib"] / len(trace.steps),
-                "share": row["size_mib"] / all_mib,
-                "within_call_mib": within_call_mib.get(row["operation"]),
-            }
-            for row in sorted(by_operation, key=_largest_first)
-        ]
+    for device, events in _allocators(trace):
+        operation = _operations_at(events, trace, calls)
+        asked = np.flatnonzero(
+            (events.changed_bytes > 0) & (step_at(trace, events.start_ns) != NONE)
+        )
+        found, group = grouped(at_positions(calls.spans.name, operation[asked], missing=NONE))
+        names = [NO_OPERATION if name == NONE else trace.names[name] for name in found.tolist()]
+        size_mib = sums(group, events.changed_bytes[asked], len(found)) / BYTES_PER_MIB
+        within_call_mib = _within_call_mib(events, asked, operation, trace, calls)
+        largest_first = list(zip((-size_mib).tolist(), names, strict=True))
+        rows += rows_of(
+            sorted(range(len(found)), key=largest_first.__getitem__),
+            device=[device] * len(found),
+            operation=names,
+            allocations_per_step=counts(group, len(found)) / len(trace.steps),
+            allocated_mib_per_step=size_mib / len(trace.steps),
+            share=size_mib / size_mib.sum(),
+            within_call_mib=[within_call_mib.get(name) for name in names],
+        )
     return rows
 
 
 def _within_call_mib(
-    events: MemoryEvents, asked: Integers, trace: Trace, calls: HostCalls
+    events: MemoryEvents, asked: Integers, operation: Integers, trace: Trace, calls: HostCalls
 ) -> dict[str, float]:
     """By operation, the most that one call held at a time in blocks that it freed again; empty
-    without addresses.
+    without addresses. `operation` is that of each event.
     """
     if (events.address == NONE).any():
         return {}
-    operation = _operations_at(events, trace, calls)
     asked = asked[operation[asked] != NONE]
     call = operation[asked]
     freed = np.minimum(_next_of_block(events)[asked], len(events) - 1)
@@ -161,20 +154,21 @@ def _within_call_mib(
     }
 
 
-def _allocators(trace: Trace) -> Iterator[_Allocator]:
+def _allocators(trace: Trace) -> Iterator[tuple[str, MemoryEvents]]:
+    """Each device with the events of its allocator, by time; events of one moment keep the order of
+    the file.
+    """
     events = trace.memory
     if (np.diff(events.start_ns) < 0).any():
         events = events.chosen(np.argsort(events.start_ns, kind="stable"))
     is_host = events.device_type == _HOST_TYPE
     if is_host.any():
-        yield _Allocator(device=HOST, events=_counted(events.chosen(is_host)))
+        yield HOST, _counted(events.chosen(is_host))
     name = trace.device or _UNNAMED_DEVICE
     devices = np.unique(events.device_id[~is_host]).tolist()
     for device_id in devices:
         device = name if len(devices) == 1 else f"{name}:{device_id}"
-        yield _Allocator(
-            device=device, events=events.chosen(~is_host & (events.device_id == device_id))
-        )
+        yield device, events.chosen(~is_host & (events.device_id == device_id))
 
 
 def _counted(events: MemoryEvents) -> MemoryEvents:
@@ -191,18 +185,6 @@ def _counted(events: MemoryEvents) -> MemoryEvents:
     return events.chosen(~is_shared | (not (~is_empty).any()))
 
 
-def _timeline(allocator: _Allocator, *, begin_ns: int) -> list[Row]:
-    events = allocator.events
-    reserved_mib = events.reserved_bytes / BYTES_PER_MIB
-    return rows_of(
-        _fullest_moments(events),
-        device=[allocator.device] * len(events),
-        at_ms=(events.start_ns - begin_ns) / NS_PER_MS,
-        allocated_mib=events.allocated_bytes / BYTES_PER_MIB,
-        reserved_mib=reserved_mib if allocator.says_reserved else np.full(len(events), np.nan),
-    )
-
-
 def _fullest_moments(events: MemoryEvents) -> Integers:
     """The first position of the highest total within each slice of time."""
     if len(events) <= MOMENTS:
@@ -214,10 +196,6 @@ def _fullest_moments(events: MemoryEvents) -> Integers:
     order = np.lexsort((-events.allocated_bytes, of_slice))
     _, first = np.unique(of_slice[order], return_index=True)
     return order[first]
-
-
-def _largest_first(row: Row) -> tuple[float, str]:
-    return -row["size_mib"], row["operation"]
 
 
 def _next_of_block(events: MemoryEvents) -> Integers:
@@ -239,17 +217,3 @@ def _operations_at(events: MemoryEvents, trace: Trace, calls: HostCalls) -> Inte
     )
     skipped = calls.is_driver_call | only_allocates
     return innermost_at(calls.spans, calls.parent, events.thread, events.start_ns, skipped=skipped)
-
-
-def _by_operation(device: str, blocks: MemoryEvents, trace: Trace, calls: HostCalls) -> list[Row]:
-    """How many blocks each operation asked for, and their size."""
-    found, group = grouped(
-        at_positions(calls.spans.name, _operations_at(blocks, trace, calls), missing=NONE)
-    )
-    return rows_of(
-        range(len(found)),
-        device=[device] * len(found),
-        operation=[NO_OPERATION if name == NONE else trace.names[name] for name in found.tolist()],
-        blocks=counts(group, len(found)),
-        size_mib=sums(group, blocks.changed_bytes, len(found)) / BYTES_PER_MIB,
-    )

@@ -138,25 +138,57 @@ def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
 
 def _read_as(event_type: type[RawEvent], path: Path, block_bytes: int) -> Trace:
     metadata: dict[str, Any] = {}
-    sorted_events = SortedEvents()
+    numberings = Numberings()
+    collectors: dict[str, Collector[Any]] = {
+        sort: Collector(columns, numberings) for sort, columns in _SORTS.items()
+    }
     for events in events_of(
         blocks_of(path, block_bytes=block_bytes), metadata, event_type=event_type
     ):
-        sorted_events.add(events)
-    return _trace(sorted_events, metadata)
+        for sort, of_sort in _sorted(events).items():
+            if sort is not None:  # others, such as arrows from launch to kernel, are left out
+                collectors[sort].add(of_sort)
+    columns = SortedColumns(**{sort: each.collected() for sort, each in collectors.items()})
+    dropped = sum(each.negative_durations for each in collectors.values())
+    return _trace(columns, numberings, metadata, negative_durations=dropped)
 
 
-def _trace(sorted_events: "SortedEvents", metadata: Mapping[str, Any]) -> Trace:
-    columns, numberings = sorted_events.collected(), sorted_events.numberings
+def _sorted(events: Sequence[RawEvent]) -> Mapping[str | None, list[RawEvent]]:
+    """The events by sort."""
+    of_sort: dict[str | None, list[RawEvent]] = {sort: [] for sort in (*_SORTS, None)}
+    for event in events:
+        if event.ph == "X":
+            of_sort[_sort_of(event.cat)].append(event)
+        elif event.name == MEMORY and event.ph == "i":
+            of_sort["memory"].append(event)
+    of_sort["calls"] += [
+        event
+        for event in of_sort["marks"]
+        if event.name.startswith(_LOADER) and (event.dur or 0) >= 0
+    ]
+    of_sort["exchanges"] = [event for event in of_sort["calls"] if event.name == _EXCHANGE]
+    return of_sort
+
+
+def _trace(
+    columns: SortedColumns,
+    numberings: Numberings,
+    metadata: Mapping[str, Any],
+    *,
+    negative_durations: int,
+) -> Trace:
     names, threads, kinds = _place(columns, numberings)
     steps, loop_thread, marks = _split_steps(names, columns.marks)
     calls = columns.calls.chosen(begin_order(columns.calls))
-    run_id = metadata.get("gpu_report_run")
+    run_id, info = metadata.get("gpu_report_run"), metadata.get("distributedInfo")
+    rank = info.get("rank") if isinstance(info, dict) else metadata.get("rank")
+    has_rank = isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < MOST_RANKS
+    backends = {match["backend"] for kind in kinds if (match := RUNTIME.fullmatch(kind))}
     return Trace(
-        rank=_rank(metadata),
+        rank=rank if has_rank else None,
         run_id=run_id if isinstance(run_id, str) else None,
-        device=_device(kinds) if len(columns.work) else None,
-        negative_durations=sorted_events.negative_durations,
+        device=min(backends, default=_UNNAMED_DEVICE) if len(columns.work) else None,
+        negative_durations=negative_durations,
         has_steps=bool(steps),
         metadata=metadata,
         names=names,
@@ -228,69 +260,6 @@ def _whole_recording(calls: CallSpans, work: WorkSpans) -> Step:
             "it holds no ProfilerStep, and neither a host call nor device work that lasts"
         )
     return Step(number=0, start_ns=int(start_ns), end_ns=int(end_ns))
-
-
-def _rank(metadata: Mapping[str, Any]) -> int | None:
-    info = metadata.get("distributedInfo")
-    rank = info.get("rank") if isinstance(info, dict) else metadata.get("rank")
-    return (
-        rank
-        if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < MOST_RANKS
-        else None
-    )
-
-
-def _device(kinds: tuple[str, ...]) -> str:
-    backends = {match["backend"] for kind in kinds if (match := RUNTIME.fullmatch(kind))}
-    return min(backends, default=_UNNAMED_DEVICE)
-
-
-class SortedEvents:
-    """Takes over events chunk by chunk; others than these, such as arrows from launch to kernel,
-    are left out.
-    """
-
-    def __init__(self) -> None:
-        self.numberings = Numberings()
-        self._collectors: dict[str, Collector[Any]] = {
-            sort: Collector(columns, self.numberings) for sort, columns in _SORTS.items()
-        }
-
-    def add(self, events: list[RawEvent]) -> None:
-        """Take over some more events.
-
-        Raises:
-            DamagedDocumentError: an event has no sound time or duration, or arguments of another
-                type.
-            InexactTimesError: see `starts_ns`.
-        """
-        of_sort: dict[str | None, list[RawEvent]] = {sort: [] for sort in (*_SORTS, None)}
-        for event in events:
-            if event.ph == "X":
-                of_sort[_sort_of(event.cat)].append(event)
-            elif event.name == MEMORY and event.ph == "i":
-                of_sort["memory"].append(event)
-        of_sort["calls"] += [
-            event
-            for event in of_sort["marks"]
-            if event.name.startswith(_LOADER) and (event.dur or 0) >= 0
-        ]
-        of_sort["exchanges"] = [event for event in of_sort["calls"] if event.name == _EXCHANGE]
-        for sort, collector in self._collectors.items():
-            collector.add(of_sort[sort])
-
-    def collected(self) -> SortedColumns:
-        """All columns; none can be added after."""
-        return SortedColumns(
-            **{sort: collector.collected() for sort, collector in self._collectors.items()}
-        )
-
-    @property
-    def negative_durations(self) -> int:
-        """How many events lasted less than nothing, and were left out; known once all are
-        collected.
-        """
-        return sum(collector.negative_durations for collector in self._collectors.values())
 
 
 @lru_cache(maxsize=1000)  # a file may have any number of kinds
