@@ -139,6 +139,8 @@ def _row(record: Record, ceilings: Ceilings | None, launches: float) -> Row:
         if built_in(record)
         else math.nan
     )
+    errors = [each.reference_error for each in record.repetitions]
+    known = [error for error in errors if error is not None]
     kind = max(floor_us, key=floor_us.__getitem__, default="")
     return {
         "variant": variant.slug,
@@ -160,14 +162,9 @@ def _row(record: Record, ceilings: Ceilings | None, launches: float) -> Row:
         "learnt": ", ".join(
             f"{name} {value:.7g}" for name, value in record.repetitions[0].learnt.items()
         ),
-        "reference_error": _largest([each.reference_error for each in record.repetitions]),
+        # NaN as soon as one process was not compared, or diverged.
+        "reference_error": max(known) if len(known) == len(record.repetitions) else math.nan,
     }
-
-
-def _largest(errors: Sequence[float | None]) -> float:
-    """NaN as soon as one process was not compared, or diverged."""
-    known = [error for error in errors if error is not None]
-    return max(known) if len(known) == len(errors) else math.nan
 
 
 def _floors_us(record: Record, ceilings: Ceilings | None) -> Mapping[str, float]:
