@@ -57,8 +57,8 @@ READERS: Final[Mapping[str, str]] = {
     ),
     "read alone": "from gpu_report.traces.reading import read_trace\nread_trace(path)",
     "decode alone": (
-        "from gpu_report.traces.document import Document, blocks_of, events_of\n"
-        "for events in events_of(blocks_of(path), Document()): pass"
+        "from gpu_report.traces.document import blocks_of, events_of\n"
+        "for events in events_of(blocks_of(path), {}): pass"
     ),
     PLAIN: "from benchmarks.plain_reader import summarise\nsummarise(path)",
 }

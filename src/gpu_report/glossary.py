@@ -774,15 +774,11 @@ METRICS: Final[Mapping[str, Metric]] = {
             meaning="held-out metric less that of strong_variant",
             detail="seed by seed; missing where seeds differ",
         ),
-        *(
-            Metric(
-                column=f"memory_{kind}_{end}_mib",
-                header="memory per device",
-                meaning=f"peak memory {words} by the rank with the {end}",
-                **_IN_MIB,
-            )
-            for kind, words in (("allocated", "of tensors"), ("reserved", "taken from the driver"))
-            for end in ("most", "least")
+        Metric(
+            column="memory_allocated_most_mib",
+            header="memory per device",
+            meaning="peak memory of tensors by the rank with the most",
+            **_IN_MIB,
         ),
         Metric(
             column="training_ms",

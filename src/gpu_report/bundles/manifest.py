@@ -27,7 +27,7 @@ from gpu_report.storage.json_files import (
     Values,
 )
 from gpu_report.study.variant import Variant
-from gpu_report.traces.tables import ADDED_LATER, TRACE_TABLES, file_name
+from gpu_report.traces.tables import ADDED_LATER, DROPPED_FILES, TRACE_TABLES, file_name
 
 SCHEMA_VERSION: Final = 3
 MANIFEST_FILE: Final = "manifest.json"
@@ -50,7 +50,7 @@ _LARGEST_RAW_BYTES: Final = 2**30
 _FILE: Final = re.compile(
     rf"{CALIBRATION_FILE}|{SEARCHES_FOLDER}/(?P<search>{SEARCH_NAME.pattern})\.json"
     rf"|runs/(?P<variant>[^/]+)/({RECORD_NAME}"
-    rf"|{TABLES_FOLDER}/({'|'.join(map(file_name, TRACE_TABLES))})"
+    rf"|{TABLES_FOLDER}/({'|'.join([*map(file_name, TRACE_TABLES), *DROPPED_FILES])})"
     rf"|(?P<raw>{'|'.join(RAW_FOLDERS)})/{FILE_NAME.pattern})"
 )
 """A file that a bundle may have; none of these paths leaves the machine's folder."""

@@ -25,7 +25,7 @@ from gpu_report.writing import rows, words
 from gpu_report.writing.answers import answer_word, answered, discussed
 from gpu_report.writing.experiment import ExperimentResults
 from gpu_report.writing.machine import MachineResults
-from gpu_report.writing.pictures import COMPARISON_CSV, COMPARISON_FOLDER, Picture, pictures
+from gpu_report.writing.pictures import COMPARISON_CSV, COMPARISON_FOLDER, pictures
 from gpu_report.writing.table import Text, metric
 
 if TYPE_CHECKING:
@@ -160,7 +160,11 @@ def _sections(machine: MachineResults) -> list[dict[str, Any]]:
             "name": each.name,
             "title": each.title,
             "question": each.question,
-            "pictures": _pictures_of(each.name, machine),
+            "pictures": pictures(
+                [figure for figure in machine.figures if figure.subject == each.name],
+                folder=machine.id,
+                csv_path=machine.csv_path,
+            ),
         }
         for each in experiments
     ]
@@ -178,11 +182,6 @@ def _sections(machine: MachineResults) -> list[dict[str, Any]]:
         for section in found
     ]
     return [section for section in sections if section["answers"] or section["pictures"]]
-
-
-def _pictures_of(experiment: str, machine: MachineResults) -> list[Picture]:
-    figures = [figure for figure in machine.figures if figure.subject == experiment]
-    return pictures(figures, folder=machine.id, csv_path=machine.csv_path)
 
 
 def _answers(findings: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:

@@ -96,7 +96,9 @@ class Quantity:
         """
         if not self.has_interval or self.is_range or "e" in self.value:
             return ""
-        value, low, high = (Decimal(_bare(text)) for text in (self.value, self.low, self.high))
+        value, low, high = (
+            Decimal(text.replace(",", "")) for text in (self.value, self.low, self.high)
+        )
         lesser, greatest = sorted((high - value, value - low))
         is_wide, is_lopsided = (
             greatest > abs(value) * _WIDE,
@@ -116,7 +118,7 @@ class Quantity:
     @property
     def bare(self) -> str:
         """The number alone, as Python and siunitx read it."""
-        return _bare(self.value)
+        return self.value.replace(",", "")
 
     def plain(self, *, interval: bool = True, unit: bool = True) -> str:
         """For the terminal and plain files: `12.3 ms (11.9 to 12.8)`; without a number, `not
@@ -190,7 +192,8 @@ def duration(
     """A time in s, ms or µs, whichever suits the value; `unit` fixes it, for the cells of one
     column.
     """
-    chosen = unit or _duration_unit(seconds)
+    suiting = (name for name, per_s in _PER_SECOND.items() if abs(seconds) * per_s >= 1)
+    chosen = unit or ("s" if seconds == 0 else next(suiting, "µs"))
     factor = _PER_SECOND[chosen]
     return quantity(seconds * factor, chosen, low=low * factor, high=high * factor)
 
@@ -219,7 +222,7 @@ def share(fraction: float, *, low: float = math.nan, high: float = math.nan) -> 
 
 def signed(found: Quantity) -> Quantity:
     """A change, which has a sign in either direction."""
-    is_more = found.is_measured and float(_bare(found.value)) > 0
+    is_more = found.is_measured and float(found.bare) > 0
     return replace(found, value=f"+{found.value}") if is_more else found
 
 
@@ -308,14 +311,6 @@ def field_value(value: object) -> str:
     return "whole" if math.isnan(value) else count(float(value)).plain()
 
 
-def _duration_unit(seconds: float) -> str:
-    if seconds == 0 or not math.isfinite(seconds):
-        return "s"
-    return next(
-        (unit for unit, per_second in _PER_SECOND.items() if abs(seconds) * per_second >= 1), "µs"
-    )
-
-
 def _exponent(value: float, *bounds: float) -> int:
     """The power of ten to write apart, the value's: 0 but for numbers too small or too large to
     write out.
@@ -352,11 +347,6 @@ def _written(value: float, decimals: int, exponent: int) -> str:
     separator = "," if abs(rounded) >= _SMALLEST_GROUPED else ""
     text = f"{rounded:{separator}.{max(0, decimals)}f}"
     return f"{text}e{exponent}" if exponent else text
-
-
-def _bare(text: str) -> str:
-    """The number as Python reads it."""
-    return text.replace(",", "")
 
 
 def _with_minus(text: str) -> str:

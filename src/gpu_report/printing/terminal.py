@@ -39,15 +39,11 @@ def clean(text: str, *, keep: str = "\n\t") -> str:
     return _MAY_BE_HIDDEN.sub(
         lambda char: (
             char[0]
-            if char[0] in keep or _is_seen(char[0])
+            if char[0] in keep or char[0].isprintable() or unicodedata.category(char[0]) == "Zs"
             else char[0].encode("unicode_escape").decode()
         ),
         text,
     )
-
-
-def _is_seen(char: str) -> bool:
-    return char.isprintable() or unicodedata.category(char) == "Zs"
 
 
 def say(text: str, *, to_stderr: bool = False) -> None:

@@ -95,7 +95,10 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
             TableError: a row lacks a column, has one too many, or holds a value of another type or
                 an infinite one.
         """
-        return self._to_csv(self._by_column(rows))
+        values = self._by_column(rows)
+        cells = [_WRITE[column.dtype](values[column.name]) for column in self.columns]
+        lines = [self.column_names, *zip(*cells, strict=True)]
+        return "".join(",".join(line) + "\n" for line in lines)
 
     def read_csv(self, path: Path) -> "pd.DataFrame":
         """Read what `rows_to_csv` wrote.
@@ -212,11 +215,6 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
                 ]
         return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
-    def _to_csv(self, values: _Values) -> str:
-        cells = [_WRITE[column.dtype](values[column.name]) for column in self.columns]
-        lines = [self.column_names, *zip(*cells, strict=True)]
-        return "".join(",".join(line) + "\n" for line in lines)
-
 
 def _parsed(path: Path, column: Column, cells: Sequence[str]) -> list[Any]:
     read = _READ[column.dtype]
@@ -228,8 +226,7 @@ def _parsed(path: Path, column: Column, cells: Sequence[str]) -> list[Any]:
         )
         raise TableError(
             f"table {path}, line {number}, column {column.name}: {reprlib.repr(cell)} is not a "
-            f"{column.dtype}; "
-            "delete it and make it again"
+            f"{column.dtype}; delete it and make it again"
         ) from error
 
 

@@ -57,14 +57,6 @@ class BuiltInWorkload:
         """
         return not (self.reads_image_files or self.loops)
 
-    def file_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings that follow from the others: the folder of the image files, named by what is
-        in it.
-        """
-        if not self.reads_image_files:
-            return {}
-        return {"folder": str(image_folder(settings))}
-
     def check(self, variant: Variant) -> None:
         """Refuse what it cannot be trained with before anything is measured.
 

@@ -114,7 +114,10 @@ def check_config(config: Mapping[str, Any]) -> None:
         key=lambda problem: [str(part) for part in problem.absolute_path],
     )
     if problems:
-        raise ConfigError(_describe(_most_specific(problems[0])))
+        problem = problems[0]
+        while problem.context:  # of the alternatives, the one that fits deepest
+            problem = max(problem.context, key=lambda inner: len(inner.absolute_path))
+        raise ConfigError(_describe(problem))
 
 
 def _check_values(value: Any, path: tuple[str | int, ...]) -> None:
@@ -151,26 +154,19 @@ def _validator() -> Any:
         resources.files("gpu_report.study").joinpath("study.schema.yaml").read_text("utf-8")
     )
     strict = Draft202012Validator.TYPE_CHECKER.redefine_many(
-        {"integer": _is_whole, "number": _is_finite}
+        {
+            "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
+            "number": lambda _, value: (
+                isinstance(value, int | float)
+                and not isinstance(value, bool)
+                and math.isfinite(value)
+            ),
+        }
     )
     match = Draft202012Validator.VALIDATORS["pattern"]
     # In Python, `$` also matches before a final newline, which no name may have.
     whole = {"pattern": lambda validator, pattern, *rest: match(validator, rf"{pattern}\Z", *rest)}
     return extend(Draft202012Validator, whole, type_checker=strict)(schema)  # type: ignore[no-untyped-call]
-
-
-def _is_whole(_: Any, value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_finite(_: Any, value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _most_specific(problem: Any) -> Any:
-    while problem.context:
-        problem = max(problem.context, key=lambda inner: len(inner.absolute_path))
-    return problem
 
 
 def _describe(problem: Any) -> str:

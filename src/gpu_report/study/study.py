@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from gpu_report.errors import ConfigError
-from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, BuiltInWorkload
+from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, BuiltInWorkload, image_folder
 from gpu_report.study.config import check_config
 from gpu_report.study.machine import device_name
 from gpu_report.study.modules import OUR_WORKLOADS, find_module
@@ -314,9 +314,13 @@ def load_study(
                 f"experiments: they ask for more than {MOST_VARIANTS} configurations; divide the "
                 "study"
             )
-    _check_names_of_searches(
-        [search for experiment in experiments for search in experiment.searches]
-    )
+    first: dict[str, BatchSearch] = {}
+    for search in itertools.chain.from_iterable(each.searches for each in experiments):
+        if first.setdefault(search.slug, search) != search:
+            raise ConfigError(
+                f"experiments: {search.slug} is searched with two values of seconds; give one of "
+                "them"
+            )
     used = {variant.workload for experiment in experiments for variant in experiment.variants}
     return Study(
         name=config["name"],
@@ -399,31 +403,23 @@ def _choose_devices(
 def _workload(name: str, entry: Mapping[str, Any]) -> Workload:
     settings = dict(entry)
     if "class" in settings:
-        return _own_workload(name, settings)
-    built_in = _built_in(name)
-    settings |= built_in.file_settings(settings)
-    return Workload(name=name, class_path=built_in.class_path, settings=settings)
-
-
-def _own_workload(name: str, settings: dict[str, Any]) -> Workload:
-    class_path = settings.pop("class")
-    module = class_path.partition(":")[0]
-    if find_module(module) is None:
+        class_path = settings.pop("class")
+        module = class_path.partition(":")[0]
+        if find_module(module) is None:
+            raise ConfigError(
+                f"workloads.{name}.class: there is no module {module!r}; run this in its folder, "
+                "or put that on PYTHONPATH"
+            )
+    elif name in BUILT_IN_WORKLOADS:
+        class_path = BUILT_IN_WORKLOADS[name].class_path
+        if BUILT_IN_WORKLOADS[name].reads_image_files:
+            settings["folder"] = str(image_folder(settings))
+    else:
         raise ConfigError(
-            f"workloads.{name}.class: there is no module {module!r}; run this in its folder, or "
-            "put that on PYTHONPATH"
+            f"workloads.{name}: unknown workload; use one of {', '.join(BUILT_IN_WORKLOADS)}, or "
+            "give it a class 'package.module:Class'"
         )
     return Workload(name=name, class_path=class_path, settings=settings)
-
-
-def _built_in(name: str) -> BuiltInWorkload:
-    if name not in BUILT_IN_WORKLOADS:
-        known = ", ".join(BUILT_IN_WORKLOADS)
-        raise ConfigError(
-            f"workloads.{name}: unknown workload; use one of {known}, or give it a class "
-            "'package.module:Class'"
-        )
-    return BUILT_IN_WORKLOADS[name]
 
 
 def _expand_experiment(
@@ -574,16 +570,6 @@ def _searches_of_row(
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from error
         yield search
-
-
-def _check_names_of_searches(searches: Sequence[BatchSearch]) -> None:
-    first: dict[str, BatchSearch] = {}
-    for search in searches:
-        if first.setdefault(search.slug, search) != search:
-            raise ConfigError(
-                f"experiments: {search.slug} is searched with two values of seconds; give one of "
-                "them"
-            )
 
 
 def _is_left_out(fields: dict[str, Any], devices: _Devices) -> bool:

@@ -10,7 +10,7 @@ from typing import Final
 
 from gpu_report.glossary import METRICS, Row
 from gpu_report.printing.number_format import count
-from gpu_report.records.batch_sizes import SearchRecord, Tried
+from gpu_report.records.batch_sizes import SearchRecord
 from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.study.search import NEAR, RESOLUTION
@@ -112,11 +112,7 @@ def _rows(record: SearchRecord) -> Iterator[Row]:
             "memory_peak_mib": tried.memory_peak_mib,
             "memory_kind": record.memory_kind or "",
             "memory_limit_mib": tried.memory_limit_mib,
-            "headroom_share": _headroom(tried),
+            "headroom_share": math.nan
+            if tried.memory_taken_mib is None or tried.memory_limit_mib is None
+            else 1 - tried.memory_taken_mib / tried.memory_limit_mib,
         }
-
-
-def _headroom(tried: Tried) -> float:
-    if tried.memory_taken_mib is None or tried.memory_limit_mib is None:
-        return math.nan
-    return 1 - tried.memory_taken_mib / tried.memory_limit_mib

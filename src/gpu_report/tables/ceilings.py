@@ -214,7 +214,24 @@ def tabulate_transfers(calibration: Calibration | None) -> list[Row]:
     CPU.
     """
     ceilings = calibration.ceilings if calibration else []
-    return [row for one in ceilings for row in _transfer_rows(one)]
+    return [
+        {
+            "device": one.device,
+            "direction": transfer.direction,
+            "memory": transfer.memory,
+            "bytes": transfer.bytes,
+            **summarise([_MICRO * time_s for time_s in transfer.times_s]).as_columns("time_us"),
+            **summarise([rate / _GIGA for rate in rates_per_s(transfer)]).as_columns(
+                "bandwidth_gb_per_s"
+            ),
+            "share_of_peak": _bandwidth(transfer)
+            / max(
+                _bandwidth(each) for each in one.transfers if each.direction == transfer.direction
+            ),
+        }
+        for one in ceilings
+        for transfer in one.transfers
+    ]
 
 
 def rates_per_s(transfer: Transfer) -> list[float]:
@@ -229,21 +246,6 @@ def fastest(transfers: Sequence[Transfer]) -> Transfer:
 
 def _bandwidth(transfer: Transfer) -> float:
     return summarise(rates_per_s(transfer)).value
-
-
-def _transfer_rows(ceilings: Ceilings) -> Iterator[Row]:
-    for transfer in ceilings.transfers:
-        peak = fastest([one for one in ceilings.transfers if one.direction == transfer.direction])
-        rates = rates_per_s(transfer)
-        yield {
-            "device": ceilings.device,
-            "direction": transfer.direction,
-            "memory": transfer.memory,
-            "bytes": transfer.bytes,
-            **summarise([_MICRO * time_s for time_s in transfer.times_s]).as_columns("time_us"),
-            **summarise([rate / _GIGA for rate in rates]).as_columns("bandwidth_gb_per_s"),
-            "share_of_peak": _bandwidth(transfer) / _bandwidth(peak),
-        }
 
 
 def bus_bandwidth_per_s(

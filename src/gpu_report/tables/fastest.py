@@ -57,7 +57,8 @@ def _eager_and_fastest(tables: Tables, rows: Sequence[glossary.Row]) -> list[str
         and any(row[axis] != eager[axis] for axis in ("precision", "optimization"))
         and not is_bound(row["options"])
         and INVALIDATING.keys().isdisjoint(marks_in(row["marks"]) + marks_in(eager["marks"]))
-        and _is_faster(tables, row, eager)
+        and (gain := gain_over(tables, row, eager)).value > 1
+        and gain.p < SIGNIFICANCE
     ]
     fastest = max(rivals, key=lambda row: row["throughput_per_s"], default=eager)
     return list(dict.fromkeys((eager["variant"], fastest["variant"])))
@@ -88,11 +89,6 @@ def gain_over(tables: Tables, row: glossary.Row, baseline: glossary.Row) -> Summ
     if row["protocol_version"] != baseline["protocol_version"]:
         return NOT_MEASURED
     return ratio_of_means(*(_summary(each, "throughput_per_s") for each in (row, baseline)))
-
-
-def _is_faster(tables: Tables, row: glossary.Row, eager: glossary.Row) -> bool:
-    gain = gain_over(tables, row, eager)
-    return gain.value > 1 and gain.p < SIGNIFICANCE
 
 
 def _summary(row: glossary.Row, column: str) -> Summary:

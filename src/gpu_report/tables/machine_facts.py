@@ -77,7 +77,9 @@ def _environment(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
         name = _NAMES.get(
             key, key.removesuffix("_gib").replace("_", " ").replace("accelerator", "GPU")
         )
-        yield _topic(key), name, _joined(values)
+        is_measurement = key.startswith(_MEASUREMENT)
+        topic = "measurement" if is_measurement else "software"
+        yield "hardware" if key.startswith(_HARDWARE) else topic, name, _joined(values)
     variants = [record.as_variant() for record in records if record.status == "ok"]
     most = max((variant.devices for variant in variants if variant.device_type != "cpu"), default=1)
     if most > 1:
@@ -95,7 +97,12 @@ def _measurement(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
         "processes per configuration": _joined(counts) or NONE,
         "measured on": days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}",
         "gpu-report": _joined(record.provenance.package_version for record in records),
-        "commit": _joined(map(_commit, records)),
+        "commit": _joined(
+            NONE
+            if (commit := record.provenance.git_commit) is None
+            else commit[:_SHORT_DIGEST] + (" with changes" if record.provenance.git_dirty else "")
+            for record in records
+        ),
         "measuring code": _joined(
             record.provenance.code_digest[:_SHORT_DIGEST] for record in records
         ),
@@ -128,25 +135,12 @@ def _workloads(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
                 yield "workload", f"{workload} {size}: {fact.replace('_', ' ')}", _joined(values)
 
 
-def _topic(key: str) -> str:
-    if key.startswith(_HARDWARE):
-        return "hardware"
-    return "measurement" if key.startswith(_MEASUREMENT) else "software"
-
-
 def _text(key: str, value: str | float | None) -> str:
     if value is None:
         return NONE
     if isinstance(value, float):
         return quantity(value, "GiB" if key.endswith("_gib") else "", most_decimals=1).plain()
     return str(value)
-
-
-def _commit(record: Record) -> str:
-    provenance = record.provenance
-    if provenance.git_commit is None:
-        return NONE
-    return provenance.git_commit[:_SHORT_DIGEST] + (" with changes" if provenance.git_dirty else "")
 
 
 def _joined(values: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 
 from gpu_report.printing.number_format import count
 from gpu_report.records.provenance import code_digest, measures_alike, workload_digest
-from gpu_report.records.record import OTHER_JOBS, OTHER_JOBS_ALLOWED, Load, Record, Repetition
+from gpu_report.records.record import OTHER_JOBS, OTHER_JOBS_ALLOWED, Load, Record
 from gpu_report.study.study import Protocol, Study, Workload
 from gpu_report.tables.pairs import other_software, same_protocol, same_threads
 from gpu_report.tables.processes import is_projected, values_of
@@ -165,16 +165,21 @@ def marks_of(
 
     `reference` is what it is compared with; None where it stands alone.
     """
-    found = {*_provenance_marks(record, today)}
+    asked = today.workloads.get(record.as_variant().workload)
+    is_other_protocol = record.measurement.get("protocol") != asdict(today.protocol)
+    found = {
+        "earlier code": not is_same_code(record, today),
+        "other protocol": is_other_protocol,
+        "other settings": asked is not None and record.measurement.get("workload") != asdict(asked),
+        **dict.fromkeys(marks_of_numbers(record, throughput), True),
+    }
     if reference is not None:
-        compared = {
-            "other protocol": not same_protocol(record, reference),
+        found |= {
+            "other protocol": is_other_protocol or not same_protocol(record, reference),
             "other software": any(other_software(record, reference)),
             "other threads": not same_threads(record, reference),
         }
-        found.update(mark for mark, differs in compared.items() if differs)
-    found.update(marks_of_numbers(record, throughput))
-    return [mark for mark in MEANINGS if mark in found]
+    return [mark for mark in MEANINGS if found.get(mark)]
 
 
 def marks_of_numbers(record: Record, throughput: Summary) -> list[str]:
@@ -183,14 +188,38 @@ def marks_of_numbers(record: Record, throughput: Summary) -> list[str]:
     """
     if record.status != "ok":
         return []
+    repetitions, clocks = record.repetitions, values_of(record, "sm_clock_mhz")
+    telemetry = [repetition.telemetry for repetition in repetitions if repetition.telemetry]
+    reasons = [reason for each in telemetry for reason in each.throttle_reasons.items()]
+    speeds = [
+        [epoch.samples / epoch.wall_time_s for epoch in repetition.timed_epochs]
+        for repetition in repetitions
+    ]
+    # Relative standard deviations between the timed epochs of each process.
+    jitters = [statistics.stdev(each) / statistics.fmean(each) for each in speeds if len(each) > 1]
+    epochs = [epoch for repetition in repetitions for epoch in repetition.epochs]
     found = {
-        *_spread_marks(throughput),
-        *_epoch_marks(record),
-        *_device_marks(record),
-        *_training_marks(record),
+        "single": throughput.count == 1,
+        "high variance": throughput.high - throughput.low > NOISY_RELATIVE_WIDTH * throughput.value,
+        "unsettled": not all(repetition.settled for repetition in repetitions),
+        "host jitter": record.as_variant().device_type != "cpu"
+        and bool(jitters)
+        and statistics.median(jitters) > HOST_JITTER,
+        "throttled": any(name in _SLOWDOWNS and share > THROTTLED_SHARE for name, share in reasons),
+        "power capped": any(
+            name == _POWER_CAP and share > POWER_CAPPED_SHARE for name, share in reasons
+        ),
+        "clock drift": bool(clocks) and max(clocks) - min(clocks) > CLOCK_DRIFT * max(clocks),
+        "shared device": any(each.other_processes > 0 for each in telemetry),
+        "shared node": record.environment.get(OTHER_JOBS) == OTHER_JOBS_ALLOWED,
+        # A sum is finite only where each loss is.
+        "diverged": not all(
+            math.isfinite(sum(epoch.train_losses, start=epoch.test_loss or 0.0)) for epoch in epochs
+        ),
+        "projected": is_projected(record),
+        **dict.fromkeys(load_marks([repetition.load for repetition in repetitions]), True),
     }
-    found.update(load_marks([repetition.load for repetition in record.repetitions]))
-    return [mark for mark in MEANINGS if mark in found]
+    return [mark for mark in MEANINGS if found.get(mark)]
 
 
 def marks_in(text: str) -> list[str]:
@@ -205,43 +234,6 @@ def is_same_code(record: Record, today: Today) -> bool:
     return measures_alike(record.provenance.code_digest, today.code_digest) and same_workload
 
 
-def _provenance_marks(record: Record, today: Today) -> Iterator[str]:
-    if not is_same_code(record, today):
-        yield "earlier code"
-    if record.measurement.get("protocol") != asdict(today.protocol):
-        yield "other protocol"
-    asked = today.workloads.get(record.as_variant().workload)
-    if asked and record.measurement.get("workload") != asdict(asked):
-        yield "other settings"
-
-
-def _spread_marks(throughput: Summary) -> Iterator[str]:
-    if throughput.count == 1:
-        yield "single"
-    if throughput.high - throughput.low > NOISY_RELATIVE_WIDTH * throughput.value:
-        yield "high variance"
-
-
-def _epoch_marks(record: Record) -> Iterator[str]:
-    if not all(repetition.settled for repetition in record.repetitions):
-        yield "unsettled"
-    jitters = [
-        _jitter(repetition) for repetition in record.repetitions if len(repetition.timed_epochs) > 1
-    ]
-    if (
-        record.as_variant().device_type != "cpu"
-        and jitters
-        and statistics.median(jitters) > HOST_JITTER
-    ):
-        yield "host jitter"
-
-
-def _jitter(repetition: Repetition) -> float:
-    """Relative standard deviation of the throughput between the timed epochs of a process."""
-    speeds = [epoch.samples / epoch.wall_time_s for epoch in repetition.timed_epochs]
-    return statistics.stdev(speeds) / statistics.fmean(speeds)
-
-
 def load_marks(loads: Sequence[Load]) -> Iterator[str]:
     """Those that follow from what others used of the cores, in any of the processes."""
     if any(
@@ -251,29 +243,3 @@ def load_marks(loads: Sequence[Load]) -> Iterator[str]:
         yield "background load"
     if any(load.steal_share is not None and load.steal_share > STEAL_SHARE for load in loads):
         yield "CPU steal"
-
-
-def _device_marks(record: Record) -> Iterator[str]:
-    telemetry = [repetition.telemetry for repetition in record.repetitions if repetition.telemetry]
-    reasons = [reason for each in telemetry for reason in each.throttle_reasons.items()]
-    if any(name in _SLOWDOWNS and share > THROTTLED_SHARE for name, share in reasons):
-        yield "throttled"
-    if any(name == _POWER_CAP and share > POWER_CAPPED_SHARE for name, share in reasons):
-        yield "power capped"
-    clocks = values_of(record, "sm_clock_mhz")
-    if clocks and max(clocks) - min(clocks) > CLOCK_DRIFT * max(clocks):
-        yield "clock drift"
-    if any(each.other_processes > 0 for each in telemetry):
-        yield "shared device"
-    if record.environment.get(OTHER_JOBS) == OTHER_JOBS_ALLOWED:
-        yield "shared node"
-
-
-def _training_marks(record: Record) -> Iterator[str]:
-    epochs = [epoch for repetition in record.repetitions for epoch in repetition.epochs]
-    if not all(
-        math.isfinite(sum(epoch.train_losses, start=epoch.test_loss or 0.0)) for epoch in epochs
-    ):  # as each of them is
-        yield "diverged"
-    if is_projected(record):
-        yield "projected"

@@ -148,36 +148,11 @@ def _loss_scales(record: Record) -> list[list[float]]:
     return [process for process in processes if process]
 
 
-def _step_time_ms(repetition: Repetition, _: WorkloadFacts) -> float:
-    return statistics.median(
-        chain.from_iterable(epoch.step_times_ms for epoch in repetition.timed_epochs)
-    )
-
-
-def _epoch_time_s(repetition: Repetition, facts: WorkloadFacts) -> float:
-    """Wall time per step, times the steps of a whole epoch; for a whole epoch that is its wall
-    time.
-    """
-    return statistics.median(
-        epoch.wall_time_s * (facts.steps_per_full_epoch / len(epoch.step_times_ms))
-        for epoch in repetition.timed_epochs
-    )
-
-
-def _first_epoch_ratio(repetition: Repetition, _: WorkloadFacts) -> float:
-    timed_s = statistics.median(epoch.wall_time_s for epoch in repetition.timed_epochs)
-    return repetition.epochs[0].wall_time_s / timed_s
-
-
 def _data_wait_share(repetition: Repetition, _: WorkloadFacts) -> float:
     shares = (
         sum(epoch.data_wait_ms) / (1000 * epoch.wall_time_s) for epoch in repetition.timed_epochs
     )
     return min(1.0, statistics.median(shares))  # two clocks' rounding can exceed the epoch
-
-
-def _preparation_time_s(repetition: Repetition, _: WorkloadFacts) -> float | None:
-    return None if repetition.preparation_cache == "empty" else repetition.preparation_time_s
 
 
 def _energy_per_sample_j(repetition: Repetition, _: WorkloadFacts) -> float | None:
@@ -200,15 +175,26 @@ def _of_samples(
 
 
 _FIGURES: Final[Mapping[str, Callable[[Repetition, WorkloadFacts], float | None]]] = {
-    "step_time_ms": _step_time_ms,
+    "step_time_ms": lambda repetition, _: statistics.median(
+        chain.from_iterable(epoch.step_times_ms for epoch in repetition.timed_epochs)
+    ),
     "throughput_per_s": lambda repetition, _: repetition.throughput_per_s,
-    "epoch_time_s": _epoch_time_s,
-    "first_epoch_ratio": _first_epoch_ratio,
+    # Wall time per step, times the steps of a whole epoch; for a whole epoch that is its wall time.
+    "epoch_time_s": lambda repetition, facts: statistics.median(
+        epoch.wall_time_s * (facts.steps_per_full_epoch / len(epoch.step_times_ms))
+        for epoch in repetition.timed_epochs
+    ),
+    "first_epoch_ratio": lambda repetition, _: (
+        repetition.epochs[0].wall_time_s
+        / statistics.median(epoch.wall_time_s for epoch in repetition.timed_epochs)
+    ),
     "memory_peak_mib": lambda repetition, _: repetition.memory_peak_mib,
     "quality": lambda repetition, _: repetition.epochs[-1].quality,
     "test_loss": lambda repetition, _: repetition.epochs[-1].test_loss,
     "data_wait_share": _data_wait_share,
-    "preparation_time_s": _preparation_time_s,
+    "preparation_time_s": lambda repetition, _: (
+        None if repetition.preparation_cache == "empty" else repetition.preparation_time_s
+    ),
     "utilisation_percent": _of_samples(
         lambda telemetry: telemetry.utilisation_percent, statistics.fmean
     ),

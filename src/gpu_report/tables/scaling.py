@@ -11,14 +11,14 @@ DistributedDataParallel on one device.
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 from statistics import median
 from typing import Final
 
 from gpu_report.glossary import Row
-from gpu_report.records.record import Record, Repetition
+from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.study.strategies import SINGLE
 from gpu_report.study.variant import Variant
@@ -93,9 +93,6 @@ SCALING: Final = Table(
         *summary_of("strong_speedup"),
         *summary_of("strong_efficiency"),
         *summary_of("memory_allocated_most_mib"),
-        *summary_of("memory_allocated_least_mib"),
-        *summary_of("memory_reserved_most_mib"),
-        *summary_of("memory_reserved_least_mib"),
         text("quality_name", "The quality metric."),
         *summary_of("quality"),
         *summary_of("strong_quality_change"),
@@ -175,7 +172,7 @@ def _row(record: Record, variant: Variant, measured: Mapping[str, Record]) -> Ro
         "weak_efficiency_ddp1": _per_device(speedup(record, ddp1), devices),
         "strong_speedup": over_strong,
         "strong_efficiency": _per_device(over_strong, devices),
-        **_memory(record.repetitions),
+        "memory_allocated_most_mib": summarise(values_of(record, "memory_peak_mib")),
         "quality": summarise(values_of(record, "quality"), scale="share"),
         "strong_quality_change": quality_change(record, strong),
     }
@@ -206,18 +203,3 @@ def _per_device(found: Summary, devices: int) -> Summary:
     return replace(
         found, value=found.value / devices, low=found.low / devices, high=found.high / devices
     )
-
-
-def _memory(repetitions: Sequence[Repetition]) -> dict[str, Summary]:
-    """Of the ranks with the most and the least; the least is missing without ranks."""
-    with_ranks = [each for each in repetitions if each.ranks]
-    allocated = [[rank.memory_peak_mib for rank in each.ranks] for each in with_ranks]
-    reserved = [
-        [rank.memory_reserved_peak_mib or math.nan for rank in each.ranks] for each in with_ranks
-    ]
-    return {
-        "memory_allocated_most_mib": summarise([each.memory_peak_mib for each in repetitions]),
-        "memory_allocated_least_mib": summarise([*map(min, allocated)]),
-        "memory_reserved_most_mib": summarise([*map(max, reserved)]),
-        "memory_reserved_least_mib": summarise([*map(min, reserved)]),
-    }

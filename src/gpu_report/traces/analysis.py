@@ -290,7 +290,11 @@ def paired(a: Sequence[AnalysedTrace], b: Sequence[AnalysedTrace]) -> Paired:
     in_a, in_b = (dict(zip(name(side), side, strict=True)) for side in (a, b))
     both = [label for label in in_a if label in in_b]
     if not both:
-        held = "; ".join(f"{_path_of(side)} holds {', '.join(name(side))}" for side in (a, b))
+        held = "; ".join(
+            f"{side[0].path if len(side) == 1 else side[0].path.parent} holds "
+            f"{', '.join(name(side))}"
+            for side in (a, b)
+        )
         raise TraceError(
             f"nothing to compare: {held}; name two folders that share a rank, or two files"
         )
@@ -299,10 +303,6 @@ def paired(a: Sequence[AnalysedTrace], b: Sequence[AnalysedTrace]) -> Paired:
         [label for label in in_a if label not in in_b],
         [label for label in in_b if label not in in_a],
     )
-
-
-def _path_of(side: Sequence[AnalysedTrace]) -> Path:
-    return side[0].path if len(side) == 1 else side[0].path.parent
 
 
 def change_rows(a: TraceTables, b: TraceTables) -> list[Row]:

@@ -149,7 +149,10 @@ def at_positions(
 
 
 def _device_work(trace: Trace, calls: HostCalls, call: Integers, kept: Flags) -> DeviceWork:
-    category = _device_categories(trace, trace.work, call, calls)
+    category = at_positions(calls.category, call, missing=NONE)
+    asked = np.flatnonzero(np.isin(category, _SAYS_NOTHING))
+    by_name = _categories_by(category_by_name, trace, trace.work.name[asked])
+    category[asked] = np.where(by_name == NONE, _NUMBER_OF[OTHER], by_name)
     return DeviceWork(spans=trace.work.chosen(kept), call=call[kept], category=category[kept])
 
 
@@ -195,14 +198,6 @@ def _contexts(trace: Trace, calls: CallSpans) -> Integers:
             marks.start_ns[chosen], marks.end_ns[chosen], category[chosen]
         ).at(calls.start_ns[on_thread])
     return context
-
-
-def _device_categories(trace: Trace, work: WorkSpans, call: Integers, calls: HostCalls) -> Integers:
-    category = at_positions(calls.category, call, missing=NONE)
-    asked = np.flatnonzero(np.isin(category, _SAYS_NOTHING))
-    by_name = _categories_by(category_by_name, trace, work.name[asked])
-    category[asked] = np.where(by_name == NONE, _NUMBER_OF[OTHER], by_name)
-    return category
 
 
 def _launchers(work: WorkSpans, calls: HostCalls) -> Integers:

@@ -11,14 +11,13 @@ string or an argument leaves no whole JSON.
 
 import math
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from reprlib import Repr
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -41,8 +40,6 @@ class Arguments(msgspec.Struct, gc=False):
 
     external_id: Any = msgspec.field(default=NONE, name="External id")
     correlation: Any = NONE
-    inputs: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Concrete Inputs")
-    shapes: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input Dims")
     sequence: Any = msgspec.field(default=NONE, name="Sequence number")
     size_bytes: Any = msgspec.field(default=NONE, name="bytes")
     grid: msgspec.Raw = _NO_TEXT
@@ -61,12 +58,6 @@ class Arguments(msgspec.Struct, gc=False):
     dtype: msgspec.Raw = _NO_TEXT
     in_elements: Any = msgspec.field(default=NONE, name="In msg nelems")
     out_elements: Any = msgspec.field(default=NONE, name="Out msg nelems")
-    old_external_id: Any = msgspec.field(default=NONE, name="external id")
-    old_shapes: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input dims")
-
-
-OLD_ARGUMENTS: Final = {"external_id": "old_external_id", "shapes": "old_shapes"}
-"""What profilers before PyTorch 1.13 called differently."""
 
 
 class RawEvent(msgspec.Struct, gc=False):
@@ -214,40 +205,17 @@ def _unzipped(path: Path, block_bytes: int) -> Iterator[bytes]:
 
 _BEGIN: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BEGINS_TRIED: Final = 16
-_BETWEEN_EVENTS: Final = re.compile(rb'\}\s*,\s*(?=(\{\s*"?\w*))')
-_FIRST_KEY_BYTES: Final = 64
-_NEAR_THE_END: Final = 1 << 14
-_CUTS_FOUND: Final = 64
-_CUTS_TRIED: Final = 8
-_LONG: Final = 1 << 22
-"""In a text so long, which no sound trace leaves uncut, one cut is tried, and nothing is repaired
-before its end.
-"""
+_LAST_CUT: Final = re.compile(rb'(?s:(.*\}))\s*,\s*(?=\{\s*"ph"\s*:)')
+"""Up to the last event's begin; PyTorch writes `ph` first in an event, and in no other object."""
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _NOT_WHOLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Document(msgspec.Struct, kw_only=True):
-    """What a trace says besides its events; filled while `events_of` is read, complete at
-    its end.
-    """
-
-    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
-    repaired: bool = False
-
-
-_Event = TypeVar("_Event", bound=RawEvent)
-
-
-class _Whole(msgspec.Struct, Generic[_Event]):
-    traceEvents: list[_Event]  # noqa: N815 -- the file's own word
-
-
 def events_of(
-    blocks: Iterable[bytes], document: Document, *, event_type: type[RawEvent] = RawEvent
+    blocks: Iterable[bytes], metadata: dict[str, Any], *, event_type: type[RawEvent] = RawEvent
 ) -> Iterator[list[RawEvent]]:
-    """The events in the order of the file.
+    """The events in the order of the file; what it says besides them is in `metadata` at the end.
 
     Where no cut is found, the next attempt waits until the text has doubled, so that the time stays
     linear in it.
@@ -257,28 +225,26 @@ def events_of(
             list, or an event is not as declared.
     """
     decoder = msgspec.json.Decoder(list[event_type])  # type: ignore[valid-type]
-    head = b""
-    rest = bytearray()
-    decoded = 0
-    attempt_at = 0
+    head, rest = b"", bytearray()
+    decoded = attempt_at = 0
     for block in blocks:
         rest += block if rest else block.removeprefix(_BYTE_ORDER_MARK).lstrip()
         if len(rest) < attempt_at:
             continue
         attempt_at = 2 * len(rest)
         if not head:
-            head, end = _read_head(rest, document)
+            head, end = _read_head(rest, metadata)
             del rest[:end]
-        if head and (chunk := _decode_up_to_a_cut(rest, document, decoded, decoder)):
-            events, end = chunk
+        events, end = _decode_up_to_a_cut(rest, decoded, decoder) if head else ([], 0)
+        if events:
             del rest[:end]
             decoded += len(events)
             attempt_at = 0
             yield events
-    yield _decode_tail(head + rest, document, decoded, decoder, event_type)
+    yield _decode_tail(head + rest, metadata, decoded, decoder)
 
 
-def _read_head(text: bytearray, document: Document) -> tuple[bytes, int]:
+def _read_head(text: bytearray, metadata: dict[str, Any]) -> tuple[bytes, int]:
     """Take over the metadata before the events.
 
     Returns:
@@ -292,103 +258,49 @@ def _read_head(text: bytearray, document: Document) -> tuple[bytes, int]:
         except _NOT_WHOLE:
             continue
         if isinstance(head, dict) and head.pop("traceEvents", None) == []:
-            document.metadata.update(head)
+            metadata.update(head)
             return b'{"traceEvents":[', match.end()
     return b"", 0
 
 
-def _decode_up_to_a_cut(
-    text: bytearray, document: Document, decoded: int, decoder: Any
-) -> tuple[list[RawEvent], int] | None:
-    """The events before a cut and where the next event begins; None where no cut was found."""
-    cuts = _last_cuts(text)
-    for position, end in cuts:
-        if (events := _decode_events(text[:position], decoded, decoder)) is not None:
-            return events, end
-    for position, end in cuts[:1] if len(text) < _LONG else ():
-        if (events := _decode_events(repaired(text[:position]), decoded, decoder)) is not None:
-            document.repaired = True
-            return events, end
-    return None
-
-
-def _last_cuts(text: bytearray) -> list[tuple[int, int]]:
-    """Behind an event's `}` and before the next one's `{`, the last first; those that go on as the
-    text begins lead.
-
-    Events share their first key; objects within their arguments have others.
+def _decode_up_to_a_cut(text: bytearray, decoded: int, decoder: Any) -> tuple[list[RawEvent], int]:
+    """The events before the last cut and where the next event begins; none where the cut is none,
+    as within a string.
     """
-    beginning = text[:_FIRST_KEY_BYTES].lstrip()
-    for begin in (max(0, len(text) - _NEAR_THE_END), 0):
-        last = deque(_BETWEEN_EVENTS.finditer(text, begin), maxlen=_CUTS_FOUND)
-        if last:
-            last.reverse()
-            likeliest = sorted(last, key=lambda cut: not beginning.startswith(cut[1]))
-            return [
-                (cut.start() + 1, cut.end())
-                for cut in likeliest[: _CUTS_TRIED if len(text) < _LONG else 1]
-            ]
-    return []
-
-
-def _decode_events(text: bytes | bytearray, decoded: int, decoder: Any) -> list[RawEvent] | None:
+    cut = _LAST_CUT.match(text)
+    if cut is None:
+        return [], 0
     try:
-        events: list[RawEvent] = decoder.decode(b"".join((b"[", text, b"]")))
+        return decoder.decode(b"[" + text[: cut.end(1)] + b"]"), cut.end()
     except msgspec.ValidationError as error:
         raise DamagedDocumentError(_described(error, decoded)) from error
     except _NOT_WHOLE:
-        return None
-    return events
+        return [], 0
 
 
 def _decode_tail(
-    text: bytes | bytearray,
-    document: Document,
-    decoded: int,
-    decoder: Any,
-    event_type: type[RawEvent],
+    text: bytes | bytearray, metadata: dict[str, Any], decoded: int, decoder: Any
 ) -> list[RawEvent]:
     """The last events, or all of them, and in the same text what follows their list."""
     try:
-        return _decode_whole(text, document, decoded, decoder, event_type)
-    except _NOT_WHOLE as error:
-        first = _not_whole(error)
-    try:
-        events = _decode_whole(repaired(text), document, decoded, decoder, event_type)
-    except _NOT_WHOLE:
-        raise first from None
-    document.repaired = True
-    return events
-
-
-def _decode_whole(
-    text: bytes | bytearray,
-    document: Document,
-    decoded: int,
-    decoder: Any,
-    event_type: type[RawEvent],
-) -> list[RawEvent]:
-    try:
         if text.startswith(b"["):
             return list(decoder.decode(text))
-        events = msgspec.json.decode(text, type=_Whole[event_type]).traceEvents  # type: ignore[valid-type]
+        parts = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        events = list(decoder.decode(parts.pop("traceEvents", b"{}")))
+        metadata.update({key: msgspec.json.decode(value) for key, value in parts.items()})
     except msgspec.ValidationError as error:
         raise DamagedDocumentError(_described(error, decoded)) from error
+    except RecursionError as error:
+        raise DamagedDocumentError(
+            "its lists and objects are nested deeper than those of any trace"
+        ) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedDocumentError(f"it is not whole JSON ({error})") from error
     if len(_BEGIN.findall(text)) > 1:
         raise DamagedDocumentError(
             "it holds two lists traceEvents, and which of them counts is not known"
         )
-    document.metadata.update(msgspec.json.decode(text))
-    del document.metadata["traceEvents"]
-    return list(events)
-
-
-def _not_whole(error: Exception) -> DamagedDocumentError:
-    if isinstance(error, RecursionError):
-        return DamagedDocumentError(
-            "its lists and objects are nested deeper than those of any trace"
-        )
-    return DamagedDocumentError(f"it is not whole JSON ({error})")
+    return events
 
 
 def _described(error: msgspec.ValidationError, decoded: int) -> str:
@@ -399,20 +311,3 @@ def _described(error: msgspec.ValidationError, decoded: int) -> str:
         return "it holds no list traceEvents, so it is no profiler trace"
     field = f", {place[2]}" if place[2] else ""
     return f"event {decoded + int(place[1]) + 1}{field}: {what}"
-
-
-_NOT_A_NUMBER: Final = re.compile(rb"(:\s*|\[\s*|,\s*)-?(?:nan|NaN|inf|Infinity)(?=\s*[,}\]])")
-_LONE_BACKSLASH: Final = re.compile(rb'(?<!\\)((?:\\\\)*)\\(?!["/bfnrt\\]|u[0-9a-fA-F]{4})')
-_CONTROL: Final = re.compile(rb"[\x00-\x1f]")
-
-
-def repaired(text: bytes | bytearray) -> bytes:
-    """Faults that profilers have written, put right: numbers that are none, lone backslashes, bytes
-    that are no UTF-8.
-
-    A number that is none becomes null.
-    """
-    text = text.decode("utf-8", "replace").encode()
-    text = _NOT_A_NUMBER.sub(rb"\1null", text)
-    text = _LONE_BACKSLASH.sub(rb"\1\\\\", text)
-    return _CONTROL.sub(b" ", text)

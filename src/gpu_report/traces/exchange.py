@@ -101,22 +101,17 @@ def exchange_of(trace: Trace, calls: HostCalls, work: DeviceWork) -> Exchange:
         compute = cover_of(
             trace.work, is_kernel(trace, trace.work) & ~communicates(trace, trace.work)
         )
+    info = trace.metadata.get("distributedInfo")
+    size = info.get("world_size") if isinstance(info, dict) else None
+    has_size = isinstance(size, int) and not isinstance(size, bool) and 0 < size <= MOST_RANKS
     return Exchange(
         rank=trace.rank,
-        ranks=_world_size(trace),
+        ranks=size if has_size else None,
         steps=[step.number for step in trace.steps],
         step_bounds=trace.step_bounds,
         compute=compute,
         collectives=_collectives(trace, calls, work),
     )
-
-
-def _world_size(trace: Trace) -> int | None:
-    """How many ranks there were, None where the trace does not say."""
-    info = trace.metadata.get("distributedInfo")
-    size = info.get("world_size") if isinstance(info, dict) else None
-    is_known = isinstance(size, int) and not isinstance(size, bool) and 0 < size <= MOST_RANKS
-    return size if is_known else None
 
 
 def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Collective]:

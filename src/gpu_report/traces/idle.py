@@ -179,7 +179,14 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     delay_ns = (started_ns - launch_ns - calls.spans.duration_ns[call]).clip(min=0)
     duration_ns = trace.work.duration_ns[launched]
     queue = _Queue(started_ns - delay_ns, started_ns)
-    bound_ns = _launch_bound_ns(trace, calls)
+    # The accelerator waited for a host that went from launch to launch and was too slow: in gaps
+    # shorter than a stall, whose next work had not been queued, so that a faster host would have
+    # shortened the gap. A long pause of the host does not count, nor do gaps between queued
+    # kernels.
+    step, gaps = gaps_in_steps(trace, calls)
+    is_bound = np.isin(gaps.cause, (HOST_LATE, LAUNCH)) & (gaps.delay_ns != NONE)
+    is_bound &= (gaps.idle_ns < STALL_NS) & (gaps.delay_ns < AT_ONCE_NS)
+    bound_ns = sums(step[is_bound], gaps.duration_ns[is_bound], len(trace.steps))
     rows = []
     for index in np.flatnonzero(saw_work(trace)).tolist():
         begin_ns, end_ns = trace.steps[index].start_ns, trace.steps[index].end_ns
@@ -324,21 +331,6 @@ def _operations(trace: Trace, calls: HostCalls, gaps: Gaps) -> Integers:
     waiting = innermost(loop, gaps.since_ns)
     found = np.where(gaps.cause == SYNCHRONISATION, waiting, innermost(gaps.thread, middle_ns))
     return np.where(found == NONE, innermost(loop, middle_ns), found)
-
-
-def _launch_bound_ns(trace: Trace, calls: HostCalls) -> Integers:
-    """How long in each step the accelerator waited for a host that went from launch to launch and
-    was too slow.
-
-    Those are the gaps of cause `host` or `launch` shorter than a stall (STALL_NS) whose next work
-    started at once (within AT_ONCE_NS of its launch): it had not been queued, so that a faster host
-    would have shortened the gap. A long pause of the host does not count, nor do the short gaps
-    between queued kernels.
-    """
-    step, gaps = gaps_in_steps(trace, calls)
-    is_host = np.isin(gaps.cause, (HOST_LATE, LAUNCH)) & (gaps.delay_ns != NONE)
-    is_bound = is_host & (gaps.idle_ns < STALL_NS) & (gaps.delay_ns < AT_ONCE_NS)
-    return sums(step[is_bound], gaps.duration_ns[is_bound], len(trace.steps))
 
 
 class _Queue:

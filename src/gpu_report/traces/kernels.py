@@ -44,7 +44,7 @@ from gpu_report.traces.grouping import (
 )
 from gpu_report.traces.operations import categories_of, key_of, names_of, ordered
 from gpu_report.traces.sources import module_name, origins
-from gpu_report.traces.trace import NONE, Flags, Floats, Integers, Trace, WorkSpans
+from gpu_report.traces.trace import NONE, Flags, Integers, Trace, WorkSpans
 
 KERNELS: Final = Table(
     name="kernels",
@@ -226,6 +226,10 @@ def kernel_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
     kernels = [trace.names[position] for position in name]
     runs, total_ns = counts(rows.group, count), sums(rows.group, within_ns, count)
     each_ns = quantiles(rows.group, work.spans.duration_ns, count)
+    launch = driver_launches(work.spans, calls)
+    known = np.flatnonzero(launch != NONE)
+    # Work that starts before its call returns has not waited.
+    delay_ns = work.spans.start_ns[known] - calls.spans.end_ns[launch[known]]
     grid, block = _launch_sizes(trace, work, rows)
     operation, module, function = _origins(trace, calls, work, rows)
     return rows_of(
@@ -239,7 +243,7 @@ def kernel_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
         p10_us=each_ns.p10 / NS_PER_US,
         median_us=each_ns.median / NS_PER_US,
         p90_us=each_ns.p90 / NS_PER_US,
-        launch_delay_us=_delays_us(calls, work, rows),
+        launch_delay_us=medians(rows.group[known], np.maximum(delay_ns, 0) / NS_PER_US, count),
         library=list(map(library_of, kernels)),
         tensor_cores=list(map(on_tensor_cores, kernels)),
         grid=[evenly_spaced(texts[position]) for position in grid.tolist()],
@@ -264,16 +268,6 @@ def library_of(kernel: str) -> str:
 def on_tensor_cores(kernel: str) -> str:
     """yes, no, or unknown."""
     return first_fit(kernel, _ON_TENSOR_CORES) or UNKNOWN
-
-
-def _delays_us(calls: HostCalls, work: DeviceWork, rows: Grouped) -> Floats:
-    """Medians, NaN where no launching call is recorded; work that starts before its call returns
-    has not waited.
-    """
-    launch = driver_launches(work.spans, calls)
-    known = np.flatnonzero(launch != NONE)
-    delay_ns = work.spans.start_ns[known] - calls.spans.end_ns[launch[known]]
-    return medians(rows.group[known], np.maximum(delay_ns, 0) / NS_PER_US, len(rows.keys))
 
 
 def _launch_sizes(trace: Trace, work: DeviceWork, rows: Grouped) -> tuple[Integers, Integers]:
@@ -347,27 +341,23 @@ def copy_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     names_of_kind = defaultdict(list)
     for name in np.unique(copies.name).tolist():
         names_of_kind[copy_kind(trace.names[name])].append(name)
-    rows = [
-        {
-            **kind._asdict(),
-            **_sums(copies.chosen(np.isin(copies.name, np.array(names, dtype=np.int64)))),
-        }
-        for kind, names in names_of_kind.items()
-    ]
+    rows = []
+    for kind, names in names_of_kind.items():
+        chosen = copies.chosen(np.isin(copies.name, np.array(names, dtype=np.int64)))
+        time_ns, size_bytes = int(chosen.duration_ns.sum()), int(chosen.size_bytes.sum())
+        is_known = not (chosen.size_bytes == NONE).any()
+        rows.append(
+            {
+                **kind._asdict(),
+                "copies": len(chosen),
+                "size_mib": size_bytes / BYTES_PER_MIB if is_known else None,
+                "total_ms": time_ns / NS_PER_MS,
+                "gb_per_s": size_bytes / time_ns if is_known and time_ns else None,
+            }
+        )
     return sorted(rows, key=lambda row: (-row["total_ms"], row["direction"], row["host_memory"]))
 
 
 def is_copy(trace: Trace, spans: WorkSpans) -> Flags:
     """Which pieces of device work are copies."""
     return fits(trace.kinds, spans.kind, COPY_KIND.__eq__)
-
-
-def _sums(copies: WorkSpans) -> Row:
-    time_ns = int(copies.duration_ns.sum())
-    size_bytes = None if (copies.size_bytes == NONE).any() else int(copies.size_bytes.sum())
-    return {
-        "copies": len(copies),
-        "size_mib": None if size_bytes is None else size_bytes / BYTES_PER_MIB,
-        "total_ms": time_ns / NS_PER_MS,
-        "gb_per_s": None if size_bytes is None or not time_ns else size_bytes / time_ns,
-    }

@@ -1,17 +1,16 @@
 """What the allocators gave out: totals over time, memory by operation, and what was alive when a
 device was fullest.
 
-allocator's events -> one _Allocator per device, in order of time -> MEMORY, ALLOCATIONS and ALIVE
+allocator's events -> those of each device, in order of time -> MEMORY and ALLOCATIONS
 """
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
-import msgspec
 import numpy as np
 
-from gpu_report.storage.columns import Table, number, text, whole
+from gpu_report.storage.columns import Table, number, text
 from gpu_report.traces.attribution import DeviceWork, HostCalls, at_positions, step_at
 from gpu_report.traces.grouping import (
     BYTES_PER_MIB,
@@ -54,7 +53,11 @@ ALLOCATIONS: Final = Table(
     ),
     columns=(
         _MEMORY_DEVICE,
-        text("operation", "As in the table alive_at_peak."),
+        text(
+            "operation",
+            "The innermost operation at the time of the allocation, past those that only "
+            "allocate, such as aten::empty; or (no operation).",
+        ),
         number("allocations_per_step", "1", "Blocks that it asked for in a step."),
         number("allocated_mib_per_step", "MiB", "Their size together."),
         number("share", "1", "Over the sum of all operations on that device."),
@@ -67,27 +70,6 @@ ALLOCATIONS: Final = Table(
         ),
     ),
 )
-ALIVE: Final = Table(
-    name="alive_at_peak",
-    meaning=(
-        "One row per device and operation: what was allocated within the trace and still alive "
-        "when the device's memory was fullest, by the operation that asked for it; what was there "
-        "before the trace is one row of its own."
-    ),
-    columns=(
-        _MEMORY_DEVICE,
-        text(
-            "operation",
-            "The innermost operation at the time of the allocation, past those that only "
-            "allocate, such as aten::empty; or (before the trace), or (no operation).",
-        ),
-        whole("blocks", "1", "Number of blocks; 0 for what was there before."),
-        number("size_mib", "MiB", "Their size together."),
-    ),
-)
-BEFORE: Final = "(before the trace)"
-"""Stands for the operations that allocated what was there when the recording began."""
-
 NO_OPERATION: Final = "(no operation)"
 """Stands for the operation of a block that was allocated outside of all."""
 
@@ -99,34 +81,6 @@ _ALLOCATING: Final = re.compile(r"aten::(new_)?empty(_strided|_like)?|aten::resi
 _UNNAMED_DEVICE: Final = "accelerator"
 
 
-class _Allocator(msgspec.Struct, frozen=True, kw_only=True):
-    """The events of one device's allocator, by time; events of one moment keep the order of the
-    file.
-    """
-
-    device: str
-    events: MemoryEvents
-
-    @property
-    def says_allocated(self) -> bool:
-        return bool((self.events.allocated_bytes > 0).any())
-
-    @property
-    def says_reserved(self) -> bool:
-        return bool((self.events.reserved_bytes > 0).any())
-
-    @property
-    def held_bytes(self) -> Integers:
-        """What tensors held after each event; without the allocator's totals, beyond what they held
-        before.
-        """
-        return (
-            self.events.allocated_bytes
-            if self.says_allocated
-            else np.cumsum(self.events.changed_bytes)
-        )
-
-
 def memory_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of MEMORY: of each of 200 equal slices of the time the moment at which most was
     allocated.
@@ -135,52 +89,53 @@ def memory_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     has no rows.
     """
     begin_ns = min((step.start_ns for step in trace.steps), default=0)
-    recorded = (allocator for allocator in _allocators(trace) if allocator.says_allocated)
-    return [row for allocator in recorded for row in _timeline(allocator, begin_ns=begin_ns)]
+    rows: list[Row] = []
+    for device, events in _allocators(trace):
+        if (events.allocated_bytes > 0).any():
+            says_reserved = (events.reserved_bytes > 0).any()
+            rows += rows_of(
+                _fullest_moments(events),
+                device=[device] * len(events),
+                at_ms=(events.start_ns - begin_ns) / NS_PER_MS,
+                allocated_mib=events.allocated_bytes / BYTES_PER_MIB,
+                reserved_mib=np.where(says_reserved, events.reserved_bytes, np.nan) / BYTES_PER_MIB,
+            )
+    return rows
 
 
 def allocation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of ALLOCATIONS, the most memory first within a device."""
     rows: list[Row] = []
-    for allocator in _allocators(trace):
-        events = allocator.events
-        is_asked = (events.changed_bytes > 0) & (step_at(trace, events.start_ns) != NONE)
-        by_operation = _by_operation(allocator.device, events.chosen(is_asked), trace, calls)
-        all_mib = int(events.changed_bytes[is_asked].sum()) / BYTES_PER_MIB
-        within_call_mib = _within_call_mib(events, np.flatnonzero(is_asked), trace, calls)
-        rows += [
-            {
-                "device": row["device"],
-                "operation": row["operation"],
-                "allocations_per_step": row["blocks"] / len(trace.steps),
-                "allocated_mib_per_step": row["size_mib"] / len(trace.steps),
-                "share": row["size_mib"] / all_mib,
-                "within_call_mib": within_call_mib.get(row["operation"]),
-            }
-            for row in sorted(by_operation, key=_largest_first)
-        ]
+    for device, events in _allocators(trace):
+        operation = _operations_at(events, trace, calls)
+        asked = np.flatnonzero(
+            (events.changed_bytes > 0) & (step_at(trace, events.start_ns) != NONE)
+        )
+        found, group = grouped(at_positions(calls.spans.name, operation[asked], missing=NONE))
+        names = [NO_OPERATION if name == NONE else trace.names[name] for name in found.tolist()]
+        size_mib = sums(group, events.changed_bytes[asked], len(found)) / BYTES_PER_MIB
+        within_call_mib = _within_call_mib(events, asked, operation, trace, calls)
+        largest_first = list(zip((-size_mib).tolist(), names, strict=True))
+        rows += rows_of(
+            sorted(range(len(found)), key=largest_first.__getitem__),
+            device=[device] * len(found),
+            operation=names,
+            allocations_per_step=counts(group, len(found)) / len(trace.steps),
+            allocated_mib_per_step=size_mib / len(trace.steps),
+            share=size_mib / size_mib.sum(),
+            within_call_mib=[within_call_mib.get(name) for name in names],
+        )
     return rows
 
 
-def alive_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
-    """The rows of ALIVE, the largest first within a device; its sizes add up to the allocator's
-    total at the peak.
-
-    A block lives until its address is freed, or given out again where the trace lacks the event
-    that freed it. A device whose blocks have no addresses has no rows.
-    """
-    return [row for allocator in _allocators(trace) for row in _alive(allocator, trace, calls)]
-
-
 def _within_call_mib(
-    events: MemoryEvents, asked: Integers, trace: Trace, calls: HostCalls
+    events: MemoryEvents, asked: Integers, operation: Integers, trace: Trace, calls: HostCalls
 ) -> dict[str, float]:
     """By operation, the most that one call held at a time in blocks that it freed again; empty
-    without addresses.
+    without addresses. `operation` is that of each event.
     """
     if (events.address == NONE).any():
         return {}
-    operation = _operations_at(events, trace, calls)
     asked = asked[operation[asked] != NONE]
     call = operation[asked]
     freed = np.minimum(_next_of_block(events)[asked], len(events) - 1)
@@ -199,20 +154,21 @@ def _within_call_mib(
     }
 
 
-def _allocators(trace: Trace) -> Iterator[_Allocator]:
+def _allocators(trace: Trace) -> Iterator[tuple[str, MemoryEvents]]:
+    """Each device with the events of its allocator, by time; events of one moment keep the order of
+    the file.
+    """
     events = trace.memory
     if (np.diff(events.start_ns) < 0).any():
         events = events.chosen(np.argsort(events.start_ns, kind="stable"))
     is_host = events.device_type == _HOST_TYPE
     if is_host.any():
-        yield _Allocator(device=HOST, events=_counted(events.chosen(is_host)))
+        yield HOST, _counted(events.chosen(is_host))
     name = trace.device or _UNNAMED_DEVICE
     devices = np.unique(events.device_id[~is_host]).tolist()
     for device_id in devices:
         device = name if len(devices) == 1 else f"{name}:{device_id}"
-        yield _Allocator(
-            device=device, events=events.chosen(~is_host & (events.device_id == device_id))
-        )
+        yield device, events.chosen(~is_host & (events.device_id == device_id))
 
 
 def _counted(events: MemoryEvents) -> MemoryEvents:
@@ -229,18 +185,6 @@ def _counted(events: MemoryEvents) -> MemoryEvents:
     return events.chosen(~is_shared | (not (~is_empty).any()))
 
 
-def _timeline(allocator: _Allocator, *, begin_ns: int) -> list[Row]:
-    events = allocator.events
-    reserved_mib = events.reserved_bytes / BYTES_PER_MIB
-    return rows_of(
-        _fullest_moments(events),
-        device=[allocator.device] * len(events),
-        at_ms=(events.start_ns - begin_ns) / NS_PER_MS,
-        allocated_mib=events.allocated_bytes / BYTES_PER_MIB,
-        reserved_mib=reserved_mib if allocator.says_reserved else np.full(len(events), np.nan),
-    )
-
-
 def _fullest_moments(events: MemoryEvents) -> Integers:
     """The first position of the highest total within each slice of time."""
     if len(events) <= MOMENTS:
@@ -252,33 +196,6 @@ def _fullest_moments(events: MemoryEvents) -> Integers:
     order = np.lexsort((-events.allocated_bytes, of_slice))
     _, first = np.unique(of_slice[order], return_index=True)
     return order[first]
-
-
-def _alive(allocator: _Allocator, trace: Trace, calls: HostCalls) -> list[Row]:
-    """Blocks that were allocated up to the peak, and neither freed nor given out again by then."""
-    device, events = allocator.device, allocator.events
-    if (events.address == NONE).any():
-        return []
-    peak = int(np.argmax(allocator.held_bytes))
-    until_peak = np.arange(len(events)) <= peak
-    blocks = events.chosen(
-        (events.changed_bytes > 0) & until_peak & (_next_of_block(events) > peak)
-    )
-    rows = _by_operation(device, blocks, trace, calls)
-    if allocator.says_allocated:
-        before_bytes = int(events.allocated_bytes[peak]) - int(blocks.changed_bytes.sum())
-        before = {
-            "device": device,
-            "operation": BEFORE,
-            "blocks": 0,
-            "size_mib": before_bytes / BYTES_PER_MIB,
-        }
-        rows += [before] if before_bytes else []
-    return sorted(rows, key=_largest_first)
-
-
-def _largest_first(row: Row) -> tuple[float, str]:
-    return -row["size_mib"], row["operation"]
 
 
 def _next_of_block(events: MemoryEvents) -> Integers:
@@ -300,17 +217,3 @@ def _operations_at(events: MemoryEvents, trace: Trace, calls: HostCalls) -> Inte
     )
     skipped = calls.is_driver_call | only_allocates
     return innermost_at(calls.spans, calls.parent, events.thread, events.start_ns, skipped=skipped)
-
-
-def _by_operation(device: str, blocks: MemoryEvents, trace: Trace, calls: HostCalls) -> list[Row]:
-    """How many blocks each operation asked for, and their size."""
-    found, group = grouped(
-        at_positions(calls.spans.name, _operations_at(blocks, trace, calls), missing=NONE)
-    )
-    return rows_of(
-        range(len(found)),
-        device=[device] * len(found),
-        operation=[NO_OPERATION if name == NONE else trace.names[name] for name in found.tolist()],
-        blocks=counts(group, len(found)),
-        size_mib=sums(group, blocks.changed_bytes, len(found)) / BYTES_PER_MIB,
-    )

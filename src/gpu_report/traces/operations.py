@@ -6,7 +6,7 @@ DeviceWork -> sums per launching call -> the calls around it
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -114,7 +114,7 @@ def _times(
 def _host_times(calls: HostCalls) -> _Times:
     duration_ns = calls.spans.duration_ns[calls.in_step]
     keys, group = grouped(key_of(calls.spans.name, calls.category)[calls.in_step])
-    is_outermost = ~lies_in_its_like(calls, calls.spans.name)[calls.in_step]
+    is_outermost = ~lies_in_its_like(calls)[calls.in_step]
     return _times(
         keys,
         counts(group, len(keys)),
@@ -124,13 +124,13 @@ def _host_times(calls: HostCalls) -> _Times:
     )
 
 
-def lies_in_its_like(calls: HostCalls, kind: Integers | Flags) -> Flags:
-    """Whether a call of the same kind is around each call; `kind` holds a number per call."""
-    found = np.zeros(len(kind), dtype=np.bool_)
-    inner = np.arange(len(kind))
+def lies_in_its_like(calls: HostCalls) -> Flags:
+    """Whether a call of the same name is around each call."""
+    name = calls.spans.name
+    found, inner = np.zeros(len(name), dtype=np.bool_), np.arange(len(name))
     for outer in outwards(calls, inner):
         inner, around = inner[outer != NONE], outer[outer != NONE]
-        found[inner] |= kind[around] == kind[inner]
+        found[inner] |= name[around] == name[inner]
     return found
 
 
@@ -153,11 +153,20 @@ def _device_times(calls: HostCalls, work: DeviceWork) -> _Times:
         sums(piece, work.spans.duration_ns[is_launched], len(own_key)),
     )
     own_key = key_of(calls.spans.name[call], categories_of(own_key))
-    around = counted_around(calls, call, own_key, key_of(calls.spans.name, calls.category))
-    duration_ns = launched_ns[around.piece]
-    keys, row = grouped(around.key)
+    key_of_call = key_of(calls.spans.name, calls.category)
+    pieces, keys_around, callers_around = [np.arange(len(call))], [own_key], [call]
+    for outer in outwards(calls, call):
+        pieces.append(pieces[-1][outer != NONE])
+        callers_around.append(outer[outer != NONE])
+        keys_around.append(key_of_call[callers_around[-1]])
+    around, key = np.concatenate(pieces), np.concatenate(keys_around)
+    _, first = np.unique(around * (key.max(initial=0) + 1) + key, return_index=True)
+    duration_ns = launched_ns[around[first]]
+    keys, row = grouped(key[first])
     every = max(len(calls.spans), 1)
-    callers, caller = np.unique(row * every + around.caller, return_inverse=True)
+    callers, caller = np.unique(
+        row * every + np.concatenate(callers_around)[first], return_inverse=True
+    )
     times = _times(
         keys,
         counts(callers // every, len(keys)),
@@ -180,35 +189,6 @@ def _without_launch(work: DeviceWork) -> _Times:
     return _times(
         keys, counts(group, len(keys)), total_ns, total_ns, quantiles(group, duration_ns, len(keys))
     )
-
-
-class CountedAround(NamedTuple):
-    """Each piece of work beside each key that it counts in, and the innermost call of that key
-    around it.
-    """
-
-    piece: Integers
-    key: Integers
-    caller: Integers
-
-
-def counted_around(
-    calls: HostCalls, launching: Integers, own_key: Integers, key: Integers
-) -> CountedAround:
-    """The keys that pieces of work count in, each once: their own, and those of the calls around
-    their launching call.
-
-    `launching` and `own_key` hold a number per piece, `key` one per call; NONE is no key.
-    """
-    pieces, keys, callers = [np.arange(len(launching))], [own_key], [launching]
-    for outer in outwards(calls, launching):
-        pieces.append(pieces[-1][outer != NONE])
-        callers.append(outer[outer != NONE])
-        keys.append(key[callers[-1]])
-    piece, of_piece, caller = np.concatenate(pieces), np.concatenate(keys), np.concatenate(callers)
-    _, first = np.unique(piece * (of_piece.max(initial=0) + 2) + of_piece, return_index=True)
-    first = first[of_piece[first] != NONE]
-    return CountedAround(piece[first], of_piece[first], caller[first])
 
 
 def _rows(times: _Times, names: Sequence[str], device: str) -> list[Row]:

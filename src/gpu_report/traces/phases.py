@@ -138,10 +138,16 @@ def phase_stretches(
 def _phases(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers:
     """The phase of each call."""
     marked = _marked_windows(trace)
-    if marked is None:
-        return _phases_by_autograd(trace, calls, work)
-    phase = marked.at(calls.spans.start_ns)
-    return np.where(phase == NONE, _OTHER, phase)
+    if marked is not None:
+        phase = marked.at(calls.spans.start_ns)
+        return np.where(phase == NONE, _OTHER, phase)
+    is_evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(EVALUATING))
+    is_data = calls.of_category("data loading") | _copies_to_device(trace, calls, work)
+    rules = (is_evaluating, _is_optimizing(trace, calls, is_evaluating), is_data)
+    holds = [nearest(calls.parent, rule) != NONE for rule in rules]
+    return np.select(
+        holds, [_BACKWARD, _OPTIMIZER, _DATA], default=_phases_by_time(trace, calls, is_evaluating)
+    )
 
 
 def _marked_windows(trace: Trace) -> Windows | None:
@@ -152,16 +158,6 @@ def _marked_windows(trace: Trace) -> Windows | None:
     phase = numbers_of(trace.names, marks.name, lambda name: phases.get(name, NONE))
     is_phase = phase != NONE
     return windows(marks.start_ns[is_phase], marks.end_ns[is_phase], phase[is_phase])
-
-
-def _phases_by_autograd(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers:
-    is_evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(EVALUATING))
-    is_data = calls.of_category("data loading") | _copies_to_device(trace, calls, work)
-    rules = (is_evaluating, _is_optimizing(trace, calls, is_evaluating), is_data)
-    holds = [nearest(calls.parent, rule) != NONE for rule in rules]
-    return np.select(
-        holds, [_BACKWARD, _OPTIMIZER, _DATA], default=_phases_by_time(trace, calls, is_evaluating)
-    )
 
 
 def _is_optimizing(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Flags:

@@ -18,7 +18,6 @@ from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.traces.attribution import DeviceWork, HostCalls
 from gpu_report.traces.grouping import Row, fits
 from gpu_report.traces.nesting import cover
-from gpu_report.traces.shapes import count_malformed
 from gpu_report.traces.steps import SHARES
 from gpu_report.traces.trace import HOST, NONE, Trace
 
@@ -75,7 +74,6 @@ WORK_ON_DEVICE: Final = (
     *("steps.device_idle_share", "steps.exposed_copy_ms", "steps.exposed_communication_ms"),
     *("idle", "launches", "kernels", "copies", "ranks", "collectives"),
     *(_PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE),
-    *("shapes.device_ms", "shapes.tflop_per_s"),
 )
 """What is measured by the device's events, and so is missing where they were lost."""
 
@@ -86,7 +84,6 @@ _BY_LAUNCH: Final = (
         for column in ("launch_delay_us", "category", "operation", "module", "source")
     ),
     f"timeline.category{ON_DEVICE}",
-    *("shapes.device_ms", "shapes.tflop_per_s"),
 )
 
 _IN_GRAPHS: Final = "work outside of graphs"
@@ -203,32 +200,19 @@ def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     The column `spoils` holds names separated by commas, as `table`, `table.column`, or either
     followed by ON_DEVICE.
     """
-    of_device = [
-        *_steps_with_work(trace),
-        _work_without_launch(work),
-        _launches_without_work(trace, calls),
-        _graph_launches(trace, calls, work),
-        _overlapping_work(work),
-    ]
-    return [
-        *(of_device if trace.device is not None or calls.is_driver_call.any() else []),
-        _negative_durations(trace),
-        _overlapping_calls(calls),
-        *_last_step(trace),
-        _marked_steps(trace),
-        _repaired_text(trace),
-        *_malformed_inputs(trace, calls),
-    ]
+    rows = [*_checks_of_host(trace, calls)]
+    if trace.device is not None or calls.is_driver_call.any():
+        return [*_checks_of_losses(trace, calls, work), *_checks_of_work(trace, calls, work), *rows]
+    return rows
 
 
-def _steps_with_work(trace: Trace) -> Iterator[Row]:
-    """At least 1: a step without any event of the device means a recording that lost them, not an
-    idle device.
-    """
+def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[Row]:
+    """What a recording lost, by device work and its launches."""
     begin_ns, end_ns = trace.step_bounds
     begun = np.searchsorted(np.sort(trace.work.start_ns), end_ns, side="left")
     ended = np.searchsorted(np.sort(trace.work.end_ns), begin_ns, side="right")
     for step, pieces in zip(trace.steps, (begun - ended).tolist(), strict=True):
+        # A step without any event of the device means a recording that lost them, no idle device.
         yield row_of(
             "device work in the step",
             pieces,
@@ -239,32 +223,18 @@ def _steps_with_work(trace: Trace) -> Iterator[Row]:
             invalidates=WORK_ON_DEVICE,
             step=step.number,
         )
-
-
-def _work_without_launch(work: DeviceWork) -> Row:
-    """At most MOST_LOST of the work, since what each operation took on the device is too low by
-    that share.
-    """
+    # What each operation took on the device is too low by the share of work without a launch.
     share = _share(int((work.call == NONE).sum()), len(work.call))
-    text = (
-        f"the launch of {share:.1%} of the device work is not in the trace; at most {MOST_LOST:.0%}"
-    )
-    return _at_most(
+    yield _at_most(
         MOST_LOST,
         share,
         "launch of the work",
-        text,
+        f"the launch of {share:.1%} of the device work is not in the trace; at most "
+        f"{MOST_LOST:.0%}",
         invalidates=(*_BY_LAUNCH, "launches", "idle.cause"),
     )
-
-
-def _launches_without_work(trace: Trace, calls: HostCalls) -> Row:
-    """At most MOST_LOST of the launches of kernels, since a profiler out of memory drops events
-    without a word.
-
-    Copies and memsets are left out: cuDNN and cuBLAS fill buffers of no bytes, for which nothing
-    runs.
-    """
+    # A profiler out of memory drops events without a word. Launches of copies and memsets are left
+    # out: cuDNN and cuBLAS fill buffers of no bytes, for which nothing runs.
     is_launch = (
         fits(trace.names, calls.spans.name, _LAUNCH.fullmatch)
         & calls.in_step
@@ -272,166 +242,107 @@ def _launches_without_work(trace: Trace, calls: HostCalls) -> Row:
     )
     is_lost = is_launch & ~np.isin(calls.spans.correlation, trace.work.correlation)
     share = _share(int(is_lost.sum()), int(is_launch.sum()))
-    text = f"the work of {share:.1%} of the launches is not in the trace; at most {MOST_LOST:.0%}"
-    return _at_most(MOST_LOST, share, "work of the launches", text, invalidates=WORK_ON_DEVICE)
+    yield _at_most(
+        MOST_LOST,
+        share,
+        "work of the launches",
+        f"the work of {share:.1%} of the launches is not in the trace; at most {MOST_LOST:.0%}",
+        invalidates=WORK_ON_DEVICE,
+    )
 
 
-def _graph_launches(trace: Trace, calls: HostCalls, work: DeviceWork) -> Row:
-    """At most MOST_LOST of the device time, since all kernels of a CUDA graph share the correlation
-    of its launch.
-
-    Which operation a replayed kernel belongs to was known when the graph was captured, and is not
-    in the trace. How busy the device is, is as true as without a graph. A replayed graph asks for
-    no memory: it was given when the graph was captured, so that the table of allocations shows only
-    what runs outside of the graph.
-    """
+def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[Row]:
+    """Device work whose operation is not known, or that cannot have run as it is written."""
+    # All kernels of a CUDA graph share the correlation of its launch. Which operation a replayed
+    # kernel belongs to was known when the graph was captured, and is not in the trace. How busy the
+    # device is, is as true as without a graph. A replayed graph asks for no memory: it was given
+    # when the graph was captured, so that the table of allocations shows only what runs outside of
+    # the graph.
     is_graph = fits(trace.names, calls.spans.name, _GRAPH_LAUNCH.fullmatch)
     graphs = calls.spans.correlation[is_graph & (calls.spans.correlation > 0)]
-    inside = np.isin(work.spans.correlation, graphs)
-    share = _share(int(work.spans.duration_ns[inside].sum()), int(work.spans.duration_ns.sum()))
-    text = (
+    spans, all_ns = work.spans, int(work.spans.duration_ns.sum())
+    share = _share(int(spans.duration_ns[np.isin(spans.correlation, graphs)].sum()), all_ns)
+    yield _at_most(
+        MOST_LOST,
+        share,
+        _IN_GRAPHS,
         f"graphs launched {share:.1%} of the device time, whose operations are unknown; at most "
-        f"{MOST_LOST:.0%}"
+        f"{MOST_LOST:.0%}",
+        invalidates=(*_BY_LAUNCH, *_QUEUE, _MEMORY_OF_GRAPHS),
     )
-    return _at_most(
-        MOST_LOST, share, _IN_GRAPHS, text, invalidates=(*_BY_LAUNCH, *_QUEUE, _MEMORY_OF_GRAPHS)
-    )
-
-
-def _overlapping_work(work: DeviceWork) -> Row:
-    """At most MOST_LOST of the device time, since one stream runs one kernel after the other.
-
-    CUDA allows a kernel to begin while the one before it ends (programmatic dependent launch), for
-    some microseconds.
-    """
-    all_ns = int(work.spans.duration_ns.sum())
-    share = _share(all_ns - _covered_by_stream(work), all_ns)
-    text = (
+    # One stream, which the profiler shows as a thread of its device, runs one kernel after the
+    # other. CUDA allows a kernel to begin while the one before it ends (programmatic dependent
+    # launch), for some microseconds. The streams are laid one after the other.
+    apart_ns = spans.thread * (int(spans.end_ns.max(initial=0)) + 1)
+    laid_out = cover(spans.start_ns + apart_ns, spans.end_ns + apart_ns)
+    share = _share(all_ns - int((laid_out.end_ns - laid_out.start_ns).sum()), all_ns)
+    yield _at_most(
+        MOST_LOST,
+        share,
+        "one after the other in a stream",
         f"{share:.1%} of the device time overlaps other work of the same stream; at most "
-        f"{MOST_LOST:.0%}"
-    )
-    invalidates = ("kernels", _PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE)
-    return _at_most(
-        MOST_LOST, share, "one after the other in a stream", text, invalidates=invalidates
+        f"{MOST_LOST:.0%}",
+        invalidates=("kernels", _PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE),
     )
 
 
-def _negative_durations(trace: Trace) -> Row:
-    """At most MOST_DROPPED of the events; the reader leaves them out, with whatever time
-    they took.
-    """
+def _checks_of_host(trace: Trace, calls: HostCalls) -> Iterator[Row]:
+    """Events of negative duration, calls that outlive others, and the marks of the steps."""
+    # The reader leaves these events out, with whatever time they took.
     kept = sum(map(len, (trace.calls, trace.work, trace.marks, trace.functions)))
-    share = _share(trace.negative_durations, kept + trace.negative_durations)
-    text = (
+    yield _at_most(
+        MOST_DROPPED,
+        _share(trace.negative_durations, kept + trace.negative_durations),
+        "durations",
         f"{trace.negative_durations} events of negative duration were left out; at most "
-        f"{MOST_DROPPED:.1%} of all"
+        f"{MOST_DROPPED:.1%} of all",
+        invalidates=(
+            *("operations", "kernels", "copies", "categories", "phases", "timeline", "steps"),
+            *("idle", "launches", "ranks", "collectives"),
+        ),
     )
-    tables = (
-        "operations",
-        "shapes",
-        "kernels",
-        "copies",
-        "categories",
-        "phases",
-        "timeline",
-        "steps",
-        "idle",
-    )
-    more = ("launches", "ranks", "collectives")
-    return _at_most(MOST_DROPPED, share, "durations", text, invalidates=(*tables, *more))
-
-
-def _overlapping_calls(calls: HostCalls) -> Row:
-    """At most MOST_LOST of the time in calls; a call that outlives the one it began in takes time
-    from it.
-
-    Clocks of a nanosecond's grain make two calls overlap by one here and there, so time is compared
-    and not a count.
-    """
+    # A call that outlives the one it began in takes time from it. Clocks of a nanosecond's grain
+    # make two calls overlap by one here and there, so time is compared and not a count.
     inner = np.flatnonzero((calls.parent != NONE) & calls.in_step)
     outlived_ns = calls.spans.end_ns[inner] - calls.spans.end_ns[calls.parent[inner]]
     share = _share(int(np.maximum(outlived_ns, 0).sum()), int(calls.self_ns[calls.in_step].sum()))
-    text = (
-        f"calls outlive the calls they began in by {share:.1%} of all time; at most {MOST_LOST:.0%}"
+    yield _at_most(
+        MOST_LOST,
+        share,
+        "calls inside calls",
+        f"calls outlive the calls they began in by {share:.1%} of all time; at most "
+        f"{MOST_LOST:.0%}",
+        invalidates=(
+            *(f"operations.{column}" for column in ("self_ms", "total_ms", "self_share")),
+            *("categories", "phases", "timeline.category"),
+        ),
     )
-    operations = (f"operations.{column}" for column in ("self_ms", "total_ms", "self_share"))
-    invalidates = (*operations, "categories", "phases", "timeline.category")
-    return _at_most(MOST_LOST, share, "calls inside calls", text, invalidates=invalidates)
-
-
-def _last_step(trace: Trace) -> Iterator[Row]:
-    """At least LEAST_LAST_STEP; a recording that ends in the middle of a step leaves a short one.
-
-    No row with fewer than two others to compare it with.
-    """
+    # A recording that ends in the middle of a step leaves a short one.
     *others, last = (step.end_ns - step.start_ns for step in trace.steps)
-    if len(others) < 2:
-        return
-    ratio = last / min(others)
-    yield row_of(
-        "whole last step",
-        ratio,
-        LEAST_LAST_STEP,
-        passed=ratio >= LEAST_LAST_STEP,
-        text=f"the last step took {ratio:.2f} times the shortest other one; at least "
-        f"{LEAST_LAST_STEP}",
-        invalidates=("steps", "launches", "timeline", "ranks", "collectives"),
-        step=trace.steps[-1].number,
-    )
-
-
-def _marked_steps(trace: Trace) -> Row:
-    """At least 1; without marks the whole recording counts as one step, so only its name is
-    wrong.
-    """
+    if len(others) >= 2:
+        ratio = last / min(others)
+        yield row_of(
+            "whole last step",
+            ratio,
+            LEAST_LAST_STEP,
+            passed=ratio >= LEAST_LAST_STEP,
+            text=f"the last step took {ratio:.2f} times the shortest other one; at least "
+            f"{LEAST_LAST_STEP}",
+            invalidates=("steps", "launches", "timeline", "ranks", "collectives"),
+            step=trace.steps[-1].number,
+        )
+    # Without marks the whole recording counts as one step, so only its name is wrong.
     marked = len(trace.steps) if trace.has_steps else 0
-    text = (
-        f"{marked} steps are marked"
+    yield row_of(
+        "marked steps",
+        marked,
+        1,
+        passed=marked >= 1,
+        text=f"{marked} steps are marked"
         if marked
-        else "no step is marked: the whole recording counts as one"
+        else "no step is marked: the whole recording counts as one",
+        invalidates=(),
     )
-    return row_of("marked steps", marked, 1, passed=marked >= 1, text=text, invalidates=())
-
-
-def _repaired_text(trace: Trace) -> Row:
-    """At most 0; names may differ from the program's, numbers do not."""
-    repaired = "the profiler wrote names that are no JSON; they were repaired"
-    text = repaired if trace.was_repaired else "it is whole JSON"
-    return _at_most(0, int(trace.was_repaired), "text of the file", text, invalidates=())
-
-
-def _malformed_inputs(trace: Trace, calls: HostCalls) -> Iterator[Row]:
-    """At most MOST_LOST of the calls whose arithmetic a formula gives; no row where all inputs are
-    as PyTorch's are.
-    """
-    malformed, counted = count_malformed(trace, calls)
-    if malformed:
-        text = (
-            f"the inputs of {malformed} of {counted} calls are malformed, so their arithmetic is "
-            "missing"
-        )
-        invalidates = ("shapes.flop", "shapes.tflop_per_s")
-        yield _at_most(
-            MOST_LOST,
-            _share(malformed, counted),
-            "inputs of the operations",
-            text,
-            invalidates=invalidates,
-        )
-
-
-def _covered_by_stream(work: DeviceWork) -> int:
-    """The time in which anything ran, summed over streams, in nanoseconds; they are laid one after
-    the other.
-
-    The profiler shows each stream as a thread of its device.
-    """
-    spans = work.spans
-    if not len(spans):
-        return 0
-    apart_ns = spans.thread * (int(spans.end_ns.max()) + 1)
-    laid_out = cover(spans.start_ns + apart_ns, spans.end_ns + apart_ns)
-    return int((laid_out.end_ns - laid_out.start_ns).sum())
 
 
 def _at_most(

@@ -207,8 +207,8 @@ def _collective_rows(each: Exchange, transfers_ns: Mapping[Key, int]) -> Iterato
             "position": position,
             "rank": each.rank,
             "operation": one.operation,
-            "group_size": _float(one.group_size),
-            "bytes": _float(one.size_bytes),
+            "group_size": one.group_size,
+            "bytes": one.size_bytes,
             "begin_after_backward_ms": _milliseconds(one.after_backward_ns),
             "duration_ms": one.duration_ns / NS_PER_MS,
             "exposed_ms": exposed_ns / NS_PER_MS,
@@ -223,10 +223,6 @@ def _bus_bandwidth(one: Collective, transfer_ns: int | None) -> float | None:
     if not transfer_ns or one.size_bytes is None or size is None or size < 2 or factor_of is None:
         return None
     return factor_of(size) * one.size_bytes / transfer_ns
-
-
-def _float(value: int | None) -> float | None:
-    return None if value is None else float(value)
 
 
 def _milliseconds(time_ns: int | None) -> float | None:
@@ -269,7 +265,8 @@ def median_ranks(rows: Sequence[Row]) -> list[Row]:
     """
     by_rank: dict[int, list[Row]] = defaultdict(list)
     for row in rows:
-        by_rank[row["rank"]].append({**row, "wait_share": _known(row["wait_ms"]) / row["wall_ms"]})
+        wait_ms = math.nan if row["wait_ms"] is None else row["wait_ms"]
+        by_rank[row["rank"]].append({**row, "wait_share": wait_ms / row["wall_ms"]})
     columns = [column.name for column in RANKS.columns if column.dtype == "float64"]
     return [
         {"rank": rank, "steps": len(of_rank), **_medians(of_rank, (*columns, "wait_share"))}
@@ -325,12 +322,11 @@ def median_collectives(rows: Sequence[Row]) -> list[Row]:
 
 def _medians(rows: Sequence[Row], columns: Sequence[str]) -> dict[str, float]:
     """Missing where a number is missing in any row."""
-    return {column: float(np.median([_known(row[column]) for row in rows])) for column in columns}
+    return {
+        column: float(np.median(np.array([row[column] for row in rows], dtype=np.float64)))
+        for column in columns
+    }
 
 
 def _is_missing(value: float | None) -> bool:
     return value is None or math.isnan(value)
-
-
-def _known(value: float | None) -> float:
-    return math.nan if value is None else value

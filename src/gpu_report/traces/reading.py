@@ -25,10 +25,8 @@ from gpu_report.errors import TraceError
 from gpu_report.traces.document import (
     BLOCK_BYTES,
     MEMORY,
-    OLD_ARGUMENTS,
     Arguments,
     DamagedDocumentError,
-    Document,
     ExactEvent,
     RawEvent,
     blocks_of,
@@ -54,15 +52,6 @@ from gpu_report.traces.trace import (
     Trace,
     WorkSpans,
 )
-
-OLD_KINDS: Final = {
-    "Operator": "cpu_op",
-    "Runtime": "cuda_runtime",
-    "Kernel": "kernel",
-    "Memcpy": "gpu_memcpy",
-    "Memset": "gpu_memset",
-}
-"""What profilers before PyTorch 1.11 called the kinds, and what they are called since."""
 
 EXACT_US: Final = 2.0**43
 """Some 101 days: a smaller 64-bit float is off by less than half a nanosecond."""
@@ -148,28 +137,60 @@ def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
 
 
 def _read_as(event_type: type[RawEvent], path: Path, block_bytes: int) -> Trace:
-    document, sorted_events = Document(), SortedEvents()
+    metadata: dict[str, Any] = {}
+    numberings = Numberings()
+    collectors: dict[str, Collector[Any]] = {
+        sort: Collector(columns, numberings) for sort, columns in _SORTS.items()
+    }
     for events in events_of(
-        blocks_of(path, block_bytes=block_bytes), document, event_type=event_type
+        blocks_of(path, block_bytes=block_bytes), metadata, event_type=event_type
     ):
-        sorted_events.add(events)
-    return _trace(sorted_events, document)
+        for sort, of_sort in _sorted(events).items():
+            if sort is not None:  # others, such as arrows from launch to kernel, are left out
+                collectors[sort].add(of_sort)
+    columns = SortedColumns(**{sort: each.collected() for sort, each in collectors.items()})
+    dropped = sum(each.negative_durations for each in collectors.values())
+    return _trace(columns, numberings, metadata, negative_durations=dropped)
 
 
-def _trace(sorted_events: "SortedEvents", document: Document) -> Trace:
-    columns, numberings = sorted_events.collected(), sorted_events.numberings
+def _sorted(events: Sequence[RawEvent]) -> Mapping[str | None, list[RawEvent]]:
+    """The events by sort."""
+    of_sort: dict[str | None, list[RawEvent]] = {sort: [] for sort in (*_SORTS, None)}
+    for event in events:
+        if event.ph == "X":
+            of_sort[_sort_of(event.cat)].append(event)
+        elif event.name == MEMORY and event.ph == "i":
+            of_sort["memory"].append(event)
+    of_sort["calls"] += [
+        event
+        for event in of_sort["marks"]
+        if event.name.startswith(_LOADER) and (event.dur or 0) >= 0
+    ]
+    of_sort["exchanges"] = [event for event in of_sort["calls"] if event.name == _EXCHANGE]
+    return of_sort
+
+
+def _trace(
+    columns: SortedColumns,
+    numberings: Numberings,
+    metadata: Mapping[str, Any],
+    *,
+    negative_durations: int,
+) -> Trace:
     names, threads, kinds = _place(columns, numberings)
-    steps, loop_thread, calls, marks = _split_steps(names, columns.calls, columns.marks)
-    calls = calls.chosen(begin_order(calls))
-    run_id = document.metadata.get("gpu_report_run")
+    steps, loop_thread, marks = _split_steps(names, columns.marks)
+    calls = columns.calls.chosen(begin_order(columns.calls))
+    run_id, info = metadata.get("gpu_report_run"), metadata.get("distributedInfo")
+    rank = info.get("rank") if isinstance(info, dict) else metadata.get("rank")
+    has_rank = isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < MOST_RANKS
+    backends = {match["backend"] for kind in kinds if (match := RUNTIME.fullmatch(kind))}
     return Trace(
-        rank=_rank(document.metadata),
+        rank=rank if has_rank else None,
         run_id=run_id if isinstance(run_id, str) else None,
-        device=_device(kinds) if len(columns.work) else None,
-        was_repaired=document.repaired,
-        negative_durations=sorted_events.negative_durations,
+        device=min(backends, default=_UNNAMED_DEVICE) if len(columns.work) else None,
+        negative_durations=negative_durations,
         has_steps=bool(steps),
-        metadata=document.metadata,
+        metadata=metadata,
         names=names,
         threads=threads,
         kinds=kinds,
@@ -201,9 +222,7 @@ def _place(
     thread_of = np.array(
         [threads[kept_name(f"{pid}/{tid}")] for pid, tid in numberings.threads], dtype=np.int64
     )
-    kind_of = np.array(
-        [kinds[kept_name(OLD_KINDS.get(kind, kind))] for kind in numberings.kinds], dtype=np.int64
-    )
+    kind_of = np.array([kinds[kept_name(kind)] for kind in numberings.kinds], dtype=np.int64)
     origin_ns = min((int(group.start_ns.min()) for group in columns if len(group)), default=0)
     for group in columns:  # in place: the columns of a large trace are most of the memory there is
         group.start_ns[:] -= origin_ns
@@ -215,36 +234,21 @@ def _place(
 
 
 def _split_steps(
-    names: tuple[str, ...], calls: CallSpans, marks: LinkedSpans
-) -> tuple[tuple[Step, ...], int, CallSpans, LinkedSpans]:
-    """The steps in order of time, the first one's thread, and the calls and marks that are no
-    steps.
-
-    Old profilers wrote steps as operations.
-    """
+    names: tuple[str, ...], marks: LinkedSpans
+) -> tuple[tuple[Step, ...], int, LinkedSpans]:
+    """The steps in order of time, the first one's thread, and the marks that are no steps."""
     matches = ((position, _STEP.fullmatch(name)) for position, name in enumerate(names))
     numbers = {position: int(match[1]) for position, match in matches if match}
-    positions = np.array(list(numbers), dtype=np.int64)
-    is_step_call, is_step_mark = np.isin(calls.name, positions), np.isin(marks.name, positions)
-    spans: tuple[Spans, ...] = (calls.chosen(is_step_call), marks.chosen(is_step_mark))
-    steps = sorted(
-        (start_ns, end_ns, numbers[name], thread)
-        for each in spans
-        for name, thread, start_ns, end_ns in zip(
-            *(column.tolist() for column in (each.name, each.thread, each.start_ns, each.end_ns)),
-            strict=True,
+    is_step = np.isin(marks.name, np.array(list(numbers), dtype=np.int64))
+    spans = marks.chosen(is_step & (marks.duration_ns > 0))
+    spans = spans.chosen(np.lexsort((spans.end_ns, spans.start_ns)))
+    steps = tuple(
+        Step(number=numbers[name], start_ns=start_ns, end_ns=end_ns)
+        for name, start_ns, end_ns in zip(
+            spans.name.tolist(), spans.start_ns.tolist(), spans.end_ns.tolist(), strict=True
         )
-        if end_ns > start_ns
     )
-    return (
-        tuple(
-            Step(number=number, start_ns=start_ns, end_ns=end_ns)
-            for start_ns, end_ns, number, _ in steps
-        ),
-        steps[0][-1] if steps else NONE,
-        calls.chosen(~is_step_call),
-        marks.chosen(~is_step_mark),
-    )
+    return steps, int(spans.thread[0]) if steps else NONE, marks.chosen(~is_step)
 
 
 def _whole_recording(calls: CallSpans, work: WorkSpans) -> Step:
@@ -258,72 +262,10 @@ def _whole_recording(calls: CallSpans, work: WorkSpans) -> Step:
     return Step(number=0, start_ns=int(start_ns), end_ns=int(end_ns))
 
 
-def _rank(metadata: Mapping[str, Any]) -> int | None:
-    info = metadata.get("distributedInfo")
-    rank = info.get("rank") if isinstance(info, dict) else metadata.get("rank")
-    return (
-        rank
-        if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < MOST_RANKS
-        else None
-    )
-
-
-def _device(kinds: tuple[str, ...]) -> str:
-    backends = {match["backend"] for kind in kinds if (match := RUNTIME.fullmatch(kind))}
-    return min(backends, default=_UNNAMED_DEVICE)
-
-
-class SortedEvents:
-    """Takes over events chunk by chunk; others than these, such as arrows from launch to kernel,
-    are left out.
-    """
-
-    def __init__(self) -> None:
-        self.numberings = Numberings()
-        self._collectors: dict[str, Collector[Any]] = {
-            sort: Collector(columns, self.numberings) for sort, columns in _SORTS.items()
-        }
-
-    def add(self, events: list[RawEvent]) -> None:
-        """Take over some more events.
-
-        Raises:
-            DamagedDocumentError: an event has no sound time or duration, or arguments of another
-                type.
-            InexactTimesError: see `starts_ns`.
-        """
-        of_sort: dict[str | None, list[RawEvent]] = {sort: [] for sort in (*_SORTS, None)}
-        for event in events:
-            if event.ph == "X":
-                of_sort[_sort_of(event.cat)].append(event)
-            elif event.name == MEMORY and event.ph == "i":
-                of_sort["memory"].append(event)
-        of_sort["calls"] += [
-            event
-            for event in of_sort["marks"]
-            if event.name.startswith(_LOADER) and (event.dur or 0) >= 0
-        ]
-        of_sort["exchanges"] = [event for event in of_sort["calls"] if event.name == _EXCHANGE]
-        for sort, collector in self._collectors.items():
-            collector.add(of_sort[sort])
-
-    def collected(self) -> SortedColumns:
-        """All columns; none can be added after."""
-        return SortedColumns(
-            **{sort: collector.collected() for sort, collector in self._collectors.items()}
-        )
-
-    @property
-    def negative_durations(self) -> int:
-        """How many events lasted less than nothing, and were left out; known once all are
-        collected.
-        """
-        return sum(collector.negative_durations for collector in self._collectors.values())
-
-
 @lru_cache(maxsize=1000)  # a file may have any number of kinds
 def _sort_of(kind: str | None) -> str | None:
-    kind = OLD_KINDS.get(kind or "", kind or "")
+    if kind is None:
+        return None
     if kind == "cpu_op" or RUNTIME.fullmatch(kind):
         return "calls"
     return _SORT_OF_KIND.get(kind)
@@ -400,25 +342,12 @@ class Collector(Generic[_Columns]):
                 f"the args of {named(event.name)} are not an object"
             ) from error
         for column, values in zip(self._arguments, read, strict=True):
-            said = _by_any_name(column, values, arguments)
             if column in _TEXTS:
-                self._buffers[column].extend([texts[bytes(text)] for text in said])
+                self._buffers[column].extend([texts[bytes(text)] for text in values])
             else:
                 self._buffers[column].extend(
-                    _numbers(column, said, self._buffers[column].typecode, events)
+                    _numbers(column, values, self._buffers[column].typecode, events)
                 )
-
-
-def _by_any_name(
-    column: str, values: tuple[Any, ...], arguments: Sequence[Arguments]
-) -> Sequence[Any]:
-    """What the arguments say by today's name, or by the old one where today's is nowhere: a
-    profiler keeps to one.
-    """
-    old = OLD_ARGUMENTS.get(column)
-    if old and values.count(_ARGUMENTS[column].default) == len(values):
-        return [getattr(each, old) for each in arguments]
-    return values
 
 
 def _numbers(

@@ -1,16 +1,17 @@
 """Every table of a trace with the function that makes it, and the tables of one trace, or of a
 record's traces.
 
-light trace -> times, kernels, idleness; rich trace -> shapes, memory, source lines; a trace alone
+light trace -> times, kernels, idleness; rich trace -> memory, source lines; a trace alone
 serves for both
 
 To add a table, declare it beside the function that makes it and list both here.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -26,17 +27,14 @@ from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES, idle_rows, launch_rows
 from gpu_report.traces.kernels import COPIES, KERNELS, copy_rows, kernel_rows
 from gpu_report.traces.memory import (
-    ALIVE,
     ALLOCATIONS,
     MEMORY,
-    alive_rows,
     allocation_rows,
     memory_rows,
 )
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS, category_rows, operation_rows
 from gpu_report.traces.phases import PHASES, phase_rows
 from gpu_report.traces.quality import (
-    ON_DEVICE,
     QUALITY,
     WORK_ON_DEVICE,
     invalidated,
@@ -45,7 +43,6 @@ from gpu_report.traces.quality import (
 )
 from gpu_report.traces.ranks import COLLECTIVES, RANKS, tabulate_ranks
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.shapes import SHAPES, shape_rows
 from gpu_report.traces.steps import STEPS, step_rows
 from gpu_report.traces.timeline import TIMELINE, timeline_rows
 from gpu_report.traces.trace import HOST, Trace
@@ -57,7 +54,6 @@ TraceTables = Mapping[Table, Sequence[Row]]
 
 MADE_BY: Final[dict[Table, Callable[[Trace, HostCalls, DeviceWork], Sequence[Row]]]] = {
     OPERATIONS: operation_rows,
-    SHAPES: shape_rows,
     KERNELS: kernel_rows,
     CATEGORY_TIMES: category_rows,
     STEPS: step_rows,
@@ -68,7 +64,6 @@ MADE_BY: Final[dict[Table, Callable[[Trace, HostCalls, DeviceWork], Sequence[Row
     COPIES: copy_rows,
     MEMORY: memory_rows,
     ALLOCATIONS: allocation_rows,
-    ALIVE: alive_rows,
     QUALITY: quality_rows,
 }
 """The order of each table's rows is described at the function that makes them."""
@@ -82,12 +77,19 @@ EMPTY_TABLES: Final[TraceTables] = dict.fromkeys(TRACE_TABLES, ())
 ADDED_LATER: Final = frozenset({ALLOCATIONS, RANKS, COLLECTIVES})
 """Tables that older published bundles do not hold: without their file they have no rows."""
 
-_RICH: Final = frozenset({SHAPES, MEMORY, ALLOCATIONS, ALIVE})
+DROPPED_FILES: Final = frozenset({"alive_at_peak.csv", "shapes.csv"})
+"""Tables that bundles packed before their end hold beside the others; nothing reads them."""
+
+_RICH: Final = frozenset({MEMORY, ALLOCATIONS})
 """Tables of what a light trace does not record; nor does it record the stacks for these columns of
 KERNELS.
 """
 _OF_RANKS: Final = (RANKS.name, COLLECTIVES.name)
 _STACKS: Final = ("module", "source")
+_OF_RICH: Final = re.compile(
+    rf"({'|'.join(table.name for table in _RICH)})\b|{KERNELS.name}\.({'|'.join(_STACKS)})\b"
+)
+"""What QUALITY calls the numbers that the rich trace decides."""
 
 
 _OF_THE_HOSTS_SPEED: Final = (
@@ -118,7 +120,7 @@ def tabulate_trace(
     """The tables over the profiled steps.
 
     `known` is what `attribute` makes of the trace, where the caller needs it too. `rich` is a trace
-    of the same training with shapes, memory and stacks, where `trace` is without. `others` is what
+    of the same training with memory and stacks, where `trace` is without. `others` is what
     the other ranks exchanged. `checks` are further rows of QUALITY, which the trace alone does not
     show.
     """
@@ -129,9 +131,20 @@ def tabulate_trace(
         for table, make in MADE_BY.items()
     }
     if rich is not None:
-        rows[KERNELS] = _with_stacks(rows[KERNELS], kernel_rows(*rich_attributed))
-        rows[QUALITY] = _checks(rows[QUALITY], quality_rows(*rich_attributed))
-    rows[QUALITY] += [*checks, *_checks_of_others(others)]
+        stacks = {
+            (row["name"], row["category"]): {column: row[column] for column in _STACKS}
+            for row in kernel_rows(*rich_attributed)
+        }
+        rows[KERNELS] = [
+            {**row, **stacks.get((row["name"], row["category"]), {})} for row in rows[KERNELS]
+        ]
+        rows[QUALITY] = _checks_of_both(rows[QUALITY], quality_rows(*rich_attributed))
+    rows[QUALITY] += checks
+    for each in others:
+        for row in each.failed:
+            if names := [name for name in invalidated(row) if name in _OF_RANKS]:
+                check = f"{row['check']}, rank {each.rank}"
+                rows[QUALITY].append({**row, "check": check, "spoils": ", ".join(names)})
     rows |= tabulate_ranks([exchange_of(*light), *others])
     return {**rows, **advise(rows, trace)}
 
@@ -142,50 +155,22 @@ def attribute(trace: Trace) -> Attributed:
     return trace, calls, attribute_device(trace, calls)
 
 
-def _with_stacks(kernels: Sequence[Row], rich: Sequence[Row]) -> list[Row]:
-    """The kernels with the columns from the stacks of those of the same name and category in the
-    rich trace.
-    """
-    stacks = {
-        (row["name"], row["category"]): {column: row[column] for column in _STACKS} for row in rich
-    }
-    return [{**row, **stacks.get((row["name"], row["category"]), {})} for row in kernels]
-
-
-def _checks(light: Sequence[Row], rich: Sequence[Row]) -> list[Row]:
+def _checks_of_both(light: Sequence[Row], rich: Sequence[Row]) -> list[Row]:
     """The checks of the light trace, then the failed ones of the rich; each invalidates what its
     trace decides.
     """
-    failed = [
-        {**row, "check": f"{row['check']}, rich profile"} for row in rich if not row["passed"]
-    ]
-    checks = [*((row, False) for row in light), *((row, True) for row in failed)]
-    kept = [
-        (row, [name for name in invalidated(row) if _is_rich(name) == is_rich], is_rich)
-        for row, is_rich in checks
-    ]
+
+    def decided(row: Row, *, by_rich: bool) -> list[str]:
+        return [name for name in invalidated(row) if (_OF_RICH.match(name) is not None) is by_rich]
+
     return [
-        {**row, "spoils": ", ".join(names)} for row, names, is_rich in kept if names or not is_rich
+        *({**row, "spoils": ", ".join(decided(row, by_rich=False))} for row in light),
+        *(
+            {**row, "check": f"{row['check']}, rich profile", "spoils": ", ".join(names)}
+            for row in rich
+            if not row["passed"] and (names := decided(row, by_rich=True))
+        ),
     ]
-
-
-def _checks_of_others(others: Sequence[Exchange]) -> list[Row]:
-    """What other ranks' traces failed of what the tables about ranks need."""
-    failed = [
-        (row, each.rank, [name for name in invalidated(row) if name in _OF_RANKS])
-        for each in others
-        for row in each.failed
-    ]
-    return [
-        {**row, "check": f"{row['check']}, rank {rank}", "spoils": ", ".join(names)}
-        for row, rank, names in failed
-        if names
-    ]
-
-
-def _is_rich(name: str) -> bool:
-    table, _, column = name.removesuffix(ON_DEVICE).partition(".")
-    return table in {one.name for one in _RICH} or (table == KERNELS.name and column in _STACKS)
 
 
 def tabulate_trace_of(record: Record, folder: Path, rich_folder: Path) -> TraceTables:
@@ -266,18 +251,14 @@ def lost_device(device: str, trace: Trace) -> list[Row]:
     """
     if device == HOST:
         return []
-    text = (
-        f"{len(trace.work)} kernels, copies and fills on {device} are in the trace; at least one "
-        "was expected"
-    )
-    passed = trace.device is not None
     return [
         row_of(
             "work on the accelerator",
             len(trace.work),
             1,
-            passed=passed,
-            text=text,
+            passed=trace.device is not None,
+            text=f"{len(trace.work)} kernels, copies and fills on {device} are in the trace; at "
+            "least one was expected",
             invalidates=WORK_ON_DEVICE,
         )
     ]
@@ -303,11 +284,15 @@ def table_as_csv(table: Table, rows: Iterable[Row]) -> str:
     Raises:
         TableError: as for `as_csv`.
     """
-    return table.rows_to_csv({name: _rounded(value) for name, value in row.items()} for row in rows)
-
-
-def _rounded(value: Any) -> Any:
-    return value if not isinstance(value, float) or value.is_integer() else nine_digits(value)
+    return table.rows_to_csv(
+        {
+            name: nine_digits(value)
+            if isinstance(value, float) and not value.is_integer()
+            else value
+            for name, value in row.items()
+        }
+        for row in rows
+    )
 
 
 def table_files(folder: Path) -> dict[Table, Path]:

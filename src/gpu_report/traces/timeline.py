@@ -110,7 +110,9 @@ def _host_lanes(trace: Trace, calls: HostCalls, step: Step) -> Iterator[_Lane]:
     category = np.where(calls.is_driver_call, _RUNTIME, calls.category)
     here = calls.spans.chosen(_within(calls.spans, step))
     for position, thread in enumerate(_busiest(trace, here, step)[:MOST_THREADS], start=1):
-        moments_ns = _moments(here.chosen(here.thread == thread), step)
+        on_thread = here.chosen(here.thread == thread)
+        times_ns = (on_thread.start_ns, on_thread.end_ns, (step.start_ns, step.end_ns))
+        moments_ns = np.unique(np.concatenate(times_ns).clip(step.start_ns, step.end_ns))
         begin_ns, end_ns = moments_ns[:-1], moments_ns[1:]
         call = innermost_at(calls.spans, calls.parent, np.full(len(begin_ns), thread), begin_ns)
         begin_ns, end_ns, call = (column[call != NONE] for column in (begin_ns, end_ns, call))
@@ -169,12 +171,6 @@ def _busiest(trace: Trace, here: Spans, step: Step) -> list[int]:
         (-busy, trace.threads[thread], thread) for thread, busy in busy_ns.items() if busy
     )
     return list(map(itemgetter(2), ranked))
-
-
-def _moments(spans: Spans, step: Step) -> Integers:
-    """When one of them begins or ends within the step, the step's own bounds with them."""
-    times_ns = np.concatenate((spans.start_ns, spans.end_ns, (step.start_ns, step.end_ns)))
-    return np.unique(times_ns.clip(step.start_ns, step.end_ns))
 
 
 def _rows(lane: _Lane, step: Step) -> Iterator[Row]:

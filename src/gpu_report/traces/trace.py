@@ -82,15 +82,10 @@ class LinkedSpans(Spans, frozen=True, kw_only=True):
 
 
 class CallSpans(LinkedSpans, frozen=True, kw_only=True):
-    """Host operations and driver calls. `shapes` is the position of the text of the inputs' shapes
-    in the trace's list, `inputs` that of the inputs that are no tensors.
-
-    An operation of the backward pass has the `sequence` number of its counterpart in the forward
-    pass.
+    """Host operations and driver calls; an operation of the backward pass has the `sequence` number
+    of its counterpart in the forward pass.
     """
 
-    shapes: Integers
-    inputs: Integers
     sequence: Integers
 
 
@@ -160,7 +155,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
     `metadata` is all that the file says besides its events. `device` is the accelerator's backend
     as the trace names it, such as `cuda`, and None where nothing ran on one. `rank` and `run_id`
-    are None where none is written. `was_repaired`: the profiler had written invalid JSON.
+    are None where none is written.
     `negative_durations` counts the events left out because of theirs. Where the profiler recorded
     no steps (not `has_steps`), one step numbered 0 covers the whole recording. `loop_thread` is the
     position of the thread that ran the steps, NONE where none were recorded.
@@ -169,7 +164,6 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     rank: int | None
     run_id: str | None
     device: str | None
-    was_repaired: bool
     negative_durations: int
     has_steps: bool
     metadata: Mapping[str, Any]

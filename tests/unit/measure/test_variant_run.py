@@ -148,7 +148,7 @@ def test_the_trace_folder_holds_one_trace_that_names_rank_and_run(
     assert json.loads(text)["gpu_report_run"] == "here/tiny-cpu-b4-w0-fp32-e3x4"
 
 
-def test_the_rich_trace_has_shapes_stacks_and_memory_and_the_light_one_none_of_them(
+def test_the_rich_trace_has_stacks_and_memory_and_the_light_one_none_of_them(
     record: Record, folder: Path
 ) -> None:
     assert record.profile is not None
@@ -160,9 +160,8 @@ def test_the_rich_trace_has_shapes_stacks_and_memory_and_the_light_one_none_of_t
     )
 
     assert (len(light.functions), len(light.memory)) == (0, 0)
-    assert (light.calls.shapes == light.calls.shapes[0]).all()
     assert len(rich.steps) == RICH_STEPS
-    assert min(len(rich.functions), len(rich.memory), len(set(rich.calls.shapes))) > 1
+    assert min(len(rich.functions), len(rich.memory)) > 1
     assert rich.run_id == light.run_id
 
 

@@ -120,20 +120,10 @@ def test_a_base_that_failed_once_takes_its_repetition_out_of_the_comparison() ->
     assert row["weak_efficiency_count"] == 4
 
 
-def test_memory_is_that_of_the_ranks_with_the_most_and_the_least() -> None:
+def test_memory_is_that_of_the_rank_with_the_most() -> None:
     row = row_of(make_record(SHARED.format("ddp2"), processes=4, noise=0.0, memory_peak_mib=1000.0))
 
     assert row["memory_allocated_most_mib"] == pytest.approx(1000)
-    assert row["memory_allocated_least_mib"] == pytest.approx(990)
-    assert row["memory_reserved_most_mib"] == pytest.approx(1200)
-    assert row["memory_reserved_least_mib"] == pytest.approx(1188)
-
-
-def test_one_process_for_all_devices_has_no_rank_with_the_least_memory() -> None:
-    row = row_of(make_record(SHARED.format("dp2")))
-
-    assert row["memory_allocated_most_mib"] > 0
-    assert math.isnan(row["memory_allocated_least_mib"])
 
 
 def test_what_one_plain_process_trained_has_no_row() -> None:

@@ -1,4 +1,4 @@
-"""The allocator's totals over time, and the blocks that were alive when a device was fullest."""
+"""The allocator's totals over time, and what each operation asked for."""
 
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,8 @@ from msgspec.structs import replace
 from torch.profiler import profile
 
 from gpu_report.traces.memory import (
-    BEFORE,
     MOMENTS,
     NO_OPERATION,
-    alive_rows,
     allocation_rows,
     memory_rows,
 )
@@ -65,9 +63,10 @@ def cuda_trace(*events: RawEvent) -> Trace:
     return trace_of(step(1, 0, 1000), launch(1, 0), kernel("gemm", 1, 1, correlation=1), *events)
 
 
-def alive(trace: Trace) -> list[tuple[str, str, int, float]]:
-    rows = made_by(alive_rows, trace)
-    return [(row["device"], row["operation"], row["blocks"], row["size_mib"]) for row in rows]
+def asked(trace: Trace) -> list[tuple[str, str, float, float]]:
+    rows = made_by(allocation_rows, trace)
+    columns = ("device", "operation", "allocations_per_step", "allocated_mib_per_step")
+    return [tuple(row[column] for column in columns) for row in rows]
 
 
 def timeline(trace: Trace) -> list[tuple[str, float, float, float | None]]:
@@ -77,61 +76,10 @@ def timeline(trace: Trace) -> list[tuple[str, float, float, float | None]]:
     ]
 
 
-def test_a_freed_block_is_not_alive_and_one_allocated_after_the_peak_is_not_yet() -> None:
-    trace = cuda_trace(
-        operation("aten::mm", 10, 10),
-        allocator_event(12, 4, 1, total_mib=4),
-        allocator_event(13, 2, 2, total_mib=6),
-        allocator_event(14, -4, 1, total_mib=2),
-        operation("aten::cat", 20, 10),
-        allocator_event(22, 8, 3, total_mib=10),
-        allocator_event(24, -2, 2, total_mib=8),
-        operation("aten::relu", 30, 10),
-        allocator_event(32, 1, 4, total_mib=9),
-    )
-
-    assert alive(trace) == [("cuda", "aten::cat", 1, 8), ("cuda", "aten::mm", 1, 2)]
-
-
-def test_an_address_that_is_given_out_again_holds_one_block() -> None:
-    trace = cuda_trace(
-        operation("aten::mm", 10, 10),
-        allocator_event(12, 4, 1, total_mib=4),
-        allocator_event(13, -4, 1, total_mib=0),
-        operation("aten::cat", 20, 10),
-        allocator_event(22, 4, 1, total_mib=4),
-        allocator_event(23, 1, 2, total_mib=5),
-    )
-
-    assert alive(trace) == [("cuda", "aten::cat", 2, 5)]
-
-
-def test_an_address_that_is_given_out_again_without_being_freed_holds_the_later_block() -> None:
-    trace = cuda_trace(
-        operation("aten::mm", 10, 10),
-        allocator_event(12, 4, 1, total_mib=4),
-        operation("aten::cat", 20, 10),
-        allocator_event(22, 6, 1, total_mib=6),
-    )
-
-    assert alive(trace) == [("cuda", "aten::cat", 1, 6)]
-
-
 def test_a_block_that_is_allocated_when_an_operation_ends_is_not_that_operations() -> None:
     trace = cuda_trace(operation("aten::mm", 10, 10), allocator_event(20, 4, 1, total_mib=4))
 
-    assert alive(trace) == [("cuda", NO_OPERATION, 1, 4)]
-
-
-def test_what_was_there_before_the_trace_and_still_is_at_the_peak_is_a_row_of_its_own() -> None:
-    trace = cuda_trace(
-        operation("aten::mm", 10, 30),
-        allocator_event(12, -10, 1, total_mib=90),
-        allocator_event(14, 40, 2, total_mib=130),
-        allocator_event(16, -50, 3, total_mib=80),
-    )
-
-    assert alive(trace) == [("cuda", BEFORE, 0, 90), ("cuda", "aten::mm", 1, 40)]
+    assert asked(trace) == [("cuda", NO_OPERATION, 1, 4)]
 
 
 def test_a_block_belongs_to_the_innermost_operation_that_still_runs_on_its_thread() -> None:
@@ -146,7 +94,7 @@ def test_a_block_belongs_to_the_innermost_operation_that_still_runs_on_its_threa
         allocator_event(70, 16, 5, total_mib=31),
     )
 
-    assert alive(trace) == [
+    assert asked(trace) == [
         ("cuda", NO_OPERATION, 1, 16),
         ("cuda", "aten::mul", 1, 8),
         ("cuda", "aten::conv2d", 2, 5),
@@ -165,7 +113,7 @@ def test_an_operation_that_only_allocates_gives_way_to_the_one_it_allocates_for(
         allocator_event(85, 1, 2, total_mib=3),
     )
 
-    assert alive(trace) == [
+    assert asked(trace) == [
         ("cuda", "aten::cudnn_convolution", 1, 2),
         ("cuda", "aten::empty", 1, 1),
     ]
@@ -180,7 +128,7 @@ def test_devices_have_peaks_of_their_own_and_numbers_where_there_are_several() -
         allocator_event(50, 4, 1, total_mib=4, device_type=HOST_TYPE),
     )
 
-    assert alive(trace) == [
+    assert asked(trace) == [
         (device, "aten::mm", 1, size) for device, size in (("cpu", 4), ("cuda:0", 1), ("cuda:1", 2))
     ]
 
@@ -210,10 +158,10 @@ def test_memory_shared_with_the_loaders_workers_is_no_part_of_the_hosts_totals()
     )
 
     assert timeline(trace) == [("cpu", 0.01, 8, None), ("cpu", 0.04, 0, None)]
-    assert alive(trace) == [("cpu", "aten::mm", 1, 8)]
+    assert asked(trace) == [("cpu", "aten::mm", 1, 8)]
 
 
-def test_without_totals_there_is_no_timeline_but_what_is_alive_when_most_is() -> None:
+def test_without_totals_there_is_no_timeline_but_what_was_asked_for() -> None:
     trace = cuda_trace(
         operation("aten::mm", 10, 90),
         allocator_event(20, 3, 1, total_mib=-1 / MIB),
@@ -222,19 +170,13 @@ def test_without_totals_there_is_no_timeline_but_what_is_alive_when_most_is() ->
     )
 
     assert timeline(trace) == []
-    assert alive(trace) == [("cuda", "aten::mm", 1, 3)]
+    assert asked(trace) == [("cuda", "aten::mm", 2, 5)]
 
 
 def test_a_trace_without_memory_has_no_rows() -> None:
     trace = cuda_trace()
 
-    assert (timeline(trace), alive(trace), asked(trace)) == ([], [], [])
-
-
-def asked(trace: Trace) -> list[tuple[str, str, float, float]]:
-    rows = made_by(allocation_rows, trace)
-    columns = ("device", "operation", "allocations_per_step", "allocated_mib_per_step")
-    return [tuple(row[column] for column in columns) for row in rows]
+    assert (timeline(trace), asked(trace)) == ([], [])
 
 
 def test_an_operation_asked_for_what_it_freed_again_as_well_and_before_the_steps_for_nothing() -> (
@@ -377,21 +319,16 @@ out.
 """
 
 
-def with_history(
-    trace: Trace, history: list[tuple[int, int, int]], *, before: int = 0
-) -> tuple[Trace, list[dict[int, int]]]:
-    """The trace with the allocator's events, and the sizes alive after each of them, worked out
-    block by block.
-    """
+def with_history(trace: Trace, history: list[tuple[int, int, int]]) -> Trace:
+    """The trace with the allocator's events."""
     blocks: dict[int, int] = {}
-    sizes, alive_after = [], []
+    sizes, totals = [], []
     for address, size, _ in history:
         freed = blocks.pop(address, None)
         if freed is None:
             blocks[address] = size
         sizes.append(size if freed is None else -freed)
-        alive_after.append(dict(blocks))
-    totals = [before + sum(each.values()) for each in alive_after]
+        totals.append(sum(blocks.values()))
     times = np.cumsum([gap for _, _, gap in history])
     ones = np.ones(len(history), dtype=np.int64)
     events = MemoryEvents(
@@ -404,29 +341,14 @@ def with_history(
         allocated_bytes=np.array(totals, dtype=np.int64),
         reserved_bytes=ones * NONE,
     )
-    return replace(trace, memory=events), alive_after
-
-
-@given(history=HISTORIES, before=st.integers(0, 2**40))
-def test_the_sizes_alive_add_up_to_the_peak(
-    bare_trace: Trace, history: list[tuple[int, int, int]], before: int
-) -> None:
-    trace, alive_after = with_history(bare_trace, history, before=before)
-    totals = trace.memory.allocated_bytes
-    peak = int(np.argmax(totals))
-
-    rows = alive(trace)
-
-    assert sum(size for _, _, _, size in rows) == pytest.approx(totals[peak] / MIB)
-    assert sum(blocks for _, _, blocks, _ in rows) == len(alive_after[peak])
-    assert sum(size for _, name, _, size in rows if name == BEFORE) == pytest.approx(before / MIB)
+    return replace(trace, memory=events)
 
 
 @given(history=HISTORIES, times=st.integers(1, 60))
 def test_the_timeline_is_short_and_keeps_the_peak(
     bare_trace: Trace, history: list[tuple[int, int, int]], times: int
 ) -> None:
-    trace, _ = with_history(bare_trace, history * times)
+    trace = with_history(bare_trace, history * times)
     events = trace.memory
     moments = set(
         zip((events.start_ns / 1e6).tolist(), (events.allocated_bytes / MIB).tolist(), strict=True)
@@ -438,16 +360,3 @@ def test_the_timeline_is_short_and_keeps_the_peak(
     assert [row[1] for row in rows] == sorted(row[1] for row in rows)
     assert {(at_ms, allocated) for _, at_ms, allocated, _ in rows} <= moments
     assert max(row[2] for row in rows) == events.allocated_bytes.max() / MIB
-
-
-@pytest.mark.parametrize(
-    "fixture", ["unet_cuda", "lstm_cuda", "transformer_fp16_cuda", "unet_compiled_cuda"]
-)
-def test_a_real_traces_blocks_add_up_to_its_peak(fixture: str) -> None:
-    trace = recorded(fixture)
-    rows = [row for row in alive(trace) if row[0] == "cuda"]
-
-    peak_mib = max(row[2] for row in timeline(trace) if row[0] == "cuda")
-
-    assert sum(size for *_, size in rows) == pytest.approx(peak_mib)
-    assert all(size > 0 for *_, size in rows)

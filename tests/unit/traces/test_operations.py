@@ -235,4 +235,4 @@ def test_a_call_lies_in_its_like_only_where_one_is_around_it() -> None:
     )
     calls = attribute_host(trace)
 
-    assert lies_in_its_like(calls, calls.spans.name).tolist() == [False, False, True, False]
+    assert lies_in_its_like(calls).tolist() == [False, False, True, False]

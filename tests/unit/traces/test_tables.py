@@ -14,7 +14,6 @@ from gpu_report.traces.memory import ALLOCATIONS, MEMORY
 from gpu_report.traces.operations import OPERATIONS
 from gpu_report.traces.quality import QUALITY
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.shapes import SHAPES
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import (
     EMPTY_TABLES,
@@ -129,7 +128,7 @@ def test_every_table_is_made_and_holds_what_it_declares(fixture: str) -> None:
 def test_a_trace_of_the_cpu_alone_has_all_tables_too(tmp_path: Path) -> None:
     rows = tabulate_trace(trace_of(step(1, 0, 100), operation("aten::add", 10, 20)))
 
-    assert [len(rows[table]) for table in (OPERATIONS, SHAPES, KERNELS)] == [1, 0, 0]
+    assert [len(rows[table]) for table in (OPERATIONS, KERNELS)] == [1, 0]
     assert set(as_csv(rows)) == {f"{table.name}.csv" for table in TRACE_TABLES}
 
 
@@ -233,7 +232,7 @@ def with_rich_trace(slug: str) -> Record:
     return record.model_copy(update={"profile": profile})
 
 
-def test_times_come_from_the_light_trace_and_shapes_memory_and_source_lines_from_the_rich_one(
+def test_times_come_from_the_light_trace_and_memory_and_source_lines_from_the_rich_one(
     tmp_path: Path,
 ) -> None:
     stepping = [
@@ -248,7 +247,6 @@ def test_times_come_from_the_light_trace_and_shapes_memory_and_source_lines_from
         launch(1, 12),
         kernel("gemm", 20, 9, correlation=1),
     ]
-    slow[1]["args"]["Input Dims"] = [[2, 3], [3, 4]]
     stack = span("python_function", "unet.py(80): forward", 0, 800, on=MAIN)
     block = {
         "Device Type": 1,
@@ -273,7 +271,6 @@ def test_times_come_from_the_light_trace_and_shapes_memory_and_source_lines_from
     assert [(row["name"], row["source"]) for row in made[KERNELS]] == [
         ("gemm", "unet.py(80): forward")
     ]
-    assert [row["shapes"] for row in made[SHAPES]] == ["[[2, 3], [3, 4]]"]
     assert max(row["allocated_mib"] for row in made[MEMORY]) == 1.0
 
 
@@ -296,7 +293,6 @@ def test_what_fails_in_one_trace_invalidates_nothing_that_the_other_decides(tmp_
         asked = (
             ("kernels", "operation"),
             ("kernels", "source"),
-            ("shapes", "device_ms"),
             ("steps", "kernel_ms"),
         )
         return {f"{table}.{column}": trusted(table, column, rows) for table, column in asked}
@@ -305,7 +301,6 @@ def test_what_fails_in_one_trace_invalidates_nothing_that_the_other_decides(tmp_
     assert {column for column, told in trusts("whole", "lost").items() if told} == light
     assert {column for column, told in trusts("lost", "whole").items() if told} == {
         "kernels.source",
-        "shapes.device_ms",
         "steps.kernel_ms",
     }
 
