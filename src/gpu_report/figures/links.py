@@ -62,15 +62,6 @@ def link_handles(links: pd.DataFrame) -> list[Line2D]:
 def draw_link(axes: Axes, rows: pd.DataFrame, *, columns: int) -> None:
     """The rows of one number of devices in one of `columns` panels."""
     style.set_panel_title(axes, counted(int(rows["devices"].iloc[0]), "device"), columns=columns)
-    _draw_operations(axes, rows)
-    _mark(axes, _FIRST_BUCKET, (-2, -2), 1, ha="right", va="top")
-    _mark(axes, _BUCKET, (2, 2), 0, ha="left", va="bottom")
-    axes.set_xlabel("Payload")
-    axes.set_ylabel(_METRIC.axis_label)
-    axes.set_ylim(bottom=0)
-
-
-def _draw_operations(axes: Axes, rows: pd.DataFrame) -> None:
     axes.set_xscale("log", base=2)
     for operation, line in rows.groupby("operation"):
         color, marker = _LOOKS[str(operation)]
@@ -81,6 +72,11 @@ def _draw_operations(axes: Axes, rows: pd.DataFrame) -> None:
     axes.xaxis.set_major_locator(FixedLocator(sizes[:: -(-len(sizes) // _MOST_TICKS)]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_in_words(size).plain()))
+    _mark(axes, _FIRST_BUCKET, (-2, -2), 1, ha="right", va="top")
+    _mark(axes, _BUCKET, (2, 2), 0, ha="left", va="bottom")
+    axes.set_xlabel("Payload")
+    axes.set_ylabel(_METRIC.axis_label)
+    axes.set_ylim(bottom=0)
 
 
 def _mark(axes: Axes, size: int, offset: tuple[float, float], height: float, **look: str) -> None:

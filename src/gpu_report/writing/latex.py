@@ -58,10 +58,42 @@ def compile_report(
     """
     engine = engine or find_engine()
     pdf = pdf or folder / f"{DOCUMENT}.pdf"
-    _empty_build_folder(folder / _BUILD_FOLDER, project=pdf.parent.resolve().parent)
-    environment = _environment(dated)
+    build = folder / _BUILD_FOLDER
+    try:
+        if build.exists():
+            shutil.rmtree(build)
+        build.mkdir(parents=True)
+        # TeX may read nothing above the report's folder, and yet see whether data are there to
+        # which it links.
+        (build / _PROJECT).symlink_to(pdf.parent.resolve().parent, target_is_directory=True)
+    except OSError as error:
+        raise FileWriteError(
+            f"cannot empty {build}: {error.strerror}; remove it and run the same again"
+        ) from error
+    environment = {
+        **os.environ,
+        "SOURCE_DATE_EPOCH": str(int(dated.timestamp())),
+        "FORCE_SOURCE_DATE": "1",
+        "TZ": "UTC",
+        # No file outside of this folder and TeX's own is read, whatever a title or a name would
+        # have TeX do; tectonic has no such setting.
+        "openin_any": "p",
+        "max_print_line": "100000",  # the log's lines are not broken, so that they can be read back
+        "error_line": "254",
+        "half_error_line": "238",
+    }
     _list_references(folder, environment)
-    finished = _run(engine, folder, environment)
+    finished = subprocess.run(
+        engine.command(DOCUMENT, output_folder=_BUILD_FOLDER),
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
     # A copy or a search of the folder would follow it for ever.
     (folder / _BUILD_FOLDER / _PROJECT).unlink(missing_ok=True)
     log = _read(folder / _BUILD_FOLDER / f"{DOCUMENT}.log")
@@ -75,20 +107,6 @@ def compile_report(
             f"cannot write {pdf}: {error.strerror}; allow writing there, then try again"
         ) from error
     return CompiledReport(pdf=pdf, problems=tuple(log_problems(log)))
-
-
-def _empty_build_folder(build: Path, *, project: Path) -> None:
-    try:
-        if build.exists():
-            shutil.rmtree(build)
-        build.mkdir(parents=True)
-        # TeX may read nothing above the report's folder, and yet see whether data are there to
-        # which it links.
-        (build / _PROJECT).symlink_to(project, target_is_directory=True)
-    except OSError as error:
-        raise FileWriteError(
-            f"cannot empty {build}: {error.strerror}; remove it and run the same again"
-        ) from error
 
 
 def _list_references(folder: Path, environment: dict[str, str]) -> None:
@@ -110,37 +128,6 @@ def _list_references(folder: Path, environment: dict[str, str]) -> None:
         subprocess.run(
             ["bibtex", noted], cwd=folder, env=environment, capture_output=True, check=False
         )
-
-
-def _environment(dated: datetime) -> dict[str, str]:
-    return {
-        **os.environ,
-        "SOURCE_DATE_EPOCH": str(int(dated.timestamp())),
-        "FORCE_SOURCE_DATE": "1",
-        "TZ": "UTC",
-        # No file outside of this folder and TeX's own is read, whatever a title or a name would
-        # have TeX do; tectonic has no such setting.
-        "openin_any": "p",
-        "max_print_line": "100000",  # the log's lines are not broken, so that they can be read back
-        "error_line": "254",
-        "half_error_line": "238",
-    }
-
-
-def _run(
-    engine: Engine, folder: Path, environment: dict[str, str]
-) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        engine.command(DOCUMENT, output_folder=_BUILD_FOLDER),
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-    )
 
 
 def _read(path: Path) -> str:

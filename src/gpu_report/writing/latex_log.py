@@ -59,19 +59,14 @@ def _problems(log: str) -> Iterator[str]:
         if warning:
             yield _placed(open_files, warning["message"])
             continue
-        _follow_files(line, open_files)
+        for mark in _FILE_MARK.finditer(line):
+            if mark["close"]:
+                if open_files:
+                    open_files.pop()
+            else:
+                open_files.append(mark["file"] or "")
 
 
 def _placed(open_files: list[str], message: str) -> str:
     known = [name for name in open_files if name]
     return f"{known[-1].removeprefix('./')}: {message}" if known else message
-
-
-def _follow_files(line: str, open_files: list[str]) -> None:
-    """Keep the stack of files being read; TeX opens one with `(name` and closes it with `)`."""
-    for mark in _FILE_MARK.finditer(line):
-        if mark["close"]:
-            if open_files:
-                open_files.pop()
-        else:
-            open_files.append(mark["file"] or "")

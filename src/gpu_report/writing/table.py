@@ -7,7 +7,7 @@ macros.tex.j2 prints
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, chain, groupby, product
@@ -153,11 +153,6 @@ def _stacked(header: str) -> Tex:
     )
 
 
-def _small_percent(value: float) -> Quantity:
-    """A zero that it is not is shown as less than the last digit."""
-    return Quantity(value="$<$0.1", unit="%") if 0 < value < 0.05 else percent(value)
-
-
 _FORMATS: Final[Mapping[str, Mapping[str, Any]]] = {
     "number": {"show": quantity},
     "number alone": {"show": lambda value, **_: quantity(value, most_decimals=3)},
@@ -167,7 +162,11 @@ _FORMATS: Final[Mapping[str, Mapping[str, Any]]] = {
     "ms": {"show": lambda value: duration(value / 1000, unit="ms")},
     "s or ms": {"show": time_in(1e3), "column_unit": time_unit_of_ms},
     "µs": {"show": time_in(1e6), "column_unit": lambda _: "µs"},
-    "small percent": {"show": _small_percent},
+    "small percent": {
+        "show": (
+            lambda value: Quantity(value="$<$0.1", unit="%") if 0 < value < 0.05 else percent(value)
+        )
+    },
     "samples/s": {"show": throughput},
     "samples/s alone": {"show": lambda value, **_: throughput(value)},
     "FLOP/B": {"show": partial(quantity, unit="FLOP/B")},
@@ -336,7 +335,9 @@ def table(
     numbers = [aligned(found, intervals=intervals) for found in quantities]
     widths = [*(1 for _ in texts), *(column.width for column in numbers)]
     units = [metric.unit_of(rows) for metric in metrics]
-    letters = _letters(map(flags, rows))
+    alphabet = chain(ascii_lowercase, map("".join, product(ascii_lowercase, repeat=2)))
+    raised_flags = dict.fromkeys(flag for row in rows for flag in flags(row))
+    letters = dict(zip(raised_flags, alphabet, strict=False))
     laid = []
     for index, row in enumerate(rows):
         first, *others = (text.cell(row) for text in texts)
@@ -379,7 +380,10 @@ def table(
             _in_groups(laid, [_of(group, row) for row in rows], [_of(heading, row) for row in rows])
         ),
         width=sum(widths),
-        notes=(*map(escape, notes), *_explained(letters)),
+        notes=(
+            *map(escape, notes),
+            *[_raised([letter]) + f" {flag_words(flag)}." for flag, letter in letters.items()],
+        ),
         source=source,
         numbers=tuple(_cell_numbers(rows, texts, metrics, quantities)),
         has_intervals=any(not number.is_range for number in shown),
@@ -450,17 +454,7 @@ def _cell_numbers(
     metrics: Sequence[Metric],
     quantities: Sequence[Sequence[Quantity]],
 ) -> Iterator[CellNumber]:
-    keys = _row_keys(rows, texts)
-    for metric, found in zip(metrics, quantities, strict=True):
-        for row, key, number in zip(rows, keys, found, strict=True):
-            if number.is_measured:
-                yield CellNumber(
-                    row=key, metric=metric.name, quantity=number, run=str(row.get("variant", ""))
-                )
-
-
-def _row_keys(rows: Sequence[Row], texts: Sequence[Text]) -> list[str]:
-    """A key for each row, made of its variant and its texts; rows that say the same are counted."""
+    # A key for each row, made of its variant and its texts; rows that say the same are counted.
     seen: Counter[str] = Counter()
     keys = []
     for row in rows:
@@ -470,22 +464,16 @@ def _row_keys(rows: Sequence[Row], texts: Sequence[Text]) -> list[str]:
         )
         seen[key] += 1
         keys.append(key if seen[key] == 1 else f"{key}/{seen[key]}")
-    return keys
-
-
-def _letters(flags: Iterable[Sequence[str]]) -> dict[str, str]:
-    letters = chain(ascii_lowercase, map("".join, product(ascii_lowercase, repeat=2)))
-    return dict(
-        zip(dict.fromkeys(flag for found in flags for flag in found), letters, strict=False)
-    )
+    for metric, found in zip(metrics, quantities, strict=True):
+        for row, key, number in zip(rows, keys, found, strict=True):
+            if number.is_measured:
+                yield CellNumber(
+                    row=key, metric=metric.name, quantity=number, run=str(row.get("variant", ""))
+                )
 
 
 def _raised(letters: Sequence[str]) -> Tex:
     return Tex(rf"\textsuperscript{{{','.join(letters)}}}") if letters else _EMPTY
-
-
-def _explained(letters: Mapping[str, str]) -> list[Tex]:
-    return [_raised([letter]) + f" {flag_words(flag)}." for flag, letter in letters.items()]
 
 
 def _in_groups(

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import (
-    Estimate,
     estimate,
     falls,
     is_paired,
@@ -102,10 +101,6 @@ def rivals(compared: Compared) -> dict[str, str]:
     return {"rivals": words + (f"; times with a quality flag: {named(doubted)}" if doubted else "")}
 
 
-def _gain(compared: Compared) -> Estimate | None:
-    return compared.figure if compared.figure.against(1.0) == "above" else None
-
-
 def quality_evidence(group: Group, before: Row, after: Row) -> tuple[Evidence, ...]:
     """The quality of all variants, and what became of it seed by seed in the two that decide."""
     name, change = (
@@ -136,7 +131,12 @@ def _loss_in_words(rows: Iterable[Row]) -> str:
     return "a loss of 0.02" if all(map(is_share, rows)) else "a loss of 2 %"
 
 
-FASTEST: Final = Comparison(choose=_BY_SPEEDUP, evidence=THROUGHPUT, more=rivals, gain=_gain)
+FASTEST: Final = Comparison(
+    choose=_BY_SPEEDUP,
+    evidence=THROUGHPUT,
+    more=rivals,
+    gain=lambda compared: compared.figure if compared.figure.against(1.0) == "above" else None,
+)
 BEST: Final = Rule(
     name="best",
     about=ANY_AXIS,
@@ -421,14 +421,6 @@ def _why_no_phases(group: Group) -> str:
     )
 
 
-def _backward_shares(group: Group) -> list[tuple[Row, Estimate]]:
-    return [
-        (row, of_one_run(row["backward_share"]))
-        for row in group.measured
-        if "backward_share" in row
-    ]
-
-
 RULES: Final = (
     BEST,
     replace(BEST, about="workload", advice={}, test=replace(FASTEST, groups=_at_one_task)),
@@ -455,7 +447,11 @@ RULES: Final = (
         "each workload; shares of one run have no interval, so that those near half say little.",
         test=AllOrAny(
             groups=_with_phases,
-            figures=_backward_shares,
+            figures=lambda group: [
+                (row, of_one_run(row["backward_share"]))
+                for row in group.measured
+                if "backward_share" in row
+            ],
             limit=HALF,
             noun="workload",
             item="{row.workload_title} forward {row.forward_share}, backward "

@@ -42,7 +42,11 @@ def _each_search(scope: Scope) -> Iterable[Outcome]:
 
 
 def _outcome(rows: list[Row]) -> Outcome:
-    subject, key = _subject(rows[0]), key_of(rows[0]["search"])
+    row = rows[0]
+    options = "" if row["optimization"] == NO_OPTIONS else f" with {row['optimization']}"
+    device = f" on {device_in_words(row['device'])}" if row["device"] == CPU else ""
+    subject = f"{model_words(row)} in {row['precision']}{options}{device}"
+    key = key_of(row["search"])
     found = {answer: row for answer in _ANSWERS for row in rows if row[answer]}
     if not found:
         return not_measured(subject, why_no_numbers(rows[-1]), key=key)
@@ -85,12 +89,6 @@ def _alike(fastest: Row, rows: list[Row]) -> str:
         return ""
     named = listed([count(row["samples"]).plain() for row in others])
     return f" (its interval overlaps {'that' if len(others) == 1 else 'those'} of {named})"
-
-
-def _subject(row: Row) -> str:
-    options = "" if row["optimization"] == NO_OPTIONS else f" with {row['optimization']}"
-    device = f" on {device_in_words(row['device'])}" if row["device"] == CPU else ""
-    return f"{model_words(row)} in {row['precision']}{options}{device}"
 
 
 RULES: Final = (

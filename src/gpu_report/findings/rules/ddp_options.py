@@ -22,14 +22,6 @@ _TABLE: Final = "communication"
 _SEARCH: Final = "unused"
 
 
-def _with_defaults(scope: Scope) -> Iterable[Group]:
-    """The groups with the columns of communication, of which the defaults are asked."""
-    return [
-        replace(group, rows=tuple(row for row in group.rows if row["is_baseline"]))
-        for group in groups_beside(scope, _TABLE)
-    ]
-
-
 def _exposed(scope: Scope) -> Iterable[Outcome]:
     """Whether much of a step is, with the doubts about the defaults and about their bound."""
     variants = {row["variant"]: row for row in rows_of(scope.tables.variants)}
@@ -39,7 +31,10 @@ def _exposed(scope: Scope) -> Iterable[Outcome]:
         return [(row, against_other(row, "exposed_share", variants[row["bound"]])) for row in known]
 
     return AllOrAny(
-        groups=_with_defaults,
+        groups=lambda scope: [
+            replace(group, rows=tuple(row for row in group.rows if row["is_baseline"]))
+            for group in groups_beside(scope, _TABLE)
+        ],
         figures=figures,
         asks="any",
         side="below",

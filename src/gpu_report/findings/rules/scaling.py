@@ -49,12 +49,6 @@ def _is_ddp(row: Row) -> bool:
     )
 
 
-def _is_strong_ddp(row: Row) -> bool:
-    return bool(
-        row["strategy"] == "ddp" and row["is_strong"] and estimate(row, "strong_speedup").known
-    )
-
-
 def _on_most_devices(groups: Iterable[Group]) -> list[Group]:
     """The same with the trainings on the most devices alone."""
     return [
@@ -144,14 +138,6 @@ def _ddp_and_dp(group: Group) -> tuple[Row, Row] | None:
         if (ddp["strategy"], dp["strategy"]) == ("ddp", "dp") and _is_one_task(ddp, dp)
     ]
     return max(pairs, key=lambda pair: int(pair[0]["devices"]), default=None)
-
-
-def _with_both(scope: Scope) -> list[Group]:
-    return [
-        group
-        for group in shared_by_model(scope, lambda row: bool(row["is_weak"]))
-        if _ddp_and_dp(group)
-    ]
 
 
 def _alone(scope: Scope) -> list[Group]:
@@ -295,7 +281,11 @@ RULES: Final = (
         "on the same devices with the same samples, intervals included. PyTorch discourages it.",
         test=Comparison(
             choose=_ddp_and_dp,
-            groups=_with_both,
+            groups=lambda scope: [
+                group
+                for group in shared_by_model(scope, lambda row: bool(row["is_weak"]))
+                if _ddp_and_dp(group)
+            ],
             figure=ratio_of("throughput_per_s"),
             limit=NEARLY,
             limit_in_words="95 %",
@@ -322,7 +312,16 @@ RULES: Final = (
         "gradients to exchange.",
         test=AllOrAny(
             asks="any",
-            groups=lambda scope: _on_most_devices(shared_by_model(scope, _is_strong_ddp)),
+            groups=lambda scope: _on_most_devices(
+                shared_by_model(
+                    scope,
+                    lambda row: bool(
+                        row["strategy"] == "ddp"
+                        and row["is_strong"]
+                        and estimate(row, "strong_speedup").known
+                    ),
+                )
+            ),
             figures=_figures("strong_speedup"),
             item="{row.configuration} {figure:short}",
             evidence={"strong_speedup": "strong speedup"},

@@ -24,7 +24,7 @@ from gpu_report.findings.rule import (
     why_missing,
 )
 from gpu_report.findings.rules.axes import QUALITY, QUALITY_THRESHOLD
-from gpu_report.findings.scope import Group, Scope
+from gpu_report.findings.scope import Group
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import count, memory
 
@@ -153,14 +153,6 @@ def _to_target(group: Group, soonest: Row | None) -> str:
     )
 
 
-def _bounded(scope: Scope) -> Iterable[Outcome]:
-    return [
-        _bounded_in(group)
-        for group in scope.groups
-        if any(row["device"] != CPU for row in group.rows)
-    ]
-
-
 def _bounded_in(group: Group) -> Outcome:
     """The largest batch that fits an accelerator, and the first that does not."""
     rows = [row for row in group.rows if row["device"] != CPU]
@@ -220,20 +212,12 @@ def _by_parameters(rows: Iterable[Row]) -> list[Row]:
     return [unique[parameters] for parameters in sorted(unique)]
 
 
-def _smallest_and_largest(group: Group) -> tuple[Row, Row] | None:
-    return _ends(_by_parameters(group.measured))
-
-
-def _smallest_and_next(group: Group) -> tuple[Row, Row] | None:
-    return _ends(_by_parameters(group.measured)[:2])
-
-
 def _parameter_ratio(large: Row, small: Row) -> float:
     return float(large["parameters"] / small["parameters"])
 
 
 _STEP_TIME_GROWTH: Final = Comparison(
-    choose=_smallest_and_largest,
+    choose=lambda group: _ends(_by_parameters(group.measured)),
     figure=ratio_of("step_time_ms"),
     limit=_parameter_ratio,
     limit_in_words="",
@@ -291,7 +275,11 @@ RULES: Final = (
         question="Does GPU memory limit the batch size?",
         threshold="It does if a batch size of the study ran out of memory and every one that fit "
         "is smaller. The peak is that of the tensors; what the allocator reserves comes on top.",
-        test=_bounded,
+        test=lambda scope: [
+            _bounded_in(group)
+            for group in scope.groups
+            if any(row["device"] != CPU for row in group.rows)
+        ],
         yes="The largest batch of {subject} that fit on {device} was {largest}: it took "
         "{largest.memory_peak_mib} at its peak{share}, and trained "
         "{largest.throughput_per_s:short}. With {first}, memory ran out{asked}.",
@@ -322,7 +310,7 @@ RULES: Final = (
         "hidden behind costs that do not grow.",
         test=replace(
             _STEP_TIME_GROWTH,
-            choose=_smallest_and_next,
+            choose=lambda group: _ends(_by_parameters(group.measured)[:2]),
             limit=lambda large, small: math.sqrt(_parameter_ratio(large, small)),
         ),
         yes="Fixed costs dominate the smallest model of {subject}: {after} has {more} the "

@@ -308,10 +308,6 @@ def _asked_where_kernels_are_launched_one_by_one(scope: Scope) -> Sequence[Row]:
     ]
 
 
-def _asked_of_all(scope: Scope) -> Sequence[Row]:
-    return scope.rows
-
-
 def _advised(
     scope: Scope,
     *,
@@ -549,7 +545,7 @@ RULES: Final = (
         measure="the share of its steps' time in which the loop waits for data, and nothing else "
         "runs,",
         label="waiting for data",
-        asked=_asked_of_all,
+        asked=lambda scope: scope.rows,
     ),
     _rule(
         "communication",
