@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import ReportError
 from gpu_report.figures.labels import with_labels_across_machines
-from gpu_report.findings.discussion import rank_effects
+from gpu_report.findings.answers import answer_word, answered, discussed, rank_effects
 from gpu_report.findings.finding import Finding
 from gpu_report.glossary import TIME_TOLERANCE, Row, machine_words
 from gpu_report.printing.number_format import share
@@ -20,7 +20,6 @@ from gpu_report.printing.terminal import clean
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import rows_of
 from gpu_report.writing import rows, words
-from gpu_report.writing.answers import answer_word, answered, discussed
 from gpu_report.writing.environment import TEMPLATE_SUFFIX, Templates, render
 from gpu_report.writing.experiment import ExperimentResults, distinguishing_columns
 from gpu_report.writing.layout import FLOATS_FOLDER, HEADLINE_FILE, NUMBERS_CSV, Layout
