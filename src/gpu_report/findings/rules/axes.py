@@ -329,32 +329,30 @@ def _skipped(scope: Scope) -> Iterable[Outcome]:
         (group, row) for group in scope.groups for row in group.rows if row["precision"] == SCALED
     ]
     if not scaled:
-        return [not_measured("gradient scaling", f"no configuration trains in {SCALED}")]
-    return [_skipped_in(scope, group, row) for group, row in scaled]
-
-
-def _skipped_in(scope: Scope, group: Group, row: Row) -> Outcome:
-    if row["status"] != "ok" or math.isnan(row["skipped_steps"]):
-        return not_measured(
-            group.title, why_missing([row], "its steps were not watched"), key=group.key
+        yield not_measured("gradient scaling", f"no configuration trains in {SCALED}")
+    for group, row in scaled:
+        if row["status"] != "ok" or math.isnan(row["skipped_steps"]):
+            reason = why_missing([row], "its steps were not watched")
+            yield not_measured(group.title, reason, key=group.key)
+            continue
+        skipped = count(row["skipped_steps"]).plain()
+        scale = count(row["loss_scale_last"]).plain()
+        yield Outcome(
+            verdict="yes" if row["skipped_steps"] > 0 else "no",
+            fields={
+                "subject": group.title,
+                "precision": group.value_in_words(row),
+                "skipped": skipped,
+                "steps": int((scope.tables.losses["variant"] == row["variant"]).sum()),
+                "processes": int(row["processes"]),
+                "scale": scale,
+            },
+            evidence=(
+                phrases.evidence("skipped steps, all processes", skipped, group.table, row),
+                phrases.evidence("last loss scale", scale, group.table, row),
+            ),
+            key=group.key,
         )
-    skipped, scale = (count(row[column]).plain() for column in ("skipped_steps", "loss_scale_last"))
-    return Outcome(
-        verdict="yes" if row["skipped_steps"] > 0 else "no",
-        fields={
-            "subject": group.title,
-            "precision": group.value_in_words(row),
-            "skipped": skipped,
-            "steps": int((scope.tables.losses["variant"] == row["variant"]).sum()),
-            "processes": int(row["processes"]),
-            "scale": scale,
-        },
-        evidence=(
-            phrases.evidence("skipped steps, all processes", skipped, group.table, row),
-            phrases.evidence("last loss scale", scale, group.table, row),
-        ),
-        key=group.key,
-    )
 
 
 def _enough(group: Group) -> Outcome:
