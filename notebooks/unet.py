@@ -20,8 +20,8 @@
 # For your own machine: `make report`, then `gpu-report pack`, and name the file it writes in the next cell.
 
 # %%
+from gpu_report.findings.answers import answer_word, answered
 from gpu_report.notebook import read_bundle, readable
-from gpu_report.writing.answers import answer_word, answered
 
 machine = read_bundle(
     "../results/published/h100-80gb-x1-xeon-16c.tar.xz", study="../config/study.yaml"

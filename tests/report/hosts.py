@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from gpu_report.writing.latex_log import OVERFULL_TOLERANCE_PT
+from tests.report.latex_log import OVERFULL_TOLERANCE_PT
 
 MOST_RUNS: Final = 4
 _COMPLAINT: Final = re.compile(

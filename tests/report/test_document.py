@@ -10,6 +10,7 @@ from gpu_report.writing.latex import compile_report
 from gpu_report.writing.layout import report_layout
 from tests.factories import make_record, make_records, make_study
 from tests.report.conftest import Compiled
+from tests.report.latex_log import problems_of
 from tests.report.pdf_reading import pdf_information, pdf_metadata, said_by
 from tests.report.synthetic import (
     DATED,
@@ -56,9 +57,9 @@ def test_a_report_compiles_without_a_problem_and_stays_short_enough_to_be_read(
 ) -> None:
     report = compiled(*shown)
 
-    assert report.problems == ()
-    assert 12 <= pdf_pages(report.pdf) <= MOST_PAGES
-    assert "??" not in pdf_text(report.pdf)
+    assert problems_of(report) == []
+    assert 12 <= pdf_pages(report) <= MOST_PAGES
+    assert "??" not in pdf_text(report)
 
 
 def test_the_sections_about_several_gpus_are_short_enough_to_be_read(compiled: Compiled) -> None:
@@ -67,7 +68,7 @@ def test_the_sections_about_several_gpus_are_short_enough_to_be_read(compiled: C
         [experiment.name for experiment in make_study(devices=devices).experiments]
     ).body
 
-    pdf = compiled(*devices).pdf
+    pdf = compiled(*devices)
 
     first, after = (
         numbers.index(name) + 1 + later for name, later in (("scaling", 0), ("model_split", 1))
@@ -85,7 +86,7 @@ def begin_of_section(pdf: Path, number: int) -> float:
 
 
 def test_lualatex_makes_the_report_too(compiled: Compiled) -> None:
-    assert pdf_pages(compiled("cpu", engine="lualatex").pdf) >= 12
+    assert pdf_pages(compiled("cpu", engine="lualatex")) >= 12
 
 
 def test_experiments_without_templates_compile_alone_without_a_problem(tmp_path: Path) -> None:
@@ -99,8 +100,8 @@ def test_experiments_without_templates_compile_alone_without_a_problem(tmp_path:
 
     compiled = compile_report(write_report(tmp_path, files, [results]), dated=DATED)
 
-    assert compiled.problems == ()
-    assert "??" not in pdf_text(compiled.pdf)
+    assert problems_of(compiled) == []
+    assert "??" not in pdf_text(compiled)
 
 
 def test_a_failed_variant_an_experiment_of_ones_own_and_a_title_of_any_characters_are_shown(
@@ -131,13 +132,13 @@ def test_a_failed_variant_an_experiment_of_ones_own_and_a_title_of_any_character
 
     compiled = compile_report(write_report(tmp_path / "report", files, [results]), dated=DATED)
 
-    assert compiled.problems == ()
-    text = pdf_text(compiled.pdf)
+    assert problems_of(compiled) == []
+    text = pdf_text(compiled)
     assert "tried to allocate 2.00 GiB" in text
     assert "Does mine load faster?" in text
     assert "Said by me." in text
-    assert pdf_information(compiled.pdf)["Title"] == TITLE
-    assert pdf_metadata(compiled.pdf)["dc:title"] == TITLE
+    assert pdf_information(compiled)["Title"] == TITLE
+    assert pdf_metadata(compiled)["dc:title"] == TITLE
 
 
 def is_no_template(name: str) -> bool:
@@ -178,7 +179,7 @@ def test_problems_of_the_log_are_reported_with_their_file(tmp_path: Path) -> Non
     more = r"\par\ref{nowhere} \rule{300mm}{1mm}\par" + "\n"
     section.write_text(section.read_text("utf-8") + more, encoding="utf-8")
 
-    problems = compile_report(folder, dated=DATED).problems
+    problems = problems_of(compile_report(folder, dated=DATED))
 
     assert any("sections/summary.tex" in problem and "`nowhere'" in problem for problem in problems)
     assert any("sections/summary.tex" in problem and "too wide" in problem for problem in problems)
@@ -211,9 +212,11 @@ def test_a_thesis_takes_the_sections_from_another_folder(
     compiled = compile_report(tmp_path, dated=DATED)
 
     assert [
-        problem for problem in compiled.problems if "undefined" in problem or "multiply" in problem
+        problem
+        for problem in problems_of(compiled)
+        if "undefined" in problem or "multiply" in problem
     ] == []
-    assert "DataLoader workers" in pdf_text(compiled.pdf)
+    assert "DataLoader workers" in pdf_text(compiled)
 
 
 @pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cuda")])
@@ -229,6 +232,6 @@ def test_a_study_of_custom_training_loops_alone_compiles_and_shows_no_other_trai
         write_report(tmp_path, render_machines(study, [results]), [results]), dated=DATED
     )
 
-    assert compiled.problems == ()
-    text = " ".join(pdf_text(compiled.pdf).split())
+    assert problems_of(compiled) == []
+    text = " ".join(pdf_text(compiled).split())
     assert "held-out quality step by step" not in text

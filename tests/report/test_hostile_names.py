@@ -18,12 +18,11 @@ from gpu_report.figures.style import figure_bytes, new_figure, report_style
 from gpu_report.printing.terminal import clean
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.machine_facts import MACHINE
-from gpu_report.writing.engines import find_engine
-from gpu_report.writing.latex import compile_report, newest_measurement
-from gpu_report.writing.latex_log import log_problems
+from gpu_report.writing.latex import compile_report, find_engine, newest_measurement
 from gpu_report.writing.tex import breakable, escape, shorten
 from tests.factories import ENVIRONMENT, make_record, make_study, make_tables
 from tests.report.hostile import FORBIDDEN_FILE, SECRET, as_read, hostile_names
+from tests.report.latex_log import log_problems, problems_of
 from tests.report.printed import wide_text
 from tests.report.synthetic import TEMPLATES, render_machines, results_of, write_report
 
@@ -241,7 +240,7 @@ def test_a_report_made_of_hostile_names_shows_them_and_executes_none(
     # A table has what a terminal would obey as its escape.
     spelled = {name: {as_read(each).lower() for each in (name, clean(name))} for name in names.used}
     assert [name for name, ways in spelled.items() if not any(way in shown for way in ways)] == []
-    assert compiled.problems == ()
+    assert problems_of(compiled) == []
     assert_nothing_was_executed(tmp_path, text)
 
 

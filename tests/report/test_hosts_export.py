@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def built_report(compiled: Compiled) -> Path:
     """A project with a built report in it."""
-    return compiled("cpu").pdf.parents[1]
+    return compiled("cpu").parents[1]
 
 
 @pytest.fixture

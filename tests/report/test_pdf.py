@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.writing.engines import find_engine
-from gpu_report.writing.latex import compile_report
+from gpu_report.writing.latex import compile_report, find_engine
 from tests.report.conftest import Compiled
 from tests.report.pdf_reading import (
     alternative_texts,
@@ -38,7 +37,7 @@ FORBIDDEN = (
 @pytest.fixture(scope="module", params=ENGINES)
 def pdf(request: pytest.FixtureRequest, compiled: Compiled) -> Path:
     """The report on one CPU, its data where the report says that they lie."""
-    return compiled("cpu", engine=request.param).pdf
+    return compiled("cpu", engine=request.param)
 
 
 def summary_pages(pdf: Path) -> int:
@@ -121,8 +120,8 @@ def test_the_same_records_give_the_same_bytes_in_another_folder_on_another_day(
         os.utime(path, (yesterday, yesterday))
 
     one, other = (
-        compiled("cpu", engine=engine).pdf,
-        compile_report(folder, dated=DATED, engine=find_engine(engine)).pdf,
+        compiled("cpu", engine=engine),
+        compile_report(folder, dated=DATED, engine=find_engine(engine)),
     )
 
     assert one.read_bytes() == other.read_bytes()
@@ -141,10 +140,10 @@ def test_the_id_of_the_file_follows_the_numbers_and_no_color_profile_claims_noth
         document.read_text("utf-8").replace("sRGB.icc", "no such profile.icc"), encoding="utf-8"
     )
 
-    pdf = compile_report(folder, dated=DATED).pdf
+    pdf = compile_report(folder, dated=DATED)
 
     one, other = (
-        re.findall(rb"/ID\s*\[\s*<(\w+)>", path.read_bytes()) for path in (compiled("cpu").pdf, pdf)
+        re.findall(rb"/ID\s*\[\s*<(\w+)>", path.read_bytes()) for path in (compiled("cpu"), pdf)
     )
     assert one != other
     assert pdf_metadata(pdf) == {}
@@ -157,4 +156,4 @@ def test_the_summary_on_a_cpu_alone_is_one_page(pdf: Path) -> None:
 
 @pytest.mark.parametrize("shown", [("cpu", "cuda"), (TWO_MACHINES,)])
 def test_the_summary_is_one_page(compiled: Compiled, shown: tuple[str, ...]) -> None:
-    assert summary_pages(compiled(*shown).pdf) == 1
+    assert summary_pages(compiled(*shown)) == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gpu_report.writing import engines
+from gpu_report.writing import latex
 
 PROJECT = Path(__file__).parents[2]
 PLAIN_TOOLS = (
@@ -112,7 +112,7 @@ def test_an_engine_without_our_latex_packages_names_them(programs: Path) -> None
 def test_the_engine_and_its_packages_are_those_of_the_command_line(programs: Path) -> None:
     listed = run("scripts/system_packages.sh", "list", "tex", path=programs).stdout.split()
 
-    assert listed == list(engines.DEBIAN_PACKAGES)
+    assert listed == list(latex.DEBIAN_PACKAGES)
 
 
 def test_without_a_compiler_the_tests_that_skip_are_named(programs: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gpu_report.records.record import RECORD_FILE
-from gpu_report.writing.latex_log import log_problems
 from tests.made_once import made_once
+from tests.report.latex_log import log_problems
 
 from .conftest import PDF, Project, copy_of_the_project
 

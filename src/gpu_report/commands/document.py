@@ -214,9 +214,7 @@ def compile_report(arguments: Namespace) -> None:
 
     results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
     dated = newest_measurement(VARIANTS.read_rows(results.folder / f"tables/{VARIANTS.name}.csv"))
-    compiled = compile_folder(arguments.folder, dated=dated, pdf=arguments.pdf)
-    for problem in compiled.problems:
-        say(f"{compiled.pdf}: {problem}")
+    compile_folder(arguments.folder, dated=dated, pdf=arguments.pdf)
 
 
 def write_page(arguments: Namespace) -> None:

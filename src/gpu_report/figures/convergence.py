@@ -127,15 +127,8 @@ def _draw_quality(
         draw_intervals(axes, spread.index + first, spread, **look)
         drawn += [*spread["low"], *spread["high"]]
     style.set_scale(axes, "y", drawn, from_zero=False)
-    _draw_chance(axes, group["quality_chance"])
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-    axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
-    axes.margins(x=0.1)
-    axes.set_xlabel("Samples seen" if unlike else "Epoch")
-
-
-def _draw_chance(axes: Axes, chances: "pd.Series[float]") -> None:
-    """A dashed line at the quality that guessing reaches, with its name on it."""
+    # A dashed line at the quality that guessing reaches, with its name on it.
+    chances = group["quality_chance"]
     for chance in sorted(set(chances.dropna())):
         style.level(axes, chance, "chance", at_left=False)
     bottom, top = axes.get_ylim()
@@ -143,6 +136,10 @@ def _draw_chance(axes: Axes, chances: "pd.Series[float]") -> None:
     axes.set_ylim(
         min([bottom, *(chances.dropna() - room)]), max([top, *(chances.dropna() + 2 * room)])
     )
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
+    axes.margins(x=0.1)
+    axes.set_xlabel("Samples seen" if unlike else "Epoch")
 
 
 def _layer(position: int, count: int) -> dict[str, Any]:

@@ -128,17 +128,11 @@ def scale_measured_values(axes: Axes, measured: "pd.Series[Any]", *, columns: in
     else:
         room = (high - low) * _ROOM or 1.0
         axes.set_xlim(low - room, high + room)
-    axes.xaxis.set_major_locator(FixedLocator(_labelled(values, columns)))
-    axes.xaxis.set_minor_locator(FixedLocator(values))
-    axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-
-
-def _labelled(values: list[float], columns: int) -> list[float]:
-    """Every value, or every second, third, ... where their labels would not fit beside each
-    other.
-    """
+    # Every value, or every second, third, ... where their labels would not fit beside each other.
     width = style.TEXT_WIDTH_IN / columns - 0.5
     widest = max((len(style.tick_text(value)) for value in values), default=1) + 1
     step = max(1, math.ceil(len(values) * widest * _CHARACTER_WIDTH_IN / width))
-    return values[::-1][::step][::-1]
+    axes.xaxis.set_major_locator(FixedLocator(values[::-1][::step][::-1]))
+    axes.xaxis.set_minor_locator(FixedLocator(values))
+    axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
+    axes.xaxis.set_minor_formatter(NullFormatter())

@@ -177,7 +177,13 @@ class VariantFigure:
         if subject.axis not in self.along:
             return
         # All pages are labelled together, so that the words do not depend on where a page ends.
-        rows = self._rows_of(subject, tables)
+        rows = tables.variants if subject.name == STUDY else tables.experiments[subject.name]
+        given = Shown(
+            rows=labels.with_titles(rows, tables.variants), subject=subject, tables=tables
+        )
+        own_loops = compares_own_loops(rows_of(rows[["status", "begins_anew"]]), subject.axis)
+        is_shown = own_loops == self.of_own_loops and not any(holds(given) for holds in self.unless)
+        rows = self.rows(given) if is_shown else rows.iloc[:0]
         if rows.empty:
             return
         rows, layout = self.layout.label(rows, subject.axis), self.layout
@@ -189,39 +195,27 @@ class VariantFigure:
                 rows=rows.iloc[positions].reset_index(drop=True), subject=subject, tables=tables
             )
             part = f" Part {number} of {len(pages)}." if len(pages) > 1 else ""
+            on_gpus = self.caption_on_gpus if (shown.rows["device"] != "cpu").any() else ""
+            caption = " ".join(filter(None, (self.caption, on_gpus)))
+            title = self.title.format(**shown.subject.words)
+            first = f"{title}: {variants_shown(shown.rows, shown.subject.axis)}."
             yield FigureSpec(
                 name=f"{subject.name}_{self.name}" + (f"_{number}" if number > 1 else ""),
                 subject=subject.name,
                 kind=self.name,
                 title=self.title.format(**subject.words),
-                caption=self._caption(shown) + part,
-                alt=self._alt(shown),
+                caption=caption.format(
+                    **shown.subject.words, intervals=intervals_in_words(shown.tables.variants)
+                )
+                + part,
+                alt=" ".join(
+                    filter(None, (first, *(sentence(shown) for sentence in self.sentences)))
+                ),
                 drawing=partial(self.draw, shown),
                 variants=tuple(shown.rows["variant"]),
                 tables=self.tables,
                 has_own_section=self.has_own_section,
             )
-
-    def _rows_of(self, subject: Subject, tables: Tables) -> pd.DataFrame:
-        rows = tables.variants if subject.name == STUDY else tables.experiments[subject.name]
-        given = Shown(
-            rows=labels.with_titles(rows, tables.variants), subject=subject, tables=tables
-        )
-        own_loops = compares_own_loops(rows_of(rows[["status", "begins_anew"]]), subject.axis)
-        is_shown = own_loops == self.of_own_loops and not any(holds(given) for holds in self.unless)
-        return self.rows(given) if is_shown else rows.iloc[:0]
-
-    def _caption(self, shown: Shown) -> str:
-        on_gpus = self.caption_on_gpus if (shown.rows["device"] != "cpu").any() else ""
-        caption = " ".join(filter(None, (self.caption, on_gpus)))
-        return caption.format(
-            **shown.subject.words, intervals=intervals_in_words(shown.tables.variants)
-        )
-
-    def _alt(self, shown: Shown) -> str:
-        title = self.title.format(**shown.subject.words)
-        first = f"{title}: {variants_shown(shown.rows, shown.subject.axis)}."
-        return " ".join(filter(None, (first, *(sentence(shown) for sentence in self.sentences))))
 
 
 @dataclass(frozen=True, kw_only=True)

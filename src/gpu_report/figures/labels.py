@@ -159,7 +159,28 @@ def with_labels(frame: "pd.DataFrame", *, without: Sequence[str] = ()) -> "pd.Da
     ]
     frame = frame.assign(heading=headings)
     rows = frame[["heading", "optimization", *_FIELDS]].to_dict("records")
-    return frame.assign(label=_distinctions(rows, without))
+    # The device of each row, a precision other than fp32, and what differs among the rows of its
+    # heading.
+    values: dict[tuple[str, str], set[str]] = {}
+    for row in rows:
+        for field in _FIELDS:
+            values.setdefault((row["heading"], field), set()).add(str(row[field]))
+    return frame.assign(
+        label=[
+            _distinction(
+                row,
+                [
+                    each
+                    for each in _FIELDS
+                    if each == "device"
+                    or len(values[row["heading"], each]) > 1
+                    or (each == "precision" and row[each] != PRECISIONS[0])
+                ],
+                without,
+            )
+            for row in rows
+        ]
+    )
 
 
 def with_labels_across_machines(comparison: "pd.DataFrame") -> "pd.DataFrame":
@@ -272,30 +293,6 @@ def _heading(row: dict[Any, Any], without: Sequence[str]) -> str:
 def workload_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:
     """Title and size of a row's workload, the size left out where there is one only."""
     return capitalized(shortened(model_words(row), most_chars=_MOST_HEADING_CHARS))
-
-
-def _distinctions(rows: Sequence[dict[Any, Any]], without: Sequence[str]) -> list[str]:
-    """The device of each row, a precision other than fp32, and what differs among the rows of its
-    heading.
-    """
-    values: dict[tuple[str, str], set[str]] = {}
-    for row in rows:
-        for field in _FIELDS:
-            values.setdefault((row["heading"], field), set()).add(str(row[field]))
-    return [
-        _distinction(
-            row,
-            [
-                each
-                for each in _FIELDS
-                if each == "device"
-                or len(values[row["heading"], each]) > 1
-                or (each == "precision" and row[each] != PRECISIONS[0])
-            ],
-            without,
-        )
-        for row in rows
-    ]
 
 
 def _distinction(row: dict[Any, Any], differing: Sequence[str], without: Sequence[str]) -> str:

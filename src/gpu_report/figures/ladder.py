@@ -207,45 +207,41 @@ def trade_off_figure(shown: Shown) -> Figure:
     grid = figure.subplots(len(panels), 1, squeeze=False)
     for axes, panel in zip(grid.flat, panels, strict=True):
         style.set_panel_title(axes, panel["heading"].iloc[0], columns=1)
-        _draw_panel(axes, panel)
+        memory, speed = (
+            MEMORY.intervals(panel)[["value", "low", "high"]] / _GIB,
+            THROUGHPUT.intervals(panel),
+        )
+        style.set_scale(axes, "x", [*memory["low"].dropna(), *memory["high"].dropna()])
+        style.set_scale(axes, "y", [*speed["low"].dropna(), *speed["high"].dropna()])
+        handles = []
+        for position, (_, row) in enumerate(panel.iterrows()):
+            x, y = memory.iloc[position], speed.iloc[position]
+            if row["is_baseline"]:
+                for draw_line, value in ((axes.axvline, x["value"]), (axes.axhline, y["value"])):
+                    if pd.notna(value):
+                        draw_line(value, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
+            if pd.isna(x["value"]) or pd.isna(y["value"]):
+                gap: dict[str, Any] = {"color": style.QUIET, "marker": "x", "linestyle": "none"}
+                handles.append(
+                    Line2D([], [], label=f"{row['label']}: {labels.status_text(row)}", **gap)
+                )
+                continue
+            look: dict[str, Any] = {
+                "color": style.PALETTE[position % len(style.PALETTE)],
+                "marker": style.MARKERS[position % len(style.MARKERS)],
+                **({"markerfacecolor": "white"} if labels.doubts([row["marks"]]) else {}),
+                **_OPTIMIZATION,
+            }
+            spreads: dict[str, Any] = {
+                f"{name}err": [[of["value"] - of["low"]], [of["high"] - of["value"]]]
+                for name, of in (("x", x), ("y", y))
+            }
+            axes.errorbar(x["value"], y["value"], elinewidth=0.8, **spreads, **look)
+            handles.append(Line2D([], [], label=row["label"], **look))
+        axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0)
         axes.set_ylabel(THROUGHPUT.axis_label)
     grid.flat[-1].set_xlabel(MEMORY.axis_label.replace("MiB", "GiB"))
     return figure
-
-
-def _draw_panel(axes: Axes, panel: pd.DataFrame) -> None:
-    memory, speed = (
-        MEMORY.intervals(panel)[["value", "low", "high"]] / _GIB,
-        THROUGHPUT.intervals(panel),
-    )
-    style.set_scale(axes, "x", [*memory["low"].dropna(), *memory["high"].dropna()])
-    style.set_scale(axes, "y", [*speed["low"].dropna(), *speed["high"].dropna()])
-    handles = []
-    for position, (_, row) in enumerate(panel.iterrows()):
-        x, y = memory.iloc[position], speed.iloc[position]
-        if row["is_baseline"]:
-            for draw_line, value in ((axes.axvline, x["value"]), (axes.axhline, y["value"])):
-                if pd.notna(value):
-                    draw_line(value, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
-        if pd.isna(x["value"]) or pd.isna(y["value"]):
-            gap: dict[str, Any] = {"color": style.QUIET, "marker": "x", "linestyle": "none"}
-            handles.append(
-                Line2D([], [], label=f"{row['label']}: {labels.status_text(row)}", **gap)
-            )
-            continue
-        look: dict[str, Any] = {
-            "color": style.PALETTE[position % len(style.PALETTE)],
-            "marker": style.MARKERS[position % len(style.MARKERS)],
-            **({"markerfacecolor": "white"} if labels.doubts([row["marks"]]) else {}),
-            **_OPTIMIZATION,
-        }
-        spreads: dict[str, Any] = {
-            f"{name}err": [[of["value"] - of["low"]], [of["high"] - of["value"]]]
-            for name, of in (("x", x), ("y", y))
-        }
-        axes.errorbar(x["value"], y["value"], elinewidth=0.8, **spreads, **look)
-        handles.append(Line2D([], [], label=row["label"], **look))
-    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0)
 
 
 TRADE_OFF: Final = VariantFigure(

@@ -81,20 +81,7 @@ def _network_figure(
         "counted in the trained network."
         f"{' Dashed lines are skip connections.' if first.skips else ''}"
     )
-    return FigureSpec(
-        name=f"architecture_{workload}",
-        subject=workload,
-        kind="architecture",
-        title=title,
-        caption=caption,
-        alt=f"The {workload_title} as boxes from its input to its scores: {path}.",
-        csv=_layers_csv(models),
-        drawing=partial(_draw_networks, models),
-    )
-
-
-def _layers_csv(models: Mapping[str, Network]) -> str:
-    """The stages of the networks: what each gives, and its parameters."""
+    # The stages of the networks: what each gives, and its parameters.
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["size", "stage", "channels", "length", "parameters"])
@@ -103,7 +90,16 @@ def _layers_csv(models: Mapping[str, Network]) -> str:
             writer.writerow(
                 [size, _on_one_line(stage.name), stage.channels, stage.length, stage.parameters]
             )
-    return text.getvalue()
+    return FigureSpec(
+        name=f"architecture_{workload}",
+        subject=workload,
+        kind="architecture",
+        title=title,
+        caption=caption,
+        alt=f"The {workload_title} as boxes from its input to its scores: {path}.",
+        csv=text.getvalue(),
+        drawing=partial(_draw_networks, models),
+    )
 
 
 def _on_one_line(text: str) -> str:
@@ -126,67 +122,62 @@ def _draw_networks(models: Mapping[str, Network]) -> Figure:
     for row, (size, model) in enumerate(models.items()):
         middle = height - _NAMES_IN - row * row_in - _BOX_HEIGHT_IN / 2
         centres = [begin + (column + 0.5) * pitch for column in range(len(model.stages))]
-        _draw_row(axes, model, centres, middle, width=pitch - _ARROW_IN, named=row == 0)
+        width = pitch - _ARROW_IN
+        bottom, crowded = middle - _BOX_HEIGHT_IN / 2, len(centres) > _MOST_IN_ONE_LINE
+        write = partial(
+            _write, axes, fontsize=style.TINY_FONT_SIZE_PT if crowded else style.SMALL_FONT_SIZE_PT
+        )
+        for stage, centre in zip(model.stages, centres, strict=True):
+            fill = (
+                style.OTHERS
+                if not stage.parameters
+                else style.YELLOW
+                if stage.length == 1
+                else style.SKY
+            )
+            corner = (centre - width / 2, bottom)
+            look: Any = {"facecolor": fill, "edgecolor": style.INK, "linewidth": 0.8}
+            axes.add_patch(
+                FancyBboxPatch(
+                    corner, width, _BOX_HEIGHT_IN, boxstyle="round,pad=0,rounding_size=0.03", **look
+                )
+            )
+            write(
+                (centre, middle),
+                stage.output.replace(" \N{MULTIPLICATION SIGN} ", "\n")
+                if crowded
+                else stage.output,
+            )
+            if stage.parameters:
+                write((centre, bottom - 0.09), count(stage.parameters).plain())
+            if row == 0:
+                write((centre, bottom + _BOX_HEIGHT_IN + 0.04), stage.name, va="bottom")
+        for left, right in pairwise(centres):
+            arrow: Any = {
+                "arrowstyle": "-|>,head_length=0.3,head_width=0.16",
+                "shrinkA": 0,
+                "shrinkB": 0,
+                "color": style.INK,
+            }
+            axes.annotate(
+                "",
+                (right - width / 2, middle),
+                (left + width / 2, middle),
+                arrowprops={"lw": 0.8, **arrow},
+            )
+        for number, (source, target) in enumerate(reversed(model.skips), start=1):
+            across = [centres[source], centres[source], centres[target], centres[target]]
+            above, below = bottom - _PARAMETERS_IN, bottom - _PARAMETERS_IN - number * _SKIP_IN
+            axes.plot(
+                across,
+                [above, below, below, above],
+                color=style.BLUE,
+                linestyle="--",
+                linewidth=0.8,
+            )
         if begin:
             _write(axes, (0.0, middle), size, ha="left", fontsize=style.SMALL_FONT_SIZE_PT)
     return figure
-
-
-def _draw_row(
-    axes: Axes,
-    model: Network,
-    centres: Sequence[float],
-    middle: float,
-    *,
-    width: float,
-    named: bool,
-) -> None:
-    bottom, crowded = middle - _BOX_HEIGHT_IN / 2, len(centres) > _MOST_IN_ONE_LINE
-    write = partial(
-        _write, axes, fontsize=style.TINY_FONT_SIZE_PT if crowded else style.SMALL_FONT_SIZE_PT
-    )
-    for stage, centre in zip(model.stages, centres, strict=True):
-        fill = (
-            style.OTHERS
-            if not stage.parameters
-            else style.YELLOW
-            if stage.length == 1
-            else style.SKY
-        )
-        corner = (centre - width / 2, bottom)
-        look: Any = {"facecolor": fill, "edgecolor": style.INK, "linewidth": 0.8}
-        axes.add_patch(
-            FancyBboxPatch(
-                corner, width, _BOX_HEIGHT_IN, boxstyle="round,pad=0,rounding_size=0.03", **look
-            )
-        )
-        write(
-            (centre, middle),
-            stage.output.replace(" \N{MULTIPLICATION SIGN} ", "\n") if crowded else stage.output,
-        )
-        if stage.parameters:
-            write((centre, bottom - 0.09), count(stage.parameters).plain())
-        if named:
-            write((centre, bottom + _BOX_HEIGHT_IN + 0.04), stage.name, va="bottom")
-    for left, right in pairwise(centres):
-        arrow: Any = {
-            "arrowstyle": "-|>,head_length=0.3,head_width=0.16",
-            "shrinkA": 0,
-            "shrinkB": 0,
-            "color": style.INK,
-        }
-        axes.annotate(
-            "",
-            (right - width / 2, middle),
-            (left + width / 2, middle),
-            arrowprops={"lw": 0.8, **arrow},
-        )
-    for number, (source, target) in enumerate(reversed(model.skips), start=1):
-        across = [centres[source], centres[source], centres[target], centres[target]]
-        above, below = bottom - _PARAMETERS_IN, bottom - _PARAMETERS_IN - number * _SKIP_IN
-        axes.plot(
-            across, [above, below, below, above], color=style.BLUE, linestyle="--", linewidth=0.8
-        )
 
 
 def _write(axes: Axes, point: tuple[float, float], text: str, **look: Any) -> None:

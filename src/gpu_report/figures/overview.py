@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.declaration import MachineFigure, Shown
+from gpu_report.figures.declaration import MachineFigure
 from gpu_report.figures.ladder import draw_ladder, is_ladder, ladder_handles
 from gpu_report.figures.roofline import draw_roofline, roofline_handles
 from gpu_report.figures.rows import draw_rows
@@ -153,16 +153,14 @@ def _caption(tables: Tables) -> str:
     return f"{capitalized(shown)}. Bars show {{intervals}}."
 
 
-def _panels_named(shown: Shown) -> str:
-    return f"Panels: {'; '.join(' '.join(panel.title.split()) for panel in _panels(shown.tables))}."
-
-
 OVERVIEW: Final = MachineFigure(
     name="overview",
     title="The study at a glance",
     caption=_caption,
     has_data=lambda tables: bool(_panels(tables)),
     draw=draw_overview,
-    sentence=_panels_named,
+    sentence=lambda shown: (
+        f"Panels: {'; '.join(' '.join(panel.title.split()) for panel in _panels(shown.tables))}."
+    ),
     tables=("variants", "efficiency", "peaks"),
 )

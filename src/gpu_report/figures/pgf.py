@@ -45,8 +45,20 @@ def write_pgf(figure: Figure, path: Path, *, escape: Escape) -> None:
         ReportError: there is no TeX engine to measure the texts with, or it cannot set one of them.
     """
     settings: Any = {"pgf.texsystem": _engine(), "pgf.rcfonts": False, "pgf.preamble": _PREAMBLE}
-    _escape_texts(figure, escape)
-    _rasterise_hatches(figure)
+    texts: list[Any] = figure.findobj(Text)
+    for text in texts:
+        text.set_text(_escaped_lines(text.get_text(), escape))
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(_EscapedFormatter(axis.get_major_formatter(), escape))
+            if not isinstance(axis.get_minor_formatter(), NullFormatter):
+                axis.set_minor_formatter(_EscapedFormatter(axis.get_minor_formatter(), escape))
+    # As PGF a hatched area is drawn stroke by stroke, and TeX takes minutes over a figure of
+    # them.
+    for artist in figure.findobj(
+        lambda artist: isinstance(artist, Patch | Collection) and bool(artist.get_hatch())
+    ):
+        artist.set_rasterized(True)
     with report_style(), mpl.rc_context(settings):
         try:
             settle(figure, FigureCanvasPgf(figure))
@@ -74,27 +86,6 @@ def _first_complaint(message: str) -> str:
     """The line in which TeX says what is wrong, or else the first."""
     lines = message.splitlines() or [""]
     return next((line for line in lines if line.startswith("!")), lines[0])
-
-
-def _escape_texts(figure: Figure, escape: Escape) -> None:
-    texts: list[Any] = figure.findobj(Text)
-    for text in texts:
-        text.set_text(_escaped_lines(text.get_text(), escape))
-    for axes in figure.axes:
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(_EscapedFormatter(axis.get_major_formatter(), escape))
-            if not isinstance(axis.get_minor_formatter(), NullFormatter):
-                axis.set_minor_formatter(_EscapedFormatter(axis.get_minor_formatter(), escape))
-
-
-def _rasterise_hatches(figure: Figure) -> None:
-    """As PGF a hatched area is drawn stroke by stroke, and TeX takes minutes over a figure
-    of them.
-    """
-    for artist in figure.findobj(
-        lambda artist: isinstance(artist, Patch | Collection) and bool(artist.get_hatch())
-    ):
-        artist.set_rasterized(True)
 
 
 def _escaped_lines(text: str, escape: Escape) -> str:

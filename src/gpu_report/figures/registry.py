@@ -12,12 +12,11 @@ from gpu_report.figures.convergence import CONVERGENCE, LOSS_SCALE
 from gpu_report.figures.declaration import FigureSpec, MachineFigure, Subject, VariantFigure
 from gpu_report.figures.devices import TELEMETRY, TRANSFER
 from gpu_report.figures.ladder import LADDER, TRADE_OFF
-from gpu_report.figures.links import LINKS
+from gpu_report.figures.links import EXPOSED_COMMUNICATION, LINKS
 from gpu_report.figures.overview import OVERVIEW
 from gpu_report.figures.own_loops import PARTS, PASSES
 from gpu_report.figures.roofline import ROOFLINE
 from gpu_report.figures.scaling import SCALING
-from gpu_report.figures.shared import EXPOSED_COMMUNICATION
 from gpu_report.figures.speed import (
     CROSSOVER,
     FRONTIER,

@@ -89,9 +89,32 @@ def draw_roofline(
     `span` is the lowest and the highest intensity of the axis; by default what points and roofs
     need. `with_numbers` writes what the roofs are.
     """
-    _scale(axes, efficiency, peaks, span or _intensity_span(efficiency, peaks))
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    lows = (
+        efficiency["achieved_flops_per_s_low"].fillna(efficiency["achieved_flops_per_s"]).dropna()
+    )
+    rates = [*lows, *efficiency["achieved_flops_per_s"].dropna(), *_products(peaks).values()]
+    axes.set_xlim(*(span or _intensity_span(efficiency, peaks)))
+    axes.set_ylim(min(rates) / _ROOM, max(rates) * _ROOM**2)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(numticks=8))
+        axis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda rate, _: scaled(rate, "", most_decimals=0).plain())
+    )
     _draw_roofs(axes, peaks, _precisions(efficiency), with_numbers=with_numbers)
-    _draw_points(axes, efficiency)
+    markers = style.workload_markers(efficiency["workload"])
+    efficiency = efficiency.dropna(subset=["intensity", "achieved_flops_per_s"])
+    for (workload, precision), alike in efficiency.groupby(["workload", "precision"], sort=False):
+        look = {
+            "color": PRECISION_COLORS.get(str(precision), style.QUIET),
+            "marker": markers[str(workload)],
+            **_POINT,
+        }
+        numbers = METRICS["achieved_flops_per_s"].intervals(alike)
+        draw_intervals(axes, alike["intensity"], numbers, linestyle="none", elinewidth=0.8, **look)
 
 
 def _intensity_span(efficiency: pd.DataFrame, peaks: pd.DataFrame) -> tuple[float, float]:
@@ -105,24 +128,6 @@ def _intensity_span(efficiency: pd.DataFrame, peaks: pd.DataFrame) -> tuple[floa
 
 def _precisions(efficiency: pd.DataFrame) -> list[str]:
     return [precision for precision in PRECISIONS if (efficiency["precision"] == precision).any()]
-
-
-def _scale(
-    axes: Axes, points: pd.DataFrame, peaks: pd.DataFrame, span: tuple[float, float]
-) -> None:
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    lows = points["achieved_flops_per_s_low"].fillna(points["achieved_flops_per_s"]).dropna()
-    rates = [*lows, *points["achieved_flops_per_s"].dropna(), *_products(peaks).values()]
-    axes.set_xlim(*span)
-    axes.set_ylim(min(rates) / _ROOM, max(rates) * _ROOM**2)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(numticks=8))
-        axis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
-    axes.yaxis.set_major_formatter(
-        FuncFormatter(lambda rate, _: scaled(rate, "", most_decimals=0).plain())
-    )
 
 
 def _products(peaks: pd.DataFrame) -> dict[str, float]:
@@ -174,19 +179,6 @@ def _draw_roofs(
         lowest_free = height + _LABEL_HEIGHT
         text = f"{precision}, {scaled(peak, 'FLOP/s').plain()}"
         style.note(axes, text, (1.01, height), va="center", color=style.INK)
-
-
-def _draw_points(axes: Axes, points: pd.DataFrame) -> None:
-    markers = style.workload_markers(points["workload"])
-    points = points.dropna(subset=["intensity", "achieved_flops_per_s"])
-    for (workload, precision), alike in points.groupby(["workload", "precision"], sort=False):
-        look = {
-            "color": PRECISION_COLORS.get(str(precision), style.QUIET),
-            "marker": markers[str(workload)],
-            **_POINT,
-        }
-        numbers = METRICS["achieved_flops_per_s"].intervals(alike)
-        draw_intervals(axes, alike["intensity"], numbers, linestyle="none", elinewidth=0.8, **look)
 
 
 def roofline_handles(efficiency: pd.DataFrame, titles: Mapping[str, str]) -> list[Line2D | Patch]:

@@ -108,10 +108,6 @@ def _compared(shown: Shown) -> pd.DataFrame:
     return compared if compared[SPEEDUP.column].notna().any() else compared.iloc[:0]
 
 
-def _measured(shown: Shown) -> pd.DataFrame:
-    return shown.rows if shown.rows[THROUGHPUT.column].notna().any() else shown.rows.iloc[:0]
-
-
 def _panels_figure(
     shown: Shown,
     metric: Metric,
@@ -249,7 +245,9 @@ THROUGHPUT_ROWS: Final = VariantFigure(
     caption=f"Training throughput by {{axis}}, over the timed epochs; more is better. "
     f"{_HOW_TO_READ}",
     along=frozenset(AXES) - {"optimization", "precision", "workload", *_NUMBERS},
-    rows=_measured,
+    rows=lambda shown: (
+        shown.rows if shown.rows[THROUGHPUT.column].notna().any() else shown.rows.iloc[:0]
+    ),
     draw=lambda shown: rows_figure(shown.rows, metric=THROUGHPUT),
     sentences=(extremes_of(THROUGHPUT),),
     unless=(repeats_crossover, _repeats_frontier, _repeats_speedup, _repeats_scaling),

@@ -182,13 +182,6 @@ def add_patch_legend(
         legend.get_title().set_fontsize(style.SMALL_FONT_SIZE_PT)
 
 
-def _first_of_each_device(shown: Shown) -> pd.DataFrame:
-    """Of the rows that have categories the first of each workload on each device, as in the tables
-    of operations.
-    """
-    return found_in("category_shares")(shown).drop_duplicates(["workload", "device"])
-
-
 def phases_figure(shown: Shown) -> Figure:
     """Draw the phases of every variant, and how much of its time convolutions, and cuDNN where
     known, took.
@@ -226,7 +219,7 @@ CATEGORIES: Final = VariantFigure(
     caption="What the time of the profiled steps went into, by category of operations; numbers "
     "are per cent.",
     along=("device",),
-    rows=_first_of_each_device,
+    rows=lambda shown: found_in("category_shares")(shown).drop_duplicates(["workload", "device"]),
     draw=lambda shown: stacked_bars_figure(
         shown, shown.tables.category_shares, colors=CATEGORY_COLORS
     ),

@@ -161,10 +161,6 @@ def _name_phases(axes: Axes, position: int, stretches: pd.DataFrame, wall_ms: fl
             write_in_bar(axes, middle, phase, color=PHASE_COLORS[phase])
 
 
-def _each_apart(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
-    return row_groups(rows, axis).assign(group_on_page=lambda labelled: labelled["variant"])
-
-
 TIMELINE: Final = VariantFigure(
     name="timeline",
     title="One step along time",
@@ -176,7 +172,12 @@ TIMELINE: Final = VariantFigure(
     caption_on_gpus="Below are the GPU's busiest streams, by the work that ran there.",
     rows=_first_timelines,
     draw=timelines_figure,
-    layout=high_panels(MOST_PANELS, _each_apart),
+    layout=high_panels(
+        MOST_PANELS,
+        lambda rows, axis: row_groups(rows, axis).assign(
+            group_on_page=lambda labelled: labelled["variant"]
+        ),
+    ),
     sentences=(range_in("timelines", "wall_ms", what="The steps", unit="ms"),),
     tables=("timelines",),
 )

@@ -92,25 +92,22 @@ def of_column(row: Row, column: str, *, short: bool = False) -> str:
     them.
     """
     if f"{column}_count" not in row:
-        return _plain(row[column], column)
+        # A cell that has no interval.
+        value = row[column]
+        if isinstance(value, str):
+            return value
+        if column in METRICS:
+            return METRICS[column].show(value).plain()
+        if column.endswith("_share"):
+            return number_format.share(value).plain()
+        return (number_format.count if isinstance(value, int) else number_format.quantity)(
+            value
+        ).plain()
     figure = estimate(row, column)
     show = METRICS[column].show
     is_tiny = show is number_format.share and 0 < 100 * figure.value < _LEAST_PERCENT / 2
     quantity = _TINY if is_tiny else show(figure.value, low=figure.low, high=figure.high)
     return _with_interval(quantity, figure, short=short)
-
-
-def _plain(value: Any, column: str) -> str:
-    """A cell that has no interval."""
-    if isinstance(value, str):
-        return value
-    if column in METRICS:
-        return METRICS[column].show(value).plain()
-    if column.endswith("_share"):
-        return number_format.share(value).plain()
-    return (number_format.count if isinstance(value, int) else number_format.quantity)(
-        value
-    ).plain()
 
 
 def times(figure: Estimate, *, short: bool = False) -> str:

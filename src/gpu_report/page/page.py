@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpu_report.figures import labels
 from gpu_report.figures.drawing import draw_all
 from gpu_report.figures.machines import comparison_figures
+from gpu_report.findings.answers import answer_word, answered, discussed
 from gpu_report.findings.finding import Finding
 from gpu_report.glossary import Row, device_words, machine_words
 from gpu_report.page.shared import COLORS, KERNELS, html_table, inline_svg, rendered, timelines_of
@@ -22,7 +23,6 @@ from gpu_report.study.options import is_bound
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.fastest import shown_profiles
 from gpu_report.writing import rows, words
-from gpu_report.writing.answers import answer_word, answered, discussed
 from gpu_report.writing.experiment import ExperimentResults
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.pictures import COMPARISON_CSV, COMPARISON_FOLDER, pictures

@@ -56,7 +56,28 @@ class Templates:
         self.folder = folder
         self.floats: dict[str, str] = {}
         self.subjects: list[object] = []
-        self.environment = _environment(folder)
+        environment = _TexEnvironment(
+            loader=jinja2.FileSystemLoader(folder),
+            undefined=jinja2.StrictUndefined,
+            block_start_string=r"\BLOCK{",
+            block_end_string="}",
+            variable_start_string=r"\VAR{",
+            variable_end_string="}",
+            comment_start_string=r"\#{",
+            comment_end_string="}",
+            line_comment_prefix="%%",
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+            # Jinja2 then marks what macros, calls and block assignments give as finished, so that
+            # it is not escaped twice; the escaping itself is done by `finalize`, before the one
+            # that Jinja2 has for HTML, which leaves Tex alone.
+            autoescape=True,
+            finalize=_printable,
+            auto_reload=False,
+        )
+        environment.filters = dict(_FILTERS)
+        self.environment = environment
         self.environment.globals["apart"] = self._apart
 
     def _apart(
@@ -97,35 +118,17 @@ def render(templates: Templates, name: str, values: Mapping[str, Any]) -> str:
         ArithmeticError,
         LookupError,
     ) as error:
-        place = _place_in_template(error)
+        # `file:line` of the template the error came from, as Jinja2 wrote it into the traceback;
+        # empty if from none.
+        places = _template_frames(error)
+        last_file = traceback.extract_tb(error.__traceback__)[-1].filename
+        from_template = isinstance(error, jinja2.TemplateRuntimeError) or last_file.endswith(
+            TEMPLATE_SUFFIX
+        )
+        place = places[-1] if places and from_template else ""
         if not place:
             raise
         raise ReportError(f"{place}: {_one_line(error)}; fix the template") from error
-
-
-def _environment(templates: Path) -> jinja2.Environment:
-    environment = _TexEnvironment(
-        loader=jinja2.FileSystemLoader(templates),
-        undefined=jinja2.StrictUndefined,
-        block_start_string=r"\BLOCK{",
-        block_end_string="}",
-        variable_start_string=r"\VAR{",
-        variable_end_string="}",
-        comment_start_string=r"\#{",
-        comment_end_string="}",
-        line_comment_prefix="%%",
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        # Jinja2 then marks what macros, calls and block assignments give as finished, so that it is
-        # not escaped twice; the escaping itself is done by `finalize`, before the one that Jinja2
-        # has for HTML, which leaves Tex alone.
-        autoescape=True,
-        finalize=_printable,
-        auto_reload=False,
-    )
-    environment.filters = dict(_FILTERS)
-    return environment
 
 
 def _printable(value: Any) -> Tex:
@@ -142,11 +145,6 @@ def _printable(value: Any) -> Tex:
     raise _UnprintableError(
         f"a {type(value).__name__} ({value!r}) is printed; give the template formatted text"
     )
-
-
-def _join(values: Sequence[Any], separator: str = ", ") -> Tex:
-    """Escaped values with a separator in between, which is escaped as well."""
-    return escape(separator).join(_printable(value) for value in values)
 
 
 def _sentence_list(values: Sequence[Any]) -> Tex:
@@ -172,7 +170,7 @@ _MOST_LISTED: Final = 20
 """More values than any experiment of the default study has; a reader would skip a longer list."""
 _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "breakable": breakable,
-    "join": _join,
+    "join": lambda values, separator=", ": escape(separator).join(map(_printable, values)),
     "key": _key,
     "length": len,
     "list": list,
@@ -180,18 +178,6 @@ _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "sentence_list": _sentence_list,
     "xml": xml_text,
 }
-
-
-def _place_in_template(error: Exception) -> str:
-    """`file:line` of the template the error came from, as Jinja2 wrote it into the traceback; empty
-    if from none.
-    """
-    places = _template_frames(error)
-    last_file = traceback.extract_tb(error.__traceback__)[-1].filename
-    from_template = isinstance(error, jinja2.TemplateRuntimeError) or last_file.endswith(
-        TEMPLATE_SUFFIX
-    )
-    return places[-1] if places and from_template else ""
 
 
 def _template_frames(error: Exception) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpu_report.findings.estimate import falls, listed
 from gpu_report.findings.scope import search_scope
-from gpu_report.glossary import AXES, SHOWN, Metric, Row, capitalized, device_words
+from gpu_report.glossary import AXES, SHOWN, Row, capitalized, device_words
 from gpu_report.printing.number_format import NOT_MEASURED, count
 from gpu_report.study.options import SEPARATOR, option_names
 from gpu_report.study.study import Experiment
@@ -182,17 +182,42 @@ class ExperimentResults:
                 for each in shown
             ]
         groups = list(dict.fromkeys(row["group"] for row in self.rows))
+        meanings = [each.meaning for each in shown if each.is_in(self.measured)]
+        model = "" if varying(["workload"], self.rows) or not self.rows else titled(self.rows[0])
+        text = f"{listed(meanings)} by {self.axis}." if meanings else "nothing was measured."
+        caption = capitalized(f"{model}: {text}" if model else text) + self.fixed
+        notes = []
+        if "quality" in keys and len(qualities) > 1:
+            titles = {
+                name: [titled(row) for row in self.measured if row["quality_name"] == name]
+                for name in qualities
+            }
+            named = "; ".join(
+                f"{name or NOT_MEASURED} for {', '.join(dict.fromkeys(found))}"
+                for name, found in titles.items()
+            )
+            notes.append(f"Quality is {named}.")
+        if "quality" in keys and (
+            falling := [row["quality_name"] for row in self.measured if falls(row)]
+        ):
+            notes.append(f"A lower {listed(list(dict.fromkeys(falling)))} is better.")
+        if "time_to_target" in keys and self.experiment.target is not None:
+            notes.append(
+                f"The target is a held-out quality of {self.experiment.target:g}, in every process."
+            )
+        if "speedup" in keys and is_comparable:
+            notes.append(f"The baseline is {self.baseline}.")
         return table(
             sorted(self.rows, key=lambda row: groups.index(row["group"])),
             name=f"{self.machine.id}/{self.name}",
-            caption=self._caption(shown),
+            caption=caption,
             title=f"{self.title} on {self.machine.id}",
             columns=[*self._texts(), *shown],
             group="group",
             heading=self._heading,
             instead=why_missing,
             flags=flags_of if "epoch_time" in keys else flags_but_projected,
-            notes=self._notes(keys, qualities, is_comparable=is_comparable),
+            notes=notes,
             source=self.machine.csv_path(self.name),
         )
 
@@ -223,43 +248,6 @@ class ExperimentResults:
         """The fields of a variant that are not what is varied."""
         varied = (self.experiment.axis, *AXIS_FIELDS.get(self.experiment.axis, ()))
         return [axis for axis in _SHOWN_AXES if axis not in varied]
-
-    def _caption(self, shown: Sequence[Metric]) -> str:
-        meanings = [each.meaning for each in shown if each.is_in(self.measured)]
-        listed = " and ".join(
-            [", ".join(meanings[:-1]), meanings[-1]] if meanings[1:] else meanings
-        )
-        named = (
-            "" if varying(["workload"], self.rows) or not self.rows else f"{titled(self.rows[0])}: "
-        )
-        text = f"{named}{listed} by {self.axis}." if listed else f"{named}nothing was measured."
-        return capitalized(text) + self.fixed
-
-    def _notes(
-        self, keys: Sequence[str], qualities: Sequence[str], *, is_comparable: bool
-    ) -> list[str]:
-        notes = []
-        if "quality" in keys and len(qualities) > 1:
-            titles = {
-                name: [titled(row) for row in self.measured if row["quality_name"] == name]
-                for name in qualities
-            }
-            named = "; ".join(
-                f"{name or NOT_MEASURED} for {', '.join(dict.fromkeys(found))}"
-                for name, found in titles.items()
-            )
-            notes.append(f"Quality is {named}.")
-        if "quality" in keys and (
-            falling := [row["quality_name"] for row in self.measured if falls(row)]
-        ):
-            notes.append(f"A lower {listed(list(dict.fromkeys(falling)))} is better.")
-        if "time_to_target" in keys and self.experiment.target is not None:
-            notes.append(
-                f"The target is a held-out quality of {self.experiment.target:g}, in every process."
-            )
-        if "speedup" in keys and is_comparable:
-            notes.append(f"The baseline is {self.baseline}.")
-        return notes
 
     def beside(self, name: str) -> list[Row]:
         """Its rows, each with the numbers that another table has of the same variant, missing where

@@ -23,10 +23,6 @@ def headline(
         decided: The rows of its decision table, see `decisions`.
     """
     variants = rows_of(tables.variants)
-    return _measured(variants), _gain(tables, variants), _follows(findings, decided)
-
-
-def _measured(variants: Sequence[Row]) -> str:
     measured = [row for row in variants if row["status"] == "ok"]
     lost = sum(row["status"] == "oom" for row in variants)
     devices = list(dict.fromkeys(device_words(row["device"]) for row in measured))
@@ -34,7 +30,19 @@ def _measured(variants: Sequence[Row]) -> str:
     when = f", newest on {max(dates)}" if dates else ""
     where = f" on {' and '.join(devices)}" if devices else ""
     without = f" ({lost} ran out of memory)" if lost else ""
-    return f"Measured {len(measured)} of {len(variants)} configurations{where}{without}{when}."
+    counts = {
+        verdict: sum(finding.verdict == verdict for finding in findings)
+        for verdict in get_args(Verdict)
+    }
+    verdicts = (
+        ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number) or "none"
+    )
+    advice = f" First advice: {' '.join(decided[0]['action'].split())}." if decided else ""
+    return (
+        f"Measured {len(measured)} of {len(variants)} configurations{where}{without}{when}.",
+        _gain(tables, variants),
+        f"Findings: {verdicts}.{advice}",
+    )
 
 
 def _gain(tables: Tables, variants: Sequence[Row]) -> str:
@@ -101,15 +109,3 @@ def _compares_devices(row: Row, rows: Sequence[Row]) -> bool:
     """Whether the row's baseline is the CPU."""
     baselines = [other for other in rows if other["group"] == row["group"] and other["is_baseline"]]
     return bool(baselines) and all(other["device"] == "cpu" for other in baselines)
-
-
-def _follows(findings: Sequence[Finding], decided: Sequence[Row]) -> str:
-    counts = {
-        verdict: sum(finding.verdict == verdict for finding in findings)
-        for verdict in get_args(Verdict)
-    }
-    verdicts = (
-        ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number) or "none"
-    )
-    advice = f" First advice: {' '.join(decided[0]['action'].split())}." if decided else ""
-    return f"Findings: {verdicts}.{advice}"

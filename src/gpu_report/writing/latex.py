@@ -14,20 +14,99 @@ from typing import Final
 
 from gpu_report.errors import FileWriteError, ReportError
 from gpu_report.glossary import Row
-from gpu_report.writing.engines import Engine, find_engine
-from gpu_report.writing.latex_log import first_error, log_problems
 
 DOCUMENT: Final = "gpu_report"
 _BUILD_FOLDER: Final = Path("build")
 _PROJECT: Final = "project"
+_ERROR: Final = re.compile(r"^(?P<place>[^\s:!][^:\n]*:\d+): (?P<message>.+)$", re.MULTILINE)
+_BARE_ERROR: Final = re.compile(r"^! (?P<message>.+)$", re.MULTILINE)
+_ERROR_CONTEXT: Final = re.compile(r"^l\.\d+ (?P<read>.*)$", re.MULTILINE)
+DEBIAN_PACKAGES: Final = (
+    *(
+        "latexmk",
+        "texlive-latex-recommended",
+        "texlive-fonts-recommended",
+        "texlive-science",
+        "lmodern",
+    ),
+)
+"""The smallest set that holds what report/gpu_report.sty and report/gpu_report.tex.j2 load."""
+
+_INSTALL: Final = (
+    ("Debian or Ubuntu", f"sudo apt-get install {' '.join(DEBIAN_PACKAGES)}"),
+    (
+        "Fedora",
+        "sudo dnf install latexmk texlive-collection-latexrecommended "
+        "texlive-collection-fontsrecommended texlive-siunitx",
+    ),
+    ("macOS", "brew install tectonic"),
+    ("conda", "conda install --channel conda-forge tectonic"),
+)
+_LATEXMK_OPTIONS: Final = (
+    "-norc",  # a person's own latexmkrc would decide otherwise
+    "-interaction=nonstopmode",
+    "-halt-on-error",
+    "-file-line-error",
+    "-no-shell-escape",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompiledReport:
-    """The finished PDF and what its log complains of; a clean document has no problems."""
+class Engine:
+    """One way from a .tex file to a PDF; `programs` must all be on PATH."""
 
-    pdf: Path
-    problems: tuple[str, ...]
+    name: str
+    programs: tuple[str, ...]
+    arguments: tuple[str, ...]
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether every program it needs is found on PATH."""
+        return all(shutil.which(program) for program in self.programs)
+
+    def command(self, document: str, *, output_folder: Path) -> list[str]:
+        """The command line that writes `output_folder/<document>.pdf`, to be run in the document's
+        folder.
+        """
+        option = "--outdir" if self.programs[0] == "tectonic" else "-outdir"
+        return [self.programs[0], *self.arguments, f"{option}={output_folder}", f"{document}.tex"]
+
+
+ENGINES: Final = (
+    Engine(
+        name="pdflatex", programs=("latexmk", "pdflatex"), arguments=("-pdf", *_LATEXMK_OPTIONS)
+    ),
+    Engine(
+        name="lualatex", programs=("latexmk", "lualatex"), arguments=("-pdflua", *_LATEXMK_OPTIONS)
+    ),
+    Engine(
+        name="tectonic",
+        programs=("tectonic",),
+        arguments=("--keep-logs", "--keep-intermediates", "-Z", "deterministic-mode"),
+    ),
+)
+
+
+def find_engine(name: str = "") -> Engine:
+    """The engine of that name, or without a name the first that is installed.
+
+    Raises:
+        ReportError: it is not installed, or there is no such engine.
+    """
+    wanted = [engine for engine in ENGINES if name in ("", engine.name)]
+    if not wanted:
+        raise ReportError(
+            f"TeX engine {name!r} is unknown; use one of "
+            f"{', '.join(engine.name for engine in ENGINES)}"
+        )
+    for engine in wanted:
+        if engine.is_installed:
+            return engine
+    missing = name or "latexmk with pdflatex or lualatex, or tectonic"
+    commands = "; ".join(f"{system}: {command}" for system, command in _INSTALL)
+    raise ReportError(
+        f"no TeX engine on PATH ({missing}); install one with the line for your system: {commands}"
+    )
 
 
 def newest_measurement(variants: Iterable[Row]) -> datetime:
@@ -39,7 +118,7 @@ def newest_measurement(variants: Iterable[Row]) -> datetime:
 
 def compile_report(
     folder: Path, *, dated: datetime, engine: Engine | None = None, pdf: Path | None = None
-) -> CompiledReport:
+) -> Path:
     """Make a PDF from `gpu_report.tex` in the folder; an older PDF stays until the new one is
     whole.
 
@@ -51,6 +130,9 @@ def compile_report(
         pdf: The PDF, in a folder of the project, from which its links lead to data;
             `gpu_report.pdf` beside the text where None.
 
+    Returns:
+        The PDF.
+
     Raises:
         ReportError: no TeX engine is installed.
         ReportError: LaTeX stopped.
@@ -58,46 +140,33 @@ def compile_report(
     """
     engine = engine or find_engine()
     pdf = pdf or folder / f"{DOCUMENT}.pdf"
-    _empty_build_folder(folder / _BUILD_FOLDER, project=pdf.parent.resolve().parent)
-    environment = _environment(dated)
-    _list_references(folder, environment)
-    finished = _run(engine, folder, environment)
-    # A copy or a search of the folder would follow it for ever.
-    (folder / _BUILD_FOLDER / _PROJECT).unlink(missing_ok=True)
-    log = _read(folder / _BUILD_FOLDER / f"{DOCUMENT}.log")
-    built = folder / _BUILD_FOLDER / f"{DOCUMENT}.pdf"
-    if finished.returncode != 0 or not built.exists():
-        raise ReportError(f"{folder / _reason(log, finished)}; fix the template it came from")
-    try:
-        built.replace(pdf)
-    except OSError as error:
-        raise FileWriteError(
-            f"cannot write {pdf}: {error.strerror}; allow writing there, then try again"
-        ) from error
-    return CompiledReport(pdf=pdf, problems=tuple(log_problems(log)))
-
-
-def _empty_build_folder(build: Path, *, project: Path) -> None:
+    build = folder / _BUILD_FOLDER
     try:
         if build.exists():
             shutil.rmtree(build)
         build.mkdir(parents=True)
         # TeX may read nothing above the report's folder, and yet see whether data are there to
         # which it links.
-        (build / _PROJECT).symlink_to(project, target_is_directory=True)
+        (build / _PROJECT).symlink_to(pdf.parent.resolve().parent, target_is_directory=True)
     except OSError as error:
         raise FileWriteError(
             f"cannot empty {build}: {error.strerror}; remove it and run the same again"
         ) from error
-
-
-def _list_references(folder: Path, environment: dict[str, str]) -> None:
-    """Have BibTeX write the list before LaTeX first runs, which then needs two passes instead of
-    three.
-
-    BibTeX reads the citations that a pass of LaTeX noted; the text has them too. If LaTeX then
-    notes others, latexmk runs BibTeX again.
-    """
+    environment = {
+        **os.environ,
+        "SOURCE_DATE_EPOCH": str(int(dated.timestamp())),
+        "FORCE_SOURCE_DATE": "1",
+        "TZ": "UTC",
+        # No file outside of this folder and TeX's own is read, whatever a title or a name would
+        # have TeX do; tectonic has no such setting.
+        "openin_any": "p",
+        "max_print_line": "100000",  # the log's lines are not broken, so that they can be read back
+        "error_line": "254",
+        "half_error_line": "238",
+    }
+    # BibTeX writes the list before LaTeX first runs, which then needs two passes instead of three.
+    # It reads the citations that a pass of LaTeX noted; the text has them too. If LaTeX then notes
+    # others, latexmk runs BibTeX again.
     document = _read(folder / f"{DOCUMENT}.tex")
     names = ",".join(re.findall(r"(?:sections/|sections\{)([^}]+)", document)).split(",")
     text = "".join(_read(folder / "sections" / f"{name}.tex") for name in names)
@@ -110,27 +179,7 @@ def _list_references(folder: Path, environment: dict[str, str]) -> None:
         subprocess.run(
             ["bibtex", noted], cwd=folder, env=environment, capture_output=True, check=False
         )
-
-
-def _environment(dated: datetime) -> dict[str, str]:
-    return {
-        **os.environ,
-        "SOURCE_DATE_EPOCH": str(int(dated.timestamp())),
-        "FORCE_SOURCE_DATE": "1",
-        "TZ": "UTC",
-        # No file outside of this folder and TeX's own is read, whatever a title or a name would
-        # have TeX do; tectonic has no such setting.
-        "openin_any": "p",
-        "max_print_line": "100000",  # the log's lines are not broken, so that they can be read back
-        "error_line": "254",
-        "half_error_line": "238",
-    }
-
-
-def _run(
-    engine: Engine, folder: Path, environment: dict[str, str]
-) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
+    finished = subprocess.run(
         engine.command(DOCUMENT, output_folder=_BUILD_FOLDER),
         cwd=folder,
         env=environment,
@@ -141,6 +190,19 @@ def _run(
         errors="replace",
         check=False,
     )
+    # A copy or a search of the folder would follow it for ever.
+    (folder / _BUILD_FOLDER / _PROJECT).unlink(missing_ok=True)
+    log = _read(folder / _BUILD_FOLDER / f"{DOCUMENT}.log")
+    built = folder / _BUILD_FOLDER / f"{DOCUMENT}.pdf"
+    if finished.returncode != 0 or not built.exists():
+        raise ReportError(f"{folder / _reason(log, finished)}; fix the template it came from")
+    try:
+        built.replace(pdf)
+    except OSError as error:
+        raise FileWriteError(
+            f"cannot write {pdf}: {error.strerror}; allow writing there, then try again"
+        ) from error
+    return pdf
 
 
 def _read(path: Path) -> str:
@@ -151,3 +213,17 @@ def _reason(log: str, finished: "subprocess.CompletedProcess[str]") -> str:
     last_line = (finished.stdout.strip().splitlines() or ["no output"])[-1]
     ending = f"{finished.args[0]} ended with status {finished.returncode} ({last_line})"
     return first_error(log) or f"{DOCUMENT}.tex: {ending}"
+
+
+def first_error(log: str) -> str:
+    """The first error as `file:line: message (what was being read)`; empty where the log holds
+    none.
+    """
+    match = _ERROR.search(log)
+    if match is None:
+        bare = _BARE_ERROR.search(log)
+        return bare["message"] if bare else ""
+    context = _ERROR_CONTEXT.search(log, match.end())
+    read = context["read"].strip()[-80:] if context else ""
+    message = match["message"].rstrip(".")
+    return f"{match['place'].removeprefix('./')}: {message}" + (f" at {read}" if read else "")

@@ -25,15 +25,33 @@ def limits(rows: Sequence[Row]) -> Mapping[str, list[str]]:
     are TeX.
     """
     measured = [row for row in rows if row["status"] == "ok"]
+    projected = [row for row in measured if row["epoch_time_projected"]]
     return {
         "machine": [
             *_marked(measured, set(MEANINGS) - {*_OF_PROCESSES, "projected"}),
             *_unwatched(measured),
         ],
         "processes": [*_processes(measured), *_marked(measured, _OF_PROCESSES)],
-        "projected": [*_projected(measured)],
-        "profiler": [*_not_profiled(measured)],
-        "missing": [*_not_measured(rows)],
+        "projected": [
+            f"In {_of(projected, measured)}, epochs have a fixed number of steps, whatever the "
+            "size of the training set: the time of a full epoch is projected, and the quality is "
+            "that after these steps."
+        ]
+        if projected
+        else [],
+        "profiler": [
+            _name(row)
+            + escape(" was timed but not profiled: ")
+            + breakable(reason.rstrip("."))
+            + "."
+            for row in measured
+            if (reason := textwrap.shorten(str(row["reason"]), _LONGEST_REASON, placeholder=" …"))
+        ],
+        "missing": [
+            _name(row) + escape(" has no numbers: ") + breakable(why_no_numbers(row)) + "."
+            for row in rows
+            if row["status"] != "ok"
+        ],
     }
 
 
@@ -73,34 +91,6 @@ def _processes(rows: Sequence[Row]) -> Iterator[str]:
             else ""
         )
         yield f"Each number is the mean of {number} processes.{fewer}"
-
-
-def _not_measured(rows: Sequence[Row]) -> Iterator[Tex]:
-    for row in rows:
-        if row["status"] != "ok":
-            yield _name(row) + escape(" has no numbers: ") + breakable(why_no_numbers(row)) + "."
-
-
-def _not_profiled(rows: Sequence[Row]) -> Iterator[Tex]:
-    for row in rows:
-        reason = textwrap.shorten(str(row["reason"]), _LONGEST_REASON, placeholder=" …")
-        if reason:
-            yield (
-                _name(row)
-                + escape(" was timed but not profiled: ")
-                + breakable(reason.rstrip("."))
-                + "."
-            )
-
-
-def _projected(rows: Sequence[Row]) -> Iterator[str]:
-    projected = [row for row in rows if row["epoch_time_projected"]]
-    if projected:
-        yield (
-            f"In {_of(projected, rows)}, epochs have a fixed number of steps, whatever the size "
-            "of the training set: the time of a full epoch is projected, and the quality is that "
-            "after these steps."
-        )
 
 
 def _marked(rows: Sequence[Row], marks: Collection[str]) -> Iterator[str]:

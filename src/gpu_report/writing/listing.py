@@ -4,7 +4,7 @@ import ast
 import io
 import keyword
 import tokenize
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpu_report.errors import ReportError
@@ -55,51 +55,38 @@ def excerpt(source: SourceFile, functions: Sequence[str]) -> list[list[ListingLi
             "one in the template"
         )
     lines = _marked_lines(source.text)
-    return [_lines_of(places[name], lines) for name in functions]
-
-
-def _lines_of(
-    node: ast.FunctionDef | ast.ClassDef, lines: Sequence[ListingLine]
-) -> list[ListingLine]:
-    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-    return list(lines[first - 1 : node.end_lineno])
+    listings = []
+    for name in functions:
+        node = places[name]
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        listings.append(lines[first - 1 : node.end_lineno])
+    return listings
 
 
 def _marked_lines(text: str) -> list[ListingLine]:
-    spans: dict[int, list[tuple[int, int, str]]] = {}
+    lines = text.splitlines()
+    indents = [len(line) - len(line.lstrip()) for line in lines]
+    texts, done = [Tex("")] * len(lines), list(indents)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        macro = _macro(token)
-        if macro:
-            for number, start, end in _spans(token):
-                spans.setdefault(number, []).append((start, end, macro))
+        is_docstring = token.type == tokenize.STRING and token.string.startswith(('"""', 'r"""'))
+        if token.type == tokenize.NAME and keyword.iskeyword(token.string):
+            macro = r"\gpurepkeyword"
+        elif token.type == tokenize.COMMENT or is_docstring:
+            macro = r"\gpurepcomment"
+        else:
+            continue
+        row, start = token.start
+        for at, part in enumerate(token.string.split("\n"), start=row - 1):
+            line, begin, end = lines[at], max(start, done[at]), start + len(part)
+            marked = Tex(f"{macro}{{") + _code(line[begin:end]) + Tex("}")
+            texts[at] += _code(line[done[at] : begin]) + marked
+            done[at], start = end, 0  # the next lines of the token begin at the left
     return [
-        _line(number, line, spans.get(number, []))
-        for number, line in enumerate(text.splitlines(), start=1)
+        ListingLine(number=number, indent=indent, text=marked + _code(line[end:]))
+        for number, (line, indent, marked, end) in enumerate(
+            zip(lines, indents, texts, done, strict=True), start=1
+        )
     ]
-
-
-def _macro(token: tokenize.TokenInfo) -> str:
-    if token.type == tokenize.NAME and keyword.iskeyword(token.string):
-        return r"\gpurepkeyword"
-    is_docstring = token.type == tokenize.STRING and token.string.startswith(('"""', 'r"""'))
-    return r"\gpurepcomment" if token.type == tokenize.COMMENT or is_docstring else ""
-
-
-def _spans(token: tokenize.TokenInfo) -> Iterable[tuple[int, int, int]]:
-    """Line, first and last column of each line of a token."""
-    for offset, part in enumerate(token.string.split("\n")):
-        start = token.start[1] if offset == 0 else 0
-        yield token.start[0] + offset, start, start + len(part)
-
-
-def _line(number: int, line: str, spans: Sequence[tuple[int, int, str]]) -> ListingLine:
-    indent = len(line) - len(line.lstrip())
-    text, done = Tex(""), indent
-    for start, end, macro in spans:
-        begin = max(start, done)
-        text += _code(line[done:begin]) + Tex(f"{macro}{{") + _code(line[begin:end]) + Tex("}")
-        done = end
-    return ListingLine(number=number, indent=indent, text=text + _code(line[done:]))
 
 
 def _code(text: str) -> Tex:

@@ -6,6 +6,7 @@ from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+from gpu_report.findings.answers import decisions
 from gpu_report.findings.finding import Finding
 from gpu_report.findings.scope import experiment_scope
 from gpu_report.glossary import SHOWN, Row, device_words
@@ -14,7 +15,6 @@ from gpu_report.records.record import Record, Telemetry
 from gpu_report.study.machine import hardware_words
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables, rows_of
-from gpu_report.writing.decisions import decisions
 from gpu_report.writing.headline import headline
 from gpu_report.writing.limits import doubts, limits
 from gpu_report.writing.pictures import Picture, pictures

@@ -6,7 +6,8 @@ into a sentence.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from statistics import median
 from typing import Final
@@ -56,6 +57,7 @@ and bf16.
 SHORT_KERNEL: Final = quantity(SHORT_NS / 1000, "µs", most_decimals=0)
 """What runs for less is called a short kernel."""
 
+_ENDS: Final = {"smallest": min, "largest": max}
 _PLANTED: Final = 0.05
 """The slowdown whose detection rate the text gives."""
 
@@ -140,20 +142,74 @@ def _coverage() -> dict[str, Quantity]:
 
 
 def _of_machine(machine: MachineResults) -> Iterator[KeyedNumber]:
+    asked, variants, measured = machine.protocols, machine.variants, machine.measured
+    protocol: dict[str, tuple[set[float], str]] = {
+        "profile_steps": ({each["profile_steps"] for each in asked}, ""),
+        "timed_epochs": ({each.get("timed_epochs", 1) for each in asked}, ""),
+        "timed_seconds": ({each.get("timed_seconds", 0) for each in asked}, "s"),
+        "processes": ({int(row["processes"]) for row in measured}, ""),
+    }
+    of_variants = {
+        f"protocol/{key}": count(values.pop(), unit)
+        for key, (values, unit) in protocol.items()
+        if len(values) == 1
+    }
+    seeds = {int(row["seed"]) + at for row in measured for at in range(int(row["processes"]))}
+    if seeds:
+        of_variants["protocol/first_seed"] = count(min(seeds))
+        of_variants["protocol/last_seed"] = count(max(seeds))
+    # How long each workload is trained: its epochs; of loops that it brings the passes of a
+    # training, and how many.
+    lengths = {
+        (row["workload"], "trainings" if row["begins_anew"] else "epochs", row["epochs"])
+        for row in variants
+    } | {
+        (row["workload"], "passes", row["steps_per_epoch"])
+        for row in variants
+        if row["begins_anew"] and row["steps_per_epoch"] > 0
+    }
+    for workload, name, number in sorted(lengths):
+        of_variants[f"protocol/{macro_key(workload)}/{name}/{number:.0f}"] = count(int(number))
+    for device in dict.fromkeys(str(row["device"]) for row in variants):
+        for name, rows in (("variants", variants), ("measured", measured)):
+            of_device = sum(row["device"] == device for row in rows)
+            of_variants[f"study/{macro_key(device)}/{name}"] = count(of_device)
+    verdicts = Counter(finding.verdict for finding in machine.findings)
+    of_variants |= {
+        **_marked("study", measured),
+        "study/clean": count(sum(row["commit_state"] == "clean" for row in variants)),
+        "study/traces": count(sum(bool(row["trace_sha256"]) for row in variants)),
+        "study/doubted": count(len(doubted_rows(variants))),
+        "study/findings": count(len(machine.findings)),
+        **{f"study/findings/{macro_key(each)}": count(verdicts[each]) for each in verdicts},
+    }
+    if machine.telemetry:
+        # How often the accelerator's driver was asked, and how long it took.
+        periods = [each.period_s for each in machine.telemetry]
+        cost_ms = median(each.sample_cost_ms for each in machine.telemetry)
+        of_variants["telemetry/shortest_period"] = duration(min(periods))
+        of_variants["telemetry/longest_period"] = duration(max(periods))
+        of_variants["telemetry/asking_time"] = duration(cost_ms / 1000)
+    of_variants |= {
+        f"price/{name}": exact(row[f"price_per_{name}"], str(row["currency"]))
+        for row in variants[:1]
+        for name in ("kwh", "device_hour")
+        if math.isfinite(row[f"price_per_{name}"])
+    }
+    doubts = rows_of(machine.tables.trace_doubts)
+    checks = Counter(check for check, _ in {(row["check"], row["variant"]) for row in doubts})
+    of_traces = {
+        "trace/profiled": count(len(machine.profiled)),
+        "trace/doubted": count(len(machine.doubted)),
+        **{f"trace/doubted/{macro_key(check)}": count(checks[check]) for check in sorted(checks)},
+    }
+    sizes = [int(row["bytes"]) for row in rows_of(machine.tables.transfers)]
+    of_transfers = {f"transfer/{end}": size(pick(sizes)) for end, pick in _ENDS.items() if sizes}
     tables = {
-        "variants": {
-            **_protocol(machine),
-            **_lengths(machine),
-            **_counts(machine),
-            **_sampling(machine),
-            **_prices(machine.variants),
-        },
-        **{
-            each.name: _of_experiment(each.name, machine.rows_of(each.name))
-            for each in machine.experiments
-        },
-        "trace_doubts": _traces(machine),
-        "transfers": _transfers(machine),
+        "variants": of_variants,
+        **{each.name: _of_experiment(each.name, machine) for each in machine.experiments},
+        "trace_doubts": of_traces,
+        "transfers": of_transfers,
     }
     for table, numbers in tables.items():
         for key, number in numbers.items():
@@ -162,132 +218,14 @@ def _of_machine(machine: MachineResults) -> Iterator[KeyedNumber]:
             )
 
 
-def _protocol(machine: MachineResults) -> dict[str, Quantity]:
-    asked = machine.protocols
-    found: dict[str, tuple[set[float], str]] = {
-        "protocol/profile_steps": ({each["profile_steps"] for each in asked}, ""),
-        "protocol/timed_epochs": ({each.get("timed_epochs", 1) for each in asked}, ""),
-        "protocol/timed_seconds": ({each.get("timed_seconds", 0) for each in asked}, "s"),
-        "protocol/processes": ({int(row["processes"]) for row in machine.measured}, ""),
-    }
-    seeds = {
-        int(row["seed"]) + index
-        for row in machine.measured
-        for index in range(int(row["processes"]))
-    }
-    return {
-        **{
-            key: count(values.pop(), unit)
-            for key, (values, unit) in found.items()
-            if len(values) == 1
-        },
-        **(
-            {"protocol/first_seed": count(min(seeds)), "protocol/last_seed": count(max(seeds))}
-            if seeds
-            else {}
-        ),
-    }
-
-
-def _lengths(machine: MachineResults) -> dict[str, Quantity]:
-    """How long each workload is trained: its epochs; of loops that it brings the passes of a
-    training, and how many.
-    """
-    found = {
-        (row["workload"], "trainings" if row["begins_anew"] else "epochs", row["epochs"])
-        for row in machine.variants
-    }
-    found |= {
-        (row["workload"], "passes", row["steps_per_epoch"])
-        for row in machine.variants
-        if row["begins_anew"] and row["steps_per_epoch"] > 0
-    }
-    return {
-        f"protocol/{macro_key(workload)}/{name}/{number:.0f}": count(int(number))
-        for workload, name, number in sorted(found)
-    }
-
-
-def _counts(machine: MachineResults) -> dict[str, Quantity]:
-    """How many variants there are, have numbers, a clean commit and a trace, and how many carry
-    each mark.
-    """
-    devices = dict.fromkeys(str(row["device"]) for row in machine.variants)
-    verdicts = [finding.verdict for finding in machine.findings]
-    return {
-        **{
-            f"study/{macro_key(device)}/{name}": count(sum(row["device"] == device for row in rows))
-            for device in devices
-            for name, rows in (("variants", machine.variants), ("measured", machine.measured))
-        },
-        **_marked("study", machine.measured),
-        "study/clean": count(sum(row["commit_state"] == "clean" for row in machine.variants)),
-        "study/traces": count(sum(bool(row["trace_sha256"]) for row in machine.variants)),
-        "study/doubted": count(len(doubted_rows(machine.variants))),
-        "study/findings": count(len(verdicts)),
-        **{
-            f"study/findings/{macro_key(each)}": count(verdicts.count(each))
-            for each in dict.fromkeys(verdicts)
-        },
-    }
-
-
-def _of_experiment(name: str, rows: Sequence[Row]) -> dict[str, Quantity]:
-    measured = [row for row in rows if row["status"] == "ok"]
+def _of_experiment(name: str, machine: MachineResults) -> dict[str, Quantity]:
+    measured = [row for row in machine.rows_of(name) if row["status"] == "ok"]
     return {f"{macro_key(name)}/measured": count(len(measured)), **_marked(name, measured)}
 
 
 def _marked(name: str, measured: Iterable[Row]) -> dict[str, Quantity]:
     """How many of the variants of an experiment, or of the study, carry each mark."""
-    marked = [mark for row in measured for mark in dict.fromkeys(marks.marks_in(str(row["marks"])))]
-    return {
-        f"{macro_key(name)}/marked/{macro_key(mark)}": count(marked.count(mark))
-        for mark in dict.fromkeys(marked)
-    }
-
-
-def _sampling(machine: MachineResults) -> dict[str, Quantity]:
-    """How often the accelerator's driver was asked, and how long it took."""
-    asked = machine.telemetry
-    if not asked:
-        return {}
-    return {
-        "telemetry/shortest_period": duration(min(each.period_s for each in asked)),
-        "telemetry/longest_period": duration(max(each.period_s for each in asked)),
-        "telemetry/asking_time": duration(median(each.sample_cost_ms for each in asked) / 1000),
-    }
-
-
-def _prices(variants: Sequence[Row]) -> dict[str, Quantity]:
-    """What a kilowatt-hour and an hour of the device cost, where that is configured."""
-    return {
-        f"price/{name}": exact(row[f"price_per_{name}"], str(row["currency"]))
-        for row in variants[:1]
-        for name in ("kwh", "device_hour")
-        if math.isfinite(row[f"price_per_{name}"])
-    }
-
-
-def _traces(machine: MachineResults) -> dict[str, Quantity]:
-    """How many variants were profiled, how many traces are doubted, and by which check."""
-    failed = {
-        (str(row["check"]), str(row["variant"])) for row in rows_of(machine.tables.trace_doubts)
-    }
-    checks = sorted({check for check, _ in failed})
-    return {
-        "trace/profiled": count(len(machine.profiled)),
-        "trace/doubted": count(len(machine.doubted)),
-        **{
-            f"trace/doubted/{macro_key(check)}": count(sum(one == check for one, _ in failed))
-            for check in checks
-        },
-    }
-
-
-def _transfers(machine: MachineResults) -> dict[str, Quantity]:
-    sizes = [int(row["bytes"]) for row in rows_of(machine.tables.transfers)]
-    return (
-        {"transfer/smallest": size(min(sizes)), "transfer/largest": size(max(sizes))}
-        if sizes
-        else {}
+    marked = Counter(
+        mark for row in measured for mark in dict.fromkeys(marks.marks_in(str(row["marks"])))
     )
+    return {f"{macro_key(name)}/marked/{macro_key(mark)}": count(marked[mark]) for mark in marked}

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import ReportError
 from gpu_report.figures.labels import with_labels_across_machines
-from gpu_report.findings.discussion import rank_effects
+from gpu_report.findings.answers import answer_word, answered, discussed, rank_effects
 from gpu_report.findings.finding import Finding
 from gpu_report.glossary import machine_words
 from gpu_report.printing.terminal import clean
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import rows_of
 from gpu_report.writing import rows, words
-from gpu_report.writing.answers import answer_word, answered, discussed
 from gpu_report.writing.environment import TEMPLATE_SUFFIX, Templates, render
 from gpu_report.writing.experiment import ExperimentResults, distinguishing_columns
 from gpu_report.writing.layout import FLOATS_FOLDER, HEADLINE_FILE, NUMBERS_CSV, Layout
@@ -95,9 +94,13 @@ def render_report(
     )
     drawn = pictures(study_figures, folder=STUDY_FOLDER, csv_path=machine.csv_path)
     shown = {one.name: ExperimentResults(experiment=one, machine=machine) for one in experiments}
-    left_out = {
-        name: asks for name, asks in _left_out(machine, shown).items() if name in layout.sections
-    }
+    # The sections that have nothing to show on this machine, which the document lists.
+    questions = {name: each.question for name, each in shown.items() if not each.rows}
+    if not machine.pictures("transfer"):
+        questions["transfer"] = "How fast are copies to the GPU?"
+    if not machine.watched:
+        questions["energy"] = "How much power and energy does the GPU take?"
+    left_out = {name: asks for name, asks in questions.items() if name in layout.sections}
     values: dict[str, Any] = {
         "title": title,
         "layout": layout,
@@ -136,19 +139,6 @@ def render_report(
         finding=lambda subject, *rules: answered(machine.findings, subject, rules),
     )
     return _texts(page, values, shown)
-
-
-def _left_out(
-    machine: MachineResults, experiments: Mapping[str, ExperimentResults]
-) -> dict[str, str]:
-    """The sections that have nothing to show on this machine, each with its question, which the
-    document lists.
-    """
-    return {
-        **{name: each.question for name, each in experiments.items() if not each.rows},
-        **({} if machine.pictures("transfer") else {"transfer": "How fast are copies to the GPU?"}),
-        **({} if machine.watched else {"energy": "How much power and energy does the GPU take?"}),
-    }
 
 
 def _table(

@@ -107,7 +107,11 @@ def ceilings(tables: Tables) -> list[Row]:
     return [
         {
             **row,
-            "reached": Metric(column="value", header="", show=_scaled_in(row["unit"]))
+            "reached": Metric(
+                column="value",
+                header="",
+                show=lambda value, base=row["unit"], **bounds: scaled(value, base, **bounds),
+            )
             .quantity(row)
             .plain(),
             "data sheet": scaled(row["data_sheet"], row["unit"]).plain()
@@ -116,10 +120,6 @@ def ceilings(tables: Tables) -> list[Row]:
         }
         for row in rows_of(tables.peaks)
     ]
-
-
-def _scaled_in(unit: str) -> Callable[..., Quantity]:
-    return lambda value, **bounds: scaled(value, unit, **bounds)
 
 
 def data_sheet_notes(rows: Sequence[Row]) -> list[str]:
@@ -187,7 +187,14 @@ def results_of_sources(sources: "pd.DataFrame") -> list[Row]:
                 float(row["reported"]), _UNITS.get(row["unit"], row["unit"])
             ).plain(),
             "ours in words": METRICS[row["metric"]]
-            .show(float(row["ours"]), **_bounds(row, "ours"))
+            .show(
+                float(row["ours"]),
+                **{
+                    end: float(row[f"ours_{end}"])
+                    for end in ("low", "high")
+                    if math.isfinite(row[f"ours_{end}"])
+                },
+            )
             .plain(),
             "heading": f"{row['source']} (hardware: {row['hardware']})",
         }
@@ -197,14 +204,6 @@ def results_of_sources(sources: "pd.DataFrame") -> list[Row]:
 
 
 _UNITS: Final[Mapping[str, str]] = {"1": "", "1/s": "samples/s"}
-
-
-def _bounds(row: Row, column: str) -> dict[str, float]:
-    return {
-        end: float(row[f"{column}_{end}"])
-        for end in ("low", "high")
-        if math.isfinite(row[f"{column}_{end}"])
-    }
 
 
 _METHODS: Final = {"ddp": "DDP", "dp": "DataParallel (discouraged)"}

@@ -6,8 +6,9 @@ macros.tex.j2 prints
 """
 
 import math
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, chain, groupby, product
@@ -31,20 +32,105 @@ from gpu_report.printing.number_format import (
     throughput,
 )
 from gpu_report.study.options import SEPARATOR
-from gpu_report.writing.cells import NOTHING, NumberColumn, aligned
 from gpu_report.writing.tex import Tex, breakable, escape, macro_key, shorten
 from gpu_report.writing.words import flag_words
 
 LINES_PER_PAGE: Final = 46
 """Lines of a table that fit a page with its caption and notes."""
 
-_EMPTY: Final = Tex("")
 _LONGEST_KEY_PART: Final = 48
 _CHARACTERS_PER_LINE: Final = 90
 _LONGEST_HEADER: Final = 26
 _LONGEST_HEADER_LINE: Final = 8
 _LONGEST_UNBROKEN_TEXT: Final = 30
 """Characters; a column of longer texts gets a fixed width and breaks its lines."""
+EMPTY: Final = Tex("")
+_NUMBER: Final = re.compile(
+    r"(?P<sign>-)?(?P<whole>\d+)(?:\.(?P<decimals>\d+))?(?:e(?P<power>(?P<power_sign>-)?\d+))?"
+)
+NOTHING: Final = Tex(r"\textendash{}")
+"""What is in a cell that has no number; the row or the note says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberColumn:
+    """The numbers of one column as siunitx aligns them, without the unit, which the header has.
+
+    With intervals it is two columns of TeX's, whose `width` the header spans.
+    """
+
+    cells: tuple[Tex, ...]
+    column_type: Tex
+    width: int = 1
+
+
+def aligned(quantities: Sequence[Quantity], *, intervals: bool = True) -> NumberColumn:
+    """Numbers of one column, their decimal points in line, and beside them their intervals in a
+    column of its own.
+
+    In braces, and so not in line, is what siunitx cannot read, or was not measured; and a power of
+    ten where others have none, since all numbers would be far from theirs.
+    """
+    numbers = [found for quantity in quantities if (found := _NUMBER.fullmatch(quantity.bare))]
+    if not all(found["power"] for found in numbers):
+        numbers = [found for found in numbers if not found["power"]]
+    in_line = {found.string for found in numbers}
+    cells = [Tex(each.bare) if each.bare in in_line else _in_braces(each) for each in quantities]
+    column_type = _column_type(numbers)
+    if not (intervals and any(quantity.has_interval for quantity in quantities)):
+        return NumberColumn(cells=tuple(cells), column_type=column_type)
+    return NumberColumn(
+        cells=tuple(
+            cell + Tex(" & ") + _interval(each)
+            for cell, each in zip(cells, quantities, strict=True)
+        ),
+        column_type=column_type + Tex(r"@{\,}l"),
+        width=2,
+    )
+
+
+def _interval(quantity: Quantity) -> Tex:
+    if not quantity.has_interval:
+        return EMPTY
+    if quantity.either_side:
+        return Tex(rf"$\pm$\,{quantity.either_side}")
+    low, high = (Quantity(value=bound).tex() for bound in (quantity.low, quantity.high))
+    return Tex(f"({low} to {high})")
+
+
+def _in_braces(quantity: Quantity) -> Tex:
+    if not quantity.is_measured:
+        shown = NOTHING
+    elif _NUMBER.fullmatch(quantity.bare):
+        shown = Tex(rf"\gpurepnum{{{quantity.bare}}}")
+    else:
+        shown = Tex(quantity.tex(interval=False, unit=False))
+    return Tex("{") + shown + Tex("}")
+
+
+_DIGITS_GROUPED: Final = 5
+"""Numbers with this many digits before the point may be grouped by a document."""
+
+
+def _column_type(numbers: Sequence[re.Match[str]]) -> Tex:
+    """Room for the longest of each part: digits before and after the point, and power of ten."""
+    if not numbers:
+        return Tex("r")
+    sign, power_sign = (
+        "-" if any(number[part] for number in numbers) else "" for part in ("sign", "power_sign")
+    )
+    whole, decimals, power = (
+        max(len(number[part] or "") for number in numbers)
+        for part in ("whole", "decimals", "power")
+    )
+    room = f"{sign}{whole}" + (f".{decimals}" if decimals else "")
+    if not (sign or power) and whole < _DIGITS_GROUPED:
+        return Tex(rf"\gpurepplainnumbers{{{room}}}")
+    return Tex(
+        rf"\gpurepnumbers{{{room}"
+        + (f"e{power_sign}{power - len(power_sign)}" if power else "")
+        + "}"
+    )
 
 
 class UnknownColumnError(GpuReportError):
@@ -153,11 +239,6 @@ def _stacked(header: str) -> Tex:
     )
 
 
-def _small_percent(value: float) -> Quantity:
-    """A zero that it is not is shown as less than the last digit."""
-    return Quantity(value="$<$0.1", unit="%") if 0 < value < 0.05 else percent(value)
-
-
 _FORMATS: Final[Mapping[str, Mapping[str, Any]]] = {
     "number": {"show": quantity},
     "number alone": {"show": lambda value, **_: quantity(value, most_decimals=3)},
@@ -167,7 +248,11 @@ _FORMATS: Final[Mapping[str, Mapping[str, Any]]] = {
     "ms": {"show": lambda value: duration(value / 1000, unit="ms")},
     "s or ms": {"show": time_in(1e3), "column_unit": time_unit_of_ms},
     "µs": {"show": time_in(1e6), "column_unit": lambda _: "µs"},
-    "small percent": {"show": _small_percent},
+    "small percent": {
+        "show": (
+            lambda value: Quantity(value="$<$0.1", unit="%") if 0 < value < 0.05 else percent(value)
+        )
+    },
     "samples/s": {"show": throughput},
     "samples/s alone": {"show": lambda value, **_: throughput(value)},
     "FLOP/B": {"show": partial(quantity, unit="FLOP/B")},
@@ -225,7 +310,7 @@ class TableRow:
 
     cells: tuple[Tex, ...]
     below: tuple[Tex, ...] = ()
-    heading: Tex = _EMPTY
+    heading: Tex = EMPTY
     """Is above the first row of those that share it."""
     starts_group: bool = False
     lines: int = 1
@@ -336,7 +421,9 @@ def table(
     numbers = [aligned(found, intervals=intervals) for found in quantities]
     widths = [*(1 for _ in texts), *(column.width for column in numbers)]
     units = [metric.unit_of(rows) for metric in metrics]
-    letters = _letters(map(flags, rows))
+    alphabet = chain(ascii_lowercase, map("".join, product(ascii_lowercase, repeat=2)))
+    raised_flags = dict.fromkeys(flag for row in rows for flag in flags(row))
+    letters = dict(zip(raised_flags, alphabet, strict=False))
     laid = []
     for index, row in enumerate(rows):
         first, *others = (text.cell(row) for text in texts)
@@ -372,14 +459,17 @@ def table(
             [*(text.heading() for text in texts), *(_stacked(each.header) for each in metrics)],
             widths,
         ),
-        units=_spanned([*(_EMPTY for _ in texts), *map(escape, units)], widths)
+        units=_spanned([*(EMPTY for _ in texts), *map(escape, units)], widths)
         if any(units)
         else (),
         rows=tuple(
             _in_groups(laid, [_of(group, row) for row in rows], [_of(heading, row) for row in rows])
         ),
         width=sum(widths),
-        notes=(*map(escape, notes), *_explained(letters)),
+        notes=(
+            *map(escape, notes),
+            *[_raised([letter]) + f" {flag_words(flag)}." for flag, letter in letters.items()],
+        ),
         source=source,
         numbers=tuple(_cell_numbers(rows, texts, metrics, quantities)),
         has_intervals=any(not number.is_range for number in shown),
@@ -450,17 +540,7 @@ def _cell_numbers(
     metrics: Sequence[Metric],
     quantities: Sequence[Sequence[Quantity]],
 ) -> Iterator[CellNumber]:
-    keys = _row_keys(rows, texts)
-    for metric, found in zip(metrics, quantities, strict=True):
-        for row, key, number in zip(rows, keys, found, strict=True):
-            if number.is_measured:
-                yield CellNumber(
-                    row=key, metric=metric.name, quantity=number, run=str(row.get("variant", ""))
-                )
-
-
-def _row_keys(rows: Sequence[Row], texts: Sequence[Text]) -> list[str]:
-    """A key for each row, made of its variant and its texts; rows that say the same are counted."""
+    # A key for each row, made of its variant and its texts; rows that say the same are counted.
     seen: Counter[str] = Counter()
     keys = []
     for row in rows:
@@ -470,22 +550,16 @@ def _row_keys(rows: Sequence[Row], texts: Sequence[Text]) -> list[str]:
         )
         seen[key] += 1
         keys.append(key if seen[key] == 1 else f"{key}/{seen[key]}")
-    return keys
-
-
-def _letters(flags: Iterable[Sequence[str]]) -> dict[str, str]:
-    letters = chain(ascii_lowercase, map("".join, product(ascii_lowercase, repeat=2)))
-    return dict(
-        zip(dict.fromkeys(flag for found in flags for flag in found), letters, strict=False)
-    )
+    for metric, found in zip(metrics, quantities, strict=True):
+        for row, key, number in zip(rows, keys, found, strict=True):
+            if number.is_measured:
+                yield CellNumber(
+                    row=key, metric=metric.name, quantity=number, run=str(row.get("variant", ""))
+                )
 
 
 def _raised(letters: Sequence[str]) -> Tex:
-    return Tex(rf"\textsuperscript{{{','.join(letters)}}}") if letters else _EMPTY
-
-
-def _explained(letters: Mapping[str, str]) -> list[Tex]:
-    return [_raised([letter]) + f" {flag_words(flag)}." for flag, letter in letters.items()]
+    return Tex(rf"\textsuperscript{{{','.join(letters)}}}") if letters else EMPTY
 
 
 def _in_groups(
@@ -525,7 +599,7 @@ def _under_heading(
     """The rows of the next page, the first below the heading that it shares with the last of the
     page before.
     """
-    shared = next((row.heading for row in reversed(before) if row.heading), _EMPTY)
+    shared = next((row.heading for row in reversed(before) if row.heading), EMPTY)
     if not after or after[0].heading or not shared:
         return after
     return (

@@ -1,16 +1,15 @@
 import pytest
 
-from gpu_report.findings.derive import derive_findings
-from gpu_report.findings.discussion import (
+from gpu_report.findings.answers import (
     BALANCES,
     QUESTIONS,
-    Answer,
     Balance,
     Part,
     balance,
-    discuss,
+    discussed,
     rank_effects,
 )
+from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import Finding, Verdict
 from gpu_report.findings.rules import RULES
 from tests.unit.findings.editing import Edit, base, edited, figure
@@ -36,31 +35,23 @@ def given(balance: Balance) -> list[Verdict]:
     return ["yes", "no"] if balance == "mixed" else [balance]
 
 
-def answers(devices: tuple[str, ...]) -> dict[str, Answer]:
-    """Of the tables of a study, by question."""
-    tables, study = base(devices)
-    axes = {experiment.name: experiment.axis for experiment in study.experiments}
-    found = discuss(derive_findings(tables, study.experiments), axes)
-    return {answer.question.key: answer for answer in found}
-
-
 def test_the_answers_to_a_question_are_worded_differently_for_each_balance() -> None:
     for part in PARTS:
         worded = [lead for balance in BALANCES if (lead := part.lead(balance))]
 
-        assert len(set(worded)) == len(worded) >= 3
+        assert len(set(worded)) == len(worded) >= 2
         assert all(lead.endswith(".") for lead in worded)
 
 
 def test_a_part_without_words_for_mixed_verdicts_rests_on_one_finding() -> None:
-    found = answers(("cpu", "cuda"))
-    parts = [
-        one
-        for answer in found.values()
-        for one in zip(answer.question.parts, answer.parts, strict=True)
+    tables, study = base(("cpu", "cuda"))
+    axes = {experiment.name: experiment.axis for experiment in study.experiments}
+    found = [
+        (axes.get(each.experiment, each.experiment), each.rule)
+        for each in derive_findings(tables, study.experiments)
     ]
 
-    assert all(len(answered.findings) <= 1 for part, answered in parts if not part.mixed)
+    assert all(sum(map(found.count, part.rules)) <= 1 for part in PARTS if not part.mixed)
 
 
 def test_every_rule_that_answers_is_declared() -> None:
@@ -74,36 +65,25 @@ def test_every_rule_that_answers_is_declared() -> None:
 def test_a_part_is_led_by_what_its_findings_come_to(part: Part, come_to: Balance) -> None:
     findings = [finding(part, verdict, key=verdict.replace(" ", "_")) for verdict in given(come_to)]
 
-    (found,) = [one for answer in discuss(findings, {}) for one in answer.parts if one.findings]
+    sentences = [each for answer in discussed(findings, {}) for each in answer["sentences"]]
 
-    assert (found.balance, found.lead) == (come_to, part.lead(come_to))
-
-
-def test_open_verdicts_leave_the_decided_ones_to_decide_and_come_after_them() -> None:
-    part = PARTS[0]
-    findings = [
-        finding(part, verdict, key=verdict.replace(" ", "_")) for verdict in ("not resolved", "yes")
-    ]
-
-    found = discuss(findings, {})[0].parts[0]
-
-    assert found.balance == "yes"
-    assert [one.verdict for one in found.measured] == ["yes", "not resolved"]
+    lead = part.lead(come_to)
+    assert sentences[: bool(lead)] == ([lead] if lead else [])
+    assert bool(sentences) == (come_to != "not measured")
 
 
 def test_nothing_measured_comes_to_nothing_measured() -> None:
     assert balance([]) == "not measured"
-    assert {answer.balance for answer in discuss([], {})} == {"not measured"}
+    assert discussed([], {}) == []
 
 
 def test_a_machine_without_an_accelerator_says_of_none_what_it_does() -> None:
-    found = answers(("cpu",))
+    tables, study = base(("cpu",))
+    axes = {experiment.name: experiment.axis for experiment in study.experiments}
 
-    assert {answer.balance for key, answer in found.items() if key != "small_models"} == {
-        "not measured"
-    }
-    on_cpu = found["limits"].parts[1]
-    assert on_cpu.findings
+    found = discussed(derive_findings(tables, study.experiments), axes, has_gpu=False)
+
+    assert [answer["question"] for answer in found] == [QUESTIONS[0].text]
 
 
 def test_an_experiment_answers_by_its_axis_whatever_it_is_called() -> None:
@@ -112,12 +92,10 @@ def test_an_experiment_answers_by_its_axis_whatever_it_is_called() -> None:
         update={"id": "growth_overhead/cnn", "experiment": "growth"}
     )
 
-    found = {answer.question.key: answer for answer in discuss([named], {"growth": "size"})}
+    (answer,) = discussed([named], {"growth": "size"})
 
-    assert found["small_models"].balance == "yes"
-    assert {answer.balance for answer in discuss([named], {"growth": "batch_size"})} == {
-        "not measured"
-    }
+    assert answer["sentences"][0] == part.yes
+    assert discussed([named], {"growth": "batch_size"}) == []
 
 
 def gained(table: str, where: dict[str, object], speedup: float) -> Edit:

@@ -6,7 +6,7 @@ import pytest
 
 from gpu_report.glossary import SHOWN
 from gpu_report.printing.number_format import NOT_MEASURED, Quantity, quantity
-from gpu_report.writing.cells import NOTHING, aligned
+from gpu_report.writing.table import NOTHING, aligned
 
 
 def row(column: str, *values: float) -> dict[str, Any]:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from gpu_report.errors import ReportError
-from gpu_report.writing.engines import DEBIAN_PACKAGES, ENGINES, find_engine
+from gpu_report.writing.latex import DEBIAN_PACKAGES, ENGINES, find_engine
 
 
 def put_on_path(folder: Path, *programs: str) -> None:

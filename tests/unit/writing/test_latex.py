@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from gpu_report.errors import FileWriteError, ReportError
-from gpu_report.writing.engines import Engine, find_engine
-from gpu_report.writing.latex import compile_report, newest_measurement
+from gpu_report.writing.latex import Engine, compile_report, find_engine, newest_measurement
 
 DATED = datetime(2026, 5, 4, tzinfo=UTC)
 
@@ -28,7 +27,7 @@ def test_the_engine_is_given_the_date_and_runs_where_the_text_lies(tmp_path: Pat
 
     compiled = compile_report(tmp_path, dated=DATED, engine=shell_engine(script))
 
-    assert compiled.pdf.read_text() == f"{int(DATED.timestamp())} 1\n"
+    assert compiled.read_text() == f"{int(DATED.timestamp())} 1\n"
     assert Path((tmp_path / "where").read_text().strip()) == tmp_path
 
 
@@ -44,7 +43,7 @@ def test_a_pdf_put_elsewhere_leads_to_data_of_the_project_that_it_lies_in(tmp_pa
         pdf=pdf,
     )
 
-    assert compiled.pdf == pdf
+    assert compiled == pdf
     assert pdf.read_text() == "build/project/data.csv\n"
 
 
@@ -84,7 +83,7 @@ def test_no_file_outside_of_the_report_is_read(tmp_path: Path, engine: str) -> N
     whole = r"\documentclass{article}\begin{document}\input{part}\end{document}"
     (report / "gpu_report.tex").write_text(whole, "utf-8")
 
-    assert compile_report(report, dated=DATED, engine=find_engine(engine)).pdf.exists()
+    assert compile_report(report, dated=DATED, engine=find_engine(engine)).exists()
 
     for outside in ("../secret", str(tmp_path / "secret")):
         (report / "gpu_report.tex").write_text(whole.replace("part", outside), "utf-8")

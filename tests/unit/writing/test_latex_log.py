@@ -1,6 +1,7 @@
 import pytest
 
-from gpu_report.writing.latex_log import first_error, log_problems
+from gpu_report.writing.latex import first_error
+from tests.report.latex_log import log_problems
 
 LOG = r"""This is pdfTeX (./gpu_report.tex
 LaTeX2e <2022-11-01> (/usr/share/texlive/article.cls) (./sections/summary.tex

@@ -5,9 +5,7 @@ from typing import Final
 from gpu_report.findings.rule import Rule
 from gpu_report.findings.rules import (
     axes,
-    batch_sizes,
     custom_loops,
-    ddp_options,
     device,
     hardware,
     model_split,
@@ -22,11 +20,9 @@ RULES: Final[tuple[Rule, ...]] = (
     *device.RULES,
     *axes.RULES,
     *sizes.RULES,
-    *batch_sizes.RULES,
     *optimization.RULES,
     *scaling.RULES,
     *custom_loops.RULES,
-    *ddp_options.RULES,
     *model_split.RULES,
     *hardware.RULES,
     *trace.RULES,

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import (
-    Estimate,
     estimate,
     falls,
     is_paired,
@@ -102,10 +101,6 @@ def rivals(compared: Compared) -> dict[str, str]:
     return {"rivals": words + (f"; times with a quality flag: {named(doubted)}" if doubted else "")}
 
 
-def _gain(compared: Compared) -> Estimate | None:
-    return compared.figure if compared.figure.against(1.0) == "above" else None
-
-
 def quality_evidence(group: Group, before: Row, after: Row) -> tuple[Evidence, ...]:
     """The quality of all variants, and what became of it seed by seed in the two that decide."""
     name, change = (
@@ -136,7 +131,12 @@ def _loss_in_words(rows: Iterable[Row]) -> str:
     return "a loss of 0.02" if all(map(is_share, rows)) else "a loss of 2 %"
 
 
-FASTEST: Final = Comparison(choose=_BY_SPEEDUP, evidence=THROUGHPUT, more=rivals, gain=_gain)
+FASTEST: Final = Comparison(
+    choose=_BY_SPEEDUP,
+    evidence=THROUGHPUT,
+    more=rivals,
+    gain=lambda compared: compared.figure if compared.figure.against(1.0) == "above" else None,
+)
 BEST: Final = Rule(
     name="best",
     about=ANY_AXIS,
@@ -329,32 +329,30 @@ def _skipped(scope: Scope) -> Iterable[Outcome]:
         (group, row) for group in scope.groups for row in group.rows if row["precision"] == SCALED
     ]
     if not scaled:
-        return [not_measured("gradient scaling", f"no configuration trains in {SCALED}")]
-    return [_skipped_in(scope, group, row) for group, row in scaled]
-
-
-def _skipped_in(scope: Scope, group: Group, row: Row) -> Outcome:
-    if row["status"] != "ok" or math.isnan(row["skipped_steps"]):
-        return not_measured(
-            group.title, why_missing([row], "its steps were not watched"), key=group.key
+        yield not_measured("gradient scaling", f"no configuration trains in {SCALED}")
+    for group, row in scaled:
+        if row["status"] != "ok" or math.isnan(row["skipped_steps"]):
+            reason = why_missing([row], "its steps were not watched")
+            yield not_measured(group.title, reason, key=group.key)
+            continue
+        skipped = count(row["skipped_steps"]).plain()
+        scale = count(row["loss_scale_last"]).plain()
+        yield Outcome(
+            verdict="yes" if row["skipped_steps"] > 0 else "no",
+            fields={
+                "subject": group.title,
+                "precision": group.value_in_words(row),
+                "skipped": skipped,
+                "steps": int((scope.tables.losses["variant"] == row["variant"]).sum()),
+                "processes": int(row["processes"]),
+                "scale": scale,
+            },
+            evidence=(
+                phrases.evidence("skipped steps, all processes", skipped, group.table, row),
+                phrases.evidence("last loss scale", scale, group.table, row),
+            ),
+            key=group.key,
         )
-    skipped, scale = (count(row[column]).plain() for column in ("skipped_steps", "loss_scale_last"))
-    return Outcome(
-        verdict="yes" if row["skipped_steps"] > 0 else "no",
-        fields={
-            "subject": group.title,
-            "precision": group.value_in_words(row),
-            "skipped": skipped,
-            "steps": int((scope.tables.losses["variant"] == row["variant"]).sum()),
-            "processes": int(row["processes"]),
-            "scale": scale,
-        },
-        evidence=(
-            phrases.evidence("skipped steps, all processes", skipped, group.table, row),
-            phrases.evidence("last loss scale", scale, group.table, row),
-        ),
-        key=group.key,
-    )
 
 
 def _enough(group: Group) -> Outcome:
@@ -421,14 +419,6 @@ def _why_no_phases(group: Group) -> str:
     )
 
 
-def _backward_shares(group: Group) -> list[tuple[Row, Estimate]]:
-    return [
-        (row, of_one_run(row["backward_share"]))
-        for row in group.measured
-        if "backward_share" in row
-    ]
-
-
 RULES: Final = (
     BEST,
     replace(BEST, about="workload", advice={}, test=replace(FASTEST, groups=_at_one_task)),
@@ -455,7 +445,11 @@ RULES: Final = (
         "each workload; shares of one run have no interval, so that those near half say little.",
         test=AllOrAny(
             groups=_with_phases,
-            figures=_backward_shares,
+            figures=lambda group: [
+                (row, of_one_run(row["backward_share"]))
+                for row in group.measured
+                if "backward_share" in row
+            ],
             limit=HALF,
             noun="workload",
             item="{row.workload_title} forward {row.forward_share}, backward "

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, estimate, speedup
@@ -293,9 +293,12 @@ def _consistency(scope: Scope) -> Iterable[Outcome]:
 
 def _agreement(scope: Scope, row: Row, compared: Sequence[Row]) -> Outcome:
     on_accelerators = [other for other in scope.rows if other["device"] != CPU]
+    # Short where that names the pair alone, else the whole name of the accelerator's variant.
+    short = ("workload", "size", "batch_size", "device")
+    alike = [other for other in scope.rows if all(other[name] == row[name] for name in short)]
     title, key = (
         phrases.titled(row, on_accelerators, leave_out="device"),
-        _agreement_key(scope, row),
+        key_of("_".join(str(row[name]) for name in short) if len(alike) == 1 else row["variant"]),
     )
     twins = [other for other in scope.rows if twin(other) == twin(row)]
     if row["status"] != "ok" or not compared:
@@ -307,9 +310,18 @@ def _agreement(scope: Scope, row: Row, compared: Sequence[Row]) -> Outcome:
         return not_measured(title, why_missing(twins, alone), key=key)
     worst = max(compared, key=lambda other: float(other["difference_percent"]))
     difference = float(worst["difference_percent"])
-    spread = _spread_over_seeds_percent(
-        scope, first_with(twins, device=worst["reference_device"]), worst
-    )
+    # How far the seeds alone move the same figure on the reference device: its range over
+    # processes, of the median. NaN with one process, where no spread is known.
+    frame = scope.tables.convergence
+    values = frame[
+        (
+            frame["variant"]
+            == (first_with(twins, device=worst["reference_device"]) or {}).get("variant")
+        )
+        & (frame["epoch"] == worst["epoch"])
+    ][worst["metric"]].dropna()
+    middle = float(values.median()) if len(values) > 1 else math.nan
+    spread = 100 * float(values.max() - values.min()) / abs(middle) if middle else math.nan
     largest = {
         metric: max(other["difference_percent"] for other in compared if other["metric"] == metric)
         for metric in dict.fromkeys(other["metric"] for other in compared)
@@ -339,29 +351,6 @@ def _agreement(scope: Scope, row: Row, compared: Sequence[Row]) -> Outcome:
         ),
         key=key,
     )
-
-
-def _agreement_key(scope: Scope, row: Row) -> str:
-    """Short where that names the pair alone, else the whole name of the accelerator's variant."""
-    short = ("workload", "size", "batch_size", "device")
-    alike = [other for other in scope.rows if all(other[name] == row[name] for name in short)]
-    return key_of("_".join(str(row[name]) for name in short) if len(alike) == 1 else row["variant"])
-
-
-def _spread_over_seeds_percent(
-    scope: Scope, reference: Mapping[str, Any] | None, worst: Row
-) -> float:
-    """How far the seeds alone move the same figure on the reference device: its range over
-    processes, of the median.
-
-    NaN with one process, where no spread is known.
-    """
-    frame = scope.tables.convergence
-    values = frame[
-        (frame["variant"] == (reference or {}).get("variant")) & (frame["epoch"] == worst["epoch"])
-    ][worst["metric"]].dropna()
-    middle = float(values.median()) if len(values) > 1 else math.nan
-    return 100 * float(values.max() - values.min()) / abs(middle) if middle else math.nan
 
 
 _FASTER: Final = Rule(

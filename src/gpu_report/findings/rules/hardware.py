@@ -23,20 +23,6 @@ HELD_BACK: Final = ("throttled", "power capped", "clock drift", "shared device")
 _WAYS: Final = {"to device": "to {}", "to host": "from {} to the host"}
 
 
-def _devices(scope: Scope) -> list[Group]:
-    """The variants by device."""
-    return [
-        Group(
-            title=device_in_words(device),
-            key=key_of(device),
-            axis="",
-            table=scope.table,
-            rows=tuple(row for row in scope.rows if row["device"] == device),
-        )
-        for device in dict.fromkeys(row["device"] for row in scope.rows)
-    ]
-
-
 def _farthest_and_nearest(group: Group) -> tuple[Row, Row] | None:
     known = [row for row in group.rows if estimate(row, "share_of_peak").known]
     farthest, nearest = (
@@ -84,19 +70,6 @@ def _pageable_and_pinned(group: Group) -> tuple[Row, Row] | None:
     return (pageable[both[-1]], pinned[both[-1]]) if both else None
 
 
-def _bandwidths(rows: Iterable[Row]) -> tuple[Evidence, ...]:
-    return tuple(
-        Evidence(
-            label=f"bandwidth {row['direction']}, {row['memory']}, {size(row['bytes']).plain()}",
-            value=phrases.of_column(row, "bandwidth_gb_per_s"),
-            table=TRANSFER + "s",
-            variant="",
-        )
-        for row in rows
-        if estimate(row, "bandwidth_gb_per_s").known
-    )
-
-
 def _held_back(scope: Scope) -> Iterable[Outcome]:
     watched = [row for row in scope.rows if row["power_w"] > 0]
     if not watched:
@@ -136,7 +109,16 @@ RULES: Final = (
         "included: beyond it, no change of the program that keeps its arithmetic can make it "
         "twice as fast.",
         test=Comparison(
-            groups=_devices,
+            groups=lambda scope: [
+                Group(
+                    title=device_in_words(device),
+                    key=key_of(device),
+                    axis="",
+                    table=scope.table,
+                    rows=tuple(row for row in scope.rows if row["device"] == device),
+                )
+                for device in dict.fromkeys(row["device"] for row in scope.rows)
+            ],
             choose=_farthest_and_nearest,
             figure=lambda nearest, _: estimate(nearest, "share_of_peak"),
             limit=HALF,
@@ -165,7 +147,17 @@ RULES: Final = (
             figure=ratio_of("bandwidth_gb_per_s"),
             lacking="no size was copied from both kinds of memory",
             unknown="their bandwidth is not known",
-            evidence=lambda compared: _bandwidths([compared.before, compared.after]),
+            evidence=lambda compared: tuple(
+                Evidence(
+                    label=f"bandwidth {row['direction']}, {row['memory']}, "
+                    f"{size(row['bytes']).plain()}",
+                    value=phrases.of_column(row, "bandwidth_gb_per_s"),
+                    table=TRANSFER + "s",
+                    variant="",
+                )
+                for row in [compared.before, compared.after]
+                if estimate(row, "bandwidth_gb_per_s").known
+            ),
             more=lambda compared: {"size": size(compared.after["bytes"]).plain()},
         ),
         yes="Pinned memory made {subject} faster{measured}",

@@ -54,15 +54,6 @@ def _for_speed(scope: Scope) -> Iterable[Group]:
     return only_for_speed(scope.groups)
 
 
-def _alone(scope: Scope) -> Iterable[Group]:
-    return [
-        replace(
-            group, rows=tuple(row for row in group.rows if SEPARATOR not in row["optimization"])
-        )
-        for group in _for_speed(scope)
-    ]
-
-
 def _compiling(scope: Scope) -> Iterable[Outcome]:
     found = [
         _prepared_in(
@@ -92,7 +83,9 @@ def _prepared(group: Group, baseline: Row) -> list[Row]:
 
 def _prepared_in(scope: Scope, group: Group, baseline: Row, row: Row) -> Outcome:
     """Whether a variant saved the time within its training that it compiled or captured for."""
-    gain, steps = speedup(row, baseline), _steps_of_training(scope, row)
+    losses = scope.tables.losses
+    gain = speedup(row, baseline)
+    steps = int((losses["variant"] == row["variant"]).sum()) // int(row["processes"])
     cold, warm = (
         duration(row[column]).plain() for column in ("preparation_cold_s", "preparation_time_s")
     )
@@ -135,11 +128,6 @@ def _prepared_in(scope: Scope, group: Group, baseline: Row, row: Row) -> Outcome
     )
 
 
-def _steps_of_training(scope: Scope, row: Row) -> int:
-    losses = scope.tables.losses
-    return int((losses["variant"] == row["variant"]).sum()) // int(row["processes"])
-
-
 def _each_that_saves(scope: Scope) -> Iterable[Group]:
     """A group for each variant that saves memory and the baseline."""
     for group in scope.groups:
@@ -180,7 +168,16 @@ RULES: Final = (
         name="alone",
         about="optimization",
         question="Which optimization helps most by itself?",
-        test=replace(axes.FASTEST, groups=_alone),
+        test=replace(
+            axes.FASTEST,
+            groups=lambda scope: [
+                replace(
+                    group,
+                    rows=tuple(row for row in group.rows if SEPARATOR not in row["optimization"]),
+                )
+                for group in _for_speed(scope)
+            ],
+        ),
         yes="Individually, {after} gained most for {subject}: {figure} the throughput of "
         "{before}{rivals}.",
         no="Individually, no optimization made {subject} faster than {before}; the next, {after}, "

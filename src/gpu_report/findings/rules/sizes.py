@@ -1,7 +1,9 @@
-"""Rules about axes that make the work larger: the batch size (E2, B7) and the model's size (E3).
+"""Rules about axes that make the work larger: the batch size (E2, B7) and the model's size (E3);
+and about searches for a batch size.
 
 The batch size: is a smaller one as fast, what does quality do, does memory limit it? The model's
-size: how does time grow with parameters, and do fixed costs dominate the smallest?
+size: how does time grow with parameters, and do fixed costs dominate the smallest? A search: which
+batch fits, which trains fastest, and which smaller one is nearly as fast?
 """
 
 import math
@@ -11,7 +13,16 @@ from typing import Final
 
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, estimate, listed, ratio_of, speedup
-from gpu_report.findings.phrases import CPU, Named, device_in_words, factor_alone
+from gpu_report.findings.finding import Evidence
+from gpu_report.findings.phrases import (
+    CPU,
+    Named,
+    device_in_words,
+    factor_alone,
+    filled,
+    of_column,
+    why_no_numbers,
+)
 from gpu_report.findings.rule import (
     MEMORY,
     THROUGHPUT,
@@ -24,9 +35,11 @@ from gpu_report.findings.rule import (
     why_missing,
 )
 from gpu_report.findings.rules.axes import QUALITY, QUALITY_THRESHOLD
-from gpu_report.findings.scope import Group, Scope
-from gpu_report.glossary import Row
+from gpu_report.findings.scope import BATCH_SEARCH, Group, Scope, key_of
+from gpu_report.glossary import Row, model_words
 from gpu_report.printing.number_format import count, memory
+from gpu_report.study.options import NO_OPTIONS
+from gpu_report.study.search import NEAR, RESOLUTION
 
 NEARLY_AS_FAST: Final = 0.95
 """Of the highest throughput: a twentieth is less than most would notice, and a smaller batch leaves
@@ -38,6 +51,73 @@ FEWEST_STEPS: Final = 30
 
 _TWO_BATCH_SIZES: Final = "it takes two batch sizes"
 _TWO_SIZES: Final = "it takes two sizes with different numbers of parameters"
+_ANSWERS: Final = ("is_largest", "is_fastest", "is_smallest_near_fastest")
+_RESOLUTION: Final = count(100 * (RESOLUTION - 1), "%").plain()
+_NEAR: Final = count(100 * (1 - NEAR), "%").plain()
+_FASTEST: Final = (
+    "{fastest.samples} samples train fastest, {fastest.throughput_per_s:short} in "
+    "{fastest.memory_peak_mib}{alike}"
+)
+_NEARLY: Final = (
+    f"{_FASTEST}; {{near.samples}} are the smallest tried within {_NEAR} of that,"
+    " {near.throughput_per_s:short} in {near.memory_peak_mib}"
+)
+_ALONE: Final = f"{_FASTEST}, and no smaller batch tried is within {_NEAR} of that"
+
+
+def _each_search(scope: Scope) -> Iterable[Outcome]:
+    for search in dict.fromkeys(row["search"] for row in scope.rows):
+        yield _outcome([row for row in scope.rows if row["search"] == search])
+
+
+def _outcome(rows: list[Row]) -> Outcome:
+    row = rows[0]
+    options = "" if row["optimization"] == NO_OPTIONS else f" with {row['optimization']}"
+    device = f" on {device_in_words(row['device'])}" if row["device"] == CPU else ""
+    subject = f"{model_words(row)} in {row['precision']}{options}{device}"
+    key = key_of(row["search"])
+    found = {answer: row for answer in _ANSWERS for row in rows if row[answer]}
+    if not found:
+        return not_measured(subject, why_no_numbers(rows[-1]), key=key)
+    largest, fastest, near = (found[answer] for answer in _ANSWERS)
+    speed, _ = filled(
+        _ALONE if near is fastest else _NEARLY,
+        {"fastest": Named(fastest), "near": Named(near), "alike": _alike(fastest, rows)},
+    )
+    return Outcome(
+        verdict="yes" if largest["is_resolved"] else "not resolved",
+        fields={
+            "subject": subject,
+            "largest": Named(largest),
+            "limit": memory(largest["memory_limit_mib"]).plain(),
+            "speed": speed,
+        },
+        evidence=tuple(
+            Evidence(
+                label=f"throughput with {count(row['samples']).plain()} samples",
+                value=of_column(row, "throughput_per_s", short=True),
+                table="batch_sizes",
+                variant="",
+            )
+            for row in {row["samples"]: row for row in (fastest, near)}.values()
+        ),
+        key=key,
+    )
+
+
+def _alike(fastest: Row, rows: list[Row]) -> str:
+    """Which other numbers of samples may be as fast, as an insertion in the sentence about the
+    fastest.
+    """
+    others = [
+        row
+        for row in rows
+        if row is not fastest and row["throughput_per_s_high"] >= fastest["throughput_per_s_low"]
+    ]
+    if not others:
+        return ""
+    named = listed([count(row["samples"]).plain() for row in others])
+    return f" (its interval overlaps {'that' if len(others) == 1 else 'those'} of {named})"
 
 
 def _smaller(group: Group) -> Outcome:
@@ -153,14 +233,6 @@ def _to_target(group: Group, soonest: Row | None) -> str:
     )
 
 
-def _bounded(scope: Scope) -> Iterable[Outcome]:
-    return [
-        _bounded_in(group)
-        for group in scope.groups
-        if any(row["device"] != CPU for row in group.rows)
-    ]
-
-
 def _bounded_in(group: Group) -> Outcome:
     """The largest batch that fits an accelerator, and the first that does not."""
     rows = [row for row in group.rows if row["device"] != CPU]
@@ -220,20 +292,12 @@ def _by_parameters(rows: Iterable[Row]) -> list[Row]:
     return [unique[parameters] for parameters in sorted(unique)]
 
 
-def _smallest_and_largest(group: Group) -> tuple[Row, Row] | None:
-    return _ends(_by_parameters(group.measured))
-
-
-def _smallest_and_next(group: Group) -> tuple[Row, Row] | None:
-    return _ends(_by_parameters(group.measured)[:2])
-
-
 def _parameter_ratio(large: Row, small: Row) -> float:
     return float(large["parameters"] / small["parameters"])
 
 
 _STEP_TIME_GROWTH: Final = Comparison(
-    choose=_smallest_and_largest,
+    choose=lambda group: _ends(_by_parameters(group.measured)),
     figure=ratio_of("step_time_ms"),
     limit=_parameter_ratio,
     limit_in_words="",
@@ -291,7 +355,11 @@ RULES: Final = (
         question="Does GPU memory limit the batch size?",
         threshold="It does if a batch size of the study ran out of memory and every one that fit "
         "is smaller. The peak is that of the tensors; what the allocator reserves comes on top.",
-        test=_bounded,
+        test=lambda scope: [
+            _bounded_in(group)
+            for group in scope.groups
+            if any(row["device"] != CPU for row in group.rows)
+        ],
         yes="The largest batch of {subject} that fit on {device} was {largest}: it took "
         "{largest.memory_peak_mib} at its peak{share}, and trained "
         "{largest.throughput_per_s:short}. With {first}, memory ran out{asked}.",
@@ -322,7 +390,7 @@ RULES: Final = (
         "hidden behind costs that do not grow.",
         test=replace(
             _STEP_TIME_GROWTH,
-            choose=_smallest_and_next,
+            choose=lambda group: _ends(_by_parameters(group.measured)[:2]),
             limit=lambda large, small: math.sqrt(_parameter_ratio(large, small)),
         ),
         yes="Fixed costs dominate the smallest model of {subject}: {after} has {more} the "
@@ -336,5 +404,19 @@ RULES: Final = (
             "yes": "Give each step of {subject} with {before} more work, for instance larger "
             "batches."
         },
+    ),
+    Rule(
+        name="which",
+        about=BATCH_SEARCH,
+        question="Which batch size fits, and which trains fastest?",
+        threshold=f"The largest is resolved if a batch that is larger by {_RESOLUTION} or less "
+        "failed. Throughputs are of one process each, so two that are close may change places in "
+        "another.",
+        test=_each_search,
+        yes="{subject}: the largest batch that fits has {largest.samples} samples and leaves"
+        " {largest.headroom_share} of {limit}. {speed}.",
+        no="",
+        unresolved="{subject}: the largest batch that fits has {largest.samples} samples or more, "
+        "which leave {largest.headroom_share} of {limit}. {speed}.",
     ),
 )

@@ -135,70 +135,54 @@ def limit_of(row: Row, ceilings: Row | None) -> Limit | None:
 
 
 def _limits(scope: Scope, *, on_cpu: bool) -> Iterable[Outcome]:
-    rows = [row for row in scope.rows if (row["device"] == CPU) == on_cpu]
-    return [
-        _limits_on(scope, device, [row for row in rows if row["device"] == device])
-        for device in dict.fromkeys(row["device"] for row in rows)
-    ]
-
-
-def _limits_on(scope: Scope, device: str, rows: Sequence[Row]) -> Outcome:
     ceilings = {row["variant"]: row for row in rows_of(scope.tables.efficiency)}
-    limits = [(row, limit_of(row, ceilings.get(row["variant"]))) for row in rows]
-    known = sorted(
-        (limit for _, limit in limits if limit is not None), key=lambda limit: -limit.share.value
-    )
-    unknown = [row for row, limit in limits if limit is None]
-    named, shared = (
-        [limit for limit in known if limit.is_named == is_named] for is_named in (True, False)
-    )
-    return Outcome(
-        verdict="not resolved" if not known else "yes" if 2 * len(named) > len(known) else "no",
-        fields={
-            "device": device_in_words(device),
-            "count": how_many(len(named), len(known), _PROFILED),
-            "limits": _by_workload(named),
-            "note": _NOTE
-            if any(limit.name in ("compute", "memory", "kernels") for limit in named)
-            else "",
-            "rest": _rest(len(shared)),
-            "others": _more_traces(len(unknown)),
-            "doubt": _doubt(scope, unknown),
-        },
-        evidence=(
-            *(limit.evidence for limit in (*named, *shared)),
-            *(
-                phrases.evidence(
-                    "limit missing in the trace", _why_unknown(scope, row), "trace_doubts", row
-                )
-                for row in unknown
+    asked = [row for row in scope.rows if (row["device"] == CPU) == on_cpu]
+    for device in dict.fromkeys(row["device"] for row in asked):
+        limits = [
+            (row, limit_of(row, ceilings.get(row["variant"])))
+            for row in asked
+            if row["device"] == device
+        ]
+        found = (limit for _, limit in limits if limit is not None)
+        known = sorted(found, key=lambda limit: -limit.share.value)
+        unknown = [row for row, limit in limits if limit is None]
+        named = [limit for limit in known if limit.is_named]
+        shared = [limit for limit in known if not limit.is_named]
+        counts: dict[str, Counter[str]] = {}
+        for limit in named:
+            counts.setdefault(limit.row["workload_title"], Counter())[limit.name] += 1
+        by_workload = [
+            f"{title}: "
+            + listed([f"{PARTS_IN_WORDS[name]} ({number})" for name, number in each.most_common()])
+            for title, each in counts.items()
+        ]
+        rest = {0: "", 1: " The other one has no such part."}.get(
+            len(shared), f" The other {len(shared)} have no such part."
+        )
+        yield Outcome(
+            verdict="not resolved" if not known else "yes" if 2 * len(named) > len(known) else "no",
+            fields={
+                "device": device_in_words(device),
+                "count": how_many(len(named), len(known), _PROFILED),
+                "limits": f": {'; '.join(by_workload)}" if by_workload else "",
+                "note": _NOTE
+                if any(limit.name in ("compute", "memory", "kernels") for limit in named)
+                else "",
+                "rest": rest,
+                "others": _more_traces(len(unknown)),
+                "doubt": _doubt(scope, unknown),
+            },
+            evidence=(
+                *(limit.evidence for limit in (*named, *shared)),
+                *(
+                    phrases.evidence(
+                        "limit missing in the trace", _why_unknown(scope, row), "trace_doubts", row
+                    )
+                    for row in unknown
+                ),
             ),
-        ),
-        key=key_of(device),
-    )
-
-
-def _by_workload(named: Sequence[Limit]) -> str:
-    """What limits each workload, and in how many configurations."""
-    counts: dict[str, Counter[str]] = {}
-    for limit in named:
-        counts.setdefault(limit.row["workload_title"], Counter())[limit.name] += 1
-    parts = [
-        f"{title}: "
-        f"{listed([f'{PARTS_IN_WORDS[name]} ({number})' for name, number in found.most_common()])}"
-        for title, found in counts.items()
-    ]
-    return f": {'; '.join(parts)}" if parts else ""
-
-
-def _rest(shared: int) -> str:
-    if not shared:
-        return ""
-    return (
-        " The other one has no such part."
-        if shared == 1
-        else f" The other {shared} have no such part."
-    )
+            key=key_of(device),
+        )
 
 
 def _more_traces(unknown: int) -> str:
@@ -306,10 +290,6 @@ def _asked_where_kernels_are_launched_one_by_one(scope: Scope) -> Sequence[Row]:
         for row in _asked_on_accelerators(scope)
         if execution(row["options"]) != EXECUTIONS["graphs"]
     ]
-
-
-def _asked_of_all(scope: Scope) -> Sequence[Row]:
-    return scope.rows
 
 
 def _advised(
@@ -549,7 +529,7 @@ RULES: Final = (
         measure="the share of its steps' time in which the loop waits for data, and nothing else "
         "runs,",
         label="waiting for data",
-        asked=_asked_of_all,
+        asked=lambda scope: scope.rows,
     ),
     _rule(
         "communication",

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 from gpu_report.errors import ReportError
+from gpu_report.findings.answers import answer_word, answered, discussed
 from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import Finding, Verdict
-from gpu_report.writing.answers import answer_word, answered, discussed
 from tests.unit.findings.editing import base
 
 AXES = {"complexity": "size", "growth": "size"}

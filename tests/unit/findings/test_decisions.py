@@ -2,10 +2,10 @@ import math
 
 import pytest
 
+from gpu_report.findings.answers import SYMPTOMS, decisions
 from gpu_report.findings.finding import Evidence, Finding
 from gpu_report.findings.rules import RULES
 from gpu_report.glossary import Row
-from gpu_report.writing.decisions import SYMPTOMS, decisions
 
 AXES = {"workers": "workers", "ladder": "optimization", "device": "device", "noise": "color"}
 

@@ -1,15 +1,13 @@
-"""What a LaTeX log says went wrong, in words that name the file and the line."""
+"""What a reader of the PDF would notice, as LaTeX's log tells it, in words that name the file."""
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 OVERFULL_TOLERANCE_PT: Final = 2.0
 """A line that sticks out by less is not seen in print."""
 
-_ERROR: Final = re.compile(r"^(?P<place>[^\s:!][^:\n]*:\d+): (?P<message>.+)$", re.MULTILINE)
-_BARE_ERROR: Final = re.compile(r"^! (?P<message>.+)$", re.MULTILINE)
-_ERROR_CONTEXT: Final = re.compile(r"^l\.\d+ (?P<read>.*)$", re.MULTILINE)
 _OVERFULL: Final = re.compile(
     r"^Overfull \\[hv]box \((?P<excess>[\d.]+)pt too (?:wide|high)\)(?P<where>.*)$"
 )
@@ -23,18 +21,9 @@ _FILE_MARK: Final = re.compile(
 )
 
 
-def first_error(log: str) -> str:
-    """The first error as `file:line: message (what was being read)`; empty where the log holds
-    none.
-    """
-    match = _ERROR.search(log)
-    if match is None:
-        bare = _BARE_ERROR.search(log)
-        return bare["message"] if bare else ""
-    context = _ERROR_CONTEXT.search(log, match.end())
-    read = context["read"].strip()[-80:] if context else ""
-    message = match["message"].rstrip(".")
-    return f"{match['place'].removeprefix('./')}: {message}" + (f" at {read}" if read else "")
+def problems_of(pdf: Path) -> list[str]:
+    """The same of the run that made this PDF beside its text."""
+    return log_problems((pdf.parent / "build/gpu_report.log").read_text("utf-8", errors="replace"))
 
 
 def log_problems(log: str) -> list[str]:
@@ -59,19 +48,14 @@ def _problems(log: str) -> Iterator[str]:
         if warning:
             yield _placed(open_files, warning["message"])
             continue
-        _follow_files(line, open_files)
+        for mark in _FILE_MARK.finditer(line):
+            if mark["close"]:
+                if open_files:
+                    open_files.pop()
+            else:
+                open_files.append(mark["file"] or "")
 
 
 def _placed(open_files: list[str], message: str) -> str:
     known = [name for name in open_files if name]
     return f"{known[-1].removeprefix('./')}: {message}" if known else message
-
-
-def _follow_files(line: str, open_files: list[str]) -> None:
-    """Keep the stack of files being read; TeX opens one with `(name` and closes it with `)`."""
-    for mark in _FILE_MARK.finditer(line):
-        if mark["close"]:
-            if open_files:
-                open_files.pop()
-        else:
-            open_files.append(mark["file"] or "")
