@@ -158,6 +158,7 @@ def test_a_size_that_is_too_slow_for_blocks_decides_nothing_about_speed() -> Non
     assert "too slow" in found.answers()
 
 
+@pytest.mark.slow
 def test_it_finds_what_trying_every_number_of_samples_finds(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -233,6 +234,7 @@ def test_the_command_names_what_it_misses(
     assert re.search(said, capsys.readouterr().err)
 
 
+@pytest.mark.slow
 def test_a_layer_that_needs_two_samples_begins_with_two_and_an_error_bounds_the_size() -> None:
     found = find_batch_size(
         own_model.build_normalized,
