@@ -233,6 +233,7 @@ def servers() -> list[int]:
     ]
 
 
+@pytest.mark.slow
 def test_after_a_search_no_server_is_left_and_the_next_search_starts_one() -> None:
     for _ in range(2):
         with process.own_server():
@@ -272,7 +273,9 @@ def test_a_server_that_still_serves_a_process_stays() -> None:
     "call",
     [
         "find_batch_size(build_images, make_images, loss=image_loss)",
-        "compare_options(build_images, make_images, loss=image_loss)",
+        pytest.param(
+            "compare_options(build_images, make_images, loss=image_loss)", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_script_that_calls_without_the_guard_gets_one_error_that_says_so(
