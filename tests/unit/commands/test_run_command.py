@@ -61,10 +61,7 @@ def test_lacking_memory_is_one_line_in_the_terminal_and_its_traceback_is_in_the_
         assert unwanted not in ran.stdout + ran.stderr
 
 
-def test_a_workload_is_run_by_options_alone_and_kept_only_when_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_workload_is_run_by_options_alone_and_kept_only_when_asked(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(dedent(STUDY), "utf-8")
     command = [
         "run",
@@ -79,8 +76,14 @@ def test_a_workload_is_run_by_options_alone_and_kept_only_when_asked(
     ]
 
     def ran(*more: str) -> str:
-        assert main([*command, *more]) == 0
-        return capsys.readouterr().out
+        return subprocess.run(
+            [sys.executable, "-m", "gpu_report", *command, *more],
+            cwd=tmp_path,
+            env={"PATH": "", "PYTHONPATH": f"{PROJECT / 'src'}:{PROJECT}", "TMPDIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
 
     assert "host-cpu-b4-w0-fp32-e2: oom: " in (said := ran())
     assert "nothing was recorded" in said
