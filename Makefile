@@ -33,7 +33,7 @@ CHECKS := check-ruff check-format check-types check-layers check-snakefmt check-
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what is missing is found before anything is installed
-.PHONY: help report html test test-cluster quick check fix bench readme lock clean $(CHECKS) tex test-system another-python
+.PHONY: help report html test test-all golden test-cluster quick check fix bench readme lock clean $(CHECKS) tex test-system another-python
 
 help: ## list what can be asked for
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,8 +52,14 @@ html: $(ENVIRONMENT) ## measure what is missing and make report/gpu_report.html,
 	@$(BIN)/snakemake --cores $(CORES) --configfile $(CONFIG) -- report/gpu_report.html
 	@echo "$(CURDIR)/report/gpu_report.html"
 
-test: test-system $(TOOLS) ## run every test, with a report built on the CPU (10 minutes or more)
-	@$(BIN)/pytest --numprocesses auto --dist worksteal $(TESTS)
+test: test-system $(TOOLS) ## run the tests that each change needs, with a report built on the CPU (8 minutes on 2 cores)
+	@$(BIN)/pytest --numprocesses auto --dist worksteal -m "not slow" $(TESTS)
+
+test-all: test-system $(TOOLS) ## run every test, with 200 examples of each property instead of 25 (half an hour)
+	@$(BIN)/pytest --numprocesses auto --dist worksteal --hypothesis-profile thorough $(TESTS)
+
+golden: $(TOOLS) ## write tests/golden again: what the published bundles and a synthetic study come to
+	@$(BIN)/python -m tests.golden.artefacts
 
 test-cluster: $(TOOLS) ## run the tests of a cluster on a Slurm of two nodes, which this starts here (root on Debian or Ubuntu)
 	@tests/cluster/slurm.sh up && $(BIN)/pytest --numprocesses 2 tests/cluster; status=$$?; tests/cluster/slurm.sh down; exit $$status

@@ -19,7 +19,9 @@ _WORKER_MEMORY_GIB = 2
 # How long an example takes depends on what else the machine does, and no test asserts time. CI
 # draws the same examples each time, so that a change is judged by what it changes; runs by hand
 # draw new ones.
-settings.register_profile("project", deadline=None, derandomize="CI" in os.environ)
+# `make test` draws 25 examples of each property; `make test-all` asks for the profile `thorough`.
+settings.register_profile("project", max_examples=25, deadline=None, derandomize="CI" in os.environ)
+settings.register_profile("thorough", settings.get_profile("project"), max_examples=200)
 settings.load_profile("project")
 
 if "PYTEST_XDIST_WORKER" in os.environ:

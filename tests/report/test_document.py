@@ -23,7 +23,6 @@ from tests.report.synthetic import (
     write_report,
 )
 
-pytestmark = pytest.mark.slow
 MOST_PAGES = 44
 """Of a report on all variants of the default study with stand-ins for its figures."""
 MOST_PAGES_ON_SEVERAL_GPUS = 3.5
@@ -51,7 +50,14 @@ def build(folder: Path, *devices: str) -> Path:
     return write_report(folder, render_devices(*devices), [results_on(*devices)])
 
 
-@pytest.mark.parametrize("shown", [("cpu",), ("cpu", "cuda"), (TWO_MACHINES,)])
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param(("cpu",), marks=pytest.mark.slow),
+        ("cpu", "cuda"),
+        pytest.param((TWO_MACHINES,), marks=pytest.mark.slow),
+    ],
+)
 def test_a_report_compiles_without_a_problem_and_stays_short_enough_to_be_read(
     compiled: Compiled, shown: tuple[str, ...]
 ) -> None:
@@ -62,6 +68,7 @@ def test_a_report_compiles_without_a_problem_and_stays_short_enough_to_be_read(
     assert "??" not in pdf_text(report)
 
 
+@pytest.mark.slow
 def test_the_sections_about_several_gpus_are_short_enough_to_be_read(compiled: Compiled) -> None:
     devices = ("cpu", "cuda", "cuda:1")
     numbers = report_layout(
@@ -85,10 +92,12 @@ def begin_of_section(pdf: Path, number: int) -> float:
     return int(found[1]) - int(found[2]) / A4_HEIGHT_PT
 
 
+@pytest.mark.slow
 def test_lualatex_makes_the_report_too(compiled: Compiled) -> None:
     assert pdf_pages(compiled("cpu", engine="lualatex")) >= 12
 
 
+@pytest.mark.slow
 def test_experiments_without_templates_compile_alone_without_a_problem(tmp_path: Path) -> None:
     study = make_study()
     study = replace(
@@ -104,6 +113,7 @@ def test_experiments_without_templates_compile_alone_without_a_problem(tmp_path:
     assert "??" not in pdf_text(compiled)
 
 
+@pytest.mark.slow
 def test_a_failed_variant_an_experiment_of_ones_own_and_a_title_of_any_characters_are_shown(
     tmp_path: Path,
 ) -> None:
@@ -162,6 +172,7 @@ def test_a_latex_error_names_file_and_line_and_leaves_the_old_pdf(tmp_path: Path
     assert (folder / "gpu_report.pdf").read_bytes() == b"the old one"
 
 
+@pytest.mark.slow
 def test_a_number_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
     folder = build(tmp_path, "cpu")
     section = folder / "sections" / "summary.tex"
@@ -173,6 +184,7 @@ def test_a_number_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) ->
         compile_report(folder, dated=DATED)
 
 
+@pytest.mark.slow
 def test_problems_of_the_log_are_reported_with_their_file(tmp_path: Path) -> None:
     folder = build(tmp_path, "cpu")
     section = folder / "sections" / "summary.tex"
@@ -185,6 +197,7 @@ def test_problems_of_the_log_are_reported_with_their_file(tmp_path: Path) -> Non
     assert any("sections/summary.tex" in problem and "too wide" in problem for problem in problems)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("document_class", "options"),
     [
@@ -219,6 +232,7 @@ def test_a_thesis_takes_the_sections_from_another_folder(
     assert "DataLoader workers" in pdf_text(compiled)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cuda")])
 def test_a_study_of_custom_training_loops_alone_compiles_and_shows_no_other_training(
     tmp_path: Path, devices: tuple[str, ...]

@@ -9,7 +9,6 @@ import pytest
 from tests.report.hosts import HOSTS, Built, Host, build, need
 from tests.report.synthetic import render_devices, results_on, write_report
 
-pytestmark = pytest.mark.slow
 SOME = r"\gpurepsetup{sections={summary,batch_size,implementation}}"
 ALL = r"\input{measured/gpu_analysis_sections}"
 OTHER_ENGINES = ("lualatex", "xelatex", "tectonic")
@@ -17,6 +16,8 @@ BY_OTHER_ENGINES = ("article", "scrartcl", "acmart")
 """A plain one, one with babel and biblatex, one with its own fonts: our package distinguishes
 engines in two lines.
 """
+IN_EVERY_RUN = ("article-pdflatex", "scrartcl-pdflatex", "IEEEtran-pdflatex")
+"""A plain one, a German one with babel and biblatex, one in two columns; the rest is slow."""
 NOT_OURS = ("You do not have the", "\\balance in second column", "You have called \\balance")
 
 
@@ -41,7 +42,12 @@ def of_ours(built: Built, control: Built) -> list[str]:
 @pytest.mark.parametrize(
     ("host", "engine"),
     [
-        pytest.param(host, engine, id=f"{host.name}-{engine}")
+        pytest.param(
+            host,
+            engine,
+            id=f"{host.name}-{engine}",
+            marks=() if f"{host.name}-{engine}" in IN_EVERY_RUN else pytest.mark.slow,
+        )
         for host in HOSTS
         for engine in ("pdflatex", *(OTHER_ENGINES if host.name in BY_OTHER_ENGINES else ()))
     ],

@@ -21,7 +21,6 @@ from tests.report.pdf_reading import (
 )
 from tests.report.synthetic import DATED, TWO_MACHINES, results_on, write_project
 
-pytestmark = pytest.mark.slow
 ENGINES = ("pdflatex", "lualatex")
 FORBIDDEN = (
     b"/JavaScript",
@@ -50,6 +49,7 @@ def summary_pages(pdf: Path) -> int:
     return second - 1
 
 
+@pytest.mark.slow
 def test_the_pdf_says_that_it_is_pdf_a_2b_and_what_its_information_says(pdf: Path) -> None:
     metadata, information = pdf_metadata(pdf), pdf_information(pdf)
 
@@ -70,6 +70,7 @@ def test_the_pdf_says_that_it_is_pdf_a_2b_and_what_its_information_says(pdf: Pat
     assert metadata["xmp:CreateDate"] == "2026-05-04T10:00:00Z"
 
 
+@pytest.mark.slow
 def test_the_pdf_has_what_an_archive_demands_and_nothing_that_it_forbids(pdf: Path) -> None:
     objects = pdf_objects(pdf)
     links = re.findall(rb"/Subtype\s*/Link.*?>>\s*(?=endobj|\d+ \d+ obj|<<|$)", objects, re.DOTALL)
@@ -86,6 +87,7 @@ def test_the_pdf_has_what_an_archive_demands_and_nothing_that_it_forbids(pdf: Pa
     assert objects.count(b"/F 4") >= len(links)
 
 
+@pytest.mark.slow
 def test_every_figure_has_words_for_those_who_cannot_see_it(pdf: Path) -> None:
     figures = [figure.alt for figure in results_on("cpu").figures]
 
@@ -95,6 +97,7 @@ def test_every_figure_has_words_for_those_who_cannot_see_it(pdf: Path) -> None:
     assert [alt for alt in figures if " ".join(alt.split()) not in said] == []
 
 
+@pytest.mark.slow
 def test_tables_and_figures_lead_to_the_data_that_are_there(pdf: Path) -> None:
     tables = f"../{results_on('cpu').folder}/tables"
 
@@ -102,6 +105,7 @@ def test_tables_and_figures_lead_to_the_data_that_are_there(pdf: Path) -> None:
     assert into_results == {f"{tables}/variants.csv", f"{tables}/batch_size.csv"}
 
 
+@pytest.mark.slow
 def test_the_pdf_has_a_language_bookmarks_and_pages_called_as_they_are_counted(pdf: Path) -> None:
     objects = pdf_objects(pdf)
 
@@ -110,6 +114,7 @@ def test_the_pdf_has_a_language_bookmarks_and_pages_called_as_they_are_counted(p
     assert "2" in said_by("pdftotext", "-f", "2", "-l", "2", pdf, "-").split()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_same_records_give_the_same_bytes_in_another_folder_on_another_day(
     tmp_path: Path, compiled: Compiled, engine: str
@@ -129,6 +134,7 @@ def test_the_same_records_give_the_same_bytes_in_another_folder_on_another_day(
     assert f"{datetime.now(tz=UTC):%Y%m%d}".encode() not in pdf_objects(other)
 
 
+@pytest.mark.slow
 def test_the_id_of_the_file_follows_the_numbers_and_no_color_profile_claims_nothing(
     tmp_path: Path, compiled: Compiled
 ) -> None:
@@ -150,10 +156,13 @@ def test_the_id_of_the_file_follows_the_numbers_and_no_color_profile_claims_noth
     assert b"/OutputIntents" not in pdf_objects(pdf)
 
 
+@pytest.mark.slow
 def test_the_summary_on_a_cpu_alone_is_one_page(pdf: Path) -> None:
     assert summary_pages(pdf) == 1
 
 
-@pytest.mark.parametrize("shown", [("cpu", "cuda"), (TWO_MACHINES,)])
+@pytest.mark.parametrize(
+    "shown", [("cpu", "cuda"), pytest.param((TWO_MACHINES,), marks=pytest.mark.slow)]
+)
 def test_the_summary_is_one_page(compiled: Compiled, shown: tuple[str, ...]) -> None:
     assert summary_pages(compiled(*shown)) == 1

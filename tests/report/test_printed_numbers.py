@@ -86,8 +86,7 @@ def lost_numbers(
     return [str(number) for number in unfounded(text, Sources.read(paths))]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("devices", [("cpu",), ON_BOTH])
+@pytest.mark.parametrize("devices", [pytest.param(("cpu",), marks=pytest.mark.slow), ON_BOTH])
 def test_every_number_of_a_report_is_in_a_csv(tmp_path: Path, devices: tuple[str, ...]) -> None:
     assert lost_numbers(tmp_path, render_devices(*devices), [results_on(*devices)]) == []
 

@@ -13,7 +13,6 @@ from gpu_report.printing.number_format import duration, quantity, ratio, share
 from gpu_report.writing.numbers import KeyedNumber, numbers_tex
 from tests.report.synthetic import TEMPLATES
 
-pytestmark = pytest.mark.slow
 UNBROKEN_LOG = {**os.environ, "max_print_line": "1000"}
 QUANTITIES = {
     "speedup": ratio(12.3456, low=11.91, high=12.83),
@@ -69,9 +68,14 @@ def compiled(
     return " ".join(shown.stdout.split())
 
 
-@pytest.mark.parametrize("engine", ["pdflatex", "lualatex"])
+@pytest.mark.parametrize("engine", ["pdflatex", pytest.param("lualatex", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "packages", ["", r"\usepackage{siunitx}", r"\usepackage{hyperref}\usepackage{siunitx}"]
+    "packages",
+    [
+        pytest.param("", marks=pytest.mark.slow),
+        pytest.param(r"\usepackage{siunitx}", marks=pytest.mark.slow),
+        r"\usepackage{hyperref}\usepackage{siunitx}",
+    ],
 )
 def test_a_number_is_in_titles_captions_and_maths(
     tmp_path: Path, packages: str, engine: str
@@ -96,6 +100,7 @@ def test_a_number_is_in_titles_captions_and_maths(
     assert "Alone 12.35 from 11.91 to 12.83" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "told"), [("unet/sped_up", "unet/sped_up"), ("unet/sp#eedup", "unet/sp##eedup")]
 )
@@ -108,6 +113,7 @@ def test_a_key_that_no_number_has_is_an_error_that_names_the_nearest(
     assert "Illegal parameter" not in log
 
 
+@pytest.mark.slow
 def test_two_reports_are_quoted_under_their_prefixes(tmp_path: Path) -> None:
     write_numbers(tmp_path / "other", "a100", factor=2.0)
 
@@ -124,6 +130,7 @@ def test_two_reports_are_quoted_under_their_prefixes(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_machine_of_a_short_key_can_be_chosen(tmp_path: Path) -> None:
     write_numbers(tmp_path, "h100")
     numbers = (tmp_path / "numbers.tex").read_text("utf-8")
@@ -151,6 +158,7 @@ def test_the_machine_of_a_short_key_can_be_chosen(tmp_path: Path) -> None:
     assert shown == {"": "12.35×", "[machine=laptop]": "3.2×"}
 
 
+@pytest.mark.slow
 def test_an_option_of_the_class_is_none_of_the_package(tmp_path: Path) -> None:
     compiled(tmp_path, r"Is \gpurep{unet/speedup}.")
     host = (tmp_path / "host.tex").read_text("utf-8")

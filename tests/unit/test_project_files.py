@@ -159,9 +159,11 @@ def test_help_names_every_target_a_person_can_ask_for() -> None:
 def test_a_commit_and_ci_run_what_a_person_runs() -> None:
     hooks = yaml.safe_load(read(".pre-commit-config.yaml"))["repos"][0]["hooks"]
     steps = yaml.safe_load(read(".github/workflows/ci.yml"))["jobs"]["check-and-test"]["steps"]
+    nightly = yaml.safe_load(read(".github/workflows/nightly.yml"))["jobs"]["test-all"]["steps"]
 
     assert [hook["entry"] for hook in hooks] == ["make check"]
     assert ".ci/run" in [step.get("run") for step in steps]
+    assert "make test-all" in [step.get("run") for step in nightly]
     assert re.findall(r"^make (\w+)", read(".ci/run"), re.MULTILINE) == ["check", "test"]
 
 

@@ -17,8 +17,6 @@ from gpu_report.study.study import load_study
 
 from .conftest import PDF, TINY, Project
 
-pytestmark = pytest.mark.slow
-
 
 def error_line(run: subprocess.CompletedProcess[str], text: str) -> str:
     """The line of the output that holds the text; the test fails if the run succeeded or says
@@ -44,6 +42,7 @@ def test_a_mistake_in_the_configuration_stops_before_any_job(tiny: Project) -> N
     assert error_line(tiny.gpu_report("list", "--configfile", tiny.configfile), message)
 
 
+@pytest.mark.slow
 def test_the_pdf_of_a_search_alone_is_refused_before_anything_is_measured(
     unbuilt_tiny: Project,
 ) -> None:
@@ -69,6 +68,7 @@ def test_the_pdf_of_a_search_alone_is_refused_before_anything_is_measured(
     assert unbuilt_tiny.planned("sizes")["search_batch_size"] == 1
 
 
+@pytest.mark.slow
 def test_a_record_of_a_newer_schema_is_refused_and_kept(tiny: Project) -> None:
     path = tiny.records()[0]
     values = {**json.loads(path.read_text("utf-8")), "schema_version": 99}
@@ -80,6 +80,7 @@ def test_a_record_of_a_newer_schema_is_refused_and_kept(tiny: Project) -> None:
     assert json.loads(path.read_text("utf-8")) == values
 
 
+@pytest.mark.slow
 def test_a_trace_cut_in_the_middle_is_refused_by_name(tiny: Project) -> None:
     trace = next(tiny.folder.glob("results/machines/*/runs/*/trace/*.gz"))
     whole = gzip.decompress(trace.read_bytes())
@@ -96,6 +97,7 @@ def test_a_trace_cut_in_the_middle_is_refused_by_name(tiny: Project) -> None:
     assert tiny.snakemake("batch_size").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_no_record(
     unbuilt_tiny: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +117,7 @@ def test_a_full_disk_leaves_no_record(
     assert not list(results.rglob("*record.json*"))
 
 
+@pytest.mark.slow
 def test_without_tex_the_error_names_what_to_install(tiny: Project, tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()

@@ -15,8 +15,6 @@ from tests.made_once import made_once
 
 from .conftest import PDF, Project, copy_of_the_project
 
-pytestmark = pytest.mark.slow
-
 BUNDLES_ALONE = ("--config", "machines=[published]")
 POISON = """from pathlib import Path
 Path(__file__).with_name("imported").write_text("")
@@ -113,6 +111,7 @@ def rebuilding(project: Project, *options: str) -> list[str]:
     return shlex.split(writing[writing.index("--rebuilt-by") + 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("made", "options"), [("built_tiny", ()), ("shown", BUNDLES_ALONE)])
 def test_the_command_that_a_report_names_makes_this_report_again(
     made: str, options: tuple[str, ...], request: pytest.FixtureRequest
@@ -128,6 +127,7 @@ def test_the_command_that_a_report_names_makes_this_report_again(
     )
 
 
+@pytest.mark.slow
 def test_the_command_that_a_report_names_keeps_what_a_shell_would_change(tiny: Project) -> None:
     beside = tiny.folder / "a study's.yaml"
     shutil.copy2(tiny.folder / tiny.configfile, beside)
@@ -143,6 +143,7 @@ def test_a_bundle_alone_is_shown_without_pytorch_and_without_measuring(shown: Pr
     assert not (shown.folder / "results/machines").exists()
 
 
+@pytest.mark.slow
 def test_with_bundles_alone_there_are_no_tensorboard_logs_to_make(
     bundle: Path, tmp_path: Path
 ) -> None:
@@ -154,12 +155,14 @@ def test_with_bundles_alone_there_are_no_tensorboard_logs_to_make(
     assert not {"write_tensorboard_logs", "measure_variant", "calibrate_machine"} & {*planned}
 
 
+@pytest.mark.slow
 def test_one_machine_is_compared_with_none(bundle: Path, tmp_path: Path) -> None:
     planned = with_bundle(tmp_path / "project", bundle).planned(PDF, options=BUNDLES_ALONE)
 
     assert not {"compare_machines", "derive_comparison", "draw_comparison"} & {*planned}
 
 
+@pytest.mark.slow
 def test_a_published_machine_is_beside_this_one(bundle: Path, tiny: Project) -> None:
     (tiny.folder / "results/published").mkdir(parents=True, exist_ok=True)
     shutil.copy2(bundle, tiny.folder / "results/published")
@@ -175,6 +178,7 @@ def test_a_published_machine_is_beside_this_one(bundle: Path, tiny: Project) -> 
     assert "abacus-8c" in (tiny.folder / "results/comparison.csv").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_the_pdf_of_one_experiment_asks_for_no_other_machine(bundle: Path, tiny: Project) -> None:
     (tiny.folder / "results/published").mkdir(parents=True, exist_ok=True)
     shutil.copy2(bundle, tiny.folder / "results/published")
@@ -194,6 +198,7 @@ def test_the_pdf_of_one_experiment_asks_for_no_other_machine(bundle: Path, tiny:
     assert not {"measure_variant", "calibrate_machine"} & {*published}
 
 
+@pytest.mark.slow
 def test_a_damaged_bundle_fails_every_time_until_it_is_repaired(
     shown: Project, bundle: Path, tmp_path: Path
 ) -> None:
@@ -218,6 +223,7 @@ def test_a_damaged_bundle_fails_every_time_until_it_is_repaired(
     assert project.planned(PDF, options=BUNDLES_ALONE)["compile_report"] == 1
 
 
+@pytest.mark.slow
 def test_an_interrupted_study_goes_on_from_a_bundle_with_traces(tiny: Project) -> None:
     first, second = tiny.records()
     findings = f"results/machines/{machine_of(tiny)}/findings.json"
@@ -236,6 +242,7 @@ def test_an_interrupted_study_goes_on_from_a_bundle_with_traces(tiny: Project) -
     assert not second.exists()
 
 
+@pytest.mark.slow
 def test_nothing_is_measured_again_after_all_was_unpacked(tiny: Project) -> None:
     findings = f"results/machines/{machine_of(tiny)}/findings.json"
     kept = pack(tiny, "--traces").rename(tiny.folder / "kept.tar.xz")
@@ -249,6 +256,7 @@ def test_nothing_is_measured_again_after_all_was_unpacked(tiny: Project) -> None
     }
 
 
+@pytest.mark.slow
 def test_results_of_this_machine_win_over_its_own_bundle(tiny: Project) -> None:
     pack(tiny)
 
@@ -258,6 +266,7 @@ def test_results_of_this_machine_win_over_its_own_bundle(tiny: Project) -> None:
     assert "import_bundle" not in run.stdout + run.stderr
 
 
+@pytest.mark.slow
 def test_the_calibration_and_its_tables_are_a_target_of_their_own(unbuilt_tiny: Project) -> None:
     assert unbuilt_tiny.planned("transfer") == {
         "calibrate_machine": 1,

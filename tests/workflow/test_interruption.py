@@ -14,8 +14,6 @@ from gpu_report.records.record import RECORD_FILE
 
 from .conftest import Project
 
-pytestmark = pytest.mark.slow
-
 TARGET = "device"
 LOADING_SLOWED_BY_S = 0.02
 GIVEN_UP_AFTER_S = 300
@@ -76,7 +74,13 @@ def started(project: Project) -> Iterator["subprocess.Popen[str]"]:
             running.kill()
 
 
-@pytest.mark.parametrize("victim", ["training", "command", "snakemake"])
+@pytest.mark.parametrize(
+    "victim",
+    [
+        "training",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("command", "snakemake")),
+    ],
+)
 def test_after_a_kill_the_same_command_completes(unbuilt_tiny: Project, victim: str) -> None:
     unbuilt_tiny.change_config(
         lambda config: config["workloads"]["tiny"].update(pause_s=LOADING_SLOWED_BY_S)
@@ -109,6 +113,7 @@ def interruptions_reach_commands() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interruptions_reach_commands")
 def test_ctrl_c_while_pytorch_is_imported_is_one_line(unbuilt_tiny: Project) -> None:
     variant = "tiny-cpu-b8-w0-fp32-e2"

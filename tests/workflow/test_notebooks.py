@@ -12,13 +12,12 @@ import jupytext
 import pytest
 from nbclient import NotebookClient
 
-pytestmark = pytest.mark.slow
-
 PROJECT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*.py"))
 CELL_TIMEOUT_S = 150
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_from_top_to_bottom(path: Path) -> None:
     notebook = jupytext.read(path)

@@ -21,8 +21,6 @@ from tests.made_once import made_once
 
 from .conftest import Project, copy_of_the_project
 
-pytestmark = pytest.mark.slow
-
 PAGE = "report/gpu_report.html"
 MACHINE = "h100-80gb-x1-xeon-16c"
 MOST_BYTES = 2_000_000
@@ -99,6 +97,7 @@ def opened(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Opened:
         return Opened(seen=seen, complaints=tab.complaints, requests=tab.requests)
 
 
+@pytest.mark.slow
 def test_it_is_small_and_asks_for_nothing_from_elsewhere(built: Built) -> None:
     text = built.page.read_text("utf-8")
 
@@ -115,6 +114,7 @@ def numbers_in(lines: list[str]) -> list[float]:
     return [float(number) for number in re.findall(r"\d[\d.e-]*", " ".join(lines))]
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_the_browser_loads_one_file_and_has_nothing_to_complain_about(
     opened: Opened, built: Built
@@ -123,6 +123,7 @@ def test_the_browser_loads_one_file_and_has_nothing_to_complain_about(
     assert opened.requests == [built.page.as_uri()]
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_every_number_of_the_configurations_is_that_of_the_csv_and_written_as_in_the_pdf(
     opened: Opened, built: Built
@@ -149,6 +150,7 @@ def test_every_number_of_the_configurations_is_that_of_the_csv_and_written_as_in
     assert checked > 400
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_the_filter_leaves_what_has_every_word(opened: Opened, built: Built) -> None:
     seen = opened.seen
@@ -163,6 +165,7 @@ def test_the_filter_leaves_what_has_every_word(opened: Opened, built: Built) -> 
     assert seen["count"] == f"{len(wanted)} of {len(built.variants)} shown"
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_a_header_sorts_by_the_value_with_the_missing_last(opened: Opened) -> None:
     (first, falling), (second, rising) = opened.seen["sorted"]
@@ -174,6 +177,7 @@ def test_a_header_sorts_by_the_value_with_the_missing_last(opened: Opened) -> No
     assert falling[-1] == rising[-1] == ""
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_a_name_opens_its_step_with_the_numbers_of_the_csv_files(
     opened: Opened, built: Built
@@ -212,6 +216,7 @@ def test_a_name_opens_its_step_with_the_numbers_of_the_csv_files(
     assert [row[1][0] for row in seen["step"]["kernels"]] == [row["name"] for row in kernels]
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_the_timeline_zooms_in_and_back_out(opened: Opened) -> None:
     seen = opened.seen
@@ -222,6 +227,7 @@ def test_the_timeline_zooms_in_and_back_out(opened: Opened) -> None:
     assert seen["whole"] == seen["bars"]
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_a_point_of_the_roofline_says_what_it_is(opened: Opened, built: Built) -> None:
     metric = METRICS["achieved_flops_per_s"]
@@ -234,6 +240,7 @@ def test_a_point_of_the_roofline_says_what_it_is(opened: Opened, built: Built) -
     assert share.endswith("of the peak")
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_it_is_dark_where_that_is_asked_for_and_as_wide_as_a_phone_on_one(opened: Opened) -> None:
     light, dark = opened.seen["backgrounds"]
@@ -243,6 +250,7 @@ def test_it_is_dark_where_that_is_asked_for_and_as_wide_as_a_phone_on_one(opened
     assert opened.seen["width"] == 400
 
 
+@pytest.mark.slow
 def test_a_notebook_reads_the_same_tables_out_of_the_bundle(built: Built) -> None:
     folder = built.project.folder
     machine = read_bundle(

@@ -9,8 +9,6 @@ import pytest
 
 from .conftest import PDF, Project
 
-pytestmark = pytest.mark.slow
-
 
 def touch_later(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
@@ -62,6 +60,7 @@ MADE_AGAIN = {
 }
 
 
+@pytest.mark.slow
 def test_whatever_is_deleted_is_made_again_with_all_that_follows_from_it(
     tiny: Project, tmp_path: Path
 ) -> None:
@@ -80,6 +79,7 @@ def test_whatever_is_deleted_is_made_again_with_all_that_follows_from_it(
     assert tiny.planned(*TARGETS) == {}
 
 
+@pytest.mark.slow
 def test_what_is_made_again_gives_the_same_report(tiny: Project) -> None:
     before = (tiny.folder / PDF).read_bytes()
     for pattern in (
@@ -97,6 +97,7 @@ def test_what_is_made_again_gives_the_same_report(tiny: Project) -> None:
     assert tiny.planned(PDF) == {}
 
 
+@pytest.mark.slow
 def test_the_report_of_another_study_in_the_same_folder_is_kept(tiny: Project) -> None:
     before = (tiny.folder / PDF).read_bytes()
     tiny.change_config(lambda config: config.update(name="other", title="Another study"))
@@ -108,6 +109,7 @@ def test_the_report_of_another_study_in_the_same_folder_is_kept(tiny: Project) -
     assert kept.read_bytes() == before != (tiny.folder / PDF).read_bytes()
 
 
+@pytest.mark.slow
 def test_an_edited_section_is_written_and_compiled_again_without_measuring(tiny: Project) -> None:
     template = tiny.folder / "report/sections/batch_size.tex.j2"
     touch_later(template, template.read_text("utf-8") + "\nA sentence added by hand.\n")
@@ -118,6 +120,7 @@ def test_an_edited_section_is_written_and_compiled_again_without_measuring(tiny:
     assert "A sentence added by hand." in text
 
 
+@pytest.mark.slow
 def test_a_broken_template_fails_every_time_and_names_file_and_line(tiny: Project) -> None:
     template = tiny.folder / "report/sections/batch_size.tex.j2"
     lines = template.read_text("utf-8").splitlines()
@@ -142,6 +145,7 @@ def test_changing_a_variants_settings_measures_only_that_variant_again(tiny: Pro
     assert planned["tabulate_trace"] == 1
 
 
+@pytest.mark.slow
 def test_another_question_tabulates_its_own_experiment_again_and_measures_nothing(
     tiny: Project,
 ) -> None:
@@ -160,6 +164,7 @@ def test_another_question_tabulates_its_own_experiment_again_and_measures_nothin
     assert study_file.read_bytes() == before, "a dry run changed what a run beside it reads"
 
 
+@pytest.mark.slow
 def test_a_new_protocol_measures_every_variant_again_and_the_list_says_why(tiny: Project) -> None:
     tiny.change_config(lambda config: config["protocol"].update(profile_steps=2))
 
@@ -169,6 +174,7 @@ def test_a_new_protocol_measures_every_variant_again_and_the_list_says_why(tiny:
     assert "protocol.profile_steps: measured with 1, now 2" in listed
 
 
+@pytest.mark.slow
 def test_an_edit_to_measuring_code_does_not_retrain_but_is_listed(tiny: Project) -> None:
     source = tiny.folder / "src/gpu_report/measure/training.py"
     touch_later(source, source.read_text("utf-8") + "\n# Edited after the measurement.\n")
@@ -192,6 +198,7 @@ def copy_records(source: Project, target: Project) -> None:
         shutil.copy2(calibration, target.folder / calibration.relative_to(source.folder))
 
 
+@pytest.mark.slow
 def test_records_from_elsewhere_that_were_made_with_other_settings_are_reported(
     built_tiny: Project, unbuilt_tiny: Project
 ) -> None:
@@ -207,6 +214,7 @@ def test_records_from_elsewhere_that_were_made_with_other_settings_are_reported(
     )
 
 
+@pytest.mark.slow
 def test_what_one_command_measured_is_not_measured_again(unbuilt_tiny: Project) -> None:
     missing = ("run", "--missing", "--configfile", unbuilt_tiny.configfile)
     measured = unbuilt_tiny.gpu_report(*missing)
@@ -227,6 +235,7 @@ def test_one_experiment_is_measured_and_tabulated_alone(unbuilt_tiny: Project) -
     assert unbuilt_tiny.planned("batch_size")["measure_variant"] == 2
 
 
+@pytest.mark.slow
 def test_an_experiment_with_nothing_to_measure_here_is_refused(unbuilt_tiny: Project) -> None:
     on_a_gpu = {"workload": "tiny", "batch_size": 8, "epochs": 2, "needs_accelerator": True}
     unbuilt_tiny.change_config(
@@ -239,6 +248,7 @@ def test_an_experiment_with_nothing_to_measure_here_is_refused(unbuilt_tiny: Pro
     assert "experiments.device: the machine shown has no configuration of it" in run.stderr
 
 
+@pytest.mark.slow
 def test_the_project_may_be_in_a_folder_whose_name_has_braces(
     unbuilt_tiny: Project, tmp_path: Path
 ) -> None:
@@ -250,6 +260,7 @@ def test_the_project_may_be_in_a_folder_whose_name_has_braces(
     assert moved.planned(PDF)["compile_report"] == 1
 
 
+@pytest.mark.slow
 def test_the_pdf_of_one_experiment_asks_for_nothing_of_the_others(unbuilt_tiny: Project) -> None:
     assert unbuilt_tiny.planned("report/device.pdf") == {
         "calibrate_machine": 1,
@@ -269,6 +280,7 @@ def test_the_pdf_of_one_experiment_asks_for_nothing_of_the_others(unbuilt_tiny: 
     }
 
 
+@pytest.mark.slow
 def test_the_pdf_of_one_experiment_needs_no_template_of_its_own(tiny: Project) -> None:
     (tiny.folder / "report/sections/device.tex.j2").unlink()
 
@@ -282,6 +294,7 @@ def test_the_pdf_of_one_experiment_needs_no_template_of_its_own(tiny: Project) -
     assert "Which batch size is fastest?" not in text
 
 
+@pytest.mark.slow
 def test_a_pdf_of_an_experiment_that_is_not_in_the_study_is_none_that_snakemake_can_make(
     tiny: Project,
 ) -> None:
@@ -291,6 +304,7 @@ def test_a_pdf_of_an_experiment_that_is_not_in_the_study_is_none_that_snakemake_
     assert "No rule to produce report/precision.pdf" in run.stdout + run.stderr
 
 
+@pytest.mark.slow
 def test_the_same_records_give_the_same_pdf_in_another_folder(
     built_tiny: Project, unbuilt_tiny: Project
 ) -> None:

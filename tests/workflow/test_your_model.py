@@ -9,8 +9,6 @@ import pytest
 
 from tests.workflow.pages import blocks_of, commands, run, write_files
 
-pytestmark = pytest.mark.slow
-
 LABEL = re.compile(
     r"^(?:limit|why|next|memory|step|largest|fastest|smallest|  samples)  .*?(?=  |$)", re.MULTILINE
 )
@@ -18,6 +16,7 @@ NOT_RUN = {'pip install -e ".[torch]"': "the tests run in an environment that ha
 BLOCKS = blocks_of("your_model.md")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("section", dict.fromkeys(block.section for block in BLOCKS))
 def test_what_a_section_shows_runs_in_an_empty_folder(section: str, tmp_path: Path) -> None:
     write_files(BLOCKS, tmp_path)

@@ -268,9 +268,7 @@ MEMBERS: Final = st.builds(
 )
 
 
-@settings(
-    max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(members=st.lists(MEMBERS, max_size=4), place=st.integers(0, 3), cut=st.integers(0, 600))
 def test_whatever_members_an_archive_holds_it_is_refused_or_gives_what_its_manifest_names(
     sound: Path, tmp_path: Path, members: list[bytes], place: int, cut: int

@@ -85,6 +85,7 @@ def test_output_input_and_exit_status_are_the_scripts_own() -> None:
     assert "with gpu_report.step():" in ended.stderr
 
 
+@pytest.mark.slow
 def test_an_unmodified_script_gets_one_plain_line_per_interval_and_what_to_add() -> None:
     ended = subprocess.run(
         script("import time; time.sleep(3.5)"), capture_output=True, text=True, check=True
@@ -163,6 +164,7 @@ def test_on_a_terminal_the_last_lines_are_reserved_and_given_back() -> None:
     assert shown.rindex(b"\x1b[r") > shown.rindex(b"no step seen")
 
 
+@pytest.mark.slow
 def test_a_broken_standard_error_does_not_end_the_script_or_change_its_output() -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
@@ -317,6 +319,7 @@ def test_beside_a_study_it_shows_the_configuration_and_the_machine_and_ends_with
     assert not list(tmp_path.glob("results/machines/*/*"))
 
 
+@pytest.mark.slow
 def test_a_study_as_the_command_is_shown_in_the_same_way(tmp_path: Path) -> None:
     ended = subprocess.run(
         [*WATCH, sys.executable, "-c", STUDY],
@@ -330,6 +333,7 @@ def test_a_study_as_the_command_is_shown_in_the_same_way(tmp_path: Path) -> None
     assert "gpu_report.step" not in ended.stderr
 
 
+@pytest.mark.slow
 def test_the_configuration_of_another_process_is_not_shown_as_the_scripts(
     study: "subprocess.Popen[bytes]", tmp_path: Path
 ) -> None:

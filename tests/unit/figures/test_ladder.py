@@ -4,27 +4,11 @@ from gpu_report.figures.style import figure_bytes
 from tests.factories import make_record, make_records, make_tables
 from tests.unit.figures.drawn import (
     draw_named,
-    drawn,
     drawn_after_failures,
     study_and_tables,
     study_of,
     texts_of,
 )
-
-
-def test_every_step_has_one_row_with_both_its_speedups() -> None:
-    figure = drawn("optimization_ladder", "optimization")
-
-    labels = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
-    assert labels.count("CUDA graphs") == 2, "one per workload"
-    assert labels[1:6] == [
-        "prefetch on a side stream",
-        "data on the device",
-        "channels-last layout",
-        "CUDA graphs",
-        "torch.compile",
-    ]
-    assert "+" not in "".join(labels)
 
 
 def test_steps_until_it_pays_are_reported_only_where_something_is_prepared() -> None:

@@ -11,14 +11,6 @@ def titles(tables: Tables) -> list[str]:
         return [axes.get_title(loc="left").split("\n")[0] for axes in draw_overview(tables).axes]
 
 
-def test_a_machine_with_a_gpu_has_three_charts() -> None:
-    assert titles(results_on("cpu", "cuda").tables) == [
-        "GPU against CPU",
-        "Optimization ladder",
-        "Roofline",
-    ]
-
-
 def test_a_chart_without_data_leaves_its_room_to_the_others() -> None:
     tables = results_on("cpu", "cuda").tables
 

@@ -33,41 +33,6 @@ def many_groups(count: int) -> tuple[Study, Tables]:
     return study, make_tables(study, make_records(study, processes=1, facts={"train_samples": 64}))
 
 
-def test_an_accelerator_brings_every_figure() -> None:
-    experiments = (
-        "device",
-        "crossover",
-        "frontier",
-        "models",
-        "workers",
-        "precision",
-        "optimization",
-        "memory",
-    )
-    assert list(specs_of(*experiments)) == [
-        *(f"device_{kind}" for kind in ("speedup", "phases", "convergence", "categories")),
-        "crossover_crossover",
-        "frontier_frontier",
-        "models_phases",
-        "workers_throughput",
-        *(f"precision_{kind}" for kind in ("speedup", "loss_scale")),
-        "optimization_ladder",
-        "memory_trade_off",
-        *(
-            f"study_{kind}"
-            for kind in (
-                "steps",
-                "timeline",
-                "idle",
-                "overview",
-                "transfer",
-                "roofline",
-                "telemetry",
-            )
-        ),
-    ]
-
-
 def test_a_machine_without_accelerator_gets_no_speedup_and_no_word_of_one() -> None:
     specs = specs_of("device", "precision", devices=("cpu",))
 

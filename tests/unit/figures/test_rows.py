@@ -43,15 +43,6 @@ def test_a_shortened_twin_on_the_cpu_is_under_the_heading_of_the_whole_one() -> 
     assert "CPU, 1\N{NO-BREAK SPACE}epoch of 1\N{NO-BREAK SPACE}step" in set(rows["label"])
 
 
-def test_models_are_reported_by_title_and_size() -> None:
-    _, tables = study_and_tables("models")
-
-    rows = with_row_labels(tables.experiments["models"], axis="workload")
-
-    assert rows["label"].tolist() == ["Image CNN medium", "ResNet-18", "Transformer encoder"]
-    assert set(rows["heading"]) == {"CUDA"}
-
-
 def test_points_are_in_their_rows_and_doubted_ones_alone_are_hollow() -> None:
     study = study_of("device")
     records = [

@@ -95,19 +95,6 @@ def test_trainings_of_unlike_length_have_rows_of_their_own() -> None:
     assert len({round(y) for _, y in points_of(axes)}) == 2
 
 
-def test_its_description_names_the_lowest_and_the_highest_efficiency() -> None:
-    alt = specs_of_rows(*SCALING["grid"])["scaling_scaling"].alt
-
-    assert "from 92.2 % (U-Net 64px, bf16" in alt
-    assert "to 96.0 % (U-Net 64px, fp32" in alt
-
-
-def test_it_takes_the_place_of_the_figures_by_row() -> None:
-    assert [name for name in specs_of_rows(*SCALING["grid"]) if name.startswith("scaling")] == [
-        "scaling_scaling"
-    ]
-
-
 def test_without_ddp_on_several_devices_there_are_rows() -> None:
     drawn = {*specs_of_rows({**EAGER, "parallelism": ["single", "fsdp2"]})}
 

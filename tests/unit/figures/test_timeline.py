@@ -30,22 +30,6 @@ def drawn_with(timelines: pd.DataFrame) -> Figure:
     return drawn("study_timeline", "models", timelines=lambda _: timelines)
 
 
-def test_a_panel_shows_phases_threads_and_streams_of_a_step_and_how_long_it_took() -> None:
-    figure = figures_of("models")[0]
-
-    text = texts_of(figure)
-
-    assert names_of(figure.axes[0]) == LANES
-    for words in (
-        "CUDA: a step of 10.0 ms",
-        "backward",
-        "convolution",
-        "Time since the step began (ms)",
-    ):
-        assert words in text
-    assert figure.axes[0].get_xlim() == (0, 10)
-
-
 def test_there_are_no_more_panels_than_one_figure_holds() -> None:
     assert [len(figure.axes) for figure in figures_of("models")] == [MOST_PANELS]
 

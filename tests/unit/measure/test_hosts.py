@@ -72,7 +72,10 @@ def test_two_agents_measure_one_training_and_each_has_the_whole_of_it(tmp_path: 
     assert records[0].profile == records[1].profile
 
 
-@pytest.mark.parametrize(("where", "what"), [("model", "MemoryError"), ("backward", "SIGABRT")])
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [("model", "MemoryError"), pytest.param("backward", "SIGABRT", marks=pytest.mark.slow)],
+)
 def test_agents_agree_on_the_rank_that_went_wrong_on_one_of_them(
     where: str, what: str, tmp_path: Path
 ) -> None:
@@ -86,7 +89,10 @@ def test_agents_agree_on_the_rank_that_went_wrong_on_one_of_them(
 
 @pytest.mark.parametrize(
     ("what", "says"),
-    [("SIGKILL", {"rank 1 was ended by SIGKILL"}), ("agent", {"was ended by SIGKILL", "is gone"})],
+    [
+        ("SIGKILL", {"rank 1 was ended by SIGKILL"}),
+        pytest.param("agent", {"was ended by SIGKILL", "is gone"}, marks=pytest.mark.slow),
+    ],
 )
 def test_no_host_has_a_result_where_a_rank_or_an_agent_of_one_was_killed(
     what: str, says: set[str], tmp_path: Path

@@ -158,7 +158,11 @@ def test_ranks_that_send_nothing_keep_their_own_parameters(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "options", ["bucket1+bucketview+staticgraph", "bucket100+unused+localbuffers"]
+    "options",
+    [
+        "bucket1+bucketview+staticgraph",
+        pytest.param("bucket100+unused+localbuffers", marks=pytest.mark.slow),
+    ],
 )
 def test_options_of_ddp_change_nothing_of_what_is_learned(
     record: Record, options: str, tmp_path: Path
@@ -170,8 +174,19 @@ def test_options_of_ddp_change_nothing_of_what_is_learned(
     )
 
 
-@pytest.mark.parametrize("what", ["ArithmeticError", "MemoryError"])
-@pytest.mark.parametrize("where", ["model", "optimizer", "train_data", "loss1", "loss6", "quality"])
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [
+        ("model", "MemoryError"),
+        ("loss1", "ArithmeticError"),
+        *(
+            pytest.param(where, what, marks=pytest.mark.slow)
+            for where in ("model", "optimizer", "train_data", "loss1", "loss6", "quality")
+            for what in ("ArithmeticError", "MemoryError")
+            if (where, what) not in {("model", "MemoryError"), ("loss1", "ArithmeticError")}
+        ),
+    ],
+)
 def test_a_rank_that_goes_wrong_is_named_with_its_reason(
     where: str, what: str, tmp_path: Path
 ) -> None:
@@ -184,12 +199,16 @@ def test_a_rank_that_goes_wrong_is_named_with_its_reason(
 @pytest.mark.parametrize(
     ("where", "what"),
     [
+        ("backward", "SIGKILL"),
+        ("loss2", "SIGTERM"),
         *(
-            (where, "SIGKILL")
-            for where in ("model", "optimizer", "train_data", "backward", "step", "quality")
+            pytest.param(where, "SIGKILL", marks=pytest.mark.slow)
+            for where in ("model", "optimizer", "train_data", "step", "quality", "gather_ranks")
         ),
-        ("gather_ranks", "SIGKILL"),
-        *(("loss2", name) for name in ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGUSR1")),
+        *(
+            pytest.param("loss2", name, marks=pytest.mark.slow)
+            for name in ("SIGKILL", "SIGHUP", "SIGINT", "SIGUSR1")
+        ),
     ],
 )
 def test_a_rank_ended_from_outside_is_no_result_wherever_it_is(
@@ -201,6 +220,7 @@ def test_a_rank_ended_from_outside_is_no_result_wherever_it_is(
         measured("GoesWrongInOneRank", tmp_path, settings={"where": where, "what": what})
 
 
+@pytest.mark.slow
 def test_the_first_rank_ended_from_outside_after_its_result_is_no_result(tmp_path: Path) -> None:
     with pytest.raises(MeasurementInterruptedError, match="rank 0 was ended by SIGKILL"):
         measured(
@@ -218,6 +238,7 @@ def test_a_rank_that_aborts_is_named_before_those_that_lose_it(tmp_path: Path) -
     assert record.reason.startswith("repetition 1: rank 1 was ended by SIGABRT"), record.reason
 
 
+@pytest.mark.slow
 def test_a_rank_that_aborts_in_the_profiled_run_costs_no_repetition(tmp_path: Path) -> None:
     record = measured(
         "GoesWrongInOneRank", tmp_path, settings={"where": "move_whole_trace", "what": "SIGABRT"}
@@ -227,7 +248,7 @@ def test_a_rank_that_aborts_in_the_profiled_run_costs_no_repetition(tmp_path: Pa
     assert not any((tmp_path / "trace").iterdir())
 
 
-@pytest.mark.parametrize("what", ["SIGSTOP", "stop agent"])
+@pytest.mark.parametrize("what", ["SIGSTOP", pytest.param("stop agent", marks=pytest.mark.slow)])
 def test_a_process_that_is_stopped_is_named_and_no_result(what: str, tmp_path: Path) -> None:
     with pytest.raises(MeasurementInterruptedError, match=r"(rank 1|process [0-9]+) was stopped"):
         measured(
@@ -235,6 +256,7 @@ def test_a_process_that_is_stopped_is_named_and_no_result(what: str, tmp_path: P
         )
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_answer_and_runs_is_a_result(tmp_path: Path) -> None:
     record = measured(
         "GoesWrongInOneRank", tmp_path, patience_s=3, settings={"where": "loss2", "what": "be deaf"}
@@ -258,6 +280,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_signals_that_the_command_ignores_end_nothing_that_it_starts(tmp_path: Path) -> None:
     (script := tmp_path / "ignoring.py").write_text(_IGNORING, "utf-8")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -328,7 +351,7 @@ def test_together_the_ranks_see_each_sample_once_per_epoch_and_in_another_order_
     assert epochs[0] != epochs[1]
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_gradients_of_several_ranks_are_those_of_one_process_with_all_their_samples(
     ranks: int, tmp_path: Path
 ) -> None:

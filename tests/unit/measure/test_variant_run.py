@@ -346,7 +346,10 @@ def test_a_process_that_leaves_without_a_word_is_a_result(tmp_path: Path) -> Non
     assert record.reason == "repetition 1: the process ended by itself with exit status 7"
 
 
-@pytest.mark.parametrize("signal_name", ["SIGKILL", "SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(
+    "signal_name",
+    ["SIGKILL", *(pytest.param(name, marks=pytest.mark.slow) for name in ("SIGTERM", "SIGINT"))],
+)
 def test_a_training_killed_from_outside_is_no_result(tmp_path: Path, signal_name: str) -> None:
     with pytest.raises(
         MeasurementInterruptedError,

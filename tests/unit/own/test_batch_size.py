@@ -2,12 +2,13 @@
 of the true one.
 """
 
-import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpu_report import find_batch_size
 from gpu_report.cli import main
@@ -59,20 +60,21 @@ def searched(result_of: Callable[[int], OwnResult | Stopped]) -> BatchSizes:
     return BatchSizes(probes=probes)
 
 
-@pytest.mark.parametrize("seed", range(50))
-@pytest.mark.parametrize("fragmented", [False, True])
-@pytest.mark.parametrize("bent", [0.0, 0.5, 1.0])
+@given(
+    limit_mib=st.sampled_from([600, 16_000, 80_000]),
+    fixed_mib=st.floats(1, 500),
+    sought=st.floats(0, 5.5).map(lambda power: int(10**power)),
+    fragmented=st.floats(0.8, 1),
+    bent=st.sampled_from([0.0, 0.5, 1.0]),
+)
 def test_the_largest_is_within_2_percent_of_the_true_one_whatever_memory_a_sample_takes(
-    seed: int, *, bent: float, fragmented: bool
+    *, limit_mib: int, fixed_mib: float, sought: int, fragmented: float, bent: float
 ) -> None:
     """`bent` is the part that grows with the square of the samples, as the maps between the samples
-    of a batch do.
+    of a batch do; `fragmented` is the part of the samples that fit where memory is fragmented.
     """
-    numbers = random.Random(seed)
-    limit_mib, fixed_mib = numbers.choice([600, 16_000, 80_000]), numbers.uniform(1, 500)
-    sought = int(10 ** numbers.uniform(0, 5.5))
     room_mib = limit_mib - fixed_mib
-    true_largest = max(1, int(sought * numbers.uniform(0.8, 1))) if fragmented else sought
+    true_largest = max(1, int(sought * fragmented))
 
     def result_of(samples: int) -> OwnResult | Stopped:
         if samples > true_largest:
@@ -156,6 +158,7 @@ def test_a_size_that_is_too_slow_for_blocks_decides_nothing_about_speed() -> Non
     assert "too slow" in found.answers()
 
 
+@pytest.mark.slow
 def test_it_finds_what_trying_every_number_of_samples_finds(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -231,6 +234,7 @@ def test_the_command_names_what_it_misses(
     assert re.search(said, capsys.readouterr().err)
 
 
+@pytest.mark.slow
 def test_a_layer_that_needs_two_samples_begins_with_two_and_an_error_bounds_the_size() -> None:
     found = find_batch_size(
         own_model.build_normalized,

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,6 +38,20 @@ TRAINING = OwnTraining(
     memory_limit_mib=2000,
     seconds=0.5,
 )
+
+
+@pytest.fixture(autouse=True)
+def one_server() -> None:
+    """Each call ends its own, as for a user: that is tested here."""
+
+
+@pytest.fixture
+def server_ended() -> Iterator[None]:
+    """One that stayed would lack PyTorch, which each fresh process of later tests would import
+    anew.
+    """
+    yield
+    process._end_server()
 
 
 def stopped(training: OwnTraining, *, patience_s: float = 60.0) -> Stopped:
@@ -218,6 +233,7 @@ def servers() -> list[int]:
     ]
 
 
+@pytest.mark.slow
 def test_after_a_search_no_server_is_left_and_the_next_search_starts_one() -> None:
     for _ in range(2):
         with process.own_server():
@@ -226,6 +242,7 @@ def test_after_a_search_no_server_is_left_and_the_next_search_starts_one() -> No
         assert not servers()
 
 
+@pytest.mark.usefixtures("server_ended")
 def test_a_server_that_another_measurement_left_is_not_used() -> None:
     fresh_processes(["json"])
     deadline_s = time.monotonic() + 60
@@ -238,6 +255,7 @@ def test_a_server_that_another_measurement_left_is_not_used() -> None:
         assert not set(servers()) & set(left)
 
 
+@pytest.mark.usefixtures("server_ended")
 def test_a_server_that_still_serves_a_process_stays() -> None:
     child = fresh_processes(["json"]).Process(target=own_model.hang)
     child.start()
@@ -255,7 +273,9 @@ def test_a_server_that_still_serves_a_process_stays() -> None:
     "call",
     [
         "find_batch_size(build_images, make_images, loss=image_loss)",
-        "compare_options(build_images, make_images, loss=image_loss)",
+        pytest.param(
+            "compare_options(build_images, make_images, loss=image_loss)", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_script_that_calls_without_the_guard_gets_one_error_that_says_so(

@@ -74,6 +74,7 @@ def test_a_search_in_which_nothing_can_be_trained_says_why(
     assert reason in found.reason
 
 
+@pytest.mark.slow
 def test_an_optimization_is_switched_on_and_its_parts_are_counted_in_the_throughput(
     limit_gib: float,
 ) -> None:

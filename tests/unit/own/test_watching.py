@@ -442,7 +442,9 @@ sys.exit(int(sys.argv[1]))
 """
 
 
-@pytest.mark.parametrize(("rank", "cards"), [("0", 1), ("1", 0)])
+@pytest.mark.parametrize(
+    ("rank", "cards"), [("0", 1), pytest.param("1", 0, marks=pytest.mark.slow)]
+)
 def test_at_the_end_of_a_process_the_first_rank_prints_one_card_and_the_exit_status_stays(
     rank: str, cards: int
 ) -> None:
@@ -460,7 +462,11 @@ def test_at_the_end_of_a_process_the_first_rank_prints_one_card_and_the_exit_sta
 
 
 @pytest.mark.parametrize(
-    ("ending", "status"), [("raise KeyboardInterrupt", -2), ("raise LookupError('mine')", 1)]
+    ("ending", "status"),
+    [
+        pytest.param("raise KeyboardInterrupt", -2, marks=pytest.mark.slow),
+        ("raise LookupError('mine')", 1),
+    ],
 )
 def test_a_script_that_an_error_ends_has_the_exit_status_that_it_has_alone(
     ending: str, status: int

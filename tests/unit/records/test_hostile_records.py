@@ -111,7 +111,7 @@ def is_one_line(error: RecordError) -> bool:
     return "\n" not in str(error) and len(str(error)) < 1000
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(content=altered("record"))
 def test_a_record_is_refused_in_one_line_or_every_stage_can_use_it(
     tmp_path: Path, content: bytes
@@ -124,7 +124,7 @@ def test_a_record_is_refused_in_one_line_or_every_stage_can_use_it(
     use(record, make_calibration(), tmp_path)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(content=altered("calibration"))
 def test_a_calibration_is_refused_in_one_line_or_every_stage_can_use_it(
     tmp_path: Path, content: bytes

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_report.errors import ConfigError
@@ -480,7 +480,6 @@ def test_keys_that_are_merged_may_be_there_again(tmp_path: Path) -> None:
     assert {*read_config(tmp_path / "study.yaml")["third"]} == {"a", "b"}
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     content=st.one_of(
         st.binary(max_size=200),

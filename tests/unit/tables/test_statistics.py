@@ -5,7 +5,7 @@ import statistics
 from random import Random
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -26,7 +26,6 @@ TIMES = st.lists(POSITIVE, min_size=1, max_size=7)
 MANY_TIMES = st.lists(POSITIVE, min_size=4, max_size=9).filter(
     lambda values: statistics.stdev(values) > 1e-9 * max(values)  # scipy divides by it
 )
-few_examples = settings(max_examples=40)
 
 
 def by_seed(values: list[float], first: int = 0) -> dict[int, float]:
@@ -44,7 +43,6 @@ def test_the_interval_holds_the_mean_which_is_among_the_values(
     assert summary.count == len(values)
 
 
-@few_examples
 @given(TIMES, st.randoms(use_true_random=False))
 def test_the_order_of_the_processes_does_not_matter(values: list[float], random: Random) -> None:
     found, mixed = summarise(values), summarise(random.sample(values, len(values)))
@@ -54,7 +52,6 @@ def test_the_order_of_the_processes_does_not_matter(values: list[float], random:
     )
 
 
-@few_examples
 @given(TIMES, st.floats(min_value=1e-3, max_value=1e3))
 def test_another_unit_scales_mean_and_interval_alike(values: list[float], factor: float) -> None:
     summary = summarise(values)
@@ -65,7 +62,6 @@ def test_another_unit_scales_mean_and_interval_alike(values: list[float], factor
     )
 
 
-@few_examples
 @given(MANY_TIMES)
 def test_the_interval_is_students_t_on_the_logarithms(values: list[float]) -> None:
     logs = [math.log(value) for value in values]
@@ -79,7 +75,6 @@ def test_the_interval_is_students_t_on_the_logarithms(values: list[float]) -> No
     assert found.value == pytest.approx(statistics.geometric_mean(values))
 
 
-@few_examples
 @given(MANY_TIMES)
 def test_on_the_linear_scale_the_interval_is_students_t_on_the_values(values: list[float]) -> None:
     found = summarise(values, scale="linear")
@@ -92,7 +87,6 @@ def test_on_the_linear_scale_the_interval_is_students_t_on_the_values(values: li
     )
 
 
-@few_examples
 @given(MANY_TIMES, MANY_TIMES)
 def test_a_ratio_of_other_seeds_is_welchs(values: list[float], reference: list[float]) -> None:
     logs, reference_logs = ([math.log(value) for value in side] for side in (values, reference))
@@ -108,7 +102,6 @@ def test_a_ratio_of_other_seeds_is_welchs(values: list[float], reference: list[f
     assert found.value == pytest.approx(summarise(values).value / summarise(reference).value)
 
 
-@few_examples
 @given(st.lists(st.tuples(POSITIVE, POSITIVE), min_size=4, max_size=9))
 def test_a_ratio_of_the_same_seeds_is_the_paired_one(pairs: list[tuple[float, float]]) -> None:
     logs = [math.log(value) - math.log(reference) for value, reference in pairs]
@@ -136,7 +129,6 @@ def test_a_ratio_with_itself_is_exactly_one(values: list[float], paired: bool) -
     assert math.isnan(found.low) or found.low <= 1 <= found.high
 
 
-@few_examples
 @given(TIMES, TIMES)
 def test_a_ratio_and_its_inverse_are_reciprocal(
     values: list[float], reference: list[float]

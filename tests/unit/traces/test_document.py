@@ -35,7 +35,7 @@ def content_of(path: Path, block_bytes: int = 1 << 18) -> bytes:
     return b"".join(blocks_of(path, block_bytes=block_bytes))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=st.binary(max_size=500).filter(lambda content: content[:2] != b"\x1f\x8b"),
     size=st.integers(1, 60),

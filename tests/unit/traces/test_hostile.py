@@ -10,6 +10,7 @@ from random import Random
 from typing import Any, Final
 
 import pytest
+from hypothesis import settings
 
 from gpu_report.cli import main
 from gpu_report.errors import TraceError
@@ -18,7 +19,7 @@ from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables, as_csv, tabulate_trace
 from tests.unit.traces.by_hand import RawEvent, fixture_file, kernel, launch, operation, span, step
 
-PER_SORT: Final = 125
+PER_SORT: Final = settings().max_examples
 SMALL_BLOCK: Final = 4096
 EXCLUSIVE: Final = tuple(
     f"{name}_ms"
@@ -338,6 +339,7 @@ PLACES: Final[dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("nested", NESTED)
 def test_what_is_nested_100_000_deep_is_one_line_of_error_or_a_trace(

@@ -283,7 +283,7 @@ def scenes(draw: st.DrawFn) -> list[RawEvent]:
 
 
 @given(data=st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_tables_depend_neither_on_the_order_of_the_events_nor_on_the_block(
     tmp_path: Path, data: st.DataObject
 ) -> None:
