@@ -72,7 +72,8 @@ from gpu_report.workloads.protocol import WorkloadError
 Factory = Callable[..., Any] | str
 """A function of a module, or its name as `package.module:function`."""
 
-_PRELOADED: Final = ("gpu_report.own.process", "torch._dynamo")
+_PRELOADED: Final = ("gpu_report.own.process", "torch._dynamo", "jsonschema", "yaml")
+"""The last two check the configuration of a built-in workload: 0.5 s of each process."""
 _NAME: Final = "gpu-report probe"
 _CALLED_ANEW: Final = 97
 """The exit status of a fresh process whose import of the user's script makes the call that started
