@@ -581,8 +581,8 @@ def _check_names_of_searches(searches: Sequence[BatchSearch]) -> None:
     for search in searches:
         if first.setdefault(search.slug, search) != search:
             raise ConfigError(
-                f"experiments: {search.slug} is searched with two values of seconds; give one of "
-                "them"
+                f"experiments: {search.slug} is searched twice, with other seconds, maximum, "
+                "multiple_of or margin; give one of them"
             )
 
 

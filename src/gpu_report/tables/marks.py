@@ -253,6 +253,15 @@ def load_marks(loads: Sequence[Load]) -> Iterator[str]:
         yield "CPU steal"
 
 
+def load_in_words(loads: Sequence[Load]) -> str:
+    """What others took of the CPU at most, as a sentence; empty where no mark follows from it."""
+    taken = max(
+        (sum(filter(None, (load.foreign_cpu_share, load.steal_share))) for load in loads),
+        default=0.0,
+    )
+    return f"others used {_percent(taken)} of the CPU time" if [*load_marks(loads)] else ""
+
+
 def _device_marks(record: Record) -> Iterator[str]:
     telemetry = [repetition.telemetry for repetition in record.repetitions if repetition.telemetry]
     reasons = [reason for each in telemetry for reason in each.throttle_reasons.items()]
