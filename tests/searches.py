@@ -79,6 +79,13 @@ def make_failed_search(
     )
 
 
+def without_speed(record: SearchRecord) -> SearchRecord:
+    """The same where other programs used the CPU meanwhile."""
+    assert record.answers is not None
+    answers = record.answers.model_copy(update={"fastest": None, "smallest_near_fastest": None})
+    return record.model_copy(update={"answers": answers})
+
+
 def failed_try(samples: int, status: Status) -> Tried:
     return Tried(
         samples=samples,

@@ -378,6 +378,21 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                     metavar="GIB",
                 ),
                 _optional(
+                    "--margin",
+                    "share of that memory to leave (default: %(default)g)",
+                    type=float,
+                    default=0.0,
+                ),
+                _optional(
+                    "--maximum", "the largest number of samples to try (default: no end)", type=int
+                ),
+                _optional(
+                    "--multiple-of",
+                    "try multiples of this number only (default: %(default)d)",
+                    type=int,
+                    default=1,
+                ),
+                _optional(
                     "--seconds",
                     "time to measure one batch size (default: %(default)g)",
                     type=float,

@@ -2,6 +2,7 @@
 and for the study.
 """
 
+import math
 from argparse import Namespace
 
 from gpu_report.commands.option_names import named_as_options
@@ -51,6 +52,9 @@ def find_own_batch_size(arguments: Namespace) -> None:
             precision=arguments.precision,
             accumulate=arguments.accumulate,
             memory_limit=arguments.memory_limit,
+            margin=arguments.margin,
+            maximum=arguments.maximum,
+            multiple_of=arguments.multiple_of,
             seconds=arguments.seconds,
         )
 
@@ -91,7 +95,7 @@ def _outcome(record: SearchRecord) -> str:
     if answers is None:
         return f"{record.status}: {record.reason}"
     found = (answers.largest, answers.fastest, answers.smallest_near_fastest)
-    largest, fastest, near = (count(samples).plain() for samples in found)
+    largest, fastest, near = (count(samples or math.nan).plain() for samples in found)
     unresolved = "" if answers.is_resolved else " (not resolved)"
     return (
         f"largest {largest}{unresolved}, fastest {fastest}, smallest that is nearly as fast {near}"

@@ -6,12 +6,14 @@ between, for the speed
 
 Each number of samples is tried in a fresh process, so one that runs out of memory or fails
 otherwise costs nothing but its time. Speed is that of one process each: the intervals hold the
-differences between its blocks of steps.
+differences between its blocks of steps. Answers about speed are by these intervals, and none is
+given where other programs used the CPU while a size was timed.
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Final
 
 from gpu_report.errors import ProfileError
@@ -24,12 +26,14 @@ from gpu_report.own.process import (
     is_built_in,
     own_server,
     require_positive,
+    require_whole,
     train_in_fresh_process,
 )
 from gpu_report.printing.number_format import count, counted, memory, share, throughput
 from gpu_report.printing.terminal import clean, say
-from gpu_report.study.search import NEAR, RESOLUTION
-from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
+from gpu_report.study.search import NEAR, RESOLUTION, Bounds
+from gpu_report.tables.marks import load_in_words
+from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, ratio_of_means, summarise
 
 MOST_PROBES: Final = 12
 _GROWTH: Final = 32
@@ -45,6 +49,7 @@ is tried.
 """
 _MIB_PER_GIB: Final = 1024
 _WIDTH: Final = 100
+_samples: Final = attrgetter("samples")
 _RULE_OF_THUMB: Final = (
     "rule of thumb for k times the samples: learning rate times k (Goyal et al. 2017) or sqrt(k) "
     "(Krizhevsky 2014)"
@@ -64,11 +69,14 @@ def find_batch_size(
     precision: str = "fp32",
     accumulate: int = 1,
     memory_limit: float | None = None,
+    margin: float = 0.0,
+    maximum: int | None = None,
+    multiple_of: int = 1,
     seconds: float = 5.0,
     patience: float = PATIENCE_S,
 ) -> "BatchSizes":
     """Find the largest batch that fits, the fastest, and the smallest that is about as fast, and
-    print all tries.
+    print each try as it ends.
 
     Functions must be importable, since a fresh process builds the model anew for each of at most 12
     tries: give a function of a module, or its name as `module:function`. A script calls this under
@@ -90,6 +98,10 @@ def find_batch_size(
         accumulate: Batches whose gradients one step adds up; the sizes are those of one batch.
         memory_limit: In GiB; unless given, or if it is more, what is free on the device now, on the
             CPU within the control group. There it limits the resident set of the process.
+        margin: Share of that memory to leave, for instance 0.1 for what an evaluation or a longer
+            batch may take.
+        maximum: The largest number of samples to try.
+        multiple_of: Only multiples of this number are tried.
         seconds: To measure one batch size, beside starting the process; slow steps take longer, see
             `patience`.
         patience: Seconds after which a try that does not answer has failed. A size whose steps are
@@ -97,7 +109,8 @@ def find_batch_size(
 
     Raises:
         ProfileError: one sample does not fit or cannot be trained, or a part is of another kind.
-        ConfigError: there is no built-in workload of that name.
+        ConfigError: there is no built-in workload of that name, or margin and maximum leave
+            nothing to try.
     """
     if is_built_in(build):
         require_built_in(build)
@@ -115,6 +128,9 @@ def find_batch_size(
                 f"size: {size!r} was given; expected it only with a built-in workload"
             )
     require_positive(memory_limit=memory_limit, seconds=seconds, patience=patience)
+    require_whole(maximum=maximum, multiple_of=multiple_of)
+    bounds = Bounds(maximum=maximum, multiple_of=multiple_of, margin=margin)
+    bounds.check()
     training = OwnTraining(
         build=build,
         make_batch=make_batch,
@@ -126,48 +142,46 @@ def find_batch_size(
         precision=precision,
         accumulate=accumulate,
         memory_limit_mib=None if memory_limit is None else memory_limit * _MIB_PER_GIB,
+        margin=margin,
         seconds=seconds,
         least_s=patience / 2,
     )
-    probes: list[Probe] = []
-    for probe in tries(training, patience_s=patience):
-        probes.append(probe)
-        if len(_fitting(probes)) == 1 and probes[-1].fits:
-            say("\n".join([HEAD, *(each.row() for each in probes)]))
-        elif _fitting(probes):
-            say(probes[-1].row())
-        elif _is_hopeless(probes):
-            stopped = probe.stopped
-            if stopped.status == "oom":
-                limit = (
-                    ""
-                    if memory_limit is None
-                    else f", limited to {memory_limit:g} GiB or what is free,"
-                )
-                raise ProfileError(
-                    f"the model does not fit into memory{limit} with "
-                    f"{counted(probe.samples, 'sample')}: {_asked(stopped) or stopped.reason}"
-                )
+    say(HEAD)
+    found = try_sizes(training, bounds, patience_s=patience, on_try=lambda probe: say(probe.row()))
+    if not found.fitting:
+        samples, stopped = found.probes[-1].samples, found.probes[-1].stopped
+        if stopped.status != "oom":
             raise ProfileError(f"the model cannot be trained: {stopped.reason}")
-    found = BatchSizes(probes=probes)
+        limit = (
+            "" if memory_limit is None else f", limited to {memory_limit:g} GiB or what is free,"
+        )
+        raise ProfileError(
+            f"the model does not fit into memory{limit} with "
+            f"{counted(samples, 'sample')}: {_asked(stopped) or stopped.reason}"
+        )
     say(found.answers())
     return found
 
 
-def tries(training: OwnTraining, *, patience_s: float) -> Iterator["Probe"]:
-    """Each number of samples once it is tried, at most 12 of them; none of them fits where it ends
-    by a failure.
+def try_sizes(
+    training: OwnTraining,
+    bounds: Bounds,
+    *,
+    patience_s: float,
+    on_try: Callable[["Probe"], None],
+) -> "BatchSizes":
+    """Try at most 12 numbers of samples; `on_try` is called as each ends. Perhaps none of them
+    fits.
 
     Raises:
         ProfileError: a function cannot be sent to another process.
     """
-    probes: list[Probe] = []
-    while len(probes) < MOST_PROBES and (samples := next_samples(probes)) is not None:
+    found = BatchSizes(probes=[], bounds=bounds)
+    while len(found.probes) < MOST_PROBES and (samples := found.next_samples()) is not None:
         result = train_in_fresh_process(replace(training, samples=samples), patience_s=patience_s)
-        probes.append(Probe(samples, result))
-        yield probes[-1]
-        if not _fitting(probes) and _is_hopeless(probes):
-            return
+        found = replace(found, probes=[*found.probes, Probe(samples, result)])
+        on_try(found.probes[-1])
+    return found
 
 
 def _require_functions(**functions: object) -> None:
@@ -178,13 +192,6 @@ def _require_functions(**functions: object) -> None:
                 f"{name}: it is a {type(function).__name__}; expected a function, or its name as "
                 "module:function, since each try is a fresh process"
             )
-
-
-def _is_hopeless(probes: Sequence["Probe"]) -> bool:
-    """With one sample some layers cannot be trained, such as a batch normalization; two show
-    whether that is why.
-    """
-    return probes[-1].stopped.status != "failed" or probes[-1].samples > 1
 
 
 HEAD: Final = f"{'samples':>9}  {'samples/s':<32}{'peak memory':<14}outcome"
@@ -260,23 +267,52 @@ def _asked(stopped: Stopped) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSizes:
-    """Three answers, and the tries that they are from, in their order; `print` shows all of it."""
+    """Three answers, and the tries that they are from, in their order; `print` shows all of it.
+
+    Where `problem` says that other programs used the CPU, `fastest` and `smallest_near_fastest` are
+    only what was measured, and no answers.
+    """
 
     probes: Sequence[Probe]
+    bounds: Bounds = field(default_factory=Bounds)
+
+    @property
+    def fitting(self) -> list[Probe]:
+        """Those that fit, by their number of samples."""
+        return sorted((each for each in self.probes if each.fits), key=_samples)
+
+    @property
+    def timed(self) -> list[Probe]:
+        """Those whose speed can be compared: with an interval, or all where none has one."""
+        return [each for each in self.fitting if each.has_interval] or self.fitting
 
     @property
     def largest(self) -> Probe:
         """The largest that fits, and within 2 % the largest there is where `is_resolved`."""
-        return max(_fitting(self.probes), key=_samples)
+        return self.fitting[-1]
 
     @property
     def smallest_too_large(self) -> Probe | None:
         """The first that failed above it, by running out of memory or otherwise."""
-        return _first_failing(self.probes)
+        larger = [each for each in self.probes if each.samples > self.largest.samples]
+        return min(larger, key=_samples, default=None)
+
+    @property
+    def highest(self) -> float:
+        """The largest number that is allowed and has not failed; infinite where none failed."""
+        over = self.smallest_too_large
+        return self.bounds.largest_below(math.inf if over is None else over.samples)
 
     @property
     def is_resolved(self) -> bool:
-        return _is_bracket(self.largest.samples, self.smallest_too_large)
+        near = 1 if self.smallest_too_large is None else RESOLUTION
+        return self.highest <= self.largest.samples * near
+
+    @property
+    def problem(self) -> str:
+        """Why no answer about speed is given; empty where there is one."""
+        load = load_in_words([each.fitting.measured.load for each in self.timed])
+        return load and f"{load} while sizes were timed; search again when nothing else runs"
 
     @property
     def headroom(self) -> float:
@@ -286,26 +322,63 @@ class BatchSizes:
     @property
     def fastest(self) -> Probe:
         """The most samples per second."""
-        return max(_timed(self.probes), key=lambda each: each.throughput_per_s.value)
+        return max(self.timed, key=lambda each: each.throughput_per_s.value)
 
     @property
     def smallest_near_fastest(self) -> Probe:
-        """The smallest tried that reaches 95 % of that."""
-        return _smallest_near(_timed(self.probes))
+        """The smallest tried whose interval reaches 95 % of that."""
+        parts = ((each, self._part_of_fastest(each)) for each in self.timed)
+        return next(each for each, part in parts if max(part.value, part.high) >= NEAR)
 
-    def __str__(self) -> str:
-        return self.summary()
+    def _part_of_fastest(self, probe: Probe) -> Summary:
+        return ratio_of_means(probe.throughput_per_s, self.fastest.throughput_per_s)
+
+    def next_samples(self) -> int | None:
+        """What to try next: first for the largest that fits, then for the speed of sizes between;
+        None at the end.
+        """
+        unit = self.bounds.multiple_of
+        if not self.fitting:
+            # With one sample some layers cannot be trained, such as a batch normalization; two show
+            # whether that is why.
+            fails = [each.stopped.status != "failed" or each.samples > 1 for each in self.probes]
+            first = unit * (1 + len(self.probes))
+            return None if any(fails) or first > self.bounds.largest_below(math.inf) else first
+        if not self.is_resolved:
+            wanted = _next_for_largest(self.fitting, self.smallest_too_large, self.probes)
+            return int(min(max(wanted // unit * unit, self.largest.samples + unit), self.highest))
+        between = self._next_for_speed()
+        return None if between in map(_samples, self.probes) else between
+
+    def _next_for_speed(self) -> int | None:
+        """A size in the middle of the gap that matters most and is wider than a factor of two."""
+        timed, unit = self.timed, self.bounds.multiple_of
+        near, fastest = timed.index(self.smallest_near_fastest), timed.index(self.fastest)
+        for index in (near, fastest, fastest + 1):
+            if not 0 < index < len(timed):
+                continue
+            low, high = timed[index - 1].samples, timed[index].samples
+            middle = 2 ** round(math.log2(low * high) / 2) // unit * unit
+            if high > 2 * low and low < middle < high:
+                return int(middle)
+        return None
 
     def summary(self) -> str:
         """The tries by their number of samples, and the answers."""
-        rows = [each.row() for each in sorted(self.probes, key=lambda each: each.samples)]
+        rows = [each.row() for each in sorted(self.probes, key=_samples)]
         return "\n".join([HEAD, *rows, self.answers()])
+
+    __str__ = summary
 
     def answers(self) -> str:
         """The three answers with their evidence, and the rule of thumb for the learning rate."""
-        largest, over, near = self.largest, self.smallest_too_large, self.smallest_near_fastest
+        speed = [f"speed     no answer: {self.problem}"] if self.problem else self._about_speed()
+        return "\n".join([*self._about_memory(), *speed, _RULE_OF_THUMB])
+
+    def _about_memory(self) -> list[str]:
+        largest, over = self.largest, self.smallest_too_large
         limit_mib = largest.fitting.memory_limit_mib
-        why = "no larger one was tried"
+        why = f"no larger one {'is allowed' if self.is_resolved else 'was tried'}"
         if over is not None:
             outcome = (
                 "ran out of memory"
@@ -316,61 +389,48 @@ class BatchSizes:
         fits = count(largest.samples).plain()
         upto = (
             f"{fits} or more"
-            if over is None
-            else f"from {fits} to {count(over.samples - 1).plain()}"
+            if math.isinf(self.highest)
+            else f"from {fits} to {count(self.highest).plain()}"
         )
         unresolved = (
             f"{'':10}not resolved after {len(self.probes)} tries: the true largest is {upto}; "
             f"take {fits}, or "
             "search again with a lower memory limit"
         )
-        slower = max(
-            (each for each in _timed(self.probes) if each.samples < near.samples),
-            key=_samples,
-            default=None,
-        )
-        gap = ""
-        if slower is not None:
-            lost = 1 - slower.throughput_per_s.value / self.fastest.throughput_per_s.value
-            gap = (
-                f"; {count(slower.samples).plain()} was {share(lost).plain()} slower than the "
-                "fastest"
-            )
-        untimed = [
-            count(each.samples).plain() for each in _fitting(self.probes) if not each.has_interval
+        beside = f" beside the margin of {share(self.bounds.margin).plain()}"
+        return [
+            f"largest   {fits}, {share(self.headroom).plain()} of {memory(limit_mib).plain()} "
+            f"left{beside if self.bounds.margin else ''}; {why}",
+            *([] if self.is_resolved else [unresolved]),
         ]
+
+    def _about_speed(self) -> list[str]:
+        timed, fastest, near = self.timed, self.fastest, self.smallest_near_fastest
+        alike = [
+            count(each.samples).plain()
+            for each in timed
+            if each is not fastest and each.throughput_per_s.high >= fastest.throughput_per_s.low
+        ]
+        overlapping = f"; its interval overlaps with {' and '.join(alike)}" if alike else ""
+        untimed = [count(each.samples).plain() for each in self.fitting if not each.has_interval]
         without = (
             f"; without {' and '.join(untimed)}, too slow for {FEWEST_FOR_INTERVAL} blocks"
             if untimed
             else ""
         )
-        rate = throughput(self.fastest.throughput_per_s.value).plain()
-        return "\n".join(
-            [
-                f"largest   {fits}, {share(self.headroom).plain()} of {memory(limit_mib).plain()} "
-                f"left; {why}",
-                *([] if self.is_resolved else [unresolved]),
-                f"fastest   {count(self.fastest.samples).plain()}, {rate} (intervals over blocks "
-                f"of one process){without}",
-                f"smallest  {count(near.samples).plain()}, within {share(1 - NEAR).plain()} of "
-                f"the fastest{gap}",
-                _RULE_OF_THUMB,
-            ]
-        )
-
-
-def next_samples(probes: Sequence[Probe]) -> int | None:
-    """What to try next: first for the largest that fits, then for the speed of sizes between; None
-    at the end.
-    """
-    fitting = _fitting(probes)
-    if not fitting:
-        return 1 + len(probes)
-    over = _first_failing(probes)
-    if not _is_bracket(fitting[-1].samples, over):
-        return _next_for_largest(fitting, over, probes)
-    between = _next_for_speed(_timed(probes))
-    return None if between in [each.samples for each in probes] else between
+        gap = ""
+        for slower in [each for each in timed if each.samples < near.samples][-1:]:
+            part = self._part_of_fastest(slower)
+            lost = share(1 - part.value, low=1 - part.high, high=1 - part.low).plain()
+            gap = f"; {count(slower.samples).plain()} was slower than the fastest by {lost}"
+        rate = throughput(fastest.throughput_per_s.value).plain()
+        whose = "whose interval" if near.has_interval else "which"
+        return [
+            f"fastest   {count(fastest.samples).plain()}, {rate} (intervals over blocks of one "
+            f"process){overlapping}{without}",
+            f"smallest  {count(near.samples).plain()}, {whose} reaches {share(NEAR).plain()} of "
+            f"the fastest{gap}",
+        ]
 
 
 def _next_for_largest(fitting: Sequence[Probe], over: Probe | None, probes: Sequence[Probe]) -> int:
@@ -381,7 +441,7 @@ def _next_for_largest(fitting: Sequence[Probe], over: Probe | None, probes: Sequ
             return low * _GROWTH
         bound, is_extrapolated = predicted
         if is_extrapolated:
-            return max(low + 1, min(int(bound / 2), low * _GROWTH))
+            return min(int(bound / 2), low * _GROWTH)
         return _close_to(bound, low, is_known=low > bound / 2)
     high = over.samples
     middle = math.isqrt(low * high)
@@ -392,14 +452,14 @@ def _next_for_largest(fitting: Sequence[Probe], over: Probe | None, probes: Sequ
                 middle = max(middle, int(high / _STEPS_BACK[min(overs, len(_STEPS_BACK)) - 1]))
         elif predicted is not None and low < predicted[0] < high:
             middle = _close_to(predicted[0], low, is_known=True)
-    return min(max(middle, low + 1), high - 1)
+    return middle
 
 
 def _close_to(bound: float, low: int, *, is_known: bool) -> int:
     """A size that fits by a small margin; once one does, the size whose failure ends the search."""
     if bound <= low * RESOLUTION:
         return int(low * RESOLUTION) + 1
-    return max(low + 1, int(bound * (_BELOW_ONCE_KNOWN if is_known else _BELOW)))
+    return int(bound * (_BELOW_ONCE_KNOWN if is_known else _BELOW))
 
 
 def _predicted(fitting: Sequence[Probe]) -> tuple[float, bool] | None:
@@ -431,49 +491,3 @@ def _half(fitting: Sequence[Probe]) -> Probe:
     return next(
         (each for each in reversed(fitting) if 2 * each.samples <= fitting[-1].samples), fitting[0]
     )
-
-
-def _next_for_speed(fitting: Sequence[Probe]) -> int | None:
-    """A size in the middle of the gap that matters most and is wider than a factor of two."""
-    near = fitting.index(_smallest_near(fitting))
-    fastest = max(range(len(fitting)), key=lambda index: fitting[index].throughput_per_s.value)
-    for index in (near, fastest, fastest + 1):
-        if not 0 < index < len(fitting):
-            continue
-        low, high = fitting[index - 1].samples, fitting[index].samples
-        middle = 2 ** round(math.log2(low * high) / 2)
-        if high > 2 * low and low < middle < high:
-            return int(middle)
-    return None
-
-
-def _fitting(probes: Sequence[Probe]) -> list[Probe]:
-    return sorted((each for each in probes if each.fits), key=_samples)
-
-
-def _timed(probes: Sequence[Probe]) -> list[Probe]:
-    """Those whose speed can be compared: with an interval, or all where none has one."""
-    fitting = _fitting(probes)
-    return [each for each in fitting if each.has_interval] or fitting
-
-
-def _samples(probe: Probe) -> int:
-    return probe.samples
-
-
-def _first_failing(probes: Sequence[Probe]) -> Probe | None:
-    largest = _fitting(probes)[-1].samples
-    return min(
-        (each for each in probes if not each.fits and each.samples > largest),
-        key=_samples,
-        default=None,
-    )
-
-
-def _is_bracket(low: int, over: Probe | None) -> bool:
-    return over is not None and over.samples - 1 <= low * RESOLUTION
-
-
-def _smallest_near(fitting: Sequence[Probe]) -> Probe:
-    most = max(each.throughput_per_s.value for each in fitting)
-    return next(each for each in fitting if each.throughput_per_s.value >= NEAR * most)

@@ -6,14 +6,17 @@ after the same steps
 
 From a function that builds the model, each is measured in several fresh processes, in turns:
 intervals hold the differences from process to process. A model that is built is copied and measured
-in this process, without an interval: blocks of one process are more alike than processes.
+in this process, without an interval: blocks of one process are more alike than processes. No
+speedup is given where other programs used the CPU while it or the baseline was timed.
 """
 
 import math
 import statistics
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import ProfileError
@@ -28,10 +31,11 @@ from gpu_report.own.process import (
     train_in_fresh_process,
     train_in_this_process,
 )
-from gpu_report.printing.number_format import exact, is_range, ratio, throughput
+from gpu_report.printing.number_format import duration, exact, is_range, ratio, throughput
 from gpu_report.printing.terminal import clean, say
 from gpu_report.study.options import OPTIONS
 from gpu_report.tables import statistics as intervals
+from gpu_report.tables.marks import load_in_words
 from gpu_report.tables.statistics import Summary, summarise
 
 if TYPE_CHECKING:
@@ -41,10 +45,12 @@ _PRECISIONS: Final[Mapping[str, str]] = {"tf32": "TF32", "bf16": "bf16 (torch.au
 _OPTIONS: Final = ("pinned", "channelslast", "fused", "graphs", "compile")
 TRIED: Final = (*_PRECISIONS, *_OPTIONS)
 """In this order unless others are named; names and titles are those of a study."""
+_TITLES: Final = {**_PRECISIONS, **{name: OPTIONS[name].title for name in _OPTIONS}}
 _BASELINE: Final = "eager fp32 baseline"
 _WIDTH: Final = 120
 _LEAST_GAIN: Final = 22
 _LOSS: Final = 12
+_HEAD: Final = f"{'process':<10}{'time':<12}options"
 
 _Train = Callable[[OwnTraining], OwnResult | Stopped]
 
@@ -63,8 +69,8 @@ def compare_options(
     steps: int = 20,
     seconds: float = 3.0,
 ) -> "OptionGains":
-    """Train with each option individually and with all up to it, and print how many times as fast
-    as without any.
+    """Train with each option individually and with all up to it, and print each process as it ends,
+    then how many times as fast as without any.
 
     The baseline is eager fp32 without TF32. An option that does not apply is listed with the
     reason.
@@ -111,11 +117,12 @@ def compare_options(
         loss_steps=steps,
         seconds=seconds,
     )
+    say(_HEAD)
     train: _Train = train_in_fresh_process if is_fresh else train_in_this_process
     found = OptionGains(
         results=_measured(common, options, train, processes if is_fresh else 1), is_fresh=is_fresh
     )
-    say(found.summary())
+    say(f"\n{found.summary()}")
     return found
 
 
@@ -126,20 +133,33 @@ _Results = Mapping[tuple[str, ...], Sequence[OwnResult | Stopped]]
 def _measured(
     common: OwnTraining, options: Sequence[str], train: _Train, processes: int
 ) -> _Results:
-    """In turns, so that what changes on the machine meanwhile changes all alike."""
-    results: dict[tuple[str, ...], list[OwnResult | Stopped]] = {(): [train(common)]}
+    """In turns, so that what changes on the machine meanwhile changes all alike; each is printed as
+    it ends.
+    """
+
+    def trained(names: Sequence[str], seed: int = 0) -> OwnResult | Stopped:
+        began_s = time.monotonic()
+        result = train(replace(_with(common, names), seed=seed))
+        took = duration(time.monotonic() - began_s).plain()
+        which = " + ".join(_TITLES[name] for name in names) or _BASELINE
+        found = result.reason if isinstance(result, Stopped) else throughput(_rate(result)).plain()
+        number = f"{seed + 1} of {processes}"
+        say(_in_width(f"{number:<10}{took:<12}{which}: {found}"))
+        return result
+
+    results: dict[tuple[str, ...], list[OwnResult | Stopped]] = {(): [trained(())]}
     baseline = results[()][0]
     if isinstance(baseline, Stopped):
         raise ProfileError(f"the model cannot be trained without any option: {baseline.reason}")
     for name in options:
-        results[name,] = [train(_with(common, (name,)))]
+        results[name,] = [trained((name,))]
     applied = _applied(results)
     for number in range(2, len(applied) + 1):
-        results[tuple(applied[:number])] = [train(_with(common, applied[:number]))]
+        results[tuple(applied[:number])] = [trained(applied[:number])]
     for process in range(1, processes):
         for names, of_processes in results.items():
             if isinstance(of_processes[-1], OwnResult):
-                of_processes.append(train(replace(_with(common, names), seed=process)))
+                of_processes.append(trained(names, process))
     return results
 
 
@@ -168,13 +188,15 @@ class Gain:
     """How many times as fast as without any option, and the mean loss and metric after the same
     steps.
 
-    `reason` says why a process failed; the rest is from those before it, or NaN.
+    `reason` says why a process failed; the rest is from those before it, or NaN. `load` says what
+    other programs used of the CPU where that could explain the speedup, which then shows nothing.
     """
 
     speedup: Summary
     loss: float
     metric: float
     reason: str = ""
+    load: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +209,7 @@ class OptionGains:
     @property
     def baseline(self) -> Summary:
         """Samples per second without any option."""
-        return summarise([*self._rates(()).values()])
+        return summarise([*map(_rate, self._measured(()))])
 
     @property
     def individual(self) -> dict[str, Gain]:
@@ -203,32 +225,33 @@ class OptionGains:
             for number, name in enumerate(applied, start=1)
         }
 
-    def _rates(self, names: tuple[str, ...]) -> dict[int, float]:
-        """By the seed of the process."""
-        measured = [each.measured for each in self.results[names] if isinstance(each, OwnResult)]
-        return {
-            seed: (each.samples or 1.0) * 1e3 / each.step_ms for seed, each in enumerate(measured)
-        }
+    def _measured(self, *combinations: tuple[str, ...]) -> list[OwnResult]:
+        results = chain.from_iterable(self.results[names] for names in combinations)
+        return [each for each in results if isinstance(each, OwnResult)]
 
     def _gain(self, names: tuple[str, ...]) -> Gain:
         *before, last = self.results[names]
         reason = last.reason if isinstance(last, Stopped) else ""
         if reason and before:
             reason = f"process {len(before) + 1} failed: {reason}"
-        found = [each for each in self.results[names] if isinstance(each, OwnResult)]
-        rates, plain = self._rates(names), self._rates(())
-        seeds = sorted(rates.keys() & plain.keys())
+        found, plain = self._measured(names), self._measured(())
+        by_seed = [*zip(map(_rate, found), map(_rate, plain), strict=False)]
         return Gain(
             speedup=intervals.ratio(
-                {seed: rates[seed] for seed in seeds}, {seed: plain[seed] for seed in seeds}
+                {seed: rate for seed, (rate, _) in enumerate(by_seed)},
+                {seed: rate for seed, (_, rate) in enumerate(by_seed)},
             ),
             loss=statistics.fmean(each.loss for each in found) if found else math.nan,
             metric=statistics.fmean(each.metric for each in found) if found else math.nan,
             reason=reason,
+            load=load_in_words([each.measured.load for each in [*found, *plain]]),
         )
 
-    def __str__(self) -> str:
-        return self.summary()
+    @property
+    def problem(self) -> str:
+        """Why some or all speedups are not given; empty where all are."""
+        load = load_in_words([each.measured.load for each in self._measured(*self.results)])
+        return load and f"{load} while options were timed; compare again when nothing else runs"
 
     def summary(self) -> str:
         """A line for each option, and what the intervals are over."""
@@ -237,8 +260,7 @@ class OptionGains:
         rate = throughput(
             self.baseline.value, low=self.baseline.low, high=self.baseline.high
         ).plain()
-        titles = {name: _PRECISIONS.get(name) or OPTIONS[name].title for name in self.individual}
-        width = max(map(len, [*titles.values(), _BASELINE])) + 2
+        width = max(len(_BASELINE), *(len(_TITLES[name]) for name in self.individual)) + 2
         words = [
             _in_words(gain) for gains in (self.individual, cumulative) for gain in gains.values()
         ]
@@ -255,19 +277,19 @@ class OptionGains:
         lines += [f"  {plain.reason}"] * bool(plain.reason)
         for name, gain in self.individual.items():
             if name not in cumulative:
-                lines.append(f"{titles[name]:<{width}}not measured: {gain.reason}")
+                lines.append(f"{_TITLES[name]:<{width}}not measured: {gain.reason}")
                 continue
             both = [gain, cumulative[name]]
             numbers = [each.loss for each in both] + [each.metric for each in both if has_metric]
             gains = "".join(f"{_in_words(each):<{gain_width}}" for each in both)
-            lines.append(f"{titles[name]:<{width}}{gains}" + _in_columns(map(_shown, numbers)))
+            lines.append(f"{_TITLES[name]:<{width}}{gains}" + _in_columns(map(_shown, numbers)))
             lines += [
                 f"  {reason}" for reason in dict.fromkeys(each.reason for each in both) if reason
             ]
-        cleaned = (clean(line, keep="") for line in [*lines, self._note()])
-        return "\n".join(
-            line.rstrip() if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…" for line in cleaned
-        )
+        problem = [f"not resolved: {self.problem}"] if self.problem else []
+        return "\n".join(map(_in_width, [*lines, self._note(), *problem]))
+
+    __str__ = summary
 
     def _note(self) -> str:
         if self.is_fresh:
@@ -282,6 +304,15 @@ class OptionGains:
         return "no intervals: they need several processes, so pass a function that builds the model"
 
 
+def _rate(result: OwnResult) -> float:
+    return (result.measured.samples or 1.0) * 1e3 / result.measured.step_ms
+
+
+def _in_width(line: str) -> str:
+    cleaned = clean(line, keep="")
+    return cleaned.rstrip() if len(cleaned) <= _WIDTH else f"{cleaned[: _WIDTH - 1]}…"
+
+
 def _in_columns(texts: Iterable[str]) -> str:
     return "".join(f"{text:<{_LOSS}}" for text in texts)
 
@@ -289,6 +320,8 @@ def _in_columns(texts: Iterable[str]) -> str:
 def _in_words(gain: Gain) -> str:
     if not gain.speedup.count:
         return "failed"
+    if gain.load:
+        return "not resolved"
     return ratio(gain.speedup.value, low=gain.speedup.low, high=gain.speedup.high).plain()
 
 

@@ -73,7 +73,8 @@ from gpu_report.workloads.protocol import WorkloadError
 Factory = Callable[..., Any] | str
 """A function of a module, or its name as `package.module:function`."""
 
-_PRELOADED: Final = ("gpu_report.own.process", "torch._dynamo")
+_PRELOADED: Final = ("gpu_report.own.process", "torch._dynamo", "jsonschema", "yaml")
+"""The last two check the configuration of a built-in workload: 0.5 s of each process."""
 _NAME: Final = "gpu-report probe"
 _CALLED_ANEW: Final = 97
 """The exit status of a fresh process whose import of the user's script makes the call that started
@@ -86,13 +87,13 @@ _IMAGES: Final = len("NCHW")
 
 
 def require_whole(**numbers: Any) -> None:
-    """Check what counts something.
+    """Check what counts something; None is not checked.
 
     Raises:
         ProfileError: one is no whole number, or less than 1.
     """
     for name, number in numbers.items():
-        if not (isinstance(number, int) and number >= 1):
+        if number is not None and not (isinstance(number, int) and number >= 1):
             raise ProfileError(f"{name}: it is {number!r}; expected a whole number of 1 or more")
 
 
@@ -116,10 +117,10 @@ class OwnTraining:
     `optimizer` takes the parameters, `checkpoint` the model, whose blocks it names, `metric` the
     model after the `loss_steps`, in evaluation mode. `memory_limit_mib` is None for all that the
     device has, and never more; of the CPU that is `host_available_mib`, which is measured once for
-    several processes. Before the timed steps come `loss_steps`, the last of which gives the loss
-    that is reported; `seed` decides the weights. `is_profiled` asks for a trace of a few steps
-    behind them. Where `seconds` are too few for four timed blocks, or for the trace, these may take
-    `least_s`.
+    several processes; `margin` is the share of the limit that stays free. Before the timed steps
+    come `loss_steps`, the last of which gives the loss that is reported; `seed` decides the
+    weights. `is_profiled` asks for a trace of a few steps behind them. Where `seconds` are too few
+    for four timed blocks, or for the trace, these may take `least_s`.
     """
 
     build: Factory
@@ -136,6 +137,7 @@ class OwnTraining:
     accumulate: int = 1
     memory_limit_mib: float | None = None
     host_available_mib: float = field(default_factory=available_mib)
+    margin: float = 0.0
     seed: int = 0
     loss_steps: int = 0
     seconds: float = 5.0
@@ -313,7 +315,8 @@ def _watch(limit_mib: float, send: Callable[[Stopped], None], has_ended: threadi
 
 
 def _host_limit_mib(training: OwnTraining) -> float:
-    return min(training.memory_limit_mib or math.inf, training.host_available_mib)
+    limit_mib = min(training.memory_limit_mib or math.inf, training.host_available_mib)
+    return limit_mib * (1 - training.margin)
 
 
 def _unpickled(pickled: bytes) -> OwnTraining:
@@ -511,7 +514,6 @@ def _limit_memory(device: torch.device, training: OwnTraining) -> float:
     cannot be close, since PyTorch asks for workspaces of some hundred MiB that it hardly touches.
     An address space (RLIMIT_AS) holds whole libraries besides.
     """
-    limit_mib = training.memory_limit_mib
     if device.type == "cpu":
         limit_mib = _host_limit_mib(training)
         now = psutil.Process().memory_info()
@@ -526,11 +528,12 @@ def _limit_memory(device: torch.device, training: OwnTraining) -> float:
     torch.zeros(1, device=device)
     meter = MemoryMeter(device)
     present_mib = meter.free_mib() + meter.in_use_mib()
-    if limit_mib is None:
+    if training.memory_limit_mib is None and not training.margin:
         return present_mib
+    limit_mib = min(training.memory_limit_mib or math.inf, present_mib) * (1 - training.margin)
     if meter.kind == "allocator":
         _limit_allocator(device, limit_mib)
-    return min(limit_mib, present_mib)
+    return limit_mib
 
 
 def _limit_allocator(device: torch.device, limit_mib: float) -> None:
@@ -544,7 +547,8 @@ def _limit_allocator(device: torch.device, limit_mib: float) -> None:
     )
     if limit_fraction is None:
         raise _NotHereError(
-            f"PyTorch cannot limit the memory of {device.type}; leave out the memory limit"
+            f"PyTorch cannot limit the memory of {device.type}; leave out the memory limit and the "
+            "margin"
         )
     total_mib = torch.accelerator.get_memory_info(device)[1] / _MIB
     limit_fraction(min(limit_mib / total_mib, 1.0), device)

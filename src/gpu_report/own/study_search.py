@@ -1,15 +1,15 @@
 """A batch-size search of the study, as a record: what `find_batch_size` finds, of one of our
 workloads.
 
-BatchSearch -> OwnTraining -> tries, each in a fresh process -> SearchRecord; one that fails is a
-result, too
+BatchSearch -> OwnTraining -> try_sizes, each in a fresh process -> SearchRecord; one that fails is
+a result, too
 """
 
 from collections.abc import Callable
 
 from gpu_report.measure.environment import host_environment
 from gpu_report.measure.run import PATIENCE_S
-from gpu_report.own.batch_size import BatchSizes, Probe, tries
+from gpu_report.own.batch_size import Probe, try_sizes
 from gpu_report.own.process import OwnTraining, own_server
 from gpu_report.records.batch_sizes import SCHEMA_VERSION, Answers, SearchRecord, Tried
 from gpu_report.records.provenance import find_provenance
@@ -35,28 +35,23 @@ def search_batch_size(
         options=option_names(plain.options),
         accumulate=plain.accumulation,
         memory_limit_mib=search.memory_limit_mib,
+        margin=search.margin,
         seconds=search.seconds,
         least_s=PATIENCE_S / 2,
     )
-    probes: list[Probe] = []
-    for probe in tries(training, patience_s=PATIENCE_S):
-        on_try(probe)
-        probes.append(probe)
-    fitting, found = (
-        [probe.fitting.measured for probe in probes if probe.fits],
-        BatchSizes(probes=probes),
-    )
+    found = try_sizes(training, search, patience_s=PATIENCE_S, on_try=on_try)
+    fitting = [probe.fitting.measured for probe in found.fitting]
     return SearchRecord(
         schema_version=SCHEMA_VERSION,
         machine=machine,
         search=search,
         memory_kind=fitting[0].memory_kind if fitting else None,
-        tries=[_tried(probe) for probe in probes],
+        tries=[_tried(probe) for probe in found.probes],
         answers=Answers(
             largest=found.largest.samples,
             is_resolved=found.is_resolved,
-            fastest=found.fastest.samples,
-            smallest_near_fastest=found.smallest_near_fastest.samples,
+            fastest=None if found.problem else found.fastest.samples,
+            smallest_near_fastest=None if found.problem else found.smallest_near_fastest.samples,
         )
         if fitting
         else None,

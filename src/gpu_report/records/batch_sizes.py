@@ -81,10 +81,15 @@ class Answers(Part):
     """Numbers of samples of those that fit."""
 
     largest: PositiveCount
-    is_resolved: bool = Field(description="Whether one failed that is larger by no more than 2 %.")
-    fastest: PositiveCount = Field(description="The most samples per second.")
-    smallest_near_fastest: PositiveCount = Field(
-        description="The smallest tried that reaches 95 % of that."
+    is_resolved: bool = Field(
+        description="Whether one failed that is larger by no more than 2 %, or no larger one is "
+        "allowed."
+    )
+    fastest: PositiveCount | None = Field(
+        description="The most samples per second; None where others used the CPU meanwhile."
+    )
+    smallest_near_fastest: PositiveCount | None = Field(
+        description="The smallest tried whose interval reaches 95 % of that; None likewise."
     )
 
 
@@ -115,9 +120,11 @@ class SearchRecord(Part):
             self.memory_kind is not None
         ):
             raise ValueError("it has answers where a number of samples fits, and nowhere else")
-        if self.answers and not fitting.issuperset(
-            (self.answers.largest, self.answers.fastest, self.answers.smallest_near_fastest)
-        ):
+        if self.answers and not fitting | {None} >= {
+            self.answers.largest,
+            self.answers.fastest,
+            self.answers.smallest_near_fastest,
+        }:
             raise ValueError("an answer is none of the numbers of samples that fit")
         return self
 

@@ -197,6 +197,7 @@ def _allowed(problem: Any) -> str:
         "minimum": lambda: f"use {value} or more",
         "maximum": lambda: f"use {value} or less",
         "exclusiveMinimum": lambda: f"use more than {value}",
+        "exclusiveMaximum": lambda: f"use less than {value}",
         "type": lambda: (
             f"use {' or '.join(value) if isinstance(value, list) else f'a value of type {value}'}"
         ),

@@ -2,8 +2,9 @@
 answers mean.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from gpu_report.errors import ConfigError
 from gpu_report.study.catalogue import WITH_PLAIN_STEPS, BuiltInWorkload
@@ -24,7 +25,36 @@ _MIB_PER_GIB: Final = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchSearch:
+class Bounds:
+    """Which numbers of samples a search may try, and the share of the memory that it leaves."""
+
+    maximum: int | None = None
+    multiple_of: int = 1
+    margin: float = 0.0
+
+    def check(self) -> None:
+        """Refuse what leaves no memory or no number of samples.
+
+        Raises:
+            ConfigError: names the value and what was expected.
+        """
+        margin: Any = self.margin
+        if not (isinstance(margin, int | float) and 0 <= margin < 1):
+            raise ConfigError(f"margin: it is {margin!r}; expected a share from 0 to below 1")
+        if self.maximum is not None and self.maximum < self.multiple_of:
+            raise ConfigError(
+                f"maximum: it is {self.maximum}; expected {self.multiple_of} or more, the least "
+                "that multiple_of allows"
+            )
+
+    def largest_below(self, samples: float) -> float:
+        """The largest number that may be tried below this one, which may be infinite."""
+        largest = samples - 1 if self.maximum is None else min(samples - 1, self.maximum)
+        return largest if math.isinf(largest) else largest // self.multiple_of * self.multiple_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchSearch(Bounds):
     """One search; its slug names its file.
 
     `samples` that are tried are those of one batch, of which an optimization with `accumulate2`
@@ -43,8 +73,8 @@ class BatchSearch:
 
     @property
     def slug(self) -> str:
-        """The name, for instance `unet-128px-cuda-bf16-checkpoint`; a limit of memory is in it, the
-        seconds are not.
+        """The name, for instance `unet-128px-cuda-bf16-checkpoint`; a limit of memory is in it;
+        seconds and bounds are not.
         """
         parts = [
             self.workload,
@@ -93,6 +123,7 @@ def check_search(search: BatchSearch, built_in: BuiltInWorkload | None) -> None:
             f"workload: {search.workload} cannot be searched for a batch size; use one of "
             f"{', '.join(WITH_PLAIN_STEPS)}, or for a model of your own gpu-report batch-size"
         )
+    search.check()
     variant = search.variant(samples=1)
     if variant.workers or "graphs" in option_names(variant.options):
         raise ConfigError(

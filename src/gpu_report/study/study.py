@@ -318,8 +318,8 @@ def load_study(
     for search in itertools.chain.from_iterable(each.searches for each in experiments):
         if first.setdefault(search.slug, search) != search:
             raise ConfigError(
-                f"experiments: {search.slug} is searched with two values of seconds; give one of "
-                "them"
+                f"experiments: {search.slug} is searched twice, with other seconds, maximum, "
+                "multiple_of or margin; give one of them"
             )
     used = {variant.workload for experiment in experiments for variant in experiment.variants}
     return Study(

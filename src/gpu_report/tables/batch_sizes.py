@@ -42,10 +42,14 @@ BATCH_SIZES: Final = Table(
             "Whether a batch failed that is larger than the largest by no more than "
             f"{_RESOLUTION}.",
         ),
-        flag("is_fastest", "Whether they reach the most samples per second of all tried."),
+        flag(
+            "is_fastest",
+            "Whether they reach the most samples per second of all tried; none where other "
+            "programs used the CPU meanwhile.",
+        ),
         flag(
             "is_smallest_near_fastest",
-            f"Whether they are the smallest tried that reaches {_NEAR} of that.",
+            f"Whether they are the smallest tried whose interval reaches {_NEAR} of that.",
         ),
         number(
             "throughput_per_s",

@@ -243,3 +243,12 @@ def load_marks(loads: Sequence[Load]) -> Iterator[str]:
         yield "background load"
     if any(load.steal_share is not None and load.steal_share > STEAL_SHARE for load in loads):
         yield "CPU steal"
+
+
+def load_in_words(loads: Sequence[Load]) -> str:
+    """What others took of the CPU at most, as a sentence; empty where no mark follows from it."""
+    taken = max(
+        (sum(filter(None, (load.foreign_cpu_share, load.steal_share))) for load in loads),
+        default=0.0,
+    )
+    return f"others used {_percent(taken)} of the CPU time" if [*load_marks(loads)] else ""

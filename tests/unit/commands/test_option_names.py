@@ -60,6 +60,8 @@ def test_arguments_are_named_as_options_and_nothing_else_is_changed(error: str, 
             "--loss: none was given, and Linear does not take the 2 parts",
         ),
         ("batch-size m:build --batch m:make --memory-limit -1", "--memory-limit: it is -1.0"),
+        ("batch-size m:build --batch m:make --multiple-of 0", "--multiple-of: it is 0"),
+        ("batch-size m:build --batch m:make --margin 1.5", "--margin: it is 1.5"),
         (
             "batch-size lstm --optimizer m:make",
             "leave out --batch, --loss, --optimizer, --checkpoint and --accumulate",

@@ -3,7 +3,7 @@ of the true one.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -14,10 +14,12 @@ from gpu_report import find_batch_size
 from gpu_report.cli import main
 from gpu_report.errors import ConfigError, ProfileError
 from gpu_report.measure.run import Stopped
-from gpu_report.own.batch_size import MOST_PROBES, BatchSizes, Probe, next_samples
+from gpu_report.own import batch_size
+from gpu_report.own.batch_size import HEAD, MOST_PROBES, BatchSizes, Probe
 from gpu_report.own.process import OwnResult, OwnTraining, train_in_fresh_process
 from gpu_report.own.run import Measured
 from gpu_report.records.record import Load
+from gpu_report.study.search import Bounds
 from tests.unit.own import own_model
 
 MODULE = "tests.unit.own.own_model"
@@ -52,12 +54,25 @@ def measured(samples: int, *, peak_mib: float, limit_mib: float, per_s: float) -
     )
 
 
-def searched(result_of: Callable[[int], OwnResult | Stopped]) -> BatchSizes:
-    probes: list[Probe] = []
-    while len(probes) < MOST_PROBES and (samples := next_samples(probes)) is not None:
-        assert samples not in [each.samples for each in probes]
-        probes.append(Probe(samples, result_of(samples)))
-    return BatchSizes(probes=probes)
+def searched(
+    result_of: Callable[[int], OwnResult | Stopped], bounds: Bounds | None = None
+) -> BatchSizes:
+    found = BatchSizes(probes=[], bounds=bounds or Bounds())
+    while len(found.probes) < MOST_PROBES and (samples := found.next_samples()) is not None:
+        assert samples not in [each.samples for each in found.probes]
+        found = replace(found, probes=[*found.probes, Probe(samples, result_of(samples))])
+    return found
+
+
+def with_blocks(samples: int, rates_per_s: Sequence[float], *, others: float = 0.0) -> Probe:
+    """One that fits, with these rates in its blocks, and what others used of the CPU meanwhile."""
+    found = measured(samples, peak_mib=samples, limit_mib=1000, per_s=1)
+    of_blocks = replace(
+        found.measured,
+        block_times_ms=[samples / per_s * 1e3 for per_s in rates_per_s],
+        load=Load(foreign_cpu_share=others, steal_share=0.0),
+    )
+    return Probe(samples, replace(found, measured=of_blocks))
 
 
 @given(
@@ -116,6 +131,104 @@ def test_the_smallest_about_as_fast_is_bracketed_within_a_factor_of_two() -> Non
     assert 95 <= found.smallest_near_fastest.samples <= 200
     assert found.fastest.throughput_per_s.value == 100
     assert len(found.summary().splitlines()) <= 2 + MOST_PROBES + 4
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_only_multiples_up_to_the_maximum_are_tried_and_the_largest_of_them_is_found(
+    seed: int,
+) -> None:
+    numbers = random.Random(seed)
+    true_largest = int(10 ** numbers.uniform(1, 5))
+    unit, maximum = numbers.randint(1, 16), numbers.randint(16, 20_000)
+
+    def result_of(samples: int) -> OwnResult | Stopped:
+        assert samples <= maximum
+        assert samples % unit == 0
+        if samples > true_largest:
+            return Stopped(status="oom", reason="out of memory")
+        peak_mib = 100 + 900 * samples / (true_largest + 0.5)
+        return measured(samples, peak_mib=peak_mib, limit_mib=1000, per_s=samples)
+
+    found = searched(result_of, Bounds(maximum=maximum, multiple_of=unit))
+
+    if true_largest < unit:
+        assert not found.fitting
+        return
+    sought = min(true_largest, maximum) // unit * unit
+    assert found.is_resolved
+    assert found.largest.samples <= sought <= found.largest.samples * 1.02
+
+
+def test_a_search_ends_at_the_maximum_and_says_so() -> None:
+    found = searched(
+        lambda samples: measured(samples, peak_mib=10, limit_mib=1000, per_s=samples),
+        Bounds(maximum=100, multiple_of=8),
+    )
+
+    assert found.largest.samples == 96
+    assert found.is_resolved
+    assert "no larger one is allowed" in found.answers()
+
+
+def test_the_smallest_about_as_fast_is_the_smallest_whose_interval_reaches_95_percent() -> None:
+    """Those of a loaded machine: 128 has the lower mean, and may be the faster one."""
+    found = BatchSizes(
+        probes=[
+            with_blocks(32, [1000, 1010, 1020, 1030]),
+            with_blocks(128, [1700, 1800, 2000, 2200]),
+            with_blocks(413, [1700, 1900, 2100, 2500]),
+        ]
+    )
+
+    assert found.fastest.samples == 413
+    assert found.smallest_near_fastest.samples == 128
+    assert "its interval overlaps with 128" in found.answers()
+    assert "32 was slower than the fastest by" in found.answers()
+
+
+def test_sizes_with_intervals_apart_are_not_called_alike() -> None:
+    found = BatchSizes(
+        probes=[
+            with_blocks(128, [1700, 1702, 1699, 1701]),
+            with_blocks(413, [2000, 2001, 2002, 2003]),
+        ]
+    )
+
+    assert found.smallest_near_fastest.samples == 413
+    assert "overlaps" not in found.answers()
+
+
+def test_no_answer_about_speed_is_given_where_others_used_the_cpu() -> None:
+    loaded = with_blocks(413, [2000, 2001, 2002, 2003], others=0.47)
+    found = BatchSizes(probes=[with_blocks(128, [1700, 1701, 1702, 1703]), loaded])
+
+    assert "others used 47 % of the CPU time" in found.problem
+    assert found.problem in found.answers()
+    assert "largest   413" in found.answers()
+    assert not re.search("^(fastest|smallest)", found.answers(), re.MULTILINE)
+    assert not BatchSizes(probes=found.probes[:1]).problem
+
+
+def test_each_try_is_shown_before_the_next_begins_although_nothing_fits_yet(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[list[str]] = []
+
+    def train(training: OwnTraining, **_: object) -> OwnResult | Stopped:
+        shown.append(capfd.readouterr().out.splitlines())
+        if training.samples == 1:
+            return Stopped(status="failed", reason="needs two samples")
+        assert training.samples is not None
+        return measured(training.samples, peak_mib=10, limit_mib=1000, per_s=100)
+
+    monkeypatch.setattr(batch_size, "train_in_fresh_process", train)
+
+    find_batch_size(own_model.build, own_model.make_batch, device="cpu", maximum=3)
+
+    assert [len(lines) for lines in shown] == [1, 1, 1]
+    assert shown[0] == [HEAD]
+    assert "needs two samples" in shown[1][0]
+    assert shown[2][0].endswith("fits")
 
 
 def test_the_headroom_is_of_what_the_limit_is_on() -> None:
@@ -183,11 +296,8 @@ def test_it_finds_what_trying_every_number_of_samples_finds(
     ]
     assert fits == [True, True, False, False]
     assert 0 < found.headroom < 0.2
-    printed = capsys.readouterr().out
-    assert len(printed.splitlines()) == 1 + len(found.probes) + 4
-    assert all(
-        f"{word} " in printed for word in ("largest", "fastest", "smallest", "rule of thumb")
-    )
+    rows = [each.row() for each in found.probes]
+    assert capsys.readouterr().out == "\n".join([HEAD, *rows, found.answers(), ""])
 
 
 def test_one_sample_that_does_not_fit_is_one_line() -> None:
@@ -213,7 +323,7 @@ def test_a_model_that_cannot_be_trained_is_named_and_the_command_ends_with_2(
     assert main(arguments) == 2
 
     captured = capsys.readouterr()
-    assert captured.out == ""
+    assert captured.out.splitlines()[0] == HEAD
     assert "KeyError: 'weights'" in captured.err
     assert captured.err.count("\n") == 1
 
@@ -266,6 +376,13 @@ def test_rows_that_end_bound_the_search() -> None:
     [
         {"accumulate": 0},
         {"accumulate": 1.5},
+        {"maximum": 0},
+        {"maximum": 64.0},
+        {"maximum": 4, "multiple_of": 8},
+        {"multiple_of": -8},
+        {"margin": 1},
+        {"margin": -0.1},
+        {"margin": "0.1"},
         {"memory_limit": -1.0},
         {"memory_limit": "2"},
         {"seconds": 0.0},
@@ -273,7 +390,7 @@ def test_rows_that_end_bound_the_search() -> None:
     ],
 )
 def test_what_makes_no_sense_is_named_before_any_process_starts(wrong: dict[str, object]) -> None:
-    with pytest.raises(ProfileError, match=rf"^{next(iter(wrong))}: .*\Z"):
+    with pytest.raises((ProfileError, ConfigError), match=rf"^{next(iter(wrong))}: .*\Z"):
         find_batch_size(own_model.build, own_model.make_batch, **wrong)  # type: ignore[arg-type]
 
 

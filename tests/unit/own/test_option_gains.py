@@ -5,6 +5,7 @@ where one is not.
 import copy
 import math
 import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -13,8 +14,10 @@ import torch
 from gpu_report import compare_options
 from gpu_report.errors import ProfileError
 from gpu_report.measure.run import Stopped
+from gpu_report.own import option_gains
 from gpu_report.own.option_gains import OptionGains, _measured
 from gpu_report.own.process import OwnResult, OwnTraining, train_in_fresh_process
+from gpu_report.records.record import Load
 from tests.unit.own import own_model
 from tests.unit.own.test_batch_size import measured
 
@@ -51,8 +54,8 @@ def test_fresh_processes_give_gains_individually_and_cumulatively(
     assert unchanged.metric > 0
     assert found.individual["bf16"].loss != unchanged.loss
     printed = capsys.readouterr().out
-    assert printed == found.summary() + "\n"
-    assert len(printed.splitlines()) == 6
+    assert printed.endswith(f"\n\n{found.summary()}\n")
+    assert len(found.summary().splitlines()) == 6 + bool(found.problem)
     assert max(map(len, printed.splitlines())) <= 120
 
 
@@ -195,6 +198,54 @@ def test_a_sum_of_options_that_fails_at_once_has_a_reason_and_no_nan() -> None:
     assert found.individual["bf16"].speedup.value == pytest.approx(2)
     assert "gone astray" in found.summary()
     assert "nan" not in found.summary()
+
+
+def test_each_process_is_shown_with_its_time_before_the_next_begins(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[list[str]] = []
+
+    def train(training: OwnTraining) -> OwnResult | Stopped:
+        shown.append(capfd.readouterr().out.splitlines())
+        if "pinned" in training.options:
+            return Stopped(status="skipped", reason="no batch is copied")
+        return measured(8, peak_mib=1, limit_mib=2, per_s=1e3)
+
+    monkeypatch.setattr(option_gains, "train_in_fresh_process", train)
+
+    compare_options(
+        own_model.build_images,
+        own_model.make_images,
+        options=["bf16", "pinned"],
+        device="cpu",
+        processes=2,
+    )
+
+    assert [len(lines) for lines in shown] == [1] * 5
+    assert shown[0][0].startswith("process")
+    assert re.match(r"1 of 2 .*[0-9] (s|ms|µs) +eager fp32 baseline: 1000 samples/s", shown[1][0])
+    assert "pinned memory: no batch is copied" in shown[3][0].replace("pinned host", "pinned")
+    assert shown[4][0].startswith("2 of 2")
+
+
+def test_no_speedup_is_given_where_others_used_the_cpu_in_it_or_in_the_baseline() -> None:
+    def of(share: float) -> OwnResult:
+        found = measured(8, peak_mib=1, limit_mib=2, per_s=1e3)
+        load = Load(foreign_cpu_share=share, steal_share=0.0)
+        return replace(found, measured=replace(found.measured, load=load))
+
+    quiet, loaded = [of(0.0)] * 4, [of(0.0)] * 3 + [of(0.5)]
+    results = {(): quiet, ("tf32",): quiet, ("bf16",): loaded, ("tf32", "bf16"): quiet}
+    found = OptionGains(results=results, is_fresh=True)
+
+    rows = {line.split()[0]: line for line in found.summary().splitlines()}
+    assert "not resolved" in rows["bf16"]
+    assert "not resolved" not in rows["TF32"]
+    assert "others used 50 % of the CPU time" in found.problem
+    assert found.problem in found.summary()
+    of_baseline = OptionGains(results={**results, (): loaded}, is_fresh=True)
+    assert of_baseline.individual["tf32"].load
+    assert not OptionGains(results={(): quiet, ("tf32",): quiet}, is_fresh=True).problem
 
 
 def test_a_baseline_that_fails_in_a_later_process_is_compared_with_by_those_before() -> None:

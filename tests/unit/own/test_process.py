@@ -189,6 +189,13 @@ def test_a_limit_above_the_free_memory_is_the_free_memory() -> None:
     assert result.memory_limit_mib == 4000
 
 
+def test_a_margin_is_left_of_the_limit() -> None:
+    result = train_in_fresh_process(replace(TRAINING, margin=0.25))
+
+    assert isinstance(result, OwnResult)
+    assert result.memory_limit_mib == 1500
+
+
 @pytest.mark.parametrize(
     ("build", "said"),
     [
@@ -335,6 +342,7 @@ def test_a_memory_limit_that_pytorch_cannot_keep_is_refused(
     monkeypatch.setattr(torch, "get_device_module", lambda _device: SimpleNamespace())
 
     with pytest.raises(
-        MachineError, match=r"^PyTorch cannot limit the memory of xpu; leave out the memory limit\Z"
+        MachineError,
+        match=r"^PyTorch cannot limit the memory of xpu; leave out the memory limit .*margin\Z",
     ):
         process._limit_allocator(torch.device("xpu"), 2048)

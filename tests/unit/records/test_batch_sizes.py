@@ -10,13 +10,15 @@ import pytest
 from gpu_report.errors import RecordError
 from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
 from gpu_report.study.search import BatchSearch
-from tests.searches import make_failed_search, make_search
+from tests.searches import make_failed_search, make_search, without_speed
 
 SEARCH = BatchSearch(workload="unet", size="128px", device="cuda", memory_limit_gib=79.5)
 
 
 @pytest.mark.parametrize(
-    "record", [make_search(SEARCH), make_failed_search(SEARCH)], ids=["found", "failed"]
+    "record",
+    [make_search(SEARCH), make_failed_search(SEARCH), without_speed(make_search(SEARCH))],
+    ids=["found", "failed", "background load"],
 )
 def test_a_search_is_read_as_it_was_written(tmp_path: Path, record: SearchRecord) -> None:
     SEARCH_FILE.write(record, tmp_path / "search.json")

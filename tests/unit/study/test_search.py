@@ -58,6 +58,9 @@ def test_searches_of_a_machine_that_has_a_part_of_them_are_those_alone() -> None
             r"grid\[0\]\.batch_size: unknown key; allowed here: workload, size, .*memory_limit_gib",
         ),
         ({"memory_limit_gib": 0}, r"memory_limit_gib: 0 is not allowed; use more than 0"),
+        ({"multiple_of": 0}, r"multiple_of: 0 is not allowed; use 1 or more"),
+        ({"margin": 1}, r"margin: 1 is not allowed; use less than 1"),
+        ({"maximum": 4, "multiple_of": 8}, r"maximum: it is 4; expected 8 or more"),
         ({"seconds": 3600}, r"seconds: 3600 is not allowed; use 600 or less"),
         (
             {"workload": "image_files", "size": "default"},
@@ -102,10 +105,18 @@ def test_an_experiment_that_searches_has_no_axis(change: dict[str, Any], message
         searching(**change)
 
 
+def test_a_search_takes_bounds() -> None:
+    row = {"workload": "lstm", "device": "cpu", "maximum": 64, "multiple_of": 8, "margin": 0.1}
+    (search,) = searching(row).searches
+
+    assert (search.maximum, search.multiple_of, search.margin) == (64, 8, 0.1)
+    assert (search.largest_below(64), search.largest_below(1e9)) == (56, 64)
+
+
 def test_one_search_with_two_times_to_measure_is_refused() -> None:
     row = {"workload": "lstm", "device": "cpu"}
 
-    with pytest.raises(ConfigError, match="lstm-cpu-fp32 is searched with two values of seconds"):
+    with pytest.raises(ConfigError, match="lstm-cpu-fp32 is searched twice, with other seconds"):
         searching({**row, "seconds": 1}, {**row, "seconds": 2})
 
 

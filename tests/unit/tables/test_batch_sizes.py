@@ -8,7 +8,7 @@ import pytest
 
 from gpu_report.study.search import BatchSearch
 from gpu_report.tables.batch_sizes import BATCH_SIZES, tabulate_batch_sizes
-from tests.searches import LIMIT_MIB, make_failed_search, make_search
+from tests.searches import LIMIT_MIB, make_failed_search, make_search, without_speed
 
 SEARCH = BatchSearch(workload="unet", size="128px", device="cuda")
 
@@ -23,6 +23,13 @@ def test_each_size_has_a_row_and_each_answer_is_marked_once() -> None:
     }
     assert marked == {"is_largest": [1000], "is_fastest": [1000], "is_smallest_near_fastest": [100]}
     assert all(row["is_resolved"] for row in rows)
+
+
+def test_a_search_beside_other_programs_has_a_largest_size_and_no_answers_about_speed() -> None:
+    rows = BATCH_SIZES.checked(tabulate_batch_sizes([without_speed(make_search(SEARCH))]))
+
+    assert [row["samples"] for row in rows if row["is_largest"]] == [1000]
+    assert not any(row["is_fastest"] or row["is_smallest_near_fastest"] for row in rows)
 
 
 def test_throughput_has_the_interval_over_its_blocks_and_headroom_is_what_the_peak_leaves() -> None:

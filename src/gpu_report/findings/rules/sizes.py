@@ -62,6 +62,7 @@ _NEARLY: Final = (
     f"{_FASTEST}; {{near.samples}} are the smallest tried within {_NEAR} of that,"
     " {near.throughput_per_s:short} in {near.memory_peak_mib}"
 )
+_LOADED: Final = "Other programs used the CPU meanwhile, so no speeds are compared"
 _ALONE: Final = f"{_FASTEST}, and no smaller batch tried is within {_NEAR} of that"
 
 
@@ -79,9 +80,10 @@ def _outcome(rows: list[Row]) -> Outcome:
     found = {answer: row for answer in _ANSWERS for row in rows if row[answer]}
     if not found:
         return not_measured(subject, why_no_numbers(rows[-1]), key=key)
-    largest, fastest, near = (found[answer] for answer in _ANSWERS)
+    largest = found[_ANSWERS[0]]
+    fastest, near = (found.get(answer, largest) for answer in _ANSWERS[1:])
     speed, _ = filled(
-        _ALONE if near is fastest else _NEARLY,
+        _LOADED if len(found) == 1 else _ALONE if near is fastest else _NEARLY,
         {"fastest": Named(fastest), "near": Named(near), "alike": _alike(fastest, rows)},
     )
     return Outcome(

@@ -7,7 +7,7 @@ import pytest
 from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import Finding
 from tests.factories import make_study, make_tables
-from tests.searches import CONFIG, make_failed_search, make_search
+from tests.searches import CONFIG, make_failed_search, make_search, without_speed
 from tests.unit.findings.editing import Case, one
 
 SEARCHED = "batch_search_which/lstm_cuda_fp32"
@@ -45,6 +45,18 @@ def test_each_search_has_an_answer_with_its_three_sizes_and_intervals() -> None:
         for number in ("1000 samples", "100 are", "(592.2 to 607.8)", "7.77 GiB")
     )
     assert {evidence.table for evidence in found.evidence} == {"batch_sizes"}
+
+
+def test_a_search_beside_other_programs_says_what_fits_and_compares_no_speeds() -> None:
+    study = make_study(config=CONFIG)
+    record = without_speed(make_search(study.searches[0]))
+    tables = make_tables(study, [], searches=[record])
+
+    found, *_ = derive_findings(tables, study.experiments)
+
+    assert "1000 samples" in found.statement
+    assert "Other programs used the CPU" in found.statement
+    assert "fastest" not in found.statement
 
 
 def test_batches_that_may_be_as_fast_are_named_with_the_fastest() -> None:
