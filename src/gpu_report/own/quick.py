@@ -51,7 +51,7 @@ from gpu_report.printing.terminal import clean, say
 from gpu_report.storage.files import write_bytes_atomically, write_text_atomically
 from gpu_report.study.machine import cpu_model
 from gpu_report.study.single import BuiltInOptions
-from gpu_report.tables.marks import load_marks
+from gpu_report.tables.marks import load_in_words
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import weigh
@@ -394,8 +394,8 @@ class Profile:
         unit = "samples/s" if measured.samples else "steps/s"
         per_s = quantity(rate.value, unit, low=rate.low, high=rate.high)
         doubts = [] if measured.has_settled else ["not settled: steps were still getting faster"]
-        if not self.problem and [*load_marks([measured.load])]:
-            doubts.append(f"others used {_taken_by_others(measured)} of the CPU time meanwhile")
+        if not self.problem and (load := load_in_words([measured.load])):
+            doubts.append(f"{load} meanwhile")
         return "; ".join(
             [
                 f"{a_step.plain()} a step, {per_s.plain()}",
@@ -785,11 +785,6 @@ def _parts(rows: TraceTables, device: str) -> dict[str, float]:
     return {name: part for name, part in parts_of({"device": device, **shares}).items() if part}
 
 
-def _taken_by_others(measured: Measured) -> str:
-    shares = (measured.load.foreign_cpu_share, measured.load.steal_share)
-    return share(sum(filter(None, shares))).plain()
-
-
 def _problem(
     measured: Measured,
     parts: Mapping[str, float],
@@ -801,10 +796,10 @@ def _problem(
     """Why no limit can be named, and what to do; two empty texts where one can."""
     if parts and is_enough:
         paced = max(parts, key=parts.__getitem__) in _PACED_BY_HOST
-        if [*load_marks([measured.load])] and (paced or measured.device == CPU):
+        load = load_in_words([measured.load])
+        if load and (paced or measured.device == CPU):
             return (
-                f"not resolved: others used {_taken_by_others(measured)} of the CPU time, which "
-                "paces this step",
+                f"not resolved: {load}, which paces this step",
                 "measure again when nothing else runs on this machine",
             )
         return "", ""

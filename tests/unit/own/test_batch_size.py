@@ -133,14 +133,14 @@ def test_the_smallest_about_as_fast_is_bracketed_within_a_factor_of_two() -> Non
     assert len(found.summary().splitlines()) <= 2 + MOST_PROBES + 4
 
 
-@pytest.mark.parametrize("seed", range(50))
+@given(
+    true_largest=st.integers(10, 100_000),
+    unit=st.integers(1, 16),
+    maximum=st.integers(16, 20_000),
+)
 def test_only_multiples_up_to_the_maximum_are_tried_and_the_largest_of_them_is_found(
-    seed: int,
+    true_largest: int, unit: int, maximum: int
 ) -> None:
-    numbers = random.Random(seed)
-    true_largest = int(10 ** numbers.uniform(1, 5))
-    unit, maximum = numbers.randint(1, 16), numbers.randint(16, 20_000)
-
     def result_of(samples: int) -> OwnResult | Stopped:
         assert samples <= maximum
         assert samples % unit == 0

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from gpu_report.findings.derive import derive_findings
-from gpu_report.findings.rules import ddp_options, model_split
+from gpu_report.findings.rules import model_split, scaling
 from tests.unit.findings.editing import Case, Edit, cases, edited, figure, one, rule_of
 from tests.unit.findings.shared import (
     DEFAULTS,
@@ -17,7 +17,7 @@ from tests.unit.findings.shared import (
     split,
 )
 
-RULES = (*ddp_options.RULES, *model_split.RULES)
+RULES = (*scaling.RULES, *model_split.RULES)
 LOST = {"status": "oom", "reason": "out of memory"}
 HIDDEN, SETTING, SEARCH, WORTH = (
     f"ddp_options_{name}/unet_128px_cuda"
