@@ -14,6 +14,7 @@ import operator
 import os
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -54,7 +55,7 @@ _WHEN_NOT_PROFILED: Final = (
     "leave out profile=False and any other profiler, run the steps in the main thread, and free "
     "some temporary space"
 )
-_PHASES: Final = {"data": "copies and loading in the step", "loss": "loss"}
+_PHASES: Final = {"data": "copies and loading in the step"}
 """Others are named as the trace tables name them."""
 _SHOWN_FROM: Final = 0.005
 
@@ -319,7 +320,7 @@ def _tree(found: "Profile") -> list[str]:
 
     if found.data_wait.count < FEWEST_FOR_INTERVAL:
         return []
-    inside = _parts_of_profiled_step(found)
+    inside, python = _parts_of_profiled_step(found)
     waited = (
         found.data_wait.value if found.measured.device == CPU else found.parts.get("loader", 0.0)
     )
@@ -329,7 +330,7 @@ def _tree(found: "Profile") -> list[str]:
     parts |= {name: (1 - waited) * part for name, part in inside.items()} or {
         "the step itself": 1 - waited
     }
-    marks = _marks(found, parts)
+    marks = _marks(found, parts, python)
     shown = [name for name in parts if parts[name] >= _SHOWN_FROM]
     step_s = found.step_time_ms.value / 1e3
     lines = [f"step     {duration(step_s).plain()}"]
@@ -338,11 +339,15 @@ def _tree(found: "Profile") -> list[str]:
         time_and_share = (
             f"{duration(parts[name] * step_s).plain():>9} {share(parts[name]).plain():>7}"
         )
-        lines.append(f"         {branch} {name:31}{time_and_share}{marks.get(name, '')}")
+        lines.append(
+            f"         {branch} {_PHASES.get(name, name):31}{time_and_share}{marks.get(name, '')}"
+        )
     return lines
 
 
-def _marks(found: "Profile", parts: Mapping[str, float]) -> dict[str, str]:
+def _marks(
+    found: "Profile", parts: Mapping[str, float], python: Mapping[str, float]
+) -> dict[str, str]:
     """What follows a part of the tree: at the limit, or of several that are the limit at the
     largest; else nothing.
     """
@@ -351,43 +356,55 @@ def _marks(found: "Profile", parts: Mapping[str, float]) -> dict[str, str]:
     limit = max(found.parts, key=found.parts.__getitem__, default="")
     if found.problem or found.parts[limit] <= HALF:
         return {}
-    inside = [name for name in parts if name not in (_WAIT, _RESIDUAL)]
-    of_limit = {
-        "loader": [_WAIT],
+    inside = {name: part for name, part in parts.items() if name not in (_WAIT, _RESIDUAL)}
+    of_limit: dict[str, Mapping[str, float]] = {
+        "loader": {_WAIT: 1.0},
         "kernels": inside,
         "communication": inside,
-        "transfer": [_PHASES["data"]],
+        "transfer": {"data": 1.0},
     }
-    among = of_limit.get(limit, [_RESIDUAL])
-    largest = max(among, key=lambda name: parts.get(name, 0.0), default="")
+    among = of_limit.get(limit, python)
+    largest = max(among, key=among.__getitem__, default=_RESIDUAL)
     return {largest: f"  <- {'largest part of the ' if len(among) > 1 else ''}limit"}
 
 
-def _parts_of_profiled_step(found: "Profile") -> dict[str, float]:
-    """Shares of the profiled steps without the wait: of the device where it worked, else of the
-    host's operations.
+def _parts_of_profiled_step(found: "Profile") -> tuple[dict[str, float], dict[str, float]]:
+    """Shares of the profiled steps without the wait, and what of each is no operation: by the
+    phases of the device, or of the host where that sets the pace.
 
-    Residual is what is left: Python, launches that the device waits for. None where the trace
-    cannot be trusted.
+    A phase of the host has the Python between its operations, too, as in the step of median time.
+    Residual is what is left: between two phases, and on a device while it waits. None where the
+    trace cannot be trusted.
     """
     from gpu_report.traces.phases import OTHER_PHASE, PHASES
     from gpu_report.traces.quality import Gate
     from gpu_report.traces.steps import STEPS
+    from gpu_report.traces.timeline import PHASE_LANE, TIMELINE
     from gpu_report.traces.trace import HOST
 
-    gate = Gate(found.rows)
-    steps = gate.rows(STEPS, "wall_ms", "loader_ms")
+    gate, device = Gate(found.rows), found.measured.device.partition(":")[0]
+    steps = {row["step"]: row for row in gate.rows(STEPS, "wall_ms", "loader_ms")}
+    inside_ms = sum(row["wall_ms"] - row["loader_ms"] for row in steps.values())
     phases = gate.rows(PHASES, "self_ms")
-    inside_ms = sum(row["wall_ms"] - row["loader_ms"] for row in steps)
-    if not phases or inside_ms <= 0:
-        return {}
-    loader_ms = sum(row["loader_ms"] for row in steps)
-    device = found.measured.device.partition(":")[0]
-    on = device if any(row["device"] == device for row in phases) else phases[0]["device"]
-    parts: dict[str, float] = {}
+    lane = [row for row in gate.rows(TIMELINE, "end_ms") if row["lane"] == PHASE_LANE]
+    if not phases or inside_ms <= 0 or not lane or lane[0]["step"] not in steps:
+        return {}, {}
+    is_launch_bound = max(found.parts, key=found.parts.__getitem__, default="") == "launch"
+    if is_launch_bound or all(row["device"] != device for row in phases):
+        device = HOST
+    operations = defaultdict(float)
     for row in phases:
-        phase = str(row["phase"])
-        if row["device"] == on and phase != OTHER_PHASE:
-            wait_ms = loader_ms if phase == "data" and on == HOST else 0.0
-            parts[_PHASES.get(phase, phase)] = (row["self_ms"] - wait_ms) / inside_ms
-    return {**parts, _RESIDUAL: max(1 - sum(parts.values()), 0.0)}
+        operations[row["phase"]] += row["self_ms"] / inside_ms * (row["device"] == device)
+    lasted = operations.copy()
+    if device == HOST:
+        operations["data"] -= sum(row["loader_ms"] for row in steps.values()) / inside_ms
+        step = steps[lane[0]["step"]]
+        step_ms = step["wall_ms"] - step["loader_ms"]
+        lasted = defaultdict(float, data=-step["loader_ms"] / step_ms)
+        for row in lane:
+            lasted_ms = (row["end_ms"] - row["begin_ms"]) * row["busy_share"]
+            lasted[row["category"]] += lasted_ms / step_ms
+    lasted.pop(OTHER_PHASE, None)
+    rest = {_RESIDUAL: max(1 - sum(lasted.values()), 0.0)}
+    python = {phase: part - operations[phase] for phase, part in lasted.items()}
+    return {**lasted, **rest}, {**python, **rest}

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,9 @@ from gpu_report.own import quick, run, step_watch, watching
 from gpu_report.own.step_watch import StepWatch
 from gpu_report.own.watching import Watched
 from gpu_report.records import record
+from gpu_report.traces.phases import PHASES
+from gpu_report.traces.steps import STEPS
+from gpu_report.traces.timeline import TIMELINE
 
 X = torch.randn(8, 64)
 
@@ -128,7 +132,10 @@ def test_card_advice_and_tree_have_one_wait_that_of_the_timed_steps(
             [("forward", "largest part of the limit")],
         ),
         ({"kernels": 0.35, "loader": 0.6, "host": 0.05}, [("data wait", "limit")]),
-        ({"kernels": 0.35, "loader": 0.1, "host": 0.55}, [("residual", "limit")]),
+        (
+            {"kernels": 0.35, "loader": 0.1, "host": 0.55},
+            [("forward", "largest part of the limit")],
+        ),
     ],
 )
 def test_the_tree_marks_what_the_verdict_names_and_nothing_where_it_names_nothing(
@@ -137,7 +144,8 @@ def test_the_tree_marks_what_the_verdict_names_and_nothing_where_it_names_nothin
     found = watched_with_slow_data(40, profile=False).profile
     assert found is not None
     inside = {"forward": 0.5, "backward": 0.4, "residual": 0.1}
-    monkeypatch.setattr(watching, "_parts_of_profiled_step", lambda _: inside)
+    python = {"forward": 0.3, "backward": 0.0, "residual": 0.1}
+    monkeypatch.setattr(watching, "_parts_of_profiled_step", lambda _: (inside, python))
 
     measured = replace(found.measured, data_wait_shares=[0.4] * len(found.measured.block_times_ms))
 
@@ -166,6 +174,59 @@ def test_forward_backward_optimizer_and_the_wait_make_up_the_step(
         if "─ " in line
     ]
     assert 95 < sum(shares) < 101
+
+
+def step_of_ten_ms(**changes: Any) -> Any:
+    """A profile of one step: 2 ms of waiting for data, 5 ms forward of which Python takes 3, 2 ms
+    backward, and 1 ms in no phase.
+    """
+    operations = {"data": 2.0, "forward": 2.0, "backward": 2.0, "other": 0.5}
+    lane = [("data", 0, 2), ("forward", 2, 7), ("backward", 7, 9), ("other", 9, 9.5)]
+    rows = {
+        STEPS: [{"step": 3, "wall_ms": 10.0, "loader_ms": 2.0}],
+        PHASES: [
+            {"device": "cpu", "phase": phase, "self_ms": self_ms}
+            for phase, self_ms in operations.items()
+        ],
+        TIMELINE: [
+            {
+                "step": 3,
+                "lane": "phases",
+                "device": "cpu",
+                "begin_ms": begin_ms,
+                "end_ms": end_ms,
+                "category": phase,
+                "busy_share": 1.0,
+            }
+            for phase, begin_ms, end_ms in lane
+        ],
+    }
+    fields = {"measured": SimpleNamespace(device="cpu"), "rows": rows, "parts": {"host": 0.6}}
+    return SimpleNamespace(**{**fields, **changes})
+
+
+def test_a_phase_of_the_tree_has_the_python_between_its_operations() -> None:
+    parts, python = watching._parts_of_profiled_step(step_of_ten_ms())
+
+    assert parts == pytest.approx(
+        {"data": 0.0, "forward": 5 / 8, "backward": 2 / 8, "residual": 1 / 8}
+    )
+    assert python == pytest.approx(
+        {"data": 0.0, "forward": 3 / 8, "backward": 0.0, "residual": 1 / 8}
+    )
+
+
+@pytest.mark.parametrize(("limit", "forward"), [("kernels", 1 / 8), ("launch", 5 / 8)])
+def test_the_tree_is_of_the_device_unless_the_host_sets_its_pace(
+    limit: str, forward: float
+) -> None:
+    found = step_of_ten_ms(measured=SimpleNamespace(device="cuda:0"), parts={limit: 0.9})
+    found.rows[PHASES].append({"device": "cuda", "phase": "forward", "self_ms": 1.0})
+
+    parts, _ = watching._parts_of_profiled_step(found)
+
+    assert parts["forward"] == pytest.approx(forward)
+    assert sum(parts.values()) == pytest.approx(1)
 
 
 def test_too_few_steps_are_insufficient_data_with_what_to_do(
@@ -397,7 +458,6 @@ def test_the_rank_of_the_first_step_stays_that_of_the_process(
         monkeypatch.delenv("RANK")  # as after destroy_process_group
 
     assert capsys.readouterr().err == ""
-    assert not [*tmp_path.iterdir()]
 
 
 def test_two_watches_of_a_second_write_two_event_files(tmp_path: Path) -> None:
