@@ -88,6 +88,7 @@ class StepWatch:
         self.trace_problem = ""
         self._listeners = listeners
         self._made_in = self._forks
+        self._has_group = False
         self._thread: int | None = None
         self._is_inside = False
         self._samples = self._waited_s = 0.0
@@ -112,12 +113,23 @@ class StepWatch:
     @property
     def is_ours(self) -> bool:
         """Whether this is the process that made it, and no fork, and of several ranks the first."""
-        return self._made_in == self._forks and self._is_first_rank
+        return self._made_in == self._forks and not self._rank
+
+    @property
+    def is_rank_of_environment(self) -> bool:
+        """Whether nothing but the environment says that this is not the first rank."""
+        return self._made_in == self._forks and bool(self._rank) and not self._has_group
 
     @cached_property
-    def _is_first_rank(self) -> bool:
+    def _rank(self) -> int:
         """Asked at the first step; a script may end its process group before the card."""
-        return rank() == 0
+        self._has_group = _is_distributed()
+        return rank()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a step has begun, in this process or the one that it was forked from."""
+        return self._thread is not None
 
     def begin(self) -> bool:
         """Whether the step that begins is measured; if so, `end` or `drop` must follow."""

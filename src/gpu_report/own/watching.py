@@ -16,8 +16,8 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from contextlib import ContextDecorator, contextmanager, suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from socket import gethostname
 from types import TracebackType
@@ -49,8 +49,22 @@ if TYPE_CHECKING:
 _NO_STEP: Final = (
     f"insufficient data: no step was seen; put `{LINE_TO_ADD}` around each training step"
 )
+_NO_STEP_ENDED: Final = "insufficient data: no step ended without an error"
+_WHERE_THE_CARD_IS: Final = (
+    "gpu-report: the card of these steps comes when this session ends; to get it after the loop, "
+    "put `with gpu_report.watch():` around the loop"
+)
 _WAIT: Final = "data wait"
 _RESIDUAL: Final = "residual"
+_WHERE_PAUSES_ARE_LONG: Final = (
+    "if they are waits for data, give the DataLoader more worker processes (num_workers) or faster "
+    "storage; if not, announce each: `with gpu_report.watch() as watched:`, watched.pause() before "
+    "it and watched.resume() after it"
+)
+_NOT_THE_FIRST_RANK: Final = (
+    "gpu-report: no card: the environment variable RANK says that this is not the first process of "
+    "its training, and there is no process group; unset RANK to measure this process"
+)
 _WHEN_NOT_PROFILED: Final = (
     "leave out profile=False and any other profiler, run the steps in the main thread, and free "
     "some temporary space"
@@ -63,15 +77,23 @@ _current: "list[StepWatch]" = []
 """The innermost `watch()` last; the process's own, if a step was made outside of any, first."""
 
 
-class Step:
-    """One training step, as a context; what it raises goes through unchanged."""
+class Step(ContextDecorator):
+    """One training step, as a context or around a function; what it raises goes through unchanged.
+
+    It belongs to the watch that is the innermost when the step begins.
+    """
 
     __slots__ = ("_is_measured", "_samples", "_watch")
 
-    def __init__(self, watch: StepWatch, samples: int | None) -> None:
-        self._watch, self._samples = watch, samples
+    def __init__(self, samples: int | None) -> None:
+        self._samples = samples
+
+    def _recreate_cm(self) -> "Step":
+        """Each call of a decorated function is a step of its own, also one inside of another."""
+        return Step(self._samples)
 
     def __enter__(self) -> None:
+        self._watch = _current[-1] if _current else _watch_of_process()
         self._is_measured = self._watch.begin()
 
     def __exit__(
@@ -90,7 +112,7 @@ class Step:
 
 def step(*, samples: int | None = None) -> Step:
     """Put `with gpu_report.step():` around each training step of a loop of yours, after the batch
-    was loaded.
+    was loaded, or `@gpu_report.step()` before the function that trains one.
 
     The time between the end of a step and the beginning of the next is the wait for data. Blocks of
     steps are timed, then a few steps are profiled, up to three times. At the end of the process, or
@@ -117,11 +139,17 @@ def step(*, samples: int | None = None) -> Step:
                 "number"
             )
         samples = number
-    if not _current:
-        process_watch = StepWatch(CountsWriter())
-        _current.append(process_watch)
-        atexit.register(at_exit, lambda: _say_card(process_watch))
-    return Step(_current[-1], samples)
+    return Step(samples)
+
+
+def _watch_of_process() -> StepWatch:
+    """The watch of steps outside of any `watch()`, whose card comes where the process ends."""
+    process_watch = StepWatch(CountsWriter())
+    _current.append(process_watch)
+    atexit.register(at_exit, lambda: _say_card(process_watch))
+    if hasattr(sys, "ps1"):  # in a notebook or another interactive session
+        say(_WHERE_THE_CARD_IS, to_stderr=True)
+    return process_watch
 
 
 class Watched:
@@ -243,6 +271,8 @@ def at_exit(print_card: Callable[[], object]) -> None:
 def _say_card(step_watch: StepWatch) -> "Profile | None":
     """Print the card to standard error; the first rank's alone, and never that of a fork."""
     if not step_watch.is_ours:
+        if step_watch.is_rank_of_environment:
+            say(_NOT_THE_FIRST_RANK, to_stderr=True)
         return None
     if result_file := os.environ.get(RESULT_FILE):
         _write_result(step_watch, Path(result_file))
@@ -280,7 +310,8 @@ def _write_result(step_watch: StepWatch, path: Path) -> None:
 def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
     measured = step_watch.finish()
     if measured is None:
-        return None, [_NO_STEP]
+        return None, [_NO_STEP_ENDED if step_watch.has_begun else _NO_STEP]
+    from gpu_report.findings.rule import HALF
     from gpu_report.own.quick import analysed, paragraph
 
     needed = FIRST_STEPS + measured.block_steps * BLOCKS_BEFORE_PROFILE + PROFILED_STEPS + 1
@@ -294,11 +325,21 @@ def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
     if step_watch.trace_problem:
         too_few = (f"no step was profiled: {step_watch.trace_problem}", _WHEN_NOT_PROFILED)
     found = analysed(measured, too_few=too_few)
+    if step_watch.stalled_s > HALF * step_watch.looped_s:
+        paused = _of_loop(step_watch.stalled_s, step_watch.looped_s)
+        found = replace(
+            found,
+            problem=f"not resolved: pauses between steps took {paused}, and nothing says what for",
+            remedy=_WHERE_PAUSES_ARE_LONG,
+        )
     lines = [found.summary(), *_tree(found)]
     if step_watch.pauses:
+        paused_s = step_watch.announced_s + step_watch.stalled_s
         lines += paragraph(
             "",
-            f"not timed: {counted(step_watch.pauses, 'pause')} between steps, such as evaluations",
+            f"not timed: {counted(step_watch.pauses, 'pause')} between steps, "
+            f"{_of_loop(paused_s, step_watch.announced_s + step_watch.looped_s)}, such as "
+            "evaluations or a loader that stalls",
         )
     if step_watch.ignored:
         lines += paragraph(
@@ -306,6 +347,13 @@ def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
             f"not timed: {counted(step_watch.ignored, 'step')} in other threads or inside a step",
         )
     return found, lines
+
+
+def _of_loop(part_s: float, loop_s: float) -> str:
+    return (
+        f"{duration(part_s).plain()} of {duration(loop_s).plain()} "
+        f"({share(part_s / loop_s).plain()})"
+    )
 
 
 def _tree(found: "Profile") -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from gpu_report.measure import timing
-from gpu_report.own import run, step, step_watch
+from gpu_report.own import run, step, step_watch, watching
 from gpu_report.own.run import OwnRun
 from gpu_report.own.step import Loading
 from gpu_report.own.step_watch import FIRST_STEPS, MOST_BLOCKS, StepWatch
@@ -214,3 +214,45 @@ def test_a_watched_loop_is_timed_without_being_waited_for_after_its_first_steps(
     assert MOST_BLOCKS // 2 <= len(found.block_times_ms) < MOST_BLOCKS
     assert found.block_steps == 4 * round(0.25 / STEP_S)
     assert max(found.data_wait_shares) <= 1.0
+
+
+def with_pauses(device: Device, *, are_announced: bool) -> StepWatch:
+    """160 steps, after every 40 of them a pause of 4 s."""
+    watch = StepWatch()
+    watch.trace_problem = "none is wanted"
+    for number in range(160):
+        watch.begin()
+        device.now_s += STEP_S
+        watch.end(1)
+        if number in (39, 79, 119):
+            if are_announced:
+                watch.pause()
+            device.now_s += 4.0
+            if are_announced:
+                watch.resume()
+    return watch
+
+
+@pytest.mark.parametrize("are_announced", [True, False])
+def test_pauses_are_added_up_and_printed_with_their_share_of_the_loop(
+    device: Device, *, are_announced: bool
+) -> None:
+    watch = with_pauses(device, are_announced=are_announced)
+
+    _, lines = watching._card(watch)
+
+    assert watch.pauses == 3
+    assert (watch.announced_s, watch.stalled_s) == ((12, 0) if are_announced else (0, 12))
+    printed = " ".join(" ".join(lines).split())
+    assert "3 pauses between steps, 12.0 s of 22.0 s (54.5 %)" in printed
+
+
+@pytest.mark.parametrize("are_announced", [True, False])
+def test_pauses_that_nobody_announced_are_no_limit_but_the_reason_that_there_is_none(
+    device: Device, *, are_announced: bool
+) -> None:
+    found, _ = watching._card(with_pauses(device, are_announced=are_announced))
+
+    assert found is not None
+    assert found.limit == ""
+    assert ("pauses between steps took 12.0 s" in found.problem) is not are_announced

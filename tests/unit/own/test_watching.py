@@ -247,6 +247,43 @@ def test_without_a_step_the_line_to_add_is_printed(capsys: pytest.CaptureFixture
     assert "with gpu_report.step():" in capsys.readouterr().err
 
 
+def test_a_step_that_raised_is_not_said_to_be_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(LookupError), gpu_report.watch(), gpu_report.step():
+        raise LookupError
+
+    assert capsys.readouterr().err == "insufficient data: no step ended without an error\n"
+
+
+def test_a_decorated_function_is_a_step_of_the_watch_that_calls_it() -> None:
+    @gpu_report.step(samples=8)
+    def train(depth: int = 0) -> int:
+        return train(depth - 1) + 1 if depth else 1
+
+    with gpu_report.watch() as watched:
+        assert [train(), train(2), train()] == [1, 3, 1]
+    with gpu_report.watch() as later:
+        train()
+
+    assert watched.profile is not None
+    assert (watched.profile.measured.steps, watched.profile.measured.samples) == (3, 8)
+    assert later.profile is not None
+    assert later.profile.measured.steps == 1
+
+
+def test_steps_of_a_notebook_without_a_watch_say_once_how_to_get_the_card(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(watching, "_current", [])
+    monkeypatch.setattr(watching.atexit, "register", lambda *_: None)
+    monkeypatch.setattr(sys, "ps1", "In : ", raising=False)
+
+    for _ in range(3):
+        with gpu_report.step():
+            pass
+
+    assert capsys.readouterr().err.count("with gpu_report.watch():") == 1
+
+
 def test_an_error_of_the_step_goes_through_and_later_steps_are_measured() -> None:
     loop, error = Loop(), LookupError("mine")
     with gpu_report.watch() as watched:
@@ -455,7 +492,21 @@ def test_the_rank_of_the_first_step_stays_that_of_the_process(
     with gpu_report.watch(tensorboard=tmp_path):
         with gpu_report.step():
             pass
-        monkeypatch.delenv("RANK")  # as after destroy_process_group
+        monkeypatch.delenv("RANK")
+
+    assert "no card: the environment variable RANK" in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_later_rank_of_a_process_group_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
+    with gpu_report.watch():
+        with gpu_report.step():
+            pass
+        monkeypatch.undo()  # as after destroy_process_group
 
     assert capsys.readouterr().err == ""
 
@@ -516,6 +567,7 @@ def test_at_the_end_of_a_process_the_first_rank_prints_one_card_and_the_exit_sta
     assert ended.returncode == 3
     assert ended.stdout == "printed\n"
     assert ended.stderr.count("insufficient data: 5 steps") == cards
+    assert ended.stderr.count("no card: ") == 1 - cards
     assert "Traceback" not in ended.stderr
 
 
