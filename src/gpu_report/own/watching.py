@@ -157,22 +157,34 @@ class Watched:
 
     Attributes:
         profile: As `gpu_report.profile` returns it; None before the end, and without a step.
+        step_watch: That of its steps.
     """
 
     profile: "Profile | None" = None
 
-    def __init__(self, step_watch: StepWatch) -> None:
-        self._step_watch = step_watch
+    def __init__(self, tensorboard: Path | str | None) -> None:
+        is_written = tensorboard is not None and rank() == 0
+        self._scalars = [Scalars(Path(tensorboard))] if is_written else []
+        self.step_watch = StepWatch(CountsWriter(), *self._scalars)
+        _current.append(self.step_watch)
 
     def pause(self) -> None:
         """From here until `resume` or the next step nothing is trained, for instance evaluated, so
         nothing is timed.
         """
-        self._step_watch.pause()
+        self.step_watch.pause()
 
     def resume(self) -> None:
         """From here the next batch is loaded."""
-        self._step_watch.resume()
+        self.step_watch.resume()
+
+    def end(self, *, has_card: bool = True) -> None:
+        """Watch no more; print the card, unless nobody wants it."""
+        _current.remove(self.step_watch)
+        if has_card:
+            self.profile = _say_card(self.step_watch)
+        for each in self._scalars:
+            each.close()
 
 
 @contextmanager
@@ -190,19 +202,13 @@ def watch(*, tensorboard: Path | str | None = None, profile: bool = True) -> Ite
         FileWriteError: the folder cannot be written when the block begins; later the scalars end
             there, with a warning.
     """
-    scalars = [Scalars(Path(tensorboard))] if tensorboard is not None and rank() == 0 else []
-    step_watch = StepWatch(CountsWriter(), *scalars)
-    watched = Watched(step_watch)
+    watched = Watched(tensorboard)
     if not profile:
-        step_watch.trace_problem = "profile=False was given"
-    _current.append(step_watch)
+        watched.step_watch.trace_problem = "profile=False was given"
     try:
         yield watched
     finally:
-        _current.remove(step_watch)
-        watched.profile = _say_card(step_watch)
-        for each in scalars:
-            each.close()
+        watched.end()
 
 
 class Scalars:
