@@ -14,6 +14,7 @@ first block begins, outside of what is timed.
 """
 
 import gc
+import math
 import os
 import statistics
 import tempfile
@@ -212,6 +213,8 @@ class StepWatch:
             self._drop_measuring()
         if self._blocks is not None:
             _synchronize(self._blocks.device)
+            if self._blocks.running is not None:
+                self._blocks.running.cpu_s += self._blocks.cpu_clock()
         self._paused_s = time.perf_counter()
         self.pauses += 1
 
@@ -225,6 +228,7 @@ class StepWatch:
         self._ended_s += lasted_s
         if self._blocks is not None and self._blocks.running is not None:
             self._blocks.running.left_out_s += lasted_s
+            self._blocks.running.cpu_s -= self._blocks.cpu_clock()
 
     @property
     def _is_in_thread(self) -> bool:
@@ -249,6 +253,8 @@ class StepWatch:
             if timed
             else blocks.step_s
         )
+        timed_s = sum(block.time_s for block in timed)
+        in_blocks_s = self.looped_s + self.announced_s - sum(self._first_s)
         return Measured(
             torch_version=torch.__version__,
             device=str(blocks.device),
@@ -266,6 +272,11 @@ class StepWatch:
             memory_in_use_mib=[block.in_use_mib for block in timed],
             memory_free_mib=blocks.memory.free_mib(),
             memory_kind=blocks.memory.kind,
+            cpu_share=min(sum(block.cpu_s for block in timed) / timed_s, 1.0)
+            if timed
+            else math.nan,
+            other_threads_share=blocks.other_threads_s / max(in_blocks_s, TICK_S),
+            has_anomaly_mode=blocks.has_anomaly_mode,
         )
 
     def _drop_measuring(self) -> None:
@@ -325,6 +336,8 @@ class StepWatch:
 
     def _tick(self) -> None:
         self._tick_s = time.perf_counter() + TICK_S
+        if self._blocks is not None:
+            self._blocks.read_threads()
         counts = StepCounts(
             moment_s=time.monotonic(),
             steps=self.steps,
@@ -342,12 +355,13 @@ os.register_at_fork(after_in_child=StepWatch.count_fork)
 
 @dataclass
 class _Block:
-    """Steps one after the other: how many have ended, and seconds of their time, their waits, and
-    announced pauses; once it has ended, the memory in use, and once the device has done it, its
-    time without the pauses.
+    """Steps one after the other: how many have ended, and seconds of their time on the CPU, their
+    waits, and announced pauses; once it has ended, the memory in use, and once the device has done
+    it, its time without the pauses.
     """
 
     clock: "StepClock"
+    cpu_s: float
     steps: int = 0
     waited_s: float = 0.0
     left_out_s: float = 0.0
@@ -357,7 +371,10 @@ class _Block:
     def joined(self, after: "_Block") -> "_Block":
         """Both as one."""
         return replace(
-            after, time_s=self.time_s + after.time_s, waited_s=self.waited_s + after.waited_s
+            after,
+            time_s=self.time_s + after.time_s,
+            cpu_s=self.cpu_s + after.cpu_s,
+            waited_s=self.waited_s + after.waited_s,
         )
 
 
@@ -370,11 +387,13 @@ class _Blocks:
     Attributes:
         timed: Blocks whose time is known.
         running: That which the next step is in; None until a step has ended after a pause.
+        other_threads_s: CPU seconds of this process's other Python threads since the first block.
+        has_anomaly_mode: Whether autograd's was on where a block began.
     """
 
     def __init__(self, step_s: float) -> None:
         from gpu_report.measure.progress import read_cpu_times
-        from gpu_report.own.run import steps_of_block
+        from gpu_report.own.run import _other_threads_s, steps_of_block
 
         self._pids = (
             [os.getppid()] if _is_distributed() else []
@@ -389,6 +408,11 @@ class _Blocks:
         )
         self.timed: list[_Block] = []
         self.running: _Block | None = None
+        self.has_anomaly_mode = False
+        # Autograd works on an accelerator from a thread of its own.
+        self.cpu_clock = time.thread_time if self.device.type == "cpu" else time.process_time
+        self._other_threads_before_s = _other_threads_s()
+        self.other_threads_s = 0.0
         self._ended: _Block | None = None
         self.since_profile = 0
         self._before_profile_mib: float | None = None
@@ -409,6 +433,14 @@ class _Blocks:
 
         return load_between(self._cpu_times, read_cpu_times(self._pids))
 
+    def read_threads(self) -> None:
+        """Those of threads that have ended since are not lost."""
+        from gpu_report.own.run import _other_threads_s
+
+        if threading.active_count() > 1:
+            passed_s = _other_threads_s() - self._other_threads_before_s
+            self.other_threads_s = max(self.other_threads_s, passed_s)
+
     def begin_profile(self) -> None:
         """Time no more until it is over; what it leaves in memory does not count."""
         self.drop()
@@ -421,7 +453,8 @@ class _Blocks:
         if self._before_profile_mib is not None:
             self._of_profile_mib += self.memory.in_use_mib() - self._before_profile_mib
             self._before_profile_mib = None
-        self.running = _Block(step_clock(self.device))
+        self.has_anomaly_mode |= torch.is_anomaly_enabled()
+        self.running = _Block(step_clock(self.device), cpu_s=-self.cpu_clock())
         self.running.clock.mark()
 
     def drop(self) -> None:
@@ -440,6 +473,7 @@ class _Blocks:
         if self.running.steps < self.steps:
             return False
         self.running.clock.mark()
+        self.running.cpu_s += self.cpu_clock()
         self.running.in_use_mib = self.memory.in_use_mib() - self._of_profile_mib
         self._ended = self.running
         self.since_profile += 1
