@@ -163,8 +163,8 @@ class Watched:
     profile: "Profile | None" = None
 
     def __init__(self, tensorboard: Path | str | None) -> None:
-        is_written = tensorboard is not None and rank() == 0
-        self._scalars = [Scalars(Path(tensorboard))] if is_written else []
+        folders = [] if tensorboard is None or rank() else [Path(tensorboard)]
+        self._scalars = [Scalars(folder) for folder in folders]
         self.step_watch = StepWatch(CountsWriter(), *self._scalars)
         _current.append(self.step_watch)
 
@@ -446,7 +446,7 @@ def _parts_of_profiled_step(found: "Profile") -> tuple[dict[str, float], dict[st
     is_launch_bound = max(found.parts, key=found.parts.__getitem__, default="") == "launch"
     if is_launch_bound or all(row["device"] != device for row in phases):
         device = HOST
-    operations = defaultdict(float)
+    operations: defaultdict[str, float] = defaultdict(float)
     for row in phases:
         operations[row["phase"]] += row["self_ms"] / inside_ms * (row["device"] == device)
     lasted = operations.copy()

@@ -2,6 +2,7 @@
 time.
 """
 
+import threading
 from collections.abc import Iterable, Iterator
 from itertools import chain, count, cycle, islice, pairwise, repeat
 from types import SimpleNamespace
@@ -305,7 +306,7 @@ def test_cpu_time_of_a_thread_that_has_ended_is_not_lost(
 ) -> None:
     seconds = chain([2.0, 2.0 + 150 * STEP_S], repeat(0.0))
     monkeypatch.setattr(run, "_other_threads_s", lambda: next(seconds))
-    monkeypatch.setattr(step_watch.threading, "active_count", lambda: 2)
+    monkeypatch.setattr(threading, "active_count", lambda: 2)
 
     found = watched_with_sleep(device, share=1.0)
 

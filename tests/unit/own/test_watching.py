@@ -2,6 +2,7 @@
 own.
 """
 
+import atexit
 import subprocess
 import sys
 import tempfile
@@ -274,7 +275,7 @@ def test_steps_of_a_notebook_without_a_watch_say_once_how_to_get_the_card(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(watching, "_current", [])
-    monkeypatch.setattr(watching.atexit, "register", lambda *_: None)
+    monkeypatch.setattr(atexit, "register", lambda *_: None)
     monkeypatch.setattr(sys, "ps1", "In : ", raising=False)
 
     for _ in range(3):
