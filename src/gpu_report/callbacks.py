@@ -7,13 +7,14 @@ library is needed here. A pickled callback is made anew where it is read.
 """
 
 import atexit
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from gpu_report.errors import ProfileError
+from gpu_report.own.step import samples_of
 from gpu_report.own.watching import Watched, at_exit
 
 _LIGHTNING: Final = ("lightning.pytorch", "pytorch_lightning")
@@ -45,7 +46,7 @@ def lightning_callback(*, tensorboard: Path | str | None = None) -> Any:
         def on_train_batch_end(
             self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int
         ) -> None:
-            self.steps.end(samples_of(batch))
+            self.steps.end(samples_of(batch) or None)
 
         def on_validation_start(self, trainer: Any, module: Any) -> None:
             if self.steps is not None:  # which a check of the validation comes before
@@ -148,19 +149,6 @@ class WatchedSteps:
         """Print the card, unless nobody wants it; a step that has not ended is not in it."""
         atexit.unregister(self._at_exit)
         self.watched.end(has_card=has_card)
-
-
-def samples_of(batch: Any) -> int | None:
-    """How many samples a batch has, None where its tensors do not say it alike."""
-    parts = (
-        batch.values()
-        if isinstance(batch, Mapping)
-        else batch
-        if isinstance(batch, (tuple, list))
-        else [batch]
-    )
-    lengths = {len(part) for part in parts if getattr(part, "ndim", 0)}
-    return (lengths.pop() or None) if len(lengths) == 1 else None
 
 
 def samples_of_optimizer_step(args: Any, state: Any, loader: Any) -> int | None:
