@@ -25,17 +25,20 @@ from gpu_report.own import quick, run, step_watch, watching
 from gpu_report.own.step_watch import StepWatch
 from gpu_report.own.watching import Watched
 from gpu_report.records import record
+from gpu_report.records.record import Load
 from gpu_report.traces.phases import PHASES
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.timeline import TIMELINE
 
 X = torch.randn(8, 64)
+IDLE = Load(foreign_cpu_share=0.0, steal_share=None)
 
 
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record, "MOST_SLOWED", 100.0)
     monkeypatch.setattr(run, "_BLOCK_S", 0.004)
+    monkeypatch.setattr(step_watch._Blocks, "load", lambda _: IDLE)
 
 
 class Slow(Dataset[Tensor]):
@@ -93,6 +96,17 @@ def test_a_slow_loader_is_the_limit_and_is_marked_in_the_tree(
     assert printed.err.startswith(found.summary() + "\n")
     tree = printed.err.removeprefix(found.summary()).splitlines()
     assert "data wait" in next(line for line in tree if "<-" in line)
+
+
+def test_no_limit_is_named_where_others_used_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = Load(foreign_cpu_share=0.9, steal_share=None)
+    monkeypatch.setattr(step_watch._Blocks, "load", lambda _: busy)
+
+    found = watched_with_slow_data(40, profile=False).profile
+
+    assert found is not None
+    assert not found.limit
+    assert "others used 90.0 % of the CPU" in found.problem
 
 
 def test_card_advice_and_tree_have_one_wait_that_of_the_timed_steps(
