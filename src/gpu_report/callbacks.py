@@ -3,19 +3,19 @@
 `Trainer(callbacks=[lightning_callback()])`, `Trainer(..., callbacks=[hugging_face_callback()])`
 
 Each class is built when it is asked for, since it derives from the trainer's own, and neither
-library is needed here.
+library is needed here. A pickled callback is made anew where it is read.
 """
 
 import atexit
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from gpu_report.errors import ProfileError
-from gpu_report.own.watching import Step, Watched, at_exit, step, watch
+from gpu_report.own.step import samples_of
+from gpu_report.own.watching import Watched, at_exit
 
 _LIGHTNING: Final = ("lightning.pytorch", "pytorch_lightning")
 
@@ -24,22 +24,13 @@ def lightning_callback(*, tensorboard: Path | str | None = None) -> Any:
     """A Lightning `Callback`: the card is printed where training ends; `tensorboard` as in
     `gpu_report.watch`.
 
-    A step is one batch, also where several are accumulated. Validation is not timed.
+    A step is one batch, also where several are accumulated. Validation is not timed. Samples are
+    counted where all tensors of the batch have as many.
 
     Raises:
         ProfileError: neither `lightning` nor `pytorch_lightning` is installed.
     """
     base = _named("Callback", *_LIGHTNING)
-
-    def samples_of(batch: Any) -> int | None:
-        parts = (
-            batch.values()
-            if isinstance(batch, Mapping)
-            else batch
-            if isinstance(batch, (tuple, list))
-            else [batch]
-        )
-        return next((len(part) for part in parts if getattr(part, "ndim", 0)), None) or None
 
     class GpuReportCallback(base):  # type: ignore[misc,valid-type]
         steps: Any = None  # WatchedSteps, from the first training on
@@ -50,12 +41,12 @@ def lightning_callback(*, tensorboard: Path | str | None = None) -> Any:
         def on_train_batch_start(
             self, trainer: Any, module: Any, batch: Any, batch_idx: int
         ) -> None:
-            self.steps.begin(samples_of(batch))
+            self.steps.begin()
 
         def on_train_batch_end(
             self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int
         ) -> None:
-            self.steps.end()
+            self.steps.end(samples_of(batch) or None)
 
         def on_validation_start(self, trainer: Any, module: Any) -> None:
             if self.steps is not None:  # which a check of the validation comes before
@@ -70,7 +61,10 @@ def lightning_callback(*, tensorboard: Path | str | None = None) -> Any:
 
         def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
             if self.steps is not None:
-                self.steps.close(exception)
+                self.steps.close()
+
+        def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
+            return partial(lightning_callback, tensorboard=tensorboard), ()
 
     return GpuReportCallback()
 
@@ -80,7 +74,9 @@ def hugging_face_callback(*, tensorboard: Path | str | None = None) -> Any:
     accumulates.
 
     Evaluating and saving are not timed. The Trainer does not say that a training has failed, so the
-    card of one that has is printed where the process ends, or the callback's next training begins.
+    card of one that has is printed where the process ends, or the callback's next training begins;
+    the attempts of `auto_find_batch_size` that failed get none. Samples are counted where the
+    dataset has a length.
 
     Raises:
         ProfileError: `transformers` is not installed.
@@ -92,14 +88,16 @@ def hugging_face_callback(*, tensorboard: Path | str | None = None) -> Any:
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
             if self.steps is not None:
-                self.steps.close()
+                self.steps.close(has_card=not args.auto_find_batch_size)
             self.steps = WatchedSteps(tensorboard)
 
         def on_step_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-            self.steps.begin(args.train_batch_size * args.gradient_accumulation_steps)
+            self.steps.begin()
 
-        def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-            self.steps.end()
+        def on_step_end(
+            self, args: Any, state: Any, control: Any, *, train_dataloader: Any, **others: Any
+        ) -> None:
+            self.steps.end(samples_of_optimizer_step(args, state, train_dataloader))
             self.pause_before(control)
 
         def on_epoch_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
@@ -120,6 +118,9 @@ def hugging_face_callback(*, tensorboard: Path | str | None = None) -> Any:
         def on_train_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
             self.steps.close()
 
+        def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
+            return partial(hugging_face_callback, tensorboard=tensorboard), ()
+
     return GpuReportCallback()
 
 
@@ -127,35 +128,46 @@ class WatchedSteps:
     """`watch()` and `step()` for a trainer that calls where each begins and ends."""
 
     def __init__(self, tensorboard: Path | str | None) -> None:
-        self._stack = ExitStack()
-        self.watched: Watched = self._stack.enter_context(watch(tensorboard=tensorboard))
-        self._step: Step | None = None
+        self.watched = Watched(tensorboard)
+        self._is_inside = False
         self._at_exit = partial(at_exit, self.close)  # where the trainer does not say that it ends
         atexit.register(self._at_exit)
 
-    def begin(self, samples: int | None) -> None:
+    def begin(self) -> None:
         """A step that has not ended, as one that the trainer has skipped, is dropped."""
-        self._drop()
-        self._step = step(samples=samples)
-        self._step.__enter__()
+        if self._is_inside:
+            self.watched.step_watch.drop()
+        self._is_inside = self.watched.step_watch.begin()
 
-    def end(self) -> None:
-        if self._step is not None:
-            self._step.__exit__(None, None, None)
-            self._step = None
+    def end(self, samples: int | None) -> None:
+        """The step has trained on that many samples in this process, as far as they are known."""
+        if self._is_inside:
+            self._is_inside = False
+            self.watched.step_watch.end(samples)
 
-    def close(self, error: BaseException | None = None) -> None:
-        """Print the card; a step that has not ended is dropped, as is one that the error
-        has ended.
-        """
-        self._drop(error)
-        self._stack.close()
+    def close(self, *, has_card: bool = True) -> None:
+        """Print the card, unless nobody wants it; a step that has not ended is not in it."""
         atexit.unregister(self._at_exit)
+        self.watched.end(has_card=has_card)
 
-    def _drop(self, error: BaseException | None = None) -> None:
-        if self._step is not None:
-            self._step.__exit__(type(error) if error else GeneratorExit, error, None)
-            self._step = None
+
+def samples_of_optimizer_step(args: Any, state: Any, loader: Any) -> int | None:
+    """What this process trained on in the step that has just ended; None where the dataset is a
+    stream, since nothing says when its last, smaller batch comes.
+
+    The last step of an epoch may have fewer batches, and a smaller one among them. Of several
+    processes each gets as many samples, since some are then repeated.
+    """
+    samples, batches = state.train_batch_size, args.gradient_accumulation_steps
+    try:
+        samples_of_epoch, batches_of_epoch = len(loader.dataset), len(loader)
+    except TypeError:
+        return None
+    if state.epoch % 1:
+        return int(samples * batches)
+    is_smaller = args.world_size == 1 and not args.dataloader_drop_last
+    missing = -samples_of_epoch % samples if is_smaller else 0
+    return int(samples * (batches_of_epoch % batches or batches) - missing)
 
 
 def _named(name: str, *modules: str) -> Callable[..., Any]:

@@ -2,8 +2,12 @@
 their hooks.
 """
 
+import math
+import pickle
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -14,7 +18,15 @@ from gpu_report.callbacks import hugging_face_callback, lightning_callback
 from gpu_report.errors import ProfileError
 from gpu_report.own.step_counts import StepCounts
 
-ARGUMENTS = SimpleNamespace(train_batch_size=4, gradient_accumulation_steps=2)
+ARGUMENTS = SimpleNamespace(
+    train_batch_size=64,  # which auto_find_batch_size leaves as it was
+    gradient_accumulation_steps=2,
+    dataloader_drop_last=False,
+    world_size=1,
+    auto_find_batch_size=False,
+)
+BATCH_SIZE = 4
+IN_AN_EPOCH = SimpleNamespace(train_batch_size=BATCH_SIZE, epoch=0.5)
 GOING_ON = SimpleNamespace(should_evaluate=False, should_save=False)
 EVALUATING = SimpleNamespace(should_evaluate=True, should_save=True)
 SHORT_EVALUATION_S = 0.05
@@ -62,17 +74,33 @@ def fit(callback: Any, batches: list[Any], *, error: Exception | None = None) ->
     callback.teardown(None, None, "fit")
 
 
-def train(callback: Any, steps: int) -> None:
-    """In the order of transformers' Trainer."""
-    callback.on_train_begin(ARGUMENTS, None, None, model=None)
-    callback.on_epoch_begin(ARGUMENTS, None, GOING_ON)
-    for _ in range(steps):
-        callback.on_step_begin(ARGUMENTS, None, GOING_ON)
-        callback.on_substep_end(ARGUMENTS, None, GOING_ON)
-        callback.on_optimizer_step(ARGUMENTS, None, GOING_ON)
-        callback.on_step_end(ARGUMENTS, None, GOING_ON)
-    callback.on_epoch_end(ARGUMENTS, None, GOING_ON)
-    callback.on_train_end(ARGUMENTS, None, None)
+class Loader:
+    """As many batches as the samples make, the last of which may be smaller."""
+
+    def __init__(self, samples: int) -> None:
+        self.dataset = range(samples)
+
+    def __len__(self) -> int:
+        return math.ceil(len(self.dataset) / BATCH_SIZE)
+
+
+def train(
+    callback: Any, steps: int, *, loader: object = Loader(24), epochs: int = 1, **arguments: Any
+) -> None:
+    """In the order of transformers' Trainer; each epoch has so many steps."""
+    args = SimpleNamespace(**{**vars(ARGUMENTS), **arguments})
+    callback.on_train_begin(args, None, None, model=None)
+    for epoch in range(epochs):
+        callback.on_epoch_begin(args, None, GOING_ON)
+        for step in range(steps):
+            state = SimpleNamespace(train_batch_size=BATCH_SIZE, epoch=epoch + step / steps)
+            callback.on_step_begin(args, state, GOING_ON, train_dataloader=loader)
+            callback.on_substep_end(args, state, GOING_ON)
+            callback.on_optimizer_step(args, state, GOING_ON)
+            state.epoch = epoch + (step + 1) / steps
+            callback.on_step_end(args, state, GOING_ON, train_dataloader=loader)
+        callback.on_epoch_end(args, None, GOING_ON)
+    callback.on_train_end(args, None, None)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +124,18 @@ def test_an_error_in_lightnings_loop_prints_the_card_and_goes_through(
     with pytest.raises(LookupError, match="mine"):
         fit(lightning_callback(), [torch.zeros(8)], error=LookupError("mine"))
 
-    assert "insufficient data: no step was seen" in capsys.readouterr().err
+    assert "no step ended without an error" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "batch", [[torch.zeros(3, 9), torch.zeros(4, 9)], (torch.zeros(8), torch.zeros(0)), object()]
+)
+def test_samples_of_lightning_that_tensors_do_not_say_alike_are_not_counted(batch: Any) -> None:
+    callback = lightning_callback()
+
+    fit(callback, [batch] * 3)
+
+    assert callback.steps.watched.profile.measured.samples is None
 
 
 def test_a_step_of_hugging_faces_trainer_is_an_optimizer_step() -> None:
@@ -105,7 +144,85 @@ def test_a_step_of_hugging_faces_trainer_is_an_optimizer_step() -> None:
     train(callback, steps=3)
 
     assert callback.steps.watched.profile.measured.steps == 3
-    assert callback.steps.watched.profile.measured.samples == 8
+    assert callback.steps.watched.profile.measured.samples == 2 * BATCH_SIZE
+
+
+@pytest.mark.parametrize(
+    ("samples", "steps", "arguments"),
+    [
+        (24, 3, {}),
+        (21, 3, {}),  # 8 + 8 + 5
+        (18, 3, {}),  # 8 + 8 + 2: the last step has one batch
+        (22, 3, {"gradient_accumulation_steps": 3, "steps": 2}),  # 12 + 10
+    ],
+)
+def test_samples_of_an_epoch_of_hugging_faces_trainer_are_those_of_its_dataset(
+    samples: int, steps: int, arguments: dict[str, int]
+) -> None:
+    callback = hugging_face_callback()
+
+    train(callback, **{"steps": steps, **arguments}, loader=Loader(samples), epochs=2)
+
+    measured = callback.steps.watched.profile.measured
+    assert measured.samples * measured.steps == pytest.approx(2 * samples)
+
+
+def test_batches_of_several_processes_are_as_large_as_those_before() -> None:
+    callback = hugging_face_callback()
+
+    train(callback, steps=3, loader=Loader(21), world_size=2)
+
+    assert callback.steps.watched.profile.measured.samples == 2 * BATCH_SIZE
+
+
+def test_samples_of_a_stream_are_not_counted() -> None:
+    callback = hugging_face_callback()
+
+    train(callback, steps=3, loader=SimpleNamespace(dataset=iter(range(24))))
+
+    assert callback.steps.watched.profile.measured.samples is None
+
+
+@pytest.mark.parametrize(
+    ("make", "train_three_steps"),
+    [
+        (lightning_callback, lambda callback: fit(callback, [torch.zeros(8)] * 3)),
+        (hugging_face_callback, lambda callback: train(callback, steps=3)),
+    ],
+)
+def test_a_callback_can_be_pickled_and_watches_anew_where_it_is_read(
+    make: Callable[..., Any], train_three_steps: Callable[[Any], None], tmp_path: Path
+) -> None:
+    callback = make(tensorboard=tmp_path)
+    train_three_steps(callback)
+
+    read = pickle.loads(pickle.dumps(callback))
+
+    assert read.steps is None
+    train_three_steps(read)
+    assert read.steps is not callback.steps
+    assert len([*tmp_path.iterdir()]) == 2
+
+
+def test_attempts_of_auto_find_batch_size_that_failed_get_no_card(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One fails in its first step, the next in its second, where the optimizer has its state."""
+    callback = hugging_face_callback()
+    args = SimpleNamespace(**{**vars(ARGUMENTS), "auto_find_batch_size": True})
+    for ended_steps in (0, 1):
+        callback.on_train_begin(args, None, None)
+        for _ in range(ended_steps):
+            callback.on_step_begin(args, None, GOING_ON)
+            callback.on_step_end(args, IN_AN_EPOCH, GOING_ON, train_dataloader=Loader(24))
+        callback.on_step_begin(args, None, GOING_ON)
+
+    train(callback, steps=3, auto_find_batch_size=True)
+
+    printed = capsys.readouterr().err
+    assert printed.startswith("limit    insufficient data: 3 steps")
+    assert printed.count("insufficient data") == 1
+    assert callback.steps.watched.profile.measured.steps == 3
 
 
 def test_a_step_that_never_ends_is_dropped_and_later_ones_are_counted() -> None:
@@ -114,7 +231,7 @@ def test_a_step_that_never_ends_is_dropped_and_later_ones_are_counted() -> None:
     for number in range(4):
         callback.on_step_begin(ARGUMENTS, None, None)
         if number != 1:
-            callback.on_step_end(ARGUMENTS, None, GOING_ON)
+            callback.on_step_end(ARGUMENTS, IN_AN_EPOCH, GOING_ON, train_dataloader=Loader(24))
     callback.on_train_end(ARGUMENTS, None, None)
 
     assert callback.steps.watched.profile.measured.steps == 3
@@ -144,7 +261,7 @@ def test_a_short_evaluation_of_hugging_face_is_no_wait_for_data() -> None:
     counts = counts_of(callback)
     for _ in range(20):
         callback.on_step_begin(ARGUMENTS, None, EVALUATING)
-        callback.on_step_end(ARGUMENTS, None, EVALUATING)
+        callback.on_step_end(ARGUMENTS, IN_AN_EPOCH, EVALUATING, train_dataloader=Loader(24))
         time.sleep(SHORT_EVALUATION_S)
         callback.on_evaluate(ARGUMENTS, None, EVALUATING)
         time.sleep(SHORT_EVALUATION_S)
@@ -158,7 +275,7 @@ def test_a_short_evaluation_of_hugging_face_is_no_wait_for_data() -> None:
 def counts_of(callback: Any) -> list[StepCounts]:
     """Filled while the steps go on and where they end."""
     counts: list[StepCounts] = []
-    callback.steps.watched._step_watch._listeners = [counts.append]
+    callback.steps.watched.step_watch._listeners = [counts.append]
     return counts
 
 
@@ -172,7 +289,7 @@ def test_a_training_that_fails_unsaid_prints_its_card_before_the_next(
     train(callback, steps=3)
 
     printed = capsys.readouterr().err
-    assert printed.index("no step was seen") < printed.index("3 steps")
+    assert printed.index("no step ended without an error") < printed.index("3 steps")
 
 
 def test_a_library_that_is_missing_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 are missing.
 """
 
+import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +112,10 @@ def test_hugging_face_calls_the_callback_for_each_optimizer_step(
     measured, of_step = callback.steps.watched.profile.measured, BATCH * ACCUMULATED
     assert (measured.steps, measured.samples) == (EPOCHS * SAMPLES // of_step, of_step)
     assert f"not timed: {EPOCHS} pauses" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("make", [lightning_callback, hugging_face_callback])
+def test_callbacks_on_the_libraries_own_classes_can_be_pickled(make: Callable[[], Any]) -> None:
+    pytest.importorskip("lightning" if make is lightning_callback else "transformers")
+
+    assert type(pickle.loads(pickle.dumps(make()))).__name__ == "GpuReportCallback"

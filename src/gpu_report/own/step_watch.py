@@ -9,21 +9,23 @@ The time between the end of a step and the beginning of the next is the wait for
 waited for in the first steps and in the profiled ones; on an accelerator blocks are timed by
 events, which are read a block later. A pause, such as an evaluation, drops the block or profile
 that it is in, and so does a step with a new batch size; a pause that a trainer announces is left
-out of its block. What torch needs beside itself is imported where the first block begins, outside
-of what is timed.
+out of its block. All pauses are added up. What torch needs beside itself is imported where the
+first block begins, outside of what is timed.
 """
 
 import gc
+import math
 import os
 import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import torch
 
@@ -70,6 +72,9 @@ class StepWatch:
         steps: That have ended without an error.
         ignored: Steps of other threads or inside of a step.
         pauses: Such as evaluations, which are not timed.
+        announced_s: Of the pauses that a trainer announced.
+        stalled_s: Of those that nobody announced, such as a loader that stalls.
+        looped_s: From the first step to the last but for announced pauses.
         trace_problem: Why no step could be profiled, in a clause; else empty.
     """
 
@@ -80,9 +85,11 @@ class StepWatch:
 
     def __init__(self, *listeners: Listener) -> None:
         self.steps = self.ignored = self.pauses = 0
+        self.announced_s = self.stalled_s = self.looped_s = 0.0
         self.trace_problem = ""
         self._listeners = listeners
         self._made_in = self._forks
+        self._has_group = False
         self._thread: int | None = None
         self._is_inside = False
         self._samples = self._waited_s = 0.0
@@ -107,12 +114,23 @@ class StepWatch:
     @property
     def is_ours(self) -> bool:
         """Whether this is the process that made it, and no fork, and of several ranks the first."""
-        return self._made_in == self._forks and self._is_first_rank
+        return self._made_in == self._forks and not self._rank
+
+    @property
+    def is_rank_of_environment(self) -> bool:
+        """Whether nothing but the environment says that this is not the first rank."""
+        return self._made_in == self._forks and bool(self._rank) and not self._has_group
 
     @cached_property
-    def _is_first_rank(self) -> bool:
+    def _rank(self) -> int:
         """Asked at the first step; a script may end its process group before the card."""
-        return rank() == 0
+        self._has_group = _is_distributed()
+        return rank()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a step has begun, in this process or the one that it was forked from."""
+        return self._thread is not None
 
     def begin(self) -> bool:
         """Whether the step that begins is measured; if so, `end` or `drop` must follow."""
@@ -133,15 +151,18 @@ class StepWatch:
         waited_s = now_s - self._ended_s
         if waited_s > self._pause_s:
             self.pauses += 1
+            self.stalled_s += waited_s
             self._drop_measuring()
             return True
         self._waited_s += waited_s
-        if self._blocks is not None:
-            self._blocks.waited_s += waited_s
+        if self._blocks is not None and self._blocks.running is not None:
+            self._blocks.running.waited_s += waited_s
         return True
 
     def end(self, samples: int | None) -> None:
         """The step has trained on that many samples, as far as they are known."""
+        began_s = self._ended_s
+        assert began_s is not None  # since the step has begun
         self._is_inside = False
         self.steps += 1
         if samples is not None:
@@ -157,14 +178,14 @@ class StepWatch:
                 if self._is_profile_due(self._blocks):
                     self._begin_profile(self._blocks)
         else:
-            assert self._ended_s is not None  # since the step has begun
             _synchronize(_device_and_memory()[0])
-            self._first_s.append(time.perf_counter() - self._ended_s)
+            self._first_s.append(time.perf_counter() - began_s)
             if len(self._first_s) == FIRST_STEPS:
                 self._blocks = _Blocks(min(self._first_s[1:]))
                 self._pause_s = self._blocks.pause_s
                 self._blocks.begin()
         self._ended_s = time.perf_counter()
+        self.looped_s += self._ended_s - began_s
         if self._ended_s >= self._tick_s:
             self._tick()
 
@@ -192,6 +213,8 @@ class StepWatch:
             self._drop_measuring()
         if self._blocks is not None:
             _synchronize(self._blocks.device)
+            if self._blocks.running is not None:
+                self._blocks.running.cpu_s += self._blocks.cpu_clock()
         self._paused_s = time.perf_counter()
         self.pauses += 1
 
@@ -201,9 +224,11 @@ class StepWatch:
             return
         lasted_s = time.perf_counter() - self._paused_s
         self._paused_s = None
+        self.announced_s += lasted_s
         self._ended_s += lasted_s
-        if self._blocks is not None:
-            self._blocks.leave_out(lasted_s)
+        if self._blocks is not None and self._blocks.running is not None:
+            self._blocks.running.left_out_s += lasted_s
+            self._blocks.running.cpu_s -= self._blocks.cpu_clock()
 
     @property
     def _is_in_thread(self) -> bool:
@@ -221,29 +246,37 @@ class StepWatch:
 
         blocks = self._blocks or _Blocks(min(self._first_s[1:] or self._first_s, default=0.0))
         blocks.settle()
-        first, has_settled = first_timed(blocks.times_s)
-        timed_s, waits_s = blocks.times_s[first:], blocks.waits_s[first:]
+        first, has_settled = first_timed([block.time_s for block in blocks.timed])
+        timed = blocks.timed[first:]
+        step_s = (
+            statistics.median(block.time_s / blocks.steps for block in timed)
+            if timed
+            else blocks.step_s
+        )
+        timed_s = sum(block.time_s for block in timed)
+        in_blocks_s = self.looped_s + self.announced_s - sum(self._first_s)
         return Measured(
             torch_version=torch.__version__,
             device=str(blocks.device),
             samples=self._samples / self.steps if self._steps_with_samples == self.steps else None,
-            step_ms=statistics.median(timed_s or [blocks.step_s * blocks.steps])
-            / blocks.steps
-            * 1e3,
+            step_ms=step_s * 1e3,
             steps=self.steps,
             block_steps=blocks.steps,
-            block_times_ms=[time_s / blocks.steps * 1e3 for time_s in timed_s],
-            data_wait_shares=[
-                min(wait_s / time_s, 1.0) for wait_s, time_s in zip(waits_s, timed_s, strict=True)
-            ],
+            block_times_ms=[block.time_s / blocks.steps * 1e3 for block in timed],
+            data_wait_shares=[min(block.waited_s / block.time_s, 1.0) for block in timed],
             load=blocks.load(),
             has_settled=has_settled,
             profiled_times_ms=self._profiled_ms,
             trace=self._trace,
             memory_peak_mib=blocks.memory.peak_mib(),
-            memory_in_use_mib=blocks.in_use_mib[first:],
+            memory_in_use_mib=[block.in_use_mib for block in timed],
             memory_free_mib=blocks.memory.free_mib(),
             memory_kind=blocks.memory.kind,
+            cpu_share=min(sum(block.cpu_s for block in timed) / timed_s, 1.0)
+            if timed
+            else math.nan,
+            other_threads_share=blocks.other_threads_s / max(in_blocks_s, TICK_S),
+            has_anomaly_mode=blocks.has_anomaly_mode,
         )
 
     def _drop_measuring(self) -> None:
@@ -303,6 +336,8 @@ class StepWatch:
 
     def _tick(self) -> None:
         self._tick_s = time.perf_counter() + TICK_S
+        if self._blocks is not None:
+            self._blocks.read_threads()
         counts = StepCounts(
             moment_s=time.monotonic(),
             steps=self.steps,
@@ -318,25 +353,47 @@ class StepWatch:
 os.register_at_fork(after_in_child=StepWatch.count_fork)
 
 
-class _Ended(NamedTuple):
-    """A block whose last step has been launched, and which the device may still work on."""
+@dataclass
+class _Block:
+    """Steps one after the other: how many have ended, and seconds of their time on the CPU, their
+    waits, and announced pauses; once it has ended, the memory in use, and once the device has done
+    it, its time without the pauses.
+    """
 
     clock: "StepClock"
-    left_out_s: float
-    waited_s: float
-    in_use_mib: float
+    cpu_s: float
+    steps: int = 0
+    waited_s: float = 0.0
+    left_out_s: float = 0.0
+    in_use_mib: float = 0.0
+    time_s: float = 0.0
+
+    def joined(self, after: "_Block") -> "_Block":
+        """Both as one."""
+        return replace(
+            after,
+            time_s=self.time_s + after.time_s,
+            cpu_s=self.cpu_s + after.cpu_s,
+            waited_s=self.waited_s + after.waited_s,
+        )
 
 
 class _Blocks:
-    """Steps in blocks, one after the other: each with its time, wait and memory.
+    """Steps in blocks, one after the other.
 
     When a block ends, the time of the previous one is read, so the device keeps working on later
     steps.
+
+    Attributes:
+        timed: Blocks whose time is known.
+        running: That which the next step is in; None until a step has ended after a pause.
+        other_threads_s: CPU seconds of this process's other Python threads since the first block.
+        has_anomaly_mode: Whether autograd's was on where a block began.
     """
 
     def __init__(self, step_s: float) -> None:
         from gpu_report.measure.progress import read_cpu_times
-        from gpu_report.own.run import steps_of_block
+        from gpu_report.own.run import _other_threads_s, steps_of_block
 
         self._pids = (
             [os.getppid()] if _is_distributed() else []
@@ -349,21 +406,21 @@ class _Blocks:
         self.device_uuid = (
             str(torch.cuda.get_device_properties(self.device).uuid) if is_cuda else ""
         )
-        self.times_s: list[float] = []
-        self.waits_s: list[float] = []
-        self.in_use_mib: list[float] = []
-        self.waited_s = 0.0
+        self.timed: list[_Block] = []
+        self.running: _Block | None = None
+        self.has_anomaly_mode = False
+        # Autograd works on an accelerator from a thread of its own.
+        self.cpu_clock = time.thread_time if self.device.type == "cpu" else time.process_time
+        self._other_threads_before_s = _other_threads_s()
+        self.other_threads_s = 0.0
+        self._ended: _Block | None = None
         self.since_profile = 0
-        self._clock: StepClock | None = None
-        self._left_out_s = 0.0
-        self._ended: _Ended | None = None
-        self._done = 0
         self._before_profile_mib: float | None = None
         self._of_profile_mib = 0.0
 
     @property
     def step_ms(self) -> float:
-        return statistics.median(self.times_s) / self.steps * 1e3
+        return statistics.median(block.time_s for block in self.timed) / self.steps * 1e3
 
     @property
     def pause_s(self) -> float:
@@ -375,6 +432,14 @@ class _Blocks:
         from gpu_report.measure.progress import load_between, read_cpu_times
 
         return load_between(self._cpu_times, read_cpu_times(self._pids))
+
+    def read_threads(self) -> None:
+        """Those of threads that have ended since are not lost."""
+        from gpu_report.own.run import _other_threads_s
+
+        if threading.active_count() > 1:
+            passed_s = _other_threads_s() - self._other_threads_before_s
+            self.other_threads_s = max(self.other_threads_s, passed_s)
 
     def begin_profile(self) -> None:
         """Time no more until it is over; what it leaves in memory does not count."""
@@ -388,32 +453,29 @@ class _Blocks:
         if self._before_profile_mib is not None:
             self._of_profile_mib += self.memory.in_use_mib() - self._before_profile_mib
             self._before_profile_mib = None
-        self._clock = step_clock(self.device)
-        self._clock.mark()
-        self._done, self.waited_s, self._left_out_s = 0, 0.0, 0.0
+        self.has_anomaly_mode |= torch.is_anomaly_enabled()
+        self.running = _Block(step_clock(self.device), cpu_s=-self.cpu_clock())
+        self.running.clock.mark()
 
     def drop(self) -> None:
         """Time no more until a step has ended."""
-        self._clock = None
-
-    def leave_out(self, seconds: float) -> None:
-        """So long nothing was trained."""
-        self._left_out_s += seconds
+        self.running = None
 
     def end_step(self) -> bool:
         """Whether a block ends with it; the next begins at once."""
-        if self._clock is None:
+        if self.running is None:
             self.begin()
             return False
-        self._done += 1
-        if self._done < self.steps:
+        self.running.steps += 1
+        if self.running.steps < self.steps:
             return False
         self.settle()
-        if self._done < self.steps:
+        if self.running.steps < self.steps:
             return False
-        self._clock.mark()
-        in_use_mib = self.memory.in_use_mib() - self._of_profile_mib
-        self._ended = _Ended(self._clock, self._left_out_s, self.waited_s, in_use_mib)
+        self.running.clock.mark()
+        self.running.cpu_s += self.cpu_clock()
+        self.running.in_use_mib = self.memory.in_use_mib() - self._of_profile_mib
+        self._ended = self.running
         self.since_profile += 1
         self.begin()
         return True
@@ -424,15 +486,13 @@ class _Blocks:
         """
         if self._ended is None:
             return
-        clock, left_out_s, waited_s, in_use_mib = self._ended
-        self._ended = None
-        self.times_s.append(sum(clock.step_times_ms()) / 1e3 - left_out_s)
-        self.waits_s.append(waited_s)
-        self.in_use_mib.append(in_use_mib)
-        self.step_s = self.times_s[-1] / self.steps
-        if len(self.times_s) == MOST_BLOCKS:
-            self.times_s, self.waits_s = _in_pairs(self.times_s), _in_pairs(self.waits_s)
-            self.in_use_mib = self.in_use_mib[1::2]
+        block, self._ended = self._ended, None
+        block.time_s = sum(block.clock.step_times_ms()) / 1e3 - block.left_out_s
+        self.timed.append(block)
+        self.step_s = block.time_s / self.steps
+        if len(self.timed) == MOST_BLOCKS:
+            pairs = zip(self.timed[::2], self.timed[1::2], strict=True)
+            self.timed = [one.joined(other) for one, other in pairs]
             self.steps *= 2
 
 
@@ -550,10 +610,6 @@ def _device_and_memory() -> "tuple[torch.device, MemoryMeter]":
 def _synchronize(device: torch.device) -> None:
     if device.type != "cpu":
         torch.accelerator.synchronize(device)
-
-
-def _in_pairs(values: Sequence[float]) -> list[float]:
-    return [one + other for one, other in zip(values[::2], values[1::2], strict=True)]
 
 
 def _is_distributed() -> bool:

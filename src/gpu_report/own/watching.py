@@ -14,9 +14,10 @@ import operator
 import os
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from contextlib import ContextDecorator, contextmanager, suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from socket import gethostname
 from types import TracebackType
@@ -48,13 +49,27 @@ if TYPE_CHECKING:
 _NO_STEP: Final = (
     f"insufficient data: no step was seen; put `{LINE_TO_ADD}` around each training step"
 )
+_NO_STEP_ENDED: Final = "insufficient data: no step ended without an error"
+_WHERE_THE_CARD_IS: Final = (
+    "gpu-report: the card of these steps comes when this session ends; to get it after the loop, "
+    "put `with gpu_report.watch():` around the loop"
+)
 _WAIT: Final = "data wait"
 _RESIDUAL: Final = "residual"
+_WHERE_PAUSES_ARE_LONG: Final = (
+    "if they are waits for data, give the DataLoader more worker processes (num_workers) or faster "
+    "storage; if not, announce each: `with gpu_report.watch() as watched:`, watched.pause() before "
+    "it and watched.resume() after it"
+)
+_NOT_THE_FIRST_RANK: Final = (
+    "gpu-report: no card: the environment variable RANK says that this is not the first process of "
+    "its training, and there is no process group; unset RANK to measure this process"
+)
 _WHEN_NOT_PROFILED: Final = (
     "leave out profile=False and any other profiler, run the steps in the main thread, and free "
     "some temporary space"
 )
-_PHASES: Final = {"data": "copies and loading in the step", "loss": "loss"}
+_PHASES: Final = {"data": "copies and loading in the step"}
 """Others are named as the trace tables name them."""
 _SHOWN_FROM: Final = 0.005
 
@@ -62,15 +77,23 @@ _current: "list[StepWatch]" = []
 """The innermost `watch()` last; the process's own, if a step was made outside of any, first."""
 
 
-class Step:
-    """One training step, as a context; what it raises goes through unchanged."""
+class Step(ContextDecorator):
+    """One training step, as a context or around a function; what it raises goes through unchanged.
+
+    It belongs to the watch that is the innermost when the step begins.
+    """
 
     __slots__ = ("_is_measured", "_samples", "_watch")
 
-    def __init__(self, watch: StepWatch, samples: int | None) -> None:
-        self._watch, self._samples = watch, samples
+    def __init__(self, samples: int | None) -> None:
+        self._samples = samples
+
+    def _recreate_cm(self) -> "Step":
+        """Each call of a decorated function is a step of its own, also one inside of another."""
+        return Step(self._samples)
 
     def __enter__(self) -> None:
+        self._watch = _current[-1] if _current else _watch_of_process()
         self._is_measured = self._watch.begin()
 
     def __exit__(
@@ -89,7 +112,7 @@ class Step:
 
 def step(*, samples: int | None = None) -> Step:
     """Put `with gpu_report.step():` around each training step of a loop of yours, after the batch
-    was loaded.
+    was loaded, or `@gpu_report.step()` before the function that trains one.
 
     The time between the end of a step and the beginning of the next is the wait for data. Blocks of
     steps are timed, then a few steps are profiled, up to three times. At the end of the process, or
@@ -116,11 +139,17 @@ def step(*, samples: int | None = None) -> Step:
                 "number"
             )
         samples = number
-    if not _current:
-        process_watch = StepWatch(CountsWriter())
-        _current.append(process_watch)
-        atexit.register(at_exit, lambda: _say_card(process_watch))
-    return Step(_current[-1], samples)
+    return Step(samples)
+
+
+def _watch_of_process() -> StepWatch:
+    """The watch of steps outside of any `watch()`, whose card comes where the process ends."""
+    process_watch = StepWatch(CountsWriter())
+    _current.append(process_watch)
+    atexit.register(at_exit, lambda: _say_card(process_watch))
+    if hasattr(sys, "ps1"):  # in a notebook or another interactive session
+        say(_WHERE_THE_CARD_IS, to_stderr=True)
+    return process_watch
 
 
 class Watched:
@@ -128,22 +157,34 @@ class Watched:
 
     Attributes:
         profile: As `gpu_report.profile` returns it; None before the end, and without a step.
+        step_watch: That of its steps.
     """
 
     profile: "Profile | None" = None
 
-    def __init__(self, step_watch: StepWatch) -> None:
-        self._step_watch = step_watch
+    def __init__(self, tensorboard: Path | str | None) -> None:
+        folders = [] if tensorboard is None or rank() else [Path(tensorboard)]
+        self._scalars = [Scalars(folder) for folder in folders]
+        self.step_watch = StepWatch(CountsWriter(), *self._scalars)
+        _current.append(self.step_watch)
 
     def pause(self) -> None:
         """From here until `resume` or the next step nothing is trained, for instance evaluated, so
         nothing is timed.
         """
-        self._step_watch.pause()
+        self.step_watch.pause()
 
     def resume(self) -> None:
         """From here the next batch is loaded."""
-        self._step_watch.resume()
+        self.step_watch.resume()
+
+    def end(self, *, has_card: bool = True) -> None:
+        """Watch no more; print the card, unless nobody wants it."""
+        _current.remove(self.step_watch)
+        if has_card:
+            self.profile = _say_card(self.step_watch)
+        for each in self._scalars:
+            each.close()
 
 
 @contextmanager
@@ -161,19 +202,13 @@ def watch(*, tensorboard: Path | str | None = None, profile: bool = True) -> Ite
         FileWriteError: the folder cannot be written when the block begins; later the scalars end
             there, with a warning.
     """
-    scalars = [Scalars(Path(tensorboard))] if tensorboard is not None and rank() == 0 else []
-    step_watch = StepWatch(CountsWriter(), *scalars)
-    watched = Watched(step_watch)
+    watched = Watched(tensorboard)
     if not profile:
-        step_watch.trace_problem = "profile=False was given"
-    _current.append(step_watch)
+        watched.step_watch.trace_problem = "profile=False was given"
     try:
         yield watched
     finally:
-        _current.remove(step_watch)
-        watched.profile = _say_card(step_watch)
-        for each in scalars:
-            each.close()
+        watched.end()
 
 
 class Scalars:
@@ -242,6 +277,8 @@ def at_exit(print_card: Callable[[], object]) -> None:
 def _say_card(step_watch: StepWatch) -> "Profile | None":
     """Print the card to standard error; the first rank's alone, and never that of a fork."""
     if not step_watch.is_ours:
+        if step_watch.is_rank_of_environment:
+            say(_NOT_THE_FIRST_RANK, to_stderr=True)
         return None
     if result_file := os.environ.get(RESULT_FILE):
         _write_result(step_watch, Path(result_file))
@@ -279,7 +316,8 @@ def _write_result(step_watch: StepWatch, path: Path) -> None:
 def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
     measured = step_watch.finish()
     if measured is None:
-        return None, [_NO_STEP]
+        return None, [_NO_STEP_ENDED if step_watch.has_begun else _NO_STEP]
+    from gpu_report.findings.rule import HALF
     from gpu_report.own.quick import analysed, paragraph
 
     needed = FIRST_STEPS + measured.block_steps * BLOCKS_BEFORE_PROFILE + PROFILED_STEPS + 1
@@ -293,11 +331,21 @@ def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
     if step_watch.trace_problem:
         too_few = (f"no step was profiled: {step_watch.trace_problem}", _WHEN_NOT_PROFILED)
     found = analysed(measured, too_few=too_few)
+    if step_watch.stalled_s > HALF * step_watch.looped_s:
+        paused = _of_loop(step_watch.stalled_s, step_watch.looped_s)
+        found = replace(
+            found,
+            problem=f"not resolved: pauses between steps took {paused}, and nothing says what for",
+            remedy=_WHERE_PAUSES_ARE_LONG,
+        )
     lines = [found.summary(), *_tree(found)]
     if step_watch.pauses:
+        paused_s = step_watch.announced_s + step_watch.stalled_s
         lines += paragraph(
             "",
-            f"not timed: {counted(step_watch.pauses, 'pause')} between steps, such as evaluations",
+            f"not timed: {counted(step_watch.pauses, 'pause')} between steps, "
+            f"{_of_loop(paused_s, step_watch.announced_s + step_watch.looped_s)}, such as "
+            "evaluations or a loader that stalls",
         )
     if step_watch.ignored:
         lines += paragraph(
@@ -305,6 +353,13 @@ def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
             f"not timed: {counted(step_watch.ignored, 'step')} in other threads or inside a step",
         )
     return found, lines
+
+
+def _of_loop(part_s: float, loop_s: float) -> str:
+    return (
+        f"{duration(part_s).plain()} of {duration(loop_s).plain()} "
+        f"({share(part_s / loop_s).plain()})"
+    )
 
 
 def _tree(found: "Profile") -> list[str]:
@@ -319,7 +374,7 @@ def _tree(found: "Profile") -> list[str]:
 
     if found.data_wait.count < FEWEST_FOR_INTERVAL:
         return []
-    inside = _parts_of_profiled_step(found)
+    inside, python = _parts_of_profiled_step(found)
     waited = (
         found.data_wait.value if found.measured.device == CPU else found.parts.get("loader", 0.0)
     )
@@ -329,7 +384,7 @@ def _tree(found: "Profile") -> list[str]:
     parts |= {name: (1 - waited) * part for name, part in inside.items()} or {
         "the step itself": 1 - waited
     }
-    marks = _marks(found, parts)
+    marks = _marks(found, parts, python)
     shown = [name for name in parts if parts[name] >= _SHOWN_FROM]
     step_s = found.step_time_ms.value / 1e3
     lines = [f"step     {duration(step_s).plain()}"]
@@ -338,11 +393,15 @@ def _tree(found: "Profile") -> list[str]:
         time_and_share = (
             f"{duration(parts[name] * step_s).plain():>9} {share(parts[name]).plain():>7}"
         )
-        lines.append(f"         {branch} {name:31}{time_and_share}{marks.get(name, '')}")
+        lines.append(
+            f"         {branch} {_PHASES.get(name, name):31}{time_and_share}{marks.get(name, '')}"
+        )
     return lines
 
 
-def _marks(found: "Profile", parts: Mapping[str, float]) -> dict[str, str]:
+def _marks(
+    found: "Profile", parts: Mapping[str, float], python: Mapping[str, float]
+) -> dict[str, str]:
     """What follows a part of the tree: at the limit, or of several that are the limit at the
     largest; else nothing.
     """
@@ -351,43 +410,55 @@ def _marks(found: "Profile", parts: Mapping[str, float]) -> dict[str, str]:
     limit = max(found.parts, key=found.parts.__getitem__, default="")
     if found.problem or found.parts[limit] <= HALF:
         return {}
-    inside = [name for name in parts if name not in (_WAIT, _RESIDUAL)]
-    of_limit = {
-        "loader": [_WAIT],
+    inside = {name: part for name, part in parts.items() if name not in (_WAIT, _RESIDUAL)}
+    of_limit: dict[str, Mapping[str, float]] = {
+        "loader": {_WAIT: 1.0},
         "kernels": inside,
         "communication": inside,
-        "transfer": [_PHASES["data"]],
+        "transfer": {"data": 1.0},
     }
-    among = of_limit.get(limit, [_RESIDUAL])
-    largest = max(among, key=lambda name: parts.get(name, 0.0), default="")
+    among = of_limit.get(limit, python)
+    largest = max(among, key=among.__getitem__, default=_RESIDUAL)
     return {largest: f"  <- {'largest part of the ' if len(among) > 1 else ''}limit"}
 
 
-def _parts_of_profiled_step(found: "Profile") -> dict[str, float]:
-    """Shares of the profiled steps without the wait: of the device where it worked, else of the
-    host's operations.
+def _parts_of_profiled_step(found: "Profile") -> tuple[dict[str, float], dict[str, float]]:
+    """Shares of the profiled steps without the wait, and what of each is no operation: by the
+    phases of the device, or of the host where that sets the pace.
 
-    Residual is what is left: Python, launches that the device waits for. None where the trace
-    cannot be trusted.
+    A phase of the host has the Python between its operations, too, as in the step of median time.
+    Residual is what is left: between two phases, and on a device while it waits. None where the
+    trace cannot be trusted.
     """
     from gpu_report.traces.phases import OTHER_PHASE, PHASES
     from gpu_report.traces.quality import Gate
     from gpu_report.traces.steps import STEPS
+    from gpu_report.traces.timeline import PHASE_LANE, TIMELINE
     from gpu_report.traces.trace import HOST
 
-    gate = Gate(found.rows)
-    steps = gate.rows(STEPS, "wall_ms", "loader_ms")
+    gate, device = Gate(found.rows), found.measured.device.partition(":")[0]
+    steps = {row["step"]: row for row in gate.rows(STEPS, "wall_ms", "loader_ms")}
+    inside_ms = sum(row["wall_ms"] - row["loader_ms"] for row in steps.values())
     phases = gate.rows(PHASES, "self_ms")
-    inside_ms = sum(row["wall_ms"] - row["loader_ms"] for row in steps)
-    if not phases or inside_ms <= 0:
-        return {}
-    loader_ms = sum(row["loader_ms"] for row in steps)
-    device = found.measured.device.partition(":")[0]
-    on = device if any(row["device"] == device for row in phases) else phases[0]["device"]
-    parts: dict[str, float] = {}
+    lane = [row for row in gate.rows(TIMELINE, "end_ms") if row["lane"] == PHASE_LANE]
+    if not phases or inside_ms <= 0 or not lane or lane[0]["step"] not in steps:
+        return {}, {}
+    is_launch_bound = max(found.parts, key=found.parts.__getitem__, default="") == "launch"
+    if is_launch_bound or all(row["device"] != device for row in phases):
+        device = HOST
+    operations: defaultdict[str, float] = defaultdict(float)
     for row in phases:
-        phase = str(row["phase"])
-        if row["device"] == on and phase != OTHER_PHASE:
-            wait_ms = loader_ms if phase == "data" and on == HOST else 0.0
-            parts[_PHASES.get(phase, phase)] = (row["self_ms"] - wait_ms) / inside_ms
-    return {**parts, _RESIDUAL: max(1 - sum(parts.values()), 0.0)}
+        operations[row["phase"]] += row["self_ms"] / inside_ms * (row["device"] == device)
+    lasted = operations.copy()
+    if device == HOST:
+        operations["data"] -= sum(row["loader_ms"] for row in steps.values()) / inside_ms
+        step = steps[lane[0]["step"]]
+        step_ms = step["wall_ms"] - step["loader_ms"]
+        lasted = defaultdict(float, data=-step["loader_ms"] / step_ms)
+        for row in lane:
+            lasted_ms = (row["end_ms"] - row["begin_ms"]) * row["busy_share"]
+            lasted[row["category"]] += lasted_ms / step_ms
+    lasted.pop(OTHER_PHASE, None)
+    rest = {_RESIDUAL: max(1 - sum(lasted.values()), 0.0)}
+    python = {phase: part - operations[phase] for phase, part in lasted.items()}
+    return {**lasted, **rest}, {**python, **rest}

@@ -2,15 +2,17 @@
 time.
 """
 
+import threading
 from collections.abc import Iterable, Iterator
-from itertools import count, cycle, islice, pairwise
+from itertools import chain, count, cycle, islice, pairwise, repeat
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from gpu_report.measure import timing
-from gpu_report.own import run, step, step_watch
+from gpu_report.measure.memory import MemoryMeter
+from gpu_report.own import run, step, step_watch, watching
 from gpu_report.own.run import OwnRun
 from gpu_report.own.step import Loading
 from gpu_report.own.step_watch import FIRST_STEPS, MOST_BLOCKS, StepWatch
@@ -24,7 +26,7 @@ class Device:
     """`now_s` is the host's time, `free_s` when the device will have done all that was launched."""
 
     def __init__(self) -> None:
-        self.now_s = self.free_s = 0.0
+        self.now_s = self.free_s = self.cpu_s = 0.0
         self.waits = 0
 
     def launch(self, seconds: float) -> None:
@@ -53,8 +55,12 @@ class Clock:
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     device = Device()
-    names = ("perf_counter", "monotonic", "thread_time")
-    host = SimpleNamespace(**dict.fromkeys(names, lambda: device.now_s))
+    host = SimpleNamespace(
+        perf_counter=lambda: device.now_s,
+        monotonic=lambda: device.now_s,
+        thread_time=lambda: device.cpu_s,
+        process_time=lambda: 3 * device.cpu_s,
+    )
     for module in (run, step, step_watch):
         monkeypatch.setattr(module, "time", host)
     monkeypatch.setattr(run, "synchronize", device.wait)
@@ -214,3 +220,100 @@ def test_a_watched_loop_is_timed_without_being_waited_for_after_its_first_steps(
     assert MOST_BLOCKS // 2 <= len(found.block_times_ms) < MOST_BLOCKS
     assert found.block_steps == 4 * round(0.25 / STEP_S)
     assert max(found.data_wait_shares) <= 1.0
+
+
+def with_pauses(device: Device, *, are_announced: bool) -> StepWatch:
+    """160 steps, after every 40 of them a pause of 4 s."""
+    watch = StepWatch()
+    watch.trace_problem = "none is wanted"
+    for number in range(160):
+        watch.begin()
+        device.now_s += STEP_S
+        watch.end(1)
+        if number in (39, 79, 119):
+            if are_announced:
+                watch.pause()
+            device.now_s += 4.0
+            if are_announced:
+                watch.resume()
+    return watch
+
+
+@pytest.mark.parametrize("are_announced", [True, False])
+def test_pauses_are_added_up_and_printed_with_their_share_of_the_loop(
+    device: Device, *, are_announced: bool
+) -> None:
+    watch = with_pauses(device, are_announced=are_announced)
+
+    _, lines = watching._card(watch)
+
+    assert watch.pauses == 3
+    assert (watch.announced_s, watch.stalled_s) == ((12, 0) if are_announced else (0, 12))
+    printed = " ".join(" ".join(lines).split())
+    assert "3 pauses between steps, 12.0 s of 22.0 s (54.5 %)" in printed
+
+
+@pytest.mark.parametrize("are_announced", [True, False])
+def test_pauses_that_nobody_announced_are_no_limit_but_the_reason_that_there_is_none(
+    device: Device, *, are_announced: bool
+) -> None:
+    found, _ = watching._card(with_pauses(device, are_announced=are_announced))
+
+    assert found is not None
+    assert found.limit == ""
+    assert ("pauses between steps took 12.0 s" in found.problem) is not are_announced
+
+
+def watched_with_sleep(device: Device, *, share: float) -> run.Measured:
+    """Steps of which this share is on the CPU; announced pauses between them are so as a whole."""
+    watch = StepWatch()
+    watch.trace_problem = "none is wanted"
+    for number in range(300):
+        watch.begin()
+        device.now_s += STEP_S
+        device.cpu_s += share * STEP_S
+        watch.end(1)
+        if number % 10 == 9:
+            watch.pause()
+            device.now_s += STEP_S
+            device.cpu_s += STEP_S
+            watch.resume()
+    found = watch.finish()
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("share", [0.25, 1.0])
+def test_the_time_of_the_steps_on_the_cpu_tells_python_from_a_sleep(
+    device: Device, share: float
+) -> None:
+    assert watched_with_sleep(device, share=share).cpu_share == pytest.approx(share)
+
+
+def test_on_an_accelerator_the_cpu_time_is_that_of_all_threads(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its backward pass runs in a thread of autograd's."""
+    monkeypatch.setattr(
+        step_watch, "_device_and_memory", lambda: (torch.device("meta"), MemoryMeter(CPU))
+    )
+
+    assert watched_with_sleep(device, share=0.25).cpu_share == pytest.approx(0.75)
+
+
+def test_cpu_time_of_a_thread_that_has_ended_is_not_lost(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = chain([2.0, 2.0 + 150 * STEP_S], repeat(0.0))
+    monkeypatch.setattr(run, "_other_threads_s", lambda: next(seconds))
+    monkeypatch.setattr(threading, "active_count", lambda: 2)
+
+    found = watched_with_sleep(device, share=1.0)
+
+    assert found.other_threads_share == pytest.approx(150 / (300 + 30 - FIRST_STEPS), rel=0.01)
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_anomaly_mode_of_the_loop_is_noticed(device: Device, *, is_on: bool) -> None:
+    with torch.autograd.set_detect_anomaly(is_on):
+        assert watched(device, [1]).has_anomaly_mode is is_on

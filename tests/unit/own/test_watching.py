@@ -2,6 +2,7 @@
 own.
 """
 
+import atexit
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,14 +25,20 @@ from gpu_report.own import quick, run, step_watch, watching
 from gpu_report.own.step_watch import StepWatch
 from gpu_report.own.watching import Watched
 from gpu_report.records import record
+from gpu_report.records.record import Load
+from gpu_report.traces.phases import PHASES
+from gpu_report.traces.steps import STEPS
+from gpu_report.traces.timeline import TIMELINE
 
 X = torch.randn(8, 64)
+IDLE = Load(foreign_cpu_share=0.0, steal_share=None)
 
 
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record, "MOST_SLOWED", 100.0)
     monkeypatch.setattr(run, "_BLOCK_S", 0.004)
+    monkeypatch.setattr(step_watch._Blocks, "load", lambda _: IDLE)
 
 
 class Slow(Dataset[Tensor]):
@@ -90,6 +98,17 @@ def test_a_slow_loader_is_the_limit_and_is_marked_in_the_tree(
     assert "data wait" in next(line for line in tree if "<-" in line)
 
 
+def test_no_limit_is_named_where_others_used_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = Load(foreign_cpu_share=0.9, steal_share=None)
+    monkeypatch.setattr(step_watch._Blocks, "load", lambda _: busy)
+
+    found = watched_with_slow_data(40, profile=False).profile
+
+    assert found is not None
+    assert not found.limit
+    assert "others used 90.0 % of the CPU" in found.problem
+
+
 def test_card_advice_and_tree_have_one_wait_that_of_the_timed_steps(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,7 +147,10 @@ def test_card_advice_and_tree_have_one_wait_that_of_the_timed_steps(
             [("forward", "largest part of the limit")],
         ),
         ({"kernels": 0.35, "loader": 0.6, "host": 0.05}, [("data wait", "limit")]),
-        ({"kernels": 0.35, "loader": 0.1, "host": 0.55}, [("residual", "limit")]),
+        (
+            {"kernels": 0.35, "loader": 0.1, "host": 0.55},
+            [("forward", "largest part of the limit")],
+        ),
     ],
 )
 def test_the_tree_marks_what_the_verdict_names_and_nothing_where_it_names_nothing(
@@ -137,7 +159,8 @@ def test_the_tree_marks_what_the_verdict_names_and_nothing_where_it_names_nothin
     found = watched_with_slow_data(40, profile=False).profile
     assert found is not None
     inside = {"forward": 0.5, "backward": 0.4, "residual": 0.1}
-    monkeypatch.setattr(watching, "_parts_of_profiled_step", lambda _: inside)
+    python = {"forward": 0.3, "backward": 0.0, "residual": 0.1}
+    monkeypatch.setattr(watching, "_parts_of_profiled_step", lambda _: (inside, python))
 
     measured = replace(found.measured, data_wait_shares=[0.4] * len(found.measured.block_times_ms))
 
@@ -168,6 +191,59 @@ def test_forward_backward_optimizer_and_the_wait_make_up_the_step(
     assert 95 < sum(shares) < 101
 
 
+def step_of_ten_ms(**changes: Any) -> Any:
+    """A profile of one step: 2 ms of waiting for data, 5 ms forward of which Python takes 3, 2 ms
+    backward, and 1 ms in no phase.
+    """
+    operations = {"data": 2.0, "forward": 2.0, "backward": 2.0, "other": 0.5}
+    lane = [("data", 0, 2), ("forward", 2, 7), ("backward", 7, 9), ("other", 9, 9.5)]
+    rows = {
+        STEPS: [{"step": 3, "wall_ms": 10.0, "loader_ms": 2.0}],
+        PHASES: [
+            {"device": "cpu", "phase": phase, "self_ms": self_ms}
+            for phase, self_ms in operations.items()
+        ],
+        TIMELINE: [
+            {
+                "step": 3,
+                "lane": "phases",
+                "device": "cpu",
+                "begin_ms": begin_ms,
+                "end_ms": end_ms,
+                "category": phase,
+                "busy_share": 1.0,
+            }
+            for phase, begin_ms, end_ms in lane
+        ],
+    }
+    fields = {"measured": SimpleNamespace(device="cpu"), "rows": rows, "parts": {"host": 0.6}}
+    return SimpleNamespace(**{**fields, **changes})
+
+
+def test_a_phase_of_the_tree_has_the_python_between_its_operations() -> None:
+    parts, python = watching._parts_of_profiled_step(step_of_ten_ms())
+
+    assert parts == pytest.approx(
+        {"data": 0.0, "forward": 5 / 8, "backward": 2 / 8, "residual": 1 / 8}
+    )
+    assert python == pytest.approx(
+        {"data": 0.0, "forward": 3 / 8, "backward": 0.0, "residual": 1 / 8}
+    )
+
+
+@pytest.mark.parametrize(("limit", "forward"), [("kernels", 1 / 8), ("launch", 5 / 8)])
+def test_the_tree_is_of_the_device_unless_the_host_sets_its_pace(
+    limit: str, forward: float
+) -> None:
+    found = step_of_ten_ms(measured=SimpleNamespace(device="cuda:0"), parts={limit: 0.9})
+    found.rows[PHASES].append({"device": "cuda", "phase": "forward", "self_ms": 1.0})
+
+    parts, _ = watching._parts_of_profiled_step(found)
+
+    assert parts["forward"] == pytest.approx(forward)
+    assert sum(parts.values()) == pytest.approx(1)
+
+
 def test_too_few_steps_are_insufficient_data_with_what_to_do(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -184,6 +260,43 @@ def test_without_a_step_the_line_to_add_is_printed(capsys: pytest.CaptureFixture
 
     assert watched.profile is None
     assert "with gpu_report.step():" in capsys.readouterr().err
+
+
+def test_a_step_that_raised_is_not_said_to_be_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(LookupError), gpu_report.watch(), gpu_report.step():
+        raise LookupError
+
+    assert capsys.readouterr().err == "insufficient data: no step ended without an error\n"
+
+
+def test_a_decorated_function_is_a_step_of_the_watch_that_calls_it() -> None:
+    @gpu_report.step(samples=8)
+    def train(depth: int = 0) -> int:
+        return train(depth - 1) + 1 if depth else 1
+
+    with gpu_report.watch() as watched:
+        assert [train(), train(2), train()] == [1, 3, 1]
+    with gpu_report.watch() as later:
+        train()
+
+    assert watched.profile is not None
+    assert (watched.profile.measured.steps, watched.profile.measured.samples) == (3, 8)
+    assert later.profile is not None
+    assert later.profile.measured.steps == 1
+
+
+def test_steps_of_a_notebook_without_a_watch_say_once_how_to_get_the_card(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(watching, "_current", [])
+    monkeypatch.setattr(atexit, "register", lambda *_: None)
+    monkeypatch.setattr(sys, "ps1", "In : ", raising=False)
+
+    for _ in range(3):
+        with gpu_report.step():
+            pass
+
+    assert capsys.readouterr().err.count("with gpu_report.watch():") == 1
 
 
 def test_an_error_of_the_step_goes_through_and_later_steps_are_measured() -> None:
@@ -394,10 +507,23 @@ def test_the_rank_of_the_first_step_stays_that_of_the_process(
     with gpu_report.watch(tensorboard=tmp_path):
         with gpu_report.step():
             pass
-        monkeypatch.delenv("RANK")  # as after destroy_process_group
+        monkeypatch.delenv("RANK")
+
+    assert "no card: the environment variable RANK" in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_later_rank_of_a_process_group_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
+    with gpu_report.watch():
+        with gpu_report.step():
+            pass
+        monkeypatch.undo()  # as after destroy_process_group
 
     assert capsys.readouterr().err == ""
-    assert not [*tmp_path.iterdir()]
 
 
 def test_two_watches_of_a_second_write_two_event_files(tmp_path: Path) -> None:
@@ -458,6 +584,7 @@ def test_at_the_end_of_a_process_the_first_rank_prints_one_card_and_the_exit_sta
     assert ended.returncode == 3
     assert ended.stdout == "printed\n"
     assert ended.stderr.count("insufficient data: 5 steps") == cards
+    assert ended.stderr.count("no card: ") == 1 - cards
     assert "Traceback" not in ended.stderr
 
 
