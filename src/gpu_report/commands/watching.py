@@ -37,7 +37,7 @@ from gpu_report.own.step_counts import (
     StepCounts,
     StepRates,
     rates,
-    read_reported,
+    read_counts,
 )
 from gpu_report.printing.number_format import duration, memory, percent, quantity, share, throughput
 from gpu_report.storage.locks import snakemake_here
@@ -225,7 +225,7 @@ class _Watched:
             lines.append(
                 f"gpu-report: watched for {passed}; on average {_of_machine(_means(self._samples))}"
             )
-        if not self._is_study and read_reported(StepCounts, self._counts_file) is None:
+        if not self._is_study and read_counts(self._counts_file) is None:
             lines.append(
                 "gpu-report: insufficient data: no step was seen; to see what limits the script, "
                 f"import gpu_report and put `{LINE_TO_ADD}` around its training step"
@@ -233,7 +233,7 @@ class _Watched:
         return lines
 
     def _of_steps(self) -> dict[str, float]:
-        counts = read_reported(StepCounts, self._counts_file)
+        counts = read_counts(self._counts_file)
         if counts is None:
             return {}
         before, self._counts = self._counts, counts

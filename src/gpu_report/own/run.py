@@ -421,7 +421,9 @@ class OwnRun:
             losses.append(self._once(nullcontext))
         clock.mark()
         waited_s, trained_on, new_sizes = self._waited_s(), self._counted(), self._new_sizes
-        done, cpu_s = 0, time.thread_time()
+        # The backward pass on an accelerator is launched by a thread of autograd's.
+        cpu_clock = time.thread_time if self._device.type == "cpu" else time.process_time
+        done, cpu_s = 0, cpu_clock()
         # Ranks train as many steps as they decided on.
         until_s = self._least_until_s if self._ranks.size == 1 else math.inf
         while done < steps and (not done or time.monotonic() < until_s):
@@ -429,7 +431,7 @@ class OwnRun:
             done += 1
         self._longest_block = max(self._longest_block, done)
         waited_s, trained_on = self._waited_s() - waited_s, self._counted() - trained_on
-        cpu_s = time.thread_time() - cpu_s
+        cpu_s = cpu_clock() - cpu_s
         with self._translated():
             synchronize(self._device)
             took_s = time.perf_counter() - started - sum(clock.step_times_ms()) / 1e3

@@ -11,15 +11,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 COUNTS_FILE: Final = "GPU_REPORT_STEP_COUNTS"
 """The environment variable with the file's path; a script that finds none reports nothing."""
-
-RESULT_FILE: Final = "GPU_REPORT_STEP_RESULT"
-"""Likewise for a file that gets what was measured at the end, in place of the card; a trace is
-beside it.
-"""
 
 LINE_TO_ADD: Final = "with gpu_report.step():"
 
@@ -66,18 +61,6 @@ class BatchSizes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepResult:
-    """What a script's steps took, as the card says it."""
-
-    step_ms: float
-    blocks: int
-    has_settled: bool
-    memory_peak_mib: float
-    memory_kind: str
-    torch_version: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class StepRates:
     """What happened between two counts."""
 
@@ -85,9 +68,6 @@ class StepRates:
     samples_per_s: float
     data_wait: float
     """Share of the time."""
-
-
-Reported = TypeVar("Reported", StepCounts, StepResult)
 
 
 def rates(before: StepCounts, after: StepCounts) -> StepRates | None:
@@ -122,12 +102,7 @@ class CountsWriter:
                 os.close(file)
 
 
-def trace_beside(result_file: Path) -> Path:
-    """Where the trace of the profiled steps is, if there were any."""
-    return result_file.with_suffix(".trace.json.gz")
-
-
-def read_reported(reported: type[Reported], path: Path) -> Reported | None:
+def read_counts(path: Path) -> StepCounts | None:
     """What the script wrote last; None if it marked no step, ended before it could write, or wrote
     anything else.
     """
@@ -135,7 +110,7 @@ def read_reported(reported: type[Reported], path: Path) -> Reported | None:
 
     try:
         with path.open("rb") as file:
-            found = msgspec.json.decode(file.read(_LINE_BYTES), type=reported)
+            found = msgspec.json.decode(file.read(_LINE_BYTES), type=StepCounts)
     except (OSError, ValueError):
         return None
     numbers = [value for value in asdict(found).values() if not isinstance(value, str)]

@@ -9,7 +9,6 @@ before the end.
 """
 
 import atexit
-import json
 import operator
 import os
 import sys
@@ -17,7 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ContextDecorator, contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from socket import gethostname
 from types import TracebackType
@@ -26,12 +25,9 @@ from typing import TYPE_CHECKING, Any, Final
 from gpu_report.errors import GpuReportError, ProfileError
 from gpu_report.own.step_counts import (
     LINE_TO_ADD,
-    RESULT_FILE,
     CountsWriter,
     StepCounts,
-    StepResult,
     rates,
-    trace_beside,
 )
 from gpu_report.own.step_watch import (
     BLOCKS_BEFORE_PROFILE,
@@ -280,9 +276,6 @@ def _say_card(step_watch: StepWatch) -> "Profile | None":
         if step_watch.is_rank_of_environment:
             say(_NOT_THE_FIRST_RANK, to_stderr=True)
         return None
-    if result_file := os.environ.get(RESULT_FILE):
-        _write_result(step_watch, Path(result_file))
-        return None
     try:
         found, lines = _card(step_watch)
     except (
@@ -294,23 +287,6 @@ def _say_card(step_watch: StepWatch) -> "Profile | None":
         found, lines = None, [f"gpu-report: error: {clean(str(error), keep='')}"]
     say("\n".join(lines), to_stderr=True)
     return found
-
-
-def _write_result(step_watch: StepWatch, path: Path) -> None:
-    """For the process that started the script; without a step it gets none."""
-    measured = step_watch.finish()
-    if measured is None:
-        return
-    trace_beside(path).write_bytes(measured.trace)
-    result = StepResult(
-        step_ms=measured.step_ms,
-        blocks=len(measured.block_times_ms),
-        has_settled=measured.has_settled,
-        memory_peak_mib=measured.memory_peak_mib,
-        memory_kind=measured.memory_kind,
-        torch_version=measured.torch_version,
-    )
-    path.write_text(json.dumps(asdict(result)), "ascii")
 
 
 def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":

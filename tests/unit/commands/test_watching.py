@@ -20,7 +20,7 @@ import pytest
 from gpu_report.cli import main
 from gpu_report.commands import watching
 from gpu_report.measure.telemetry import Reading
-from gpu_report.own.step_counts import CountsWriter, StepCounts, rates, read_reported
+from gpu_report.own.step_counts import CountsWriter, StepCounts, rates, read_counts
 from gpu_report.storage.locks import RunningProcess, release_stale_lock
 
 WATCH = [sys.executable, "-m", "gpu_report", "watch", "--interval", "0.5", "--"]
@@ -52,7 +52,7 @@ def test_a_file_of_counts_that_holds_anything_else_counts_no_step(
 ) -> None:
     (tmp_path / "counts").write_bytes(written)
 
-    assert read_reported(StepCounts, tmp_path / "counts") is None
+    assert read_counts(tmp_path / "counts") is None
 
 
 def test_a_script_that_writes_anything_into_the_file_of_counts_is_watched_to_its_end() -> None:
@@ -263,10 +263,10 @@ def test_counts_are_written_over_the_last_ones_and_nothing_without_a_watcher(
     assert not path.exists()
 
     path.touch()
-    assert read_reported(StepCounts, path) is None
+    assert read_counts(path) is None
     for counts in (before, after):
         CountsWriter({"GPU_REPORT_STEP_COUNTS": str(path)})(counts)
-    assert read_reported(StepCounts, path) == after
+    assert read_counts(path) == after
     found = rates(before, after)
     assert found is not None
     assert (found.step_ms, found.samples_per_s, found.data_wait) == (500.0, 16.0, 0.5)
