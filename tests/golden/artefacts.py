@@ -12,6 +12,7 @@ import hashlib
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import chdir
 from io import StringIO
 from pathlib import Path
 from typing import Final
@@ -55,9 +56,10 @@ def synthetic() -> Texts:
 
 def published(bundle: Path) -> Texts:
     """The default study with what the bundle has of it."""
-    machine = read_bundle(bundle, study=STUDY)
     study = study_of(read_config(STUDY), read_manifest(bundle))
-    return texts_of(machine, render_machines(study, [machine]))
+    with chdir(PROJECT):  # so that sources are named as in any checkout
+        machine = read_bundle(bundle.relative_to(PROJECT), study=STUDY)
+        return texts_of(machine, render_machines(study, [machine]))
 
 
 BUNDLES: Final = sorted((PROJECT / "results" / "published").glob("*.tar.xz"))
