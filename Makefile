@@ -10,7 +10,7 @@ ENVIRONMENT := .venv/stamps/package
 TOOLS := $(ENVIRONMENT) .venv/stamps/dev
 # Unit tests in under a minute on two cores.
 QUICK := tests/unit/tables \
-	$(filter-out $(addprefix %/test_,$(addsuffix .py,catalogue cli coverage guarding hostile_records lean_commands \
+	$(filter-out $(addprefix %/test_,$(addsuffix .py,catalogue cli coverage guarding hostile_records \
 	machine perfetto project_files run_command scripts terminal trace_command)),$(wildcard tests/unit/test_*.py \
 	$(addsuffix /test_*.py,$(addprefix tests/unit/,commands printing records storage study)) tests/unit/bundles/test_shown_machines.py))
 CHECKED := src tests scripts $(wildcard benchmarks notebooks)

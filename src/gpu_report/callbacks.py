@@ -161,7 +161,7 @@ def samples_of_optimizer_step(args: Any, state: Any, loader: Any) -> int | None:
     samples, batches = state.train_batch_size, args.gradient_accumulation_steps
     try:
         samples_of_epoch, batches_of_epoch = len(loader.dataset), len(loader)
-    except TypeError:
+    except (AttributeError, TypeError):  # no DataLoader, or a stream
         return None
     if state.epoch % 1:
         return int(samples * batches)

@@ -256,6 +256,7 @@ def test_hostile_names_come_back_from_a_table_with_their_control_characters_esca
     assert MACHINE.read_csv(path).to_dict("records") == expected
 
 
+@pytest.mark.slow
 def test_a_name_in_a_figure_is_no_formula(tmp_path: Path) -> None:
     study = make_study(devices=("cpu",))
     titles = iter(

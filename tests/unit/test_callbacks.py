@@ -292,6 +292,17 @@ def test_a_training_that_fails_unsaid_prints_its_card_before_the_next(
     assert printed.index("no step ended without an error") < printed.index("3 steps")
 
 
+def test_one_callback_watches_one_training_after_another(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    callback = hugging_face_callback()
+    for steps in (3, 4):
+        train(callback, steps=steps)
+
+    printed = capsys.readouterr().err
+    assert [printed.count(f"insufficient data: {steps} steps") for steps in (3, 4)] == [1, 1]
+
+
 def test_a_library_that_is_missing_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
 

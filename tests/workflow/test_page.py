@@ -261,6 +261,7 @@ def test_a_notebook_reads_the_same_tables_out_of_the_bundle(built: Built) -> Non
     assert machine.findings == read_findings(built.results / "findings.json")
 
 
+@pytest.mark.slow
 def test_the_page_of_this_machine_follows_what_was_measured_and_the_files_of_the_page(
     tiny: Project,
 ) -> None:

@@ -97,7 +97,11 @@ class Manifest(Part):
     @property
     def variants(self) -> list[str]:
         """Names of the variants whose records it has."""
-        return [each.named("variant") for each in self.files if each.path.endswith(RECORD_NAME)]
+        return [
+            each.named("variant")
+            for each in self.files
+            if each.path.endswith(f"/{RECORD_NAME}") and not each.named("raw")
+        ]
 
     @property
     def searches(self) -> list[str]:
@@ -127,16 +131,21 @@ MANIFEST: Final = JsonFile(
 
 
 def problems_of(manifest: Manifest, *, packed_bytes: int) -> Iterator[str]:
-    """What speaks against unpacking these files from a bundle of that size; only the first is sure
-    to be one.
+    """What speaks against unpacking these files from a bundle of that size, and what to do; only
+    the first is sure to be one.
     """
     version = manifest.record_schema_version
     if version != RECORD_SCHEMA_VERSION:
-        newer = "; update gpu-report" if version > RECORD_SCHEMA_VERSION else ""
+        is_newer = version > RECORD_SCHEMA_VERSION
         yield (
             f"its records have schema version {version}, this gpu-report reads "
-            f"{RECORD_SCHEMA_VERSION}{newer}"
+            f"{RECORD_SCHEMA_VERSION}; "
+            + ("update gpu-report" if is_newer else "have it packed anew by this version")
         )
+    yield from (f"{each}; {FETCH_AGAIN}" for each in _damages(manifest, packed_bytes=packed_bytes))
+
+
+def _damages(manifest: Manifest, *, packed_bytes: int) -> Iterator[str]:
     for entry in manifest.files:
         if _FILE.fullmatch(entry.path) is None or not _is_variant(entry.named("variant")):
             yield f"has {entry.path!r}, which is not among a machine's results"

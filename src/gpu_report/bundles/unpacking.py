@@ -109,7 +109,7 @@ def _extract(bundle: Path, folder: Path) -> Manifest:
         waiting = {entry.path: entry for entry in manifest.files}
         stream.left_bytes = manifest.unpacked_bytes + 2 * tarfile.RECORDSIZE
         while (member := archive.next()) is not None:
-            if not member.isreg():
+            if (content := _content(archive, member)) is None:
                 raise ValueError(f"{member.name!r} is not a plain file")
             entry = waiting.pop(member.name, None)
             if entry is None:
@@ -118,8 +118,11 @@ def _extract(bundle: Path, folder: Path) -> Manifest:
                 raise ValueError(
                     f"{entry.path} has {member.size} bytes, its manifest says {entry.bytes}"
                 )
-            archive.extract(member, folder, set_attrs=False, filter="data")
-            with (folder / entry.path).open("rb") as file:
+            target = folder / entry.path  # no path of a manifest leaves the folder
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("x+b") as file:
+                shutil.copyfileobj(content, file)
+                file.seek(0)
                 if hashlib.file_digest(file, "sha256").hexdigest() != entry.sha256:
                     raise ValueError(f"the checksum of {entry.path} is another")
         if waiting:
@@ -143,14 +146,14 @@ def _opened(bundle: Path) -> "Iterator[tuple[tarfile.TarFile, _OneStream, Manife
     try:
         with file, tarfile.open(fileobj=(stream := _OneStream(file)), mode="r|") as archive:
             member = archive.next()
-            content = archive.extractfile(member) if member and member.isreg() else None
+            content = _content(archive, member) if member else None
             if member is None or member.name != MANIFEST_FILE or content is None:
                 raise ValueError(f"does not begin with {MANIFEST_FILE}")
             manifest = MANIFEST.parse(
                 content.read(MOST_BYTES + 1), where=f"manifest of {bundle}", from_elsewhere=True
             )
             for problem in problems_of(manifest, packed_bytes=bundle.stat().st_size):
-                raise ValueError(problem)
+                raise BundleError(f"{bundle}: {problem}")
             yield archive, stream, manifest
     except (
         EOFError,
@@ -160,6 +163,11 @@ def _opened(bundle: Path) -> "Iterator[tuple[tarfile.TarFile, _OneStream, Manife
         RecursionError,
     ) as error:  # the last two of odd headers, too
         raise BundleError(f"{bundle} is damaged or no bundle: {error}; {FETCH_AGAIN}") from error
+
+
+def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes] | None:
+    """None of what is no plain file; a sparse one may say any size."""
+    return archive.extractfile(member) if member.isreg() and not member.issparse() else None
 
 
 class _OneStream(io.RawIOBase):

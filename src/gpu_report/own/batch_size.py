@@ -18,6 +18,7 @@ from typing import Final
 
 from gpu_report.errors import ProfileError
 from gpu_report.measure.run import PATIENCE_S, Stopped
+from gpu_report.own.card import Card
 from gpu_report.own.named_step import require_built_in
 from gpu_report.own.process import (
     Factory,
@@ -265,8 +266,8 @@ def _asked(stopped: Stopped) -> str:
     return f"asked for {memory(asked_mib).plain()} more" if asked_mib else ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class BatchSizes:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BatchSizes(Card):
     """Three answers, and the tries that they are from, in their order; `print` shows all of it.
 
     Where `problem` says that other programs used the CPU, `fastest` and `smallest_near_fastest` are
@@ -367,8 +368,6 @@ class BatchSizes:
         """The tries by their number of samples, and the answers."""
         rows = [each.row() for each in sorted(self.probes, key=_samples)]
         return "\n".join([HEAD, *rows, self.answers()])
-
-    __str__ = summary
 
     def answers(self) -> str:
         """The three answers with their evidence, and the rule of thumb for the learning rate."""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import ProfileError
 from gpu_report.measure.run import Stopped
+from gpu_report.own.card import Card
 from gpu_report.own.process import (
     Factory,
     OwnResult,
@@ -31,7 +32,7 @@ from gpu_report.own.process import (
     train_in_fresh_process,
     train_in_this_process,
 )
-from gpu_report.printing.number_format import duration, exact, is_range, ratio, throughput
+from gpu_report.printing.number_format import duration, exact, is_range, quantity, ratio
 from gpu_report.printing.terminal import clean, say
 from gpu_report.study.options import OPTIONS
 from gpu_report.tables import statistics as intervals
@@ -142,7 +143,11 @@ def _measured(
         result = train(replace(_with(common, names), seed=seed))
         took = duration(time.monotonic() - began_s).plain()
         which = " + ".join(_TITLES[name] for name in names) or _BASELINE
-        found = result.reason if isinstance(result, Stopped) else throughput(_rate(result)).plain()
+        found = (
+            result.reason
+            if isinstance(result, Stopped)
+            else quantity(_rate(result), _unit(result)).plain()
+        )
         number = f"{seed + 1} of {processes}"
         say(_in_width(f"{number:<10}{took:<12}{which}: {found}"))
         return result
@@ -199,8 +204,8 @@ class Gain:
     load: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class OptionGains:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class OptionGains(Card):
     """What each option gains individually and with those before it; `print` shows the table."""
 
     results: _Results
@@ -257,8 +262,9 @@ class OptionGains:
         """A line for each option, and what the intervals are over."""
         cumulative, plain = self.cumulative, self._gain(())
         has_metric = not math.isnan(plain.metric)
-        rate = throughput(
-            self.baseline.value, low=self.baseline.low, high=self.baseline.high
+        value = self.baseline
+        rate = quantity(
+            value.value, _unit(self._measured(())[0]), low=value.low, high=value.high
         ).plain()
         width = max(len(_BASELINE), *(len(_TITLES[name]) for name in self.individual)) + 2
         words = [
@@ -289,8 +295,6 @@ class OptionGains:
         problem = [f"not resolved: {self.problem}"] if self.problem else []
         return "\n".join(map(_in_width, [*lines, self._note(), *problem]))
 
-    __str__ = summary
-
     def _note(self) -> str:
         if self.is_fresh:
             processes, needed = len(self.results[()]), intervals.FEWEST_FOR_INTERVAL
@@ -306,6 +310,10 @@ class OptionGains:
 
 def _rate(result: OwnResult) -> float:
     return (result.measured.samples or 1.0) * 1e3 / result.measured.step_ms
+
+
+def _unit(result: OwnResult) -> str:
+    return "samples/s" if result.measured.samples else "steps/s"
 
 
 def _in_width(line: str) -> str:

@@ -27,7 +27,7 @@ from typing import Any, Final, TypeGuard
 
 import psutil
 import torch
-from torch import nn
+from torch import distributed, nn
 from torch.optim import Optimizer
 
 from gpu_report.errors import GpuReportError, MachineError, ProfileError
@@ -56,7 +56,7 @@ from gpu_report.measure.processes import (
 )
 from gpu_report.measure.run import PATIENCE_S, Stopped
 from gpu_report.own.named_step import built_in_step
-from gpu_report.own.restoring import left_as_found
+from gpu_report.own.restoring import left_as_found, modules_within
 from gpu_report.own.run import Measured, OwnRun
 from gpu_report.own.step import (
     OwnStep,
@@ -357,9 +357,13 @@ def train_in_this_process(training: OwnTraining) -> OwnResult | Stopped:
             "model"
         )
         return Stopped(status="skipped", reason=reason)
+    if distributed.is_available() and distributed.is_initialized():
+        reason = "a process group is running; pass a function that builds the model"
+        return Stopped(status="skipped", reason=reason)
     device, _ = chosen_device(training.device, None)
+    beside = modules_within(training.loss)
     try:
-        with left_as_found((), optimizer=None, loader=None, device=device):
+        with left_as_found((), optimizer=None, loader=None, device=device, beside=beside):
             return _train(replace(training, loss=deepcopy(training.loss)), limit_mib=math.nan)
     except Exception as error:  # noqa: BLE001 -- of the user's functions, whatever it is: the reason is the result
         return _stopped(error)

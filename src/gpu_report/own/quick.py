@@ -13,7 +13,6 @@ import gzip
 import math
 import re
 import statistics
-import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,6 +35,7 @@ from gpu_report.findings.rules.trace import PARTS_IN_WORDS as PARTS_OF_TRACES
 from gpu_report.findings.rules.trace import parts_of
 from gpu_report.glossary import device_words
 from gpu_report.measure.run import trace_name
+from gpu_report.own.card import Card
 from gpu_report.own.named_step import measure_built_in
 from gpu_report.own.run import Measured, measure_own_step
 from gpu_report.printing.number_format import (
@@ -109,7 +109,9 @@ _ELSE_TRY: Final = {
 _PACED_BY_HOST: Final = frozenset({"host", "launch", "loader", "waiting"})
 """Parts whose time others on the same CPU can lengthen."""
 _SEEN_FROM: Final = 0.05
-"""Waiting, or the CPU time of other threads, below this share of a step is not worth a word."""
+"""Waiting below this share of a step is not worth a word."""
+_BUSY_THREADS: Final = 0.25
+"""CPU time of other Python threads, in that of the step, from which they may slow it."""
 _STEPS_OF_A_TRAINING: Final = 100_000
 """Memory that grows, but lasts for this many steps, is not worth a word."""
 _SHORT_US: Final = 10.0
@@ -263,7 +265,7 @@ def profile(
     )
     if measured.rank == 0:
         say(found.summary())
-    return replace(found, shown_in=notebook_cell())
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,7 +289,7 @@ class Suggestion:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Profile:
+class Profile(Card):
     """What limits a training step; `print` shows the card.
 
     Attributes:
@@ -301,7 +303,6 @@ class Profile:
         problem: Why there is no limit, in a clause; empty where there is one.
         remedy: What to do about the problem.
         hardware: Model of the device; empty for a GPU that no trace names.
-        shown_in: The notebook's cell that has printed the card; None elsewhere.
     """
 
     measured: Measured
@@ -311,15 +312,6 @@ class Profile:
     remedy: str
     hardware: str
     rows: TraceTables
-    shown_in: object = None
-
-    def __repr__(self) -> str:
-        return self.summary()
-
-    def _ipython_display_(self) -> None:
-        """A cell that ends with the call has printed the card already."""
-        if notebook_cell() != self.shown_in:
-            say(self.summary())
 
     @property
     def limit(self) -> str:
@@ -532,12 +524,6 @@ class Profile:
         write_text_atomically(Path(path), text)
 
 
-def notebook_cell() -> object:
-    """The number of the notebook's cell that runs now; None outside of notebooks."""
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    return shell.execution_count if shell is not None else None
-
-
 def paragraph(label: str, text: str) -> list[str]:
     """Lines with the label before the first."""
     bound = _BEFORE_UNIT.sub(_NO_BREAK, clean(text, keep=""))
@@ -587,6 +573,8 @@ def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
     if not parts and waited > HALF:
         parts = {"loader": waited}
     problem, remedy = _problem(measured, parts, Gate(rows), too_few, is_enough=is_enough)
+    if problem and load_in_words([measured.load]):  # which may have taken the time at stake
+        suggestions = [each for each in suggestions if not each.at_stake > 0]
     return Profile(
         measured=measured,
         parts=parts,
@@ -611,7 +599,7 @@ def _read(measured: Measured) -> tuple[TraceTables, Trace | None, str, str]:
         path = Path(folder, trace_name()).with_suffix("")
         path.write_bytes(gzip.decompress(measured.trace))
         trace = read_trace(path)
-    device = CPU if measured.samples is None and not trace.device else measured.device
+    device = CPU if measured.may_be_on_host and not trace.device else measured.device
     checks = [
         slowness_of_profiled_steps(measured.profile_overhead),
         *lost_device(device.partition(":")[0], trace),
@@ -639,15 +627,17 @@ def _step_with_wait(row: Row, waited: float) -> Row:
 def _with_waiting(parts: dict[str, float], measured: Measured, device: str) -> dict[str, float]:
     """The parts, with that of the host divided: the thread that trains was on the CPU, or waited.
 
-    On the CPU all waiting but that for the loader is the host's. On an accelerator the thread may
-    as well have waited for the device, so only what it had no time on the CPU for is its waiting.
+    On the CPU all waiting but that for the loader and for other processes is the host's. On an
+    accelerator the thread may as well have waited for the device, so only what it had no time on
+    the CPU for is its waiting.
     """
     paced = "host" if device == CPU else "launch"
     if paced not in parts or math.isnan(measured.cpu_share):
         return parts
     waiting = parts[paced] - measured.cpu_share
     if device == CPU:
-        waiting = min(parts[paced], 1 - measured.cpu_share - parts.get("loader", 0.0))
+        others = parts.get("loader", 0.0) + parts.get("communication", 0.0)
+        waiting = min(parts[paced], 1 - measured.cpu_share - others)
     if waiting < _SEEN_FROM:
         return parts
     return {**parts, paced: parts[paced] - waiting, "waiting": waiting}
@@ -664,7 +654,7 @@ def _this_process(measured: Measured, parts: Mapping[str, float]) -> Iterator[Su
             at_stake=waiting,
         )
     others = measured.other_threads_share
-    if others >= _SEEN_FROM:
+    if others >= _BUSY_THREADS:
         yield Suggestion(
             rule="other threads",
             finding=f"Other Python threads used {others:.2g} s of CPU time a second.",

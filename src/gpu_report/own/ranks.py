@@ -1,6 +1,6 @@
 """The processes of a process group that measure the same step: the first decides, and all do alike.
 
-Ranks.meet -> every rank is here -> decide: what the first rank found, for all of them
+Ranks.meet -> every rank is here -> decide: every rank is well, and what the first one found
 
 A step of such a training has collectives, so that a rank that trains one step more than the others
 waits for ever. What they decide goes through the store of the process group, not through a
@@ -9,6 +9,8 @@ collective, so that it mixes with none of the training's.
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
@@ -17,11 +19,13 @@ from typing import Any, Final, TypeVar
 from torch import distributed
 
 from gpu_report.errors import ProfileError
+from gpu_report.own.step import in_one_line
 
 T = TypeVar("T", bool, int)
 
 LEAST_PATIENCE_S: Final = 60.0
 _CALLS: Final = count()
+_FAILED: Final = "!"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -59,21 +63,42 @@ class Ranks:
         return ranks
 
     def decide(self, found: T) -> T:
-        """What the first rank has found.
+        """What the first rank has found, once every rank is here.
 
         Raises:
-            ProfileError: the first rank has not decided in time.
+            ProfileError: a rank has failed, or is not here in time.
         """
         if self.size == 1:
             return found
         self._decisions += 1
-        key = f"decision/{self._decisions}"
-        if self.rank == 0:
-            self._store.set(key, json.dumps(found))
-        else:
-            self._wait(key, 0, "go on, for instance because its step raised an error")
-        decided: T = json.loads(self._store.get(key))
+        self._say(json.dumps(found))
+        said = []
+        for other in range(self.size):
+            key = f"decision/{self._decisions}/{other}"
+            self._wait(key, other, "go on")
+            said.append(self._store.get(key).decode())
+        for other, failure in enumerate(said):
+            if failure.startswith(_FAILED):
+                raise ProfileError(
+                    f"process group: rank {other} of {self.size} failed: "
+                    f"{failure.removeprefix(_FAILED)}"
+                )
+        decided: T = json.loads(said[0])
         return decided
+
+    @contextmanager
+    def ending_together(self) -> Iterator[None]:
+        """An error inside ends the other ranks at their next decision."""
+        try:
+            yield
+        except BaseException as error:
+            if self.size > 1:
+                self._decisions += 1
+                self._say(f"{_FAILED}{in_one_line(error)}")
+            raise
+
+    def _say(self, text: str) -> None:
+        self._store.set(f"decision/{self._decisions}/{self.rank}", text)
 
     def _wait(self, key: str, rank: int, todo: str) -> None:
         try:

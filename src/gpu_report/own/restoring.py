@@ -13,11 +13,12 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 from torch.optim import Optimizer
 
 from gpu_report.errors import ProfileError
@@ -25,6 +26,8 @@ from gpu_report.measure.cuda_graphs import state_tensors
 from gpu_report.measure.random_numbers import keep_random_numbers
 from gpu_report.own.step import in_one_line
 
+_MOST_LOOKED_AT: Final = 10_000
+_HOLD_NO_MODULE: Final = (type, ModuleType, Tensor, str, bytes, int, float, type(None))
 _REGISTERED: Final = ("_parameters", "_buffers", "_modules")
 _SETTINGS: Final[Sequence[tuple[Callable[[], Any], Callable[[Any], object]]]] = (
     (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
@@ -32,10 +35,14 @@ _SETTINGS: Final[Sequence[tuple[Callable[[], Any], Callable[[Any], object]]]] = 
         partial(getattr, torch.backends.cudnn, "allow_tf32"),
         partial(setattr, torch.backends.cudnn, "allow_tf32"),
     ),
+    (
+        partial(getattr, torch.backends.cuda.matmul, "fp32_precision"),
+        partial(setattr, torch.backends.cuda.matmul, "fp32_precision"),
+    ),
     (torch.get_num_threads, torch.set_num_threads),
 )
-"""What a measurement itself may set; PyTorch refuses to read some of it where its older and newer
-switches differ.
+"""What a measurement itself may set; PyTorch refuses to read the older switches where they and the
+newer ones differ, which come after those that set them too.
 """
 
 
@@ -77,30 +84,32 @@ def left_as_found(
 
 def modules_within(function: object) -> list[nn.Module]:
     """The modules that a function can reach: itself, in its closure, its defaults, its object, in
-    globals that it names, and through functions of these; PyTorch's own functions have none.
+    globals that it names, in what these hold, and through functions of these; PyTorch's own
+    functions have none. It looks at no more than _MOST_LOOKED_AT objects.
     """
     found: list[nn.Module] = []
     seen: set[int] = set()
     parts = [function]
-    while parts:
+    while parts and len(seen) < _MOST_LOOKED_AT:
         part = parts.pop()
-        if id(part) in seen:
+        if id(part) in seen or isinstance(part, _HOLD_NO_MODULE):
             continue
         seen.add(id(part))
         if isinstance(part, nn.Module):
             found.append(part)
+            parts += [hidden for module in part.modules() for hidden in _attributes(module)]
         elif isinstance(part, FunctionType):
-            if part.__module__.partition(".")[0] != "torch":
+            if (part.__module__ or "").partition(".")[0] != "torch":
                 parts += _used_by(part)
         elif isinstance(part, MethodType):
-            parts += [part.__func__, part.__self__, *_attributes(part.__self__)]
+            parts += [part.__func__, part.__self__]
         elif isinstance(part, partial):
             parts += [part.func, *part.args, *part.keywords.values()]
         elif isinstance(part, Mapping):
             parts += part.values()
-        elif isinstance(part, list | tuple):
+        elif isinstance(part, list | tuple | set):
             parts += part
-        elif callable(part) and not isinstance(part, type):
+        else:
             parts += _attributes(part)
     return found
 
@@ -114,6 +123,18 @@ def _used_by(function: FunctionType) -> Iterator[object]:
 
 def _attributes(owner: object) -> Sequence[object]:
     return [*getattr(owner, "__dict__", {}).values()]
+
+
+def _is_writable(tensor: Tensor) -> bool:
+    """Whether a step can change its values and they can be put back: not of a lazy module, without
+    values, of inference mode, or with elements that share memory, as of an expanded mask.
+    """
+    return not (
+        isinstance(tensor, UninitializedTensorMixin)
+        or tensor.is_meta
+        or tensor.is_inference()
+        or (tensor.layout == torch.strided and 0 in tensor.stride() and tensor.numel() > 1)
+    )
 
 
 @contextmanager
@@ -150,13 +171,14 @@ def _modules_as_found(
     parameters = {
         each: (each.data, each.grad, each.requires_grad)
         for each in (*moved.parameters(), *others)
-        if isinstance(each, nn.Parameter) or each.requires_grad
+        if (isinstance(each, nn.Parameter) or each.requires_grad)
+        and not (isinstance(each, UninitializedTensorMixin) or each.is_inference())
     }
     own = {*moved.parameters(), *moved.buffers()}
     tensors = {each for each in own if each.device == device} | ({*others} - own)
     if optimizer is not None:
         tensors |= {*state_tensors(optimizer)}
-    values = [(each, each.detach().to("cpu", copy=True)) for each in tensors]
+    values = [(each, each.detach().to("cpu", copy=True)) for each in tensors if _is_writable(each)]
     try:
         for parameter in parameters:
             parameter.grad = None

@@ -10,6 +10,7 @@ a study has such steps in its warm-up epoch.
 """
 
 import math
+import os
 import statistics
 import tempfile
 import threading
@@ -87,7 +88,8 @@ class Measured:
     still getting faster, which few blocks cannot. `trace` is the light profile of torch.profiler as
     gzipped JSON. `cpu_share` is the share of the timed blocks in which the thread that trains was
     on the CPU, and `other_threads_share` the CPU time of this process's other Python threads over
-    theirs. `has_anomaly_mode` says that autograd's anomaly mode was on. Of several `rank`s the
+    theirs. `has_anomaly_mode` says that autograd's anomaly mode was on, and `may_be_on_host` that
+    only the trace shows whether the steps ran on the device. Of several `rank`s the
     first speaks for all. `memory_in_use_mib` is at the end of each timed block, `memory_free_mib`
     at the end of the last.
     """
@@ -112,6 +114,7 @@ class Measured:
     cpu_share: float = math.nan
     other_threads_share: float = 0.0
     has_anomaly_mode: bool = False
+    may_be_on_host: bool = False
     rank: int = 0
 
     @property
@@ -152,50 +155,52 @@ def measure_own_step(
         MachineError: there is no such device.
     """
     deadline(began_s, seconds)
-    if (model is None) == (step is None):
-        given = "neither was" if model is None else "both were"
-        raise ProfileError(
-            f"model, step: {given} given; expected a model with a batch, or step= alone"
-        )
-    if step is not None and not callable(step):
-        raise ProfileError(
-            f"step: it is a {type(step).__name__}; expected a callable that trains one step"
-        )
-    beside = {"batch": batch, "loss": loss, "optimizer": optimizer, "loader": loader}
-    if step is not None and (unused := [name for name, part in beside.items() if part is not None]):
-        raise ProfileError(
-            f"{', '.join(unused)}: given beside step=; expected step= alone, which does it all "
-            "itself"
-        )
-    if model is not None:
-        require_parts(model, batch, loss=loss, optimizer=optimizer, loader=loader)
-    require_samples(samples, of_step=step is not None)
-    device, copies = chosen_device(device_name, model)
-    modules = [each for each in (model, loss) if isinstance(each, nn.Module)]
     ranks = Ranks.meet(patience_s=seconds)
     began_s = began_s if ranks.size == 1 else time.monotonic()
-    with left_as_found(
-        modules, optimizer=optimizer, loader=loader, device=device, beside=modules_within(loss)
-    ):
-        return OwnRun(
-            OwnCall(step, samples=cast("int | None", samples))
-            if step is not None
-            else OwnStep(
-                model,
-                batch,
-                loss=loss,
-                optimizer=optimizer,
-                loader=loader,
+    with ranks.ending_together():
+        if (model is None) == (step is None):
+            given = "neither was" if model is None else "both were"
+            raise ProfileError(
+                f"model, step: {given} given; expected a model with a batch, or step= alone"
+            )
+        if step is not None and not callable(step):
+            raise ProfileError(
+                f"step: it is a {type(step).__name__}; expected a callable that trains one step"
+            )
+        beside = {"batch": batch, "loss": loss, "optimizer": optimizer, "loader": loader}
+        unused = [name for name, part in beside.items() if part is not None]
+        if step is not None and unused:
+            raise ProfileError(
+                f"{', '.join(unused)}: given beside step=; expected step= alone, which does it all "
+                "itself"
+            )
+        if model is not None:
+            require_parts(model, batch, loss=loss, optimizer=optimizer, loader=loader)
+        require_samples(samples, of_step=step is not None)
+        device, copies = chosen_device(device_name, model)
+        modules = [each for each in (model, loss) if isinstance(each, nn.Module)]
+        with left_as_found(
+            modules, optimizer=optimizer, loader=loader, device=device, beside=modules_within(loss)
+        ):
+            return OwnRun(
+                OwnCall(step, samples=cast("int | None", samples))
+                if step is not None
+                else OwnStep(
+                    model,
+                    batch,
+                    loss=loss,
+                    optimizer=optimizer,
+                    loader=loader,
+                    device=device,
+                    copies_batch=copies,
+                    samples=samples,
+                ),
                 device=device,
-                copies_batch=copies,
-                samples=samples,
-            ),
-            device=device,
-            may_be_on_host=step is not None,
-            loader_workers=getattr(loader, "num_workers", 0),
-            deadline_s=deadline(began_s, seconds),
-            ranks=ranks,
-        ).measure()
+                may_be_on_host=step is not None,
+                loader_workers=getattr(loader, "num_workers", 0),
+                deadline_s=deadline(began_s, seconds),
+                ranks=ranks,
+            ).measure()
 
 
 def deadline(began_s: float, seconds: Any) -> float:
@@ -300,9 +305,11 @@ class OwnRun:
             block_steps = self._steps_of_block(step_ms)
         elif self._least_until_s > self._deadline_s:
             block_steps = 1
-        before, other_threads_s = read_cpu_times(), _other_threads_s()
+        # The other ranks of this host are the training's, too.
+        pids = [os.getppid()] if self._ranks.size > 1 else []
+        before, other_threads_s = read_cpu_times(pids), _other_threads_s()
         blocks, in_use_mib = self._blocks(block_steps, step_ms)
-        after, other_threads_s = read_cpu_times(), _other_threads_s() - other_threads_s
+        after, other_threads_s = read_cpu_times(pids), _other_threads_s() - other_threads_s
         load = load_between(before, after)
         first, has_settled = first_timed([block.time_s for block in blocks])
         timed = blocks[first:]
@@ -340,6 +347,7 @@ class OwnRun:
             else math.nan,
             other_threads_share=max(other_threads_s, 0.0) / (after.moment_s - before.moment_s),
             has_anomaly_mode=torch.is_anomaly_enabled(),
+            may_be_on_host=self._may_be_on_host,
             rank=self._ranks.rank,
         )
 
@@ -423,7 +431,7 @@ class OwnRun:
         waited_s, trained_on, new_sizes = self._waited_s(), self._counted(), self._new_sizes
         # The backward pass on an accelerator is launched by a thread of autograd's.
         cpu_clock = time.thread_time if self._device.type == "cpu" else time.process_time
-        done, cpu_s = 0, cpu_clock()
+        done, cpu_s = 0, cpu_clock() - self._loading_cpu_s()
         # Ranks train as many steps as they decided on.
         until_s = self._least_until_s if self._ranks.size == 1 else math.inf
         while done < steps and (not done or time.monotonic() < until_s):
@@ -431,7 +439,7 @@ class OwnRun:
             done += 1
         self._longest_block = max(self._longest_block, done)
         waited_s, trained_on = self._waited_s() - waited_s, self._counted() - trained_on
-        cpu_s = cpu_clock() - cpu_s
+        cpu_s = cpu_clock() - self._loading_cpu_s() - cpu_s
         with self._translated():
             synchronize(self._device)
             took_s = time.perf_counter() - started - sum(clock.step_times_ms()) / 1e3
@@ -451,6 +459,9 @@ class OwnRun:
 
     def _waited_s(self) -> float:
         return self._step.loading.waited_s if self._step.loading is not None else 0.0
+
+    def _loading_cpu_s(self) -> float:
+        return self._step.loading.cpu_s if self._step.loading is not None else 0.0
 
     def _once(self, phase: Phase) -> object:
         self._steps += 1
@@ -534,8 +545,14 @@ class OwnRun:
 
 
 def _other_threads_s() -> float:
-    """CPU seconds so far of this process's Python threads but for the one that calls."""
-    others = {each.native_id for each in threading.enumerate()} - {threading.get_native_id()}
+    """CPU seconds so far of this process's Python threads but for the one that calls and those of
+    DataLoaders.
+    """
+    others = {
+        each.native_id
+        for each in threading.enumerate()
+        if each is not threading.current_thread() and "_pin_memory_loop" not in each.name
+    }
     threads = psutil.Process().threads()
     return float(sum(each.user_time + each.system_time for each in threads if each.id in others))
 

@@ -7,6 +7,7 @@ optimizer
 
 import copy
 import inspect
+import operator
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,14 +45,15 @@ _HALF_EPS: Final = 1e-4
 class Loading:
     """Batches of a loader without an end: it is asked for another iterator where one has ended.
 
-    `waited_s` is how long `take` has taken in all.
+    `waited_s` is how long `take` has taken in all, and `cpu_s` what of it this thread was on the
+    CPU.
     """
 
     def __init__(self, loader: Iterable[Any]) -> None:
         self._loader = loader
         self._batches: Iterator[Any] | None = None
         self._taken = 0
-        self.waited_s = 0.0
+        self.waited_s = self.cpu_s = 0.0
 
     def take(self, *, phase: Phase) -> Any:
         """The next batch; with record_function as the phase, the wait for it is marked as a
@@ -60,7 +62,7 @@ class Loading:
         Raises:
             ProfileError: the loader raises, or has ended and cannot begin anew.
         """
-        started = time.perf_counter()
+        started, cpu_s = time.perf_counter(), time.thread_time()
         with phase(f"enumerate(DataLoader)#{type(self._loader).__name__}.__next__"):
             batch = self._next(self._begin() if self._batches is None else self._batches, phase)
             if batch is _ENDED:
@@ -77,6 +79,7 @@ class Loading:
                 )
         self._taken += 1
         self.waited_s += time.perf_counter() - started
+        self.cpu_s += time.thread_time() - cpu_s
         return batch
 
     def _begin(self) -> Iterator[Any]:
@@ -313,8 +316,10 @@ class OwnStep:
                 f"batch: it is on {elsewhere} and the model on {self._device}, where device= "
                 "expects both; leave out device= to have each batch copied"
             )
-        samples = self._given(batch) if callable(self._given) else self._given
-        if samples is None:
+        samples = self._given
+        if callable(samples):
+            samples = _counted_by(samples, batch)
+        elif samples is None:
             samples = samples_of(batch)
         if samples == 0:
             raise ProfileError("batch: it has no samples; expected one or more")
@@ -370,6 +375,15 @@ _SAY_NOTHING: Final = (type(None), int, float, complex, str, bytes)
 """Parts of a batch beside its tensors that hold no samples."""
 
 
+def _counted_by(function: Callable[[Any], int], batch: Any) -> int:
+    try:
+        return operator.index(function(batch))
+    except Exception as error:
+        raise ProfileError(
+            f"samples: for a batch it raised or returned no whole number: {in_one_line(error)}"
+        ) from error
+
+
 def samples_of(batch: Any) -> int | None:
     """How many samples a batch has: the length that all its tensors have along their first axis.
 
@@ -377,10 +391,19 @@ def samples_of(batch: Any) -> int | None:
     lengths differ, such as a list of images. Tensors without an axis say nothing.
     """
     lengths = {len(each) for each in tensors_of(batch) if each.dim()}
-    objects: list[object] = []
-    mapped(lambda tensor: tensor, batch, others=objects.append)
-    is_known = all(isinstance(each, _SAY_NOTHING) for each in objects)
+    is_known = all(isinstance(each, (Tensor, *_SAY_NOTHING)) for each in _parts_of(batch))
     return lengths.pop() if is_known and len(lengths) == 1 else None
+
+
+def _parts_of(batch: Any) -> Iterator[Any]:
+    if isinstance(batch, Mapping):
+        for part in batch.values():
+            yield from _parts_of(part)
+    elif isinstance(batch, list | tuple) and not hasattr(batch, "to"):
+        for part in batch:
+            yield from _parts_of(part)
+    else:
+        yield batch
 
 
 def require_samples(samples: object, *, of_step: bool) -> None:

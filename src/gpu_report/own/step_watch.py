@@ -152,6 +152,8 @@ class StepWatch:
         if waited_s > self._pause_s:
             self.pauses += 1
             self.stalled_s += waited_s
+            self.looped_s += waited_s
+            self._ended_s = now_s
             self._drop_measuring()
             return True
         self._waited_s += waited_s
@@ -257,6 +259,7 @@ class StepWatch:
         in_blocks_s = self.looped_s + self.announced_s - sum(self._first_s)
         return Measured(
             torch_version=torch.__version__,
+            may_be_on_host=self._steps_with_samples != self.steps,
             device=str(blocks.device),
             samples=self._samples / self.steps if self._steps_with_samples == self.steps else None,
             step_ms=step_s * 1e3,

@@ -175,7 +175,9 @@ class Watched:
         self.step_watch.resume()
 
     def end(self, *, has_card: bool = True) -> None:
-        """Watch no more; print the card, unless nobody wants it."""
+        """Watch no more; print the card, unless nobody wants it. Once is enough."""
+        if self.step_watch not in _current:
+            return
         _current.remove(self.step_watch)
         if has_card:
             self.profile = _say_card(self.step_watch)

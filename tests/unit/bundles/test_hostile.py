@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -212,6 +213,7 @@ def test_no_small_bundle_takes_memory_or_is_unpacked(sound: Path, tmp_path: Path
     assert not list(tmp_path.glob("into/**/*"))
 
 
+@pytest.mark.slow
 def test_no_file_of_a_small_bundle_takes_memory_or_is_unpacked(sound: Path, tmp_path: Path) -> None:
     for number, (path, make) in enumerate(CONTENTS.values()):
         bundle = tmp_path / f"content{number}.tar.xz"

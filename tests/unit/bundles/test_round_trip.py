@@ -324,6 +324,7 @@ def test_tables_of_other_columns_are_made_anew_from_their_trace(
     assert len(read_trace_tables(run / "trace_tables")[STEPS]) > 0
 
 
+@pytest.mark.slow
 def test_a_bundle_to_publish_that_is_too_large_says_what_takes_the_room(
     results: Path, tmp_path: Path
 ) -> None:

@@ -261,6 +261,7 @@ def test_a_guard_under_nohup_goes_on_when_the_terminal_ends(tmp_path: Path) -> N
         guard.wait(30)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("repository")
 def test_a_configuration_that_neither_side_has_is_no_verdict_and_the_repository_is_as_it_was(
     capsys: pytest.CaptureFixture[str],

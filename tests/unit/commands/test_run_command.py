@@ -33,6 +33,7 @@ STUDY = """
 """
 
 
+@pytest.mark.slow
 def test_lacking_memory_is_one_line_in_the_terminal_and_its_traceback_is_in_the_log(
     tmp_path: Path,
 ) -> None:

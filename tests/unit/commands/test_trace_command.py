@@ -299,7 +299,7 @@ def test_an_unknown_table_is_answered_with_those_there_are(
 ) -> None:
     assert main(["columns", "nonsense"]) == 2
 
-    assert "operations, shapes, kernels" in capsys.readouterr().err
+    assert "operations, kernels" in capsys.readouterr().err
 
 
 def test_looking_at_a_trace_imports_neither_pandas_nor_torch(

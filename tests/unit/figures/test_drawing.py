@@ -24,6 +24,7 @@ def numbered(number: int) -> Figure:
     return figure
 
 
+@pytest.mark.slow
 def test_figures_come_in_the_order_asked_for_with_the_bytes_of_one_process() -> None:
     study, tables = study_and_tables("workers", "precision")
     specs = available_figures(tables, study.experiments)

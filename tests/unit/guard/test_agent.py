@@ -32,6 +32,7 @@ def of_study(version: Version, configuration: str = VARIANT, *, trace_folder: st
     )
 
 
+@pytest.mark.slow
 def test_a_training_of_a_function_answers_with_numbers(version: Version) -> None:
     answer = ask(version, make_task(version))
 
@@ -54,6 +55,7 @@ def test_pairs_begin_alike_and_the_metric_is_that_of_the_trained_model(version: 
     assert found[0] == found[1] != found[2]
 
 
+@pytest.mark.slow
 def test_a_metric_that_is_no_number_is_said_of_an_answer_with_times(version: Version) -> None:
     answer = ask(version, make_task(version, metric=f"{MODEL}:no_number", loss_steps=2))
 
@@ -61,6 +63,7 @@ def test_a_metric_that_is_no_number_is_said_of_an_answer_with_times(version: Ver
     assert answer.step_time_ms
 
 
+@pytest.mark.slow
 def test_a_profiled_run_leaves_its_trace(version: Version, tmp_path: Path) -> None:
     answer = ask(version, make_task(version, trace_folder=str(tmp_path)))
 
@@ -79,11 +82,13 @@ def test_a_configuration_of_a_study_answers_with_numbers_and_metric(version: Ver
     assert (answer.quality_name, answer.better) == ("accuracy", "higher")
 
 
+@pytest.mark.slow
 def test_a_profiled_run_of_a_study_leaves_its_trace(version: Version, tmp_path: Path) -> None:
     assert ask(version, of_study(version, trace_folder=str(tmp_path))).status == "ok"
     assert len([*tmp_path.glob("*.pt.trace.json.gz")]) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("training", "named"),
     [
@@ -127,6 +132,7 @@ def test_what_the_study_does_not_have_is_an_answer_with_the_reason_in_a_line(
     assert len(answer.reason.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_code_that_is_imported_from_elsewhere_is_refused(version: Version, tmp_path: Path) -> None:
     elsewhere = replace(version, folder=tmp_path)
 
@@ -137,6 +143,7 @@ def test_code_that_is_imported_from_elsewhere_is_refused(version: Version, tmp_p
         assert str(version.folder) in answer.reason
 
 
+@pytest.mark.slow
 def test_a_module_that_the_model_imports_from_the_other_side_is_refused(
     version: Version, tmp_path: Path
 ) -> None:
@@ -163,6 +170,7 @@ def test_a_module_that_the_model_imports_from_the_other_side_is_refused(
     assert str(tmp_path / "of_model.py") in of_other.reason
 
 
+@pytest.mark.slow
 def test_a_model_beside_the_folder_is_its_own_in_a_repository(version: Version) -> None:
     (version.folder / ".git").touch()
     inside = replace(version, folder=version.folder / "inside")
@@ -175,6 +183,7 @@ def test_a_model_beside_the_folder_is_its_own_in_a_repository(version: Version) 
     assert ask(version, task).status == "failed"
 
 
+@pytest.mark.slow
 def test_another_version_of_the_messages_is_refused(version: Version) -> None:
     task = make_task(version)
     tasks = [

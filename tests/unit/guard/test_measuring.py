@@ -29,6 +29,7 @@ def test_a_version_is_measured_and_its_processes_have_ended_afterwards(version: 
     assert {*psutil.Process().children(recursive=True)} <= {*before}
 
 
+@pytest.mark.slow
 def test_each_process_has_a_server_of_its_own_and_so_a_seed_of_hashes_of_its_own(
     version: Version,
 ) -> None:

@@ -261,6 +261,7 @@ def measured_with(compiler: str, folder: Path) -> Record:
     return RECORD_FILE.read(folder / "record.json")
 
 
+@pytest.mark.slow
 def test_a_loop_whose_compiler_is_missing_is_skipped_with_the_reason(tmp_path: Path) -> None:
     record = measured_with("no-such-compiler", tmp_path)
 
@@ -268,6 +269,7 @@ def test_a_loop_whose_compiler_is_missing_is_skipped_with_the_reason(tmp_path: P
     assert (record.repetitions, record.profile) == ([], None)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("ninja") is None, reason="no ninja")
 def test_a_loop_that_does_not_compile_is_a_result_that_says_why_and_on_what(tmp_path: Path) -> None:
     compiler = tmp_path / "compiler"

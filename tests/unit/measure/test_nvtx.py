@@ -90,6 +90,7 @@ def run_labelled(folder: Path, *slugs: str) -> "subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not has_nvtx(), reason="this PyTorch has no NVTX")
 def test_a_labelled_run_prints_rates_and_reasons_leaves_no_record_and_fails_if_a_training_did(
     tmp_path: Path,

@@ -135,6 +135,7 @@ def test_a_stopped_server_is_said_once_with_its_number_and_ended(
     assert line.startswith(f"repetition 1 waits for process {server}")
 
 
+@pytest.mark.slow
 def test_an_interruption_that_was_ignored_from_the_start_stays_so() -> None:
     ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

@@ -299,6 +299,7 @@ measured("GoesWrongInOneRank", Path(sys.argv[1]), settings={"where": "loss2", "w
 """
 
 
+@pytest.mark.slow
 def test_no_rank_outlives_the_process_that_measures(tmp_path: Path) -> None:
     measuring = subprocess.Popen(
         [sys.executable, "-c", _MEASURE, str(tmp_path)], env={**os.environ}

@@ -392,6 +392,7 @@ def test_a_mistake_in_the_configuration_is_raised_and_no_result(
         )
 
 
+@pytest.mark.slow
 def test_the_process_that_measures_does_not_import_pytorch(tmp_path: Path) -> None:
     program = _MEASURE + "print('torch' in sys.modules)"
     asked = json.dumps(measurement().as_dict())

@@ -40,6 +40,23 @@ def test_a_first_rank_that_does_not_go_on_ends_the_others_with_a_line(store: Any
         second.decide(True)
 
 
+def test_an_error_of_one_rank_ends_the_others_with_its_words(store: Any) -> None:
+    first, second = both(store)
+
+    def fail() -> None:
+        with second.ending_together():
+            second.decide(1)
+            raise ProfileError("loss: it was nan at step 3")
+
+    with ThreadPoolExecutor() as pool:
+        failing = pool.submit(fail)
+        assert first.decide(1) == 1
+        with pytest.raises(ProfileError, match=r"^process group: rank 1 of 2 failed: .*nan"):
+            first.decide(2)
+
+    assert isinstance(failing.exception(), ProfileError)
+
+
 def test_a_rank_that_does_not_call_is_named(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(distributed, "get_world_size", lambda: 2)

@@ -4,6 +4,7 @@ between ended.
 
 import random
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -234,6 +235,19 @@ class Perceptual:
         return self(output, target)
 
 
+class GanTrainer:
+    """Not callable, and holds its networks in an object."""
+
+    def __init__(self) -> None:
+        self.nets = SimpleNamespace(critic=KEPT)
+
+    def loss(self) -> Any:
+        return lambda output, _: self.nets.critic(output)
+
+    def adversarial(self, output: Any, _: Any) -> Any:
+        return self.nets.critic(output)
+
+
 @pytest.mark.parametrize(
     ("loss", "module"),
     [
@@ -244,6 +258,8 @@ class Perceptual:
         (lambda output, _, module=KEPT: module(output), KEPT),
         (Perceptual(), KEPT),
         (Perceptual().compute, KEPT),
+        (GanTrainer().loss(), KEPT),
+        (GanTrainer().adversarial, KEPT),
         (KEPT.forward, KEPT),
     ],
 )
@@ -257,14 +273,28 @@ def test_a_loss_without_modules_holds_none(loss: Any) -> None:
 
 
 def test_arithmetic_and_threads_that_a_measurement_sets_are_put_back() -> None:
-    before = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision, torch.get_num_threads()
 
     def change_and_fail() -> None:
-        torch.set_float32_matmul_precision("medium")
+        matmul.fp32_precision = "ieee" if before[0] == "tf32" else "tf32"
         torch.set_num_threads(before[1] + 1)
         raise LookupError
 
     with pytest.raises(LookupError), left_as_found([], optimizer=None, loader=None, device=CPU):
         change_and_fail()
 
-    assert (torch.get_float32_matmul_precision(), torch.get_num_threads()) == before
+    assert (matmul.fp32_precision, torch.get_num_threads()) == before
+
+
+def test_what_a_loss_reaches_and_no_step_can_change_is_left_alone() -> None:
+    with torch.inference_mode():
+        teacher = nn.Linear(2, 2)
+    masked = nn.Module()
+    masked.register_buffer("mask", torch.ones(1, 2).expand(3, 2))
+    beside = [teacher, masked, nn.Linear(2, 2, device="meta"), nn.LazyLinear(2)]
+
+    with left_as_found([nn.Linear(2, 2)], optimizer=None, loader=None, device=CPU, beside=beside):
+        pass
+
+    assert not teacher.weight.requires_grad or teacher.weight.grad is None

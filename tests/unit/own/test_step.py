@@ -362,6 +362,12 @@ def test_samples_that_are_no_count_are_refused(samples: Any) -> None:
         require_samples(samples, of_step=False)
 
 
+@pytest.mark.parametrize("count", [lambda batch: batch.no_such, lambda batch: batch.sum() / 3])
+def test_a_function_that_counts_no_samples_is_named(count: Any) -> None:
+    with pytest.raises(ProfileError, match=r"^samples: for a batch it raised or returned no"):
+        step_of(Model(lambda output, _: output.mean()), X, samples=count).once(phase=nullcontext)
+
+
 def test_given_samples_are_counted_in_place_of_the_batch() -> None:
     number, function = (
         step_of(Model(lambda output, _: output.mean()), X, samples=samples)

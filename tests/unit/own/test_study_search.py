@@ -27,6 +27,7 @@ def limit_gib() -> float:
     return (one.memory_taken_mib + 150) / 1024
 
 
+@pytest.mark.slow
 def test_a_search_within_a_limit_records_its_tries_and_answers(limit_gib: float) -> None:
     search = BatchSearch(
         workload="cnn", size="small", device="cpu", memory_limit_gib=limit_gib, seconds=0.1

@@ -106,7 +106,7 @@ def test_no_limit_is_named_where_others_used_the_cpu(monkeypatch: pytest.MonkeyP
 
     assert found is not None
     assert not found.limit
-    assert "others used 90.0 % of the CPU" in found.problem
+    assert "others used 90 % of the CPU" in found.problem
 
 
 def test_card_advice_and_tree_have_one_wait_that_of_the_timed_steps(

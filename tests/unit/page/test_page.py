@@ -156,6 +156,7 @@ def test_ranks_that_share_a_cpu_and_bounds_are_no_scaling() -> None:
     assert data_of(text)["scaling"]["rows"] == []
 
 
+@pytest.mark.slow
 def test_machines_beside_it_have_a_section_with_the_ratios() -> None:
     text = page(*two_machines())
     table = data_of(text)["comparison"]

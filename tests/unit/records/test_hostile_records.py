@@ -111,6 +111,7 @@ def is_one_line(error: RecordError) -> bool:
     return "\n" not in str(error) and len(str(error)) < 1000
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=list(HealthCheck))
 @given(content=altered("record"))
 def test_a_record_is_refused_in_one_line_or_every_stage_can_use_it(

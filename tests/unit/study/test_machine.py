@@ -50,6 +50,7 @@ def test_the_first_accelerator_goes_by_its_kind_and_the_second_by_its_index() ->
     assert machine.devices == ("cpu", "cuda", "cuda:1")
 
 
+@pytest.mark.slow
 def test_pytorch_is_asked_once_and_again_when_the_environment_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

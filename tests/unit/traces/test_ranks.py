@@ -212,6 +212,7 @@ def test_a_real_rank_exchanges_what_its_steps_expose() -> None:
     assert all(row["bytes"] for row in tables[COLLECTIVES])
 
 
+@pytest.mark.slow
 def test_a_record_of_ranks_has_the_waits_of_all_of_them(tmp_path: Path) -> None:
     record = measured("Tiny", tmp_path)
     tables = tabulate_trace_of(record, tmp_path / "trace", tmp_path / "rich_trace")

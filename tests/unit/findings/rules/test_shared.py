@@ -6,6 +6,7 @@ import pytest
 
 from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.rules import model_split, scaling
+from gpu_report.findings.scope import DDP_OPTIONS
 from tests.unit.findings.editing import Case, Edit, cases, edited, figure, one, rule_of
 from tests.unit.findings.shared import (
     DEFAULTS,
@@ -18,7 +19,7 @@ from tests.unit.findings.shared import (
 )
 
 RULES = (
-    *(rule for rule in scaling.RULES if rule.name.startswith("ddp_options")),
+    *(rule for rule in scaling.RULES if rule.about == DDP_OPTIONS),
     *model_split.RULES,
 )
 LOST = {"status": "oom", "reason": "out of memory"}

@@ -73,6 +73,7 @@ def test_with_a_compiler_that_has_no_openmp_the_reason_is_given(
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.slow
 def test_what_does_not_compile_says_so_in_a_line_and_ends_no_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +119,7 @@ def test_a_file_system_without_locks_is_built_on_all_the_same(
         assert (tmp_path / "building").exists()
 
 
+@pytest.mark.slow
 def test_a_killed_build_does_not_block_the_next_one_and_what_that_built_is_not_built_again(
     tmp_path: Path,
 ) -> None:
