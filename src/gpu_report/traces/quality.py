@@ -38,7 +38,7 @@ QUALITY: Final = Table(
     ),
 )
 ON_DEVICE: Final = " on device"
-"""Follows a table or column in the column `spoils` where only its rows of the accelerator are not
+"""Follows a table or column that a check invalidates where only its rows of the accelerator are not
 reliable.
 """
 
@@ -165,7 +165,7 @@ def _place(row: Row) -> tuple[int | None, str]:
 
 def invalidated(check: Row) -> list[str]:
     """The tables and columns that a row of QUALITY invalidates if its check fails."""
-    names = check["spoils"].split(", ") if check["spoils"] else []
+    names = [name for name in check["spoils"].split(", ") if name]
     is_of_graphs = check["check"].startswith(_IN_GRAPHS) and _MEMORY_OF_GRAPHS not in names
     return (
         [*names, _MEMORY_OF_GRAPHS] if is_of_graphs else names
@@ -197,7 +197,7 @@ def row_of(
 def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of QUALITY; checks of a device are left out of a trace that never called one.
 
-    The column `spoils` holds names separated by commas, as `table`, `table.column`, or either
+    What a check invalidates are names separated by commas, as `table`, `table.column`, or either
     followed by ON_DEVICE.
     """
     rows = [*_checks_of_host(trace, calls)]
