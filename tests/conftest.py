@@ -66,3 +66,10 @@ def pytest_xdist_auto_num_workers() -> int:
     """One for each core that these processes may run on, and no more than there is memory for."""
     free_gib = psutil.virtual_memory().available / 2**30
     return max(1, min(core_count(), int(free_gib / _WORKER_MEMORY_GIB)))
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """Sockets below it have paths that a system takes; those below pytest's own folders do not."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)

@@ -62,7 +62,9 @@ def test_lacking_memory_is_one_line_in_the_terminal_and_its_traceback_is_in_the_
         assert unwanted not in ran.stdout + ran.stderr
 
 
-def test_a_workload_is_run_by_options_alone_and_kept_only_when_asked(tmp_path: Path) -> None:
+def test_a_workload_is_run_by_options_alone_and_kept_only_when_asked(
+    tmp_path: Path, short_folder: Path
+) -> None:
     (tmp_path / "study.yaml").write_text(dedent(STUDY), "utf-8")
     command = [
         "run",
@@ -80,7 +82,11 @@ def test_a_workload_is_run_by_options_alone_and_kept_only_when_asked(tmp_path: P
         return subprocess.run(
             [sys.executable, "-m", "gpu_report", *command, *more],
             cwd=tmp_path,
-            env={"PATH": "", "PYTHONPATH": f"{PROJECT / 'src'}:{PROJECT}", "TMPDIR": str(tmp_path)},
+            env={
+                "PATH": "",
+                "PYTHONPATH": f"{PROJECT / 'src'}:{PROJECT}",
+                "TMPDIR": str(short_folder),
+            },
             capture_output=True,
             text=True,
             check=True,

@@ -3,8 +3,6 @@ import resource
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -74,13 +72,6 @@ def run_until_it_prints(code: str, **environment: str) -> "subprocess.Popen[str]
     assert process.stdout is not None
     process.stdout.readline()
     return process
-
-
-@pytest.fixture
-def short_folder() -> Iterator[Path]:
-    """Sockets below it have paths that a system takes; those below pytest's own folders do not."""
-    with tempfile.TemporaryDirectory() as folder:
-        yield Path(folder)
 
 
 def kill(process: "subprocess.Popen[str]") -> None:
