@@ -644,15 +644,9 @@ def _with_waiting(parts: dict[str, float], measured: Measured, device: str) -> d
 
 
 def _this_process(measured: Measured, parts: Mapping[str, float]) -> Iterator[Suggestion]:
-    """What else goes on in this process: a wait without the CPU, other threads, anomaly mode."""
-    waiting = parts.get("waiting", 0.0)
-    if waiting >= HALF:
-        yield Suggestion(
-            rule="waiting",
-            finding=f"The step waited without using the CPU for {share(waiting).plain()} of it.",
-            remedy=_ELSE_TRY[WAITING],
-            at_stake=waiting,
-        )
+    """What else goes on in this process: other threads, whose work can make the step wait, a wait
+    without the CPU, anomaly mode.
+    """
     others = measured.other_threads_share
     if others >= _BUSY_THREADS:
         yield Suggestion(
@@ -661,6 +655,14 @@ def _this_process(measured: Measured, parts: Mapping[str, float]) -> Iterator[Su
             remedy=f"they used {others:.2g} s of CPU time a second and may have held the GIL: move "
             "their work into a process",
             at_stake=math.nan,
+        )
+    waiting = parts.get("waiting", 0.0)
+    if waiting >= HALF:
+        yield Suggestion(
+            rule="waiting",
+            finding=f"The step waited without using the CPU for {share(waiting).plain()} of it.",
+            remedy=_ELSE_TRY[WAITING],
+            at_stake=waiting,
         )
     if measured.has_anomaly_mode:
         yield Suggestion(
