@@ -71,7 +71,6 @@ def measure_built_in(
     one_epoch = replace(options, epochs=1) if options.epochs is None else options
     measurement, on = _measurement(name, one_epoch, device=device)
     with left_as_found([], optimizer=None, loader=None, device=on):
-        # In no variable, so that nothing of it is in the device's memory when the peak is restored.
         return _run_of(
             _built(measurement, on), on, epochs=options.epochs, deadline_s=deadline_s
         ).measure()

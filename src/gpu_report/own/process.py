@@ -343,8 +343,8 @@ class _NotHereError(MachineError):
 
 
 def train_in_this_process(training: OwnTraining) -> OwnResult | Stopped:
-    """The same here, on what `build` returns; random numbers, settings and the memory's peak are
-    restored afterwards.
+    """The same here, on what `build` returns; random numbers, settings and modules that the loss
+    uses are restored afterwards.
 
     Raises:
         MachineError: there is no such device.

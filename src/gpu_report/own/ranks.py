@@ -45,9 +45,8 @@ class Ranks:
         Raises:
             ProfileError: a rank has not called in time.
         """
-        if not (distributed.is_available() and distributed.is_initialized()):
-            return cls()
-        size = distributed.get_world_size()
+        has_group = distributed.is_available() and distributed.is_initialized()
+        size = distributed.get_world_size() if has_group else 1
         if size == 1:
             return cls()
         store = distributed.distributed_c10d._get_default_store()
@@ -77,11 +76,10 @@ class Ranks:
             key = f"decision/{self._decisions}/{other}"
             self._wait(key, other, "go on")
             said.append(self._store.get(key).decode())
-        for other, failure in enumerate(said):
-            if failure.startswith(_FAILED):
+            if said[-1].startswith(_FAILED):
                 raise ProfileError(
                     f"process group: rank {other} of {self.size} failed: "
-                    f"{failure.removeprefix(_FAILED)}"
+                    f"{said[-1].removeprefix(_FAILED)}"
                 )
         decided: T = json.loads(said[0])
         return decided

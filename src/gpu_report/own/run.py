@@ -307,9 +307,9 @@ class OwnRun:
             block_steps = 1
         # The other ranks of this host are the training's, too.
         pids = [os.getppid()] if self._ranks.size > 1 else []
-        before, other_threads_s = read_cpu_times(pids), _other_threads_s()
+        before, others_s = read_cpu_times(pids), other_threads_s()
         blocks, in_use_mib = self._blocks(block_steps, step_ms)
-        after, other_threads_s = read_cpu_times(pids), _other_threads_s() - other_threads_s
+        after, others_s = read_cpu_times(pids), other_threads_s() - others_s
         load = load_between(before, after)
         first, has_settled = first_timed([block.time_s for block in blocks])
         timed = blocks[first:]
@@ -345,7 +345,7 @@ class OwnRun:
             )
             if timed
             else math.nan,
-            other_threads_share=max(other_threads_s, 0.0) / (after.moment_s - before.moment_s),
+            other_threads_share=max(others_s, 0.0) / (after.moment_s - before.moment_s),
             has_anomaly_mode=torch.is_anomaly_enabled(),
             may_be_on_host=self._may_be_on_host,
             rank=self._ranks.rank,
@@ -429,8 +429,7 @@ class OwnRun:
             losses.append(self._once(nullcontext))
         clock.mark()
         waited_s, trained_on, new_sizes = self._waited_s(), self._counted(), self._new_sizes
-        # The backward pass on an accelerator is launched by a thread of autograd's.
-        cpu_clock = time.thread_time if self._device.type == "cpu" else time.process_time
+        cpu_clock = cpu_clock_of(self._device)
         done, cpu_s = 0, cpu_clock() - self._loading_cpu_s()
         # Ranks train as many steps as they decided on.
         until_s = self._least_until_s if self._ranks.size == 1 else math.inf
@@ -544,7 +543,14 @@ class OwnRun:
         return (time.perf_counter() - started) * 1e3
 
 
-def _other_threads_s() -> float:
+def cpu_clock_of(device: torch.device) -> Callable[[], float]:
+    """CPU seconds of what trains there: this thread, or this process where autograd launches the
+    backward pass on an accelerator from a thread of its own.
+    """
+    return time.thread_time if device.type == "cpu" else time.process_time
+
+
+def other_threads_s() -> float:
     """CPU seconds so far of this process's Python threads but for the one that calls and those of
     DataLoaders.
     """

@@ -390,20 +390,18 @@ def samples_of(batch: Any) -> int | None:
     None where that is not known: in an object of another kind, such as a batch of graphs, or where
     lengths differ, such as a list of images. Tensors without an axis say nothing.
     """
-    lengths = {len(each) for each in tensors_of(batch) if each.dim()}
-    is_known = all(isinstance(each, (Tensor, *_SAY_NOTHING)) for each in _parts_of(batch))
+    parts = _parts_of(batch)
+    lengths = {len(each) for each in parts if isinstance(each, Tensor) and each.dim()}
+    is_known = all(isinstance(each, (Tensor, *_SAY_NOTHING)) for each in parts)
     return lengths.pop() if is_known and len(lengths) == 1 else None
 
 
-def _parts_of(batch: Any) -> Iterator[Any]:
-    if isinstance(batch, Mapping):
-        for part in batch.values():
-            yield from _parts_of(part)
-    elif isinstance(batch, list | tuple) and not hasattr(batch, "to"):
-        for part in batch:
-            yield from _parts_of(part)
-    else:
-        yield batch
+def _parts_of(batch: Any) -> list[Any]:
+    is_mapping = isinstance(batch, Mapping)
+    if not is_mapping and (not isinstance(batch, list | tuple) or hasattr(batch, "to")):
+        return [batch]
+    inside = map(_parts_of, batch.values() if is_mapping else batch)
+    return [part for parts in inside for part in parts]
 
 
 def require_samples(samples: object, *, of_step: bool) -> None:

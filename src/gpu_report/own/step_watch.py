@@ -396,7 +396,7 @@ class _Blocks:
 
     def __init__(self, step_s: float) -> None:
         from gpu_report.measure.progress import read_cpu_times
-        from gpu_report.own.run import _other_threads_s, steps_of_block
+        from gpu_report.own.run import cpu_clock_of, other_threads_s, steps_of_block
 
         self._pids = (
             [os.getppid()] if _is_distributed() else []
@@ -412,9 +412,8 @@ class _Blocks:
         self.timed: list[_Block] = []
         self.running: _Block | None = None
         self.has_anomaly_mode = False
-        # Autograd works on an accelerator from a thread of its own.
-        self.cpu_clock = time.thread_time if self.device.type == "cpu" else time.process_time
-        self._other_threads_before_s = _other_threads_s()
+        self.cpu_clock = cpu_clock_of(self.device)
+        self._other_threads_before_s = other_threads_s()
         self.other_threads_s = 0.0
         self._ended: _Block | None = None
         self.since_profile = 0
@@ -438,10 +437,10 @@ class _Blocks:
 
     def read_threads(self) -> None:
         """Those of threads that have ended since are not lost."""
-        from gpu_report.own.run import _other_threads_s
+        from gpu_report.own.run import other_threads_s
 
         if threading.active_count() > 1:
-            passed_s = _other_threads_s() - self._other_threads_before_s
+            passed_s = other_threads_s() - self._other_threads_before_s
             self.other_threads_s = max(self.other_threads_s, passed_s)
 
     def begin_profile(self) -> None:

@@ -305,7 +305,7 @@ def test_cpu_time_of_a_thread_that_has_ended_is_not_lost(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = chain([2.0, 2.0 + 150 * STEP_S], repeat(0.0))
-    monkeypatch.setattr(run, "_other_threads_s", lambda: next(seconds))
+    monkeypatch.setattr(run, "other_threads_s", lambda: next(seconds))
     monkeypatch.setattr(threading, "active_count", lambda: 2)
 
     found = watched_with_sleep(device, share=1.0)
