@@ -81,7 +81,7 @@ def measuring_now(machines: Path) -> MeasuringNow | None:
 
 def in_words(progress: Progress) -> str:
     """Where a measurement is."""
-    if progress.is_profiled_run:
+    if progress.is_profiled:
         return "profiled run"
     run_text = f"process {progress.repetition + 1} of {progress.repetitions}"
     return f"{run_text}, epoch {progress.epoch + 1} of {progress.epochs}"

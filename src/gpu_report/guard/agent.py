@@ -40,8 +40,6 @@ from gpu_report.tables.verdicts import side_of
 if TYPE_CHECKING:
     from gpu_report.own.process import OwnResult, OwnTraining
 
-_PROFILED: Final = 10_000
-"""The index of a profiled run, which a study's run takes for the number of its repetitions."""
 _STDIN: Final = 0
 _STDOUT: Final = 1
 _STDERR: Final = 2
@@ -137,14 +135,12 @@ def _of_study(task: Task) -> Answer:
     if not measurement.workload.class_path.startswith(OUR_WORKLOADS):
         _require_own(task, measurement.workload.class_path)
     variant = replace(measurement.variant, seed=measurement.variant.seed + task.index)
-    protocol = replace(measurement.protocol, repetitions=_PROFILED)
     with tempfile.TemporaryDirectory(prefix="gpu-report-guard-") as temporary:
         run = Run(
-            measurement=replace(measurement, variant=variant, protocol=protocol),
+            measurement=replace(measurement, variant=variant),
             machine=machine.id,
-            index=_PROFILED
-            if task.trace_folder
-            else 0,  # each is a first run: it describes itself, its cache is empty
+            index=0,  # each is a first run: it describes itself, its cache is empty
+            is_profiled=bool(task.trace_folder),
             threads=training_threads(
                 measurement.variant.device_type, sharing=measurement.variant.devices
             ),

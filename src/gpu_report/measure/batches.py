@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol, cast
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
 
+from gpu_report.measure.children import end_with_parent
 from gpu_report.measure.nested import Collate, Part, joined
-from gpu_report.measure.processes import end_with_parent
 from gpu_report.measure.run import BATCHES_PER_WORKER
 from gpu_report.measure.world import ALONE, World
 from gpu_report.study.options import option_names

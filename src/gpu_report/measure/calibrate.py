@@ -14,9 +14,10 @@ from typing import Final, TypeVar
 
 from gpu_report.errors import MachineError
 from gpu_report.measure.calibration_plan import LINK, LinkPlan, Plan, plan_for
+from gpu_report.measure.children import end_with_parent
 from gpu_report.measure.environment import host_environment
 from gpu_report.measure.probe import require_pytorch
-from gpu_report.measure.processes import end_with_parent, ending_stopped, fresh_processes
+from gpu_report.measure.processes import ending_stopped, fresh_processes
 from gpu_report.measure.run import EnvironmentValue
 from gpu_report.measure.threads import training_threads
 from gpu_report.records.calibration import (

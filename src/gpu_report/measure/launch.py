@@ -27,8 +27,8 @@ from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from gpu_report.errors import GpuReportError
+from gpu_report.measure.children import exit_status_of, stopped_processes
 from gpu_report.measure.failures import read_oom_kills, unless_memory_ran_out, without_result
-from gpu_report.measure.processes import exit_status_of, stopped_processes
 from gpu_report.measure.rendezvous import PATIENCE_S, NotMetError, Rendezvous, Verdict, Weight, meet
 from gpu_report.measure.run import (
     Built,

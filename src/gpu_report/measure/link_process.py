@@ -20,8 +20,8 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 from gpu_report.measure.calibration_plan import LinkPlan
 from gpu_report.measure.calibration_process import room
+from gpu_report.measure.children import end_with_parent
 from gpu_report.measure.launch import start_ranks
-from gpu_report.measure.processes import end_with_parent
 from gpu_report.measure.telemetry import initialized_nvml
 from gpu_report.measure.timing import step_clock, synchronize
 from gpu_report.measure.world import World, join, leave

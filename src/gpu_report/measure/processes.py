@@ -7,7 +7,6 @@ process imports it for itself.
 """
 
 import multiprocessing
-import os
 import signal
 import sys
 import tempfile
@@ -20,12 +19,12 @@ from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import Final
 
 import psutil
 
 from gpu_report.errors import GpuReportError, MachineError
+from gpu_report.measure.children import exit_status_of, stopped_processes
 from gpu_report.measure.failures import read_oom_kills, unless_memory_ran_out, without_result
 from gpu_report.measure.run import (
     PATIENCE_S,
@@ -50,8 +49,6 @@ _SAID_AFTER_S: Final = 30.0
 _LOOK_S: Final = 5.0
 SERVER_GONE: Final = 255
 """The exit status that multiprocessing reports of a process whose server ended first."""
-_OUT_OF_MEMORY_SCORE: Final = Path("/proc/self/oom_score_adj")
-_KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 class MeasurementInterruptedError(GpuReportError):
@@ -123,19 +120,6 @@ def start(process: BaseProcess) -> None:
         ) from error
 
 
-def exit_status_of(pid: int | None) -> int | None:
-    """The exit status of a child, which its owner is left to reap; negative for a signal, None
-    while it runs.
-    """
-    with suppress(ChildProcessError):
-        for _ in range(20):
-            ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) if pid else None
-            if ended is not None:
-                return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
-            time.sleep(0.01)
-    return None
-
-
 @contextmanager
 def _interruptions_answered_afterwards() -> Iterator[None]:
     # which the server needs, and which unblocks SIGINT when it has started
@@ -150,44 +134,6 @@ def _interruptions_answered_afterwards() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if interruptions:
         signal.raise_signal(signal.SIGINT)
-
-
-def take_interruptions() -> None:
-    """Let SIGINT end this fresh process at once.
-
-    Python would turn an interruption into an exception, and that would look like a failure of what
-    is trained. Ignored from the start, it stays so.
-    """
-    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
-
-def end_with_parent(_worker_id: int = 0) -> None:
-    """End when the parent ends; takes a worker's number so that it serves as `worker_init_fn` of a
-    DataLoader.
-
-    The thread sleeps in a read on a pipe that only the parent holds open, and costs a training
-    nothing.
-    """
-    threading.Thread(target=_end_after_parent, name="parent_watch", daemon=True).start()
-
-
-def be_killed_before_others() -> None:
-    """Make the OOM killer choose this process before the user's other programs, where that is
-    allowed.
-    """
-    with suppress(OSError):
-        if _OUT_OF_MEMORY_SCORE.exists():
-            _OUT_OF_MEMORY_SCORE.write_text("500", "ascii")
-
-
-def _end_after_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os.kill(os.getpid(), _KILL)
 
 
 @dataclass(kw_only=True)
@@ -237,14 +183,6 @@ def ending_stopped(what: str, *, patience_s: float = PATIENCE_S) -> Iterator[Wai
     finally:
         is_over.set()
         looking.join()
-
-
-def stopped_processes() -> Iterator[psutil.Process]:
-    """Of all processes below this one, those that somebody has stopped."""
-    for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):  # one that ends meanwhile hides no other
-            if process.status() == psutil.STATUS_STOPPED:
-                yield process
 
 
 def carry_out_in_fresh_process(run: Run, on_progress: OnProgress) -> Outcome:

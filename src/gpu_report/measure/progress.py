@@ -57,6 +57,7 @@ class ProgressReporter:
         progress = Progress(
             repetition=self._run.index,
             repetitions=self._run.measurement.protocol.repetitions,
+            is_profiled=self._run.is_profiled,
             epoch=self._run.epochs - 1 if is_extra else epoch,
             epochs=self._run.epochs,
             step=self._steps if is_extra else step,

@@ -61,11 +61,12 @@ def unfinished_trace(trace_folder: Path, rank: int = 0) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """`index` is that of the repetition, from 0; the profiled run's is their number."""
+    """A timed repetition with its `index`, from 0, or the profiled run."""
 
     measurement: Measurement
     machine: str
     index: int
+    is_profiled: bool = False
     threads: int
     trace_folder: Path
     """For the light trace of the profiled run, and nothing else."""
@@ -89,10 +90,6 @@ class Run:
     """Whether epochs, evaluations and phases of steps are labelled for Nsight Systems, which takes
     a little time.
     """
-
-    @property
-    def is_profiled(self) -> bool:
-        return self.index == self.measurement.protocol.repetitions
 
     @property
     def title(self) -> str:
@@ -167,22 +164,19 @@ class Present:
 class Progress:
     """How much of a variant is measured; a profiled run is one epoch.
 
-    `repetition` counts from 0 and is `repetitions` in the profiled run. `epoch` counts from 0,
+    `repetition` counts from 0; the profiled run comes after all of them. `epoch` counts from 0,
     `step` is how many of the epoch's `steps` are done. `samples_per_s` is the rate since the timed
     epoch began; None in warm-up, between epochs and under the profiler.
     """
 
     repetition: int
     repetitions: int
+    is_profiled: bool = False
     epoch: int
     epochs: int
     step: int
     steps: int
     samples_per_s: float | None
-
-    @property
-    def is_profiled_run(self) -> bool:
-        return self.repetition == self.repetitions
 
     @property
     def share_done(self) -> float:

@@ -15,6 +15,11 @@ import torch
 from gpu_report.errors import GpuReportError
 from gpu_report.measure.arithmetic import why_not_computed
 from gpu_report.measure.building import devices_of, load_seeded, why_not_applied
+from gpu_report.measure.children import (
+    be_killed_before_others,
+    end_with_parent,
+    take_interruptions,
+)
 from gpu_report.measure.cuda_graphs import state_tensors
 from gpu_report.measure.environment import device_environment
 from gpu_report.measure.failures import classify
@@ -22,11 +27,6 @@ from gpu_report.measure.launch import launch
 from gpu_report.measure.memory import MemoryMeter
 from gpu_report.measure.nested import sample_in_words
 from gpu_report.measure.probe import why_not_present
-from gpu_report.measure.processes import (
-    be_killed_before_others,
-    end_with_parent,
-    take_interruptions,
-)
 from gpu_report.measure.profiling import profile_training
 from gpu_report.measure.progress import ProgressReporter
 from gpu_report.measure.ranks import gather_ranks, of_all_ranks

@@ -97,9 +97,9 @@ def measure_variant(
             patience_s=patience_s,
             hosts=hosts,
         )
-        runs = [
-            replace(first_run, index=index) for index in range(measurement.protocol.repetitions + 1)
-        ]
+        repetitions = measurement.protocol.repetitions
+        runs = [replace(first_run, index=index) for index in range(repetitions)]
+        runs.append(replace(first_run, index=repetitions, is_profiled=True))
         outcomes = _carry_out_runs(runs, on_progress)
     measuring_s = round(time.monotonic() - began_s, 1)
     record = _record(runs, outcomes, provenance.model_copy(update={"measuring_s": measuring_s}))

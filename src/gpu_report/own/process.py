@@ -34,6 +34,7 @@ from gpu_report.errors import GpuReportError, MachineError, ProfileError
 from gpu_report.glossary import PRECISIONS
 from gpu_report.measure.arithmetic import set_up_arithmetic, why_not_computed
 from gpu_report.measure.building import checkpoint_blocks, rebuilt, why_not_applied
+from gpu_report.measure.children import be_killed_before_others, end_with_parent, take_interruptions
 from gpu_report.measure.failures import (
     available_mib,
     classify,
@@ -46,13 +47,10 @@ from gpu_report.measure.nested import mapped, tensors_of
 from gpu_report.measure.processes import (
     SERVER_GONE,
     MeasurementInterruptedError,
-    be_killed_before_others,
-    end_with_parent,
     ending_stopped,
     fresh_processes,
     server_pid,
     start,
-    take_interruptions,
 )
 from gpu_report.measure.run import PATIENCE_S, Stopped
 from gpu_report.own.named_step import built_in_step

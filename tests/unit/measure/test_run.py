@@ -20,6 +20,7 @@ def run(index: int, *, workers: int = 0) -> Run:
         measurement=measurement,
         machine="here",
         index=index,
+        is_profiled=index == measurement.protocol.repetitions,
         threads=1,
         trace_folder=here,
         cache_folder=here,
