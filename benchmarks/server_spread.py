@@ -14,8 +14,8 @@ import statistics
 from scipy.stats import f_oneway
 
 from gpu_report.measure.run import Stopped
-from gpu_report.own.process import OwnTraining, own_server, train_in_fresh_process
 from gpu_report.storage.locks import machine_to_itself
+from gpu_report.user_training.process import OwnTraining, own_server, train_in_fresh_process
 
 NAME = "benchmarks.guarded"
 

@@ -21,9 +21,9 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import gpu_report
-from gpu_report.own.step_counts import COUNTS_FILE
 from gpu_report.printing.number_format import duration, ratio
 from gpu_report.tables.statistics import summarise
+from gpu_report.user_training.step_counts import COUNTS_FILE
 
 EMPTY_STEPS: Final = 100_000
 

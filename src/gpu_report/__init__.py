@@ -6,8 +6,8 @@ from typing import Final
 __version__ = "0.1.0"
 
 _MODULES: Final = {
-    "Profile": "quick",
-    "profile": "quick",
+    "Profile": "profile",
+    "profile": "profile",
     "BatchSizes": "batch_size",
     "find_batch_size": "batch_size",
     "OptionGains": "option_gains",
@@ -15,7 +15,7 @@ _MODULES: Final = {
     "step": "watching",
     "watch": "watching",
 }
-"""Of `gpu_report.own`, for what is called from Python."""
+"""Of `gpu_report.user_training`, for what is called from Python."""
 
 
 def __getattr__(name: str) -> object:
@@ -25,5 +25,7 @@ def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # Kept: a loop asks for `gpu_report.step` in every step.
-    found = globals()[name] = getattr(import_module(f"gpu_report.own.{_MODULES[name]}"), name)
+    found = globals()[name] = getattr(
+        import_module(f"gpu_report.user_training.{_MODULES[name]}"), name
+    )
     return found

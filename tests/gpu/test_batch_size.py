@@ -7,8 +7,8 @@ import torch
 
 from gpu_report import compare_options, find_batch_size
 from gpu_report.measure.run import Stopped
-from gpu_report.own.process import OwnResult, OwnTraining, train_in_fresh_process
-from tests.unit.own import own_model
+from gpu_report.user_training.process import OwnResult, OwnTraining, train_in_fresh_process
+from tests.unit.user_training import own_model
 
 LIMIT_GIB = 2.0
 

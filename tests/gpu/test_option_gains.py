@@ -7,7 +7,7 @@ import torch
 
 from gpu_report import compare_options
 
-MODULE = "tests.unit.own.own_model"
+MODULE = "tests.unit.user_training.own_model"
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="CUDA graphs need an NVIDIA GPU"

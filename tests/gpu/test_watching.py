@@ -8,7 +8,7 @@ from torch import nn
 
 import gpu_report
 from gpu_report.measure.run import MOST_LIGHT_PROFILES
-from gpu_report.own import step_watch
+from gpu_report.user_training import step_watch
 
 
 def test_kernels_limit_a_large_step_and_the_device_is_waited_for_in_first_and_profiled_steps_alone(

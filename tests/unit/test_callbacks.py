@@ -16,7 +16,7 @@ import torch
 
 from gpu_report.callbacks import hugging_face_callback, lightning_callback
 from gpu_report.errors import ProfileError
-from gpu_report.own.step_counts import StepCounts
+from gpu_report.user_training.step_counts import StepCounts
 
 ARGUMENTS = SimpleNamespace(
     train_batch_size=64,  # which auto_find_batch_size leaves as it was

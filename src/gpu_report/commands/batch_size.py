@@ -25,8 +25,8 @@ def find_own_batch_size(arguments: Namespace) -> None:
         MachineError: PyTorch is not installed.
     """
     require_pytorch()
-    from gpu_report.own.batch_size import find_batch_size
-    from gpu_report.own.process import is_built_in
+    from gpu_report.user_training.batch_size import find_batch_size
+    from gpu_report.user_training.process import is_built_in
 
     if is_built_in(arguments.model) == (arguments.batch is not None):
         raise ProfileError(
@@ -77,8 +77,8 @@ def search_one(results: ResultsFolder, slug: str) -> None:
         MachineError: PyTorch is not installed.
     """
     require_pytorch()
-    from gpu_report.own.batch_size import HEAD
-    from gpu_report.own.study_search import search_batch_size as search
+    from gpu_report.user_training.batch_size import HEAD
+    from gpu_report.user_training.study_search import search_batch_size as search
 
     say(f"{slug}:\n{HEAD}")
     record = search(

@@ -31,7 +31,9 @@ from gpu_report.bundles.shown_machines import MACHINES
 from gpu_report.commands.measuring_now import measuring_now
 from gpu_report.errors import ProfileError
 from gpu_report.measure.telemetry import Device, nvidia_devices
-from gpu_report.own.step_counts import (
+from gpu_report.printing.number_format import duration, memory, percent, quantity, share, throughput
+from gpu_report.storage.locks import snakemake_here
+from gpu_report.user_training.step_counts import (
     COUNTS_FILE,
     LINE_TO_ADD,
     StepCounts,
@@ -39,8 +41,6 @@ from gpu_report.own.step_counts import (
     rates,
     read_counts,
 )
-from gpu_report.printing.number_format import duration, memory, percent, quantity, share, throughput
-from gpu_report.storage.locks import snakemake_here
 
 _SAMPLE_S: Final = 1.0
 _LINES: Final = 2

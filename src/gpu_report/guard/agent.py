@@ -38,7 +38,7 @@ from gpu_report.tables.marks import load_marks
 from gpu_report.tables.verdicts import side_of
 
 if TYPE_CHECKING:
-    from gpu_report.own.process import OwnResult, OwnTraining
+    from gpu_report.user_training.process import OwnResult, OwnTraining
 
 _STDIN: Final = 0
 _STDOUT: Final = 1
@@ -86,7 +86,7 @@ def _end_with_input() -> None:
 
 def _train_function(task: Task, send: Callable[[Answer], None]) -> None:
     """A training of the user's own, for as long as the task says."""
-    from gpu_report.own.process import OwnTraining, train_and_send
+    from gpu_report.user_training.process import OwnTraining, train_and_send
 
     _require_own(task, task.training["build"])
     training = OwnTraining(

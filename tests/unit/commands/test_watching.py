@@ -20,8 +20,8 @@ import pytest
 from gpu_report.cli import main
 from gpu_report.commands import watching
 from gpu_report.measure.telemetry import Reading
-from gpu_report.own.step_counts import CountsWriter, StepCounts, rates, read_counts
 from gpu_report.storage.locks import RunningProcess, release_stale_lock
+from gpu_report.user_training.step_counts import CountsWriter, StepCounts, rates, read_counts
 
 WATCH = [sys.executable, "-m", "gpu_report", "watch", "--interval", "0.5", "--"]
 
@@ -99,8 +99,8 @@ def test_an_unmodified_script_gets_one_plain_line_per_interval_and_what_to_add()
 
 def test_what_the_script_reports_of_its_steps_is_shown() -> None:
     code = (
-        "import time; from gpu_report.own.step_counts import CountsWriter, StepCounts\nfor n in "
-        "range(45):\n    CountsWriter()(StepCounts(moment_s=n, steps=10 * n, samples=80 * n, "
+        "import time\nfrom gpu_report.user_training.step_counts import CountsWriter, StepCounts\n"
+        "for n in range(45):\n    CountsWriter()(StepCounts(moment_s=n, steps=10 * n, samples=80 * n, "
         "waited_s=0.9 * n)); time.sleep(0.1)"
     )
 

@@ -21,7 +21,7 @@ from gpu_report.measure.processes import (
     server_pid,
     start,
 )
-from gpu_report.own.process import own_server
+from gpu_report.user_training.process import own_server
 
 STARTS = "from gpu_report.measure.processes import fresh_processes; fresh_processes(['json'])"
 SEARCHES = """

@@ -7,8 +7,8 @@ import pytest
 from torch import distributed
 
 from gpu_report.errors import ProfileError
-from gpu_report.own import ranks
-from gpu_report.own.ranks import Ranks
+from gpu_report.user_training import ranks
+from gpu_report.user_training.ranks import Ranks
 
 
 @pytest.fixture

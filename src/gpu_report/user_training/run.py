@@ -35,9 +35,11 @@ from gpu_report.measure.run import MOST_LIGHT_PROFILES, profiler_warm_up_steps, 
 from gpu_report.measure.timing import step_clock, synchronize
 from gpu_report.measure.training import is_enough, warm_up
 from gpu_report.measure.world import ALONE
-from gpu_report.own.ranks import Ranks
-from gpu_report.own.restoring import left_as_found, modules_within
-from gpu_report.own.step import (
+from gpu_report.records.record import Load, MemoryKind, is_as_timed
+from gpu_report.study.study import Protocol
+from gpu_report.user_training.ranks import Ranks
+from gpu_report.user_training.restoring import left_as_found, modules_within
+from gpu_report.user_training.step import (
     EXPECTED,
     LossFunction,
     OwnCall,
@@ -48,9 +50,7 @@ from gpu_report.own.step import (
     require_parts,
     require_samples,
 )
-from gpu_report.own.step_counts import BatchSizes
-from gpu_report.records.record import Load, MemoryKind, is_as_timed
-from gpu_report.study.study import Protocol
+from gpu_report.user_training.step_counts import BatchSizes
 from gpu_report.workloads.protocol import Phase
 
 _BLOCKS: Final = Protocol(repetitions=1, profile_steps=5, timed_epochs=8)

@@ -21,8 +21,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import ProfileError
 from gpu_report.measure.run import Stopped
-from gpu_report.own.card import Card
-from gpu_report.own.process import (
+from gpu_report.printing.number_format import duration, exact, is_range, quantity, ratio
+from gpu_report.printing.terminal import clean, say
+from gpu_report.study.options import OPTIONS
+from gpu_report.tables import statistics as intervals
+from gpu_report.tables.marks import load_in_words
+from gpu_report.tables.statistics import Summary, summarise
+from gpu_report.user_training.card import Card
+from gpu_report.user_training.process import (
     Factory,
     OwnResult,
     OwnTraining,
@@ -32,12 +38,6 @@ from gpu_report.own.process import (
     train_in_fresh_process,
     train_in_this_process,
 )
-from gpu_report.printing.number_format import duration, exact, is_range, quantity, ratio
-from gpu_report.printing.terminal import clean, say
-from gpu_report.study.options import OPTIONS
-from gpu_report.tables import statistics as intervals
-from gpu_report.tables.marks import load_in_words
-from gpu_report.tables.statistics import Summary, summarise
 
 if TYPE_CHECKING:
     from torch import nn

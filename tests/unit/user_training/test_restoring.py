@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from gpu_report.own.restoring import _modules_as_found, left_as_found, modules_within
+from gpu_report.user_training.restoring import _modules_as_found, left_as_found, modules_within
 
 CPU = torch.device("cpu")
 

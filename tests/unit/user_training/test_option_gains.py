@@ -14,14 +14,14 @@ import torch
 from gpu_report import compare_options
 from gpu_report.errors import ProfileError
 from gpu_report.measure.run import Stopped
-from gpu_report.own import option_gains
-from gpu_report.own.option_gains import OptionGains, _measured
-from gpu_report.own.process import OwnResult, OwnTraining, train_in_fresh_process
 from gpu_report.records.record import Load
-from tests.unit.own import own_model
-from tests.unit.own.test_batch_size import measured
+from gpu_report.user_training import option_gains
+from gpu_report.user_training.option_gains import OptionGains, _measured
+from gpu_report.user_training.process import OwnResult, OwnTraining, train_in_fresh_process
+from tests.unit.user_training import own_model
+from tests.unit.user_training.test_batch_size import measured
 
-MODULE = "tests.unit.own.own_model"
+MODULE = "tests.unit.user_training.own_model"
 
 
 def test_fresh_processes_give_gains_individually_and_cumulatively(

@@ -30,13 +30,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import torch
 
 from gpu_report.errors import GpuReportError
-from gpu_report.own.step_counts import BatchSizes, StepCounts
+from gpu_report.user_training.step_counts import BatchSizes, StepCounts
 
 if TYPE_CHECKING:
     from gpu_report.measure.memory import MemoryMeter
     from gpu_report.measure.timing import StepClock
-    from gpu_report.own.run import Measured
     from gpu_report.records.record import Load
+    from gpu_report.user_training.run import Measured
 
 FIRST_STEPS: Final = 4
 """Of which the fastest says how many steps a block has; the first of all compiles, allocates, and
@@ -244,7 +244,7 @@ class StepWatch:
         if not self.steps:
             return None
         self._tick()
-        from gpu_report.own.run import Measured, first_timed
+        from gpu_report.user_training.run import Measured, first_timed
 
         blocks = self._blocks or _Blocks(min(self._first_s[1:] or self._first_s, default=0.0))
         blocks.settle()
@@ -396,7 +396,7 @@ class _Blocks:
 
     def __init__(self, step_s: float) -> None:
         from gpu_report.measure.progress import read_cpu_times
-        from gpu_report.own.run import cpu_clock_of, other_threads_s, steps_of_block
+        from gpu_report.user_training.run import cpu_clock_of, other_threads_s, steps_of_block
 
         self._pids = (
             [os.getppid()] if _is_distributed() else []
@@ -437,7 +437,7 @@ class _Blocks:
 
     def read_threads(self) -> None:
         """Those of threads that have ended since are not lost."""
-        from gpu_report.own.run import other_threads_s
+        from gpu_report.user_training.run import other_threads_s
 
         if threading.active_count() > 1:
             passed_s = other_threads_s() - self._other_threads_before_s

@@ -21,14 +21,14 @@ from torch.utils.data import DataLoader, Dataset
 
 import gpu_report
 from gpu_report.errors import ProfileError
-from gpu_report.own import quick, run, step_watch, watching
-from gpu_report.own.step_watch import StepWatch
-from gpu_report.own.watching import Watched
 from gpu_report.records import record
 from gpu_report.records.record import Load
 from gpu_report.traces.phases import PHASES
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.timeline import TIMELINE
+from gpu_report.user_training import profile, run, step_watch, watching
+from gpu_report.user_training.step_watch import StepWatch
+from gpu_report.user_training.watching import Watched
 
 X = torch.randn(8, 64)
 IDLE = Load(foreign_cpu_share=0.0, steal_share=None)
@@ -486,7 +486,7 @@ def test_a_timed_wait_is_the_limit_without_a_trace_on_the_cpu_alone(
     watched = watched_with_slow_data(40, profile=False)
     assert watched.profile is not None
 
-    found = quick.analysed(
+    found = profile.analysed(
         replace(watched.profile.measured, device=device), too_few=("no step was profiled", "")
     )
 

@@ -12,10 +12,10 @@ import torch
 from gpu_report import profile
 from gpu_report.errors import GpuReportError
 from gpu_report.measure.training import build_training, train_epoch
-from gpu_report.own import run
-from gpu_report.own.named_step import StudyStep
 from gpu_report.records import record
 from gpu_report.study.single import single_study
+from gpu_report.user_training import run
+from gpu_report.user_training.named_step import StudyStep
 from gpu_report.workloads.protocol import load_workload
 
 

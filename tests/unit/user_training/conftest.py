@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpu_report.own import process
+from gpu_report.user_training import process
 
 
 @pytest.fixture(autouse=True)

@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 from gpu_report.measure.environment import host_environment
 from gpu_report.measure.run import PATIENCE_S
-from gpu_report.own.batch_size import Probe, try_sizes
-from gpu_report.own.process import OwnTraining, own_server
 from gpu_report.records.batch_sizes import SCHEMA_VERSION, Answers, SearchRecord, Tried
 from gpu_report.records.provenance import find_provenance
 from gpu_report.study.options import option_names
 from gpu_report.study.search import BatchSearch
+from gpu_report.user_training.batch_size import Probe, try_sizes
+from gpu_report.user_training.process import OwnTraining, own_server
 
 
 @own_server()

@@ -20,16 +20,16 @@ import torch
 from gpu_report.errors import MachineError, ProfileError
 from gpu_report.measure.processes import MeasurementInterruptedError, fresh_processes
 from gpu_report.measure.run import Stopped
-from gpu_report.own import process
-from gpu_report.own.process import (
+from gpu_report.user_training import process
+from gpu_report.user_training.process import (
     OwnResult,
     OwnTraining,
     train_in_fresh_process,
     train_in_this_process,
 )
-from tests.unit.own import own_model
+from tests.unit.user_training import own_model
 
-MODULE = "tests.unit.own.own_model"
+MODULE = "tests.unit.user_training.own_model"
 TRAINING = OwnTraining(
     build=own_model.build,
     make_batch=own_model.make_batch,

@@ -53,10 +53,11 @@ from gpu_report.measure.processes import (
     start,
 )
 from gpu_report.measure.run import PATIENCE_S, Stopped
-from gpu_report.own.named_step import built_in_step
-from gpu_report.own.restoring import left_as_found, modules_within
-from gpu_report.own.run import Measured, OwnRun
-from gpu_report.own.step import (
+from gpu_report.study.options import Optimization, joined
+from gpu_report.user_training.named_step import built_in_step
+from gpu_report.user_training.restoring import left_as_found, modules_within
+from gpu_report.user_training.run import Measured, OwnRun
+from gpu_report.user_training.step import (
     OwnStep,
     Step,
     chosen_device,
@@ -65,13 +66,12 @@ from gpu_report.own.step import (
     require_parts,
     trained_parameters,
 )
-from gpu_report.study.options import Optimization, joined
 from gpu_report.workloads.protocol import WorkloadError
 
 Factory = Callable[..., Any] | str
 """A function of a module, or its name as `package.module:function`."""
 
-_PRELOADED: Final = ("gpu_report.own.process", "torch._dynamo", "jsonschema", "yaml")
+_PRELOADED: Final = ("gpu_report.user_training.process", "torch._dynamo", "jsonschema", "yaml")
 """The last two check the configuration of a built-in workload: 0.5 s of each process."""
 _NAME: Final = "gpu-report probe"
 _CALLED_ANEW: Final = 97

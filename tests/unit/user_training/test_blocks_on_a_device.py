@@ -12,10 +12,10 @@ import torch
 
 from gpu_report.measure import timing
 from gpu_report.measure.memory import MemoryMeter
-from gpu_report.own import run, step, step_watch, watching
-from gpu_report.own.run import OwnRun
-from gpu_report.own.step import Loading
-from gpu_report.own.step_watch import FIRST_STEPS, MOST_BLOCKS, StepWatch
+from gpu_report.user_training import run, step, step_watch, watching
+from gpu_report.user_training.run import OwnRun
+from gpu_report.user_training.step import Loading
+from gpu_report.user_training.step_watch import FIRST_STEPS, MOST_BLOCKS, StepWatch
 from gpu_report.workloads.protocol import Phase
 
 STEP_S = 0.0625

@@ -23,24 +23,24 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import GpuReportError, ProfileError
-from gpu_report.own.step_counts import (
+from gpu_report.printing.number_format import count, counted, duration, share
+from gpu_report.printing.terminal import clean, say
+from gpu_report.user_training.step_counts import (
     LINE_TO_ADD,
     CountsWriter,
     StepCounts,
     rates,
 )
-from gpu_report.own.step_watch import (
+from gpu_report.user_training.step_watch import (
     BLOCKS_BEFORE_PROFILE,
     FIRST_STEPS,
     PROFILED_STEPS,
     StepWatch,
     rank,
 )
-from gpu_report.printing.number_format import count, counted, duration, share
-from gpu_report.printing.terminal import clean, say
 
 if TYPE_CHECKING:
-    from gpu_report.own.quick import Profile
+    from gpu_report.user_training.profile import Profile
 
 _NO_STEP: Final = (
     f"insufficient data: no step was seen; put `{LINE_TO_ADD}` around each training step"
@@ -296,7 +296,7 @@ def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
     if measured is None:
         return None, [_NO_STEP_ENDED if step_watch.has_begun else _NO_STEP]
     from gpu_report.findings.rule import HALF
-    from gpu_report.own.quick import analysed, paragraph
+    from gpu_report.user_training.profile import analysed, paragraph
 
     needed = FIRST_STEPS + measured.block_steps * BLOCKS_BEFORE_PROFILE + PROFILED_STEPS + 1
     too_few = (

@@ -18,14 +18,14 @@ from gpu_report.measure.building import load_seeded
 from gpu_report.measure.threads import training_threads
 from gpu_report.measure.timing import synchronize
 from gpu_report.measure.training import Training, build_training, train_step
-from gpu_report.own.restoring import left_as_found
-from gpu_report.own.run import Measured, OwnRun, deadline
-from gpu_report.own.step import Loading
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, WITH_PLAIN_STEPS
 from gpu_report.study.machine import device_name
 from gpu_report.study.options import Optimization
 from gpu_report.study.single import BuiltInOptions, single_study
 from gpu_report.study.study import Measurement
+from gpu_report.user_training.restoring import left_as_found
+from gpu_report.user_training.run import Measured, OwnRun, deadline
+from gpu_report.user_training.step import Loading
 from gpu_report.workloads.protocol import Phase
 
 _STEPS_PER_EPOCH: Final = 8

@@ -18,9 +18,14 @@ from typing import Final
 
 from gpu_report.errors import ProfileError
 from gpu_report.measure.run import PATIENCE_S, Stopped
-from gpu_report.own.card import Card
-from gpu_report.own.named_step import require_built_in
-from gpu_report.own.process import (
+from gpu_report.printing.number_format import count, counted, memory, share, throughput
+from gpu_report.printing.terminal import clean, say
+from gpu_report.study.search import NEAR, RESOLUTION, Bounds
+from gpu_report.tables.marks import load_in_words
+from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, ratio_of_means, summarise
+from gpu_report.user_training.card import Card
+from gpu_report.user_training.named_step import require_built_in
+from gpu_report.user_training.process import (
     Factory,
     OwnResult,
     OwnTraining,
@@ -30,11 +35,6 @@ from gpu_report.own.process import (
     require_whole,
     train_in_fresh_process,
 )
-from gpu_report.printing.number_format import count, counted, memory, share, throughput
-from gpu_report.printing.terminal import clean, say
-from gpu_report.study.search import NEAR, RESOLUTION, Bounds
-from gpu_report.tables.marks import load_in_words
-from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, ratio_of_means, summarise
 
 MOST_PROBES: Final = 12
 _GROWTH: Final = 32

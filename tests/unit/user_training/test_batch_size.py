@@ -14,15 +14,15 @@ from gpu_report import find_batch_size
 from gpu_report.cli import main
 from gpu_report.errors import ConfigError, ProfileError
 from gpu_report.measure.run import Stopped
-from gpu_report.own import batch_size
-from gpu_report.own.batch_size import HEAD, MOST_PROBES, BatchSizes, Probe
-from gpu_report.own.process import OwnResult, OwnTraining, train_in_fresh_process
-from gpu_report.own.run import Measured
 from gpu_report.records.record import Load
 from gpu_report.study.search import Bounds
-from tests.unit.own import own_model
+from gpu_report.user_training import batch_size
+from gpu_report.user_training.batch_size import HEAD, MOST_PROBES, BatchSizes, Probe
+from gpu_report.user_training.process import OwnResult, OwnTraining, train_in_fresh_process
+from gpu_report.user_training.run import Measured
+from tests.unit.user_training import own_model
 
-MODULE = "tests.unit.own.own_model"
+MODULE = "tests.unit.user_training.own_model"
 LIMIT_GIB = 0.9
 
 

@@ -35,9 +35,6 @@ from gpu_report.findings.rules.trace import PARTS_IN_WORDS as PARTS_OF_TRACES
 from gpu_report.findings.rules.trace import parts_of
 from gpu_report.glossary import device_words
 from gpu_report.measure.run import trace_name
-from gpu_report.own.card import Card
-from gpu_report.own.named_step import measure_built_in
-from gpu_report.own.run import Measured, measure_own_step
 from gpu_report.printing.number_format import (
     count,
     counted,
@@ -70,13 +67,16 @@ from gpu_report.traces.tables import (
     tabulate_trace,
 )
 from gpu_report.traces.trace import HOST, Trace
+from gpu_report.user_training.card import Card
+from gpu_report.user_training.named_step import measure_built_in
+from gpu_report.user_training.run import Measured, measure_own_step
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import nn
     from torch.optim import Optimizer
 
-    from gpu_report.own.step import LossFunction
+    from gpu_report.user_training.step import LossFunction
 
 _WIDTH: Final = 100
 _INDENT: Final = 9

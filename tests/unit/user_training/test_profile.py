@@ -29,12 +29,12 @@ from gpu_report import profile
 from gpu_report.cli import main
 from gpu_report.errors import FileWriteError, ProfileError
 from gpu_report.measure.run import profiler_warm_up_steps
-from gpu_report.own import run
-from gpu_report.own.quick import Profile, analysed
 from gpu_report.printing.number_format import duration
 from gpu_report.records import record
 from gpu_report.records.record import Load
 from gpu_report.traces.tables import TRACE_TABLES
+from gpu_report.user_training import run
+from gpu_report.user_training.profile import Profile, analysed
 from gpu_report.workloads.protocol import Phase
 
 X, Y = torch.randn(8, 4), torch.randint(0, 3, (8,))

@@ -18,8 +18,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from gpu_report.errors import MachineError, ProfileError
 from gpu_report.measure.nested import tensors_of
-from gpu_report.own.run import OwnRun
-from gpu_report.own.step import (
+from gpu_report.user_training.run import OwnRun
+from gpu_report.user_training.step import (
     Loading,
     OwnStep,
     chosen_device,
