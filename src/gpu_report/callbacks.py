@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpu_report.errors import ProfileError
-from gpu_report.user_training.step import samples_of
 from gpu_report.user_training.watching import Watched, at_exit
+from gpu_report.user_training.workload import samples_of
 
 _LIGHTNING: Final = ("lightning.pytorch", "pytorch_lightning")
 

@@ -22,7 +22,7 @@ def profile_model(arguments: Namespace) -> None:
     """
     require_pytorch()
     from gpu_report.user_training.profile import profile
-    from gpu_report.user_training.step import named_function
+    from gpu_report.user_training.workload import named_function
 
     is_own = ":" in arguments.model
     if is_own and not arguments.batch:
@@ -58,7 +58,7 @@ def _built(name: str) -> Any:
     Raises:
         ProfileError: there is no such function, or it raises.
     """
-    from gpu_report.user_training.step import in_one_line, named_function
+    from gpu_report.user_training.workload import in_one_line, named_function
 
     function = named_function(name)
     try:

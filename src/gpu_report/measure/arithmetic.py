@@ -53,6 +53,13 @@ def set_up_arithmetic(
     )
 
 
+def unchanged_arithmetic(device: torch.device) -> Arithmetic:
+    """As this process is set, without autocast of ours and without scaling."""
+    return Arithmetic(
+        device_type=device.type, autocast_type=None, scaler=GradScaler(device.type, enabled=False)
+    )
+
+
 def why_not_computed(precision: str, device: torch.device) -> str:
     """Why the device cannot compute in the precision, in one line; empty if it can. Touches the
     device.

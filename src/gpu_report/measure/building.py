@@ -23,7 +23,7 @@ from torch.optim import SGD, Adadelta, Adam, Adamax, AdamW, Optimizer, RAdam, RM
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
-from gpu_report.measure.arithmetic import Arithmetic, set_up_arithmetic
+from gpu_report.measure.arithmetic import Arithmetic, set_up_arithmetic, unchanged_arithmetic
 from gpu_report.measure.batches import (
     Batch,
     Batches,
@@ -44,6 +44,7 @@ from gpu_report.study.options import BUCKETS_MIB, OPTIONS, first_loss_scale, opt
 from gpu_report.study.study import Measurement
 from gpu_report.study.variant import Variant
 from gpu_report.workloads.protocol import (
+    BringsBatches,
     BringsLoops,
     NamesBlocks,
     StepsItself,
@@ -148,6 +149,8 @@ def build_training(
     """
     if isinstance(workload, BringsLoops):
         return _build_with_custom_loop(workload, variant, device=device, seed=seed)
+    if isinstance(workload, BringsBatches):
+        return _build_with_batches(workload, variant, device=device, seed=seed)
     options = option_names(variant.options)
     for name in options:
         if OPTIONS[name].is_loop:
@@ -165,28 +168,8 @@ def build_training(
     train_samples = _samples_in(workload, "train_data", train_data)
     test_samples = 0 if test_data is None else _samples_in(workload, "test_data", test_data)
     collate = collation(workload, train_data)
-    if steps_per_epoch is None and variant.batch_size > train_samples:
-        raise WorkloadError(
-            f"{variant.slug}: a batch of {variant.batch_size} is more than the {train_samples} "
-            "samples of the training set, so its numbers would be those of a batch of "
-            f"{train_samples}; take a smaller batch_size or more "
-            "training samples, or give steps_per_epoch"
-        )
-    if collate is not None and not variant.divides_batch:
-        raise WorkloadError(
-            "parallelism: split and pipeline need samples of two tensors, (input, target), and "
-            f"their loss; {type(workload).__name__} has {sample_in_words(train_data)} and trains "
-            "otherwise; leave them out"
-        )
-    if "channelslast" in options:
-        check_images(workload, train_data, collate)
     samples_per_epoch = steps_per_epoch * variant.batch_size if steps_per_epoch else train_samples
-    if world.is_launched and samples_per_epoch % variant.batch_size:
-        raise WorkloadError(
-            f"{variant.slug}: the last batch of an epoch of {samples_per_epoch} samples would be "
-            f"smaller than {variant.batch_size}, and not equally shared; give steps_per_epoch, or "
-            "a batch_size that divides them"
-        )
+    _check_fit(workload, variant, train_data, collate, samples_per_epoch, world=world)
     readers = world if variant.divides_batch else ALONE
     samples_per_step = variant.batch_size // readers.size
     captured = (
@@ -204,15 +187,8 @@ def build_training(
         part = inputs.to(device).contiguous(memory_format=layout)
         # Of a pipeline each process uses its own device alone.
         devices = [device] * variant.devices if variant.has_ranks else devices_of(variant, device)
-        shared = model = in_stages(
-            workload,
-            model,
-            arithmetic,
-            inputs=part,
-            devices=devices,
-            world=world,
-            sizes=pieces_of_stages,
-        )
+        stages = partial(in_stages, devices=devices, world=world, sizes=pieces_of_stages)
+        shared = model = stages(workload, model, arithmetic, inputs=part)
         if variant.has_ranks:
             from gpu_report.measure.pipeline import Pipeline
 
@@ -270,6 +246,78 @@ def build_training(
         world=world,
         synchronize_gradients=synchronize_gradients,
         pipeline=pipeline,
+    )
+
+
+def _check_fit(
+    workload: TrainingWorkload,
+    variant: Variant,
+    train_data: Samples,
+    collate: Collate | None,
+    samples_per_epoch: int,
+    *,
+    world: World,
+) -> None:
+    """Refuse an epoch that holds less than a batch or unequal shares, and data that does not fit
+    the options.
+
+    Raises:
+        WorkloadError: says what does not fit.
+    """
+    if variant.batch_size > samples_per_epoch:
+        raise WorkloadError(
+            f"{variant.slug}: a batch of {variant.batch_size} is more than the "
+            f"{samples_per_epoch} samples of the training set, so its numbers would be those of a "
+            f"batch of {samples_per_epoch}; take a smaller batch_size or more "
+            "training samples, or give steps_per_epoch"
+        )
+    if collate is not None and not variant.divides_batch:
+        raise WorkloadError(
+            "parallelism: split and pipeline need samples of two tensors, (input, target), and "
+            f"their loss; {type(workload).__name__} has {sample_in_words(train_data)} and trains "
+            "otherwise; leave them out"
+        )
+    if "channelslast" in option_names(variant.options):
+        check_images(workload, train_data, collate)
+    if world.is_launched and samples_per_epoch % variant.batch_size:
+        raise WorkloadError(
+            f"{variant.slug}: the last batch of an epoch of {samples_per_epoch} samples would be "
+            f"smaller than {variant.batch_size}, and not equally shared; give steps_per_epoch, or "
+            "a batch_size that divides them"
+        )
+
+
+def _build_with_batches(
+    workload: BringsBatches, variant: Variant, *, device: torch.device, seed: int
+) -> Training:
+    """What a user trains from Python; whoever measures it takes the batches."""
+    arithmetic = (
+        unchanged_arithmetic(device)
+        if workload.keeps_arithmetic
+        else set_up_arithmetic(variant.precision, device)
+    )
+    torch.manual_seed(seed)
+    options = option_names(variant.options)
+    model = build_model(workload, variant, device=device).train()
+    loss = loss_of(workload, model, arithmetic, is_nested=True)
+    return Training(
+        workload=workload,
+        variant=variant,
+        device=device,
+        arithmetic=arithmetic,
+        model=model,
+        loss=loss,
+        compiled_loss=_compiled(loss, device) if "compile" in options else None,
+        captured=CapturedSteps(device) if "graphs" in options else None,
+        optimizer=build_optimizer(workload, variant, model),
+        train_data=workload.train_data(),
+        collate=workload.collate,
+        train_loader=[],
+        test_loader=[],
+        layout=torch.channels_last if "channelslast" in options else torch.contiguous_format,
+        samples_per_epoch=variant.batch_size,
+        train_samples=variant.batch_size,
+        test_samples=0,
     )
 
 

@@ -21,7 +21,7 @@ Collate = Callable[[list[Any]], Any]
 
 def _on_each(method: str) -> Callable[..., "Nested"]:
     def call(self: "Nested", *arguments: Any, **options: Any) -> "Nested":
-        return Nested(
+        return self.like(
             mapped(lambda tensor: getattr(tensor, method)(*arguments, **options), self.parts)
         )
 
@@ -42,6 +42,10 @@ class Nested:
 
     def __init__(self, parts: Any) -> None:
         self.parts = parts
+
+    def like(self, parts: Any) -> "Nested":
+        """Other parts of the same kind."""
+        return Nested(parts)
 
     def __len__(self) -> int:
         return len(next(tensors_of(self.parts)))
@@ -71,7 +75,7 @@ class Nested:
         Raises:
             WorkloadError: they hold something else than tensors.
         """
-        for keys, part in _leaves(batches[0].parts):
+        for keys, part in leaves(batches[0].parts):
             if part is not None and not isinstance(part, Tensor):
                 raise WorkloadError(
                     f"quality: the model's output holds a {type(part).__name__} at "
@@ -145,16 +149,16 @@ def in_fp32(output: Any) -> Any:
 
 def tensors_of(parts: Any) -> Iterator[Tensor]:
     """Every tensor of a nesting, in the order of `mapped`."""
-    return (part for _, part in _leaves(parts) if isinstance(part, Tensor))
+    return (part for _, part in leaves(parts) if isinstance(part, Tensor))
 
 
-def _leaves(parts: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+def leaves(parts: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
     """What is no nesting, with the keys that lead to it."""
     if not _is_nesting(parts):
         yield (), parts
         return
     for key, part in parts.items() if isinstance(parts, Mapping) else enumerate(parts):
-        for keys, leaf in _leaves(part):
+        for keys, leaf in leaves(part):
             yield (str(key), *keys), leaf
 
 
@@ -170,7 +174,7 @@ def sample_in_words(data: "Dataset[Any]") -> str:
     batch = _first_alone(data)
     roles = {"0": "input", "1": "target"} if _is_pair(batch) else {}
     found = []
-    for keys, tensor in _leaves(batch):
+    for keys, tensor in leaves(batch):
         name = ".".join([*(roles.get(key, key) for key in keys[:1]), *keys[1:]])
         words = (
             name,
@@ -201,7 +205,7 @@ def collation(workload: TrainingWorkload, data: "Dataset[Any]") -> Collate | Non
     """
     name = type(workload).__name__
     batch = _first_alone(data)
-    for keys, part in _leaves(batch):
+    for keys, part in leaves(batch):
         if not isinstance(part, Tensor):
             raise WorkloadError(
                 f"{name}: a sample of train_data holds a {type(part).__name__} at "

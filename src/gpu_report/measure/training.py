@@ -1,6 +1,7 @@
 """The training loop that is timed, and when a process has warmed up and timed enough.
 
 build_training -> prepare -> train -> per epoch: train_epoch (timed), evaluate (not timed)
+time_steps: the loop itself, for the steps of an epoch or for a user's within their seconds
 
 A step lasts from asking for a batch until the optimizer has stepped, so that the steps of an epoch
 add up to its wall time. Nothing in the loop waits for the device: losses stay there until the clock
@@ -26,6 +27,7 @@ from gpu_report.measure.building import build_training as build_training
 from gpu_report.measure.cuda_graphs import restored
 from gpu_report.measure.nested import Part, in_fp32, joined, unwrapped, wrapped
 from gpu_report.measure.timing import float32_values, step_clock, synchronize, times_in_ms
+from gpu_report.measure.world import ALONE, World
 from gpu_report.records.record import Epoch, TimedEpoch
 from gpu_report.study.study import Protocol
 from gpu_report.workloads.protocol import Phase, StepsItself
@@ -57,6 +59,58 @@ class Trained:
     settled: Settled
     epoch_windows_s: tuple[tuple[float, float], ...]
     wall_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedSteps:
+    """Steps one after the other, between two waits for the device.
+
+    They began at `began_s` on `time.monotonic`. `data_wait_s` is how long the host waited for each
+    step's batch, `losses` what each step returned.
+    """
+
+    began_s: float
+    wall_time_s: float
+    step_times_ms: list[float]
+    data_wait_s: list[float]
+    losses: list[Any]
+
+
+def time_steps(
+    train_once: Callable[[Any], Any],
+    batches: Iterable[Any],
+    *,
+    devices: Sequence[torch.device],
+    world: World = ALONE,
+    on_step: Callable[[int], None] = lambda _: None,
+) -> TimedSteps:
+    """Train a step on each of the batches; steps are timed on the first of the devices.
+
+    `on_step` is called with the number of steps done, while the clock runs.
+    """
+    losses: list[Any] = []
+    data_wait_s: list[float] = []
+    steps = step_clock(devices[0])
+    synchronize(*devices)
+    world.wait()
+    began_s, started = time.monotonic(), time.perf_counter()
+    steps.mark()
+    asked = started
+    remaining = iter(batches)
+    while (batch := next(remaining, None)) is not None:
+        data_wait_s.append(time.perf_counter() - asked)
+        losses.append(train_once(batch))
+        steps.mark()
+        on_step(len(losses))
+        asked = time.perf_counter()
+    synchronize(*devices)
+    return TimedSteps(
+        began_s=began_s,
+        wall_time_s=time.perf_counter() - started,
+        step_times_ms=steps.step_times_ms(),
+        data_wait_s=data_wait_s,
+        losses=losses,
+    )
 
 
 def warm_up(epoch_times_s: Sequence[float], protocol: Protocol) -> Settled:
@@ -171,46 +225,40 @@ def train_epoch(
     """
     if training.custom_loop is not None:
         return training.custom_loop.train_epoch(samples=training.variant.batch_size)
-    losses: list[Tensor] = []
     loss_scales: list[Tensor] = []
-    data_wait_s: list[float] = []
     samples = 0
     one = torch.ones((), device=training.device)
     scaler = training.arithmetic.scaler
-    steps = step_clock(training.device)
-    training.model.train()
 
-    synchronize(*training.devices)
-    training.world.wait()
-    began_s, started = time.monotonic(), time.perf_counter()
-    steps.mark()
-    asked = started
-    epoch_batches = iter(training.train_loader)
-    while (batch := next(epoch_batches, None)) is not None:
-        data_wait_s.append(time.perf_counter() - asked)
-        losses.append(train_step(training, batch, phase=phase))
+    def train_once(batch: Batch) -> Tensor:
+        nonlocal samples
+        loss = train_step(training, batch, phase=phase)
         if scaler.is_enabled():
             loss_scales.append(scaler.scale(one))
         samples += len(batch[0])
-        steps.mark()
-        on_step(epoch, len(losses))
-        asked = time.perf_counter()
-    synchronize(*training.devices)
-    wall_time_s = time.perf_counter() - started
+        return loss
 
-    check_loss(training.workload, losses[0])
-    train_losses = torch.stack(losses).tolist()
+    training.model.train()
+    timed = time_steps(
+        train_once,
+        training.train_loader,
+        devices=training.devices,
+        world=training.world,
+        on_step=partial(on_step, epoch),
+    )
+    check_loss(training.workload, timed.losses[0])
+    train_losses = torch.stack(timed.losses).tolist()
     if training.pipeline is not None:
         train_losses = training.world.gather(train_losses)[-1]
     fields = {
-        "wall_time_s": wall_time_s,
-        "step_times_ms": times_in_ms(steps.step_times_ms()),
-        "data_wait_ms": times_in_ms(wait_s * 1e3 for wait_s in data_wait_s),
+        "wall_time_s": timed.wall_time_s,
+        "step_times_ms": times_in_ms(timed.step_times_ms),
+        "data_wait_ms": times_in_ms(wait_s * 1e3 for wait_s in timed.data_wait_s),
         "samples": samples,
         "train_losses": float32_values(train_losses),
         "loss_scales": torch.stack(loss_scales).tolist() if loss_scales else [],
     }
-    return fields, (began_s, began_s + wall_time_s)
+    return fields, (timed.began_s, timed.began_s + timed.wall_time_s)
 
 
 def train_step(training: Training, batch: Batch, *, phase: Phase = nullcontext) -> Tensor:

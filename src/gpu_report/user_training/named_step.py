@@ -1,12 +1,14 @@
 """Measuring one of our own workloads by its name in this process: the study's model, loader and
 step, within seconds.
 
-name -> a study of one configuration, checked as any other -> build_training -> StudyStep -> OwnRun
+name -> a study of one configuration, checked as any other -> build_training -> TrainingStep ->
+StepRun
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,43 +19,17 @@ from gpu_report.measure.arithmetic import why_not_computed
 from gpu_report.measure.building import load_seeded
 from gpu_report.measure.threads import training_threads
 from gpu_report.measure.timing import synchronize
-from gpu_report.measure.training import Training, build_training, train_step
+from gpu_report.measure.training import Training, build_training
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, WITH_PLAIN_STEPS
 from gpu_report.study.machine import device_name
 from gpu_report.study.options import Optimization
 from gpu_report.study.single import BuiltInOptions, single_study
 from gpu_report.study.study import Measurement
 from gpu_report.user_training.restoring import left_as_found
-from gpu_report.user_training.run import Measured, OwnRun, deadline
-from gpu_report.user_training.step import Loading
-from gpu_report.workloads.protocol import Phase
+from gpu_report.user_training.run import Measured, StepRun, deadline
+from gpu_report.user_training.workload import Loading, TrainingStep
 
 _STEPS_PER_EPOCH: Final = 8
-
-
-class StudyStep:
-    """The step that a study times: the next batch of its loader, copied as the study copies it, and
-    trained on.
-
-    As in a study, the device is waited for where an epoch ends.
-    """
-
-    part = "step"
-
-    def __init__(self, training: Training) -> None:
-        self._training = training
-        self._batches = 0
-        self.loading = Loading(training.train_loader)
-        self.samples = 0
-
-    def once(self, *, phase: Phase) -> torch.Tensor:
-        """Train one step and return its loss, which stays on the device."""
-        if self._batches and self._batches % len(self._training.train_loader) == 0:
-            synchronize(*self._training.devices)
-        self._batches += 1
-        batch = self.loading.take(phase=phase)
-        self.samples += len(batch[0])
-        return train_step(self._training, batch, phase=phase)
 
 
 def measure_built_in(
@@ -84,7 +60,7 @@ def built_in_step(
     precision: str,
     device: str,
     optimization: Optimization,
-) -> StudyStep:
+) -> TrainingStep:
     """The step of a built-in workload, which may have more samples than its training set.
 
     With accumulation they are those of one of the batches whose gradients it adds up.
@@ -100,7 +76,7 @@ def built_in_step(
     )
     row = {"optimization": optimization.name, "steps_per_epoch": _STEPS_PER_EPOCH}
     measurement, on = _measurement(name, options, device=device, row=row)
-    return StudyStep(_built(measurement, on))
+    return _step_of(_built(measurement, on))
 
 
 def require_built_in(name: str) -> None:
@@ -167,11 +143,17 @@ def _built(measurement: Measurement, device: torch.device) -> Training:
     return training
 
 
+def _step_of(training: Training) -> TrainingStep:
+    """On its own loader; as in a study, the device is waited for where an epoch ends."""
+    at_end = partial(synchronize, *training.devices)
+    return TrainingStep(training, loading=Loading(training.train_loader, at_end=at_end))
+
+
 def _run_of(
     training: Training, device: torch.device, *, epochs: int | None, deadline_s: float
-) -> OwnRun:
-    return OwnRun(
-        StudyStep(training),
+) -> StepRun:
+    return StepRun(
+        _step_of(training),
         device=device,
         may_be_on_host=False,
         loader_workers=training.variant.workers,

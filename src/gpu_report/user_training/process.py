@@ -32,8 +32,8 @@ from torch.optim import Optimizer
 
 from gpu_report.errors import GpuReportError, MachineError, ProfileError
 from gpu_report.glossary import PRECISIONS
-from gpu_report.measure.arithmetic import set_up_arithmetic, why_not_computed
-from gpu_report.measure.building import checkpoint_blocks, rebuilt, why_not_applied
+from gpu_report.measure.arithmetic import why_not_computed
+from gpu_report.measure.building import checkpoint_blocks, why_not_applied
 from gpu_report.measure.children import be_killed_before_others, end_with_parent, take_interruptions
 from gpu_report.measure.failures import (
     available_mib,
@@ -56,15 +56,17 @@ from gpu_report.measure.run import PATIENCE_S, Stopped
 from gpu_report.study.options import Optimization, joined
 from gpu_report.user_training.named_step import built_in_step
 from gpu_report.user_training.restoring import left_as_found, modules_within
-from gpu_report.user_training.run import Measured, OwnRun
-from gpu_report.user_training.step import (
-    OwnStep,
+from gpu_report.user_training.run import Measured, StepRun
+from gpu_report.user_training.workload import (
+    IMAGES,
     Step,
+    TrainingStep,
+    UserWorkload,
     chosen_device,
-    default_optimizer,
     named_function,
     require_parts,
     trained_parameters,
+    user_step,
 )
 from gpu_report.workloads.protocol import WorkloadError
 
@@ -81,7 +83,6 @@ it.
 _MIB: Final = 2**20
 _FAR_OVER: Final = 2
 _POLL_S: Final = 0.01
-_IMAGES: Final = len("NCHW")
 
 
 def require_whole(**numbers: Any) -> None:
@@ -376,7 +377,7 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
         limit_mib = _limit_memory(device, training)
     reported = quality = math.nan
     run = partial(
-        OwnRun,
+        StepRun,
         device=device,
         may_be_on_host=False,
         loader_workers=0,
@@ -395,7 +396,8 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
             ),
         )
     else:
-        step, model = _own_step(training, device)
+        step = _user_step(training, device)
+        model = step.training.model
         reported = run(step, deadline_s=math.inf).loss_after(training.loss_steps)
         if training.metric is not None:
             model.eval()
@@ -432,34 +434,48 @@ def is_built_in(build: object) -> TypeGuard[str]:
     return isinstance(build, str) and ":" not in build
 
 
-def _own_step(training: OwnTraining, device: torch.device) -> tuple[OwnStep, nn.Module]:
-    functions = (training.build, training.loss, training.optimizer, training.checkpoint)
-    build, loss, optimizer_of, blocks_of = map(_function, functions)
-    arithmetic = set_up_arithmetic(training.precision, device)
-    with _named("building the model"):
-        model = build()
+def _user_step(training: OwnTraining, device: torch.device) -> TrainingStep:
+    build, loss, blocks_of = map(_function, (training.build, training.loss, training.checkpoint))
+    optimizer_of = _function(training.optimizer)
     with _named("making a batch"):
         batch = _batch(training)
-    require_parts(model, batch, loss=loss, optimizer=None, loader=None)
-    model = model.to(device).train()
-    if blocks_of is not None:
-        with _named("naming the blocks to checkpoint"):
-            checkpoint_blocks(_blocks(blocks_of(model)))
-    if isinstance(loss, nn.Module):
-        loss = loss.to(device)
-    step = OwnStep(
-        model,
-        _prepared(model, batch, training.options),
-        loss=loss,
-        optimizer=_optimizer(model, optimizer_of, training.options),
-        loader=None,
+
+    def build_model() -> nn.Module:
+        with _named("building the model"):
+            model: nn.Module = build()
+        require_parts(model, batch, loss=loss, optimizer=None, loader=None)
+        if blocks_of is not None:
+            with _named("naming the blocks to checkpoint"):
+                checkpoint_blocks(_blocks(blocks_of(model)))
+        return model
+
+    def build_optimizer(model: nn.Module) -> Optimizer:
+        with _named("making the optimizer"):
+            optimizer = optimizer_of(trained_parameters(model))
+        if not isinstance(optimizer, Optimizer):
+            raise ProfileError(
+                f"optimizer: it returned a {type(optimizer).__name__}; expected a function that "
+                "takes the parameters and returns a torch.optim.Optimizer"
+            )
+        return optimizer
+
+    batch = _prepared(batch, training.options)
+    workload = UserWorkload(
+        build_model,
+        batch,
+        loss=loss.to(device) if isinstance(loss, nn.Module) else loss,
+        optimizer=None if optimizer_of is None else build_optimizer,
         device=device,
-        copies_batch=True,
-        arithmetic=arithmetic,
         accumulate=training.accumulate,
-        is_captured="graphs" in training.options,
     )
-    return step, model
+    return user_step(
+        workload,
+        batch,
+        device=device,
+        precision=training.precision,
+        options=training.options,
+        seed=training.seed,
+    )
 
 
 @contextmanager
@@ -577,36 +593,13 @@ def _blocks(blocks: Any) -> Iterable[nn.Module]:
     return found
 
 
-def _prepared(model: nn.Module, batch: Any, options: Sequence[str]) -> Any:
-    """The batch, and the model, as the options ask."""
-    if "channelslast" in options:
-        if not any(each.dim() == _IMAGES for each in tensors_of(batch)):
-            raise _NotHereError("no tensor of the batch has four dimensions, as images have")
-        model.to(memory_format=torch.channels_last)
-        batch = mapped(
-            lambda each: (
-                each.contiguous(memory_format=torch.channels_last)
-                if each.dim() == _IMAGES
-                else each
-            ),
-            batch,
-        )
-    if "compile" in options:
-        model.compile()
-    if "pinned" in options:
-        if all(each.device.type != "cpu" for each in tensors_of(batch)):
-            raise _NotHereError("the batch is on the device already")
-        batch = mapped(lambda each: each.pin_memory() if each.device.type == "cpu" else each, batch)
-    return batch
-
-
-def _optimizer(model: nn.Module, factory: Any, options: Sequence[str]) -> Optimizer:
-    trained = trained_parameters(model)
-    with _named("making the optimizer"):
-        optimizer = factory(trained) if factory is not None else default_optimizer(trained)
-    if not isinstance(optimizer, Optimizer):
-        raise ProfileError(
-            f"optimizer: it returned a {type(optimizer).__name__}; expected a function that takes "
-            "the parameters and returns a torch.optim.Optimizer"
-        )
-    return rebuilt(optimizer, options)
+def _prepared(batch: Any, options: Sequence[str]) -> Any:
+    """The batch as the options ask for it."""
+    tensors = list(tensors_of(batch))
+    if "channelslast" in options and not any(each.dim() == IMAGES for each in tensors):
+        raise _NotHereError("no tensor of the batch has four dimensions, as images have")
+    if "pinned" not in options:
+        return batch
+    if all(each.device.type != "cpu" for each in tensors):
+        raise _NotHereError("the batch is on the device already")
+    return mapped(lambda each: each.pin_memory() if each.device.type == "cpu" else each, batch)

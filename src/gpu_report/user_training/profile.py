@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
-    from gpu_report.user_training.step import LossFunction
+    from gpu_report.user_training.workload import LossFunction
 
 _WIDTH: Final = 100
 _INDENT: Final = 9

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 from torch import distributed
 
 from gpu_report.errors import ProfileError
-from gpu_report.user_training.step import in_one_line
+from gpu_report.user_training.workload import in_one_line
 
 T = TypeVar("T", bool, int)
 

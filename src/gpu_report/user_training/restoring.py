@@ -24,7 +24,7 @@ from torch.optim import Optimizer
 from gpu_report.errors import ProfileError
 from gpu_report.measure.cuda_graphs import state_tensors
 from gpu_report.measure.random_numbers import keep_random_numbers
-from gpu_report.user_training.step import in_one_line
+from gpu_report.user_training.workload import in_one_line
 
 _MOST_LOOKED_AT: Final = 10_000
 _HOLD_NO_MODULE: Final = (type, ModuleType, Tensor, str, bytes, int, float, type(None))

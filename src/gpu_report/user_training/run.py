@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -32,25 +33,26 @@ from gpu_report.measure.memory import MemoryMeter
 from gpu_report.measure.profiling import LIGHT, record_trace
 from gpu_report.measure.progress import load_between, read_cpu_times
 from gpu_report.measure.run import MOST_LIGHT_PROFILES, profiler_warm_up_steps, trace_name
-from gpu_report.measure.timing import step_clock, synchronize
-from gpu_report.measure.training import is_enough, warm_up
+from gpu_report.measure.timing import synchronize
+from gpu_report.measure.training import is_enough, time_steps, warm_up
 from gpu_report.measure.world import ALONE
 from gpu_report.records.record import Load, MemoryKind, is_as_timed
 from gpu_report.study.study import Protocol
 from gpu_report.user_training.ranks import Ranks
 from gpu_report.user_training.restoring import left_as_found, modules_within
-from gpu_report.user_training.step import (
+from gpu_report.user_training.step_counts import BatchSizes
+from gpu_report.user_training.workload import (
     EXPECTED,
+    CalledStep,
     LossFunction,
-    OwnCall,
-    OwnStep,
     Step,
+    UserWorkload,
     chosen_device,
     in_one_line,
     require_parts,
     require_samples,
+    user_step,
 )
-from gpu_report.user_training.step_counts import BatchSizes
 from gpu_report.workloads.protocol import Phase
 
 _BLOCKS: Final = Protocol(repetitions=1, profile_steps=5, timed_epochs=8)
@@ -182,18 +184,23 @@ def measure_own_step(
         with left_as_found(
             modules, optimizer=optimizer, loader=loader, device=device, beside=modules_within(loss)
         ):
-            return OwnRun(
-                OwnCall(step, samples=cast("int | None", samples))
+            return StepRun(
+                CalledStep(step, samples=cast("int | None", samples))
                 if step is not None
-                else OwnStep(
-                    model,
+                else user_step(
+                    UserWorkload(
+                        model,
+                        batch,
+                        loss=loss,
+                        optimizer=optimizer,
+                        device=device,
+                        copies_batch=copies,
+                        samples=samples,
+                        keeps_arithmetic=True,
+                    ),
                     batch,
-                    loss=loss,
-                    optimizer=optimizer,
                     loader=loader,
                     device=device,
-                    copies_batch=copies,
-                    samples=samples,
                 ),
                 device=device,
                 may_be_on_host=step is not None,
@@ -235,7 +242,7 @@ class _Block(NamedTuple):
         return self.time_s * 1e3 / self.steps
 
 
-class OwnRun:
+class StepRun:
     """Steps one after the other, numbered from 1, until `deadline_s` on time.monotonic, and no more
     than `most_steps`.
 
@@ -357,8 +364,8 @@ class OwnRun:
         Raises:
             ProfileError: a step raises, or its loss is not finite.
         """
-        losses = [self._once(nullcontext) for _ in range(steps)]
         with self._translated():
+            losses = [self._once(self._take(nullcontext), phase=nullcontext) for _ in range(steps)]
             _require_finite(losses, 0)
             return next((each.item() for each in losses[-1:] if isinstance(each, Tensor)), math.nan)
 
@@ -421,54 +428,56 @@ class OwnRun:
         Without it nothing would hide the first wait for the loader, which weighs more in a shorter
         block.
         """
-        clock, losses = step_clock(self._device), []
-        synchronize(self._device)
-        started = time.perf_counter()
-        clock.mark()
-        for _ in range(self._steps_before if self._steps else 0):
-            losses.append(self._once(nullcontext))
-        clock.mark()
-        waited_s, trained_on, new_sizes = self._waited_s(), self._counted(), self._new_sizes
-        cpu_clock = cpu_clock_of(self._device)
-        done, cpu_s = 0, cpu_clock() - self._loading_cpu_s()
+        before = self._steps_before if self._steps else 0
         # Ranks train as many steps as they decided on.
         until_s = self._least_until_s if self._ranks.size == 1 else math.inf
-        while done < steps and (not done or time.monotonic() < until_s):
-            losses.append(self._once(nullcontext))
-            done += 1
-        self._longest_block = max(self._longest_block, done)
-        waited_s, trained_on = self._waited_s() - waited_s, self._counted() - trained_on
-        cpu_s = cpu_clock() - self._loading_cpu_s() - cpu_s
+        cpu_clock = cpu_clock_of(self._device)
+        readings: list[tuple[float, int, int]] = []
+
+        def read() -> None:
+            loading_s = self._step.loading.cpu_s if self._step.loading is not None else 0.0
+            readings.append((cpu_clock() - loading_s, self._counted(), self._new_sizes))
+
+        def batches() -> Iterator[Any]:
+            for number in range(before + steps):
+                if number == before:
+                    read()
+                elif number > before and time.monotonic() >= until_s:
+                    break
+                yield self._take(nullcontext)
+            read()
+
         with self._translated():
-            synchronize(self._device)
-            took_s = time.perf_counter() - started - sum(clock.step_times_ms()) / 1e3
-            _require_finite(losses, self._steps - len(losses))
-        has_new_size = self._new_sizes > new_sizes
+            timed = time_steps(
+                partial(self._once, phase=nullcontext), batches(), devices=[self._device]
+            )
+            _require_finite(timed.losses, self._steps - len(timed.losses))
+        done = len(timed.losses) - before
+        self._longest_block = max(self._longest_block, done)
+        cpu_s, trained_on, new_sizes = (
+            after - first for first, after in zip(*readings, strict=True)
+        )
         return _Block(
             steps=done,
-            time_s=took_s,
-            wait_s=waited_s,
-            samples=trained_on,
-            is_warm_up=self._ranks.decide(has_new_size),
+            time_s=timed.wall_time_s - sum(timed.step_times_ms[:before]) / 1e3,
+            wait_s=sum(timed.data_wait_s[before:]) if self._step.loading is not None else 0.0,
+            samples=int(trained_on),
+            is_warm_up=self._ranks.decide(new_sizes > 0),
             cpu_s=cpu_s,
         )
 
     def _counted(self) -> int:
         return self._step.samples or 0
 
-    def _waited_s(self) -> float:
-        return self._step.loading.waited_s if self._step.loading is not None else 0.0
-
-    def _loading_cpu_s(self) -> float:
-        return self._step.loading.cpu_s if self._step.loading is not None else 0.0
-
-    def _once(self, phase: Phase) -> object:
-        self._steps += 1
+    def _take(self, phase: Phase) -> Any:
         trained_on = self._counted()
-        with self._translated():
-            loss = self._step.once(phase=phase)
+        batch = self._step.take(phase=phase)
         self._new_sizes += self._sizes.add(self._counted() - trained_on)
-        return loss
+        return batch
+
+    def _once(self, batch: Any, *, phase: Phase) -> object:
+        self._steps += 1
+        return self._step.once(batch, phase=phase)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -537,8 +546,10 @@ class OwnRun:
 
     def _profiled_once(self) -> float:
         started = time.perf_counter()
-        self._once(record_function)
         with self._translated():
+            with record_function("data"):
+                batch = self._take(record_function)
+            self._once(batch, phase=record_function)
             synchronize(self._device)
         return (time.perf_counter() - started) * 1e3
 

@@ -113,6 +113,25 @@ class StepsItself(Protocol):
 
 
 @runtime_checkable
+class BringsBatches(TrainingWorkload, StepsItself, Protocol):
+    """What a workload of one's own is that was called from Python: its batches come ready, and
+    whoever trains it takes them.
+
+    `train_data` holds the one batch for which steps are compiled and captured, if they are.
+    """
+
+    def build_optimizer(self, model: "nn.Module") -> "Optimizer":
+        """An optimizer over the model's parameters on their device."""
+
+    def collate(self, batches: "list[Any]") -> "list[Any]":
+        """Inputs and targets, as the loop takes them, of one batch in a list."""
+
+    @property
+    def keeps_arithmetic(self) -> bool:
+        """Whether it computes as this process is set; else the precision asked for is set."""
+
+
+@runtime_checkable
 class DeclaresBetter(Protocol):
     """What a workload may offer beside TrainingWorkload, whose quality falls with better models."""
 

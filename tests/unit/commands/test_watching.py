@@ -100,8 +100,8 @@ def test_an_unmodified_script_gets_one_plain_line_per_interval_and_what_to_add()
 def test_what_the_script_reports_of_its_steps_is_shown() -> None:
     code = (
         "import time\nfrom gpu_report.user_training.step_counts import CountsWriter, StepCounts\n"
-        "for n in range(45):\n    CountsWriter()(StepCounts(moment_s=n, steps=10 * n, samples=80 * n, "
-        "waited_s=0.9 * n)); time.sleep(0.1)"
+        "for n in range(45):\n    counts = StepCounts(moment_s=n, steps=10 * n, samples=80 * n, "
+        "waited_s=0.9 * n)\n    CountsWriter()(counts)\n    time.sleep(0.1)"
     )
 
     ended = subprocess.run(script(code), capture_output=True, text=True, check=True)

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from gpu_report.measure import timing
+from gpu_report.measure import timing, training
 from gpu_report.measure.memory import MemoryMeter
-from gpu_report.user_training import run, step, step_watch, watching
-from gpu_report.user_training.run import OwnRun
-from gpu_report.user_training.step import Loading
+from gpu_report.user_training import run, step_watch, watching, workload
+from gpu_report.user_training.run import StepRun
 from gpu_report.user_training.step_watch import FIRST_STEPS, MOST_BLOCKS, StepWatch
+from gpu_report.user_training.workload import Loading
 from gpu_report.workloads.protocol import Phase
 
 STEP_S = 0.0625
@@ -61,11 +61,12 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
         thread_time=lambda: device.cpu_s,
         process_time=lambda: 3 * device.cpu_s,
     )
-    for module in (run, step, step_watch):
+    for module in (run, step_watch, training, workload):
         monkeypatch.setattr(module, "time", host)
     monkeypatch.setattr(run, "synchronize", device.wait)
     monkeypatch.setattr(step_watch, "_synchronize", device.wait)
-    monkeypatch.setattr(run, "step_clock", device.clock)
+    monkeypatch.setattr(training, "synchronize", device.wait)
+    monkeypatch.setattr(training, "step_clock", device.clock)
     monkeypatch.setattr(timing, "step_clock", device.clock)
     return device
 
@@ -101,10 +102,13 @@ class Step:
         self._sizes, self._known_sizes, self._steps = cycle(sizes), set[int](), 0
         self.loading = Loading(Loader(device, wait_s))
 
-    def once(self, *, phase: Phase) -> None:
+    def take(self, *, phase: Phase) -> int:
         self.loading.take(phase=phase)
         size = next(self._sizes)
         self.samples += size
+        return size
+
+    def once(self, size: int, *, phase: Phase) -> None:
         self._steps += 1
         is_slow = self._steps <= self._slow_steps or size not in self._known_sizes
         self._known_sizes.add(size)
@@ -112,7 +116,7 @@ class Step:
 
 
 def measured(step: Step, *, seconds: float = 60.0) -> run.Measured:
-    own = OwnRun(
+    own = StepRun(
         step,
         device=CPU,
         may_be_on_host=False,

@@ -15,7 +15,7 @@ from gpu_report.measure.training import build_training, train_epoch
 from gpu_report.records import record
 from gpu_report.study.single import single_study
 from gpu_report.user_training import run
-from gpu_report.user_training.named_step import StudyStep
+from gpu_report.user_training.workload import Loading, TrainingStep
 from gpu_report.workloads.protocol import load_workload
 
 
@@ -37,13 +37,12 @@ def test_its_steps_have_the_losses_of_the_study(precision: str) -> None:
     of_study, _ = train_epoch(built(precision=precision), epoch=0, on_step=lambda *_: None)
     training = built(precision=precision)
     training.model.train()
-    step = StudyStep(training)
+    step = TrainingStep(training, loading=Loading(training.train_loader))
 
-    losses = [step.once(phase=nullcontext).item() for _ in range(3)]
+    losses = [step.once(step.take(phase=nullcontext), phase=nullcontext).item() for _ in range(3)]
 
     assert losses == pytest.approx(of_study["train_losses"], rel=1e-6)  # which a record rounds
     assert step.samples == 40
-    assert step.loading.waited_s > 0
 
 
 def test_a_name_is_profiled_within_an_epoch_and_the_process_is_as_it_was(

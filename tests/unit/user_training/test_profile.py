@@ -538,15 +538,18 @@ class ProfiledStep:
     def __init__(self) -> None:
         self.samples = self._profiled = 0
 
-    def once(self, *, phase: Phase) -> None:
+    def take(self, *, phase: Phase) -> bool:
         self._profiled += phase is record_function
         is_other = self._profiled == profiler_warm_up_steps(0) + 1
-        time.sleep(0.2 if is_other else 0.001)
         self.samples += 1 if is_other else 2
+        return is_other
+
+    def once(self, batch: bool, *, phase: Phase) -> None:
+        time.sleep(0.2 if batch else 0.001)
 
 
 def test_a_profile_with_a_new_batch_size_is_taken_anew() -> None:
-    found = run.OwnRun(
+    found = run.StepRun(
         ProfiledStep(),
         device=torch.device("cpu"),
         may_be_on_host=False,

@@ -1,8 +1,8 @@
-"""One training step of a user's own: their model, batch, loss, optimizer and loader, or a callable
-that does it all.
+"""A training of a user's own as a workload that the study's loop trains: their model, batch, loss,
+optimizer and loader, or a callable that does it all.
 
-OwnStep.once -> a batch, from the loader or the one that was given -> forward -> loss -> backward ->
-optimizer
+UserWorkload -> build_training -> UserStep -> a batch, from the loader or the one that was given ->
+train_step
 """
 
 import copy
@@ -11,7 +11,7 @@ import operator
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module
 from operator import attrgetter
 from typing import Any, Final, Protocol
@@ -24,12 +24,14 @@ from torch.profiler import record_function
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from gpu_report.errors import MachineError, ProfileError
-from gpu_report.measure.arithmetic import Arithmetic
-from gpu_report.measure.cuda_graphs import CapturedSteps, restored
-from gpu_report.measure.nested import Nested, mapped, tensors_of
+from gpu_report.measure.building import Training, build_training
+from gpu_report.measure.nested import Nested, leaves, mapped, tensors_of
 from gpu_report.measure.probe import why_not_present
 from gpu_report.measure.profiling import unrecorded
-from gpu_report.workloads.protocol import Phase
+from gpu_report.measure.training import prepare, train_step
+from gpu_report.study.options import joined
+from gpu_report.study.variant import Variant
+from gpu_report.workloads.protocol import BringsBatches, Phase, with_defaults
 
 LossFunction = Callable[[Any, Any], Tensor]
 """Takes the model's output and the target, or the whole batch where that is a mapping."""
@@ -43,17 +45,17 @@ _HALF_EPS: Final = 1e-4
 
 
 class Loading:
-    """Batches of a loader without an end: it is asked for another iterator where one has ended.
+    """Batches of a loader without an end: it is asked for another iterator where one has ended,
+    after a call of `at_end`.
 
-    `waited_s` is how long `take` has taken in all, and `cpu_s` what of it this thread was on the
-    CPU.
+    `cpu_s` is how long this thread was on the CPU in all calls of `take`.
     """
 
-    def __init__(self, loader: Iterable[Any]) -> None:
-        self._loader = loader
+    def __init__(self, loader: Iterable[Any], *, at_end: Callable[[], None] = lambda: None) -> None:
+        self._loader, self._at_end = loader, at_end
         self._batches: Iterator[Any] | None = None
         self._taken = 0
-        self.waited_s = self.cpu_s = 0.0
+        self.cpu_s = 0.0
 
     def take(self, *, phase: Phase) -> Any:
         """The next batch; with record_function as the phase, the wait for it is marked as a
@@ -62,10 +64,11 @@ class Loading:
         Raises:
             ProfileError: the loader raises, or has ended and cannot begin anew.
         """
-        started, cpu_s = time.perf_counter(), time.thread_time()
+        cpu_s = time.thread_time()
         with phase(f"enumerate(DataLoader)#{type(self._loader).__name__}.__next__"):
             batch = self._next(self._begin() if self._batches is None else self._batches, phase)
             if batch is _ENDED:
+                self._at_end()
                 batch = self._next(self._begin(), phase)
             if batch is _ENDED and not self._taken:
                 raise ProfileError(
@@ -78,7 +81,6 @@ class Loading:
                     "iterator"
                 )
         self._taken += 1
-        self.waited_s += time.perf_counter() - started
         self.cpu_s += time.thread_time() - cpu_s
         return batch
 
@@ -176,6 +178,168 @@ EXPECTED: Final = {
 """Of the parts of a step."""
 
 
+IMAGES: Final = len("NCHW")
+
+
+class UserWorkload:
+    """A model of the user's own and what trains it, as `build_training` takes it.
+
+    Args:
+        model: The model, or what builds it.
+        batch: For which steps are compiled and captured; None where a loader gives batches.
+        loss: None where the model returns the loss.
+        optimizer: The user's, or what builds it from the model; None for AdamW with its defaults.
+        device: Where the model is trained.
+        copies_batch: Whether each step copies its batch there; else it must be there already.
+        accumulate: Batches whose gradients are added up before the optimizer steps.
+        samples: Of a batch, or a function of the batch that returns them; None to count them.
+        keeps_arithmetic: Whether the process stays set as it is.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module | Callable[[], nn.Module],
+        batch: Any,
+        *,
+        loss: LossFunction | None,
+        optimizer: Optimizer | Callable[[nn.Module], Optimizer] | None,
+        device: torch.device,
+        copies_batch: bool = True,
+        accumulate: int = 1,
+        samples: int | Callable[[Any], int] | None = None,
+        keeps_arithmetic: bool = False,
+    ) -> None:
+        self._model, self._batch, self._loss = model, batch, loss
+        self._optimizer, self._device, self._copies_batch = optimizer, device, copies_batch
+        self.accumulate, self._samples = accumulate, samples
+        self.keeps_arithmetic = keeps_arithmetic
+        self.part = "model"
+
+    def build_model(self) -> nn.Module:
+        """The user's model, which may be one that is built already."""
+        return self._model if isinstance(self._model, nn.Module) else self._model()
+
+    def build_optimizer(self, model: nn.Module) -> Optimizer:
+        """The user's optimizer, or the default one."""
+        if isinstance(self._optimizer, Optimizer):
+            return self._optimizer
+        if self._optimizer is not None:
+            return self._optimizer(model)
+        return default_optimizer(trained_parameters(model))
+
+    def train_data(self) -> Any:
+        """The batch that is compiled and captured for."""
+        return [self._batch]
+
+    def loss(self, output: Any, target: Any) -> Tensor:
+        """The user's own, if there is one."""
+        assert self._loss is not None  # as the model returns it otherwise
+        return self._loss(output, target)
+
+    def collate(self, batches: list[Any]) -> list[Any]:
+        """Inputs and targets, as the loop takes them: the first of the batches, as often as its
+        gradients are accumulated.
+
+        Raises:
+            ProfileError: it is not where the model is, or has no samples.
+        """
+        batch = batches[0]
+        samples = self.samples_in(batch)
+        if samples == 0:
+            raise ProfileError("batch: it has no samples; expected one or more")
+        elsewhere = next(
+            (each.device for each in tensors_of(batch) if each.device != self._device), None
+        )
+        if elsewhere is not None and not self._copies_batch:
+            raise ProfileError(
+                f"batch: it is on {elsewhere} and the model on {self._device}, where device= "
+                "expects both; leave out device= to have each batch copied"
+            )
+        copied_to = self._device if self._copies_batch else None
+        return [UserBatch(batch, copied_to, times=self.accumulate), Nested(())]
+
+    def samples_in(self, batch: Any) -> int | None:
+        """How many samples a step on this batch has; None where that is not known."""
+        if callable(self._samples):
+            samples: int | None = _counted_by(self._samples, batch)
+        else:
+            samples = samples_of(batch) if self._samples is None else self._samples
+        return None if samples is None else samples * self.accumulate
+
+    def training_step(self, model: nn.Module, batch: Any) -> Tensor:
+        """The loss of a batch, a scalar.
+
+        Raises:
+            ProfileError: the loss cannot be computed from such a batch, or is no scalar.
+        """
+        name = type(model).__name__
+        self.part = "model"
+        if self._loss is None:
+            if isinstance(batch, (tuple, list)) and not _takes(model, batch):
+                raise ProfileError(
+                    f"loss: none was given, and {name} does not take the {len(batch)} parts of "
+                    "the batch; give loss= for a pair (inputs, target)"
+                )
+            found = _own_loss(_called(model, batch))
+            if found is None:
+                raise ProfileError(f"loss: {name} returned none; give loss=, or return {_LOSSES}")
+            return _checked(found, or_else=", or give loss=")
+        if isinstance(batch, Mapping):
+            output, target = _called(model, batch), batch
+        elif isinstance(batch, (tuple, list)) and len(batch) == 2:
+            output, target = _called(model, batch[0]), batch[1]
+        else:
+            shown = (
+                f"{len(batch)} parts"
+                if isinstance(batch, (tuple, list))
+                else f"a {type(batch).__name__}"
+            )
+            raise ProfileError(
+                f"batch: it is {shown}; with loss= it must be a pair (inputs, target) or a mapping"
+            )
+        self.part = "loss"
+        return _checked(self.loss(output, target))
+
+
+class UserBatch(Nested):
+    """A batch of the user's, of whatever kind, whose gradients are added up `times` times.
+
+    Its copy on the device has also what is no tensor but can be moved; None leaves it where it is.
+    """
+
+    def __init__(self, parts: Any, device: torch.device | None, *, times: int = 1) -> None:
+        super().__init__(parts)
+        self._device, self._times = device, times
+
+    def __len__(self) -> int:
+        return self._times
+
+    def like(self, parts: Any) -> "UserBatch":
+        """The same with other parts."""
+        return UserBatch(parts, self._device, times=self._times)
+
+    def to(self, *_: Any, **__: Any) -> "UserBatch":
+        """On the device."""
+        return self if self._device is None else self.like(on_device(self.parts, self._device))
+
+    def contiguous(self, *, memory_format: torch.memory_format) -> "UserBatch":
+        """With images in this format; without another one than the usual left as it is."""
+        if memory_format == torch.contiguous_format:
+            return self
+        return self.like(
+            mapped(
+                lambda each: (
+                    each.contiguous(memory_format=memory_format) if each.dim() == IMAGES else each
+                ),
+                self.parts,
+            )
+        )
+
+    def tensor_split(self, count: int) -> list[Nested]:
+        """The batch, as many times."""
+        return [UserBatch(self.parts, self._device)] * count
+
+
 class Step(Protocol):
     """One step of training after another."""
 
@@ -185,16 +349,20 @@ class Step(Protocol):
 
     @property
     def loading(self) -> Loading | None:
-        """What the wait for batches is measured by; None where there is no loader."""
+        """What gives batches; None where there is no loader."""
 
-    part: str
-    """What is at work, for the error where it raises; one of EXPECTED."""
+    @property
+    def part(self) -> str:
+        """What is at work, for the error where it raises; one of EXPECTED."""
 
-    def once(self, *, phase: Phase) -> object:
+    def take(self, *, phase: Phase) -> Any:
+        """The next batch."""
+
+    def once(self, batch: Any, *, phase: Phase) -> object:
         """Train one step and return its loss; as a rule nothing here waits for the device."""
 
 
-class OwnCall:
+class CalledStep:
     """A callable of the user's own that trains one step; how many samples are in one, only it
     knows, unless they are given.
     """
@@ -206,155 +374,84 @@ class OwnCall:
         self._step, self._in_step = step, samples
         self.samples: int | None = None if samples is None else 0
 
-    def once(self, *, phase: Phase) -> object:
+    def take(self, *, phase: Phase) -> Any:
+        """It takes its batches itself."""
+        return ()
+
+    def once(self, batch: Any, *, phase: Phase) -> object:
         """Call it; what it returns is taken for the loss if it is a tensor with one number."""
         if self.samples is not None and self._in_step is not None:
             self.samples += self._in_step
         return self._step()
 
 
-class OwnStep:
-    """A step of training on a model of the user's own, on the device that the model is on by then.
-
-    Args:
-        model: Called with the batch, or with its inputs where there is a loss.
-        batch: What every step trains on, unless there is a loader.
-        loss: None where the model returns the loss.
-        optimizer: The user's; None for AdamW with its defaults.
-        loader: Gives each step a batch of its own.
-        device: Where the model is.
-        copies_batch: Whether each step copies its batch there; else it must be there already.
-        arithmetic: Of model and loss; None for what this process is set to.
-        accumulate: Batches whose gradients are added up before the optimizer steps.
-        samples: Of a batch, or a function of the batch that returns them; None to count them.
-        is_captured: Whether the first step captures a CUDA graph, which all steps launch; not with
-            a loader.
-    """
+class TrainingStep:
+    """Steps of what `build_training` built, on a loader's batches, or again and again on one."""
 
     def __init__(
-        self,
-        model: nn.Module,
-        batch: Any,
-        *,
-        loss: LossFunction | None,
-        optimizer: Optimizer | None,
-        loader: Iterable[Any] | None,
-        device: torch.device,
-        copies_batch: bool,
-        arithmetic: Arithmetic | None = None,
-        accumulate: int = 1,
-        is_captured: bool = False,
-        samples: int | Callable[[Any], int] | None = None,
+        self, training: Training, *, batch: Any = None, loading: Loading | None = None
     ) -> None:
-        self._given = samples
-        self._arithmetic, self._accumulate = arithmetic, accumulate
-        self._model, self._batch, self._loss = model, batch, loss
-        self._device, self._copies_batch = device, copies_batch
-        trained = trained_parameters(model)
-        self._optimizer = optimizer if optimizer is not None else default_optimizer(trained)
-        self.loading = Loading(loader) if loader is not None else None
-        self._is_captured = is_captured
-        self._graph: CapturedSteps | None = None
+        self.training, self._batch, self.loading = training, batch, loading
+        workload = training.workload
+        self._user: Any = workload if isinstance(workload, BringsBatches) else None
+        self._phase = ""
         self.samples: int | None = 0
-        self.part = "step"
+        with _named_capture():
+            prepare(training)
 
-    def once(self, *, phase: Phase) -> Tensor:
-        """Train one step and return its loss, which stays on the device; only a capture waits for
-        the device.
-        """
-        if not self._is_captured:
-            return self._train((self._next_batch(phase) for _ in range(self._accumulate)), phase)
-        batch = Nested(self._next_batch(phase))
-        if self._graph is None:
-            self._graph = CapturedSteps(self._device)
-            with restored(self._model, self._optimizer, self._device), _named_capture():
-                self._graph.capture(
-                    lambda same, _: self._train([same.parts], nullcontext), batch, Nested(())
-                )
-        return self._graph.replay(batch, Nested(()))
+    @property
+    def part(self) -> str:
+        """In the forward pass the user's workload says which."""
+        if self._phase == "forward":
+            return self._user.part if self._user is not None else "model"
+        return {"": "step", "data": "batch"}.get(self._phase, self._phase)
 
-    def _train(self, batches: Iterable[Any], phase: Phase) -> Tensor:
-        losses = [self._add_gradients(batch, phase) for batch in batches]
-        self.part = "optimizer"
-        with phase("optimizer"):
-            if self._arithmetic is None:
-                self._optimizer.step()
-            else:
-                self._arithmetic.scaler.step(self._optimizer)
-                self._arithmetic.scaler.update()
-            self._optimizer.zero_grad(set_to_none=True)
-        self.part = "step"  # where the device fails later, nothing says in which part
-        return sum(losses[1:], losses[0])
-
-    def _next_batch(self, phase: Phase) -> Any:
-        with phase("data"):
-            batch = self.loading.take(phase=phase) if self.loading is not None else self._batch
-            if self._copies_batch:
-                self.part = "batch"
-                batch = on_device(batch, self._device)
-        self._look_at(batch)
-        return batch
-
-    def _add_gradients(self, batch: Any, phase: Phase) -> Tensor:
-        with (
-            phase("forward"),
-            self._arithmetic.autocast() if self._arithmetic is not None else nullcontext(),
-        ):
-            loss = self._loss_of(batch)
-            if self._accumulate > 1:
-                loss = loss / self._accumulate
-        self.part = "backward"
-        with phase("backward"):
-            (loss if self._arithmetic is None else self._arithmetic.scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
-        return loss.detach()
-
-    def _look_at(self, batch: Any) -> None:
-        tensors = [*tensors_of(batch)]
-        elsewhere = next((each.device for each in tensors if each.device != self._device), None)
-        if elsewhere is not None and not self._copies_batch:
-            raise ProfileError(
-                f"batch: it is on {elsewhere} and the model on {self._device}, where device= "
-                "expects both; leave out device= to have each batch copied"
-            )
-        samples = self._given
-        if callable(samples):
-            samples = _counted_by(samples, batch)
-        elif samples is None:
-            samples = samples_of(batch)
-        if samples == 0:
-            raise ProfileError("batch: it has no samples; expected one or more")
+    def take(self, *, phase: Phase) -> Any:
+        """The next batch, whose samples are counted."""
+        batch = self.loading.take(phase=phase) if self.loading is not None else self._batch
+        samples = len(batch[0]) if self._user is None else self._user.samples_in(batch)
         # One batch whose samples are not known leaves the sum unknown.
-        if self.samples is not None:
-            self.samples = None if samples is None else self.samples + samples
+        is_known = self.samples is not None and samples is not None
+        self.samples = self.samples + samples if is_known else None  # type: ignore[operator]
+        return batch if self._user is None else self._user.collate([batch])
 
-    def _loss_of(self, batch: Any) -> Tensor:
-        name, loss = type(self._model).__name__, self._loss
-        self.part = "model"
-        if loss is None:
-            if isinstance(batch, (tuple, list)) and not _takes(self._model, batch):
-                raise ProfileError(
-                    f"loss: none was given, and {name} does not take the {len(batch)} parts of "
-                    "the batch; give loss= for a pair (inputs, target)"
-                )
-            found = _own_loss(_called(self._model, batch))
-            if found is None:
-                raise ProfileError(f"loss: {name} returned none; give loss=, or return {_LOSSES}")
-            return _checked(found, or_else=", or give loss=")
-        if isinstance(batch, Mapping):
-            output, target = _called(self._model, batch), batch
-        elif isinstance(batch, (tuple, list)) and len(batch) == 2:
-            output, target = _called(self._model, batch[0]), batch[1]
-        else:
-            shown = (
-                f"{len(batch)} parts"
-                if isinstance(batch, (tuple, list))
-                else f"a {type(batch).__name__}"
-            )
-            raise ProfileError(
-                f"batch: it is {shown}; with loss= it must be a pair (inputs, target) or a mapping"
-            )
-        self.part = "loss"
-        return _checked(loss(output, target))
+    def once(self, batch: Any, *, phase: Phase) -> Tensor:
+        """Train one step and return its loss, which stays on the device."""
+
+        def noted(name: str) -> AbstractContextManager[object]:
+            self._phase = name
+            return phase(name)
+
+        loss = train_step(self.training, batch, phase=noted)
+        self._phase = ""  # where the device fails later, nothing says in which part
+        return loss
+
+
+def user_step(
+    workload: UserWorkload,
+    batch: Any,
+    *,
+    device: torch.device,
+    loader: Iterable[Any] | None = None,
+    precision: str = "fp32",
+    options: Sequence[str] = (),
+    seed: int = 0,
+) -> TrainingStep:
+    """Steps of a user's workload on the loader's batches, or else on the batch."""
+    variant = Variant(
+        workload="model",
+        device=str(device),
+        batch_size=workload.accumulate,
+        accumulation=workload.accumulate,
+        precision=precision,
+        options=joined(options),
+        epochs=1,
+    )
+    training = build_training(
+        with_defaults(workload), variant, device=device, seed=seed, steps_per_epoch=None
+    )
+    loading = Loading(loader) if loader is not None else None
+    return TrainingStep(training, batch=batch, loading=loading)
 
 
 @contextmanager
@@ -390,18 +487,10 @@ def samples_of(batch: Any) -> int | None:
     None where that is not known: in an object of another kind, such as a batch of graphs, or where
     lengths differ, such as a list of images. Tensors without an axis say nothing.
     """
-    parts = _parts_of(batch)
+    parts = [part for _, part in leaves(batch)]
     lengths = {len(each) for each in parts if isinstance(each, Tensor) and each.dim()}
     is_known = all(isinstance(each, (Tensor, *_SAY_NOTHING)) for each in parts)
     return lengths.pop() if is_known and len(lengths) == 1 else None
-
-
-def _parts_of(batch: Any) -> list[Any]:
-    is_mapping = isinstance(batch, Mapping)
-    if not is_mapping and (not isinstance(batch, list | tuple) or hasattr(batch, "to")):
-        return [batch]
-    inside = map(_parts_of, batch.values() if is_mapping else batch)
-    return [part for parts in inside for part in parts]
 
 
 def require_samples(samples: object, *, of_step: bool) -> None:
@@ -469,7 +558,7 @@ def _checked(loss: Any, *, or_else: str = "") -> Tensor:
             "loss: it needs no gradients; expected one that depends on the model's parameters, "
             "without detach(), item() or torch.no_grad()"
         )
-    return loss
+    return loss.reshape(())
 
 
 def on_device(batch: Any, device: torch.device) -> Any:

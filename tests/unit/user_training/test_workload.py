@@ -18,16 +18,18 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from gpu_report.errors import MachineError, ProfileError
 from gpu_report.measure.nested import tensors_of
-from gpu_report.user_training.run import OwnRun
-from gpu_report.user_training.step import (
+from gpu_report.user_training.run import StepRun
+from gpu_report.user_training.workload import (
     Loading,
-    OwnStep,
+    TrainingStep,
+    UserWorkload,
     chosen_device,
     default_optimizer,
     on_device,
     require_parts,
     require_samples,
     samples_of,
+    user_step,
 )
 
 CPU = torch.device("cpu")
@@ -46,16 +48,15 @@ class Model(nn.Module):
         return self.answer(self.layer(inputs), target)
 
 
-def step_of(model: nn.Module, batch: Any = None, **parts: Any) -> OwnStep:
-    given = {
-        "loss": None,
-        "optimizer": None,
-        "loader": None,
-        "device": CPU,
-        "copies_batch": True,
-        **parts,
-    }
-    return OwnStep(model, batch, **given)
+def step_of(
+    model: nn.Module, batch: Any = None, *, loader: Any = None, **parts: Any
+) -> TrainingStep:
+    given = {"loss": None, "optimizer": None, "device": CPU, "keeps_arithmetic": True, **parts}
+    return user_step(UserWorkload(model, batch, **given), batch, loader=loader, device=CPU)
+
+
+def train(step: TrainingStep) -> Tensor:
+    return step.once(step.take(phase=nullcontext), phase=nullcontext)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_a_step_trains_whatever_the_model_takes_and_returns(
     before = model.layer.weight.detach().clone()
     step = step_of(model, batch, loss=loss)
 
-    found = step.once(phase=nullcontext)
+    found = train(step)
 
     assert found.numel() == 1
     assert not torch.equal(model.layer.weight, before)
@@ -145,7 +146,7 @@ def test_what_does_not_fit_is_named_in_one_line(
     batch: Any, answer: Any, loss: Any, message: str
 ) -> None:
     with pytest.raises(ProfileError, match=message) as raised:
-        step_of(Model(answer), batch, loss=loss).once(phase=nullcontext)
+        train(step_of(Model(answer), batch, loss=loss))
 
     assert "\n" not in str(raised.value)
 
@@ -157,7 +158,7 @@ def test_a_batch_must_be_on_the_device_that_is_named_for_it() -> None:
         ProfileError,
         match=r"^batch: it is on meta and the model on cpu, where device= expects both",
     ):
-        step.once(phase=nullcontext)
+        train(step)
 
 
 def test_a_model_with_nothing_to_train_is_refused() -> None:
@@ -235,26 +236,21 @@ def test_a_loader_that_ends_is_iterated_anew(loader: Any) -> None:
     loading = Loading(loader)
 
     assert len([loading.take(phase=nullcontext) for _ in range(5)]) == 5
-    assert loading.waited_s > 0
 
 
 def test_blocks_have_the_samples_of_their_batches() -> None:
     """A loader's last batch may be smaller: a block with it has trained on fewer samples in its
     time.
     """
-    step = OwnStep(
+    step = step_of(
         nn.Linear(2, 1),
-        None,
         loss=lambda output, _: output.mean(),
-        optimizer=None,
         loader=[(torch.ones(samples, 2), torch.ones(samples)) for samples in (4, 2)],
-        device=CPU,
-        copies_batch=False,
     )
-    step.once(phase=nullcontext)
+    train(step)
 
     # A step in each block, after three of the first 20.
-    found = OwnRun(
+    found = StepRun(
         step,
         device=CPU,
         may_be_on_host=False,
@@ -341,7 +337,7 @@ def test_a_mapping_of_losses_is_trained_on_their_sum() -> None:
     model = Model(lambda output, _: {"class": output.mean(), "boxes": output.square().mean()})
     expected = sum(each.item() for each in model(X).values())
 
-    loss = step_of(model, X).once(phase=nullcontext)
+    loss = train(step_of(model, X))
 
     assert loss.item() == pytest.approx(expected)
 
@@ -365,7 +361,7 @@ def test_samples_that_are_no_count_are_refused(samples: Any) -> None:
 @pytest.mark.parametrize("count", [lambda batch: batch.no_such, lambda batch: batch.sum() / 3])
 def test_a_function_that_counts_no_samples_is_named(count: Any) -> None:
     with pytest.raises(ProfileError, match=r"^samples: for a batch it raised or returned no"):
-        step_of(Model(lambda output, _: output.mean()), X, samples=count).once(phase=nullcontext)
+        train(step_of(Model(lambda output, _: output.mean()), X, samples=count))
 
 
 def test_given_samples_are_counted_in_place_of_the_batch() -> None:
@@ -375,7 +371,7 @@ def test_given_samples_are_counted_in_place_of_the_batch() -> None:
     )
 
     for step in (number, function):
-        step.once(phase=nullcontext)
+        train(step)
 
     assert number.samples == 4
     assert function.samples == len(X) // 2
