@@ -12,14 +12,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
-from typing import Final
+from typing import Any, Final, Self
 
 import psutil
 
@@ -118,6 +118,59 @@ def start(process: BaseProcess) -> None:
             f"{ended}, before {process.name} began; nothing is recorded; run the same command "
             "again, and raise `ulimit -v` if that limits its memory"
         ) from error
+
+
+class FreshProcess:
+    """A fresh process that calls `target` with the arguments and a pipe, and what it sends through
+    it; where the context ends, it is ended.
+
+    Raises:
+        MeasurementInterruptedError: as `start`.
+    """
+
+    def __init__(
+        self, target: Callable[..., None], *arguments: Any, name: str, preloaded: Sequence[str]
+    ) -> None:
+        context = fresh_processes(preloaded)
+        self._server = server_pid()
+        self._receiving, sending = context.Pipe(duplex=False)
+        self._process = context.Process(target=target, args=(*arguments, sending), name=name)
+        start(self._process)
+        sending.close()
+        self.exit_status: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.join()
+        self.exit_status = self._process.exitcode
+        self._process.close()  # ends it also where its server is gone, see `end_with_parent`
+        self._receiving.close()
+
+    def messages(self, patience_s: float | None = None) -> Iterator[Any]:
+        """Until the process has ended and everything it sent is read, or none came for that long; a
+        killed one may leave a message cut short.
+        """
+        while self._receiving in wait([self._receiving, self._process.sentinel], patience_s):
+            try:
+                message = self._receiving.recv()
+            except (EOFError, OSError):
+                return
+            yield message
+
+    def has_ended(self, within_s: float | None = None) -> bool:
+        """Wait for its end."""
+        self._process.join(within_s)
+        return not self._process.is_alive()
+
+    def end(self) -> Stopped:
+        """What it means that it has ended and sent no result."""
+        if self.exit_status != SERVER_GONE or (status := exit_status_of(self._server)) is None:
+            return without_result("the process", self.exit_status)
+        end = without_result("the server that forks fresh processes", status)
+        return replace(end, interrupted_by=end.interrupted_by or "the end of its server")
 
 
 @contextmanager
@@ -225,17 +278,10 @@ def _until_ended(
     """
     module = run.measurement.workload.class_path.partition(":")[0]
     # A user's module may do anything when imported, so it is left to the process that trains.
-    context = fresh_processes(
-        [*_PRELOADED, *([module] if module.startswith(OUR_WORKLOADS) else [])]
-    )
-    server = server_pid()
-    receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_carry_out, args=(run, sending), name=run.title)
-    start(process)
-    sending.close()
+    preloaded = [*_PRELOADED, *([module] if module.startswith(OUR_WORKLOADS) else [])]
     messages: list[Message] = []
-    try:
-        for message in _messages(process, receiving):
+    with FreshProcess(_carry_out, run, name=run.title, preloaded=preloaded) as process:
+        for message in process.messages():
             waiting.heard_s = time.monotonic()
             if isinstance(message, Progress):
                 on_progress(message)
@@ -243,35 +289,14 @@ def _until_ended(
             if isinstance(message, Started):
                 watch.begin(message.device_uuid)
             messages.append(message)
-        process.join()
-    finally:
-        process.kill()
-        process.join()
-        exit_status = process.exitcode
-        process.close()  # which ends it also where its server is gone, see `end_with_parent`
-        receiving.close()
-    if exit_status == SERVER_GONE and (of_server := exit_status_of(server)) is not None:
-        end = without_result("the server that forks fresh processes", of_server)
-        return messages, replace(end, interrupted_by=end.interrupted_by or "the end of its server")
-    return messages, without_result("the process", exit_status)
+        process.has_ended()
+    return messages, process.end()
 
 
 def _carry_out(run: Run, pipe: Connection) -> None:
     from gpu_report.measure.training_process import carry_out
 
     carry_out(run, pipe)
-
-
-def _messages(process: BaseProcess, receiving: Connection) -> Iterator[Message]:
-    """Until the process has ended and everything it sent is read; a killed one may leave a message
-    cut short.
-    """
-    while receiving in wait([receiving, process.sentinel]):
-        try:
-            message = receiving.recv()
-        except (EOFError, OSError):
-            return
-        yield message
 
 
 def _outcome(

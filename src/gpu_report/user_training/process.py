@@ -22,7 +22,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing import active_children, current_process
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from typing import Any, Final, TypeGuard
 
 import psutil
@@ -40,17 +40,14 @@ from gpu_report.measure.failures import (
     classify,
     read_oom_kills,
     unless_memory_ran_out,
-    without_result,
 )
 from gpu_report.measure.memory import MemoryMeter
 from gpu_report.measure.nested import mapped, tensors_of
 from gpu_report.measure.processes import (
-    SERVER_GONE,
+    FreshProcess,
     MeasurementInterruptedError,
     ending_stopped,
-    fresh_processes,
     server_pid,
-    start,
 )
 from gpu_report.measure.run import PATIENCE_S, Stopped
 from gpu_report.study.options import Optimization, joined
@@ -217,49 +214,27 @@ def train_in_fresh_process(
             "a lambda or an inner function, or their names as module:function"
         ) from error
     kills_before = read_oom_kills()
-    context = fresh_processes(_PRELOADED)
-    receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_carry_out, args=(pickled, sending), name=_NAME)
     with ending_stopped(_NAME, patience_s=patience_s):  # the server may be stopped before it forks
-        start(process)
-    sending.close()
-    result: OwnResult | Stopped | None = None
-    is_late = False
-    try:
-        is_late = not wait([receiving, process.sentinel], patience_s)
-        if receiving.poll():
-            result = receiving.recv()
-    except (EOFError, OSError):
-        pass  # it ended before, or while, it sent its result
-    finally:
-        if result is None and not is_late:
-            process.join(timeout=1)
-        ended_by_itself = process.exitcode
-        process.kill()
-        process.join()
-        receiving.close()
+        fresh = FreshProcess(_carry_out, pickled, name=_NAME, preloaded=_PRELOADED)
+    with fresh as process:
+        result: OwnResult | Stopped | None = next(process.messages(patience_s), None)
+        is_late = result is None and not process.has_ended(within_s=1)
     if result is not None:
         return result
     if is_late:
         return Stopped(status="failed", reason=f"no answer within {patience_s:g} s")
-    if ended_by_itself == _CALLED_ANEW:
+    if process.exit_status == _CALLED_ANEW:
         raise ProfileError(
             "each fresh process imports the script, which makes this call again; put the call "
             "under "
             '`if __name__ == "__main__":`'
         )
-    # Without its server, nobody knows how the process ended; only SIGKILL ends the server.
-    who, exit_status = (
-        ("its server", -signal.SIGKILL)
-        if ended_by_itself == SERVER_GONE
-        else ("the process", ended_by_itself)
-    )
-    ended = unless_memory_ran_out(without_result(who, exit_status), kills_before)
+    ended = unless_memory_ran_out(process.end(), kills_before)
     if ended.interrupted_by:
         raise MeasurementInterruptedError(
             f"{_NAME}: {ended.reason}, from outside; run the same again"
         )
-    if exit_status is not None and exit_status >= 0:
+    if process.exit_status is not None and process.exit_status >= 0:
         hint = 'in a script of your own, call this under `if __name__ == "__main__":`'
         return replace(ended, reason=f"{ended.reason} and without a result; {hint}")
     return ended
