@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import torch
 from torch._C._autograd import _enable_record_function
@@ -198,8 +198,7 @@ def _record(
     its file.
     """
     training = stepper.training
-    return record_trace(
-        partial(stepper.train_once, loading_unrecorded=not is_rich),
+    recorder = TraceRecorder(
         steps=steps,
         warm_up_steps=0 if is_rich else profiler_warm_up_steps(training.variant.workers),
         device=training.device,
@@ -208,25 +207,14 @@ def _record(
         run_id=run_id,
         recorded={**RICH, "with_stack": training.custom_loop is None} if is_rich else LIGHT,
     )
+    return recorder.record(partial(stepper.train_once, loading_unrecorded=not is_rich))
 
 
-def record_trace(
-    train_once: Callable[[], float],
-    *,
-    steps: int,
-    warm_up_steps: int,
-    device: torch.device,
-    world: World,
-    folder: Path,
-    run_id: str,
-    recorded: Mapping[str, Any],
-) -> tuple[list[float], str]:
-    """Write the trace of some steps and return the milliseconds of each, and the SHA-256 of the
-    file.
+class TraceRecorder:
+    """Records steps into a trace: of all of them by `record`, or of a loop of someone else's, which
+    calls `step` after each. Where the context ends before the last one, nothing is written.
 
     Args:
-        train_once: Trains a step, waits until the device is done with it, and returns the
-            milliseconds it took.
         steps: How many are recorded.
         warm_up_steps: How many before them run with the profiler on and are not recorded.
         device: Where the steps run.
@@ -237,51 +225,80 @@ def record_trace(
         recorded: LIGHT or RICH.
 
     Raises:
-        FileWriteError: the trace cannot be written.
+        RuntimeError: another profiler of this process is at work.
     """
-    unfinished = unfinished_trace(folder, world.rank)
-    with quiet_profiler():
-        profiler = new_profiler(
-            steps=steps,
-            warm_up_steps=warm_up_steps,
-            device=device,
-            world=world,
-            folder=folder,
-            recorded=recorded,
-        )
-        with profiler:
-            add_metadata(profiler, run_id, is_rank=world.is_launched)
-            times_ms = []
-            for _ in range(warm_up_steps + steps):
+
+    def __init__(
+        self,
+        *,
+        steps: int,
+        warm_up_steps: int,
+        device: torch.device,
+        world: World,
+        folder: Path,
+        run_id: str,
+        recorded: Mapping[str, Any],
+    ) -> None:
+        self._steps, self._warm_up_steps = steps, warm_up_steps
+        self._unfinished = unfinished_trace(folder, world.rank)
+        self._trace_file = folder / trace_name(world.rank)
+        # Kineto reports its start and stop, and that a CPU-only machine has no GPU, as if they were
+        # errors.
+        os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+        with _quiet_profiler():
+            self._profiler = profile(
+                activities=activities_of(device),
+                schedule=schedule(wait=0, warmup=warm_up_steps, active=steps, repeat=1),
+                on_trace_ready=lambda profiler: _export(profiler, self._unfinished),
+                **recorded,
+            )
+            self._profiler.start()
+        _add_metadata(self._profiler, run_id, is_rank=world.is_launched)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # A whole trace is on the disk by now, and of another none is wanted.
+        self._profiler.on_trace_ready = None
+        with _quiet_profiler():
+            self._profiler.stop()
+
+    def record(self, train_once: Callable[[], float]) -> tuple[list[float], str]:
+        """The milliseconds of each recorded step, and the SHA-256 of the trace's file.
+
+        `train_once` trains a step, waits until the device is done with it, and returns the
+        milliseconds it took.
+
+        Raises:
+            FileWriteError: the trace cannot be written.
+        """
+        times_ms = []
+        with self:
+            for _ in range(self._warm_up_steps + self._steps):
                 times_ms.append(train_once())
-                profiler.step()
-    return times_ms[warm_up_steps:], move_whole_trace(unfinished, folder / trace_name(world.rank))
+                self.step()
+        return times_ms[self._warm_up_steps :], self.move_whole_trace()
+
+    def step(self) -> None:
+        """A step has ended; after the last one the trace is written.
+
+        Raises:
+            FileWriteError: it cannot be written.
+        """
+        with _quiet_profiler():
+            self._profiler.step()
+
+    def move_whole_trace(self) -> str:
+        """Put the trace of all steps into its place and return the SHA-256 of its file.
+
+        Raises:
+            FileWriteError: it was not written whole.
+        """
+        return move_whole_trace(self._unfinished, self._trace_file)
 
 
-def new_profiler(
-    *,
-    steps: int,
-    warm_up_steps: int,
-    device: torch.device,
-    world: World,
-    folder: Path,
-    recorded: Mapping[str, Any],
-) -> profile:
-    """A profiler for `record_trace`, whose arguments these are; after the last step it writes the
-    unfinished trace.
-    """
-    # Kineto reports its start and stop, and that a CPU-only machine has no GPU, as if they were
-    # errors.
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    return profile(
-        activities=activities_of(device),
-        schedule=schedule(wait=0, warmup=warm_up_steps, active=steps, repeat=1),
-        on_trace_ready=lambda profiler: _export(profiler, unfinished_trace(folder, world.rank)),
-        **recorded,
-    )
-
-
-def add_metadata(profiler: profile, run_id: str, *, is_rank: bool) -> None:
+def _add_metadata(profiler: profile, run_id: str, *, is_rank: bool) -> None:
     """Write into the trace whose it is; the profiler has begun. PyTorch itself names the rank where
     there are several.
 
@@ -294,7 +311,7 @@ def add_metadata(profiler: profile, run_id: str, *, is_rank: bool) -> None:
 
 
 @contextmanager
-def quiet_profiler() -> Iterator[None]:
+def _quiet_profiler() -> Iterator[None]:
     """Without the profiler's warnings about its one cycle: to keep events beyond it takes longer
     than the steps.
     """

@@ -30,7 +30,7 @@ from torch.profiler import record_function
 
 from gpu_report.errors import GpuReportError, ProfileError
 from gpu_report.measure.memory import MemoryMeter
-from gpu_report.measure.profiling import LIGHT, record_trace
+from gpu_report.measure.profiling import LIGHT, TraceRecorder
 from gpu_report.measure.progress import load_between, read_cpu_times
 from gpu_report.measure.run import MOST_LIGHT_PROFILES, profiler_warm_up_steps, trace_name
 from gpu_report.measure.timing import synchronize
@@ -531,8 +531,7 @@ class StepRun:
             with tempfile.TemporaryDirectory() as temporary:
                 folder = Path(temporary, "trace")
                 folder.mkdir()
-                times_ms, _ = record_trace(
-                    self._profiled_once,
+                recorder = TraceRecorder(
                     steps=steps,
                     warm_up_steps=self._profiler_warm_up_steps,
                     device=self._device,
@@ -541,6 +540,7 @@ class StepRun:
                     run_id="gpu_report.profile",
                     recorded=LIGHT,
                 )
+                times_ms, _ = recorder.record(self._profiled_once)
                 trace = (folder / trace_name()).read_bytes()
         return times_ms, trace
 

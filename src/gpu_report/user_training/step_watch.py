@@ -506,7 +506,7 @@ class _Profiling:
     def __init__(self, device: torch.device) -> None:
         from multiprocessing import active_children
 
-        from gpu_report.measure.profiling import LIGHT, add_metadata, new_profiler, quiet_profiler
+        from gpu_report.measure.profiling import LIGHT, TraceRecorder
         from gpu_report.measure.run import profiler_warm_up_steps
         from gpu_report.measure.world import ALONE
 
@@ -519,24 +519,21 @@ class _Profiling:
         # The script's DataLoader workers are among its processes, and it does not say which of them
         # they are.
         self._warm_up_steps = profiler_warm_up_steps(min(len(active_children()), _MOST_WORKERS))
-        self._quiet = quiet_profiler
         self._wait: Any = None
         self._all_ms: list[float] = []
-        with quiet_profiler():
-            self._profiler = new_profiler(
+        try:
+            self._recorder = TraceRecorder(
                 steps=PROFILED_STEPS,
                 warm_up_steps=self._warm_up_steps,
                 device=device,
-                world=ALONE,
+                world=replace(ALONE, is_launched=_is_distributed()),
                 folder=self._folder,
+                run_id=RUN_ID,
                 recorded=LIGHT,
             )
-            try:
-                self._profiler.start()
-            except RuntimeError:
-                self._temporary.cleanup()
-                raise
-        add_metadata(self._profiler, RUN_ID, is_rank=_is_distributed())
+        except RuntimeError:
+            self._temporary.cleanup()
+            raise
         self._begin_wait()
 
     @property
@@ -549,17 +546,15 @@ class _Profiling:
         Raises:
             FileWriteError: the trace cannot be written.
         """
-        from gpu_report.measure.profiling import move_whole_trace
-        from gpu_report.measure.run import trace_name, unfinished_trace
+        from gpu_report.measure.run import trace_name
 
         _synchronize(self._device)
         self._all_ms.append((time.perf_counter() - self._began_s) * 1e3)
-        with self._quiet():
-            self._profiler.step()
+        self._recorder.step()
         if len(self._all_ms) < self._warm_up_steps + PROFILED_STEPS:
             self._begin_wait()
             return b""
-        move_whole_trace(unfinished_trace(self._folder), self._folder / trace_name())
+        self._recorder.move_whole_trace()
         return (self._folder / trace_name()).read_bytes()
 
     def _begin_wait(self) -> None:
@@ -577,11 +572,8 @@ class _Profiling:
     def stop(self) -> None:
         """Profile no more, wherever it is; nothing is left on the disk."""
         self.end_wait()
-        self._profiler.on_trace_ready = (
-            None  # a whole trace is on the disk by now, and of another none is wanted
-        )
-        with self._quiet(), suppress(GpuReportError, OSError, RuntimeError):
-            self._profiler.stop()
+        with suppress(GpuReportError, OSError, RuntimeError):
+            self._recorder.__exit__()
         self._temporary.cleanup()
 
 
