@@ -46,7 +46,7 @@ from gpu_report.printing.number_format import (
 )
 from gpu_report.printing.terminal import clean, say
 from gpu_report.storage.files import write_bytes_atomically, write_text_atomically
-from gpu_report.study.machine import cpu_model
+from gpu_report.study.machine import core_count, cpu_model
 from gpu_report.study.single import BuiltInOptions
 from gpu_report.tables.marks import load_in_words
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
@@ -106,6 +106,7 @@ _ELSE_TRY: Final = {
     PARTS_IN_WORDS["host"]: "give each operation more work: a larger batch, or torch.compile",
 }
 """By the limit, for where no rule of the advice says more."""
+_LOADER: Final = "data loader"
 _PACED_BY_HOST: Final = frozenset({"host", "launch", "loader", "waiting"})
 """Parts whose time others on the same CPU can lengthen."""
 _SEEN_FROM: Final = 0.05
@@ -426,9 +427,11 @@ class Profile(Card):
 
     def _next(self) -> Iterator[list[str]]:
         """Paragraphs in the order of their importance."""
-        if self.problem:
-            yield paragraph("next", self.remedy)
-        for number, each in enumerate(self.suggestions[:_MOST_ADVICE]):
+        texts = [self.remedy] if self.problem else []
+        largest = max(self.parts.values(), default=0.0)
+        if not texts and not any(each.at_stake >= largest / 2 for each in self.suggestions):
+            texts = [_ELSE_TRY.get(self.limit, _LOOK)]  # nothing below is about what limits
+        for each in self.suggestions[:_MOST_ADVICE]:
             stake = "no time of its own"
             if math.isnan(each.at_stake):
                 stake = "what it costs was not measured"
@@ -436,10 +439,9 @@ class Profile(Card):
                 stake = f"{share(each.at_stake).plain()} of the step at stake"
                 if math.isfinite(each.gain):
                     stake += f", at most {ratio(each.gain).plain()} as fast"
-            advice = f"{each.rule}, {stake}: {each.remedy}"
-            yield paragraph("" if number or self.problem else "next", advice)
-        if not self.suggestions and not self.problem:
-            yield paragraph("next", _ELSE_TRY.get(self.limit, _LOOK))
+            texts.append(f"{each.rule}, {stake}: {each.remedy}")
+        for number, text in enumerate(texts):
+            yield paragraph("" if number else "next", text)
 
     def _memory(self) -> str:
         kind = {"allocator": "PyTorch's allocator", "resident set": "resident set of this process"}
@@ -559,7 +561,10 @@ def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
     parts = _with_waiting(_parts(as_timed, device), measured, device)
     advice = [
         Suggestion(
-            rule=row["rule"], finding=row["finding"], remedy=row["advice"], at_stake=at_stake
+            rule=row["rule"],
+            finding=row["finding"],
+            remedy=_about_workers(measured) if row["rule"] == _LOADER else row["advice"],
+            at_stake=at_stake,
         )
         for at_stake, row in (weigh(as_timed, trace)[0] if trace is not None else [])
         if at_stake or row["rule"] in _NOT_ABOUT_TIME
@@ -671,6 +676,19 @@ def _this_process(measured: Measured, parts: Mapping[str, float]) -> Iterator[Su
             remedy="it is on and slows every operation: torch.autograd.set_detect_anomaly(False)",
             at_stake=math.nan,
         )
+
+
+def _about_workers(measured: Measured) -> str:
+    """What to do about a loader that is waited for, by the worker processes that it has."""
+    workers, cores = measured.loader_workers, core_count()
+    fewer = "decode less per sample, or store what is decoded"
+    if workers is None:
+        return _ELSE_TRY[PARTS_IN_WORDS["loader"]]
+    if workers >= cores:
+        return f"its {counted(workers, 'worker')} have {counted(cores, 'core')}: {fewer}"
+    has = f"it has {workers} of at most {cores}, the cores here"
+    keep = "" if measured.keeps_workers else "; persistent_workers=True keeps them between epochs"
+    return f"give the DataLoader more worker processes (num_workers): {has}{keep}; or {fewer}"
 
 
 def _growing_memory(measured: Measured) -> Iterator[Suggestion]:

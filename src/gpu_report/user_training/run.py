@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
@@ -92,8 +92,9 @@ class Measured:
     on the CPU, and `other_threads_share` the CPU time of this process's other Python threads over
     theirs. `has_anomaly_mode` says that autograd's anomaly mode was on, and `may_be_on_host` that
     only the trace shows whether the steps ran on the device. Of several `rank`s the
-    first speaks for all. `memory_in_use_mib` is at the end of each timed block, `memory_free_mib`
-    at the end of the last.
+    first speaks for all. `loader_workers` are the processes of the DataLoader, None where that is
+    not known, and `keeps_workers` says that they outlast an epoch. `memory_in_use_mib` is at the
+    end of each timed block, `memory_free_mib` at the end of the last.
     """
 
     torch_version: str
@@ -118,6 +119,8 @@ class Measured:
     has_anomaly_mode: bool = False
     may_be_on_host: bool = False
     rank: int = 0
+    loader_workers: int | None = None
+    keeps_workers: bool = True
 
     @property
     def throughputs_per_s(self) -> list[float]:
@@ -184,7 +187,7 @@ def measure_own_step(
         with left_as_found(
             modules, optimizer=optimizer, loader=loader, device=device, beside=modules_within(loss)
         ):
-            return StepRun(
+            measured = StepRun(
                 CalledStep(step, samples=cast("int | None", samples))
                 if step is not None
                 else user_step(
@@ -208,6 +211,11 @@ def measure_own_step(
                 deadline_s=deadline(began_s, seconds),
                 ranks=ranks,
             ).measure()
+        return replace(
+            measured,
+            loader_workers=getattr(loader, "num_workers", None),
+            keeps_workers=getattr(loader, "persistent_workers", True),
+        )
 
 
 def deadline(began_s: float, seconds: Any) -> float:

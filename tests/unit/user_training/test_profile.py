@@ -33,6 +33,7 @@ from gpu_report.printing.number_format import duration
 from gpu_report.records import record
 from gpu_report.records.record import Load
 from gpu_report.traces.tables import TRACE_TABLES
+from gpu_report.user_training import profile as profile_module
 from gpu_report.user_training import run
 from gpu_report.user_training.profile import Profile, analysed
 from gpu_report.workloads.protocol import Phase
@@ -41,9 +42,10 @@ X, Y = torch.randn(8, 4), torch.randint(0, 3, (8,))
 IDLE = Load(foreign_cpu_share=0.0, steal_share=None)
 
 
-def judged(found: Profile, *, cpu_share: float = 1.0, load: Load = IDLE) -> Profile:
+def judged(found: Profile, *, load: Load = IDLE, **other: Any) -> Profile:
     """As it is on a machine where nothing else runs, which that of the tests is not."""
-    measured = replace(found.measured, load=load, cpu_share=cpu_share, other_threads_share=0.0)
+    on_cpu = {"cpu_share": 1.0, "other_threads_share": 0.0}
+    measured = replace(found.measured, load=load, **{**on_cpu, **other})
     return analysed(measured, too_few=("", ""))
 
 
@@ -101,6 +103,22 @@ def test_a_slow_loader_is_found_and_named_first(loader: Any) -> None:
     assert found.suggestions[0].rule == "data loader"
     assert found.suggestions[0].gain > 2
     assert found.data_wait.value > 0.5
+
+
+def test_advice_about_the_loader_knows_its_workers_and_the_cores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(profile_module, "core_count", lambda: 2)
+    found = profile(
+        Classifier(), loader=DataLoader(SlowSamples(), batch_size=8), loss=cross_entropy
+    )
+
+    def remedy(**loader: Any) -> str:
+        return judged(found, **loader).suggestions[0].remedy
+
+    assert "it has 0 of at most 2" in remedy(loader_workers=0, keeps_workers=True)
+    assert "persistent_workers" in remedy(loader_workers=1, keeps_workers=False)
+    assert "more worker processes" not in remedy(loader_workers=2)
 
 
 def test_a_slow_operation_slow_python_and_waiting_are_told_apart() -> None:
@@ -538,14 +556,14 @@ class ProfiledStep:
     def __init__(self) -> None:
         self.samples = self._profiled = 0
 
-    def take(self, *, phase: Phase) -> bool:
+    def take(self, *, phase: Phase) -> float:
         self._profiled += phase is record_function
         is_other = self._profiled == profiler_warm_up_steps(0) + 1
         self.samples += 1 if is_other else 2
-        return is_other
+        return 0.2 if is_other else 0.001
 
-    def once(self, batch: bool, *, phase: Phase) -> None:
-        time.sleep(0.2 if batch else 0.001)
+    def once(self, batch: float, *, phase: Phase) -> None:
+        time.sleep(batch)
 
 
 def test_a_profile_with_a_new_batch_size_is_taken_anew() -> None:
