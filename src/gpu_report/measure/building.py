@@ -140,24 +140,17 @@ def build_training(
     device.
 
     Without `steps_per_epoch` an epoch reads the training set once, and its last batch may be
-    smaller. Without `pieces_of_stages` the pieces of a model that devices share are timed, to
-    balance its stages.
+    smaller. Without `pieces_of_stages` pieces that devices share are timed, to balance stages.
 
     Raises:
-        WorkloadError: such an epoch holds less than one batch, or an option does not fit the
-            workload.
+        WorkloadError: an epoch holds less than a batch, or an option does not fit the workload.
     """
     if isinstance(workload, BringsLoops):
         return _build_with_custom_loop(workload, variant, device=device, seed=seed)
     if isinstance(workload, BringsBatches):
         return _build_with_batches(workload, variant, device=device, seed=seed)
+    _refuse_loops(workload, variant)
     options = option_names(variant.options)
-    for name in options:
-        if OPTIONS[name].is_loop:
-            raise WorkloadError(
-                f"options: {name} is a custom training loop, and {type(workload).__name__} has "
-                "none; leave it out"
-            )
     arithmetic = set_up_arithmetic(
         variant.precision, device, first_scale=first_loss_scale(variant.options)
     )
@@ -172,9 +165,9 @@ def build_training(
     _check_fit(workload, variant, train_data, collate, samples_per_epoch, world=world)
     readers = world if variant.divides_batch else ALONE
     samples_per_step = variant.batch_size // readers.size
-    captured = (
-        CapturedSteps(device, averages_gradients=world.is_launched) if "graphs" in options else None
-    )
+    captured = None
+    if "graphs" in options:
+        captured = CapturedSteps(device, averages_gradients=world.is_launched)
     layout = torch.channels_last if "channelslast" in options else torch.contiguous_format
     shared, synchronize_gradients = share_model(
         workload, model, variant, device=device, captured=captured
@@ -182,11 +175,9 @@ def build_training(
     optimizer = build_optimizer(workload, variant, model)
     pipeline = None
     if not variant.divides_batch:
-        with keep_random_numbers(device):
-            inputs, _ = example_batch(train_data, variant.batch_size // variant.accumulation)
-        part = inputs.to(device).contiguous(memory_format=layout)
         # Of a pipeline each process uses its own device alone.
         devices = [device] * variant.devices if variant.has_ranks else devices_of(variant, device)
+        part = _example_part(train_data, variant, device=device, layout=layout)
         stages = partial(in_stages, devices=devices, world=world, sizes=pieces_of_stages)
         shared = model = stages(workload, model, arithmetic, inputs=part)
         if variant.has_ranks:
@@ -196,14 +187,7 @@ def build_training(
                 model, workload, arithmetic, variant, part=part, layout=layout, world=world
             )
     loss = loss_of(workload, shared, arithmetic, is_nested=collate is not None)
-    if readers.rank:
-        # The weights are those of rank 0; what is drawn from here on, as by dropout, is each
-        # process's own.
-        torch.manual_seed(seed + readers.rank * 1_000_003)
-    elif world.rank and device.type != "cpu":
-        # Data sets draw alike in all ranks of a pipeline, on the host; its stages have dropout of
-        # their own.
-        torch.get_device_module(device).manual_seed(seed + world.rank * 1_000_003)
+    _seed_rank(seed, world, device=device, divides_batch=variant.divides_batch)
     sampler = ShuffledSampler(
         samples=train_samples, samples_per_epoch=samples_per_epoch, seed=seed, world=readers
     )
@@ -232,12 +216,7 @@ def build_training(
             seed=seed + readers.rank,
             collate=collate,
         ),
-        test_loader=[]
-        if test_data is None
-        else cast(
-            "Iterable[Batch]",
-            DataLoader(test_data, batch_size=evaluated_at_once, collate_fn=collate),
-        ),
+        test_loader=_held_out(test_data, evaluated_at_once, collate),
         non_blocking=is_pinned(variant),
         layout=layout,
         samples_per_epoch=samples_per_epoch,
@@ -247,6 +226,41 @@ def build_training(
         synchronize_gradients=synchronize_gradients,
         pipeline=pipeline,
     )
+
+
+def _example_part(
+    data: Samples, variant: Variant, *, device: torch.device, layout: torch.memory_format
+) -> Tensor:
+    """Inputs of one of the parts of a batch, whose gradients are accumulated."""
+    with keep_random_numbers(device):
+        inputs, _ = example_batch(data, variant.batch_size // variant.accumulation)
+    part: Tensor = inputs.to(device).contiguous(memory_format=layout)
+    return part
+
+
+def _held_out(data: Samples | None, batch_size: int, collate: Collate | None) -> Iterable[Batch]:
+    return [] if data is None else DataLoader(data, batch_size=batch_size, collate_fn=collate)
+
+
+def _refuse_loops(workload: TrainingWorkload, variant: Variant) -> None:
+    loop = next((name for name in option_names(variant.options) if OPTIONS[name].is_loop), None)
+    if loop is not None:
+        raise WorkloadError(
+            f"options: {loop} is a custom training loop, and {type(workload).__name__} has none; "
+            "leave it out"
+        )
+
+
+def _seed_rank(seed: int, world: World, *, device: torch.device, divides_batch: bool) -> None:
+    """What is drawn from here on, as by dropout, is each rank's own; the weights are those of rank
+    0.
+    """
+    if world.rank and divides_batch:
+        torch.manual_seed(seed + world.rank * 1_000_003)
+    elif world.rank and device.type != "cpu":
+        # Data sets draw alike in all ranks of a pipeline, on the host; its stages have dropout of
+        # their own.
+        torch.get_device_module(device).manual_seed(seed + world.rank * 1_000_003)
 
 
 def _check_fit(
