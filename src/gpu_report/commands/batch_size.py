@@ -78,7 +78,7 @@ def search_one(results: ResultsFolder, slug: str) -> None:
     """
     require_pytorch()
     from gpu_report.user_training.batch_size import HEAD
-    from gpu_report.user_training.study_search import search_batch_size as search
+    from gpu_report.user_training.batch_size import search_batch_size as search
 
     say(f"{slug}:\n{HEAD}")
     record = search(

@@ -5,14 +5,13 @@ nothing fits.
 import pytest
 
 from gpu_report.study.search import BatchSearch
-from gpu_report.user_training.batch_size import MOST_PROBES, Probe
+from gpu_report.user_training.batch_size import MOST_PROBES, Probe, search_batch_size
 from gpu_report.user_training.process import (
     OwnResult,
     OwnTraining,
     own_server,
     train_in_fresh_process,
 )
-from gpu_report.user_training.study_search import search_batch_size
 
 MACHINE = "epyc-2c"
 
