@@ -155,18 +155,20 @@ def find_batch_size(
     say(HEAD)
     found = try_sizes(training, bounds, patience_s=patience, on_try=lambda probe: say(probe.row()))
     if not found.fitting:
-        samples, stopped = found.probes[-1].samples, found.probes[-1].stopped
-        if stopped.status != "oom":
-            raise ProfileError(f"the model cannot be trained: {stopped.reason}")
-        limit = (
-            "" if memory_limit is None else f", limited to {memory_limit:g} GiB or what is free,"
-        )
-        raise ProfileError(
-            f"the model does not fit into memory{limit} with "
-            f"{counted(samples, 'sample')}: {_asked(stopped) or stopped.reason}"
-        )
+        raise _nothing_fits(found.probes[-1], memory_limit)
     say(found.answers())
     return found
+
+
+def _nothing_fits(probe: "Probe", memory_limit: float | None) -> ProfileError:
+    stopped = probe.stopped
+    if stopped.status != "oom":
+        return ProfileError(f"the model cannot be trained: {stopped.reason}")
+    limit = "" if memory_limit is None else f", limited to {memory_limit:g} GiB or what is free,"
+    return ProfileError(
+        f"the model does not fit into memory{limit} with "
+        f"{counted(probe.samples, 'sample')}: {_asked(stopped) or stopped.reason}"
+    )
 
 
 def try_sizes(

@@ -231,42 +231,43 @@ def profile(
         workers=workers,
         epochs=epochs,
     )
-    is_name = isinstance(model, str)
-    if (
-        unused := [name for name, value in of_model.items() if value is not None]
-        if is_name
-        else of_name.given
-    ):
-        given = (
-            f"beside the name {model!r}" if is_name else "without the name of a built-in workload"
-        )
-        raise ProfileError(
-            f"{', '.join(unused)}: given {given}; expected "
-            + ("a model of your own" if is_name else "its name, such as resnet18, as the model")
-        )
     if isinstance(model, str):
+        if unused := [name for name, value in of_model.items() if value is not None]:
+            raise ProfileError(
+                f"{', '.join(unused)}: given beside the name {model!r}; expected a model of your "
+                "own"
+            )
         measured = measure_built_in(model, of_name, device=device, began_s=began_s, seconds=seconds)
     else:
+        if of_name.given:
+            raise ProfileError(
+                f"{', '.join(of_name.given)}: given without the name of a built-in workload; "
+                "expected its name, such as resnet18, as the model"
+            )
         measured = measure_own_step(
             model, **of_model, device_name=device, began_s=began_s, seconds=seconds
         )
-    took = duration(time.monotonic() - began_s).plain()
-    within = f"{seconds:g} s" if epochs is None else f"{seconds:g} s and {counted(epochs, 'epoch')}"
-    needed_s = math.ceil(_NEEDED_STEPS * measured.step_ms / 1e3 + _READING_S)
-    longer = f"{max(needed_s, math.ceil(2 * seconds))} seconds" + (
-        "" if epochs is None else " and no limit of epochs"
-    )
-    found = analysed(
-        measured,
-        too_few=(
-            f"{counted(measured.steps, 'step')} in {took}, and the steps still needed do not fit "
-            f"into {within}",
-            f"call again with {longer}, or with a smaller batch or model",
-        ),
-    )
+    took_s = time.monotonic() - began_s
+    found = analysed(measured, too_few=_too_few(measured, took_s, seconds, epochs))
     if measured.rank == 0:
         say(found.summary())
     return found
+
+
+def _too_few(
+    measured: Measured, took_s: float, seconds: float, epochs: int | None
+) -> tuple[str, str]:
+    """That the steps which are missing do not fit into the time or the epochs, and what to do."""
+    of_epochs, no_limit = "", ""
+    if epochs is not None:
+        of_epochs, no_limit = f" and {counted(epochs, 'epoch')}", " and no limit of epochs"
+    needed_s = math.ceil(_NEEDED_STEPS * measured.step_ms / 1e3 + _READING_S)
+    return (
+        f"{counted(measured.steps, 'step')} in {duration(took_s).plain()}, and the steps still "
+        f"needed do not fit into {seconds:g} s{of_epochs}",
+        f"call again with {max(needed_s, math.ceil(2 * seconds))} seconds{no_limit}, or with a "
+        "smaller batch or model",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -396,7 +396,7 @@ class TrainingStep:
         self._user: Any = workload if isinstance(workload, BringsBatches) else None
         self._phase = ""
         self.samples: int | None = 0
-        with _named_capture():
+        with _named_capture() if training.captured else nullcontext():
             prepare(training)
 
     @property
