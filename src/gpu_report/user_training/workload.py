@@ -241,12 +241,9 @@ class UserWorkload:
         gradients are accumulated.
 
         Raises:
-            ProfileError: it is not where the model is, or has no samples.
+            ProfileError: it is not where the model is.
         """
         batch = batches[0]
-        samples = self.samples_in(batch)
-        if samples == 0:
-            raise ProfileError("batch: it has no samples; expected one or more")
         elsewhere = next(
             (each.device for each in tensors_of(batch) if each.device != self._device), None
         )
@@ -259,11 +256,17 @@ class UserWorkload:
         return [UserBatch(batch, copied_to, times=self.accumulate), Nested(())]
 
     def samples_in(self, batch: Any) -> int | None:
-        """How many samples a step on this batch has; None where that is not known."""
+        """How many samples a step on this batch has; None where that is not known.
+
+        Raises:
+            ProfileError: there are none.
+        """
         if callable(self._samples):
             samples: int | None = _counted_by(self._samples, batch)
         else:
             samples = samples_of(batch) if self._samples is None else self._samples
+        if samples == 0:
+            raise ProfileError("batch: it has no samples; expected one or more")
         return None if samples is None else samples * self.accumulate
 
     def training_step(self, model: nn.Module, batch: Any) -> Tensor:
