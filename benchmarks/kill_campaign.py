@@ -41,8 +41,8 @@ from gpu_report.records.calibration import CALIBRATION_FILE
 from gpu_report.records.record import RECORD_FILE
 from gpu_report.storage.columns import Table
 from gpu_report.tables import STUDY_TABLES
-from gpu_report.tables.comparison import COMPARISON
 from gpu_report.tables.experiments import EXPERIMENT
+from gpu_report.tables.variants import COMPARISON
 from gpu_report.traces.tables import TRACE_TABLES
 from gpu_report.writing.numbers import read_numbers
 

@@ -36,8 +36,7 @@ from gpu_report.tables.ceilings import tabulate_peaks
 from gpu_report.tables.efficiency import tabulate_efficiency
 from gpu_report.tables.experiments import break_even_steps
 from gpu_report.tables.marks import Today
-from gpu_report.tables.pairs import speedup
-from gpu_report.tables.processes import process_values
+from gpu_report.tables.processes import process_values, speedup
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import variant_row
 from gpu_report.writing.words import date_words, flags_of, model_words

@@ -12,17 +12,11 @@ from gpu_report.glossary import Row
 from gpu_report.storage.columns import Table
 from gpu_report.tables import (
     ceilings,
-    communication,
-    comparison,
-    consistency,
-    crossovers,
     curves,
     efficiency,
     experiments,
     machine_facts,
-    model_splits,
     operations,
-    own_loops,
     scaling,
     sources,
     variants,
@@ -46,8 +40,8 @@ tabulate_convergence = _framed(curves.CONVERGENCE, curves.tabulate_convergence)
 tabulate_losses = _framed(curves.LOSSES, curves.tabulate_losses)
 tabulate_epochs = _framed(curves.EPOCHS, curves.tabulate_epochs)
 tabulate_telemetry = _framed(curves.TELEMETRY, curves.tabulate_telemetry)
-tabulate_consistency = _framed(consistency.CONSISTENCY, consistency.tabulate_consistency)
-tabulate_crossovers = _framed(crossovers.CROSSOVERS, crossovers.tabulate_crossovers)
+tabulate_consistency = _framed(curves.CONSISTENCY, curves.tabulate_consistency)
+tabulate_crossovers = _framed(experiments.CROSSOVERS, experiments.tabulate_crossovers)
 tabulate_machine = _framed(machine_facts.MACHINE, machine_facts.tabulate_machine)
 tabulate_sources = _framed(sources.SOURCES, sources.tabulate_sources)
 tabulate_peaks = _framed(ceilings.PEAKS, ceilings.tabulate_peaks)
@@ -55,10 +49,10 @@ tabulate_transfers = _framed(ceilings.TRANSFERS, ceilings.tabulate_transfers)
 tabulate_links = _framed(ceilings.LINKS, ceilings.tabulate_links)
 tabulate_efficiency = _framed(efficiency.EFFICIENCY, efficiency.tabulate_efficiency)
 tabulate_scaling = _framed(scaling.SCALING, scaling.tabulate_scaling)
-tabulate_own_loops = _framed(own_loops.OWN_LOOPS, own_loops.tabulate_own_loops)
-tabulate_communication = _framed(communication.COMMUNICATION, communication.tabulate_communication)
-tabulate_model_splits = _framed(model_splits.MODEL_SPLITS, model_splits.tabulate_model_splits)
-tabulate_comparison = _framed(comparison.COMPARISON, comparison.tabulate_comparison)
+tabulate_own_loops = _framed(efficiency.OWN_LOOPS, efficiency.tabulate_own_loops)
+tabulate_communication = _framed(scaling.COMMUNICATION, scaling.tabulate_communication)
+tabulate_model_splits = _framed(scaling.MODEL_SPLITS, scaling.tabulate_model_splits)
+tabulate_comparison = _framed(variants.COMPARISON, variants.tabulate_comparison)
 tabulate_experiment = _framed(experiments.EXPERIMENT, experiments.tabulate_experiment)
 tabulate_category_speedups = _framed(
     operations.CATEGORY_SPEEDUPS, operations.tabulate_category_speedups

@@ -15,8 +15,8 @@ from gpu_report.findings.finding import findings_to_csv
 from gpu_report.findings.machines import derive_comparison
 from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.bundle import rows_of
-from gpu_report.tables.comparison import COMPARISON
 from gpu_report.tables.experiments import EXPERIMENT
+from gpu_report.tables.variants import COMPARISON
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.pictures import pictures
 from tests.report.printed import FACTORS, Printed, numbers_in, printed, wide_text

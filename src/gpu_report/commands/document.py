@@ -82,7 +82,7 @@ def _as_tex(text: str) -> str:
 def draw_comparison(arguments: Namespace) -> None:
     """Replace the folder of figures that show machines side by side."""
     from gpu_report.figures.machines import comparison_figures
-    from gpu_report.tables.comparison import COMPARISON
+    from gpu_report.tables.variants import COMPARISON
 
     _draw_into(arguments, comparison_figures(COMPARISON.read_csv(arguments.comparison)))
 
@@ -103,7 +103,7 @@ def write_sections(arguments: Namespace) -> None:
     """
     from gpu_report.figures.machines import comparison_figures
     from gpu_report.figures.networks import network_figures
-    from gpu_report.tables.comparison import COMPARISON
+    from gpu_report.tables.variants import COMPARISON
     from gpu_report.writing.layout import experiment_layout, report_layout
     from gpu_report.writing.report import render_report
 
@@ -220,8 +220,8 @@ def compile_report(arguments: Namespace) -> None:
 def write_page(arguments: Namespace) -> None:
     """Write the HTML file that shows one machine's results in a browser."""
     from gpu_report.page.page import render_page
-    from gpu_report.tables.comparison import COMPARISON
-    from gpu_report.tables.profiled import profiled
+    from gpu_report.tables.operations import profiled
+    from gpu_report.tables.variants import COMPARISON
     from gpu_report.traces.memory import MEMORY
 
     results = ResultsFolder.of(arguments.study)

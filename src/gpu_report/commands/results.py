@@ -12,9 +12,9 @@ from gpu_report.records.calibration import CALIBRATION_FILE
 from gpu_report.storage.files import write_text_atomically
 from gpu_report.tables import MADE_BY, Measured
 from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
-from gpu_report.tables.comparison import COMPARISON, tabulate_comparison
 from gpu_report.tables.experiments import EXPERIMENT, tabulate_experiment
 from gpu_report.tables.marks import Today
+from gpu_report.tables.variants import COMPARISON, tabulate_comparison
 
 
 def tabulate_trace(arguments: Namespace) -> None:

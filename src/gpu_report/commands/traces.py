@@ -147,8 +147,8 @@ def _tables() -> dict[str, Table]:
     """
     from gpu_report.findings.finding import FINDINGS
     from gpu_report.tables import STUDY_TABLES
-    from gpu_report.tables.comparison import COMPARISON
     from gpu_report.tables.experiments import EXPERIMENT
+    from gpu_report.tables.variants import COMPARISON
     from gpu_report.tables.verdicts import VERDICTS
 
     of_traces = {table.name: table for table in (*TRACE_TABLES, TRACE_CHANGES)}

@@ -21,7 +21,7 @@ from gpu_report.figures.alt_text import Sentence, variants_shown
 from gpu_report.figures.style import figure_bytes, report_style
 from gpu_report.glossary import AXES
 from gpu_report.tables.bundle import Tables, rows_of
-from gpu_report.tables.own_loops import compares_own_loops
+from gpu_report.tables.efficiency import compares_own_loops
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
 
 STUDY: Final = "study"

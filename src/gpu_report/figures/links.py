@@ -26,7 +26,7 @@ from gpu_report.glossary import EXPOSED, METRICS
 from gpu_report.printing.number_format import counted
 from gpu_report.printing.number_format import size as size_in_words
 from gpu_report.tables.bundle import Tables
-from gpu_report.tables.communication import sets_bucket_alone
+from gpu_report.tables.scaling import sets_bucket_alone
 
 _EXPOSED_HEIGHT_IN: Final = 1.9
 _PANELS: Final = 2

@@ -23,7 +23,7 @@ from gpu_report.figures.rows import Entry, new_rows, place_rows
 from gpu_report.figures.speed import repeats_crossover
 from gpu_report.glossary import american
 from gpu_report.printing.number_format import duration, share
-from gpu_report.tables.fastest import shown_profiles
+from gpu_report.tables.bundle import shown_profiles
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.quality import NOT_RELIABLE
 

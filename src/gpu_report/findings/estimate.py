@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from gpu_report.glossary import Row, is_timing
 from gpu_report.printing.number_format import is_range
-from gpu_report.tables import fastest
+from gpu_report.tables import bundle
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.marks import INVALIDATES_ALL, INVALIDATING, marks_in
 from gpu_report.tables.statistics import (
@@ -164,10 +164,10 @@ def speedup(row: Row, baseline: Row) -> Estimate:
 
 
 def gain_over(tables: Tables, row: Row, baseline: Row) -> Estimate:
-    """The throughput over that of any other variant, as `fastest.gain_over` compares the two, with
+    """The throughput over that of any other variant, as `bundle.gain_over` compares the two, with
     the doubts.
     """
-    found = fastest.gain_over(tables, row, baseline)
+    found = bundle.gain_over(tables, row, baseline)
     doubts = dict.fromkeys(
         (*doubts_about(row, "throughput_per_s"), *doubts_about(baseline, "throughput_per_s"))
     )

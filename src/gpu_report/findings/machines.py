@@ -15,7 +15,7 @@ from gpu_report.findings.rule import Claim, Outcome
 from gpu_report.findings.scope import key_of
 from gpu_report.glossary import Row, machine_words
 from gpu_report.tables.bundle import rows_of
-from gpu_report.tables.comparison import COMPARISON
+from gpu_report.tables.variants import COMPARISON
 
 if TYPE_CHECKING:
     import pandas as pd

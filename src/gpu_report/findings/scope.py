@@ -15,7 +15,7 @@ from gpu_report.study.options import OPTIONS, is_bound, option_names
 from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables, rows_of
-from gpu_report.tables.own_loops import compares_own_loops
+from gpu_report.tables.efficiency import compares_own_loops
 
 EFFICIENCY: Final = "efficiency"
 TRANSFER: Final = "transfer"

@@ -20,8 +20,7 @@ from gpu_report.glossary import Row, device_words, machine_words
 from gpu_report.page.shared import COLORS, KERNELS, html_table, inline_svg, rendered, timelines_of
 from gpu_report.printing.number_format import scaled
 from gpu_report.study.options import is_bound
-from gpu_report.tables.bundle import Tables, rows_of
-from gpu_report.tables.fastest import shown_profiles
+from gpu_report.tables.bundle import Tables, rows_of, shown_profiles
 from gpu_report.writing import rows, words
 from gpu_report.writing.experiment import ExperimentResults
 from gpu_report.writing.machine import MachineResults

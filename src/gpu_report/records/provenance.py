@@ -136,16 +136,16 @@ def _without_prose(node: object) -> object:
         )
         return [type(node).__name__, *((name, _without_prose(value)) for name, value in fields)]
     if isinstance(node, list):
-        return [_without_prose(each) for each in node if not _is_prose(each)]
+        return [
+            _without_prose(each)
+            for each in node
+            if not (
+                isinstance(each, ast.Expr)
+                and isinstance(each.value, ast.Constant)
+                and isinstance(each.value.value, str)
+            )
+        ]
     return node
-
-
-def _is_prose(node: object) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
 
 
 def measures_alike(digest: str, other: str) -> bool:

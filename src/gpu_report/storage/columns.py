@@ -10,9 +10,9 @@ reorders or cuts what is printed.
 
 import csv
 import math
-import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from io import StringIO
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -97,8 +97,11 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         """
         values = self._by_column(rows)
         cells = [_WRITE[column.dtype](values[column.name]) for column in self.columns]
-        lines = [self.column_names, *zip(*cells, strict=True)]
-        return "".join(",".join(line) + "\n" for line in lines)
+        text = StringIO()
+        csv.writer(text, lineterminator="\n").writerows(
+            [self.column_names, *zip(*cells, strict=True)]
+        )
+        return text.getvalue()
 
     def read_csv(self, path: Path) -> "pd.DataFrame":
         """Read what `rows_to_csv` wrote.
@@ -143,7 +146,12 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
                 f"table {path}: {_name_difference(header, self.column_names)}; delete it and make "
                 "it again"
             )
-        self._check_lengths(path, lines)
+        for number, line in enumerate(lines, start=2):
+            if len(line) != len(self.columns):
+                raise TableError(
+                    f"table {path}, line {number}: {len(line)} values for {len(self.columns)} "
+                    "columns; delete it and make it again"
+                )
         by_column = zip(*lines, strict=True) if lines else [()] * len(self.columns)
         return self._checked(
             {
@@ -151,17 +159,6 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
                 for column, cells in zip(self.columns, by_column, strict=True)
             }
         )
-
-    def _check_lengths(self, path: Path, lines: Sequence[list[str]]) -> None:
-        lengths = list(map(len, lines))
-        if {*lengths} - {len(self.columns)}:
-            number, length = next(
-                each for each in enumerate(lengths, start=2) if each[1] != len(self.columns)
-            )
-            raise TableError(
-                f"table {path}, line {number}: {length} values for {len(self.columns)} columns; "
-                "delete it and make it again"
-            )
 
     def _checked(self, values: _Values) -> _Values:
         """A column at a time, by the types in it: asking each value would take longer than reading
@@ -217,25 +214,16 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _parsed(path: Path, column: Column, cells: Sequence[str]) -> list[Any]:
-    read = _READ[column.dtype]
-    try:
-        return read(cells)
-    except (ValueError, KeyError) as error:
-        number, cell = next(
-            found for found in enumerate(cells, start=2) if not _is_readable(found[1], read)
-        )
-        raise TableError(
-            f"table {path}, line {number}, column {column.name}: {reprlib.repr(cell)} is not a "
-            f"{column.dtype}; delete it and make it again"
-        ) from error
-
-
-def _is_readable(cell: str, read: Callable[[Sequence[str]], list[Any]]) -> bool:
-    try:
-        read([cell])
-    except (ValueError, KeyError):
-        return False
-    return True
+    read, values = _READ[column.dtype], []
+    for number, cell in enumerate(cells, start=2):
+        try:
+            values.append(read(cell))
+        except (ValueError, KeyError) as error:
+            raise TableError(
+                f"table {path}, line {number}, column {column.name}: {reprlib.repr(cell)} is not "
+                f"a {column.dtype}; delete it and make it again"
+            ) from error
+    return values
 
 
 def _name_difference(found: list[str], declared: list[str]) -> str:
@@ -247,14 +235,6 @@ def _name_difference(found: list[str], declared: list[str]) -> str:
             f"{', '.join(unknown)[:_MOST_SHOWN] or 'none'}"
         )
     return f"columns are ordered {', '.join(found)[:_MOST_SHOWN]}, not {', '.join(declared)}"
-
-
-_NEEDS_QUOTES: Final = re.compile(r'[",\n]')
-
-
-def _quoted(cell: str) -> str:
-    """As RFC 4180 asks."""
-    return '"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell
 
 
 _BOOLEANS: Final = {"true": True, "false": False}
@@ -269,18 +249,16 @@ _KINDS: Final[Mapping[Dtype, tuple[type, ...]]] = {
 }
 """What a column may hold; bool, which Python takes for a number, fits its own columns alone."""
 _WRITE: Final[Mapping[Dtype, Callable[[Sequence[Any]], list[str]]]] = {
-    "str": lambda values: list(
-        map({value: _quoted(value) for value in {*values}}.__getitem__, values)
-    ),
+    "str": list,
     "int64": lambda values: list(map(str, values)),
     "float64": lambda values: [
         "" if value is None or math.isnan(value) else repr(float(value)) for value in values
     ],
     "bool": lambda values: [str(value).lower() for value in values],
 }
-_READ: Final[Mapping[Dtype, Callable[[Sequence[str]], list[Any]]]] = {
-    "str": list,
-    "int64": lambda cells: list(map(int, cells)),
-    "float64": lambda cells: [float(cell) if cell else math.nan for cell in cells],
-    "bool": lambda cells: [_BOOLEANS[cell] for cell in cells],
+_READ: Final[Mapping[Dtype, Callable[[str], Any]]] = {
+    "str": str,
+    "int64": int,
+    "float64": lambda cell: float(cell) if cell else math.nan,
+    "bool": _BOOLEANS.__getitem__,
 }

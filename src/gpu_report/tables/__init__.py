@@ -17,27 +17,37 @@ from gpu_report.storage.columns import Table
 from gpu_report.study.study import Experiment, Prices
 from gpu_report.tables.batch_sizes import BATCH_SIZES, tabulate_batch_sizes
 from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
-from gpu_report.tables.communication import COMMUNICATION, tabulate_communication
-from gpu_report.tables.consistency import CONSISTENCY, tabulate_consistency
-from gpu_report.tables.crossovers import CROSSOVERS, tabulate_crossovers
 from gpu_report.tables.curves import (
+    CONSISTENCY,
     CONVERGENCE,
     EPOCHS,
     LOSSES,
     TELEMETRY,
+    tabulate_consistency,
     tabulate_convergence,
     tabulate_epochs,
     tabulate_losses,
     tabulate_telemetry,
 )
-from gpu_report.tables.efficiency import EFFICIENCY, tabulate_efficiency
+from gpu_report.tables.efficiency import (
+    EFFICIENCY,
+    OWN_LOOPS,
+    tabulate_efficiency,
+    tabulate_own_loops,
+)
+from gpu_report.tables.experiments import CROSSOVERS, tabulate_crossovers
 from gpu_report.tables.machine_facts import MACHINE, tabulate_machine
 from gpu_report.tables.marks import Today
-from gpu_report.tables.model_splits import MODEL_SPLITS, tabulate_model_splits
 from gpu_report.tables.operations import CATEGORY_SPEEDUPS, tabulate_category_speedups
-from gpu_report.tables.own_loops import OWN_LOOPS, tabulate_own_loops
 from gpu_report.tables.processes import brings_loop
-from gpu_report.tables.scaling import SCALING, tabulate_scaling
+from gpu_report.tables.scaling import (
+    COMMUNICATION,
+    MODEL_SPLITS,
+    SCALING,
+    tabulate_communication,
+    tabulate_model_splits,
+    tabulate_scaling,
+)
 from gpu_report.tables.sources import SOURCES, tabulate_sources
 from gpu_report.tables.traces import ROWS_OF_PROFILE, tabulate_profiles
 from gpu_report.tables.variants import VARIANTS, tabulate_variants

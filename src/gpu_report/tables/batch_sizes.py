@@ -14,8 +14,7 @@ from gpu_report.records.batch_sizes import SearchRecord
 from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.study.search import NEAR, RESOLUTION
-from gpu_report.tables.column_kinds import DEVICE, WORKLOAD, metric
-from gpu_report.tables.statistics import NOT_MEASURED, summarise
+from gpu_report.tables.statistics import DEVICE, NOT_MEASURED, WORKLOAD, metric, summarise
 
 _RATE: Final = METRICS["throughput_per_s"]
 _RESOLUTION: Final = count(100 * (RESOLUTION - 1), "%").plain()

@@ -24,8 +24,7 @@ from gpu_report.records.calibration import (
 )
 from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.storage.json_files import Part, Positive
-from gpu_report.tables.column_kinds import DEVICE, summary, summary_of
-from gpu_report.tables.statistics import summarise
+from gpu_report.tables.statistics import DEVICE, summarise, summary, summary_of
 from gpu_report.traces.ranks import BUS_FACTORS
 
 PEAKS: Final = Table(

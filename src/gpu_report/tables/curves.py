@@ -1,17 +1,22 @@
 """How the trainings went: losses, quality, wall times and telemetry, a row per epoch, step or
-sample.
+sample; and whether CPU and GPU converge alike.
+
+records -> pairs of variants that differ in the device only -> pairs of processes with the same seed
+-> differences
 """
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate, zip_longest
 from typing import Final
 
 from gpu_report.glossary import Row
-from gpu_report.records.record import Record, Repetition, Telemetry
-from gpu_report.storage.columns import Table, flag, number, whole
-from gpu_report.tables.column_kinds import DEVICE, EPOCH, REPETITION, VARIANT, WORKLOAD
-from gpu_report.tables.processes import brings_loop
+from gpu_report.records.record import Epoch, Record, Repetition, Telemetry
+from gpu_report.storage.columns import Table, flag, number, text, whole
+from gpu_report.study.variant import Variant
+from gpu_report.tables.processes import Pairs, brings_loop, pairs_of, same_protocol
+from gpu_report.tables.statistics import DEVICE, EPOCH, REPETITION, VARIANT, WORKLOAD
 from gpu_report.tables.variants import in_reading_order
 
 _DIVERGED: Final = "missing where it was not finite, because the training diverged."
@@ -98,10 +103,24 @@ def tabulate_convergence(records: Iterable[Record]) -> list[Row]:
     before ended.
     """
     return [
-        {**identity, **row}
+        {
+            **identity,
+            "repetition": repetition.index,
+            "epoch": position,
+            "samples_seen": samples_seen,
+            "train_loss": finite_or_missing(statistics.fmean(epoch.train_losses)),
+            "test_loss": finite_or_missing(epoch.test_loss),
+            "quality": finite_or_missing(epoch.quality),
+        }
         for record, repetition in _trainings(_going_on(records))
         for identity in [_identity(record)]
-        for row in _epoch_rows(repetition)
+        for position, (epoch, samples_seen) in enumerate(
+            zip(
+                repetition.epochs,
+                accumulate(epoch.samples for epoch in repetition.epochs),
+                strict=True,
+            )
+        )
     ]
 
 
@@ -119,7 +138,11 @@ def tabulate_losses(records: Iterable[Record]) -> list[Row]:
         }
         for record, repetition in _trainings(_going_on(records))
         for identity in [_identity(record)]
-        for step, (loss, scale) in enumerate(_steps(repetition))
+        for step, (loss, scale) in enumerate(
+            pair
+            for epoch in repetition.epochs
+            for pair in zip_longest(epoch.train_losses, epoch.loss_scales, fillvalue=math.nan)
+        )
     ]
 
 
@@ -136,16 +159,6 @@ def tabulate_epochs(records: Iterable[Record]) -> list[Row]:
         for record, repetition in _trainings(records)
         for number, epoch in enumerate(repetition.all_epochs)
     ]
-
-
-def _steps(repetition: Repetition) -> Iterator[tuple[float, float]]:
-    """Loss and loss scale of each step."""
-    for epoch in repetition.epochs:
-        yield from zip(
-            epoch.train_losses,
-            epoch.loss_scales or [math.nan] * len(epoch.train_losses),
-            strict=True,
-        )
 
 
 def finite_or_missing(value: float | None) -> float:
@@ -174,29 +187,13 @@ def _identity(record: Record) -> dict[str, str]:
     return {"variant": variant.slug, "workload": variant.workload, "device": variant.device}
 
 
-def _epoch_rows(repetition: Repetition) -> Iterator[Row]:
-    samples_seen = 0
-    for position, epoch in enumerate(repetition.epochs):
-        samples_seen += epoch.samples
-        yield {
-            "repetition": repetition.index,
-            "epoch": position,
-            "samples_seen": samples_seen,
-            "train_loss": finite_or_missing(statistics.fmean(epoch.train_losses)),
-            "test_loss": finite_or_missing(epoch.test_loss),
-            "quality": finite_or_missing(epoch.quality),
-        }
-
-
 def tabulate_telemetry(records: Iterable[Record]) -> list[Row]:
     """The table TELEMETRY of every variant measured to the end; what a driver does not know is
     missing.
     """
     return [
         {"variant": record.variant, "repetition": repetition.index, **row}
-        for record in in_reading_order(records)
-        if record.status == "ok"
-        for repetition in sorted(record.repetitions, key=lambda repetition: repetition.index)
+        for record, repetition in _trainings(records)
         if repetition.telemetry
         for row in _samples(repetition.telemetry)
     ]
@@ -209,3 +206,101 @@ def _samples(telemetry: Telemetry) -> Iterator[Row]:
             name: samples[sample] if samples else math.nan for name, samples in series.items()
         }
         yield {"moment_s": moment_s, **values}
+
+
+CONSISTENCY: Final = Table(
+    name="consistency",
+    meaning="One row per CPU variant, its twin on a GPU, metric and epoch: do the two converge "
+    "alike?",
+    columns=(
+        text("variant", "The GPU's variant; the CPU's differs in the device only."),
+        WORKLOAD,
+        text("size", "Size of the model or its input."),
+        whole("batch_size", "1", "Training samples per step."),
+        text("reference_device", "The CPU."),
+        DEVICE,
+        text("metric", "train_loss, test_loss or quality."),
+        EPOCH,
+        number(
+            "reference_value", "1", "On the CPU; mean over the processes that both have, by seed."
+        ),
+        number("value", "1", "On the GPU; mean over the same seeds."),
+        number(
+            "difference_percent",
+            "%",
+            "Size of the difference, of the CPU's value: mean over pairs of processes with the "
+            "same seed; missing where the CPU's value is 0.",
+        ),
+    ),
+)
+
+REFERENCE_DEVICE: Final = "cpu"
+"""Every machine has one, and its arithmetic is the plainest."""
+
+_COMPARED: Final[Mapping[str, Callable[[Epoch], float | None]]] = {
+    "train_loss": lambda epoch: statistics.fmean(epoch.train_losses),
+    "test_loss": lambda epoch: epoch.test_loss,
+    "quality": lambda epoch: epoch.quality,
+}
+
+
+def tabulate_consistency(records: Iterable[Record]) -> list[Row]:
+    """The table CONSISTENCY; no rows where nothing was measured both on the CPU and on a GPU.
+
+    Custom training loops, which restart each epoch, are left out: their epochs are no course of one
+    training.
+    """
+    measured = [
+        record
+        for record in in_reading_order(records)
+        if record.status == "ok" and not brings_loop(record)
+    ]
+    references = {
+        record.as_variant().fields_without("device"): record
+        for record in measured
+        if record.as_variant().device == REFERENCE_DEVICE
+    }
+    rows: list[Row] = []
+    for record in measured:
+        variant = record.as_variant()
+        reference = references.get(variant.fields_without("device"))
+        if reference and variant.device != REFERENCE_DEVICE and same_protocol(record, reference):
+            rows += _consistency_rows(variant, pairs_of(reference, record))
+    return rows
+
+
+def _consistency_rows(variant: Variant, pairs: Pairs) -> Iterator[Row]:
+    if not pairs:
+        return
+    for metric, value_of in _COMPARED.items():
+        for epoch in range(variant.epochs):
+            values = [
+                (value_of(first.epochs[epoch]), value_of(second.epochs[epoch]))
+                for first, second in pairs
+            ]
+            yield {
+                "variant": variant.slug,
+                "workload": variant.workload,
+                "size": variant.size,
+                "batch_size": variant.batch_size,
+                "reference_device": REFERENCE_DEVICE,
+                "device": variant.device,
+                "metric": metric,
+                "epoch": epoch,
+                "reference_value": _mean(first for first, _ in values),
+                "value": _mean(second for _, second in values),
+                "difference_percent": _mean(
+                    100 * abs(second - first) / abs(first)
+                    if first and second is not None
+                    else math.nan
+                    for first, second in values
+                ),
+            }
+
+
+def _mean(values: Iterable[float | None]) -> float:
+    """NaN as soon as one value is missing or not finite: a training that diverged agrees with
+    nothing.
+    """
+    known = [finite_or_missing(value) for value in values]
+    return math.nan if any(map(math.isnan, known)) else statistics.fmean(known)

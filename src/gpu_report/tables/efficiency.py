@@ -1,30 +1,46 @@
 """How near a training comes to what its device reaches at most: the roofline of Williams, Waterman
-and Patterson.
+and Patterson, as a rate, and for custom training loops as the bound of an iteration.
 
 Record's work x throughput per device -> achieved FLOP/s
 calibration -> peak and copy rate -> roof = min(peak, intensity x copies)
+                                  -> floor of an iteration = max(bytes / copy rate, FLOPs / peak)
 
 S. Williams, A. Waterman, D. Patterson: Roofline: an insightful visual performance model for
 multicore architectures, Communications of the ACM 52 (2009).
 """
 
 import math
-from collections.abc import Iterable
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.glossary import Row
 from gpu_report.records.calibration import Calibration, Ceilings
 from gpu_report.records.record import Record, Work
-from gpu_report.storage.columns import Table, number, text
+from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.study.options import is_bound
 from gpu_report.study.strategies import SINGLE
 from gpu_report.study.variant import Variant
-from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary_of
 from gpu_report.tables.marks import SEPARATOR
+from gpu_report.tables.operations import profiled
 from gpu_report.tables.processes import brings_loop, values_by_seed
-from gpu_report.tables.statistics import BySeed, ratio, summarise
+from gpu_report.tables.statistics import (
+    DEVICE,
+    VARIANT,
+    WORKLOAD,
+    BySeed,
+    ratio,
+    summarise,
+    summary_of,
+)
 from gpu_report.tables.variants import in_reading_order
+from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.steps import STEPS
+
+if TYPE_CHECKING:
+    from gpu_report.traces.tables import TraceTables
+
 
 EFFICIENCY: Final = Table(
     name="efficiency",
@@ -153,3 +169,131 @@ def _row(
         "roof": _COMPUTE if peak <= memory_roof else _MEMORY,
         "uncounted": SEPARATOR.join(work.uncounted_operators),
     }
+
+
+OWN_LOOPS: Final = Table(
+    name="own_loops",
+    meaning="One row per measured variant with a custom training loop: an iteration over its "
+    "points, and its bound.",
+    columns=(
+        VARIANT,
+        WORKLOAD,
+        DEVICE,
+        text("optimization", "As in the table of variants; the loop's name."),
+        flag("is_bound", "The loop leaves out most of the work and is there as a bound."),
+        whole("points", "1", "Training samples, all of them in every pass."),
+        whole("passes", "1", "Passes of one training, from the initial weights."),
+        *summary_of("training_ms"),
+        *summary_of("pass_us"),
+        number(
+            "work_per_pass",
+            "1",
+            "Kernels, copies and fills of the device in a pass, from the trace.",
+        ),
+        number(
+            "bytes_per_point",
+            "B",
+            "Moved at least in a pass: of PyTorch's operators, or as the loop is written.",
+        ),
+        number(
+            "floor_us",
+            "us",
+            "Least time of a pass: its bytes at the device's copy rate, or its operations at the "
+            "peak.",
+        ),
+        number("times_floor", "1", "pass_us over floor_us; below 1 where caches hold the points."),
+        text("learnt", "What the first process learned, by name."),
+        number(
+            "reference_error",
+            "1",
+            "Largest relative error of parameters and losses in any process, against float64.",
+        ),
+    ),
+)
+
+_AXES: Final = ("optimization", "batch_size")
+"""Along which loops of a workload's own are compared in figures and findings of their own."""
+
+_US: Final = 1e6
+_MS: Final = 1e3
+
+
+def compares_own_loops(rows: Sequence[Mapping[str, Any]], axis: str) -> bool:
+    """Whether an experiment is about loops that its workloads bring: all of its measured variants
+    were trained by one.
+
+    What the others bring may not be known; they decide where none was measured.
+    """
+    if axis not in _AXES or not rows:
+        return False
+    return all(row["begins_anew"] for row in [row for row in rows if row["status"] == "ok"] or rows)
+
+
+def tabulate_own_loops(
+    records: Iterable[Record], calibration: Calibration | None, traces: "Mapping[str, TraceTables]"
+) -> list[Row]:
+    """The table OWN_LOOPS in reading order; without a calibration of the device no floor is
+    known.
+    """
+    by_device = {one.device: one for one in (calibration.ceilings if calibration else [])}
+    # Kernels, copies and memsets per profiled call; the profiler's slowdown does not change them.
+    # NaN on the CPU.
+    launched = {
+        each.variant.slug: sum(row["calls"] for row in each.rows(KERNELS, "calls"))
+        / max(len(each.tables[STEPS]), 1)
+        or math.nan
+        for each in profiled(traces)
+    }
+    return [
+        _loop_row(
+            record,
+            by_device.get(record.as_variant().device),
+            launched.get(record.variant, math.nan),
+        )
+        for record in in_reading_order(records)
+        if brings_loop(record) and record.status == "ok"
+    ]
+
+
+def _loop_row(record: Record, ceilings: Ceilings | None, launches: float) -> Row:
+    variant = record.as_variant()
+    passes = variant.steps_per_epoch or 1
+    trainings_s = [
+        statistics.median(epoch.wall_time_s for epoch in repetition.timed_epochs)
+        for repetition in record.repetitions
+    ]
+    a_pass = summarise([_US * time_s / passes for time_s in trainings_s])
+    work = record.profile.work if record.profile else None
+    floor_us = _floor_us(work, ceilings, variant.precision)
+    known = [
+        each.reference_error for each in record.repetitions if each.reference_error is not None
+    ]
+    return {
+        "variant": variant.slug,
+        "workload": variant.workload,
+        "device": variant.device,
+        "optimization": variant.optimization,
+        "is_bound": is_bound(variant.options),
+        "points": variant.batch_size,
+        "passes": passes,
+        **summarise([_MS * time_s for time_s in trainings_s]).as_columns("training_ms"),
+        **a_pass.as_columns("pass_us"),
+        "work_per_pass": launches / passes,
+        "bytes_per_point": work.bytes / work.samples if work else math.nan,
+        "floor_us": floor_us,
+        "times_floor": a_pass.value / floor_us,
+        "learnt": ", ".join(
+            f"{name} {value:.7g}" for name, value in record.repetitions[0].learnt.items()
+        ),
+        # Missing as soon as one process was not compared, or diverged.
+        "reference_error": max(known) if len(known) == len(trainings_s) else math.nan,
+    }
+
+
+def _floor_us(work: Work | None, ceilings: Ceilings | None, precision: str) -> float:
+    """Of a pass; NaN where its work was not counted, or the device was not calibrated."""
+    peaks = peak_flops_per_s(ceilings, precision) if ceilings else []
+    if not (work and ceilings and peaks):
+        return math.nan
+    copying_s = work.bytes / summarise(ceilings.copy_bytes_per_s).value
+    return _US * max(copying_s, work.flops / summarise(peaks).value)

@@ -3,36 +3,58 @@ with the baseline.
 
 variants -> groups (all fields but those of the axis) -> speedup of each over the variant at the
 baseline
+experiment -> groups that differ in batch size alone -> speedup at each size -> where it passes 1,
+from which batch size on a GPU is faster than the CPU
 
 Speedup S = X / X_b, with the throughput X of a variant and X_b of its baseline; the time for the
 same number of samples shrinks by 1 - 1 / S (Hennessy and Patterson, Computer Architecture, section
 1.8: speedup is the ratio of times).
+
+For a crossover, log S is taken as a straight line in log b between neighbouring batch sizes. Where
+the lines through the ends of the speedups' 95 % intervals pass 1, there are the ends of the
+interval: in it, no size is significantly faster on either.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import RecordError
 from gpu_report.glossary import Row, field_words
 from gpu_report.records.record import Record
-from gpu_report.storage.columns import Table, flag, number, text
+from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.study import Experiment, Prices
 from gpu_report.study.variant import AXIS_FIELDS, LENGTH_FIELDS, Variant
-from gpu_report.tables.column_kinds import metric, summary_of
+from gpu_report.tables.curves import REFERENCE_DEVICE
 from gpu_report.tables.marks import Today
-from gpu_report.tables.operations import convolution_workspace_mib
-from gpu_report.tables.pairs import quality_change, speedup
-from gpu_report.tables.processes import preparation_cold_s, times_to_target_s, values_of
-from gpu_report.tables.profiled import profiled
-from gpu_report.tables.statistics import SIGNIFICANCE, Summary, holm, summarise
+from gpu_report.tables.operations import convolution_workspace_mib, profiled
+from gpu_report.tables.processes import (
+    preparation_cold_s,
+    quality_change,
+    speedup,
+    times_to_target_s,
+    values_of,
+)
+from gpu_report.tables.statistics import (
+    DEVICE,
+    FEWEST_FOR_INTERVAL,
+    NOT_MEASURED,
+    SIGNIFICANCE,
+    WORKLOAD,
+    Summary,
+    holm,
+    metric,
+    summarise,
+    summary_of,
+)
 from gpu_report.tables.variants import NO_PRICES, VARIANTS, records_by_variant, variant_row
 
 if TYPE_CHECKING:
     from gpu_report.traces.tables import TraceTables
+
 
 _ADJUSTED: Final = (
     "adjusted for the table's other comparisons (Holm); missing of fewer than 4 processes."
@@ -84,9 +106,13 @@ def tabulate_experiment(
         RecordError: a variant has no record, or two.
     """
     by_variant = records_by_variant(records)
-    chosen = {
-        variant: _record_of(experiment, variant, by_variant) for variant in experiment.variants
-    }
+    for variant in experiment.variants:
+        if variant.slug not in by_variant:
+            raise RecordError(
+                f"experiment {experiment.name}: variant {variant.slug} has no record; measure it "
+                f"with gpu-report run {variant.slug}"
+            )
+    chosen = {variant: by_variant[variant.slug] for variant in experiment.variants}
     groups = _groups(experiment)
     baselines = {
         groups[variant]: variant
@@ -174,17 +200,6 @@ def break_even_steps(record: Record, reference: Record | None, speedup: Summary)
     return math.ceil(longer_s / saved_s) if longer_s > 0 else math.nan
 
 
-def _record_of(
-    experiment: Experiment, variant: Variant, by_variant: Mapping[str, Record]
-) -> Record:
-    if variant.slug not in by_variant:
-        raise RecordError(
-            f"experiment {experiment.name}: variant {variant.slug} has no record; measure it with "
-            f"gpu-report run {variant.slug}"
-        )
-    return by_variant[variant.slug]
-
-
 def _is_baseline(variant: Variant, experiment: Experiment) -> bool:
     return bool(getattr(variant, experiment.axis) == experiment.baseline)
 
@@ -222,30 +237,21 @@ def group_names(groups: Iterable[_Fields]) -> dict[_Fields, str]:
     """A short name for each group: workload, size and device, and of the other fields those that
     distinguish groups.
     """
-    distinct = list(dict.fromkeys(groups))
-    alike: dict[tuple[Any, ...], list[_Fields]] = {}
-    for group in distinct:
-        alike.setdefault(_short_key(group), []).append(group)
-    return {
-        group: " ".join(_named(group, _differing(alike[_short_key(group)]))) for group in distinct
-    }
-
-
-def _short_key(group: _Fields) -> tuple[Any, ...]:
-    return tuple(value for name, value in group if name in _ALWAYS_NAMED)
-
-
-def _differing(groups: Sequence[_Fields]) -> set[str]:
-    values: dict[str, set[Any]] = {}
-    for group in groups:
-        for name, value in group:
-            values.setdefault(name, set()).add(value)
-    return {name for name, found in values.items() if len(found) > 1}
-
-
-def _named(group: _Fields, differing: set[str]) -> list[str]:
-    named = [(name, value) for name, value in group if name in _ALWAYS_NAMED or name in differing]
-    return [_in_words(name, value) for name, value in named if (name, value) != ("size", "default")]
+    fields_of = {group: dict(group) for group in groups}
+    names = {}
+    for group, fields in fields_of.items():
+        alike = [
+            other
+            for other in fields_of.values()
+            if all(other.get(name) == fields.get(name) for name in _ALWAYS_NAMED)
+        ]
+        names[group] = " ".join(
+            _in_words(name, value)
+            for name, value in group
+            if name in _ALWAYS_NAMED or len({other[name] for other in alike}) > 1
+            if (name, value) != ("size", "default")
+        )
+    return names
 
 
 def _in_words(name: str, value: Any) -> str:
@@ -253,3 +259,140 @@ def _in_words(name: str, value: Any) -> str:
         return "no options"
     words = field_words(name, value)
     return f"{words} per epoch" if name == "steps_per_epoch" and value is not None else words
+
+
+CROSSOVERS: Final = Table(
+    name="crossovers",
+    meaning="One row per experiment that compares devices at several batch sizes: from which one "
+    "the GPU wins.",
+    columns=(
+        text("experiment", "Name of the experiment."),
+        text("group", "What the compared variants share, for instance 'cnn small'."),
+        WORKLOAD,
+        DEVICE,
+        whole("smallest", "1", "Smallest batch size measured on both devices."),
+        whole("largest", "1", "Largest one."),
+        text("verdict", "'crosses', 'accelerator always', 'cpu always' or 'unclear'."),
+        *summary_of("batch_size"),
+    ),
+)
+
+_BELOW: Final = 0.0
+"""The crossover of a GPU that wins at every size measured."""
+_ABOVE: Final = math.inf
+"""That of one that wins at none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crossover:
+    """Where a GPU begins to win; `batch_size` is measured only where the verdict is 'crosses'."""
+
+    verdict: str
+    batch_size: Summary = NOT_MEASURED
+
+
+UNCLEAR: Final = Crossover(verdict="unclear")
+
+
+def tabulate_crossovers(experiments: Iterable[Experiment], records: Iterable[Record]) -> list[Row]:
+    """The table CROSSOVERS, in the order of the experiments; batch sizes that one side did not
+    train are passed over.
+
+    A group has a row where two batch sizes at least were measured on both devices. The verdict is
+    unclear where the faster device changes more than once, where it is the CPU that wins the large
+    batches, where the interval leaves the sizes measured, and where a variant was measured in fewer
+    than four processes.
+
+    Raises:
+        RecordError: two records are of one variant.
+    """
+    by_variant = records_by_variant(records)
+    return [
+        row
+        for experiment in experiments
+        if experiment.axis == "device"
+        for row in _crossover_rows(experiment, by_variant)
+    ]
+
+
+def find_crossover(speedups: Mapping[int, Summary]) -> Crossover:
+    """From which batch size on the second of two devices is faster; `speedups` are its over the
+    first by batch size.
+    """
+    processes = min(each.count for each in speedups.values())
+    if processes < FEWEST_FOR_INTERVAL:
+        return UNCLEAR
+    ordered = sorted(speedups.items())
+    value, high, low = (
+        _crossing_size([(size, getattr(each, end)) for size, each in ordered])
+        for end in ("value", "low", "high")
+    )
+    if low == value == high == _BELOW:
+        return Crossover(verdict="accelerator always")
+    if low == value == high == _ABOVE:
+        return Crossover(verdict="cpu always")
+    if not _BELOW < low <= value <= high < _ABOVE:
+        return UNCLEAR
+    return Crossover(
+        verdict="crosses", batch_size=Summary(value=value, low=low, high=high, count=processes)
+    )
+
+
+def _crossing_size(speedups: Sequence[tuple[int, float]]) -> float:
+    """Where the line through the speedups passes 1: _BELOW or _ABOVE all sizes, or NaN if it falls
+    back.
+    """
+    wins = [speedup >= 1 for _, speedup in speedups]
+    if wins != sorted(wins):
+        return math.nan
+    if wins[0] or not wins[-1]:
+        return _BELOW if wins[0] else _ABOVE
+    after = wins.index(True)
+    (size, speedup), (next_size, next_speedup) = (
+        tuple(map(math.log, point)) for point in (speedups[after - 1], speedups[after])
+    )
+    return math.exp(size - speedup * (next_size - size) / (next_speedup - speedup))
+
+
+def _crossover_rows(experiment: Experiment, by_variant: Mapping[str, Record]) -> Iterator[Row]:
+    groups: dict[tuple[str, _Fields], dict[int, Summary]] = {}
+    for variant in experiment.variants:
+        twin = _twin(variant, experiment)
+        record, reference = (
+            by_variant.get(variant.slug),
+            by_variant.get(twin.slug) if twin else None,
+        )
+        found = speedup(record, reference) if record else NOT_MEASURED
+        if found.count:
+            shared = variant.fields_without("device", "batch_size")
+            groups.setdefault((variant.device, shared), {})[variant.batch_size] = found
+    names = group_names(fields for _, fields in groups)
+    for (device, fields), speedups in groups.items():
+        if len(speedups) > 1:
+            found_at = find_crossover(speedups)
+            yield {
+                "experiment": experiment.name,
+                "group": names[fields],
+                "workload": dict(fields)["workload"],
+                "device": device,
+                "smallest": min(speedups),
+                "largest": max(speedups),
+                "verdict": found_at.verdict,
+                **found_at.batch_size.as_columns("batch_size"),
+            }
+
+
+def _twin(variant: Variant, experiment: Experiment) -> Variant | None:
+    """The same on the CPU, if need be with epochs of another length; None for a variant of the CPU
+    itself.
+    """
+    if variant.device == REFERENCE_DEVICE:
+        return None
+    fields = variant.fields_without("device")
+    twins = [
+        each
+        for each in experiment.variants
+        if each.device == REFERENCE_DEVICE
+        and _without_length(each.fields_without("device")) == _without_length(fields)
+    ]
+    return max(twins, key=lambda each: each.fields_without("device") == fields, default=None)

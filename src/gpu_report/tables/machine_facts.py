@@ -12,7 +12,7 @@ from gpu_report.glossary import Row
 from gpu_report.printing.number_format import quantity
 from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table, text
-from gpu_report.tables.pairs import SOFTWARE
+from gpu_report.tables.processes import SOFTWARE
 from gpu_report.tables.variants import in_reading_order
 
 MACHINE: Final = Table(

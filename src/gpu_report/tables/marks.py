@@ -14,8 +14,13 @@ from gpu_report.printing.number_format import count
 from gpu_report.records.provenance import code_digest, measures_alike, workload_digest
 from gpu_report.records.record import OTHER_JOBS, OTHER_JOBS_ALLOWED, Load, Record
 from gpu_report.study.study import Protocol, Study, Workload
-from gpu_report.tables.pairs import other_software, same_protocol, same_threads
-from gpu_report.tables.processes import is_projected, values_of
+from gpu_report.tables.processes import (
+    is_projected,
+    other_software,
+    same_protocol,
+    same_threads,
+    values_of,
+)
 from gpu_report.tables.statistics import Summary
 
 NOISY_RELATIVE_WIDTH: Final = 0.20

@@ -1,28 +1,65 @@
 """Where time and memory went inside the profiled steps: the costliest operations and the share of
 each category.
 
-trace tables, one set per variant -> rows on the variant's own device -> TOP_OPERATIONS,
+trace tables, one set per variant -> Profiled: what their quality gate lets through
+Profiled -> rows on the variant's own device -> TOP_OPERATIONS,
 CATEGORY_SHARES, OPERATION_MEMORY; those of one configuration on two devices -> CATEGORY_SPEEDUPS
 """
 
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.glossary import Row
 from gpu_report.storage.columns import Table, number, text, whole
-from gpu_report.study.variant import LENGTH_FIELDS
-from gpu_report.tables.column_kinds import PROFILED
-from gpu_report.tables.profiled import Profiled, profiled
+from gpu_report.study.variant import LENGTH_FIELDS, Variant
+from gpu_report.tables.statistics import PROFILED
 from gpu_report.traces.categories import category_by_name
+from gpu_report.traces.grouping import Row
 from gpu_report.traces.memory import ALLOCATIONS
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.phases import PHASES as TRACE_PHASES
+from gpu_report.traces.quality import Gate
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import HOST
 
 if TYPE_CHECKING:
     from gpu_report.traces.tables import TraceTables
+
+
+@dataclass(frozen=True, eq=False)
+class Profiled(Gate):
+    """One variant's trace tables with their quality gate; a variant that was not profiled has
+    tables without rows.
+    """
+
+    variant: Variant
+
+    @property
+    def identity(self) -> Row:
+        """The first columns of every table by variant."""
+        return {
+            "variant": self.variant.slug,
+            "workload": self.variant.workload,
+            "device": self.variant.device,
+        }
+
+    def rows_on_own_device(self, table: Table) -> list[Row]:
+        """The table's rows of the device that the variant trained on; on a GPU the host's run
+        beside them.
+        """
+        return [
+            row
+            for row in self.rows(table)
+            if row["device"].partition(":")[0] == self.variant.device_type
+        ]
+
+
+def profiled(traces: "Mapping[str, TraceTables]") -> Iterator[Profiled]:
+    """The variants in the order of their names."""
+    for slug, tables in sorted(traces.items()):
+        yield Profiled(variant=Variant.from_slug(slug), tables=tables)
+
 
 _MISSING: Final = (
     "No rows where the checks of the trace find these times not reliable; trace_doubts says why."

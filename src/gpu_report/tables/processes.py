@@ -1,19 +1,23 @@
-"""What one process of a variant says: each figure that is later summarised over the processes.
+"""What one process of a variant says, and two variants compared process by process.
 
 Repetition -> one number per metric: the median over its timed epochs; warm-up enters only where it
-is meant.
+is meant
+two records -> processes with the same seed side by side -> one figure of both, so that what seeds
+differ in cancels: a seed gives data, initial weights and order
 """
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, pairwise
 from typing import Final
 
 from gpu_report.records.record import Record, Repetition, Telemetry, WorkloadFacts
 from gpu_report.study.catalogue import BuiltInWorkload
+from gpu_report.study.machine import default_threads
 from gpu_report.study.options import first_loss_scale
 from gpu_report.study.study import Workload
+from gpu_report.tables.statistics import NOT_MEASURED, Summary, difference, ratio
 
 
 def process_values(record: Record) -> dict[str, list[float]]:
@@ -49,25 +53,20 @@ def times_to_target_s(record: Record, target: float | None) -> list[float]:
     """
     if target is None or record.status != "ok" or brings_loop(record):
         return []
+    falls = record.workload is not None and record.workload.quality_better == "lower"
     times = []
     for epochs in (repetition.epochs for repetition in record.repetitions):
-        reached = next(
-            (
-                at
-                for at, epoch in enumerate(epochs, start=1)
-                if _reaches(record, epoch.quality, target)
-            ),
-            None,
+        reaching = (
+            at
+            for at, epoch in enumerate(epochs, start=1)
+            if epoch.quality is not None
+            and (epoch.quality <= target if falls else epoch.quality >= target)
         )
+        reached = next(reaching, None)
         if reached is None:
             return []
         times.append(sum(epoch.wall_time_s for epoch in epochs[:reached]))
     return times
-
-
-def _reaches(record: Record, quality: float | None, target: float) -> bool:
-    falls = record.workload is not None and record.workload.quality_better == "lower"
-    return quality is not None and (quality <= target if falls else quality >= target)
 
 
 def optimizer_steps(record: Record) -> float:
@@ -148,20 +147,6 @@ def _loss_scales(record: Record) -> list[list[float]]:
     return [process for process in processes if process]
 
 
-def _data_wait_share(repetition: Repetition, _: WorkloadFacts) -> float:
-    shares = (
-        sum(epoch.data_wait_ms) / (1000 * epoch.wall_time_s) for epoch in repetition.timed_epochs
-    )
-    return min(1.0, statistics.median(shares))  # two clocks' rounding can exceed the epoch
-
-
-def _energy_per_sample_j(repetition: Repetition, _: WorkloadFacts) -> float | None:
-    telemetry = repetition.telemetry
-    if telemetry is None or telemetry.energy_j is None:
-        return None
-    return telemetry.energy_j / sum(epoch.samples for epoch in repetition.timed_epochs)
-
-
 def _of_samples(
     samples_of: Callable[[Telemetry], list[float]], summary: Callable[[Iterable[float]], float]
 ) -> Callable[[Repetition, WorkloadFacts], float | None]:
@@ -191,7 +176,14 @@ _FIGURES: Final[Mapping[str, Callable[[Repetition, WorkloadFacts], float | None]
     "memory_peak_mib": lambda repetition, _: repetition.memory_peak_mib,
     "quality": lambda repetition, _: repetition.epochs[-1].quality,
     "test_loss": lambda repetition, _: repetition.epochs[-1].test_loss,
-    "data_wait_share": _data_wait_share,
+    # Two clocks' rounding can exceed the epoch.
+    "data_wait_share": lambda repetition, _: min(
+        1.0,
+        statistics.median(
+            sum(epoch.data_wait_ms) / (1000 * epoch.wall_time_s)
+            for epoch in repetition.timed_epochs
+        ),
+    ),
     "preparation_time_s": lambda repetition, _: (
         None if repetition.preparation_cache == "empty" else repetition.preparation_time_s
     ),
@@ -201,5 +193,120 @@ _FIGURES: Final[Mapping[str, Callable[[Repetition, WorkloadFacts], float | None]
     "power_w": _of_samples(lambda telemetry: telemetry.power_w, statistics.fmean),
     "sm_clock_mhz": _of_samples(lambda telemetry: telemetry.sm_clock_mhz, statistics.median),
     "temperature_c": _of_samples(lambda telemetry: telemetry.temperature_c, max),
-    "energy_per_sample_j": _energy_per_sample_j,
+    "energy_per_sample_j": lambda repetition, _: (
+        telemetry.energy_j / sum(epoch.samples for epoch in repetition.timed_epochs)
+        if (telemetry := repetition.telemetry) and telemetry.energy_j is not None
+        else None
+    ),
 }
+
+
+Pairs = list[tuple[Repetition, Repetition]]
+
+SOFTWARE: Final = {
+    "torch": "PyTorch",
+    "torchvision": "torchvision",
+    "python": "Python",
+    "numpy": "NumPy",
+    "cuda": "CUDA",
+    "cudnn": "cuDNN",
+    "driver": "driver",
+}
+"""Software that affects how fast the same code trains: the key in a record's environment, and the
+name for readers.
+"""
+
+
+def pairs_of(reference: Record, record: Record) -> Pairs:
+    """Processes of the same repetition and seed, that of the reference first."""
+    twins = {(each.index, each.seed): each for each in reference.repetitions}
+    return [
+        (twins[begin], each)
+        for each in record.repetitions
+        if (begin := (each.index, each.seed)) in twins
+    ]
+
+
+def speedup(record: Record, reference: Record | None) -> Summary:
+    """Its throughput over the reference's; not measured where either was not, or by another version
+    of the protocol.
+
+    Nor where their optimizers keep other types of numbers: a smaller state is faster, whatever else
+    differs.
+    """
+    if reference is None or not same_protocol(record, reference):
+        return NOT_MEASURED
+    kept = [
+        {name for each in one.repetitions for name in each.optimizer_dtypes}
+        for one in (record, reference)
+    ]
+    if all(kept) and kept[0] != kept[1]:
+        return NOT_MEASURED
+    return ratio(*(values_by_seed(each, "throughput_per_s") for each in (record, reference)))
+
+
+def over_base(record: Record) -> Summary:
+    """Throughput over that of the base measured in turn, of the repetitions that have one."""
+    bases = {each.index: each.base for each in record.repetitions if each.base is not None}
+    speeds = {
+        begin: speed
+        for begin, speed in values_by_seed(record, "throughput_per_s").items()
+        if begin[0] in bases
+    }
+    return ratio(speeds, {begin: bases[begin[0]].throughput_per_s for begin in speeds})
+
+
+def quality_change(record: Record, reference: Record | None) -> Summary:
+    """How much higher the quality after the last epoch is than the reference's, seed by seed.
+
+    Not measured where a variant was not, where one of them has a process that the other has no twin
+    of, where the two learn different workloads, or were measured by different versions of the
+    protocol.
+    """
+    if (
+        reference is None
+        or not reference.status == record.status == "ok"
+        or not same_protocol(record, reference)
+    ):
+        return NOT_MEASURED
+    if reference.as_variant().workload != record.as_variant().workload:
+        return NOT_MEASURED
+    return difference(*(values_by_seed(each, "quality") for each in (record, reference)))
+
+
+def same_protocol(record: Record, reference: Record) -> bool:
+    """Whether one version of the protocol measured both; numbers of two versions are never
+    compared.
+    """
+    return protocol_version(record) == protocol_version(reference)
+
+
+def other_software(record: Record, reference: Record) -> Iterator[str]:
+    """Software whose versions differ, such as `PyTorch 2.11.0 and 2.15.0`, the record's version
+    first.
+
+    A training on the CPU has no driver, CUDA or cuDNN; that does not count as a difference.
+    """
+    for key, name in SOFTWARE.items():
+        versions = [each.environment.get(key) for each in (record, reference)]
+        if None not in versions and versions[0] != versions[1]:
+            yield f"{name} {versions[0]} and {versions[1]}"
+
+
+def same_threads(record: Record, reference: Record) -> bool:
+    """Whether one thread setting explains the thread counts of both.
+
+    The setting is the default, which depends on the device and on how many processes share it, or
+    one requested number. A count that is missing in a record does not count as a difference.
+    """
+    threads = [each.environment.get("torch_threads") for each in (record, reference)]
+    defaults = [
+        default_threads(
+            variant.device_type,
+            cores=int(each.environment.get("cpu_cores") or 1),
+            sharing=variant.devices // each.hosts,
+        )
+        for each in (record, reference)
+        for variant in [each.as_variant()]
+    ]
+    return None in threads or threads[0] == threads[1] or threads == defaults

@@ -1,5 +1,5 @@
-"""What devices gain that share a training, over one plain process: with the samples of one device,
-or with all of them.
+"""What devices that share a training gain and lose against one plain process, and what their
+communication costs.
 
 records -> a row per variant that devices share -> weak efficiency X / (n X_1), strong speedup X /
 X_b
@@ -8,25 +8,61 @@ X is the throughput of n devices together, X_1 that of one base with as many sam
 each of them has, X_b that of a plain process with the samples of all. There are three bases X_1: a
 plain process measured in turn with each repetition, one that was measured by itself, and
 DistributedDataParallel on one device.
+
+records -> a shared variant and its bound, which exchanges no gradients -> time of communication
+that nothing hides
+
+A model in p parts, whose batch goes through in m micro-batches one behind the other, keeps each
+device waiting for (p - 1) / (m + p - 1) of its time at least: the bubble (Huang et al., GPipe,
+2019). The formula takes micro-batches to be free: it knows neither what sending activations takes,
+nor parts that take unequal times, nor that small micro-batches fill a GPU less. What is measured
+beside it is 1 - S / p, with the speedup S over the base that is measured in turn: one device that
+goes through the samples of each device (all of them where the model is in parts) in as many parts.
+Both sides then have micro-batches of one size, so that it holds the bubble, the sending and the
+unequal parts, or the exchange of gradients, and not the size of the micro-batches.
 """
 
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
-from statistics import median
-from typing import Final
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Final
 
 from gpu_report.glossary import Row
 from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table, flag, number, text, whole
+from gpu_report.study.options import BUCKETS_MIB, OPTIONS, is_bound, joined, option_names
 from gpu_report.study.strategies import SINGLE
 from gpu_report.study.variant import Variant
-from gpu_report.tables.column_kinds import DEVICE, VARIANT, WORKLOAD, summary_of
-from gpu_report.tables.pairs import over_base, quality_change, speedup
-from gpu_report.tables.processes import values_of
-from gpu_report.tables.statistics import Summary, summarise
+from gpu_report.tables.operations import profiled
+from gpu_report.tables.processes import (
+    over_base,
+    quality_change,
+    same_protocol,
+    speedup,
+    values_by_seed,
+    values_of,
+)
+from gpu_report.tables.statistics import (
+    DEVICE,
+    NOT_MEASURED,
+    VARIANT,
+    WORKLOAD,
+    BySeed,
+    Summary,
+    difference,
+    metric,
+    ratio,
+    summarise,
+    summary_of,
+)
 from gpu_report.tables.variants import in_reading_order, records_by_variant
+from gpu_report.traces.ranks import RANKS
+
+if TYPE_CHECKING:
+    from gpu_report.traces.tables import TraceTables
+
 
 SCALING: Final = Table(
     name="scaling_efficiency",
@@ -203,3 +239,197 @@ def _per_device(found: Summary, devices: int) -> Summary:
     return replace(
         found, value=found.value / devices, low=found.low / devices, high=found.high / devices
     )
+
+
+MODEL_SPLITS: Final = Table(
+    name="model_splits",
+    meaning=(
+        "One row per measured variant that several devices share, where one plain process with "
+        "the same batch was measured, too."
+    ),
+    columns=(
+        VARIANT,
+        WORKLOAD,
+        DEVICE,
+        text(
+            "plain", "Name of the variant of the plain process, which takes its batch in one part."
+        ),
+        whole("micro_batches", "1", "Parts in which a step goes through its batch."),
+        number(
+            "bubble_share",
+            "1",
+            "Share of its time for which a device with a part of the model waits at least: (p - "
+            "1) / (m + p - 1) of m micro-batches in p parts, 1 - 1 / p without a pipeline; "
+            "missing where each device has a whole model.",
+        ),
+        *summary_of("speedup_over_one"),
+        *summary_of("lost_share"),
+        *summary_of("memory_saved_share"),
+    ),
+)
+
+
+def tabulate_model_splits(records: Iterable[Record]) -> list[Row]:
+    """The table MODEL_SPLITS in reading order; bounds, which are no trainings, are left out."""
+    by_variant = records_by_variant(records)
+    rows: list[Row] = []
+    for record in in_reading_order(by_variant.values()):
+        variant = record.as_variant()
+        if variant.strategy == SINGLE or is_bound(variant.options) or record.status != "ok":
+            continue
+        plain = by_variant.get(
+            replace(variant.base, batch_size=variant.batch_size, accumulation=1).slug
+        )
+        if plain is not None and plain.status == "ok":
+            peaks_mib = (values_by_seed(each, "memory_peak_mib") for each in (record, plain))
+            memory = ratio(*peaks_mib) if same_protocol(record, plain) else NOT_MEASURED
+            rows.append(
+                {
+                    "variant": variant.slug,
+                    "workload": variant.workload,
+                    "device": variant.device,
+                    "plain": plain.variant,
+                    "micro_batches": variant.accumulation,
+                    "bubble_share": bubble_share(variant),
+                    **speedup(record, plain).as_columns("speedup_over_one"),
+                    **_missing_to_one(over_base(record), variant.devices).as_columns("lost_share"),
+                    **_missing_to_one(memory, 1).as_columns("memory_saved_share"),
+                }
+            )
+    return rows
+
+
+def bubble_share(variant: Variant) -> float | None:
+    """What a model in parts, one on each device, keeps each of them waiting; None where each has a
+    whole model.
+    """
+    if variant.divides_batch:
+        return None
+    parts, micro_batches = variant.devices, variant.accumulation if variant.has_ranks else 1
+    return (parts - 1) / (micro_batches + parts - 1)
+
+
+def _missing_to_one(figure: Summary, whole: int) -> Summary:
+    """How far a ratio is below the whole, as a share of it."""
+    if not figure.count:
+        return NOT_MEASURED
+    value, low, high = (1 - each / whole for each in (figure.value, figure.high, figure.low))
+    return Summary(value=value, low=low, high=high, count=figure.count)
+
+
+COMMUNICATION: Final = Table(
+    name="communication",
+    meaning=(
+        "One row per measured variant of DistributedDataParallel with a measured twin that sends "
+        "neither gradients nor buffers: how much longer its steps take. Options of "
+        "DistributedDataParallel alone may differ between the two."
+    ),
+    columns=(
+        VARIANT,
+        WORKLOAD,
+        DEVICE,
+        text("bound", "Name of the twin without communication."),
+        whole("bucket_mib", "MiB", "Most gradients that are averaged at a time."),
+        *summary_of("step_wall_ms"),
+        *summary_of("step_bound_ms"),
+        *summary_of("exposed_ms"),
+        *summary_of("exposed_share"),
+        metric("exposed_in_trace_ms"),
+    ),
+)
+
+NO_COMMUNICATION: Final = "nocomm"
+
+_DEFAULT_BUCKET_MIB: Final = 25
+
+
+def tabulate_communication(
+    records: Iterable[Record], traces: "Mapping[str, TraceTables]"
+) -> list[Row]:
+    """The table COMMUNICATION in reading order: t - t_bound of the wall time per step, process by
+    process.
+
+    The bound, a twin with the option nocomm, leaves out what DistributedDataParallel sends: the
+    gradients to be averaged, and BatchNorm's buffers of rank 0. No timer of one rank gives the
+    difference: NCCL's kernels run beside those that compute, take streaming multiprocessors from
+    them, and wait for other ranks inside themselves. The difference holds all of that. The trace's
+    interval union, beside it, is the time in which a collective and no other kernel ran: what
+    collectives slow down others by is not in it.
+    """
+    by_variant = records_by_variant(records)
+    # Mean over ranks and profiled steps; on the CPU no kernel shows it.
+    in_trace_ms = {
+        each.variant.slug: fmean(
+            [row["exposed_ms"] for row in each.rows(RANKS, "exposed_ms")] or [math.nan]
+        )
+        for each in profiled(traces)
+        if each.variant.device_type != "cpu"
+    }
+    rows: list[Row] = []
+    for record in in_reading_order(by_variant.values()):
+        variant = record.as_variant()
+        if variant.strategy != "ddp" or NO_COMMUNICATION in option_names(variant.options):
+            continue
+        kept = [name for name in option_names(variant.options) if not OPTIONS[name].ddp_only]
+        bound = by_variant.get(replace(variant, options=joined([*kept, NO_COMMUNICATION])).slug)
+        if (
+            bound is not None
+            and record.status == bound.status == "ok"
+            and same_protocol(record, bound)
+        ):
+            rows.append(
+                {
+                    **_exposed_row(record, bound),
+                    "exposed_in_trace_ms": in_trace_ms.get(record.variant, math.nan),
+                }
+            )
+    return rows
+
+
+def _exposed_row(record: Record, bound: Record) -> Row:
+    variant = record.as_variant()
+    steps_ms, bounds_ms = _steps_ms(record), _steps_ms(bound)
+    exposed = difference(steps_ms, bounds_ms)
+    shares = (
+        {begin: 1 - bounds_ms[begin] / step_ms for begin, step_ms in steps_ms.items()}
+        if exposed.count
+        else {}
+    )
+    return {
+        "variant": variant.slug,
+        "workload": variant.workload,
+        "device": variant.device,
+        "bound": bound.variant,
+        "bucket_mib": bucket_mib(variant.options),
+        **summarise([*steps_ms.values()]).as_columns("step_wall_ms"),
+        **summarise([*bounds_ms.values()]).as_columns("step_bound_ms"),
+        **exposed.as_columns("exposed_ms"),
+        **(summarise([*shares.values()], scale="linear") if shares else NOT_MEASURED).as_columns(
+            "exposed_share"
+        ),
+    }
+
+
+def bucket_mib(options: str) -> int:
+    """The size of the buckets of gradients that DistributedDataParallel averages with these
+    options.
+    """
+    return next(
+        (BUCKETS_MIB[name] for name in option_names(options) if name in BUCKETS_MIB),
+        _DEFAULT_BUCKET_MIB,
+    )
+
+
+def sets_bucket_alone(options: str) -> bool:
+    """Whether it has DistributedDataParallel's defaults in all but the size of its buckets."""
+    of_ddp = [name for name in option_names(options) if OPTIONS[name].ddp_only]
+    return len(of_ddp) <= 1 and all(name in BUCKETS_MIB for name in of_ddp)
+
+
+def _steps_ms(record: Record) -> BySeed:
+    """Wall time of an epoch over its steps, the median over the timed epochs of each process."""
+    samples = record.as_variant().batch_size
+    return {
+        begin: 1e3 * samples / per_s
+        for begin, per_s in values_by_seed(record, "throughput_per_s").items()
+    }

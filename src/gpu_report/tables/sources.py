@@ -15,11 +15,9 @@ from gpu_report.glossary import METRICS, Row
 from gpu_report.records.record import Record, Repetition
 from gpu_report.storage.columns import Table, number, text
 from gpu_report.storage.json_files import Part, Positive
-from gpu_report.tables.column_kinds import summary
 from gpu_report.tables.marks import SEPARATOR, Today, marks_of
-from gpu_report.tables.pairs import pairs_of, same_protocol
-from gpu_report.tables.processes import brings_loop, built_in, values_of
-from gpu_report.tables.statistics import summarise
+from gpu_report.tables.processes import brings_loop, built_in, pairs_of, same_protocol, values_of
+from gpu_report.tables.statistics import summarise, summary
 from gpu_report.tables.variants import records_by_variant
 
 SOURCES: Final = Table(

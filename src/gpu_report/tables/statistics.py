@@ -1,4 +1,5 @@
-"""What several processes say together: their mean, and how far chance may have moved it.
+"""What several processes say together: their mean, how far chance may have moved it, and the four
+columns that hold both; and columns that many of the study's tables share.
 
 values, one per process -> summarise -> Summary; two sets of values, by seed -> ratio or difference
 -> Summary with p
@@ -19,8 +20,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from gpu_report.glossary import Scale
+from gpu_report.glossary import METRICS, Scale
 from gpu_report.printing.number_format import FEWEST_FOR_RANGE, is_range
+from gpu_report.storage.columns import Column, number, text, whole
 
 CONFIDENCE: Final = 0.95
 SIGNIFICANCE: Final = 1 - CONFIDENCE
@@ -148,13 +150,16 @@ def ratio_of_means(one: Summary, other: Summary) -> Summary:
             high=one.high / other.low,
             count=count,
         )
-    squares = [
-        (math.log(each.high / each.low) / 2 / students_t(each.count - 1)) ** 2
+    logs = (
+        Summary(
+            value=math.log(each.value),
+            low=math.log(each.low),
+            high=math.log(each.high),
+            count=each.count,
+        )
         for each in (one, other)
-    ]
-    return _exponential(
-        _of_two(math.log(one.value / other.value), squares, (one.count, other.count))
     )
+    return _exponential(difference_of_means(*logs))
 
 
 def difference_of_means(one: Summary, other: Summary) -> Summary:
@@ -305,3 +310,47 @@ def _incomplete_beta(a: float, b: float, x: float) -> float:
 
 def _away_from_zero(value: float) -> float:
     return value if abs(value) > _TINY else _TINY
+
+
+def metric(name: str) -> Column:
+    """A number of the glossary, by its column."""
+    found = METRICS[name]
+    return number(name, found.unit, f"{found.description}.")
+
+
+def summary_of(name: str) -> tuple[Column, ...]:
+    """A number of the glossary that is summarized over processes, by its column."""
+    return summary(name, METRICS[name].unit, METRICS[name].description)
+
+
+def summary(name: str, unit: str, meaning: str) -> tuple[Column, ...]:
+    """A mean over processes, the two ends of its interval or range, and how many processes it is
+    from.
+    """
+    return (
+        number(
+            name,
+            unit,
+            f"{meaning}; mean over processes, of ratios and positive quantities the geometric one.",
+        ),
+        number(
+            f"{name}_low",
+            unit,
+            "Lower end of its 95 % interval; of 3 processes the least value, of fewer missing.",
+        ),
+        number(
+            f"{name}_high",
+            unit,
+            "Upper end of its 95 % interval; of 3 processes the greatest, of fewer missing.",
+        ),
+        whole(f"{name}_count", "1", "Processes that it is the mean of."),
+    )
+
+
+VARIANT: Final = text("variant", "Name of the variant, the folder of its record.")
+WORKLOAD: Final = text("workload", "What is trained, as named in the configuration.")
+DEVICE: Final = text("device", "PyTorch device name.")
+REPETITION: Final = whole("repetition", "1", "Index of the fresh process.")
+EPOCH: Final = whole("epoch", "1", "Index of the epoch, from 0.")
+PROFILED: Final = (VARIANT, WORKLOAD, DEVICE)
+"""The first columns of every table by profiled variant."""

@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Final
 
 from gpu_report.glossary import Row
 from gpu_report.storage.columns import Table, flag, number, text, whole
-from gpu_report.tables.column_kinds import PROFILED
 from gpu_report.tables.operations import (
     CATEGORY_SHARES,
     OPERATION_MEMORY,
     PHASES,
     TOP,
     TOP_OPERATIONS,
+    Profiled,
     category_shares,
     operation_memory,
     phases,
+    profiled,
     quotient,
     top_operations,
 )
-from gpu_report.tables.profiled import Profiled, profiled
+from gpu_report.tables.statistics import PROFILED
 from gpu_report.traces.advice import ADVICE, UNANSWERED
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
@@ -361,18 +362,6 @@ def _step_shares(each: Profiled) -> Iterator[Row]:
         }
 
 
-def _trace_advice(each: Profiled) -> Iterator[Row]:
-    """In the order of the trace table, whose rules keep to the gate themselves."""
-    return ({"rank": rank, **row} for rank, row in enumerate(each.tables[ADVICE], start=1))
-
-
-def _trace_doubts(each: Profiled) -> Iterator[Row]:
-    """A trace that passes every check has no row."""
-    return (
-        {name: value for name, value in check.items() if name != "passed"} for check in each.failed
-    )
-
-
 def trusted_timeline(each: Gate) -> Iterator[Row]:
     """In the order of the trace table; the category is empty where it is not reliable."""
     trusted = {(row["lane"], row["begin_ms"]) for row in each.rows(TIMELINE, "category")}
@@ -477,9 +466,14 @@ ROWS_OF_PROFILE: Final[Mapping[Table, Callable[[Profiled], Iterable[Row]]]] = {
     STEP_SHARES: _step_shares,
     IDLE_CAUSES: _idle_causes,
     TOP_KERNELS: top_kernels,
-    TRACE_ADVICE: _trace_advice,
+    # In the order of the trace table, whose rules keep to the gate themselves.
+    TRACE_ADVICE: lambda each: (
+        {"rank": rank, **row} for rank, row in enumerate(each.tables[ADVICE], start=1)
+    ),
     TRACE_UNANSWERED: lambda each: each.tables[UNANSWERED],
-    TRACE_DOUBTS: _trace_doubts,
+    TRACE_DOUBTS: lambda each: (
+        {name: value for name, value in check.items() if name != "passed"} for check in each.failed
+    ),
     TIMELINES: trusted_timeline,
     RANKS: _ranks,
     COLLECTIVES: lambda each: median_collectives(each.rows(OF_COLLECTIVES)),

@@ -28,10 +28,8 @@ from gpu_report.printing.number_format import (
 from gpu_report.records.provenance import measures_alike
 from gpu_report.records.record import MemoryKind, Record, Status, timed_step_ms
 from gpu_report.storage.columns import Table, number, text
-from gpu_report.tables.column_kinds import summary
 from gpu_report.tables.marks import CLOCK_DRIFT, INVALIDATES_TIMES, marks_of_numbers
-from gpu_report.tables.pairs import same_threads
-from gpu_report.tables.processes import values_by_seed, values_of
+from gpu_report.tables.processes import same_threads, values_by_seed, values_of
 from gpu_report.tables.statistics import (
     CONFIDENCE,
     FEWEST_FOR_INTERVAL,
@@ -43,6 +41,7 @@ from gpu_report.tables.statistics import (
     ratio,
     students_t,
     summarise,
+    summary,
 )
 
 MEMORY_TOLERANCES: Final[Mapping[MemoryKind, float]] = {"allocator": 0.01, "resident set": 0.05}

@@ -15,12 +15,11 @@ import msgspec
 from gpu_report.errors import TraceError
 from gpu_report.storage.columns import Table, number, text
 from gpu_report.traces.document import kept_name
-from gpu_report.traces.exchange import Exchange, exchange_of
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import QUALITY, Gate, row_of
-from gpu_report.traces.ranks import tabulate_ranks
+from gpu_report.traces.ranks import Exchange, exchange_of, tabulate_ranks
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables, attribute, file_name, tabulate_trace
@@ -244,19 +243,12 @@ _Key = tuple[str, str, str, str]
 _NOTHING: Final = _Amount(0.0, 0.0)
 
 
-class _Level(NamedTuple):
-    """A table and its columns that name a row and have its time."""
-
-    table: Table
-    name: str
-    time: str
-
-
 _LEVELS: Final = {
-    CATEGORY: _Level(CATEGORY_TIMES, "category", "self_ms"),
-    OPERATION: _Level(OPERATIONS, "name", "self_ms"),
-    KERNEL: _Level(KERNELS, "name", "total_ms"),
+    CATEGORY: (CATEGORY_TIMES, "category", "self_ms"),
+    OPERATION: (OPERATIONS, "name", "self_ms"),
+    KERNEL: (KERNELS, "name", "total_ms"),
 }
+"""Each with its table, and that table's columns that name a row and have its time."""
 
 
 class TracePair(NamedTuple):

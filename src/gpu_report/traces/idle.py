@@ -20,7 +20,7 @@ from gpu_report.traces.attribution import (
     operations_around,
 )
 from gpu_report.traces.grouping import NS_PER_MS, NS_PER_US, STEP, Row, counts, fits, rows_of, sums
-from gpu_report.traces.nesting import Cover, cover, cover_of, innermost_at
+from gpu_report.traces.nesting import cover, cover_of, innermost_at
 from gpu_report.traces.trace import NONE, Columns, Flags, Integers, Trace
 
 IDLE: Final = Table(
@@ -178,7 +178,13 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     started_ns, launch_ns = trace.work.start_ns[launched], calls.spans.start_ns[call]
     delay_ns = (started_ns - launch_ns - calls.spans.duration_ns[call]).clip(min=0)
     duration_ns = trace.work.duration_ns[launched]
-    queue = _Queue(started_ns - delay_ns, started_ns)
+    # The queue: work that was launched and had not started. Pieces leave it before others come at
+    # the same moment.
+    moments_ns = np.append(started_ns, started_ns - delay_ns)
+    in_turn = np.argsort(moments_ns, kind="stable")
+    moments_ns = moments_ns[in_turn]
+    length = np.cumsum(np.repeat((-1, 1), len(started_ns))[in_turn])
+    waited_ns = np.append(0, np.cumsum(length[:-1] * np.diff(moments_ns)))
     # The accelerator waited for a host that went from launch to launch and was too slow: in gaps
     # shorter than a stall, whose next work had not been queued, so that a faster host would have
     # shortened the gap. A long pause of the host does not count, nor do gaps between queued
@@ -191,6 +197,11 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     for index in np.flatnonzero(saw_work(trace)).tolist():
         begin_ns, end_ns = trace.steps[index].start_ns, trace.steps[index].end_ns
         mine = slice(*np.searchsorted(launch_ns, (begin_ns, end_ns)).tolist())
+        queued_ns = (
+            np.diff(np.interp((begin_ns, end_ns), moments_ns, waited_ns))[0] if len(length) else 0
+        )
+        first = max(int(np.searchsorted(moments_ns, begin_ns, side="right")) - 1, 0)
+        last = int(np.searchsorted(moments_ns, end_ns, side="left"))
         rows.append(
             {
                 "step": trace.steps[index].number,
@@ -201,8 +212,8 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
                 "median_delay_us": float(np.median(delay_ns[mine])) / NS_PER_US
                 if len(delay_ns[mine])
                 else None,
-                "mean_queue": queue.waited_ns(begin_ns, end_ns) / (end_ns - begin_ns),
-                "longest_queue": queue.longest(begin_ns, end_ns),
+                "mean_queue": queued_ns / (end_ns - begin_ns),
+                "longest_queue": int(length[first:last].max(initial=0)),
                 "launch_bound_share": int(bound_ns[index]) / (end_ns - begin_ns),
             }
         )
@@ -252,7 +263,15 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     """
     begin_ns, end_ns = trace.step_bounds
     busy = cover_of(trace.work)
-    launch = _launches(trace, calls, busy)
+    # For each stretch of work the call that launched the first of it. Of work that starts together
+    # the earliest launched counts, so that the order in the file does not matter.
+    launch = driver_launches(trace.work, calls)
+    launched_ns = np.where(
+        launch == NONE, np.iinfo(np.int64).max, at_positions(calls.spans.start_ns, launch)
+    )
+    order = np.lexsort((trace.work.correlation, launched_ns, trace.work.start_ns))
+    first = np.searchsorted(trace.work.start_ns[order], busy.start_ns, side="left")
+    launch = np.append(launch[order][first], NONE)
     is_known = launch != NONE
     start_ns = np.append(begin_ns.min(), busy.end_ns).clip(min=begin_ns.min())
     work_ns = np.append(busy.start_ns, end_ns.max())
@@ -272,44 +291,23 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
         delay_ns=np.where(is_known, (work_ns - launch_end_ns).clip(min=0), NONE),
     )
     late_ns = np.where(is_known, np.minimum(launch_begin_ns, stop_ns), stop_ns)
-    loading = _cover_on_loop(trace, calls, calls.of_category("data loading"))
-    for cause, waits in ((SYNCHRONISATION, _device_waits(trace, calls)), (LOADER, loading)):
+    # Driver calls wait for the device by their name, or because they copy to pageable memory of the
+    # host.
+    is_waiting = fits(trace.names, calls.spans.name, _WAITING.match) & calls.is_driver_call
+    copies = trace.work.chosen(fits(trace.names, trace.work.name, _BLOCKING_COPY.match))
+    copying = driver_launches(copies, calls)
+    is_waiting[copying[copying != NONE]] = True
+    on_loop = calls.spans.thread == loop_thread(trace, calls)
+    for cause, which in (
+        (SYNCHRONISATION, is_waiting),
+        (LOADER, calls.of_category("data loading")),
+    ):
+        waits = cover_of(calls.spans, which & on_loop)
         waited_ns = waits.within(waits.begin_at(start_ns), np.maximum(start_ns, late_ns))
         is_long = 2 * waited_ns >= gaps.idle_ns
         gaps.cause[is_long & (gaps.cause != LAUNCH)] = cause
     gaps.cause[:-1][~is_known[:-1]] = UNKNOWN
     return gaps.chosen(gaps.idle_ns > 0)
-
-
-def _device_waits(trace: Trace, calls: HostCalls) -> Cover:
-    """Driver calls that wait for the device: by their name, or because they copy to pageable memory
-    of the host.
-    """
-    is_waiting = fits(trace.names, calls.spans.name, _WAITING.match) & calls.is_driver_call
-    copies = trace.work.chosen(fits(trace.names, trace.work.name, _BLOCKING_COPY.match))
-    launch = driver_launches(copies, calls)
-    is_waiting[launch[launch != NONE]] = True
-    return _cover_on_loop(trace, calls, is_waiting)
-
-
-def _cover_on_loop(trace: Trace, calls: HostCalls, which: Flags) -> Cover:
-    return cover_of(calls.spans, which & (calls.spans.thread == loop_thread(trace, calls)))
-
-
-def _launches(trace: Trace, calls: HostCalls, busy: Cover) -> Integers:
-    """For each stretch of work the call that launched the first of it, NONE where none is known or
-    no stretch follows.
-
-    Of work that starts together the earliest launched counts, so that the order in the file does
-    not matter.
-    """
-    launch = driver_launches(trace.work, calls)
-    launched_ns = np.where(
-        launch == NONE, np.iinfo(np.int64).max, at_positions(calls.spans.start_ns, launch)
-    )
-    order = np.lexsort((trace.work.correlation, launched_ns, trace.work.start_ns))
-    first = np.searchsorted(trace.work.start_ns[order], busy.start_ns, side="left")
-    return np.append(launch[order][first], NONE)
 
 
 def _operations(trace: Trace, calls: HostCalls, gaps: Gaps) -> Integers:
@@ -331,34 +329,3 @@ def _operations(trace: Trace, calls: HostCalls, gaps: Gaps) -> Integers:
     waiting = innermost(loop, gaps.since_ns)
     found = np.where(gaps.cause == SYNCHRONISATION, waiting, innermost(gaps.thread, middle_ns))
     return np.where(found == NONE, innermost(loop, middle_ns), found)
-
-
-class _Queue:
-    """Work that was launched and had not started, each piece from its begin to its end in the
-    queue.
-    """
-
-    def __init__(self, begin_ns: Integers, end_ns: Integers) -> None:
-        times_ns = np.append(end_ns, begin_ns)
-        order = np.argsort(times_ns, kind="stable")
-        self._times_ns = times_ns[order]
-        self._length = np.cumsum(np.repeat((-1, 1), len(begin_ns))[order])
-        self._waited_ns = np.append(0, np.cumsum(self._length[:-1] * np.diff(self._times_ns)))
-
-    def waited_ns(self, begin_ns: int, end_ns: int) -> int:
-        """The sum over all pieces of their time in the queue within a window."""
-        return self._waited_until_ns(end_ns) - self._waited_until_ns(begin_ns)
-
-    def _waited_until_ns(self, moment_ns: int) -> int:
-        last = int(np.searchsorted(self._times_ns, moment_ns, side="right")) - 1
-        if last < 0:
-            return 0
-        return int(self._waited_ns[last] + self._length[last] * (moment_ns - self._times_ns[last]))
-
-    def longest(self, begin_ns: int, end_ns: int) -> int:
-        """The most pieces that waited at any moment of a window; pieces leave before others come at
-        the same moment.
-        """
-        first = max(int(np.searchsorted(self._times_ns, begin_ns, side="right")) - 1, 0)
-        last = int(np.searchsorted(self._times_ns, end_ns, side="left"))
-        return int(self._length[first:last].max(initial=0))

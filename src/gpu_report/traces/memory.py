@@ -104,10 +104,18 @@ def memory_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 
 
 def allocation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
-    """The rows of ALLOCATIONS, the most memory first within a device."""
+    """The rows of ALLOCATIONS, the most memory first within a device.
+
+    Memory belongs to the innermost call at its event that shows what it is for: driver calls do
+    not, nor operations that allocate for another.
+    """
+    only_allocates = fits(trace.names, calls.spans.name, _ALLOCATING.fullmatch)
+    skipped = calls.is_driver_call | (only_allocates & (calls.parent != NONE))
     rows: list[Row] = []
     for device, events in _allocators(trace):
-        operation = _operations_at(events, trace, calls)
+        operation = innermost_at(
+            calls.spans, calls.parent, events.thread, events.start_ns, skipped=skipped
+        )
         asked = np.flatnonzero(
             (events.changed_bytes > 0) & (step_at(trace, events.start_ns) != NONE)
         )
@@ -138,7 +146,12 @@ def _within_call_mib(
         return {}
     asked = asked[operation[asked] != NONE]
     call = operation[asked]
-    freed = np.minimum(_next_of_block(events)[asked], len(events) - 1)
+    # The next event of each event's address; past the last where there is none.
+    order = np.argsort(events.address, kind="stable")
+    of_next = np.full(len(order), len(order))
+    has_next = events.address[order][1:] == events.address[order][:-1]
+    of_next[order[:-1][has_next]] = order[1:][has_next]
+    freed = np.minimum(of_next[asked], len(events) - 1)
     is_freed = (events.address[freed] == events.address[asked]) & (events.changed_bytes[freed] < 0)
     is_within = is_freed & (events.start_ns[freed] < calls.spans.end_ns[call])
     size_bytes = np.where(is_within, events.changed_bytes[asked], 0)
@@ -196,24 +209,3 @@ def _fullest_moments(events: MemoryEvents) -> Integers:
     order = np.lexsort((-events.allocated_bytes, of_slice))
     _, first = np.unique(of_slice[order], return_index=True)
     return order[first]
-
-
-def _next_of_block(events: MemoryEvents) -> Integers:
-    """The position of the next event of each event's address; past the last where there is none."""
-    order = np.argsort(events.address, kind="stable")
-    of_next = np.full(len(order), len(order))
-    has_next = events.address[order][1:] == events.address[order][:-1]
-    of_next[order[:-1][has_next]] = order[1:][has_next]
-    return of_next
-
-
-def _operations_at(events: MemoryEvents, trace: Trace, calls: HostCalls) -> Integers:
-    """The innermost call at each event that shows what the memory is for, NONE outside of all.
-
-    Driver calls do not, nor operations that allocate for another.
-    """
-    only_allocates = fits(trace.names, calls.spans.name, _ALLOCATING.fullmatch) & (
-        calls.parent != NONE
-    )
-    skipped = calls.is_driver_call | only_allocates
-    return innermost_at(calls.spans, calls.parent, events.thread, events.start_ns, skipped=skipped)

@@ -79,8 +79,18 @@ _Times = dict[str, Integers]
 def operation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of OPERATIONS: the host first, then the longest own time, then by name."""
     names = (*trace.names, NO_LAUNCH)
-    host = _rows(_host_times(calls), names, HOST)
-    return [*host, *_rows(_device_times(calls, work), names, trace.device or "")]
+    duration_ns = calls.spans.duration_ns[calls.in_step]
+    keys, group = grouped(key_of(calls.spans.name, calls.category)[calls.in_step])
+    is_outermost = ~lies_in_its_like(calls)[calls.in_step]
+    on_host = _times(
+        keys,
+        counts(group, len(keys)),
+        sums(group, duration_ns * is_outermost, len(keys)),
+        sums(group, calls.self_ns[calls.in_step], len(keys)),
+        quantiles(group, duration_ns, len(keys)),
+    )
+    on_device = _device_times(calls, work)
+    return [*_rows(on_host, names, HOST), *_rows(on_device, names, trace.device or "")]
 
 
 def category_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
@@ -109,19 +119,6 @@ def _times(
 ) -> _Times:
     times = {"name": names_of(keys), "category": categories_of(keys), "calls": calls}
     return {**times, "total": total_ns, "self": self_ns, **each_ns._asdict()}
-
-
-def _host_times(calls: HostCalls) -> _Times:
-    duration_ns = calls.spans.duration_ns[calls.in_step]
-    keys, group = grouped(key_of(calls.spans.name, calls.category)[calls.in_step])
-    is_outermost = ~lies_in_its_like(calls)[calls.in_step]
-    return _times(
-        keys,
-        counts(group, len(keys)),
-        sums(group, duration_ns * is_outermost, len(keys)),
-        sums(group, calls.self_ns[calls.in_step], len(keys)),
-        quantiles(group, duration_ns, len(keys)),
-    )
 
 
 def lies_in_its_like(calls: HostCalls) -> Flags:
@@ -174,21 +171,13 @@ def _device_times(calls: HostCalls, work: DeviceWork) -> _Times:
         sums(np.searchsorted(keys, own_key), launched_ns, len(keys)),
         quantiles(callers // every, sums(caller, duration_ns, len(callers)), len(keys)),
     )
-    unknown = _without_launch(work)
-    return {column: np.concatenate([times[column], unknown[column]]) for column in times}
-
-
-def _without_launch(work: DeviceWork) -> _Times:
-    """The rows of work whose launch is not in the trace; their name is NONE, the last:
-    NO_LAUNCH.
-    """
-    is_unknown = work.call == NONE
-    duration_ns = work.spans.duration_ns[is_unknown]
-    keys, group = grouped(key_of(work.call[is_unknown], work.category[is_unknown]))
+    # Work whose launch is not in the trace: its name is NONE, the last, which is NO_LAUNCH.
+    duration_ns = work.spans.duration_ns[~is_launched]
+    keys, group = grouped(key_of(work.call[~is_launched], work.category[~is_launched]))
     total_ns = sums(group, duration_ns, len(keys))
-    return _times(
-        keys, counts(group, len(keys)), total_ns, total_ns, quantiles(group, duration_ns, len(keys))
-    )
+    each_ns = quantiles(group, duration_ns, len(keys))
+    unknown = _times(keys, counts(group, len(keys)), total_ns, total_ns, each_ns)
+    return {column: np.concatenate([times[column], unknown[column]]) for column in times}
 
 
 def _rows(times: _Times, names: Sequence[str], device: str) -> list[Row]:

@@ -93,6 +93,11 @@ def phase_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     first.
     """
     of_call = _phases(trace, calls, work)
+    # By the kernel's name, or because an operation of PyTorch that calls cuDNN launched it.
+    by_operation = fits(trace.names, calls.spans.name, lambda name: "cudnn" in name)
+    is_inside = nearest(calls.parent, by_operation) != NONE
+    is_cudnn = fits(trace.names, work.spans.name, _CUDNN.search)
+    is_cudnn |= at_positions(is_inside, work.call, missing=False)
     host = _rows(
         HOST,
         of_call[calls.in_step],
@@ -105,7 +110,7 @@ def phase_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
         at_positions(of_call, work.call, missing=_OTHER),
         work.spans.duration_ns,
         is_convolution=work.of_category("convolution"),
-        is_cudnn=_is_cudnn(trace, calls, work),
+        is_cudnn=is_cudnn,
     )
     return [*host, *device]
 
@@ -203,40 +208,20 @@ def _phases_by_time(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Int
     has_sequence = np.zeros(len(spans), dtype=np.bool_)
     has_sequence[root[spans.sequence != NONE]] = True
     step = step_at(trace, spans.start_ns)[root]
-    first_ns, last_ns = _backward_bounds(trace, calls, step, is_evaluating)
-    begin_ns = spans.start_ns[root]
-    is_forward = (begin_ns < first_ns[step]) | (has_sequence[root] & (begin_ns < last_ns[step]))
-    return np.where(is_forward, _FORWARD, np.where(begin_ns < last_ns[step], _BACKWARD, _OTHER))
-
-
-def _backward_bounds(
-    trace: Trace, calls: HostCalls, step: Integers, is_evaluating: Flags
-) -> tuple[Integers, Integers]:
-    """When the first and the last backward function of each step begin.
-
-    A step without any is forward to its end, unless it launches a graph: then nothing is known of
-    it.
-    """
     none_yet = np.iinfo(np.int64).max
     first_ns = np.full(max(len(trace.steps), 1), none_yet)
     last_ns = np.full(len(first_ns), NONE)
     begun = is_evaluating & (step != NONE)
-    np.minimum.at(first_ns, step[begun], calls.spans.start_ns[begun])
-    np.maximum.at(last_ns, step[begun], calls.spans.start_ns[begun])
-    launching = fits(trace.names, calls.spans.name, lambda name: name.endswith("GraphLaunch")) & (
-        step != NONE
-    )
-    is_graph = np.isin(np.arange(len(first_ns)), step[launching]) & (first_ns == none_yet)
-    return np.where(is_graph, NONE, first_ns), last_ns
-
-
-def _is_cudnn(trace: Trace, calls: HostCalls, work: DeviceWork) -> Flags:
-    """By the kernel's name, or because an operation of PyTorch that calls cuDNN launched it."""
-    by_operation = fits(trace.names, calls.spans.name, lambda name: "cudnn" in name)
-    is_inside = nearest(calls.parent, by_operation) != NONE
-    by_name = fits(trace.names, work.spans.name, _CUDNN.search)
-    found: Flags = by_name | at_positions(is_inside, work.call, missing=False)
-    return found
+    np.minimum.at(first_ns, step[begun], spans.start_ns[begun])
+    np.maximum.at(last_ns, step[begun], spans.start_ns[begun])
+    # A step without any is forward to its end, unless it launches a graph: then nothing is known
+    # of it.
+    launches = fits(trace.names, spans.name, lambda name: name.endswith("GraphLaunch"))
+    has_graph = np.isin(np.arange(len(first_ns)), step[launches & (step != NONE)])
+    first_ns[has_graph & (first_ns == none_yet)] = NONE
+    begin_ns = spans.start_ns[root]
+    is_forward = (begin_ns < first_ns[step]) | (has_sequence[root] & (begin_ns < last_ns[step]))
+    return np.where(is_forward, _FORWARD, np.where(begin_ns < last_ns[step], _BACKWARD, _OTHER))
 
 
 def _rows(

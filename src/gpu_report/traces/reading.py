@@ -68,6 +68,7 @@ _LOADER: Final = "enumerate(DataLoader)#"
 _UNNAMED_DEVICE: Final = "accelerator"
 _SORT_OF_KIND: Final = {
     **dict.fromkeys(("kernel", "gpu_memcpy", "gpu_memset"), "work"),
+    "cpu_op": "calls",
     "user_annotation": "marks",
     "python_function": "functions",
 }
@@ -264,11 +265,8 @@ def _whole_recording(calls: CallSpans, work: WorkSpans) -> Step:
 
 @lru_cache(maxsize=1000)  # a file may have any number of kinds
 def _sort_of(kind: str | None) -> str | None:
-    if kind is None:
-        return None
-    if kind == "cpu_op" or RUNTIME.fullmatch(kind):
-        return "calls"
-    return _SORT_OF_KIND.get(kind)
+    is_driver_call = kind is not None and RUNTIME.fullmatch(kind)
+    return "calls" if is_driver_call else _SORT_OF_KIND.get(kind or "")
 
 
 class Collector(Generic[_Columns]):

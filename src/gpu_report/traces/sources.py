@@ -100,7 +100,18 @@ def origins(trace: Trace, calls: HostCalls, chosen: Integers) -> Origins:
     modules = _Running.functions(trace, lambda name: name.startswith(_MODULE))
     functions = _Running.functions(trace, is_users_own)
     direct = modules.names_around(calls.spans, chosen)
-    forward = _forward_counterparts(trace, calls, chosen)
+    # The forward call with the sequence number of the backward function around each call. Calls
+    # that record nothing for the backward pass bear the number of the next one that does, so that
+    # of all with one number the last begun is the counterpart (torch.autograd.profiler.emit_nvtx
+    # explains the numbers).
+    sequence = calls.spans.sequence
+    evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(_BACKWARD))
+    backward = nearest(calls.parent, evaluating)
+    candidates = np.flatnonzero((sequence > 0) & (backward == NONE))
+    by_time = candidates[np.argsort(calls.spans.start_ns[candidates], kind="stable")]
+    forward = last_with_id(
+        at_positions(sequence, backward[chosen], missing=NONE), sequence, by_time
+    )
     origin = np.where((direct == NONE) & (forward != NONE), forward, chosen)
     function = functions.names_around(calls.spans, origin)
     return Origins(
@@ -119,7 +130,14 @@ def waits(trace: Trace) -> list[Wait]:
     is_waiting = fits(trace.names, calls.name, _WAITING.fullmatch) & (
         step_at(trace, calls.start_ns) != NONE
     )
-    outermost = _Running.of(_outermost_operations(trace))
+    # Operations that begin after all others of their thread that began before have ended.
+    operations = calls.chosen(~fits(trace.kinds, calls.kind, RUNTIME.fullmatch))
+    is_outermost = np.zeros(len(operations), dtype=np.bool_)
+    for thread in np.unique(operations.thread):
+        mine = np.flatnonzero(operations.thread == thread)
+        reached_ns = np.maximum.accumulate(operations.end_ns[mine])
+        is_outermost[mine] = np.append(True, operations.start_ns[mine][1:] >= reached_ns[:-1])
+    outermost = _Running.of(operations.chosen(is_outermost))
     uploaded = trace.work.correlation[fits(trace.names, trace.work.name, _UPLOAD.search)]
     copies = np.flatnonzero(np.isin(calls.correlation, uploaded[uploaded > 0]))
     copied_in, waited_in = (
@@ -187,31 +205,3 @@ class _Running(NamedTuple):
     def names_around(self, calls: Spans, chosen: Integers) -> Integers:
         """Its name."""
         return at_positions(self.spans.name, self.around(calls, chosen), missing=NONE)
-
-
-def _outermost_operations(trace: Trace) -> Spans:
-    """Operations that begin after all others of their thread that began before have ended."""
-    operations = trace.calls.chosen(~fits(trace.kinds, trace.calls.kind, RUNTIME.fullmatch))
-    is_outermost = np.zeros(len(operations), dtype=np.bool_)
-    for thread in np.unique(operations.thread):
-        mine = np.flatnonzero(operations.thread == thread)
-        reached_ns = np.maximum.accumulate(operations.end_ns[mine])
-        is_outermost[mine] = np.append(True, operations.start_ns[mine][1:] >= reached_ns[:-1])
-    return operations.chosen(is_outermost)
-
-
-def _forward_counterparts(trace: Trace, calls: HostCalls, chosen: Integers) -> Integers:
-    """The forward call with the sequence number of the backward function around each call, NONE
-    without one.
-
-    Calls that record nothing for the backward pass bear the number of the next one that does, so
-    that of all with one number the last begun is the counterpart (torch.autograd.profiler.emit_nvtx
-    explains the numbers).
-    """
-    sequence = calls.spans.sequence
-    evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(_BACKWARD))
-    function = nearest(calls.parent, evaluating)
-    wanted = at_positions(sequence, function[chosen], missing=NONE)
-    candidates = np.flatnonzero((sequence > 0) & (function == NONE))
-    by_time = candidates[np.argsort(calls.spans.start_ns[candidates], kind="stable")]
-    return last_with_id(wanted, sequence, by_time)

@@ -72,7 +72,7 @@ _OF_THE_DEVICE: Final = (
 )
 
 
-def step_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
+def step_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
     """The rows of STEPS. All device work counts where it ran, whichever step launched it.
 
     A moment belongs to the first of SHARES that goes on in it: with U(k) the union of the first k
@@ -82,9 +82,24 @@ def step_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """
     begin_ns, end_ns = trace.step_bounds
     wall_ns = end_ns - begin_ns
-    covers = _covers(trace, calls)
-    kernels, collectives = covers["kernel"], covers["collective"]
-    covers["communication"] = collectives.and_also(covers["communication"])
+    work = trace.work
+    of_kernels, of_collectives = is_kernel(trace, work), communicates(trace, work)
+    is_copy, is_memset = (
+        fits(trace.kinds, work.kind, kind.__eq__) for kind in ("gpu_memcpy", "gpu_memset")
+    )
+    is_operation = ~calls.is_driver_call
+    kernels = cover_of(work, of_kernels & ~of_collectives)
+    collectives = cover_of(work, of_kernels & of_collectives)
+    of_host = cover_of(calls.spans, is_operation & calls.of_category("communication"))
+    covers = {
+        "kernel": kernels,
+        "memcpy": cover_of(work, is_copy),
+        "memset": cover_of(work, is_memset),
+        "communication": collectives.and_also(of_host),
+        "runtime": cover_of(calls.spans, calls.is_driver_call),
+        "loader": cover_of(calls.spans, calls.of_category("data loading")),
+        "operator": cover_of(calls.spans, is_operation),
+    }
     unions = [
         union.within(begin_ns, end_ns)
         for union in accumulate((covers[name] for name in SHARES), Cover.and_also)
@@ -93,7 +108,7 @@ def step_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
         zip((*SHARES, "other"), np.diff(unions, axis=0, prepend=0, append=[wall_ns]), strict=True)
     )
     times_ns["host_busy"] = cover_of(calls.spans).within(begin_ns, end_ns)
-    times_ns["device_busy"] = busy_ns = cover_of(trace.work).within(begin_ns, end_ns)
+    times_ns["device_busy"] = busy_ns = cover_of(work).within(begin_ns, end_ns)
     times_ns["exposed_copy"] = covers["memcpy"].exposed_within(
         begin_ns, end_ns, hiding=kernels.and_also(collectives)
     )
@@ -108,22 +123,3 @@ def step_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
         **columns,
         device_idle_share=np.where(busy_ns > 0, 1 - busy_ns / wall_ns, np.nan),
     )
-
-
-def _covers(trace: Trace, calls: HostCalls) -> dict[str, Cover]:
-    work = trace.work
-    of_kernels, of_collectives = is_kernel(trace, work), communicates(trace, work)
-    is_copy, is_memset = (
-        fits(trace.kinds, work.kind, kind.__eq__) for kind in ("gpu_memcpy", "gpu_memset")
-    )
-    is_operation = ~calls.is_driver_call
-    return {
-        "kernel": cover_of(work, of_kernels & ~of_collectives),
-        "collective": cover_of(work, of_kernels & of_collectives),
-        "memcpy": cover_of(work, is_copy),
-        "memset": cover_of(work, is_memset),
-        "communication": cover_of(calls.spans, is_operation & calls.of_category("communication")),
-        "runtime": cover_of(calls.spans, calls.is_driver_call),
-        "loader": cover_of(calls.spans, calls.of_category("data loading")),
-        "operator": cover_of(calls.spans, is_operation),
-    }

@@ -22,7 +22,6 @@ from gpu_report.storage.json_files import nine_digits
 from gpu_report.study.variant import Variant
 from gpu_report.traces.advice import ADVICE, UNANSWERED, advise
 from gpu_report.traces.attribution import DeviceWork, HostCalls, attribute_device, attribute_host
-from gpu_report.traces.exchange import Exchange, exchange_of
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES, idle_rows, launch_rows
 from gpu_report.traces.kernels import COPIES, KERNELS, copy_rows, kernel_rows
@@ -41,7 +40,7 @@ from gpu_report.traces.quality import (
     quality_rows,
     row_of,
 )
-from gpu_report.traces.ranks import COLLECTIVES, RANKS, tabulate_ranks
+from gpu_report.traces.ranks import COLLECTIVES, RANKS, Exchange, exchange_of, tabulate_ranks
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.steps import STEPS, step_rows
 from gpu_report.traces.timeline import TIMELINE, timeline_rows

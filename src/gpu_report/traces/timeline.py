@@ -129,28 +129,20 @@ def _stream_lanes(trace: Trace, work: DeviceWork, step: Step) -> Iterator[_Lane]
     here, category = work.spans.chosen(within), work.category[within]
     streams = _busiest(trace, here, step)
     alone = streams if len(streams) <= MOST_STREAMS else streams[: MOST_STREAMS - 1]
-    lanes = {name: [stream] for stream, name in _stream_names(trace, alone).items()}
+    # The profiler shows each stream as a thread of its device, which is named where there are
+    # several.
+    places = {stream: trace.threads[stream].rpartition("/") for stream in alone}
+    has_one_device = len({device for device, _, _ in places.values()}) < 2
+    lanes = {
+        f"{STREAM_LANE} {number}" + ("" if has_one_device else f" of device {device}"): [stream]
+        for stream, (device, _, number) in places.items()
+    }
     if streams[len(alone) :]:
         lanes[OTHER_STREAMS] = streams[len(alone) :]
     for name, members in lanes.items():
         mine = np.isin(here.thread, np.array(members, dtype=np.int64))
         columns = (here.start_ns[mine], here.end_ns[mine], category[mine])
         yield _Lane(name, trace.device or "", *columns, CATEGORY_NAMES)
-
-
-def _stream_names(trace: Trace, streams: Sequence[int]) -> dict[int, str]:
-    """The profiler shows each stream as a thread of its device, which is named where there are
-    several.
-
-    Old ones write `stream 7` for its number.
-    """
-    places = {stream: trace.threads[stream].rpartition("/") for stream in streams}
-    has_one_device = len({device for device, _, _ in places.values()}) < 2
-    return {
-        stream: f"{STREAM_LANE} {number.removeprefix(STREAM_LANE).strip()}"
-        + ("" if has_one_device else f" of device {device}")
-        for stream, (device, _, number) in places.items()
-    }
 
 
 def _within(spans: Spans, step: Step) -> Integers:

@@ -21,8 +21,7 @@ from gpu_report.printing.number_format import (
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.variant import Variant
-from gpu_report.tables.bundle import Tables, best_of_each, rows_of
-from gpu_report.tables.fastest import shown_profiles
+from gpu_report.tables.bundle import Tables, best_of_each, rows_of, shown_profiles
 from gpu_report.tables.scaling import compared_with
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.writing.machine import MachineResults

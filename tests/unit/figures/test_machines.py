@@ -4,7 +4,7 @@ import pandas as pd
 
 from gpu_report.figures.machines import comparison_figures
 from gpu_report.figures.style import TEXT_WIDTH_IN, figure_bytes
-from gpu_report.tables.comparison import COMPARISON
+from gpu_report.tables.variants import COMPARISON
 from tests.factories import make_comparison
 from tests.unit.figures.drawn import texts_of
 

@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from gpu_report.figures import style
 from gpu_report.figures.stacked_bars import CATEGORY_COLORS, CAUSE_COLORS, PART_COLORS
-from gpu_report.tables.fastest import shown_profiles
+from gpu_report.tables.bundle import shown_profiles
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.categories import CATEGORIES
 from tests.unit.figures.drawn import Change, drawn, specs_of, study_and_tables, texts_of

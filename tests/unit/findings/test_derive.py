@@ -13,9 +13,8 @@ from gpu_report.findings.scope import BATCH_SEARCH, DDP_OPTIONS, MODEL_SPLIT, OW
 from gpu_report.storage.columns import Table
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.ceilings import TRANSFERS
-from gpu_report.tables.crossovers import CROSSOVERS
 from gpu_report.tables.efficiency import EFFICIENCY
-from gpu_report.tables.experiments import EXPERIMENT
+from gpu_report.tables.experiments import CROSSOVERS, EXPERIMENT
 from gpu_report.tables.operations import PHASES
 from gpu_report.tables.traces import STEP_SHARES
 from gpu_report.tables.variants import VARIANTS

@@ -24,8 +24,8 @@ from gpu_report.findings.finding import (
 )
 from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.bundle import rows_of
-from gpu_report.tables.comparison import COMPARISON
 from gpu_report.tables.experiments import EXPERIMENT
+from gpu_report.tables.variants import COMPARISON
 from tests.factories import make_comparison
 from tests.unit.findings.editing import base
 

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from gpu_report.records.record import Record
 from gpu_report.study.study import Experiment
 from gpu_report.study.variant import Variant
-from gpu_report.tables.crossovers import UNCLEAR, find_crossover
+from gpu_report.tables.experiments import UNCLEAR, find_crossover
 from gpu_report.tables.statistics import Summary, ratio
 from tests.factories import make_record
 from tests.tabulated import tabulate_crossovers

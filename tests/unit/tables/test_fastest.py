@@ -2,8 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpu_report.study.variant import Variant
-from gpu_report.tables.bundle import Tables
-from gpu_report.tables.fastest import shown_profiles
+from gpu_report.tables.bundle import Tables, shown_profiles
 from tests.unit.figures.drawn import study_and_tables
 
 

@@ -11,7 +11,7 @@ import pytest
 from gpu_report.records.record import Record
 from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import rows_of as rows_of_table
-from gpu_report.tables.model_splits import bubble_share
+from gpu_report.tables.scaling import bubble_share
 from tests.factories import make_record
 from tests.tabulated import tabulate_model_splits
 

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from gpu_report.records.record import Record
-from gpu_report.tables.pairs import (
+from gpu_report.tables.processes import (
     SOFTWARE,
     other_software,
     pairs_of,

@@ -4,8 +4,8 @@ from dataclasses import fields
 
 from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.bundle import Tables
-from gpu_report.tables.comparison import COMPARISON
 from gpu_report.tables.experiments import EXPERIMENT
+from gpu_report.tables.variants import COMPARISON
 
 TABLES = [*STUDY_TABLES, EXPERIMENT, COMPARISON]
 

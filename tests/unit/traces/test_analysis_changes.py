@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from gpu_report.errors import TraceError
 from gpu_report.traces.analysis import TRACE_CHANGES, AnalysedTrace, change_rows, paired
-from gpu_report.traces.exchange import exchange_of
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import QUALITY, row_of
+from gpu_report.traces.ranks import exchange_of
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import attribute
 from tests.unit.traces.by_hand import step, trace_of

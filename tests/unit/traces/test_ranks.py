@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from gpu_report.measure.run import RANKS_PROFILE_FACTOR
-from gpu_report.traces.exchange import Exchange, exchange_of
 from gpu_report.traces.ranks import (
     COLLECTIVES,
     LEAST_STEPS,
     RANKS,
     SLOW_FROM,
+    Exchange,
+    exchange_of,
     median_collectives,
     median_ranks,
     slow_rank,

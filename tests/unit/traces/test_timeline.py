@@ -152,12 +152,6 @@ def test_a_stream_shows_its_work_where_it_ran_under_the_category_of_its_operatio
     assert (row["begin_ms"], row["end_ms"], row["busy_share"]) == (1.5, 2.1, 1.0)
 
 
-def test_a_stream_whose_name_an_old_profiler_wrote_out_is_not_named_twice() -> None:
-    rows = one_step(launch(1, 0, 10), kernel("gemm", 100, 50, correlation=1, on=(0, "stream 7")))
-
-    assert [row["lane"] for row in rows if row["device"] == "cuda"] == ["stream 7"]
-
-
 def test_of_many_streams_three_are_alone_and_the_others_together() -> None:
     rows = one_step(
         launch(1, 0),

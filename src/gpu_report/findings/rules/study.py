@@ -14,7 +14,7 @@ from gpu_report.findings.rule import Outcome, Rule, not_measured
 from gpu_report.findings.scope import Scope, key_of
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import quantity
-from gpu_report.tables.fastest import eager_and_fastest
+from gpu_report.tables.bundle import eager_and_fastest
 
 ABOVE_CHANCE: Final = 0.05
 PERFECT: Final = 0.995
