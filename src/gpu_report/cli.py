@@ -328,7 +328,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             more="your own model's or a built-in workload's; records nothing",
         ),
         "batch-size": _Command(
-            "batch_size:find_own_batch_size",
+            "profiling:find_own_batch_size",
             "find the largest batch that fits, and the fastest",
             [
                 _optional(
@@ -460,7 +460,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
     },
     "compare": {
         "compare": _Command(
-            "comparing:compare",
+            "comparison:compare",
             "report what got worse between stored results",
             [
                 _optional(
@@ -593,7 +593,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             "list the machines that a report can show",
         ),
         "numbers": _Command(
-            "numbers:list_numbers",
+            "document:list_numbers",
             "list the numbers that a document can quote",
             [
                 _optional(
@@ -610,22 +610,6 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                 ),
             ],
             more="with table and run",
-        ),
-        "export": _Command(
-            "exporting:export",
-            "copy the report for a thesis, Overleaf or arXiv",
-            [
-                _optional("folder", "the folder to write, new or empty", type=Path, metavar="DIR"),
-                _flag("--arxiv", "write DIR.tar.gz instead, all files in one folder"),
-                _optional(
-                    "--figures",
-                    "their format (default: %(default)s); pgf must have been drawn, by snakemake "
-                    "--cores 4 figures_in_pgf",
-                    choices=("pdf", "pgf"),
-                    default="pdf",
-                ),
-            ],
-            more="its sections, figures and numbers",
         ),
         "columns": _Command(
             "traces:columns",
@@ -653,7 +637,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             ],
         ),
         "calibrate": _Command(
-            "calibrating:calibrate",
+            "measuring:calibrate",
             "measure the peaks of this machine's devices",
             [
                 _required("--machine", "id of this machine"),
@@ -674,7 +658,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             [_STUDY, _required("--variant", "its name")],
         ),
         "search-batch-size": _Command(
-            "batch_size:search_batch_size",
+            "profiling:search_batch_size",
             "search the batch size for a workload of the study and write what was found",
             [_STUDY, _required("--search", "its name")],
         ),

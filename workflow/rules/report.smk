@@ -28,7 +28,7 @@ rule draw_figures:
         tables=tables,
         code=[
             *sources("figures", "findings", "tables", "traces"),
-            "src/gpu_report/writing/pictures.py",
+            "src/gpu_report/writing/layout.py",
         ],
     output:
         directory("report/figures/{machine}"),

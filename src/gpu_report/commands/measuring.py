@@ -1,4 +1,6 @@
-"""Commands that measure, and the one that writes the image files they need."""
+"""Commands that measure trainings and the peaks of devices, and the one that writes the image files
+they need.
+"""
 
 import shutil
 import sys
@@ -13,16 +15,18 @@ from typing import Final, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from gpu_report.commands.batch_size import search_one
 from gpu_report.commands.measuring_now import ToWatchers, in_words, shown_to_watchers
 from gpu_report.commands.overview import results_here, results_of, waiting
+from gpu_report.commands.profiling import search_one
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import ConfigError, MachineError
 from gpu_report.measure import run as messages
+from gpu_report.measure.calibrate import calibrate as measure_peaks
 from gpu_report.measure.hosts import COUNT, Hosts, hosts_of_environment, nodes_to_share, start_on
 from gpu_report.measure.variant_run import measure_variant as measure
 from gpu_report.printing.number_format import throughput
 from gpu_report.printing.terminal import say, stderr_to
+from gpu_report.records.calibration import CALIBRATION_FILE, Link
 from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, Record
 from gpu_report.storage.files import (
     list_content,
@@ -149,7 +153,18 @@ def run(arguments: Namespace) -> None:
         take_own_temporary_folder()
         for measurement in measurements:
             print(f"{measurement.variant.slug}:", file=sys.stderr, flush=True)
-            _make_image_files(measurement)
+            from gpu_report.workloads.jpeg_files import MANIFEST
+            from gpu_report.workloads.jpeg_files import write_image_files as write
+
+            settings = measurement.workload.settings
+            if (
+                measurement.workload.reads_image_files
+                and not (Path(settings["folder"]) / MANIFEST).exists()
+            ):
+                sizes = {
+                    name: settings[name] for name in ("train_samples", "test_samples", "image_px")
+                }
+                write(Path(settings["folder"]), **sizes)
             if arguments.nvtx:
                 if not _train_labelled(measurement, machine=results.resolved.machine, log=log):
                     failed.append(measurement.variant.slug)
@@ -303,19 +318,6 @@ def _measure_whole(
     return record
 
 
-def _make_image_files(measurement: Measurement) -> None:
-    from gpu_report.workloads.jpeg_files import MANIFEST
-    from gpu_report.workloads.jpeg_files import write_image_files as write
-
-    settings = measurement.workload.settings
-    if (
-        measurement.workload.reads_image_files
-        and not (Path(settings["folder"]) / MANIFEST).exists()
-    ):
-        sizes = {name: settings[name] for name in ("train_samples", "test_samples", "image_px")}
-        write(Path(settings["folder"]), **sizes)
-
-
 class _LineForEachRun:
     """Prints a line when the first sign of each process arrives, so that Snakemake's output shows
     where it is.
@@ -357,3 +359,33 @@ def _part_in_it(hosts: Hosts) -> str:
 
 def _rate(record: Record) -> str:
     return throughput(summarise(values_of(record, "throughput_per_s")).value).plain()
+
+
+def calibrate(arguments: Namespace) -> None:
+    """Calibrate the devices and write what was found; a line on stdout for each of them, and for
+    their link.
+    """
+    require_machine(arguments.machine)
+    present = find_machine().devices if arguments.linked else ()
+    # A study may ask for more devices than the machine has; its trainings on them are skipped.
+    linked = [device for device in arguments.linked if device in present]
+    with machine_to_itself():
+        take_own_temporary_folder()
+        calibration = measure_peaks(arguments.devices, linked=linked, machine=arguments.machine)
+    CALIBRATION_FILE.write(calibration, arguments.calibration)
+    for ceilings in calibration.ceilings:
+        products = ", ".join(each.precision for each in ceilings.matrix_products)
+        say(
+            f"{ceilings.device} ({ceilings.name}): calibrated with matrix products in {products}, "
+            f"a copy of its memory and {len(ceilings.transfers)} transfers"
+        )
+    if calibration.link:
+        say(_link_in_words(calibration.link))
+
+
+def _link_in_words(link: Link) -> str:
+    connections = sorted({pair.connection or "unknown" for pair in link.pairs})
+    return (
+        f"{', '.join(link.devices)}: link ({', '.join(connections) or 'unknown'}) calibrated with "
+        f"{link.backend} and {len(link.operations)} operations"
+    )

@@ -16,9 +16,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.alt_text import extremes_of
 from gpu_report.figures.curves import draw_gaps, draw_line, hollow_handles
-from gpu_report.figures.declaration import Shown, VariantFigure, high_panels
+from gpu_report.figures.declaration import Shown, VariantFigure, extremes_of, high_panels
 from gpu_report.figures.rows import Entry, new_rows, place_rows
 from gpu_report.figures.stacked_bars import BAR_LOOK, PHASE_COLORS, add_color_legend
 from gpu_report.glossary import PASS, device_words

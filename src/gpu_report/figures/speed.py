@@ -15,11 +15,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.alt_text import extremes_of
 from gpu_report.figures.curves import add_legend, draw_gaps, draw_lines, scale_measured_values
 from gpu_report.figures.declaration import (
     Shown,
     VariantFigure,
+    extremes_of,
     groups_where,
     high_panels,
     panel_groups,

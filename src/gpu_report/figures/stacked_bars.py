@@ -17,8 +17,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.alt_text import largest_columns, largest_parts
-from gpu_report.figures.declaration import Layout, Shown, VariantFigure, found_in, row_groups
+from gpu_report.figures.declaration import (
+    Layout,
+    Shown,
+    VariantFigure,
+    found_in,
+    largest_columns,
+    largest_parts,
+    row_groups,
+)
 from gpu_report.figures.rows import Entry, new_rows, place_rows
 from gpu_report.figures.speed import repeats_crossover
 from gpu_report.glossary import american

@@ -17,8 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.alt_text import range_in
-from gpu_report.figures.declaration import Shown, VariantFigure, high_panels, row_groups
+from gpu_report.figures.declaration import Shown, VariantFigure, high_panels, range_in, row_groups
 from gpu_report.figures.stacked_bars import (
     CATEGORY_COLORS,
     LEGEND_COLUMNS,

@@ -24,8 +24,8 @@ from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.fastest import shown_profiles
 from gpu_report.writing import rows, words
 from gpu_report.writing.experiment import ExperimentResults
+from gpu_report.writing.layout import COMPARISON_CSV, COMPARISON_FOLDER, pictures
 from gpu_report.writing.machine import MachineResults
-from gpu_report.writing.pictures import COMPARISON_CSV, COMPARISON_FOLDER, pictures
 from gpu_report.writing.table import Text, metric
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from gpu_report.study.options import SEPARATOR, option_names
 from gpu_report.study.study import Experiment
 from gpu_report.study.variant import AXIS_FIELDS
 from gpu_report.tables.bundle import rows_of
+from gpu_report.writing.layout import Picture, figures_of, pictures
 from gpu_report.writing.machine import MachineResults
-from gpu_report.writing.pictures import Picture, figures_of, pictures
 from gpu_report.writing.table import TableBlock, Text, metric, table
 from gpu_report.writing.words import (
     axis_value_words,

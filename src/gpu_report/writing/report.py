@@ -5,7 +5,12 @@ results of the machine -> what templates may use -> templates -> {"gpu_report.te
 "sections/device.tex": ...}
 """
 
+import ast
+import io
+import keyword
+import tokenize
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,31 +20,125 @@ from gpu_report.figures.labels import with_labels_across_machines
 from gpu_report.findings.answers import answer_word, answered, discussed, rank_effects
 from gpu_report.findings.finding import Finding
 from gpu_report.glossary import machine_words
+from gpu_report.printing.number_format import quantity
 from gpu_report.printing.terminal import clean
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import rows_of
+from gpu_report.traces.idle import SHORT_NS
 from gpu_report.writing import rows, words
 from gpu_report.writing.environment import TEMPLATE_SUFFIX, Templates, render
 from gpu_report.writing.experiment import ExperimentResults, distinguishing_columns
-from gpu_report.writing.layout import FLOATS_FOLDER, HEADLINE_FILE, NUMBERS_CSV, Layout
-from gpu_report.writing.listing import SourceFile, excerpt
+from gpu_report.writing.layout import (
+    COMPARISON_CSV,
+    COMPARISON_FOLDER,
+    FLOATS_FOLDER,
+    HEADLINE_FILE,
+    NUMBERS_CSV,
+    STUDY_FOLDER,
+    Layout,
+    pictures,
+)
 from gpu_report.writing.machine import MachineResults
-from gpu_report.writing.method_numbers import SHORT_KERNEL, method_numbers
 from gpu_report.writing.numbers import (
     KeyedNumber,
+    method_numbers,
     numbers_csv,
     numbers_of,
     numbers_of_tables,
     numbers_tex,
 )
-from gpu_report.writing.pictures import COMPARISON_CSV, COMPARISON_FOLDER, STUDY_FOLDER, pictures
+from gpu_report.writing.rows import generated, networks, trained_models
 from gpu_report.writing.table import TableBlock, Text, metric, table
-from gpu_report.writing.workloads import generated, networks, trained_models
+from gpu_report.writing.tex import Tex, breakable
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from gpu_report.figures.declaration import FigureSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceFile:
+    """A Python file; `name` is how the report calls it, for instance
+    `src/gpu_report/measure/training.py`.
+    """
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListingLine:
+    """One line: its number in the file, by how many characters it is indented, and the rest
+    as TeX.
+    """
+
+    number: int
+    indent: int
+    text: Tex
+
+
+def excerpt(source: SourceFile, functions: Sequence[str]) -> list[list[ListingLine]]:
+    """The lines of each function, in the order asked for, with decorators and docstring, indented
+    as in the file.
+
+    Raises:
+        ReportError: the file is no Python, or has no such function at its top level.
+    """
+    try:
+        tree = ast.parse(source.text)
+    except SyntaxError as error:
+        raise ReportError(
+            f"{source.name}:{error.lineno}: {error.msg}; the report lists this file"
+        ) from error
+    places = {
+        node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
+    missing = [name for name in functions if name not in places]
+    if missing:
+        raise ReportError(
+            f"{source.name} has no function {missing[0]!r}, which the report lists; name another "
+            "one in the template"
+        )
+    lines = _marked_lines(source.text)
+    listings = []
+    for name in functions:
+        node = places[name]
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        listings.append(lines[first - 1 : node.end_lineno])
+    return listings
+
+
+def _marked_lines(text: str) -> list[ListingLine]:
+    lines = text.splitlines()
+    indents = [len(line) - len(line.lstrip()) for line in lines]
+    texts, done = [Tex("")] * len(lines), list(indents)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        is_docstring = token.type == tokenize.STRING and token.string.startswith(('"""', 'r"""'))
+        if token.type == tokenize.NAME and keyword.iskeyword(token.string):
+            macro = r"\gpurepkeyword"
+        elif token.type == tokenize.COMMENT or is_docstring:
+            macro = r"\gpurepcomment"
+        else:
+            continue
+        row, start = token.start
+        for at, part in enumerate(token.string.split("\n"), start=row - 1):
+            line, begin, end = lines[at], max(start, done[at]), start + len(part)
+            marked = Tex(f"{macro}{{") + _code(line[begin:end]) + Tex("}")
+            texts[at] += _code(line[done[at] : begin]) + marked
+            done[at], start = end, 0  # the next lines of the token begin at the left
+    return [
+        ListingLine(number=number, indent=indent, text=marked + _code(line[end:]))
+        for number, (line, indent, marked, end) in enumerate(
+            zip(lines, indents, texts, done, strict=True), start=1
+        )
+    ]
+
+
+def _code(text: str) -> Tex:
+    """Code with straight quotes, and blanks that TeX keeps."""
+    return Tex(str(breakable(text)).replace("'", r"\textquotesingle{}").replace(" ", r"\ "))
+
 
 DEFAULT_SECTION: Final = f"default_section{TEMPLATE_SUFFIX}"
 """Of an experiment that has no template of its own."""
@@ -121,7 +220,7 @@ def render_report(
         "comparison_pictures": compared,
         "comparison_findings": comparison_findings,
         "rebuilt_by": rebuilt_by,
-        "short_kernel": SHORT_KERNEL.plain(),
+        "short_kernel": quantity(SHORT_NS / 1000, "µs", most_decimals=0).plain(),
         "source_file": source.name,
         "listed": partial(excerpt, source),
     }
@@ -185,7 +284,7 @@ def _texts(
     ]
     blocks = [block for block in page.subjects if isinstance(block, TableBlock)]
     numbers: list[KeyedNumber] = [
-        *method_numbers(machine),
+        *method_numbers(),
         *numbers_of(machine),
         *numbers_of_tables(blocks, known=known),
     ]

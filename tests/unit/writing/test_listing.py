@@ -1,7 +1,7 @@
 import pytest
 
 from gpu_report.errors import ReportError
-from gpu_report.writing.listing import SourceFile, excerpt
+from gpu_report.writing.report import SourceFile, excerpt
 
 SOURCE = SourceFile(
     name="loop.py",

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from gpu_report.findings.derive import derive_findings
-from gpu_report.findings.rules import model_split, scaling
+from gpu_report.findings.rules import derive_findings, model_split, scaling
 from gpu_report.findings.scope import DDP_OPTIONS
 from tests.unit.findings.editing import Case, Edit, cases, edited, figure, one, rule_of
 from tests.unit.findings.shared import (
