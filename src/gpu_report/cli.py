@@ -86,7 +86,15 @@ class _Parser(argparse.ArgumentParser):
     error_status = _MISTAKE
 
     def format_help(self) -> str:
-        return _listing() if self.prog == _PROGRAM else super().format_help()
+        # A line for each command that a person types, by job.
+        lines = [
+            f"{'' if index else job:17}{name:14}{command.summary}\n"
+            for job in COMMANDS
+            if job not in (STAGE, MEASURING_STAGES)
+            for index, (name, command) in enumerate(COMMANDS[job].items())
+        ]
+        usage = f"usage: {_PROGRAM} [--version] COMMAND ...; --help after a command explains it\n"
+        return (usage + "".join(lines)) if self.prog == _PROGRAM else super().format_help()
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -111,18 +119,6 @@ def _parser() -> _Parser:
             for argument, options in command.arguments:
                 subparser.add_argument(argument, **options)
     return parser
-
-
-def _listing() -> str:
-    """A line for each command that a person types, by job."""
-    lines = [
-        f"{'' if index else job:17}{name:14}{command.summary}\n"
-        for job in COMMANDS
-        if job not in (STAGE, MEASURING_STAGES)
-        for index, (name, command) in enumerate(COMMANDS[job].items())
-    ]
-    usage = f"usage: {_PROGRAM} [--version] COMMAND ...; --help after a command explains it\n"
-    return usage + "".join(lines)
 
 
 class _Command(NamedTuple):

@@ -1,5 +1,5 @@
 """What `compare` and `guard` find, their exit status, how a person, a pull request and a program
-read it, and `compare` itself: of two sets of results, bundles or folders, that were measured before.
+read it, and `compare` itself, of two bundles or folders that were measured before.
 
 rows of VERDICTS, what else differs, where the time went -> Comparison -> terminal, Markdown, JSON
 """

@@ -15,10 +15,10 @@ from typing import Final, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from gpu_report.commands.measuring_now import ToWatchers, in_words, shown_to_watchers
 from gpu_report.commands.overview import results_here, results_of, waiting
 from gpu_report.commands.profiling import search_one
 from gpu_report.commands.results_folder import ResultsFolder
+from gpu_report.commands.watching import ToWatchers, in_words, shown_to_watchers
 from gpu_report.errors import ConfigError, MachineError
 from gpu_report.measure import run as messages
 from gpu_report.measure.calibrate import calibrate as measure_peaks
@@ -26,7 +26,7 @@ from gpu_report.measure.hosts import COUNT, Hosts, hosts_of_environment, nodes_t
 from gpu_report.measure.variant_run import measure_variant as measure
 from gpu_report.printing.number_format import throughput
 from gpu_report.printing.terminal import say, stderr_to
-from gpu_report.records.calibration import CALIBRATION_FILE, Link
+from gpu_report.records.calibration import CALIBRATION_FILE
 from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, Record
 from gpu_report.storage.files import (
     list_content,
@@ -380,12 +380,9 @@ def calibrate(arguments: Namespace) -> None:
             f"a copy of its memory and {len(ceilings.transfers)} transfers"
         )
     if calibration.link:
-        say(_link_in_words(calibration.link))
-
-
-def _link_in_words(link: Link) -> str:
-    connections = sorted({pair.connection or "unknown" for pair in link.pairs})
-    return (
-        f"{', '.join(link.devices)}: link ({', '.join(connections) or 'unknown'}) calibrated with "
-        f"{link.backend} and {len(link.operations)} operations"
-    )
+        connections = sorted({pair.connection or "unknown" for pair in calibration.link.pairs})
+        say(
+            f"{', '.join(calibration.link.devices)}: link ({', '.join(connections) or 'unknown'}) "
+            f"calibrated with {calibration.link.backend} and "
+            f"{len(calibration.link.operations)} operations"
+        )

@@ -341,6 +341,28 @@ def rank_summary(analysed: Sequence[AnalysedTrace]) -> RenderableType | None:
         return None
     if any(each.gate.reasons(table) for each in analysed for table in (RANKS, COLLECTIVES)):
         return Text(f"what the ranks exchanged: {NOT_RELIABLE}", style="yellow")
+    # A column without any number is left out: older versions of PyTorch, and gloo, do not write the
+    # bytes.
+    found = median_collectives([row for each in analysed for row in each.rows[COLLECTIVES]])
+    longest = sorted(found, key=lambda row: -row["longest_ms"])[:_MOST_SHOWN]
+    shown = [row for row in found if row in longest]
+    columns = {
+        "collective": [row["operation"] for row in shown],
+        "size": [_cell(row["bytes"], size) for row in shown],
+        "begin": [_known_milliseconds(row["begin_after_backward_ms"]) for row in shown],
+        "transfer": [_known_milliseconds(row["transfer_ms"]) for row in shown],
+        "bus bandwidth": [
+            _cell(row["bus_bandwidth_gb_per_s"], lambda rate: quantity(rate, "GB/s"))
+            for row in shown
+        ],
+        "exposed": [_known_milliseconds(row["exposed_ms"]) for row in shown],
+        "with waits": [_known_milliseconds(row["longest_ms"]) for row in shown],
+    }
+    known = {name: cells for name, cells in columns.items() if any(cells)}
+    table = text_table(*known)
+    for cells in zip(*known.values(), strict=True):
+        table.add_row(*cells)
+    left_out = len(found) - len(shown)
     return Group(
         Text("A step of each rank (medians)", style="bold"),
         _ranks(rows),
@@ -348,7 +370,8 @@ def rank_summary(analysed: Sequence[AnalysedTrace]) -> RenderableType | None:
         "",
         Text("Collectives of a step (medians), on the rank that waited least", style="bold"),
         Text("begin counts from the end of the backward pass", style="dim"),
-        *_collectives([row for each in analysed for row in each.rows[COLLECTIVES]]),
+        table,
+        *([Text(f"and {left_out} shorter ones", style="dim")] if left_out else []),
     )
 
 
@@ -384,33 +407,6 @@ def _who_waits(rows: Sequence[dict[str, Any]]) -> str:
         f"{slow} is slow: in the median of {steps} steps the others wait {share(waited).plain()} "
         f"of the step longer than rank {rank} (the threshold is {share(SLOW_FROM).plain()})."
     )
-
-
-def _collectives(rows: Sequence[dict[str, Any]]) -> list[RenderableType]:
-    """A column without any number is left out: older versions of PyTorch, and gloo, do not write
-    the bytes.
-    """
-    found = median_collectives(rows)
-    longest = sorted(found, key=lambda row: -row["longest_ms"])[:_MOST_SHOWN]
-    shown = [row for row in found if row in longest]
-    columns = {
-        "collective": [row["operation"] for row in shown],
-        "size": [_cell(row["bytes"], size) for row in shown],
-        "begin": [_known_milliseconds(row["begin_after_backward_ms"]) for row in shown],
-        "transfer": [_known_milliseconds(row["transfer_ms"]) for row in shown],
-        "bus bandwidth": [
-            _cell(row["bus_bandwidth_gb_per_s"], lambda rate: quantity(rate, "GB/s"))
-            for row in shown
-        ],
-        "exposed": [_known_milliseconds(row["exposed_ms"]) for row in shown],
-        "with waits": [_known_milliseconds(row["longest_ms"]) for row in shown],
-    }
-    known = {name: cells for name, cells in columns.items() if any(cells)}
-    table = text_table(*known)
-    for cells in zip(*known.values(), strict=True):
-        table.add_row(*cells)
-    left_out = len(found) - len(shown)
-    return [table, *([Text(f"and {left_out} shorter ones", style="dim")] if left_out else [])]
 
 
 def _known_milliseconds(time_ms: float) -> str:

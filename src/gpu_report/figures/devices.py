@@ -74,7 +74,21 @@ def transfers_figure(tables: Tables) -> Figure:
                 axes, f"{device_words(device)}, {direction}", columns=len(directions)
             )
             style.set_scale(axes, "y", values)
-            _draw_direction(axes, own[own["direction"] == direction])
+            rows = own[own["direction"] == direction]
+            axes.set_xscale("log", base=2)
+            for memory, line in rows.sort_values("bytes").groupby("memory"):
+                color, marker = _LOOKS[str(memory)]
+                numbers = METRICS["bandwidth_gb_per_s"].intervals(line)
+                draw_intervals(
+                    axes, line["bytes"], numbers, color=color, marker=marker, elinewidth=0.8
+                )
+            sizes = sorted(set(rows["bytes"]))
+            step = -(-len(sizes) // _MOST_TICKS)
+            axes.xaxis.set_major_locator(FixedLocator(sizes[::step]))
+            axes.xaxis.set_minor_locator(NullLocator())
+            axes.xaxis.set_major_formatter(
+                FuncFormatter(lambda size, _: size_in_words(size).plain())
+            )
             if direction in ceilings:
                 peak = quantity(ceilings[direction], "GB/s").plain()
                 style.level(axes, ceilings[direction], f"peak, {peak}", at_left=True, zorder=1)
@@ -88,19 +102,6 @@ def transfers_figure(tables: Tables) -> Figure:
     ]
     figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), borderaxespad=0.2)
     return figure
-
-
-def _draw_direction(axes: Axes, rows: pd.DataFrame) -> None:
-    axes.set_xscale("log", base=2)
-    for memory, line in rows.sort_values("bytes").groupby("memory"):
-        color, marker = _LOOKS[str(memory)]
-        numbers = METRICS["bandwidth_gb_per_s"].intervals(line)
-        draw_intervals(axes, line["bytes"], numbers, color=color, marker=marker, elinewidth=0.8)
-    sizes = sorted(set(rows["bytes"]))
-    step = -(-len(sizes) // _MOST_TICKS)
-    axes.xaxis.set_major_locator(FixedLocator(sizes[::step]))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_in_words(size).plain()))
 
 
 TRANSFER: Final = MachineFigure(

@@ -112,7 +112,14 @@ def write_pgf(figure: Figure, path: Path, *, escape: Escape) -> None:
     Raises:
         ReportError: there is no TeX engine to measure the texts with, or it cannot set one of them.
     """
-    settings: Any = {"pgf.texsystem": _engine(), "pgf.rcfonts": False, "pgf.preamble": _PREAMBLE}
+    found = next(filter(shutil.which, _ENGINES), "")
+    if not found:
+        raise ReportError(
+            "the format pgf needs a TeX engine to measure texts with, and none of "
+            f"{', '.join(_ENGINES)} is on PATH; "
+            "install TeX Live with the package pgf, or draw in the format pdf"
+        )
+    settings: Any = {"pgf.texsystem": found, "pgf.rcfonts": False, "pgf.preamble": _PREAMBLE}
     texts: list[Any] = figure.findobj(Text)
     for text in texts:
         text.set_text(_escaped_lines(text.get_text(), escape))
@@ -137,17 +144,6 @@ def write_pgf(figure: Figure, path: Path, *, escape: Escape) -> None:
                 f"{_first_complaint(str(error))}; "
                 "install what is missing, or draw in the format pdf"
             ) from error
-
-
-def _engine() -> str:
-    found = next(filter(shutil.which, _ENGINES), "")
-    if not found:
-        raise ReportError(
-            "the format pgf needs a TeX engine to measure texts with, and none of "
-            f"{', '.join(_ENGINES)} is on PATH; "
-            "install TeX Live with the package pgf, or draw in the format pdf"
-        )
-    return found
 
 
 def _first_complaint(message: str) -> str:

@@ -98,11 +98,6 @@ def passes_figure(shown: Shown) -> Figure:
     return figure
 
 
-def _together(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
-    """A page for each workload, whose loops are lines of their own."""
-    return labels.with_labels(rows, without=(axis,)).assign(group_on_page=rows["workload"])
-
-
 PASSES: Final = VariantFigure(
     name="passes",
     title="Time of an iteration by number of points",
@@ -113,7 +108,12 @@ PASSES: Final = VariantFigure(
     rows=_with_passes,
     draw=passes_figure,
     of_own_loops=True,
-    layout=high_panels(1, _together),
+    layout=high_panels(
+        1,
+        lambda rows, axis: labels.with_labels(rows, without=(axis,)).assign(
+            group_on_page=rows["workload"]
+        ),
+    ),
     sentences=(extremes_of(PASS),),
     tables=("own_loops",),
 )

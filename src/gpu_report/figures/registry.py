@@ -23,8 +23,7 @@ from gpu_report.figures.speed import (
     THROUGHPUT_CURVES,
     THROUGHPUT_ROWS,
 )
-from gpu_report.figures.stacked_bars import CATEGORIES, IDLE, PHASES, STEPS
-from gpu_report.figures.timeline import TIMELINE
+from gpu_report.figures.stacked_bars import CATEGORIES, IDLE, PHASES, STEPS, TIMELINE
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables
 

@@ -117,7 +117,13 @@ def pictures(
             folder=folder,
             sources=(f"report/figures/{folder}/{figure.name}.csv",)
             if figure.csv
-            else tuple(map(csv_path, figure.tables or (_table_of(figure.subject),))),
+            else tuple(
+                map(
+                    csv_path,
+                    figure.tables
+                    or (("variants" if figure.subject == "study" else figure.subject),),
+                )
+            ),
         )
         for figure in figures
     ]
@@ -128,7 +134,3 @@ def figures_of(experiment: str, among: "Iterable[FigureSpec]") -> "list[FigureSp
     return [
         figure for figure in among if figure.subject == experiment and not figure.has_own_section
     ]
-
-
-def _table_of(subject: str) -> str:
-    return "variants" if subject == "study" else subject

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from gpu_report.findings.answers import decisions
 from gpu_report.findings.finding import Finding, Verdict
-from gpu_report.findings.phrases import execution_in_words, why_no_numbers
 from gpu_report.findings.scope import experiment_scope, has_whole_twin
 from gpu_report.glossary import METRICS, SHOWN, Row, device_words
 from gpu_report.printing.number_format import duration
@@ -22,9 +21,16 @@ from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables, best_of_each, rows_of
 from gpu_report.tables.marks import MEANINGS
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
+from gpu_report.words import (
+    date_words,
+    execution_in_words,
+    flags_of,
+    model_cell,
+    title_cell,
+    why_no_numbers,
+)
 from gpu_report.writing.layout import Picture, pictures
 from gpu_report.writing.tex import Tex, breakable, escape
-from gpu_report.writing.words import date_words, flags_of, model_words, titled
 
 if TYPE_CHECKING:
     from gpu_report.figures.declaration import FigureSpec
@@ -68,7 +74,7 @@ def _gain(tables: Tables, variants: Sequence[Row]) -> str:
     by_device = next((rows for rows in found if rows), [])
     if by_device:
         gains = [
-            f"{model_words(row)} {SHOWN['speedup'].quantity(row).plain()} on "
+            f"{model_cell(row)} {SHOWN['speedup'].quantity(row).plain()} on "
             f"{device_words(row['device'])}"
             for row in by_device
             if not has_whole_twin(row, by_device)
@@ -78,7 +84,7 @@ def _gain(tables: Tables, variants: Sequence[Row]) -> str:
         )
     trainings = [row for row in variants if row["status"] == "ok" and not is_bound(row["options"])]
     fastest = [
-        f"{titled(row)} {SHOWN['throughput'].quantity(row).plain(interval=False)}"
+        f"{title_cell(row)} {SHOWN['throughput'].quantity(row).plain(interval=False)}"
         + (f" on {row['devices']} devices" if row["devices"] > 1 else "")
         + f" ({row['precision']})"
         for row in best_of_each(trainings, "throughput_per_s", "workload")
@@ -106,7 +112,7 @@ def _over_one_gpu(tables: Tables, variants: Sequence[Row]) -> str:
         if row["device"] != "cpu" and row["devices"] > 1 and row["base_speedup"] > 0
     ]
     fastest = [
-        f"{model_words(row)} {METRICS['base_speedup'].quantity(row).plain()} on {row['devices']} "
+        f"{model_cell(row)} {METRICS['base_speedup'].quantity(row).plain()} on {row['devices']} "
         f"GPUs ({execution_in_words(row)}, "
         f"{SHOWN['throughput'].quantity(row).plain(interval=False)})"
         for row in best_of_each(shared, "throughput_per_s", "workload", "size")

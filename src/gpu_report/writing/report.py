@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpu_report import words
 from gpu_report.errors import ReportError
 from gpu_report.figures.labels import with_labels_across_machines
 from gpu_report.findings.answers import answer_word, answered, discussed, rank_effects
@@ -25,7 +26,7 @@ from gpu_report.printing.terminal import clean
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import rows_of
 from gpu_report.traces.idle import SHORT_NS
-from gpu_report.writing import rows, words
+from gpu_report.writing import rows
 from gpu_report.writing.environment import TEMPLATE_SUFFIX, Templates, render
 from gpu_report.writing.experiment import ExperimentResults, distinguishing_columns
 from gpu_report.writing.layout import (

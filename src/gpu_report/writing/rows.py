@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.findings.estimate import Estimate, estimate, listed, ratio_of
-from gpu_report.findings.phrases import optimization_in_words, with_configurations
+from gpu_report.findings.estimate import Estimate, estimate, ratio_of
 from gpu_report.glossary import METRICS, Metric, Row, capitalized, device_words, machine_words
 from gpu_report.printing.number_format import (
     NOT_MEASURED,
@@ -29,9 +28,17 @@ from gpu_report.tables.bundle import Tables, best_of_each, rows_of
 from gpu_report.tables.fastest import shown_profiles
 from gpu_report.tables.scaling import compared_with
 from gpu_report.traces.quality import NOT_RELIABLE
+from gpu_report.words import (
+    listed,
+    model_cell,
+    on_device,
+    optimization_in_words,
+    title_cell,
+    value_words,
+    with_configurations,
+)
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.tex import shorten
-from gpu_report.writing.words import model_words, on_device, titled, value_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -165,7 +172,7 @@ def differences_between_devices(machine: MachineResults) -> list[Row]:
     """How far CPU and accelerator are apart after the last epoch: a row for each pair of
     variants.
     """
-    titles = {row["workload"]: titled(row) for row in machine.measured}
+    titles = {row["workload"]: title_cell(row) for row in machine.measured}
     pairs: dict[tuple[object, ...], dict[str, Any]] = {}
     rows = rows_of(machine.tables.consistency)
     nothing = {f"difference_{row['metric']}": math.nan for row in rows}
@@ -246,7 +253,7 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
 
     def comparison(row: Row, samples: int) -> tuple[str, ...]:
         return (
-            f"{model_words(row)}, {count(samples).plain()} samples per step",
+            f"{model_cell(row)}, {count(samples).plain()} samples per step",
             row["precision"],
             row["optimization"],
         )
@@ -280,23 +287,32 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
                 and not own["plain_variant"]
                 and comparison(row, own["batch_per_device"]) not in alike
             ):
-                add(_base(row, own, nothing), own["batch_per_device"], {})
+                # The plain process that was measured in turn with a shared training, as a row of
+                # its own.
+                rates = {
+                    f"{rate}{end}": own[f"base_throughput_per_s{end}"]
+                    for rate in ("throughput_per_s", "throughput_per_device_per_s")
+                    for end in _ENDS
+                }
+                add(
+                    {
+                        **row,
+                        **nothing,
+                        **rates,
+                        "variant": "",
+                        "strategy": SINGLE,
+                        "devices": 1,
+                        "marks": "",
+                    },
+                    own["batch_per_device"],
+                    {},
+                )
             add(row, own["batch_per_device"], {})
         if own["is_strong"]:
             add(row, row["batch_size"], _OF_STRONG, is_divided=True)
     headings = list(dict.fromkeys(heading for heading, *_ in alike))
     ordered = sorted(alike.items(), key=lambda found: headings.index(found[0][0]))
     return with_configurations([row for _, same in ordered for row in same])
-
-
-def _base(row: Row, own: Row, nothing: Row) -> Row:
-    """The plain process that was measured in turn with a shared training, as a row of its own."""
-    rates = {
-        f"{rate}{end}": own[f"base_throughput_per_s{end}"]
-        for rate in ("throughput_per_s", "throughput_per_device_per_s")
-        for end in _ENDS
-    }
-    return {**row, **nothing, **rates, "variant": "", "strategy": SINGLE, "devices": 1, "marks": ""}
 
 
 _ENDS: Final = ("", "_low", "_high", "_count")
@@ -321,7 +337,7 @@ def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
     weak: dict[str, list[Row]] = {}
     for row in on_several:
         if not row["is_divided"]:
-            weak.setdefault(model_words(row), []).append(
+            weak.setdefault(model_cell(row), []).append(
                 {**row, "plain": alone.get(row["plain_variant"])}
             )
     strong = best_of_each(
@@ -399,7 +415,7 @@ def threads_of(rows: Iterable[Row]) -> str:
 def notes_on_configurations(rows: Iterable[Row]) -> list[str]:
     """Which options the configurations of each model have, by the first word of their names."""
     options = dict.fromkeys(
-        f"{model_words(row)}, {row['configuration'].split()[0]}: "
+        f"{model_cell(row)}, {row['configuration'].split()[0]}: "
         f"{optimization_in_words(row['optimization'])}"
         for row in rows
         if row["optimization"] != NO_OPTIONS
@@ -512,7 +528,7 @@ def _with_variant(frame: "pd.DataFrame", variant: Row) -> list[Row]:
 
 def variant_heading(row: Row) -> str:
     """The model, the device and the variant, above what is listed of it."""
-    return f"{model_words(row)} {on_device(row['device'])}, {row['variant']}"
+    return f"{model_cell(row)} {on_device(row['device'])}, {row['variant']}"
 
 
 def longest_kernels(steps: Sequence[Row], tables: Tables) -> list[Row]:
@@ -565,25 +581,28 @@ def failed_checks(tables: Tables) -> list[Row]:
             name for row in of_check for name in str(row["spoils"]).split(", ") if name
         )
         variants = len({row["variant"] for row in of_check})
+        # Names of tables and columns, the columns of one table together: `idle, steps (loader,
+        # other)`.
+        columns: dict[str, list[str]] = {}
+        for name in unreliable:
+            table, _, column = name.partition(".")
+            columns.setdefault(table, []).extend(
+                [_UNIT.sub("", column).replace("_", " ")] if column else []
+            )
         checks.append(
-            {"check": check, "variants": variants, "left out": _by_table(unreliable) or "nothing"}
+            {
+                "check": check,
+                "variants": variants,
+                "left out": (
+                    ", ".join(
+                        f"{table} ({', '.join(found)})" if found else table
+                        for table, found in columns.items()
+                    )
+                )
+                or "nothing",
+            }
         )
     return checks
-
-
-def _by_table(names: Iterable[str]) -> str:
-    """Names of tables and columns, the columns of one table together: `idle, steps (loader,
-    other)`.
-    """
-    columns: dict[str, list[str]] = {}
-    for name in names:
-        table, _, column = name.partition(".")
-        columns.setdefault(table, []).extend(
-            [_UNIT.sub("", column).replace("_", " ")] if column else []
-        )
-    return ", ".join(
-        f"{table} ({', '.join(found)})" if found else table for table, found in columns.items()
-    )
 
 
 _LONGEST_HEADING = 100
@@ -602,17 +621,14 @@ def trained_models(records: Sequence[Record]) -> list[Mapping[str, Any]]:
     twins: dict[tuple[object, ...], list[Record]] = {}
     for record in records:
         if record.workload is not None:
-            twins.setdefault(_model(record), []).append(record)
+            twins.setdefault(
+                (
+                    record.as_variant().size,
+                    *(value for name, value in _facts(record).items() if name != "chance"),
+                ),
+                [],
+            ).append(record)
     return [{**_facts(of_model[0]), **_values(of_model)} for of_model in twins.values()]
-
-
-def _model(record: Record) -> tuple[object, ...]:
-    """What its workload is and says of itself; chance depends on the machine's arithmetic and is
-    left out.
-    """
-    return record.as_variant().size, *(
-        value for name, value in _facts(record).items() if name != "chance"
-    )
 
 
 def _facts(record: Record) -> Mapping[str, Any]:

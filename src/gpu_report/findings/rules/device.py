@@ -13,7 +13,7 @@ from typing import Final
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, estimate, speedup
 from gpu_report.findings.finding import Evidence, Verdict
-from gpu_report.findings.phrases import CPU, device_in_words, optimization_in_words
+from gpu_report.findings.phrases import CPU
 from gpu_report.findings.rule import (
     BY_HOLM,
     Compared,
@@ -26,10 +26,11 @@ from gpu_report.findings.rule import (
     why_missing,
 )
 from gpu_report.findings.scope import Group, Scope, first_with, has_whole_twin, key_of
-from gpu_report.glossary import Row, model_words
+from gpu_report.glossary import Row
 from gpu_report.printing.number_format import count, share
 from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import rows_of
+from gpu_report.words import device_in_words, model_words, optimization_in_words, titled
 
 CLEARLY_MORE: Final = 1.10
 CONVOLUTION: Final = "convolution"
@@ -297,7 +298,7 @@ def _agreement(scope: Scope, row: Row, compared: Sequence[Row]) -> Outcome:
     short = ("workload", "size", "batch_size", "device")
     alike = [other for other in scope.rows if all(other[name] == row[name] for name in short)]
     title, key = (
-        phrases.titled(row, on_accelerators, leave_out="device"),
+        titled(row, on_accelerators, leave_out="device"),
         key_of("_".join(str(row[name]) for name in short) if len(alike) == 1 else row["variant"]),
     )
     twins = [other for other in scope.rows if twin(other) == twin(row)]

@@ -8,12 +8,12 @@ from typing import Final
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate, estimate, ratio_of
 from gpu_report.findings.finding import Evidence
-from gpu_report.findings.phrases import device_in_words
 from gpu_report.findings.rule import HALF, Comparison, Outcome, Rule, not_measured
 from gpu_report.findings.scope import EFFICIENCY, ENERGY, TRANSFER, Group, Scope, key_of
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import size
 from gpu_report.tables.marks import MEANINGS, marks_in
+from gpu_report.words import device_in_words
 
 PINNED: Final = "pinned"
 PAGEABLE: Final = "pageable"

@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from gpu_report.findings.estimate import Estimate, against_other, estimate, listed, ratio_of
-from gpu_report.findings.phrases import of_column, times, titled
+from gpu_report.findings.estimate import Estimate, against_other, estimate, ratio_of
+from gpu_report.findings.phrases import of_column, times
 from gpu_report.findings.rule import AllOrAny, Figures, Rule
 from gpu_report.findings.rules import axes
 from gpu_report.findings.scope import MODEL_SPLIT, Group, Scope, key_of
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import counted
 from gpu_report.tables.bundle import rows_of
+from gpu_report.words import listed, titled
 
 _TABLE: Final = "model_splits"
 _OVER_ONE: Final = "speedup_over_one"

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Final
 
 from gpu_report.findings.estimate import Estimate, against_other, estimate, ratio_of
-from gpu_report.findings.phrases import as_share, optimization_in_words, with_configurations
+from gpu_report.findings.phrases import as_share
 from gpu_report.findings.rule import (
     AllOrAny,
     Comparison,
@@ -28,10 +28,15 @@ from gpu_report.findings.scope import (
     key_of,
     only_difference,
 )
-from gpu_report.glossary import Row, model_words
+from gpu_report.glossary import Row
 from gpu_report.study.options import NO_OPTIONS, SEPARATOR, option_names
-from gpu_report.study.strategies import parallelism_words
 from gpu_report.tables.bundle import rows_of
+from gpu_report.words import (
+    model_words,
+    optimization_in_words,
+    parallelism_words,
+    with_configurations,
+)
 
 PARALLELISM: Final = "parallelism"
 WORTH_IT: Final = 0.90
