@@ -20,7 +20,7 @@ from gpu_report.findings.estimate import Estimate, gain_over, of_one_run, speedu
 from gpu_report.findings.finding import Evidence
 from gpu_report.findings.phrases import CPU, as_share, how_many
 from gpu_report.findings.rule import HALF, Outcome, Rule
-from gpu_report.findings.rules.hardware import passes_roof, share_of_roof
+from gpu_report.findings.rules.device import passes_roof, share_of_roof
 from gpu_report.findings.scope import EFFICIENCY, TRACE, Scope, key_of, only_difference
 from gpu_report.glossary import PRECISIONS, Row
 from gpu_report.printing.number_format import quantity, share
