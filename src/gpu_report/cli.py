@@ -633,7 +633,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             ],
         ),
         "calibrate": _Command(
-            "measuring:calibrate",
+            "calibrating:calibrate",
             "measure the peaks of this machine's devices",
             [
                 _required("--machine", "id of this machine"),

@@ -31,7 +31,7 @@ STARTS = {
     "tabulate_study": ["tables"],
     "tabulate_calibration": ["tables"],
     "compare_machines": ["tables"],
-    "derive_findings": ["findings.derive"],
+    "derive_findings": ["findings.rules"],
     "derive_comparison": ["findings.machines"],
     "draw_figures": ["figures.registry"],
     "draw_comparison": ["figures.machines"],
