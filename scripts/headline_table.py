@@ -39,7 +39,7 @@ from gpu_report.tables.marks import Today
 from gpu_report.tables.processes import process_values, speedup
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import variant_row
-from gpu_report.writing.words import date_words, flags_of, model_words
+from gpu_report.words import date_words, flags_of, model_cell
 
 BUNDLE: Final = Path("results/published/h100-80gb-x1-xeon-16c.tar.xz")
 BEGIN: Final = "<!-- headline: written by `make readme` from a published bundle -->"
@@ -210,7 +210,7 @@ def _row_of(published: Published, record: Record) -> Mapping[str, Any]:
 
 def _training(row: Mapping[str, Any], record: Record) -> str:
     samples = record.workload.train_samples if record.workload else 0
-    return f"{model_words(row)}: {count(samples).plain()} samples, batches of {row['batch_size']}"
+    return f"{model_cell(row)}: {count(samples).plain()} samples, batches of {row['batch_size']}"
 
 
 def _how(row: Mapping[str, Any], *, is_best: bool) -> str:
@@ -256,7 +256,7 @@ def _best_in_words(published: Published, group: Group) -> str:
     gain = speedup(best, plain)
     sentences = [
         (
-            f"{model_words(row)}, best optimizations: `{row['optimization']}`, "
+            f"{model_cell(row)}, best optimizations: `{row['optimization']}`, "
             f"{ratio(gain.value, low=gain.low, high=gain.high).plain()} the eager baseline in "
             f"{row['precision']}."
         )
@@ -283,7 +283,7 @@ def _largest_batch(published: Published) -> str:
     largest = [row for row in rows if row["status"] == "ok"][-1]
     failed = [str(row["batch_size"]) for row in rows if row["status"] == "oom"]
     return (
-        f"{model_words(largest)}, largest batch in {largest['precision']}: "
+        f"{model_cell(largest)}, largest batch in {largest['precision']}: "
         f"{largest['batch_size']}, in {memory(largest['memory_peak_mib']).plain()} of "
         f"{memory(largest['device_memory_mib']).plain()}; out of memory: "
         f"{', '.join(failed) or 'none of those tried'}."

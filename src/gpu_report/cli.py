@@ -86,7 +86,15 @@ class _Parser(argparse.ArgumentParser):
     error_status = _MISTAKE
 
     def format_help(self) -> str:
-        return _listing() if self.prog == _PROGRAM else super().format_help()
+        # A line for each command that a person types, by job.
+        lines = [
+            f"{'' if index else job:17}{name:14}{command.summary}\n"
+            for job in COMMANDS
+            if job not in (STAGE, MEASURING_STAGES)
+            for index, (name, command) in enumerate(COMMANDS[job].items())
+        ]
+        usage = f"usage: {_PROGRAM} [--version] COMMAND ...; --help after a command explains it\n"
+        return (usage + "".join(lines)) if self.prog == _PROGRAM else super().format_help()
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -111,18 +119,6 @@ def _parser() -> _Parser:
             for argument, options in command.arguments:
                 subparser.add_argument(argument, **options)
     return parser
-
-
-def _listing() -> str:
-    """A line for each command that a person types, by job."""
-    lines = [
-        f"{'' if index else job:17}{name:14}{command.summary}\n"
-        for job in COMMANDS
-        if job not in (STAGE, MEASURING_STAGES)
-        for index, (name, command) in enumerate(COMMANDS[job].items())
-    ]
-    usage = f"usage: {_PROGRAM} [--version] COMMAND ...; --help after a command explains it\n"
-    return usage + "".join(lines)
 
 
 class _Command(NamedTuple):
@@ -328,7 +324,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             more="your own model's or a built-in workload's; records nothing",
         ),
         "batch-size": _Command(
-            "batch_size:find_own_batch_size",
+            "profiling:find_own_batch_size",
             "find the largest batch that fits, and the fastest",
             [
                 _optional(
@@ -460,7 +456,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
     },
     "compare": {
         "compare": _Command(
-            "comparing:compare",
+            "comparison:compare",
             "report what got worse between stored results",
             [
                 _optional(
@@ -593,7 +589,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             "list the machines that a report can show",
         ),
         "numbers": _Command(
-            "numbers:list_numbers",
+            "document:list_numbers",
             "list the numbers that a document can quote",
             [
                 _optional(
@@ -610,22 +606,6 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                 ),
             ],
             more="with table and run",
-        ),
-        "export": _Command(
-            "exporting:export",
-            "copy the report for a thesis, Overleaf or arXiv",
-            [
-                _optional("folder", "the folder to write, new or empty", type=Path, metavar="DIR"),
-                _flag("--arxiv", "write DIR.tar.gz instead, all files in one folder"),
-                _optional(
-                    "--figures",
-                    "their format (default: %(default)s); pgf must have been drawn, by snakemake "
-                    "--cores 4 figures_in_pgf",
-                    choices=("pdf", "pgf"),
-                    default="pdf",
-                ),
-            ],
-            more="its sections, figures and numbers",
         ),
         "columns": _Command(
             "traces:columns",
@@ -674,7 +654,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             [_STUDY, _required("--variant", "its name")],
         ),
         "search-batch-size": _Command(
-            "batch_size:search_batch_size",
+            "profiling:search_batch_size",
             "search the batch size for a workload of the study and write what was found",
             [_STUDY, _required("--search", "its name")],
         ),

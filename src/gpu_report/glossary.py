@@ -84,11 +84,6 @@ def device_words(device: str) -> str:
     return device.replace(":", " ").upper()
 
 
-def model_words(row: "Row | pd.Series[Any]") -> str:
-    """What a variant trains: `U-Net 128px`; the size is left out where there is one only."""
-    return str(row["workload_title"]) + ("" if row["size"] == "default" else f" {row['size']}")
-
-
 def field_words(field: str, value: Any) -> str:
     """A field of a variant in as few words as name it: `batch 16`, `4 workers`, `whole epochs`,
     `bf16`.

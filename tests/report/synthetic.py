@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 from gpu_report.figures.machines import comparison_figures
 from gpu_report.figures.registry import available_figures
 from gpu_report.figures.style import figure_bytes
-from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import Finding
 from gpu_report.findings.machines import derive_comparison
+from gpu_report.findings.rules import derive_findings
 from gpu_report.records.record import Record
 from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.marks import Today
 from gpu_report.writing.layout import LISTED_SOURCE, experiment_layout, report_layout
-from gpu_report.writing.listing import SourceFile
 from gpu_report.writing.machine import MachineResults
-from gpu_report.writing.report import render_report
+from gpu_report.writing.report import SourceFile, render_report
 from tests.factories import CODE_DIGEST, PROTOCOL, make_records, make_study, make_tables
 from tests.searches import make_search
 from tests.tabulated import tabulate_comparison

@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
+from gpu_report.figures.drawing import write_pgf
 from gpu_report.figures.labels import printable
-from gpu_report.figures.pgf import write_pgf
 from gpu_report.figures.registry import available_figures
 from gpu_report.figures.style import figure_bytes, new_figure, report_style
 from gpu_report.printing.terminal import clean

@@ -163,7 +163,7 @@ def test_an_option_of_the_class_is_none_of_the_package(tmp_path: Path) -> None:
     compiled(tmp_path, r"Is \gpurep{unet/speedup}.")
     host = (tmp_path / "host.tex").read_text("utf-8")
     (tmp_path / "host.tex").write_text(
-        host.replace("{article}", "[language=none,flat,prefix=x]{article}"), "utf-8"
+        host.replace("{article}", "[language=none,citations,prefix=x]{article}"), "utf-8"
     )
 
     subprocess.run(

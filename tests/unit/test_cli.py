@@ -13,7 +13,7 @@ import pytest
 
 from gpu_report import __main__
 from gpu_report.cli import COMMANDS, MEASURING_STAGES, STAGE, main
-from gpu_report.commands import comparing, guarding, traces
+from gpu_report.commands import comparison, guarding, traces
 from tests.factories import make_study
 from tests.machine_results import write_results
 
@@ -91,7 +91,7 @@ def test_an_unknown_option_has_the_status_that_the_command_has_for_errors(
 
 
 NO_VERDICT = 3
-GATES = [(comparing, ["compare", "a", "b"]), (guarding, ["guard", "unet", "--before", "HEAD"])]
+GATES = [(comparison, ["compare", "a", "b"]), (guarding, ["guard", "unet", "--before", "HEAD"])]
 
 
 @pytest.mark.parametrize(("module", "command"), GATES, ids=["compare", "guard"])
@@ -136,7 +136,7 @@ def test_an_error_of_the_system_in_a_gate_is_one_line(
     def fail(_: object) -> None:
         raise OSError(errno.ENOEXEC, os.strerror(errno.ENOEXEC), "old/bin/python")
 
-    monkeypatch.setattr(comparing, "compare", fail)
+    monkeypatch.setattr(comparison, "compare", fail)
 
     assert main(["compare", "a", "b"]) == NO_VERDICT
     (line,) = capsys.readouterr().err.splitlines()

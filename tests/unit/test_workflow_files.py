@@ -31,7 +31,7 @@ STARTS = {
     "tabulate_study": ["tables"],
     "tabulate_calibration": ["tables"],
     "compare_machines": ["tables"],
-    "derive_findings": ["findings.derive"],
+    "derive_findings": ["findings.rules"],
     "derive_comparison": ["findings.machines"],
     "draw_figures": ["figures.registry"],
     "draw_comparison": ["figures.machines"],
@@ -82,7 +82,7 @@ def parts_used(modules: list[str]) -> set[str]:
 def test_a_cheap_stage_names_every_part_of_the_package_it_imports(rule: str) -> None:
     common = (PROJECT / "workflow/rules/common.smk").read_text("utf-8")
     shared = re.search(r"^SHARED = (\[[^]]*\])$", common, re.MULTILINE)
-    listed = re.search(r"sources\((.*?)\)", rules()[rule])
+    listed = re.search(r"sources\((.*?)\)", rules()[rule], re.DOTALL)
     assert shared is not None
     assert listed is not None
     named = {*ast.literal_eval(shared[1]), *ast.literal_eval(f"[{listed[1]}]")}

@@ -27,8 +27,8 @@ rule draw_figures:
     input:
         tables=tables,
         code=[
-            *sources("figures", "findings", "tables", "traces"),
-            "src/gpu_report/writing/pictures.py",
+            *sources("figures", "findings", "words", "tables", "traces"),
+            "src/gpu_report/writing/layout.py",
         ],
     output:
         directory("report/figures/{machine}"),
@@ -58,7 +58,7 @@ use rule draw_figures as draw_figures_alone with:
 rule draw_comparison:
     input:
         comparison=rules.compare_machines.output,
-        code=sources("figures", "tables", "traces"),
+        code=sources("figures", "words", "tables", "traces"),
     output:
         directory("report/figures/machines"),
     log:
@@ -74,7 +74,7 @@ rule draw_comparison:
 rule draw_study:
     input:
         records=records(ABOUT, MACHINES[ABOUT].study),
-        code=sources("figures", "tables", "traces"),
+        code=sources("figures", "words", "tables", "traces"),
     output:
         directory("report/figures/study"),
     log:
@@ -100,7 +100,7 @@ rule write_sections:
         calibration=f"{ABOUT}/calibration.json",
         templates=TEMPLATES,
         code=[
-            *sources("writing", "figures", "findings", "tables", "traces"),
+            *sources("writing", "figures", "findings", "words", "tables", "traces"),
             "src/gpu_report/measure/training.py",
         ],
     output:
@@ -165,7 +165,7 @@ rule compile_report:
         calibration=rules.write_sections.input.calibration,
         templates=TEMPLATES,
         code=[
-            *sources("writing", "figures", "findings", "tables", "traces", "bundles"),
+            *sources("writing", "figures", "findings", "words", "tables", "traces", "bundles"),
             "src/gpu_report/measure/training.py",
         ],
     output:
@@ -216,7 +216,9 @@ rule write_page:
         comparison_findings=rules.write_sections.input.comparison_findings,
         bundles=list(BUNDLES.values()),
         calibration=f"{ABOUT}/calibration.json",
-        code=sources("page", "writing", "figures", "findings", "tables", "traces", "bundles"),
+        code=sources(
+            "page", "writing", "figures", "findings", "words", "tables", "traces", "bundles"
+        ),
     output:
         "report/gpu_report.html",
     log:

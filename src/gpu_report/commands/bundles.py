@@ -10,10 +10,10 @@ from gpu_report.bundles.unpacking import unpack as unpack_results
 from gpu_report.errors import RecordError
 from gpu_report.printing.terminal import new_console, say
 from gpu_report.records.batch_sizes import SEARCHES_FOLDER
-from gpu_report.records.record import RECORD_FILE, Record
+from gpu_report.records.record import RECORD_FILE
 from gpu_report.storage.files import list_content
 from gpu_report.study.config import read_config
-from gpu_report.study.machine import Machine, find_machine
+from gpu_report.study.machine import find_machine
 
 
 def pack(arguments: Namespace) -> None:
@@ -71,10 +71,24 @@ def list_machines(_: Namespace) -> None:
         pad_edge=False,
         expand=False,
     )
-    records = _readable_records(MACHINES / here.id / "runs")
+    found = []
+    for path in sorted((MACHINES / here.id / "runs").glob("*/record.json")):
+        try:
+            found.append(RECORD_FILE.read(path))
+        except RecordError as error:
+            say(f"left out: {error}", to_stderr=True)
+    records = found
     newest = max((record.provenance.measured_at for record in records), default="")
     dirty = sum(not record.provenance.is_clean for record in records)
-    table.add_row(here.id, "here", str(len(records)), str(dirty), newest, _hardware(here))
+    accelerators = [accelerator.name for accelerator in here.accelerators]
+    table.add_row(
+        here.id,
+        "here",
+        str(len(records)),
+        str(dirty),
+        newest,
+        ", ".join([*accelerators, here.cpu_model, f"{here.cores} cores"]),
+    )
     for bundle in find_bundles().values():
         manifest = bundle.manifest
         dirty_text = "unknown" if manifest.dirty_records is None else str(manifest.dirty_records)
@@ -83,18 +97,3 @@ def list_machines(_: Namespace) -> None:
             manifest.machine, str(bundle.path), *counts, manifest.measured_at, manifest.hardware
         )
     new_console(unwrapped_when_piped=True).print(table)
-
-
-def _readable_records(runs: Path) -> list[Record]:
-    found = []
-    for path in sorted(runs.glob("*/record.json")):
-        try:
-            found.append(RECORD_FILE.read(path))
-        except RecordError as error:
-            say(f"left out: {error}", to_stderr=True)
-    return found
-
-
-def _hardware(machine: Machine) -> str:
-    accelerators = [accelerator.name for accelerator in machine.accelerators]
-    return ", ".join([*accelerators, machine.cpu_model, f"{machine.cores} cores"])

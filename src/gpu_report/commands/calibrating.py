@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from gpu_report.measure.calibrate import calibrate as measure
 from gpu_report.printing.terminal import say
-from gpu_report.records.calibration import CALIBRATION_FILE, Ceilings, Link
+from gpu_report.records.calibration import CALIBRATION_FILE
 from gpu_report.storage.files import take_own_temporary_folder
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.machine import find_machine, require_machine
@@ -23,22 +23,15 @@ def calibrate(arguments: Namespace) -> None:
         calibration = measure(arguments.devices, linked=linked, machine=arguments.machine)
     CALIBRATION_FILE.write(calibration, arguments.calibration)
     for ceilings in calibration.ceilings:
-        say(_in_words(ceilings))
+        products = ", ".join(each.precision for each in ceilings.matrix_products)
+        say(
+            f"{ceilings.device} ({ceilings.name}): calibrated with matrix products in {products}, "
+            f"a copy of its memory and {len(ceilings.transfers)} transfers"
+        )
     if calibration.link:
-        say(_link_in_words(calibration.link))
-
-
-def _in_words(ceilings: Ceilings) -> str:
-    products = ", ".join(each.precision for each in ceilings.matrix_products)
-    return (
-        f"{ceilings.device} ({ceilings.name}): calibrated with matrix products in {products}, a "
-        f"copy of its memory and {len(ceilings.transfers)} transfers"
-    )
-
-
-def _link_in_words(link: Link) -> str:
-    connections = sorted({pair.connection or "unknown" for pair in link.pairs})
-    return (
-        f"{', '.join(link.devices)}: link ({', '.join(connections) or 'unknown'}) calibrated with "
-        f"{link.backend} and {len(link.operations)} operations"
-    )
+        connections = sorted({pair.connection or "unknown" for pair in calibration.link.pairs})
+        say(
+            f"{', '.join(calibration.link.devices)}: link ({', '.join(connections) or 'unknown'}) "
+            f"calibrated with {calibration.link.backend} and "
+            f"{len(calibration.link.operations)} operations"
+        )

@@ -1,16 +1,18 @@
-"""Commands that draw the figures, write sections and page, and compile the report."""
+"""Commands that draw the figures, write sections and page, compile the report, and list the numbers
+that a document can quote from it.
+"""
 
+import difflib
 import shutil
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from gpu_report.commands.exporting import REPORT
 from gpu_report.commands.results_folder import ResultsFolder
-from gpu_report.errors import GpuReportError
-from gpu_report.printing.terminal import say
+from gpu_report.errors import GpuReportError, ReportError
+from gpu_report.printing.terminal import new_console, say
 from gpu_report.storage.files import (
     list_content,
     replaced_folder,
@@ -25,10 +27,12 @@ if TYPE_CHECKING:
     from gpu_report.figures.declaration import FigureSpec
     from gpu_report.findings.finding import Finding
     from gpu_report.storage.columns import Table
-    from gpu_report.writing.listing import SourceFile
     from gpu_report.writing.machine import MachineResults
 
-WRITTEN_BY_HAND = ("gpu_report.sty", "references.bib")
+REPORT: Final = Path("report")
+"""The folder of the templates and of the report that is made of them."""
+
+WRITTEN_BY_HAND: Final = ("gpu_report.sty", "references.bib")
 """What a report takes from its folder as it is."""
 
 
@@ -38,7 +42,7 @@ def draw_figures(arguments: Namespace) -> None:
     Of an experiment alone, those that its own section shows.
     """
     from gpu_report.figures.registry import available_figures
-    from gpu_report.writing.pictures import figures_of
+    from gpu_report.writing.layout import figures_of
 
     results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
     figures = available_figures(results.read_tables(), results.study.experiments_with_variants)
@@ -54,7 +58,7 @@ def _draw_into(arguments: Namespace, specs: "Sequence[FigureSpec]") -> None:
     from gpu_report.figures.drawing import draw_all
 
     if arguments.format == "pgf":
-        from gpu_report.figures.pgf import write_pgf
+        from gpu_report.figures.drawing import write_pgf
 
         arguments.figures.mkdir(parents=True, exist_ok=True)
         for old in (*arguments.figures.glob("*.pgf"), *arguments.figures.glob("*-img*.png")):
@@ -115,6 +119,10 @@ def write_sections(arguments: Namespace) -> None:
         results.study.reported_alone(alone)
     comparison, comparison_findings = _read_with_findings(COMPARISON, arguments.comparison)
     machine = results_of(results)
+    from gpu_report.writing.layout import LISTED_SOURCE
+    from gpu_report.writing.report import SourceFile
+
+    text = resources.files("gpu_report").joinpath(LISTED_SOURCE).read_text("utf-8")
     files = render_report(
         title=f"{results.study.title}: {alone.replace('_', ' ')}" if alone else results.study.title,
         layout=experiment_layout(alone)
@@ -128,7 +136,7 @@ def write_sections(arguments: Namespace) -> None:
         study_figures=() if alone else network_figures(machine.records),
         rebuilt_by=arguments.rebuilt_by,
         templates=REPORT,
-        source=_listed_source(),
+        source=SourceFile(name=f"src/gpu_report/{LISTED_SOURCE}", text=text),
     )
     by_hand = (
         {name: (REPORT / name).read_text("utf-8") for name in WRITTEN_BY_HAND} if alone else {}
@@ -145,14 +153,6 @@ def _read_with_findings(
     if path is None:
         return table.from_rows([]), ()
     return table.read_csv(path), read_findings(path.with_name("findings.json"))
-
-
-def _listed_source() -> "SourceFile":
-    from gpu_report.writing.layout import LISTED_SOURCE
-    from gpu_report.writing.listing import SourceFile
-
-    text = resources.files("gpu_report").joinpath(LISTED_SOURCE).read_text("utf-8")
-    return SourceFile(name=f"src/gpu_report/{LISTED_SOURCE}", text=text)
 
 
 def _write_text(files: Mapping[str, str], folder: Path) -> None:
@@ -247,3 +247,30 @@ def show_headline(_: Namespace) -> None:
     if not pdf.exists() or not headline.exists():
         raise GpuReportError(f"there is no {pdf} yet; make it with: make report")
     say(f"{pdf.resolve()}\n{headline.read_text('utf-8').rstrip()}")
+
+
+def list_numbers(arguments: Namespace) -> None:
+    """Print each number whose key has all the words in it: key, number, its file and the variant
+    measured.
+    """
+    from rich.table import Table as TextTable
+
+    from gpu_report.writing.layout import NUMBERS_CSV
+    from gpu_report.writing.numbers import read_numbers
+
+    file, words = arguments.folder / NUMBERS_CSV, arguments.words
+    numbers = read_numbers(file)
+    found = [number for number in numbers if all(word in number.key for word in words)]
+    if not found:
+        short = {number.key.partition("/")[2]: number.key for number in numbers}
+        keys = [number.key for number in numbers]
+        near = difflib.get_close_matches("/".join(words), [*keys, *short], n=3, cutoff=0.5)
+        nearest = f"; nearest: {', '.join(short.get(key, key) for key in near)}" if near else ""
+        raise ReportError(
+            f"no key of the {len(numbers)} numbers in {file} has {' and '.join(words)} in it"
+            f"{nearest}"
+        )
+    table = TextTable("key", "number", "table", "run", box=None, pad_edge=False, expand=False)
+    for number in found:
+        table.add_row(number.key, number.text, number.table, number.run)
+    new_console(unwrapped_when_piped=True).print(table)

@@ -107,13 +107,28 @@ def guard(arguments: Namespace) -> int:
         guarded = Guarded([*tasks], measure, tolerance=tolerance, on_pair=look_at)
         rows = guarded.run()
         changes, notes = _changes(rows, profile)
+        most = max(len(pairs) for pairs in guarded.pairs.values())
+        looks = f"the intervals account for two looks, at {FIRST_LOOK} and {SECOND_LOOK} pairs"
+        if any(
+            answer.doubts for pairs in guarded.pairs.values() for pair in pairs for answer in pair
+        ):
+            looks += " without quality flags, where there are as many"
+        found = [
+            text
+            for pairs in guarded.pairs.values()
+            for before, after in pairs
+            if before.environment and after.environment  # a side that failed may name none
+            for text in differing(before.environment, after.environment)
+        ]
+        if sides[0].words == sides[1].words:
+            found.append("both sides are the same, so any change is a false alarm")
         comparison = Comparison(
             before=sides[0].words,
             after=sides[1].words,
-            how=_how(guarded),
+            how=f"measured alternately, {counted(most, 'pair')} of fresh processes; {looks}",
             rows=rows,
             repeat=shlex.join(["gpu-report", *sys.argv[1:]]),
-            notes=[*_notes(guarded, sides), *notes],
+            notes=[*list(dict.fromkeys(found)), *notes],
             changes=changes,
         )
     write_comparison(comparison, arguments)
@@ -235,27 +250,6 @@ def _look_at(name: str, pair: Pair) -> None:
         f"{name}: {shown[0]} before, {shown[1]} after" + f" ({', '.join(doubts)})" * bool(doubts),
         to_stderr=True,
     )
-
-
-def _how(guarded: Guarded) -> str:
-    most = max(len(pairs) for pairs in guarded.pairs.values())
-    looks = f"the intervals account for two looks, at {FIRST_LOOK} and {SECOND_LOOK} pairs"
-    if any(answer.doubts for pairs in guarded.pairs.values() for pair in pairs for answer in pair):
-        looks += " without quality flags, where there are as many"
-    return f"measured alternately, {counted(most, 'pair')} of fresh processes; {looks}"
-
-
-def _notes(guarded: Guarded, sides: Sequence[Version]) -> list[str]:
-    found = [
-        text
-        for pairs in guarded.pairs.values()
-        for before, after in pairs
-        if before.environment and after.environment  # a side that failed may name none
-        for text in differing(before.environment, after.environment)
-    ]
-    if sides[0].words == sides[1].words:
-        found.append("both sides are the same, so any change is a false alarm")
-    return list(dict.fromkeys(found))
 
 
 def _changes(

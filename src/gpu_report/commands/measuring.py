@@ -13,10 +13,10 @@ from typing import Final, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from gpu_report.commands.batch_size import search_one
-from gpu_report.commands.measuring_now import ToWatchers, in_words, shown_to_watchers
 from gpu_report.commands.overview import results_here, results_of, waiting
+from gpu_report.commands.profiling import search_one
 from gpu_report.commands.results_folder import ResultsFolder
+from gpu_report.commands.watching import ToWatchers, in_words, shown_to_watchers
 from gpu_report.errors import ConfigError, MachineError
 from gpu_report.measure import run as messages
 from gpu_report.measure.hosts import COUNT, Hosts, hosts_of_environment, nodes_to_share, start_on
@@ -149,7 +149,18 @@ def run(arguments: Namespace) -> None:
         take_own_temporary_folder()
         for measurement in measurements:
             print(f"{measurement.variant.slug}:", file=sys.stderr, flush=True)
-            _make_image_files(measurement)
+            from gpu_report.workloads.jpeg_files import MANIFEST
+            from gpu_report.workloads.jpeg_files import write_image_files as write
+
+            settings = measurement.workload.settings
+            if (
+                measurement.workload.reads_image_files
+                and not (Path(settings["folder"]) / MANIFEST).exists()
+            ):
+                sizes = {
+                    name: settings[name] for name in ("train_samples", "test_samples", "image_px")
+                }
+                write(Path(settings["folder"]), **sizes)
             if arguments.nvtx:
                 if not _train_labelled(measurement, machine=results.resolved.machine, log=log):
                     failed.append(measurement.variant.slug)
@@ -301,19 +312,6 @@ def _measure_whole(
             (unfinished / folder.name).rename(folder)
             list_content(folder)
     return record
-
-
-def _make_image_files(measurement: Measurement) -> None:
-    from gpu_report.workloads.jpeg_files import MANIFEST
-    from gpu_report.workloads.jpeg_files import write_image_files as write
-
-    settings = measurement.workload.settings
-    if (
-        measurement.workload.reads_image_files
-        and not (Path(settings["folder"]) / MANIFEST).exists()
-    ):
-        sizes = {name: settings[name] for name in ("train_samples", "test_samples", "image_px")}
-        write(Path(settings["folder"]), **sizes)
 
 
 class _LineForEachRun:

@@ -99,8 +99,8 @@ def derive_findings(arguments: Namespace) -> None:
 
 def write_study_findings(results: ResultsFolder) -> None:
     """Beside the study's tables, from which they are derived."""
-    from gpu_report.findings.derive import derive_findings as derive
     from gpu_report.findings.finding import write_findings
+    from gpu_report.findings.rules import derive_findings as derive
 
     write_findings(derive(results.read_tables(), results.study.experiments), results.folder)
 

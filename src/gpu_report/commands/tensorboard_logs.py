@@ -61,33 +61,38 @@ def _write_variant(
         for event in _events(record, records):
             writer.write(event.SerializeToString(deterministic=True))
     if trace_file is not None:
-        _link_or_copy(trace_file, folder / trace_file.name)
-
-
-def _link_or_copy(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
+        target = folder / trace_file.name
+        try:
+            os.link(trace_file, target)
+        except OSError:
+            shutil.copyfile(trace_file, target)
 
 
 def _events(record: Record, records: Sequence[Record]) -> Iterator[Any]:
     from tensorboard.compat.proto.event_pb2 import Event
 
-    began_s = _began_s(record)
+    began = (
+        record.repetitions[0].started_at if record.repetitions else record.provenance.measured_at
+    )
+    began_s = datetime.fromisoformat(began).timestamp()
     yield Event(wall_time=began_s, file_version="brain.Event:2")
     for summary in _hyperparameters(record, records, began_s):
         yield Event(wall_time=began_s, summary=summary)
     yield Event(wall_time=began_s, summary=_status(record))
     for time_s, step, scalars in _scalars(record):
-        yield Event(wall_time=began_s + time_s, step=step, summary=_scalar_summary(scalars))
+        from tensorboard.compat.proto.summary_pb2 import Summary
 
-
-def _began_s(record: Record) -> float:
-    began = (
-        record.repetitions[0].started_at if record.repetitions else record.provenance.measured_at
-    )
-    return datetime.fromisoformat(began).timestamp()
+        yield Event(
+            wall_time=began_s + time_s,
+            step=step,
+            summary=(
+                Summary(
+                    value=[
+                        Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()
+                    ]
+                )
+            ),
+        )
 
 
 def _hyperparameters(record: Record, records: Sequence[Record], began_s: float) -> Iterator[Any]:
@@ -191,7 +196,26 @@ def _scalars(record: Record) -> Iterator[tuple[float, int, dict[str, float]]]:
                 {"training/train_loss": loss},
             )
         passed_s, steps_done = passed_s + epoch_s, steps_done + len(losses)
-        yield passed_s, number, _epoch_scalars(epochs)
+        held_out = {
+            name: [getattr(epoch, name) for epoch in epochs] for name in ("test_loss", "quality")
+        }
+        yield (
+            passed_s,
+            number,
+            (
+                {
+                    **{
+                        f"training/{name}": _mean(found)
+                        for name, found in held_out.items()
+                        if None not in found
+                    },
+                    "speed/epoch_wall_time_s": _mean(epoch.wall_time_s for epoch in epochs),
+                    "speed/throughput_per_s": _mean(
+                        epoch.samples / epoch.wall_time_s for epoch in epochs
+                    ),
+                }
+            ),
+        )
     values = process_values(record)
     results = {
         name: summarise(values[name], scale=metric.scale) for name, metric in PER_PROCESS.items()
@@ -201,21 +225,6 @@ def _scalars(record: Record) -> Iterator[tuple[float, int, dict[str, float]]]:
         0,
         {_result_tag(name): result.value for name, result in results.items() if result.count},
     )
-
-
-def _epoch_scalars(epochs: Sequence[Epoch]) -> dict[str, float]:
-    held_out = {
-        name: [getattr(epoch, name) for epoch in epochs] for name in ("test_loss", "quality")
-    }
-    return {
-        **{
-            f"training/{name}": _mean(found)
-            for name, found in held_out.items()
-            if None not in found
-        },
-        "speed/epoch_wall_time_s": _mean(epoch.wall_time_s for epoch in epochs),
-        "speed/throughput_per_s": _mean(epoch.samples / epoch.wall_time_s for epoch in epochs),
-    }
 
 
 def _epochs(record: Record) -> list[tuple[Epoch, ...]]:
@@ -235,11 +244,3 @@ def _mean(values: Iterable[float]) -> float:
     """NaN, which TensorBoard marks, as soon as one value is not finite: that training diverged."""
     known = list(values)
     return statistics.fmean(known) if all(map(math.isfinite, known)) else math.nan
-
-
-def _scalar_summary(scalars: Mapping[str, float]) -> Any:
-    from tensorboard.compat.proto.summary_pb2 import Summary
-
-    return Summary(
-        value=[Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
-    )

@@ -1,12 +1,13 @@
-"""What `gpu-report trace` prints of one trace: what it is, where its steps' time went, and what to
-make of it.
+"""What `gpu-report trace` prints: of one trace what it is, where its steps' time went, and what to
+make of it; of a folder of ranks first each rank's step, who waits, and the collectives.
 
 AnalysedTrace -> sections (heading, table or sentences) -> the terminal, as wide as it is
 """
 
+import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -14,7 +15,15 @@ from rich.table import Table as TextTable
 from rich.text import Text
 
 from gpu_report.glossary import Row
-from gpu_report.printing.number_format import count, duration, share, size
+from gpu_report.printing.number_format import (
+    Quantity,
+    count,
+    counted,
+    duration,
+    quantity,
+    share,
+    size,
+)
 from gpu_report.storage.columns import Table
 from gpu_report.traces.advice import ADVICE, UNANSWERED
 from gpu_report.traces.analysis import AnalysedTrace
@@ -23,6 +32,16 @@ from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.memory import MEMORY
 from gpu_report.traces.operations import OPERATIONS
 from gpu_report.traces.quality import NOT_RELIABLE, QUALITY
+from gpu_report.traces.ranks import (
+    COLLECTIVES,
+    LEAST_STEPS,
+    RANKS,
+    SLOW_FROM,
+    median_collectives,
+    median_ranks,
+    most_awaited,
+    slow_rank,
+)
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import HOST
 
@@ -60,34 +79,19 @@ def summary(analysed: AnalysedTrace, title: str, *, whole: bool = True) -> Rende
     """The summary of one trace, or where it is not to be the whole, its heading, quality and
     advice.
     """
-    sections = [*(_sections(analysed) if whole else ()), _quality(analysed), _advice(analysed)]
-    return Group(
-        _heading(analysed, title), *(Padding(section, (1, 0, 0, 0)) for section in sections)
-    )
-
-
-def _sections(analysed: AnalysedTrace) -> Iterator[RenderableType]:
-    yield _breakdown(analysed)
-    if analysed.device:
-        yield _operations(
-            analysed, analysed.device, f"Operations by time on {analysed.device}, per step"
-        )
-    yield _operations(analysed, HOST, "Operations by own time on the host, per step")
-    if analysed.rows.get(KERNELS):
-        yield _kernels(analysed)
-    if analysed.rows.get(IDLE):
-        yield _idle(analysed)
-    if analysed.rows.get(MEMORY):
-        yield _peaks(analysed)
-
-
-def _refusal(analysed: AnalysedTrace, table: Table, *columns: str, on: str = "") -> str:
-    """Why the columns are not shown, empty where they are."""
-    found = analysed.gate.reasons(table, *columns, on=on)
-    return f"{NOT_RELIABLE}: {'; '.join(found)}" if found else ""
-
-
-def _heading(analysed: AnalysedTrace, title: str) -> RenderableType:
+    lines = [
+        Text.assemble(("failed ", "bold red"), f"{row['check']}: {row['text']}")
+        for row in analysed.gate.failed
+    ]
+    sections = [
+        *(_sections(analysed) if whole else ()),
+        (
+            _titled(
+                "Quality", *(lines or [Text(f"all {len(analysed.rows[QUALITY])} checks passed")])
+            )
+        ),
+        _advice(analysed),
+    ]
     device = (
         f"{analysed.device_name} ({analysed.device})" if analysed.device_name else analysed.device
     )
@@ -100,7 +104,45 @@ def _heading(analysed: AnalysedTrace, title: str) -> RenderableType:
             else []
         ),
     ]
-    return Group(Text(title, style="bold"), Text(", ".join(parts)), _step_time(analysed))
+    return Group(
+        Group(Text(title, style="bold"), Text(", ".join(parts)), _step_time(analysed)),
+        *(Padding(section, (1, 0, 0, 0)) for section in sections),
+    )
+
+
+def _sections(analysed: AnalysedTrace) -> Iterator[RenderableType]:
+    yield _breakdown(analysed)
+    if analysed.device:
+        yield _operations(
+            analysed, analysed.device, f"Operations by time on {analysed.device}, per step"
+        )
+    yield _operations(analysed, HOST, "Operations by own time on the host, per step")
+    if analysed.rows.get(KERNELS):
+        cells = {
+            "kernel": lambda row: fitted(_NOISE.sub("", row["name"])),
+            "library": lambda row: row["library"],
+            "tensor": lambda row: row["tensor_cores"],
+        }
+        title = "Kernels, copies and memsets, per step"
+        yield _longest(analysed, KERNELS, title, cells, time="total_ms", part="share")
+    if analysed.rows.get(IDLE):
+        yield _idle(analysed)
+    if analysed.rows.get(MEMORY):
+        table = text_table("", "given to tensors", "taken from the device")
+        rows = analysed.rows[MEMORY]
+        for device in dict.fromkeys(row["device"] for row in rows):
+            peaks = [
+                _peak(row[column] for row in rows if row["device"] == device)
+                for column in _MEMORY_COLUMNS
+            ]
+            table.add_row(device, *peaks)
+        yield _titled("Peak memory", table)
+
+
+def _refusal(analysed: AnalysedTrace, table: Table, *columns: str, on: str = "") -> str:
+    """Why the columns are not shown, empty where they are."""
+    found = analysed.gate.reasons(table, *columns, on=on)
+    return f"{NOT_RELIABLE}: {'; '.join(found)}" if found else ""
 
 
 def steps_of(analysed: AnalysedTrace) -> str:
@@ -168,16 +210,6 @@ def _operations(analysed: AnalysedTrace, device: str, title: str) -> RenderableT
     )
 
 
-def _kernels(analysed: AnalysedTrace) -> RenderableType:
-    cells = {
-        "kernel": lambda row: fitted(_NOISE.sub("", row["name"])),
-        "library": lambda row: row["library"],
-        "tensor": lambda row: row["tensor_cores"],
-    }
-    title = "Kernels, copies and memsets, per step"
-    return _longest(analysed, KERNELS, title, cells, time="total_ms", part="share")
-
-
 def _longest(
     analysed: AnalysedTrace,
     table: Table,
@@ -229,18 +261,6 @@ def _idle(analysed: AnalysedTrace) -> RenderableType:
     return _titled(title, table)
 
 
-def _peaks(analysed: AnalysedTrace) -> RenderableType:
-    table = text_table("", "given to tensors", "taken from the device")
-    rows = analysed.rows[MEMORY]
-    for device in dict.fromkeys(row["device"] for row in rows):
-        peaks = [
-            _peak(row[column] for row in rows if row["device"] == device)
-            for column in _MEMORY_COLUMNS
-        ]
-        table.add_row(device, *peaks)
-    return _titled("Peak memory", table)
-
-
 _BYTES_PER_MIB: Final = 2**20
 _MEMORY_COLUMNS: Final = ("allocated_mib", "reserved_mib")
 
@@ -248,16 +268,6 @@ _MEMORY_COLUMNS: Final = ("allocated_mib", "reserved_mib")
 def _peak(numbers: Iterable[float | None]) -> str:
     known = [number for number in numbers if number is not None and number == number]
     return size(max(known) * _BYTES_PER_MIB).plain() if known else "not recorded"
-
-
-def _quality(analysed: AnalysedTrace) -> RenderableType:
-    lines = [
-        Text.assemble(("failed ", "bold red"), f"{row['check']}: {row['text']}")
-        for row in analysed.gate.failed
-    ]
-    return _titled(
-        "Quality", *(lines or [Text(f"all {len(analysed.rows[QUALITY])} checks passed")])
-    )
 
 
 def _advice(analysed: AnalysedTrace) -> RenderableType:
@@ -319,3 +329,90 @@ def rate(calls: float) -> str:
 
 def _sum(rows: Iterable[Row], column: str) -> float:
     return float(sum(row[column] or 0.0 for row in rows))
+
+
+_MOST_SHOWN = 12
+
+
+def rank_summary(analysed: Sequence[AnalysedTrace]) -> RenderableType | None:
+    """None where the ranks exchanged nothing, or a trace does not name its rank."""
+    rows = [row for each in analysed for row in each.rows[RANKS]]
+    if not rows:
+        return None
+    if any(each.gate.reasons(table) for each in analysed for table in (RANKS, COLLECTIVES)):
+        return Text(f"what the ranks exchanged: {NOT_RELIABLE}", style="yellow")
+    # A column without any number is left out: older versions of PyTorch, and gloo, do not write the
+    # bytes.
+    found = median_collectives([row for each in analysed for row in each.rows[COLLECTIVES]])
+    longest = sorted(found, key=lambda row: -row["longest_ms"])[:_MOST_SHOWN]
+    shown = [row for row in found if row in longest]
+    columns = {
+        "collective": [row["operation"] for row in shown],
+        "size": [_cell(row["bytes"], size) for row in shown],
+        "begin": [_known_milliseconds(row["begin_after_backward_ms"]) for row in shown],
+        "transfer": [_known_milliseconds(row["transfer_ms"]) for row in shown],
+        "bus bandwidth": [
+            _cell(row["bus_bandwidth_gb_per_s"], lambda rate: quantity(rate, "GB/s"))
+            for row in shown
+        ],
+        "exposed": [_known_milliseconds(row["exposed_ms"]) for row in shown],
+        "with waits": [_known_milliseconds(row["longest_ms"]) for row in shown],
+    }
+    known = {name: cells for name, cells in columns.items() if any(cells)}
+    table = text_table(*known)
+    for cells in zip(*known.values(), strict=True):
+        table.add_row(*cells)
+    left_out = len(found) - len(shown)
+    return Group(
+        Text("A step of each rank (medians)", style="bold"),
+        _ranks(rows),
+        Text(_who_waits(rows)),
+        "",
+        Text("Collectives of a step (medians), on the rank that waited least", style="bold"),
+        Text("begin counts from the end of the backward pass", style="dim"),
+        table,
+        *([Text(f"and {left_out} shorter ones", style="dim")] if left_out else []),
+    )
+
+
+def _ranks(rows: Sequence[dict[str, Any]]) -> TextTable:
+    table = text_table(
+        "", "step time", "compute", "communication", "hidden", "exposed", "waits for others"
+    )
+    for row in median_ranks(rows):
+        times = (
+            row[f"{name}_ms"] for name in ("wall", "compute", "communication", "hidden", "exposed")
+        )
+        table.add_row(
+            f"rank{row['rank']}", *map(_known_milliseconds, times), _cell(row["wait_share"], share)
+        )
+    return table
+
+
+def _who_waits(rows: Sequence[dict[str, Any]]) -> str:
+    found = most_awaited(rows)
+    if found is None:
+        return (
+            "Who waits for whom is not known: the ranks' collectives do not match, or a rank has "
+            "no trace."
+        )
+    (rank, waited), steps = found, len({row["step"] for row in rows})
+    if steps < LEAST_STEPS:
+        return (
+            f"A slow rank can be named from {LEAST_STEPS} profiled steps on; this run has "
+            f"{counted(steps, 'step')}."
+        )
+    slow = f"Rank {rank}" if rank == slow_rank(rows) else "No rank"
+    return (
+        f"{slow} is slow: in the median of {steps} steps the others wait {share(waited).plain()} "
+        f"of the step longer than rank {rank} (the threshold is {share(SLOW_FROM).plain()})."
+    )
+
+
+def _known_milliseconds(time_ms: float) -> str:
+    return _cell(time_ms, lambda time_ms: duration(time_ms / 1e3))
+
+
+def _cell(value: float | None, show: Callable[[float], Quantity]) -> str:
+    """Empty where the number is missing."""
+    return "" if value is None or math.isnan(value) else show(value).plain()

@@ -11,12 +11,17 @@ from rich.console import Console
 from rich.table import Table as TextTable
 from rich.text import Text
 
-from gpu_report.commands.rank_summary import rank_summary
-from gpu_report.commands.trace_summary import fitted, rate, steps_of, summary, text_table
+from gpu_report.commands.trace_summary import (
+    fitted,
+    rank_summary,
+    rate,
+    steps_of,
+    summary,
+    text_table,
+)
 from gpu_report.errors import GpuReportError
 from gpu_report.printing.number_format import duration, ratio, share
 from gpu_report.printing.terminal import clean, new_console
-from gpu_report.storage.columns import Table
 from gpu_report.storage.files import write_text_atomically
 from gpu_report.traces.analysis import (
     CATEGORY,
@@ -124,7 +129,20 @@ def columns(arguments: Namespace) -> None:
     Raises:
         GpuReportError: there is no such table.
     """
-    tables = _tables()
+    # By name, a trace's first; a table of the study that shares its name with one of a trace is
+    # `study.<name>`.
+    from gpu_report.findings.finding import FINDINGS
+    from gpu_report.tables import STUDY_TABLES
+    from gpu_report.tables.experiments import EXPERIMENT
+    from gpu_report.tables.variants import COMPARISON
+    from gpu_report.tables.verdicts import VERDICTS
+
+    of_traces = {table.name: table for table in (*TRACE_TABLES, TRACE_CHANGES)}
+    of_study = {
+        f"study.{table.name}" if table.name in of_traces else table.name: table
+        for table in (*STUDY_TABLES, EXPERIMENT, COMPARISON, VERDICTS, FINDINGS)
+    }
+    tables = {**of_traces, **of_study}
     if not arguments.table:
         chosen = tables
     elif arguments.table in tables:
@@ -137,35 +155,13 @@ def columns(arguments: Namespace) -> None:
     for name, table in chosen.items():
         console.print(Text(name, style="bold"))
         console.print(Text(table.meaning))
-        console.print(_described(table))
+        described = TextTable(
+            "column", "unit", "meaning", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+        )
+        for column in table.columns:
+            described.add_row(column.name, column.unit, Text(column.meaning))
+        console.print(described)
         console.print()
-
-
-def _tables() -> dict[str, Table]:
-    """By name, a trace's first; a table of the study that shares its name with one of a trace is
-    `study.<name>`.
-    """
-    from gpu_report.findings.finding import FINDINGS
-    from gpu_report.tables import STUDY_TABLES
-    from gpu_report.tables.experiments import EXPERIMENT
-    from gpu_report.tables.variants import COMPARISON
-    from gpu_report.tables.verdicts import VERDICTS
-
-    of_traces = {table.name: table for table in (*TRACE_TABLES, TRACE_CHANGES)}
-    of_study = {
-        f"study.{table.name}" if table.name in of_traces else table.name: table
-        for table in (*STUDY_TABLES, EXPERIMENT, COMPARISON, VERDICTS, FINDINGS)
-    }
-    return {**of_traces, **of_study}
-
-
-def _described(table: Table) -> TextTable:
-    described = TextTable(
-        "column", "unit", "meaning", box=None, pad_edge=False, padding=(0, 2, 0, 0)
-    )
-    for column in table.columns:
-        described.add_row(column.name, column.unit, Text(column.meaning))
-    return described
 
 
 def _ranks(analysed: Sequence[AnalysedTrace]) -> TextTable:

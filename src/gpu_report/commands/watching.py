@@ -11,6 +11,7 @@ terminal itself, so that its progress bars and debugger work; rich.live.Live wou
 lines.
 """
 
+import json
 import os
 import signal
 import statistics
@@ -19,8 +20,9 @@ import sys
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -28,11 +30,12 @@ from typing import Final
 import psutil
 
 from gpu_report.bundles.shown_machines import MACHINES
-from gpu_report.commands.measuring_now import measuring_now
 from gpu_report.errors import ProfileError
+from gpu_report.measure.run import OnProgress, Progress
 from gpu_report.measure.telemetry import Device, nvidia_devices
 from gpu_report.printing.number_format import duration, memory, percent, quantity, share, throughput
-from gpu_report.storage.locks import snakemake_here
+from gpu_report.storage.locks import RunningProcess, snakemake_here
+from gpu_report.study.variant import Variant
 from gpu_report.user_training.step_counts import (
     COUNTS_FILE,
     LINE_TO_ADD,
@@ -425,3 +428,78 @@ class _LastLines:
             for number, line in enumerate(lines)
         )
         _write(f"\x1b7{drawn}\x1b8")
+
+
+_FILE: Final = "measuring.host{}.json"
+_INTERVAL_S: Final = 1.0
+
+ToWatchers = Callable[[str, OnProgress], OnProgress]
+"""Of a variant, what shows its progress to watchers besides."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuringNow:
+    """A configuration that a process measures, and how far it is, in words."""
+
+    process: RunningProcess
+    text: str
+
+
+@contextmanager
+def shown_to_watchers(machine_folder: Path, *, host: int) -> Iterator[ToWatchers]:
+    """Inside, progress of a variant also goes into the file; what cannot be written is left out."""
+    file, process = machine_folder / _FILE.format(host), RunningProcess.this()
+
+    def write(text: str) -> None:
+        with suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(asdict(MeasuringNow(process=process, text=text))), "utf-8")
+
+    def about(slug: str, on_progress: OnProgress) -> OnProgress:
+        write(f"{slug}: starting")
+        due_s = time.monotonic()
+
+        def show(progress: Progress) -> None:
+            nonlocal due_s
+            on_progress(progress)
+            if time.monotonic() >= due_s:
+                due_s = time.monotonic() + _INTERVAL_S
+                write(f"{slug}: {in_words(progress)}{_speed(slug, progress)}")
+
+        return show
+
+    try:
+        yield about
+    finally:
+        with suppress(OSError):
+            file.unlink(missing_ok=True)
+
+
+def measuring_now(machines: Path) -> MeasuringNow | None:
+    """What a process on this host measures for one of the machines in the folder; None where
+    nothing is.
+    """
+    for file in machines.glob(f"*/{_FILE.format('*')}"):
+        with suppress(
+            OSError, ValueError, TypeError, KeyError
+        ):  # it is being written, or by another version
+            found = json.loads(file.read_text("utf-8"))
+            process = RunningProcess(**found["process"])
+            if process.is_here:
+                return MeasuringNow(process=process, text=str(found["text"]))
+    return None
+
+
+def in_words(progress: Progress) -> str:
+    """Where a measurement is."""
+    if progress.is_profiled:
+        return "profiled run"
+    run_text = f"process {progress.repetition + 1} of {progress.repetitions}"
+    return f"{run_text}, epoch {progress.epoch + 1} of {progress.epochs}"
+
+
+def _speed(slug: str, progress: Progress) -> str:
+    if not progress.samples_per_s:
+        return ""
+    step_s = Variant.from_slug(slug).batch_size / progress.samples_per_s
+    return f", {throughput(progress.samples_per_s).plain()}, {duration(step_s).plain()} a step"

@@ -18,9 +18,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.alt_text import extremes_of, range_in
 from gpu_report.figures.curves import add_legend, draw_intervals
-from gpu_report.figures.declaration import Shown, VariantFigure, found_in, high_panels
+from gpu_report.figures.declaration import (
+    Shown,
+    VariantFigure,
+    extremes_of,
+    found_in,
+    high_panels,
+    range_in,
+)
 from gpu_report.figures.speed import repeats_crossover
 from gpu_report.glossary import QUALITY
 

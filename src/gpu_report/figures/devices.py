@@ -1,12 +1,14 @@
-"""What the machine's devices do: how fast data goes to a device and back, and what its driver
-reported over a training.
+"""What the machine's devices do: how fast data goes to a device and back, what the link between
+devices carries, and what the driver reported over a training.
 
 transfers, peaks -> rows of two panels (direction) of each device -> lines (memory), a line at the
 peak
+links -> a panel per number of devices -> a line per operation, an upright line per size of a bucket
 telemetry, variants -> columns (variant), rows (quantity) -> a line per process
 """
 
-from typing import Final
+import math
+from typing import Any, Final
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -15,14 +17,26 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.alt_text import range_in
-from gpu_report.figures.curves import draw_intervals
-from gpu_report.figures.declaration import MachineFigure
-from gpu_report.glossary import METRICS, device_words
-from gpu_report.printing.number_format import quantity
+from gpu_report.figures.curves import (
+    draw_intervals,
+    draw_line,
+    hollow_handles,
+    scale_measured_values,
+)
+from gpu_report.figures.declaration import (
+    MachineFigure,
+    Shown,
+    VariantFigure,
+    extremes_of,
+    high_panels,
+    range_in,
+)
+from gpu_report.glossary import EXPOSED, METRICS, device_words
+from gpu_report.printing.number_format import counted, quantity
 from gpu_report.printing.number_format import size as size_in_words
 from gpu_report.study.variant import AXIS_FIELDS
 from gpu_report.tables.bundle import Tables
+from gpu_report.tables.scaling import sets_bucket_alone
 
 _DIRECTION_HEIGHT_IN: Final = 1.95
 _LEGEND_HEIGHT_IN: Final = 0.3
@@ -60,7 +74,21 @@ def transfers_figure(tables: Tables) -> Figure:
                 axes, f"{device_words(device)}, {direction}", columns=len(directions)
             )
             style.set_scale(axes, "y", values)
-            _draw_direction(axes, own[own["direction"] == direction])
+            rows = own[own["direction"] == direction]
+            axes.set_xscale("log", base=2)
+            for memory, line in rows.sort_values("bytes").groupby("memory"):
+                color, marker = _LOOKS[str(memory)]
+                numbers = METRICS["bandwidth_gb_per_s"].intervals(line)
+                draw_intervals(
+                    axes, line["bytes"], numbers, color=color, marker=marker, elinewidth=0.8
+                )
+            sizes = sorted(set(rows["bytes"]))
+            step = -(-len(sizes) // _MOST_TICKS)
+            axes.xaxis.set_major_locator(FixedLocator(sizes[::step]))
+            axes.xaxis.set_minor_locator(NullLocator())
+            axes.xaxis.set_major_formatter(
+                FuncFormatter(lambda size, _: size_in_words(size).plain())
+            )
             if direction in ceilings:
                 peak = quantity(ceilings[direction], "GB/s").plain()
                 style.level(axes, ceilings[direction], f"peak, {peak}", at_left=True, zorder=1)
@@ -74,19 +102,6 @@ def transfers_figure(tables: Tables) -> Figure:
     ]
     figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), borderaxespad=0.2)
     return figure
-
-
-def _draw_direction(axes: Axes, rows: pd.DataFrame) -> None:
-    axes.set_xscale("log", base=2)
-    for memory, line in rows.sort_values("bytes").groupby("memory"):
-        color, marker = _LOOKS[str(memory)]
-        numbers = METRICS["bandwidth_gb_per_s"].intervals(line)
-        draw_intervals(axes, line["bytes"], numbers, color=color, marker=marker, elinewidth=0.8)
-    sizes = sorted(set(rows["bytes"]))
-    step = -(-len(sizes) // _MOST_TICKS)
-    axes.xaxis.set_major_locator(FixedLocator(sizes[::step]))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_in_words(size).plain()))
 
 
 TRANSFER: Final = MachineFigure(
@@ -148,4 +163,174 @@ TELEMETRY: Final = MachineFigure(
     draw=telemetry_figure,
     sentence=range_in("telemetry", "power_w", what="Powers", unit="W"),
     tables=("telemetry",),
+)
+
+
+_EXPOSED_HEIGHT_IN: Final = 1.9
+_PANELS: Final = 2
+_FEWEST_POINTS: Final = 2
+_LOOK: Final = (style.BLUE, "s")
+_TRACE: Final[dict[str, Any]] = {"color": style.VERMILLION, "marker": "x", "linestyle": "none"}
+_NOT_OF_A_PANEL: Final = ("workers", "accumulation", "options", "optimization")
+_HEIGHT_IN: Final = 1.8
+_METRIC: Final = METRICS["bus_bandwidth_gb_per_s"]
+_LOOKS_OF_OPERATIONS: Final = {
+    "all-reduce": (style.BLUE, "o"),
+    "all-gather": (style.ORANGE, "s"),
+    "reduce-scatter": (style.GREEN, "^"),
+    "point-to-point": (style.VERMILLION, "D"),
+}
+_FIRST_BUCKET: Final = 2**20
+_BUCKET: Final = 25 * 2**20
+"""Of DistributedDataParallel unless asked otherwise:
+https://docs.pytorch.org/docs/stable/notes/ddp.html
+"""
+
+
+def links_figure(tables: Tables) -> Figure:
+    """Draw bus bandwidth against payload, a panel per number of devices."""
+    panels = sorted(set(tables.links["devices"]))
+    figure = style.new_figure(height_in=_HEIGHT_IN)
+    row = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    for axes, devices in zip(row, panels, strict=True):
+        draw_link(axes, tables.links[tables.links["devices"] == devices], columns=len(panels))
+    handles = link_handles(tables.links)
+    figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), borderaxespad=0.2)
+    return figure
+
+
+def link_handles(links: pd.DataFrame) -> list[Line2D]:
+    """What each line is, for a legend."""
+    return [
+        Line2D([], [], color=color, marker=marker, label=operation)
+        for operation, (color, marker) in _LOOKS_OF_OPERATIONS.items()
+        if (links["operation"] == operation).any()
+    ]
+
+
+def draw_link(axes: Axes, rows: pd.DataFrame, *, columns: int) -> None:
+    """The rows of one number of devices in one of `columns` panels."""
+    style.set_panel_title(axes, counted(int(rows["devices"].iloc[0]), "device"), columns=columns)
+    axes.set_xscale("log", base=2)
+    for operation, line in rows.groupby("operation"):
+        color, marker = _LOOKS_OF_OPERATIONS[str(operation)]
+        numbers = _METRIC.intervals(line)
+        draw_intervals(axes, line["bytes"], numbers, color=color, marker=marker, elinewidth=0.8)
+    # Of three devices a payload is a few bytes less than the power of two.
+    sizes = sorted({2 ** round(math.log2(size)) for size in rows["bytes"]})
+    axes.xaxis.set_major_locator(FixedLocator(sizes[:: -(-len(sizes) // _MOST_TICKS)]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_in_words(size).plain()))
+    _mark(axes, _FIRST_BUCKET, (-2, -2), 1, ha="right", va="top")
+    _mark(axes, _BUCKET, (2, 2), 0, ha="left", va="bottom")
+    axes.set_xlabel("Payload")
+    axes.set_ylabel(_METRIC.axis_label)
+    axes.set_ylim(bottom=0)
+
+
+def _mark(axes: Axes, size: int, offset: tuple[float, float], height: float, **look: str) -> None:
+    """An upright line at a payload with its size beside it, where the curves leave room."""
+    axes.axvline(size, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
+    words = size_in_words(size).plain()
+    style.note(
+        axes,
+        words,
+        (size, height),
+        of=("data", "axes fraction"),
+        offset=offset,
+        rotation=90,
+        **look,
+    )
+
+
+def _caption(tables: Tables) -> str:
+    first = tables.links.iloc[0]
+    multicast = f", NVLink SHARP {first['multicast']}" if first["multicast"] else ""
+    return (
+        "Points show the bus bandwidth of operations between devices by payload, as means over "
+        "launches, and bars show 95 % intervals. Bus bandwidth is what a device sends in one "
+        f"direction, by the formulas of nccl-tests (backend {first['backend']}{multicast}). "
+        "Dashed lines mark the sizes of the first bucket and of the others in which "
+        "DistributedDataParallel exchanges gradients by default."
+    )
+
+
+LINKS: Final = MachineFigure(
+    name="links",
+    title="The link between devices",
+    caption=_caption,
+    has_data=lambda tables: not tables.links.empty,
+    draw=links_figure,
+    sentence=range_in("links", "bus_bandwidth_gb_per_s", what="Bus bandwidths", unit="GB/s"),
+    tables=("links",),
+)
+
+
+def _buckets(shown: Shown) -> pd.DataFrame:
+    """The variants that set buckets alone, of the groups in which two sizes at least were
+    measured.
+    """
+    rows = shown.rows.merge(
+        shown.tables.communication.drop(columns=["workload", "device"]), on="variant"
+    )
+    alone = rows["options"].map(sets_bucket_alone).astype(bool) & (rows["accumulation"] == 1)
+    alike = rows["bound"].isin(rows.loc[rows["is_baseline"], "bound"])
+    rows = rows[alone & alike].dropna(subset=EXPOSED.column)
+    places = (
+        rows.groupby("group")["bucket_mib"].transform("nunique")
+        if len(rows)
+        else pd.Series(dtype="int64")
+    )
+    return rows[places >= _FEWEST_POINTS]
+
+
+def _with_panels(rows: pd.DataFrame, _: str) -> pd.DataFrame:
+    """A panel for what its rows share besides the setting."""
+    labelled = labels.with_labels(rows, without=_NOT_OF_A_PANEL)
+    labelled = labelled.assign(panel=labels.full_names(labelled))
+    return labels.sorted_by(labelled.assign(group_on_page=labelled["panel"]), "panel")
+
+
+def exposed_figure(shown: Shown) -> Figure:
+    """Draw exposed communication along the size of the buckets, with what the trace says of it, and
+    the link.
+    """
+    panels = list(shown.rows.groupby("panel", sort=False))
+    links = shown.tables.links[shown.tables.links["devices"] == shown.rows["devices"].max()]
+    columns = len(panels) + bool(len(links))
+    figure = style.new_figure(height_in=_EXPOSED_HEIGHT_IN)
+    row_of_axes = figure.subplots(1, columns, squeeze=False)[0]
+    for axes, (title, rows) in zip(row_of_axes, panels, strict=False):
+        style.set_panel_title(axes, str(title), columns=columns)
+        panel = rows.sort_values("bucket_mib").assign(**EXPOSED.intervals(rows))
+        draw_line(axes, panel, axis="bucket_mib", look=_LOOK)
+        style.level(axes, 0, EXPOSED.reference_label, at_left=False, zorder=1)
+        in_trace = panel.dropna(subset="exposed_in_trace_ms")
+        axes.plot(in_trace["bucket_mib"], in_trace["exposed_in_trace_ms"], **_TRACE)
+        scale_measured_values(axes, panel["bucket_mib"], columns=columns)
+        axes.set_xlabel("Bucket size (MiB)")
+    row_of_axes[0].set_ylabel("Exposed (ms)")
+    handles = [Line2D([], [], color=_LOOK[0], marker=_LOOK[1], label="measured")]
+    if shown.rows["exposed_in_trace_ms"].notna().any():
+        handles.append(Line2D([], [], label="in the trace", **_TRACE))
+    handles += hollow_handles(shown.rows["marks"])
+    if len(links):
+        draw_link(row_of_axes[-1], links, columns=columns)
+        handles += link_handles(links)
+    figure.legend(handles=handles, loc="outside upper left", ncols=6, borderaxespad=0.2)
+    return figure
+
+
+EXPOSED_COMMUNICATION: Final = VariantFigure(
+    name="exposed",
+    title="Exposed communication by bucket size",
+    caption="Exposed communication in a step by bucket size (25 MiB by default), with {intervals}.",
+    caption_on_gpus="In the trace: a collective and no other kernel runs. Right: bus bandwidth of "
+    "the link by payload; dashed lines: DDP's first bucket and its other buckets by default.",
+    along=("optimization",),
+    rows=_buckets,
+    draw=exposed_figure,
+    layout=high_panels(_PANELS, _with_panels),
+    sentences=(extremes_of(EXPOSED),),
+    tables=("communication", "links"),
 )

@@ -15,18 +15,16 @@ from gpu_report.glossary import (
     capitalized,
     device_words,
     field_words,
-    model_words,
 )
 from gpu_report.printing.number_format import NOT_MEASURED, counted, field_value
-from gpu_report.study.options import NO_OPTIONS, OPTIONS, Optimization, ladder, option_names
-from gpu_report.study.strategies import parallelism_words
+from gpu_report.study.options import NO_OPTIONS, ladder, option_names
 from gpu_report.study.variant import AXIS_FIELDS, LENGTH_FIELDS, Variant
 from gpu_report.tables.marks import INVALIDATING, marks_in
+from gpu_report.words import EAGER_BASELINE, model_words, parallelism_words, part_words
 
 if TYPE_CHECKING:
     import pandas as pd
 
-EAGER_BASELINE: Final = "eager baseline"
 _FIELDS: Final = (
     *("device", "batch_size", "accumulation", "workers", "precision"),
     *("epochs", "steps_per_epoch", "seed", "options", "parallelism"),
@@ -72,19 +70,7 @@ def field_label(field: str, value: Any) -> str:
 
 def optimization_label(name: str) -> str:
     """An optimization in words: `4 DataLoader workers + pinned memory` for `workers4+pinned`."""
-    return " + ".join(part_label(part) for part in option_names(name)) or EAGER_BASELINE
-
-
-def part_label(part: str) -> str:
-    """One part of an optimization in words."""
-    if part in OPTIONS:
-        return OPTIONS[part].title
-    optimization = Optimization.from_name(part)
-    if optimization.workers:
-        return f"{optimization.workers} DataLoader worker" + (
-            "s" if optimization.workers > 1 else ""
-        )
-    return f"{optimization.accumulation} accumulated parts"
+    return " + ".join(part_words(part) for part in option_names(name)) or EAGER_BASELINE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +105,7 @@ def _ladder_step(alone: Sequence[str], position: int) -> LadderStep:
     name = alone[position]
     below = ladder(alone[:position])
     new = [found for found in ladder(alone[: position + 1]) if found not in below and found != name]
-    return LadderStep(title=part_label(name), individual=name, cumulative=new[0] if new else name)
+    return LadderStep(title=part_words(name), individual=name, cumulative=new[0] if new else name)
 
 
 def ladder_step_label(name: str, steps: Sequence[LadderStep]) -> str:

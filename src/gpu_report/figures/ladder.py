@@ -15,9 +15,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.alt_text import extremes_of
 from gpu_report.figures.curves import hollow_handles
-from gpu_report.figures.declaration import Shown, VariantFigure, groups_where, high_panels
+from gpu_report.figures.declaration import (
+    Shown,
+    VariantFigure,
+    extremes_of,
+    groups_where,
+    high_panels,
+)
 from gpu_report.figures.rows import Entry, new_rows, place_rows
 from gpu_report.glossary import MEMORY, SPEEDUP, THROUGHPUT
 from gpu_report.printing.number_format import count

@@ -11,9 +11,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.alt_text import extremes
 from gpu_report.figures.curves import add_legend
-from gpu_report.figures.declaration import FigureSpec, intervals_in_words, split_into_pages
+from gpu_report.figures.declaration import (
+    FigureSpec,
+    extremes,
+    intervals_in_words,
+    split_into_pages,
+)
 from gpu_report.figures.rows import Entry, draw_points, draw_reference, new_rows, place_rows
 from gpu_report.glossary import RATIO, machine_words
 

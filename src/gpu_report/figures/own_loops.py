@@ -16,9 +16,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.alt_text import extremes_of
 from gpu_report.figures.curves import draw_gaps, draw_line, hollow_handles
-from gpu_report.figures.declaration import Shown, VariantFigure, high_panels
+from gpu_report.figures.declaration import Shown, VariantFigure, extremes_of, high_panels
 from gpu_report.figures.rows import Entry, new_rows, place_rows
 from gpu_report.figures.stacked_bars import BAR_LOOK, PHASE_COLORS, add_color_legend
 from gpu_report.glossary import PASS, device_words
@@ -99,11 +98,6 @@ def passes_figure(shown: Shown) -> Figure:
     return figure
 
 
-def _together(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
-    """A page for each workload, whose loops are lines of their own."""
-    return labels.with_labels(rows, without=(axis,)).assign(group_on_page=rows["workload"])
-
-
 PASSES: Final = VariantFigure(
     name="passes",
     title="Time of an iteration by number of points",
@@ -114,7 +108,12 @@ PASSES: Final = VariantFigure(
     rows=_with_passes,
     draw=passes_figure,
     of_own_loops=True,
-    layout=high_panels(1, _together),
+    layout=high_panels(
+        1,
+        lambda rows, axis: labels.with_labels(rows, without=(axis,)).assign(
+            group_on_page=rows["workload"]
+        ),
+    ),
     sentences=(extremes_of(PASS),),
     tables=("own_loops",),
 )

@@ -10,9 +10,8 @@ from typing import Final
 from gpu_report.figures import labels
 from gpu_report.figures.convergence import CONVERGENCE, LOSS_SCALE
 from gpu_report.figures.declaration import FigureSpec, MachineFigure, Subject, VariantFigure
-from gpu_report.figures.devices import TELEMETRY, TRANSFER
+from gpu_report.figures.devices import EXPOSED_COMMUNICATION, LINKS, TELEMETRY, TRANSFER
 from gpu_report.figures.ladder import LADDER, TRADE_OFF
-from gpu_report.figures.links import EXPOSED_COMMUNICATION, LINKS
 from gpu_report.figures.overview import OVERVIEW
 from gpu_report.figures.own_loops import PARTS, PASSES
 from gpu_report.figures.roofline import ROOFLINE
@@ -24,8 +23,7 @@ from gpu_report.figures.speed import (
     THROUGHPUT_CURVES,
     THROUGHPUT_ROWS,
 )
-from gpu_report.figures.stacked_bars import CATEGORIES, IDLE, PHASES, STEPS
-from gpu_report.figures.timeline import TIMELINE
+from gpu_report.figures.stacked_bars import CATEGORIES, IDLE, PHASES, STEPS, TIMELINE
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables
 

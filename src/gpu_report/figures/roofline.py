@@ -19,9 +19,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.alt_text import range_in
 from gpu_report.figures.curves import draw_intervals
-from gpu_report.figures.declaration import MachineFigure
+from gpu_report.figures.declaration import MachineFigure, range_in
 from gpu_report.glossary import METRICS, PRECISIONS, device_words
 from gpu_report.printing.number_format import scaled
 from gpu_report.tables.bundle import Tables

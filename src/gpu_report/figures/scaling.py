@@ -6,7 +6,6 @@ ranks -> the fastest configuration of each model -> a bar per rank -> parts of i
 """
 
 import textwrap
-from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any, Final
 
@@ -20,11 +19,11 @@ from gpu_report.figures import labels, style
 from gpu_report.figures.curves import draw_intervals, hollow_handles
 from gpu_report.figures.declaration import Shown, VariantFigure, high_panels
 from gpu_report.figures.rows import Entry, draw_reference, height_of_rows, place_rows
-from gpu_report.findings.phrases import with_configurations
-from gpu_report.glossary import METRICS, model_words
+from gpu_report.glossary import METRICS
 from gpu_report.printing.number_format import share
 from gpu_report.study.variant import AXIS_FIELDS
 from gpu_report.tables.bundle import rows_of
+from gpu_report.words import model_words, with_configurations
 
 _LEAST_HEIGHT_IN: Final = 1.9
 _WIDTH_OF_RANKS: Final = 0.85
@@ -142,34 +141,15 @@ def scaling_figure(shown: Shown) -> Figure:
         }
         for devices, (color, marker) in zip(sorted(set(rows["devices"])), _LOOKS, strict=False)
     }
-    _draw_efficiencies(axes, rows, place_rows(axes, entries, text_heading="one process"), looks)
-    if beside:
-        _draw_ranks(beside[0], ranks)
-    figure.legend(
-        handles=[
-            *(Line2D([], [], **look) for look in looks.values()),
-            *hollow_handles(rows["marks"]),
-        ],
-        loc="outside upper left",
-        ncols=6,
-        borderaxespad=0.2,
-    )
-    return figure
-
-
-def _draw_efficiencies(
-    axes: Axes,
-    rows: pd.DataFrame,
-    positions: Sequence[float],
-    looks: Mapping[int, Mapping[str, Any]],
-) -> None:
-    """In the line of each configuration a point per number of devices, the fewest at the top."""
+    # In the line of each configuration a point per number of devices, the fewest at the top.
     numbers = _EFFICIENCY.intervals(rows)
     for order, (devices, look) in enumerate(looks.items()):
         shift = min(_APART, 2 * _APART / len(looks)) * (order - (len(looks) - 1) / 2)
         for index, row in rows[rows["devices"] == devices].iterrows():
             face = "white" if labels.doubts([row["marks"]]) else look["color"]
-            place = pd.Series([positions[row["line"]] + shift])
+            place = pd.Series(
+                [place_rows(axes, entries, text_heading="one process")[row["line"]] + shift]
+            )
             draw_intervals(
                 axes,
                 place,
@@ -188,6 +168,18 @@ def _draw_efficiencies(
     )
     axes.set_xlabel(f"{_EFFICIENCY.label} (%)")
     draw_reference(axes, _EFFICIENCY)
+    if beside:
+        _draw_ranks(beside[0], ranks)
+    figure.legend(
+        handles=[
+            *(Line2D([], [], **look) for look in looks.values()),
+            *hollow_handles(rows["marks"]),
+        ],
+        loc="outside upper left",
+        ncols=6,
+        borderaxespad=0.2,
+    )
+    return figure
 
 
 def _draw_ranks(axes: Axes, ranks: pd.DataFrame) -> None:

@@ -15,11 +15,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.alt_text import extremes_of
 from gpu_report.figures.curves import add_legend, draw_gaps, draw_lines, scale_measured_values
 from gpu_report.figures.declaration import (
     Shown,
     VariantFigure,
+    extremes_of,
     groups_where,
     high_panels,
     panel_groups,
@@ -83,13 +83,6 @@ def _repeats_frontier(shown: Shown) -> bool:
     return shown.subject.axis == "batch_size" and all(
         reaches_frontier(group) for _, group in groups
     )
-
-
-def _repeats_speedup(shown: Shown) -> bool:
-    """Whether the figure of the speedup between devices is drawn, which is that of their
-    throughputs.
-    """
-    return shown.subject.axis == "device" and not _compared(shown).empty
 
 
 def _repeats_scaling(shown: Shown) -> bool:
@@ -182,8 +175,26 @@ def crossover_figure(shown: Shown) -> Figure:
                 (crossovers["device"] == device)
                 & (crossovers["workload"] == own["workload"].iloc[0])
             ]
-            found = found[[_belongs(row, panel) for _, row in found.iterrows()]]
-            if _invalid(shown, str(own["workload"].iloc[0]), str(device)):
+            found = found[
+                [
+                    (
+                        all(
+                            set(str(row["group"]).split()) <= set(group.split())
+                            for group in panel["group"]
+                        )
+                    )
+                    for _, row in found.iterrows()
+                ]
+            ]
+            # Whether a quality flag invalidates a time of the workload on the device or on the CPU.
+            rows = rows_of(shown.tables.experiments[shown.subject.name])
+            compared = [
+                row
+                for row in rows
+                if row["workload"] == str(own["workload"].iloc[0])
+                and row["device"] in ("cpu", str(device))
+            ]
+            if any(INVALIDATING.keys() & {*marks_in(row["marks"])} for row in compared):
                 found = found.assign(verdict="flagged")
             for _, crossover in found.iterrows():
                 _shade(axes, crossover, color=color)
@@ -191,24 +202,6 @@ def crossover_figure(shown: Shown) -> Figure:
     metric = SPEEDUP.named(baseline=baseline)
     return _panels_figure(
         shown, metric, axis="batch_size", columns=columns, height_in=height_in, draw=draw
-    )
-
-
-def _invalid(shown: Shown, workload: str, device: str) -> bool:
-    """Whether a quality flag invalidates a time of the workload on the device or on the CPU."""
-    rows = rows_of(shown.tables.experiments[shown.subject.name])
-    compared = [
-        row for row in rows if row["workload"] == workload and row["device"] in ("cpu", device)
-    ]
-    return any(INVALIDATING.keys() & {*marks_in(row["marks"])} for row in compared)
-
-
-def _belongs(crossover: "pd.Series[Any]", panel: pd.DataFrame) -> bool:
-    """Whether a crossover is of this panel: the panel's groups hold its words, and the words of a
-    device or batch.
-    """
-    return all(
-        set(str(crossover["group"]).split()) <= set(group.split()) for group in panel["group"]
     )
 
 
@@ -250,7 +243,12 @@ THROUGHPUT_ROWS: Final = VariantFigure(
     ),
     draw=lambda shown: rows_figure(shown.rows, metric=THROUGHPUT),
     sentences=(extremes_of(THROUGHPUT),),
-    unless=(repeats_crossover, _repeats_frontier, _repeats_speedup, _repeats_scaling),
+    unless=(
+        repeats_crossover,
+        _repeats_frontier,
+        lambda shown: shown.subject.axis == "device" and not _compared(shown).empty,
+        _repeats_scaling,
+    ),
 )
 THROUGHPUT_CURVES: Final = replace(
     THROUGHPUT_ROWS, along=_NUMBERS, draw=curves_figure, layout=high_panels(16, panel_groups)

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from gpu_report.errors import ReportError
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import listed, speedup
+from gpu_report.findings.estimate import speedup
 from gpu_report.findings.finding import STUDY, Finding, recommendations
 from gpu_report.findings.phrases import CPU
 from gpu_report.findings.rules import RULES
@@ -22,6 +22,7 @@ from gpu_report.findings.scope import DDP_OPTIONS, TRACE, TRANSFER, Group, exper
 from gpu_report.glossary import Row
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables
+from gpu_report.words import listed
 
 RuleName = tuple[str, str]
 """What a rule is about, such as an axis or a chapter, and its name."""

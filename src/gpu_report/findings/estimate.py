@@ -3,7 +3,7 @@ compares with a limit.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -19,6 +19,7 @@ from gpu_report.tables.statistics import (
     difference_of_means,
     ratio_of_means,
 )
+from gpu_report.words import listed
 
 Side = Literal["above", "below", "unclear"]
 
@@ -82,7 +83,13 @@ class Estimate:
         'because'.
         """
         if self.doubts:
-            return _in_words(self.doubts)
+            variants: dict[str, list[str]] = {}
+            for doubt in self.doubts:
+                variants.setdefault(doubt.mark, []).append(doubt.variant)
+            return "; ".join(
+                INVALIDATING[mark].format(variants=listed(names))
+                for mark, names in variants.items()
+            )
         if not self.has_interval:
             given = "1 process gives" if self.processes == 1 else f"{self.processes} processes give"
             return f"{given} no 95 % interval; raise protocol.repetitions"
@@ -228,18 +235,3 @@ def doubts_about(row: Row, column: str) -> tuple[Doubt, ...]:
     return tuple(
         Doubt(mark, row["variant"]) for mark in marks_in(row.get("marks", "")) if mark in known
     )
-
-
-def _in_words(doubts: Iterable[Doubt]) -> str:
-    variants: dict[str, list[str]] = {}
-    for doubt in doubts:
-        variants.setdefault(doubt.mark, []).append(doubt.variant)
-    return "; ".join(
-        INVALIDATING[mark].format(variants=listed(names)) for mark, names in variants.items()
-    )
-
-
-def listed(parts: Sequence[str]) -> str:
-    """Parts as a sentence lists them: 'this, that and the other'."""
-    *first, last = parts
-    return f"{', '.join(first)} and {last}" if first else last

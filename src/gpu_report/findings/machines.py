@@ -8,14 +8,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, estimate, listed
+from gpu_report.findings.estimate import Estimate, estimate
 from gpu_report.findings.finding import Finding
-from gpu_report.findings.phrases import device_in_words, times
+from gpu_report.findings.phrases import times
 from gpu_report.findings.rule import Claim, Outcome
 from gpu_report.findings.scope import key_of
 from gpu_report.glossary import Row, machine_words
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.variants import COMPARISON
+from gpu_report.words import device_in_words, listed
 
 if TYPE_CHECKING:
     import pandas as pd

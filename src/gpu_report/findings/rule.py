@@ -23,6 +23,7 @@ from gpu_report.findings.finding import Evidence, Finding, Verdict
 from gpu_report.findings.phrases import Named
 from gpu_report.findings.scope import Group, Scope
 from gpu_report.glossary import Row, capitalized
+from gpu_report.words import why_no_numbers
 
 ANY_AXIS: Final = "any axis"
 HALF: Final = 0.5
@@ -152,9 +153,7 @@ def why_missing(rows: Iterable[Row], otherwise: str) -> str:
     """Why variants have no figures, from their records; `otherwise` where all of them were
     measured.
     """
-    failures = [
-        f"{row['variant']}: {phrases.why_no_numbers(row)}" for row in rows if row["status"] != "ok"
-    ]
+    failures = [f"{row['variant']}: {why_no_numbers(row)}" for row in rows if row["status"] != "ok"]
     return "; ".join(failures) or otherwise
 
 

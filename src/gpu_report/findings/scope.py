@@ -9,13 +9,14 @@ from functools import cached_property
 from typing import Any, Final
 
 from gpu_report.findings.finding import STUDY
-from gpu_report.findings.phrases import CPU, DISTINGUISHING, described, in_words, titled
-from gpu_report.glossary import Row, model_words
+from gpu_report.findings.phrases import CPU
+from gpu_report.glossary import Row
 from gpu_report.study.options import OPTIONS, is_bound, option_names
 from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.efficiency import compares_own_loops
+from gpu_report.words import DISTINGUISHING, described, in_words, model_words, titled
 
 EFFICIENCY: Final = "efficiency"
 TRANSFER: Final = "transfer"

@@ -11,6 +11,7 @@ value beside it.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from gpu_report import words
 from gpu_report.figures import labels
 from gpu_report.figures.drawing import draw_all
 from gpu_report.figures.machines import comparison_figures
@@ -21,10 +22,10 @@ from gpu_report.page.shared import COLORS, KERNELS, html_table, inline_svg, rend
 from gpu_report.printing.number_format import scaled
 from gpu_report.study.options import is_bound
 from gpu_report.tables.bundle import Tables, rows_of, shown_profiles
-from gpu_report.writing import rows, words
+from gpu_report.writing import rows
 from gpu_report.writing.experiment import ExperimentResults
+from gpu_report.writing.layout import COMPARISON_CSV, COMPARISON_FOLDER, pictures
 from gpu_report.writing.machine import MachineResults
-from gpu_report.writing.pictures import COMPARISON_CSV, COMPARISON_FOLDER, pictures
 from gpu_report.writing.table import Text, metric
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _CHAPTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 timeline itself.
 """
 _CONFIGURATION: Final = (
-    Text("model", words.model_words),
+    Text("model", words.model_cell),
     Text("device", words.device_of),
     Text("precision"),
     Text("batch size", "batch_size", is_number=True),

@@ -8,6 +8,7 @@ of every page
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from gpu_report import words
 from gpu_report.figures.blocks import blocks_figure
 from gpu_report.figures.drawing import draw_all
 from gpu_report.figures.style import report_style
@@ -18,7 +19,6 @@ from gpu_report.tables.traces import top_kernels, trusted_timeline
 from gpu_report.traces.operations import OPERATIONS
 from gpu_report.traces.quality import Gate
 from gpu_report.traces.trace import HOST
-from gpu_report.writing import words
 from gpu_report.writing.table import Text, metric
 
 _MOST_OPERATIONS: Final = 50

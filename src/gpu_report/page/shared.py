@@ -18,12 +18,12 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
+from gpu_report import words
 from gpu_report.figures import style
 from gpu_report.figures.roofline import PRECISION_COLORS
 from gpu_report.figures.stacked_bars import CATEGORY_COLORS, PHASE_COLORS
 from gpu_report.glossary import METRICS, Metric, Row, american
 from gpu_report.printing.terminal import clean
-from gpu_report.writing import words
 from gpu_report.writing.table import Text, metric
 
 _FOLDER: Final = Path(__file__).parent
@@ -71,9 +71,11 @@ def rendered(template: str, data: Mapping[str, Any], **printed: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    # JSON, compressed, so that the file of a study with several times the timelines is small too.
+    text = json.dumps(_present(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     page = environment.get_template(template).render(
         data=data,
-        packed=_packed(_present(data)),
+        packed=b64encode(gzip.compress(text.encode(), mtime=0)).decode(),
         css=Markup((_FOLDER / "page.css").read_text("utf-8")),
         script=Markup((_FOLDER / "page.js").read_text("utf-8")),
         **printed,
@@ -157,14 +159,6 @@ def timelines_of(rows: Iterable[Row]) -> dict[str, Any]:
             "busy": [row["busy_share"] for row in stretches],
         }
     return found
-
-
-def _packed(data: Any) -> str:
-    """JSON, compressed, so that the file of a study with several times the timelines is
-    small too.
-    """
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def _present(value: Any) -> Any:

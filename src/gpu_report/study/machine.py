@@ -127,7 +127,23 @@ def find_machine(cache: Path = HERE) -> Machine:
     Raises:
         MachineError: the process that asks PyTorch failed.
     """
-    key = _cache_key()
+    from importlib import metadata
+
+    try:
+        torch_version = metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        torch_version = ""
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    key = {
+        "package": __version__,
+        "host": platform.node(),
+        "boot": boot.read_text("ascii").strip() if boot.exists() else "",
+        "cores": core_count(),
+        "python": sys.executable,
+        "torch": torch_version,
+        "device_files": _device_files(),
+        "visible": {name: os.environ[name] for name in _VISIBILITY if name in os.environ},
+    }
     known = read_description(cache, key)
     if known is not None:
         return known
@@ -218,26 +234,6 @@ def read_description(file: Path, key: Mapping[str, Any]) -> Machine | None:
         return Machine(**{**values["machine"], "accelerators": accelerators})
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _cache_key() -> dict[str, Any]:
-    from importlib import metadata
-
-    try:
-        torch_version = metadata.version("torch")
-    except metadata.PackageNotFoundError:
-        torch_version = ""
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    return {
-        "package": __version__,
-        "host": platform.node(),
-        "boot": boot.read_text("ascii").strip() if boot.exists() else "",
-        "cores": core_count(),
-        "python": sys.executable,
-        "torch": torch_version,
-        "device_files": _device_files(),
-        "visible": {name: os.environ[name] for name in _VISIBILITY if name in os.environ},
-    }
 
 
 def usable_cores() -> tuple[int, ...]:

@@ -122,17 +122,6 @@ def can_share(strategy: str, device: str) -> bool:
     )
 
 
-def parallelism_words(name: str) -> str:
-    """How devices share a training: `DistributedDataParallel on 2 devices` for `ddp2`, `one
-    process` for `single`.
-    """
-    ((strategy, count),) = devices_and_strategy(name, present=1)
-    title = STRATEGIES[strategy].title
-    return (
-        title if strategy == SINGLE else f"{title} on {count} device" + ("s" if count > 1 else "")
-    )
-
-
 def check_strategy(
     strategy: str,
     *,

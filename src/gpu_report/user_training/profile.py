@@ -29,7 +29,7 @@ from pydantic_core import to_json
 
 from gpu_report import __version__
 from gpu_report.errors import ProfileError
-from gpu_report.findings.phrases import CPU, device_in_words
+from gpu_report.findings.phrases import CPU
 from gpu_report.findings.rule import HALF
 from gpu_report.findings.rules.trace import PARTS_IN_WORDS as PARTS_OF_TRACES
 from gpu_report.findings.rules.trace import parts_of
@@ -70,6 +70,7 @@ from gpu_report.traces.trace import HOST, Trace
 from gpu_report.user_training.card import Card
 from gpu_report.user_training.named_step import measure_built_in
 from gpu_report.user_training.run import Measured, measure_own_step
+from gpu_report.words import device_in_words
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from gpu_report.findings.estimate import falls, listed
+from gpu_report.findings.estimate import falls
 from gpu_report.findings.scope import search_scope
 from gpu_report.glossary import AXES, SHOWN, Row, capitalized, device_words
 from gpu_report.printing.number_format import NOT_MEASURED, count
@@ -16,21 +16,22 @@ from gpu_report.study.options import SEPARATOR, option_names
 from gpu_report.study.study import Experiment
 from gpu_report.study.variant import AXIS_FIELDS
 from gpu_report.tables.bundle import rows_of
-from gpu_report.writing.machine import MachineResults
-from gpu_report.writing.pictures import Picture, figures_of, pictures
-from gpu_report.writing.table import TableBlock, Text, metric, table
-from gpu_report.writing.words import (
+from gpu_report.words import (
     axis_value_words,
     constants,
     distinguishing,
     flags_but_projected,
     flags_of,
-    model_words,
-    titled,
+    listed,
+    model_cell,
+    title_cell,
     value_words,
     varying,
     why_missing,
 )
+from gpu_report.writing.layout import Picture, figures_of, pictures
+from gpu_report.writing.machine import MachineResults
+from gpu_report.writing.table import TableBlock, Text, metric, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,7 +123,7 @@ class ExperimentResults:
         """What the others are compared with, in words."""
         axis = self.experiment.axis
         models = [
-            model_words(row)
+            model_cell(row)
             for row in self.rows
             if axis == "workload" and row[axis] == self.experiment.baseline
         ]
@@ -133,7 +134,7 @@ class ExperimentResults:
         """The values of the axis, in the order of the study."""
         axis = self.experiment.axis
         words = [
-            model_words(row) if axis == "workload" else value_words(axis, row[axis])
+            model_cell(row) if axis == "workload" else value_words(axis, row[axis])
             for row in self.rows
         ]
         return list(dict.fromkeys(words))
@@ -183,13 +184,15 @@ class ExperimentResults:
             ]
         groups = list(dict.fromkeys(row["group"] for row in self.rows))
         meanings = [each.meaning for each in shown if each.is_in(self.measured)]
-        model = "" if varying(["workload"], self.rows) or not self.rows else titled(self.rows[0])
+        model = (
+            "" if varying(["workload"], self.rows) or not self.rows else title_cell(self.rows[0])
+        )
         text = f"{listed(meanings)} by {self.axis}." if meanings else "nothing was measured."
         caption = capitalized(f"{model}: {text}" if model else text) + self.fixed
         notes = []
         if "quality" in keys and len(qualities) > 1:
             titles = {
-                name: [titled(row) for row in self.measured if row["quality_name"] == name]
+                name: [title_cell(row) for row in self.measured if row["quality_name"] == name]
                 for name in qualities
             }
             named = "; ".join(
@@ -234,7 +237,7 @@ class ExperimentResults:
     def _heading(self, row: Row) -> str:
         """The model that rows train, with its precision where models differ in it."""
         precision = f", {row['precision']}" if varying(["precision"], self.rows) else ""
-        return f"{model_words(row)}{precision}" if self._has_headings else ""
+        return f"{model_cell(row)}{precision}" if self._has_headings else ""
 
     @property
     def _has_headings(self) -> bool:
@@ -293,7 +296,7 @@ class ExperimentResults:
             if row[axis] != _UNSAID.get(axis)
         ]
         return ", ".join(
-            [model_words(row), *(axis_value_words(axis, row[axis]) for axis in differing)]
+            [model_cell(row), *(axis_value_words(axis, row[axis]) for axis in differing)]
         )
 
     @cached_property
@@ -372,7 +375,7 @@ class ExperimentResults:
 def axis_column(axis: str) -> Text:
     """The column of a field of a variant."""
     if axis == "workload":
-        return Text(AXES[axis], titled)
+        return Text(AXES[axis], title_cell)
     if axis == "optimization":
         return Text(AXES[axis], axis, longest=100, parts_at=_LONGEST_OPTIMIZATION)
     return Text(AXES[axis], lambda row: value_words(axis, row[axis]), is_number=axis in _NUMBERS)

@@ -1,10 +1,13 @@
-"""Which files a document is made of, known without importing what writes them: the workflow asks at
-every start.
+"""Which files a document is made of, known without importing what writes them, since the workflow
+asks at every start; and its figures with caption and the CSV behind.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from gpu_report.figures.declaration import FigureSpec
 
 NUMBERS_CSV: Final = "numbers.csv"
 HEADLINE_FILE: Final = "headline.txt"
@@ -78,3 +81,56 @@ def experiment_layout(experiment: str) -> Layout:
     return Layout(
         template="experiment", body=("machine", "workloads", experiment), appendix=("networks",)
     )
+
+
+COMPARISON_FOLDER: Final = "machines"
+"""Of the figures that show machines side by side."""
+COMPARISON_CSV: Final = "results/comparison.csv"
+STUDY_FOLDER: Final = "study"
+"""Of the figures of networks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """One figure for a template; its file is `figures/<name>.pdf`, `sources` are the CSV files
+    behind it.
+    """
+
+    figure: "FigureSpec"
+    folder: str
+    sources: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.folder}/{self.figure.name}"
+
+
+def pictures(
+    figures: "Iterable[FigureSpec]", *, folder: str, csv_path: Callable[[str], str]
+) -> list[Picture]:
+    """Figures that are in one folder, with the paths of the tables they were drawn from, or of the
+    CSV beside them.
+    """
+    return [
+        Picture(
+            figure=figure,
+            folder=folder,
+            sources=(f"report/figures/{folder}/{figure.name}.csv",)
+            if figure.csv
+            else tuple(
+                map(
+                    csv_path,
+                    figure.tables
+                    or (("variants" if figure.subject == "study" else figure.subject),),
+                )
+            ),
+        )
+        for figure in figures
+    ]
+
+
+def figures_of(experiment: str, among: "Iterable[FigureSpec]") -> "list[FigureSpec]":
+    """The figures of an experiment's own section, in the order given."""
+    return [
+        figure for figure in among if figure.subject == experiment and not figure.has_own_section
+    ]

@@ -1,27 +1,275 @@
-"""All that one machine's records gave, and the facts about it that the text states."""
+"""All that one machine's records gave, and what the text states of it: facts, the three lines that
+say what came out, and what the numbers do not say.
+"""
 
-from collections.abc import Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from gpu_report.findings.answers import decisions
-from gpu_report.findings.finding import Finding
-from gpu_report.findings.scope import experiment_scope
-from gpu_report.glossary import SHOWN, Row, device_words
+from gpu_report.findings.finding import Finding, Verdict
+from gpu_report.findings.scope import experiment_scope, has_whole_twin
+from gpu_report.glossary import METRICS, SHOWN, Row, device_words
 from gpu_report.printing.number_format import duration
 from gpu_report.records.record import Record, Telemetry
 from gpu_report.study.machine import hardware_words
+from gpu_report.study.options import is_bound
 from gpu_report.study.study import Experiment
-from gpu_report.tables.bundle import Tables, rows_of
-from gpu_report.writing.headline import headline
-from gpu_report.writing.limits import doubts, limits
-from gpu_report.writing.pictures import Picture, pictures
-from gpu_report.writing.words import date_words
+from gpu_report.tables.bundle import Tables, best_of_each, rows_of
+from gpu_report.tables.marks import MEANINGS
+from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
+from gpu_report.words import (
+    date_words,
+    execution_in_words,
+    flags_of,
+    model_cell,
+    title_cell,
+    why_no_numbers,
+)
+from gpu_report.writing.layout import Picture, pictures
+from gpu_report.writing.tex import Tex, breakable, escape
 
 if TYPE_CHECKING:
     from gpu_report.figures.declaration import FigureSpec
+
+
+def headline(
+    tables: Tables, findings: Sequence[Finding], decided: Sequence[Row]
+) -> tuple[str, str, str]:
+    """What was measured, how much a GPU gains, and what follows; plain text without line ends.
+
+    Args:
+        tables: Of one machine.
+        findings: Those of the machine.
+        decided: The rows of its decision table, see `decisions`.
+    """
+    variants = rows_of(tables.variants)
+    measured = [row for row in variants if row["status"] == "ok"]
+    lost = sum(row["status"] == "oom" for row in variants)
+    devices = list(dict.fromkeys(device_words(row["device"]) for row in measured))
+    dates = [str(row["measured_at"])[:10] for row in measured]
+    when = f", newest on {max(dates)}" if dates else ""
+    where = f" on {' and '.join(devices)}" if devices else ""
+    without = f" ({lost} ran out of memory)" if lost else ""
+    counts = {
+        verdict: sum(finding.verdict == verdict for finding in findings)
+        for verdict in get_args(Verdict)
+    }
+    verdicts = (
+        ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number) or "none"
+    )
+    advice = f" First advice: {' '.join(decided[0]['action'].split())}." if decided else ""
+    return (
+        f"Measured {len(measured)} of {len(variants)} configurations{where}{without}{when}.",
+        _gain(tables, variants),
+        f"Findings: {verdicts}.{advice}",
+    )
+
+
+def _gain(tables: Tables, variants: Sequence[Row]) -> str:
+    found = (_gains_over_the_cpu(rows) for rows in tables.rows_of_experiments.values())
+    by_device = next((rows for rows in found if rows), [])
+    if by_device:
+        gains = [
+            f"{model_cell(row)} {SHOWN['speedup'].quantity(row).plain()} on "
+            f"{device_words(row['device'])}"
+            for row in by_device
+            if not has_whole_twin(row, by_device)
+        ]
+        return f"Speedup over the CPU: {'; '.join(dict.fromkeys(gains))}." + _over_one_gpu(
+            tables, variants
+        )
+    trainings = [row for row in variants if row["status"] == "ok" and not is_bound(row["options"])]
+    fastest = [
+        f"{title_cell(row)} {SHOWN['throughput'].quantity(row).plain(interval=False)}"
+        + (f" on {row['devices']} devices" if row["devices"] > 1 else "")
+        + f" ({row['precision']})"
+        for row in best_of_each(trainings, "throughput_per_s", "workload")
+    ]
+    on_cpu = all(row["device"] == "cpu" for row in variants if row["status"] == "ok")
+    scope = "No GPU was measured; on the CPU: " if on_cpu else "Throughput: "
+    return scope + ("; ".join(fastest) or "nothing") + "." + _over_one_gpu(tables, variants)
+
+
+def _over_one_gpu(tables: Tables, variants: Sequence[Row]) -> str:
+    """The weak scaling of each model on several GPUs, as a further sentence; empty without any.
+
+    Of each model the fastest that was measured in turn with one process.
+    """
+    known = {row["variant"]: row for row in variants if not is_bound(row["options"])}
+    scaled = [
+        row
+        for row in rows_of(tables.scaling_efficiency)
+        if row["is_weak"] and row["variant"] in known
+    ]
+    weak = [{**known[row["variant"]], **row} for row in scaled]
+    shared = [
+        row
+        for row in weak
+        if row["device"] != "cpu" and row["devices"] > 1 and row["base_speedup"] > 0
+    ]
+    fastest = [
+        f"{model_cell(row)} {METRICS['base_speedup'].quantity(row).plain()} on {row['devices']} "
+        f"GPUs ({execution_in_words(row)}, "
+        f"{SHOWN['throughput'].quantity(row).plain(interval=False)})"
+        for row in best_of_each(shared, "throughput_per_s", "workload", "size")
+    ]
+    return f" Speedup over one GPU in weak scaling: {'; '.join(fastest)}." if fastest else ""
+
+
+def _gains_over_the_cpu(rows: Sequence[Row]) -> list[Row]:
+    gains = [
+        row
+        for row in rows
+        if row["device"] != "cpu" and not row["is_baseline"] and SHOWN["speedup"].is_in([row])
+    ]
+    return [row for row in gains if _compares_devices(row, rows)]
+
+
+def _compares_devices(row: Row, rows: Sequence[Row]) -> bool:
+    """Whether the row's baseline is the CPU."""
+    baselines = [other for other in rows if other["group"] == row["group"] and other["is_baseline"]]
+    return bool(baselines) and all(other["device"] == "cpu" for other in baselines)
+
+
+_LONGEST_REASON: Final = 300
+_OF_PROCESSES: Final = ("single", "high variance", "unsettled", "host jitter")
+"""Marks of how processes and their epochs vary; the others are about the machine and its
+software.
+"""
+
+
+def limits(rows: Sequence[Row]) -> Mapping[str, list[str]]:
+    """The sentences about the limits that these rows have, by what limits them; those with names
+    are TeX.
+    """
+    measured = [row for row in rows if row["status"] == "ok"]
+    projected = [row for row in measured if row["epoch_time_projected"]]
+    return {
+        "machine": [
+            *_marked(measured, set(MEANINGS) - {*_OF_PROCESSES, "projected"}),
+            *_unwatched(measured),
+        ],
+        "processes": [*_processes(measured), *_marked(measured, _OF_PROCESSES)],
+        "projected": [
+            f"In {_of(projected, measured)}, epochs have a fixed number of steps, whatever the "
+            "size of the training set: the time of a full epoch is projected, and the quality is "
+            "that after these steps."
+        ]
+        if projected
+        else [],
+        "profiler": [
+            _name(row)
+            + escape(" was timed but not profiled: ")
+            + breakable(reason.rstrip("."))
+            + "."
+            for row in measured
+            if (reason := textwrap.shorten(str(row["reason"]), _LONGEST_REASON, placeholder=" …"))
+        ],
+        "missing": [
+            _name(row) + escape(" has no numbers: ") + breakable(why_no_numbers(row)) + "."
+            for row in rows
+            if row["status"] != "ok"
+        ],
+    }
+
+
+def doubts(rows: Sequence[Row]) -> list[str]:
+    """The same in short, as plain text: how many variants have no numbers, or a mark."""
+    measured = [row for row in rows if row["status"] == "ok"]
+    lost = [row for row in rows if row["status"] != "ok"]
+    numbers = {mark: sum(mark in flags_of(row) for row in measured) for mark in MEANINGS}
+    marked = ", ".join(f"{mark} ({number})" for mark, number in numbers.items() if number)
+    not_measured = f"{_of(lost, rows).capitalize()} could not be measured."
+    with_marks = f"Quality flags, with the number of configurations that have each: {marked}."
+    return [
+        *([not_measured] if lost else []),
+        *_processes(measured),
+        *([with_marks] if marked else []),
+        *_unwatched(measured),
+    ]
+
+
+def doubted_rows(rows: Sequence[Row]) -> list[Row]:
+    """The variants that have no numbers, or any doubt about them."""
+    return [row for row in rows if row["status"] != "ok" or flags_of(row) or any(_unwatched([row]))]
+
+
+def _processes(rows: Sequence[Row]) -> Iterator[str]:
+    counts = sorted({int(row["processes"]) for row in rows})
+    if not counts:
+        yield "No configuration was measured."
+    elif counts == [1]:
+        yield "Each number comes from one process; its spread is unknown."
+    else:
+        number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        fewer = (
+            f" Fewer than {FEWEST_FOR_INTERVAL} processes give no 95 % interval, and no "
+            "difference is claimed."
+            if counts[0] < FEWEST_FOR_INTERVAL
+            else ""
+        )
+        yield f"Each number is the mean of {number} processes.{fewer}"
+
+
+def _marked(rows: Sequence[Row], marks: Collection[str]) -> Iterator[str]:
+    for mark in MEANINGS:
+        marked = [row for row in rows if mark in marks and mark in flags_of(row)]
+        if marked and not (mark == "single" and len(marked) == len(rows)):
+            yield f"In {_of(marked, rows)}, {_MARK_CLAUSES[mark]}."
+
+
+def _unwatched(rows: Sequence[Row]) -> Iterator[str]:
+    on_accelerator = [row for row in rows if row["device"] != "cpu"]
+    unwatched = [row for row in on_accelerator if not SHOWN["sm_clock"].is_in([row])]
+    if unwatched:
+        yield (
+            f"In {_of(unwatched, on_accelerator)} on a GPU, throttling and other programs on it "
+            "were not watched; either would lengthen the times unnoticed."
+        )
+
+
+def _of(some: Sequence[Row], rows: Sequence[Row]) -> str:
+    return (
+        "every configuration"
+        if len(some) == len(rows)
+        else f"{len(some)} of {len(rows)} configurations"
+    )
+
+
+def _name(row: Row) -> Tex:
+    return Tex(r"\gpurepname{") + breakable(str(row["variant"])) + Tex("}")
+
+
+_MARK_CLAUSES: Final = {
+    "single": "there was one process, and the spread is unknown",
+    "high variance": "run-to-run variation makes the interval wide, which hides small differences",
+    "unsettled": "the warm-up of a process did not settle, and the times support no conclusion",
+    "host jitter": "host jitter changes the time of whole epochs",
+    "background load": "background load lengthened the times, which support no conclusion",
+    "CPU steal": "CPU steal lengthened the times, which support no conclusion",
+    "throttled": "heat or hardware protection lowered the clocks, and the times support no "
+    "conclusion",
+    "power capped": "the power limit lowered the clocks, as is usual under full load",
+    "clock drift": "the clocks differ between processes",
+    "shared device": "other programs used the GPU, and the times support no conclusion",
+    "shared node": "Slurm may have run other jobs on the node, whose load is marked where it was "
+    "seen",
+    "diverged": "a loss was not finite: the training failed, whatever its speed",
+    "earlier code": "an earlier version of the measuring code was used",
+    "other protocol": "another version of the protocol was used, and nothing is compared with it",
+    "other settings": "the workload had other settings than the study asks for, and comparisons "
+    "support no conclusion",
+    "other software": "PyTorch, Python, NumPy, CUDA, cuDNN or the driver has a different version "
+    "than in what it is compared with",
+    "other threads": "the thread setting differs from that of what it is compared with, and the "
+    "times support no conclusion",
+}
+"""What each mark but `projected` means for the numbers."""
+
 
 _MEMORY_KINDS: Final[Mapping[str, str]] = {
     "allocator": "device memory that PyTorch allocated to tensors, not what its allocator reserved",

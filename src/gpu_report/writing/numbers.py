@@ -5,26 +5,49 @@ Keys, each after the machine's id and a slash: `<variant>/<metric>` for each var
 `<experiment>/<group>/<value>/<metric>` for each row of an experiment;
 `<workload>/<device>/<metric>`, or with several sizes `<workload>-<size>/<device>/<metric>`, where
 the first experiment has one variant only of that on that device; and `<table>/<row>/<metric>` for
-what other tables show.
+what other tables show. Without a machine: what the text quotes of the method.
 """
 
 import csv
 import io
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
+from statistics import median
 from typing import Final, NamedTuple
+
+import pandas as pd
 
 from gpu_report.errors import ReportError
 from gpu_report.glossary import SHOWN, Row
-from gpu_report.printing.number_format import Quantity, count
+from gpu_report.printing.number_format import Quantity, count, duration, exact, share, size
+from gpu_report.study.search import NEAR, RESOLUTION
+from gpu_report.study.study import Protocol
+from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.marks import HOST_JITTER
+from gpu_report.tables.statistics import CONFIDENCE, SIGNIFICANCE
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.table import TableBlock
 from gpu_report.writing.tex import Tex, escape, macro_key
 
 _UNITS: Final = {"×": Tex(r"\gpurepx"), "µs": Tex(r"\gpurepmicro s")}
 """Units that are no text; the package says how each is set in text and in maths."""
+
+_FORMATS: Final = {"fp32": (8, 23), "tf32": (8, 10), "fp16": (5, 10), "bf16": (8, 7)}
+"""Bits of exponent and mantissa: IEEE 754-2019 for fp32 and fp16, the makers' documents for tf32
+and bf16.
+"""
+_NETWORKS: Final[Mapping[str, Mapping[str, int]]] = {
+    "unet": {"base_channels": 64},
+    "lstm": {"embedding": 128, "hidden": 256},
+    "transformer": {"width": 256, "heads": 8, "feed_forward": 1024},
+}
+"""What the text says of the built-in networks, which are drawn with the same sizes."""
+_PLANTED: Final = 0.05
+"""The slowdown whose detection rate the text gives."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,13 +77,70 @@ class ListedNumber(NamedTuple):
     run: str
 
 
+def method_numbers() -> list[KeyedNumber]:
+    """What is not measured but decides how to read the measured numbers, as far as the text quotes
+    it; `table` is the file that decides it.
+    """
+    with resources.files("gpu_report.tables").joinpath("coverage.csv").open() as file:
+        table = pd.read_csv(file)  # what `python -m benchmarks.coverage` showed of the intervals
+    on_cpu = table["device"] == "cpu"
+    slower = table[f"slower_in_pairs_{_PLANTED}"]
+    declared: Mapping[str, Mapping[str, Quantity]] = {
+        "study/study.py": {
+            "protocol/settled_share": count(100 * (Protocol.settled_ratio - 1), "%"),
+            "protocol/most_warm_up": count(Protocol.most_warm_up_epochs),
+            "protocol/most_timed": count(Protocol.most_timed_epochs),
+        },
+        "study/search.py": {
+            "search/resolution": count(100 * (RESOLUTION - 1), "%"),
+            "search/near": count(100 * (1 - NEAR), "%"),
+        },
+        "tables/coverage.csv": {
+            "coverage/configurations": count(len(table)),
+            "coverage/processes": count(table["processes"].min()),
+            "coverage/group": count(table["group"].max()),
+            "coverage/least": share(table["coverage"].min()),
+            "coverage/most": share(table["coverage"].max()),
+            "coverage/different": share(table["different_in_pairs"].max()),
+            "coverage/planted": share(_PLANTED),
+            "coverage/slower_on_accelerator": share(slower[~on_cpu].min()),
+            "coverage/deviation_on_accelerator": share(table["spread"][~on_cpu].max()),
+            "coverage/slower_on_cpu": share(slower[on_cpu].max()),
+            "coverage/deviation_on_cpu": share(table["spread"][on_cpu].min()),
+            "coverage/in_a_row_on_cpu": share(table["coverage_in_a_row"][on_cpu].min()),
+        },
+        "tables/statistics.py": {
+            "protocol/confidence": count(100 * CONFIDENCE, "%"),
+            "protocol/significance": count(100 * SIGNIFICANCE, "%"),
+        },
+        "tables/marks.py": {"threshold/host_jitter": count(100 * HOST_JITTER, "%")},
+        "writing/numbers.py": {
+            f"format/{name}/{part}_bits": count(bits)
+            for name, format_bits in _FORMATS.items()
+            for part, bits in zip(("exponent", "mantissa"), format_bits, strict=True)
+        },
+        **{
+            f"workloads/{name}.py": {
+                f"network/{name}/{part}": count(number) for part, number in sizes.items()
+            }
+            for name, sizes in _NETWORKS.items()
+        },
+    }
+    return [
+        KeyedNumber(key=key, quantity=number, table=f"src/gpu_report/{file}")
+        for file, numbers in declared.items()
+        for key, number in numbers.items()
+    ]
+
+
 def numbers_of(machine: MachineResults) -> list[KeyedNumber]:
     """Every measured number of one machine's variants and experiments, by its key."""
-    variants = machine.csv_path("variants")
     found = [
-        KeyedNumber(key="study/variants", quantity=count(len(machine.variants)), table=variants),
-        KeyedNumber(key="study/measured", quantity=count(len(machine.measured)), table=variants),
+        KeyedNumber(key=key, quantity=number, table=machine.csv_path(table))
+        for table, numbers in _of_method(machine).items()
+        for key, number in numbers.items()
     ]
+    variants = machine.csv_path("variants")
     for row in machine.variants:
         found += _of_row(str(row["variant"]), row, variants)
     for experiment in machine.experiments:
@@ -71,6 +151,55 @@ def numbers_of(machine: MachineResults) -> list[KeyedNumber]:
     for experiment in machine.experiments[:1]:
         found += _short_keys(machine.rows_of(experiment.name), machine.csv_path(experiment.name))
     return [replace(number, key=f"{macro_key(machine.id)}/{number.key}") for number in found]
+
+
+def _of_method(machine: MachineResults) -> Mapping[str, Mapping[str, Quantity]]:
+    """By table the numbers of the machine's method that the text or a note of a table gives."""
+    variants = machine.variants
+    found = {
+        "study/variants": count(len(variants)),
+        "study/measured": count(len(machine.measured)),
+        "study/clean": count(sum(row["commit_state"] == "clean" for row in variants)),
+        "study/traces": count(sum(bool(row["trace_sha256"]) for row in variants)),
+    }
+    seeds = [
+        int(row["seed"]) + at for row in machine.measured for at in range(int(row["processes"]))
+    ]
+    if seeds:
+        found["protocol/first_seed"] = count(min(seeds))
+        found["protocol/last_seed"] = count(max(seeds))
+    for name, unit in (("timed_epochs", ""), ("timed_seconds", "s")):
+        asked = {each[name] for each in machine.protocols if name in each}
+        if len(asked) == 1:
+            found[f"protocol/{name}"] = count(asked.pop(), unit)
+    for row in variants:
+        for field in ("epochs", "steps_per_epoch"):
+            if row[field] > 0:
+                key = f"protocol/{macro_key(row['workload'])}/{field}/{row[field]:.0f}"
+                found[key] = count(int(row[field]))
+    if machine.telemetry:
+        # How often the accelerator's driver was asked, and how long it took.
+        periods = [each.period_s for each in machine.telemetry]
+        cost_ms = median(each.sample_cost_ms for each in machine.telemetry)
+        found["telemetry/shortest_period"] = duration(min(periods))
+        found["telemetry/longest_period"] = duration(max(periods))
+        found["telemetry/asking_time"] = duration(cost_ms / 1000)
+    found |= {
+        f"price/{name}": exact(row[f"price_per_{name}"], str(row["currency"]))
+        for row in variants[:1]
+        for name in ("kwh", "device_hour")
+        if math.isfinite(row[f"price_per_{name}"])
+    }
+    doubts = rows_of(machine.tables.trace_doubts)
+    checks = Counter(check for check, _ in {(row["check"], row["variant"]) for row in doubts})
+    copied = [int(row["bytes"]) for row in rows_of(machine.tables.transfers)]
+    return {
+        "variants": found,
+        "trace_doubts": {
+            f"trace/doubted/{macro_key(check)}": count(checks[check]) for check in sorted(checks)
+        },
+        "transfers": {"transfer/smallest": size(min(copied))} if copied else {},
+    }
 
 
 def numbers_of_tables(blocks: Iterable[TableBlock], *, known: Iterable[str]) -> list[KeyedNumber]:

@@ -5,41 +5,111 @@ results of the machine -> what templates may use -> templates -> {"gpu_report.te
 "sections/device.tex": ...}
 """
 
+import ast
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpu_report import words
 from gpu_report.errors import ReportError
 from gpu_report.figures.labels import with_labels_across_machines
 from gpu_report.findings.answers import answer_word, answered, discussed, rank_effects
 from gpu_report.findings.finding import Finding
 from gpu_report.glossary import machine_words
+from gpu_report.printing.number_format import quantity
 from gpu_report.printing.terminal import clean
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import rows_of
-from gpu_report.writing import rows, words
+from gpu_report.traces.idle import SHORT_NS
+from gpu_report.writing import rows
 from gpu_report.writing.environment import TEMPLATE_SUFFIX, Templates, render
 from gpu_report.writing.experiment import ExperimentResults, distinguishing_columns
-from gpu_report.writing.layout import FLOATS_FOLDER, HEADLINE_FILE, NUMBERS_CSV, Layout
-from gpu_report.writing.listing import SourceFile, excerpt
+from gpu_report.writing.layout import (
+    COMPARISON_CSV,
+    COMPARISON_FOLDER,
+    FLOATS_FOLDER,
+    HEADLINE_FILE,
+    NUMBERS_CSV,
+    STUDY_FOLDER,
+    Layout,
+    pictures,
+)
 from gpu_report.writing.machine import MachineResults
-from gpu_report.writing.method_numbers import SHORT_KERNEL, method_numbers
 from gpu_report.writing.numbers import (
     KeyedNumber,
+    method_numbers,
     numbers_csv,
     numbers_of,
     numbers_of_tables,
     numbers_tex,
 )
-from gpu_report.writing.pictures import COMPARISON_CSV, COMPARISON_FOLDER, STUDY_FOLDER, pictures
+from gpu_report.writing.rows import generated, networks, trained_models
 from gpu_report.writing.table import TableBlock, Text, metric, table
-from gpu_report.writing.workloads import generated, networks, trained_models
+from gpu_report.writing.tex import Tex, breakable
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from gpu_report.figures.declaration import FigureSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceFile:
+    """A Python file; `name` is how the report calls it, for instance
+    `src/gpu_report/measure/training.py`.
+    """
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListingLine:
+    """One line: its number in the file, by how many characters it is indented, and the rest
+    as TeX.
+    """
+
+    number: int
+    indent: int
+    text: Tex
+
+
+def excerpt(source: SourceFile, functions: Sequence[str]) -> list[list[ListingLine]]:
+    """The lines of each function, in the order asked for, with decorators and docstring, indented
+    as in the file.
+
+    Raises:
+        ReportError: the file has no such function at its top level.
+    """
+    places = {
+        node.name: node
+        for node in ast.parse(source.text).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
+    missing = [name for name in functions if name not in places]
+    if missing:
+        raise ReportError(
+            f"{source.name} has no function {missing[0]!r}, which the report lists; name another "
+            "one in the template"
+        )
+    lines = [
+        ListingLine(number=number, indent=len(line) - len(line.lstrip()), text=_code(line.lstrip()))
+        for number, line in enumerate(source.text.splitlines(), start=1)
+    ]
+    listings = []
+    for name in functions:
+        node = places[name]
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        listings.append(lines[first - 1 : node.end_lineno])
+    return listings
+
+
+def _code(text: str) -> Tex:
+    """Code with straight quotes, and blanks that TeX keeps."""
+    return Tex(str(breakable(text)).replace("'", r"\textquotesingle{}").replace(" ", r"\ "))
+
 
 DEFAULT_SECTION: Final = f"default_section{TEMPLATE_SUFFIX}"
 """Of an experiment that has no template of its own."""
@@ -121,7 +191,7 @@ def render_report(
         "comparison_pictures": compared,
         "comparison_findings": comparison_findings,
         "rebuilt_by": rebuilt_by,
-        "short_kernel": SHORT_KERNEL.plain(),
+        "short_kernel": quantity(SHORT_NS / 1000, "µs", most_decimals=0).plain(),
         "source_file": source.name,
         "listed": partial(excerpt, source),
     }
@@ -185,7 +255,7 @@ def _texts(
     ]
     blocks = [block for block in page.subjects if isinstance(block, TableBlock)]
     numbers: list[KeyedNumber] = [
-        *method_numbers(machine),
+        *method_numbers(),
         *numbers_of(machine),
         *numbers_of_tables(blocks, known=known),
     ]

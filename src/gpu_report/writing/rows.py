@@ -1,4 +1,6 @@
-"""Which rows of a machine's tables the report's tables show, and what they say in words."""
+"""Which rows of a machine's tables the report's tables show, what they say in words, and what was
+trained and how, from what the workloads said of themselves in the records.
+"""
 
 import math
 import re
@@ -6,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.findings.estimate import Estimate, estimate, listed, ratio_of
-from gpu_report.findings.phrases import optimization_in_words, with_configurations
-from gpu_report.glossary import METRICS, Metric, Row, device_words, machine_words
+from gpu_report.findings.estimate import Estimate, estimate, ratio_of
+from gpu_report.glossary import METRICS, Metric, Row, capitalized, device_words, machine_words
 from gpu_report.printing.number_format import (
+    NOT_MEASURED,
     Quantity,
     count,
     counted,
@@ -18,14 +20,24 @@ from gpu_report.printing.number_format import (
     scaled,
     size,
 )
+from gpu_report.records.record import Record
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import Tables, best_of_each, rows_of, shown_profiles
 from gpu_report.tables.scaling import compared_with
 from gpu_report.traces.quality import NOT_RELIABLE
+from gpu_report.words import (
+    listed,
+    model_cell,
+    on_device,
+    optimization_in_words,
+    title_cell,
+    value_words,
+    with_configurations,
+)
 from gpu_report.writing.machine import MachineResults
-from gpu_report.writing.words import model_words, on_device, titled
+from gpu_report.writing.tex import shorten
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -159,7 +171,7 @@ def differences_between_devices(machine: MachineResults) -> list[Row]:
     """How far CPU and accelerator are apart after the last epoch: a row for each pair of
     variants.
     """
-    titles = {row["workload"]: titled(row) for row in machine.measured}
+    titles = {row["workload"]: title_cell(row) for row in machine.measured}
     pairs: dict[tuple[object, ...], dict[str, Any]] = {}
     rows = rows_of(machine.tables.consistency)
     nothing = {f"difference_{row['metric']}": math.nan for row in rows}
@@ -240,7 +252,7 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
 
     def comparison(row: Row, samples: int) -> tuple[str, ...]:
         return (
-            f"{model_words(row)}, {count(samples).plain()} samples per step",
+            f"{model_cell(row)}, {count(samples).plain()} samples per step",
             row["precision"],
             row["optimization"],
         )
@@ -274,23 +286,32 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
                 and not own["plain_variant"]
                 and comparison(row, own["batch_per_device"]) not in alike
             ):
-                add(_base(row, own, nothing), own["batch_per_device"], {})
+                # The plain process that was measured in turn with a shared training, as a row of
+                # its own.
+                rates = {
+                    f"{rate}{end}": own[f"base_throughput_per_s{end}"]
+                    for rate in ("throughput_per_s", "throughput_per_device_per_s")
+                    for end in _ENDS
+                }
+                add(
+                    {
+                        **row,
+                        **nothing,
+                        **rates,
+                        "variant": "",
+                        "strategy": SINGLE,
+                        "devices": 1,
+                        "marks": "",
+                    },
+                    own["batch_per_device"],
+                    {},
+                )
             add(row, own["batch_per_device"], {})
         if own["is_strong"]:
             add(row, row["batch_size"], _OF_STRONG, is_divided=True)
     headings = list(dict.fromkeys(heading for heading, *_ in alike))
     ordered = sorted(alike.items(), key=lambda found: headings.index(found[0][0]))
     return with_configurations([row for _, same in ordered for row in same])
-
-
-def _base(row: Row, own: Row, nothing: Row) -> Row:
-    """The plain process that was measured in turn with a shared training, as a row of its own."""
-    rates = {
-        f"{rate}{end}": own[f"base_throughput_per_s{end}"]
-        for rate in ("throughput_per_s", "throughput_per_device_per_s")
-        for end in _ENDS
-    }
-    return {**row, **nothing, **rates, "variant": "", "strategy": SINGLE, "devices": 1, "marks": ""}
 
 
 _ENDS: Final = ("", "_low", "_high", "_count")
@@ -315,7 +336,7 @@ def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
     weak: dict[str, list[Row]] = {}
     for row in on_several:
         if not row["is_divided"]:
-            weak.setdefault(model_words(row), []).append(
+            weak.setdefault(model_cell(row), []).append(
                 {**row, "plain": alone.get(row["plain_variant"])}
             )
     strong = best_of_each(
@@ -393,7 +414,7 @@ def threads_of(rows: Iterable[Row]) -> str:
 def notes_on_configurations(rows: Iterable[Row]) -> list[str]:
     """Which options the configurations of each model have, by the first word of their names."""
     options = dict.fromkeys(
-        f"{model_words(row)}, {row['configuration'].split()[0]}: "
+        f"{model_cell(row)}, {row['configuration'].split()[0]}: "
         f"{optimization_in_words(row['optimization'])}"
         for row in rows
         if row["optimization"] != NO_OPTIONS
@@ -506,7 +527,7 @@ def _with_variant(frame: "pd.DataFrame", variant: Row) -> list[Row]:
 
 def variant_heading(row: Row) -> str:
     """The model, the device and the variant, above what is listed of it."""
-    return f"{model_words(row)} {on_device(row['device'])}, {row['variant']}"
+    return f"{model_cell(row)} {on_device(row['device'])}, {row['variant']}"
 
 
 def longest_kernels(steps: Sequence[Row], tables: Tables) -> list[Row]:
@@ -559,22 +580,135 @@ def failed_checks(tables: Tables) -> list[Row]:
             name for row in of_check for name in str(row["spoils"]).split(", ") if name
         )
         variants = len({row["variant"] for row in of_check})
+        # Names of tables and columns, the columns of one table together: `idle, steps (loader,
+        # other)`.
+        columns: dict[str, list[str]] = {}
+        for name in unreliable:
+            table, _, column = name.partition(".")
+            columns.setdefault(table, []).extend(
+                [_UNIT.sub("", column).replace("_", " ")] if column else []
+            )
         checks.append(
-            {"check": check, "variants": variants, "left out": _by_table(unreliable) or "nothing"}
+            {
+                "check": check,
+                "variants": variants,
+                "left out": (
+                    ", ".join(
+                        f"{table} ({', '.join(found)})" if found else table
+                        for table, found in columns.items()
+                    )
+                )
+                or "nothing",
+            }
         )
     return checks
 
 
-def _by_table(names: Iterable[str]) -> str:
-    """Names of tables and columns, the columns of one table together: `idle, steps (loader,
-    other)`.
+_LONGEST_HEADING = 100
+"""Characters of a heading: what is longer fills the contents, where no entry breaks over a
+column.
+"""
+_AXES = ("batch_size", "epochs", "steps_per_epoch", "workers", "precision", "device")
+
+
+def trained_models(records: Sequence[Record]) -> list[Mapping[str, Any]]:
+    """One row per workload and size that could be built, in the order of the study: facts, and
+    values trained with.
+
+    Records that say other things of a workload, such as another learning rate, have a row each.
     """
-    columns: dict[str, list[str]] = {}
-    for name in names:
-        table, _, column = name.partition(".")
-        columns.setdefault(table, []).extend(
-            [_UNIT.sub("", column).replace("_", " ")] if column else []
+    twins: dict[tuple[object, ...], list[Record]] = {}
+    for record in records:
+        if record.workload is not None:
+            twins.setdefault(
+                (
+                    record.as_variant().size,
+                    *(value for name, value in _facts(record).items() if name != "chance"),
+                ),
+                [],
+            ).append(record)
+    return [{**_facts(of_model[0]), **_values(of_model)} for of_model in twins.values()]
+
+
+def _facts(record: Record) -> Mapping[str, Any]:
+    facts, size = record.workload, record.as_variant().size
+    if facts is None:
+        return {}
+    return {
+        "workload": record.as_variant().workload,
+        "title": capitalized(facts.title),
+        "size": "" if size == "default" else size,
+        "parameters": facts.parameters,
+        "training samples": "its batch" if facts.begins_anew else facts.train_samples,
+        "held out": facts.test_samples,
+        "sample": facts.sample_description,
+        "quality": (facts.quality_name or NOT_MEASURED)
+        + (", lower is better" if facts.quality_better == "lower" else ""),
+        "chance": quantity(
+            math.nan if facts.quality_chance is None else facts.quality_chance
+        ).plain(),
+        "optimizer": facts.optimizer,
+        "loss": facts.loss,
+        "data": facts.data_description,
+        "source_file": facts.source_file,
+    }
+
+
+def _values(records: Sequence[Record]) -> Mapping[str, str]:
+    """By axis every value that these records were trained with."""
+    found = {
+        axis: dict.fromkeys(getattr(record.as_variant(), axis) for record in records)
+        for axis in _AXES
+    }
+    return {
+        axis: ", ".join(
+            value_words(axis, "whole" if axis == "steps_per_epoch" and value is None else value)
+            # numbers by size; names in the order of the study
+            for value in sorted(values, key=lambda value: value if isinstance(value, int) else 0)
         )
-    return ", ".join(
-        f"{table} ({', '.join(found)})" if found else table for table, found in columns.items()
-    )
+        for axis, values in found.items()
+    }
+
+
+def networks(models: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The facts of each workload, those of its first size, with the parameters of every size in
+    words.
+
+    Data that a workload above has too are described there alone.
+    """
+    has_data: dict[str, str] = {}
+    for model in models:
+        has_data.setdefault(model["data"], model["title"])
+    return [
+        {
+            **first,
+            "heading": shorten(first["title"], _LONGEST_HEADING),
+            "data": first["data"]
+            if (title := has_data[first["data"]]) == first["title"]
+            else f"Those of {title}.",
+            "parameters_by_size": _parameters(
+                [model for model in models if model["workload"] == first["workload"]]
+            ),
+        }
+        for first in first_of_each(models, "workload")
+    ]
+
+
+def generated(models: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The workloads whose data are made by a generator, which the built-in ones say with their
+    first word.
+    """
+    return [
+        str(model["title"])
+        for model in first_of_each(models, "workload")
+        if model["data"].startswith("Generated")
+    ]
+
+
+def _parameters(models: Sequence[Mapping[str, Any]]) -> str:
+    counts = [
+        f"{count(model['parameters']).plain()} parameters"
+        + (f" in size {model['size']}" if model["size"] else "")
+        for model in models
+    ]
+    return ", ".join(dict.fromkeys(counts))

@@ -32,8 +32,8 @@ from gpu_report.printing.number_format import (
     throughput,
 )
 from gpu_report.study.options import SEPARATOR
+from gpu_report.words import flag_words
 from gpu_report.writing.tex import Tex, breakable, escape, macro_key, shorten
-from gpu_report.writing.words import flag_words
 
 LINES_PER_PAGE: Final = 46
 """Lines of a table that fit a page with its caption and notes."""
@@ -443,10 +443,11 @@ def table(
     shown = [
         number for found in quantities for number in found if intervals and number.has_interval
     ]
+    ends = [end for mark in (": ", "; ", ". ") if (end := caption.find(mark)) >= 0]
     return TableBlock(
         name=name,
         caption=escape(caption),
-        title=escape(title or _first_clause(caption)),
+        title=escape(title or caption[: min(ends, default=None)].rstrip(".")),
         alignment=Tex(
             "".join(
                 [
@@ -492,11 +493,6 @@ def _has(rows: Sequence[Row], metric: Metric) -> bool:
     """
     _of(metric.column, rows[0])
     return metric.is_in(rows)
-
-
-def _first_clause(caption: str) -> str:
-    ends = [end for mark in (": ", "; ", ". ") if (end := caption.find(mark)) >= 0]
-    return caption[: min(ends, default=None)].rstrip(".")
 
 
 def _spanned(cells: Sequence[Tex], widths: Sequence[int]) -> tuple[Tex, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_report.cli import main
-from gpu_report.commands.option_names import named_as_options
+from gpu_report.commands.profiling import named_as_options
 from gpu_report.errors import ConfigError
 
 

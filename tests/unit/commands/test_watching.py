@@ -280,7 +280,7 @@ STUDY = """
 import os, time
 from pathlib import Path
 from gpu_report.bundles.shown_machines import MACHINES
-from gpu_report.commands.measuring_now import shown_to_watchers
+from gpu_report.commands.watching import shown_to_watchers
 from gpu_report.measure.run import Progress
 seen = []
 with shown_to_watchers(MACHINES / "here", host=0) as shown:

@@ -96,7 +96,11 @@ def test_a_workload_that_could_not_be_built_borrows_its_title() -> None:
         ("precision", "bf16", "bf16"),
         ("optimization", "none", "eager baseline"),
         ("optimization", "workers1", "1 DataLoader worker"),
-        ("optimization", "accumulate4+checkpoint", "4 accumulated parts + gradient checkpointing"),
+        (
+            "optimization",
+            "accumulate4+checkpoint",
+            "accumulation in 4 parts + gradient checkpointing",
+        ),
     ],
 )
 def test_a_value_reads_without_its_column(field: str, value: Any, text: str) -> None:

@@ -35,7 +35,7 @@ def test_a_variant_that_did_not_fit_is_in_the_legend_with_its_reason() -> None:
     text = texts_of(drawn_after_failures("memory_trade_off", "memory", checkpoint="oom"))
 
     assert "gradient checkpointing: out of memory" in text
-    assert "4 accumulated parts" in text
+    assert "accumulation in 4 parts" in text
 
 
 def test_the_others_are_drawn_where_the_eager_baseline_failed() -> None:

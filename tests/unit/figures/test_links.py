@@ -1,6 +1,6 @@
 from matplotlib.figure import Figure
 
-from gpu_report.figures.links import LINKS
+from gpu_report.figures.devices import LINKS
 from tests.factories import make_calibration
 from tests.tabulated import tabulate_links
 from tests.unit.figures.drawn import drawn, specs_of, texts_of

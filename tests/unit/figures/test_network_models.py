@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gpu_report.figures.network_models import Network, Stage, model_of
+from gpu_report.figures.networks import Network, Stage, model_of
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.study.study import Workload
 from gpu_report.workloads.protocol import TrainingWorkload, load_workload

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from gpu_report.errors import ReportError
 from gpu_report.figures import style
-from gpu_report.figures.pgf import write_pgf
+from gpu_report.figures.drawing import write_pgf
 from gpu_report.writing.tex import escape
 
 HOSTILE: Final = r"95 % aten::_copy_ <$x$> \frac{1} #&~^"

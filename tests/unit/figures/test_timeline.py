@@ -6,7 +6,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from gpu_report.figures.timeline import MOST_PANELS
+from gpu_report.figures.stacked_bars import MOST_PANELS
 from tests.unit.figures.drawn import drawn, specs_of, study_and_tables, texts_of
 
 LANES = ["phases", "host 1", "stream 7"]

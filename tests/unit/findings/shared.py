@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import Finding
+from gpu_report.findings.rules import derive_findings
 from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
 from tests.factories import make_study, make_tables

@@ -5,8 +5,8 @@ import pytest
 
 from gpu_report.errors import ReportError
 from gpu_report.findings.answers import answer_word, answered, discussed
-from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import Finding, Verdict
+from gpu_report.findings.rules import derive_findings
 from tests.unit.findings.editing import base
 
 AXES = {"complexity": "size", "growth": "size"}

@@ -6,9 +6,8 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import findings_to_json, recommendations
-from gpu_report.findings.rules import RULES
+from gpu_report.findings.rules import RULES, derive_findings
 from gpu_report.findings.scope import BATCH_SEARCH, DDP_OPTIONS, MODEL_SPLIT, OWN_LOOPS
 from gpu_report.storage.columns import Table
 from gpu_report.tables.bundle import Tables

@@ -9,9 +9,8 @@ from gpu_report.findings.answers import (
     discussed,
     rank_effects,
 )
-from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import Finding, Verdict
-from gpu_report.findings.rules import RULES
+from gpu_report.findings.rules import RULES, derive_findings
 from tests.unit.findings.editing import Edit, base, edited, figure
 
 PARTS = [part for question in QUESTIONS for part in question.parts]

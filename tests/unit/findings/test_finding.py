@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from gpu_report.commands.results import derive_comparison, derive_findings
 from gpu_report.commands.results_folder import ResolvedStudy
 from gpu_report.errors import ReportError
-from gpu_report.findings.derive import derive_findings as derive
 from gpu_report.findings.finding import (
     FINDINGS,
     Evidence,
@@ -22,6 +21,7 @@ from gpu_report.findings.finding import (
     recommendations,
     write_findings,
 )
+from gpu_report.findings.rules import derive_findings as derive
 from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.experiments import EXPERIMENT

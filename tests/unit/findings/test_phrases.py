@@ -4,6 +4,7 @@ import pytest
 
 from gpu_report.findings import phrases
 from gpu_report.findings.estimate import Estimate
+from gpu_report.words import described, in_words
 from tests.unit.findings.editing import figure
 
 
@@ -118,7 +119,7 @@ def test_the_variants_that_decide_come_first_and_once() -> None:
     ],
 )
 def test_a_field_reads_as_words(field: str, value: object, words: str) -> None:
-    assert phrases.in_words(field, value) == words
+    assert in_words(field, value) == words
 
 
 @pytest.mark.parametrize(
@@ -148,8 +149,6 @@ def test_a_variant_is_described_by_what_it_trains_where_and_how(
     }
 
     assert (
-        phrases.described(
-            {**plain, "optimization": "none", "devices": 1, "parallelism": "single", **cells}
-        )
+        described({**plain, "optimization": "none", "devices": 1, "parallelism": "single", **cells})
         == text
     )

@@ -129,7 +129,7 @@ def test_an_edit_to_what_only_shows_results_leaves_the_digest(
     package = copied_package(tmp_path, monkeypatch)
     before = code_digest.__wrapped__()
 
-    with (package / "writing/words.py").open("a") as source:
+    with (package / "words.py").open("a") as source:
         source.write("\n")
 
     assert code_digest.__wrapped__() == before

@@ -8,9 +8,9 @@ import pytest
 
 from gpu_report.errors import ReportError
 from gpu_report.tables.bundle import Tables
+from gpu_report.words import why_missing_or_skipped
 from gpu_report.writing.experiment import ExperimentResults
 from gpu_report.writing.machine import MachineResults
-from gpu_report.writing.words import why_missing_or_skipped
 from tests.factories import make_study
 from tests.report.synthetic import render_devices, results_of, results_on, section_with_floats
 from tests.unit.figures.drawn import study_and_tables

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_report.findings.derive import derive_findings
+from gpu_report.findings.rules import derive_findings
 from gpu_report.study.options import is_bound
-from gpu_report.writing.headline import headline
+from gpu_report.writing.machine import headline
 from tests.factories import make_record, make_study, make_tables
 from tests.report.synthetic import tables_of
 from tests.unit.findings.shared import base_of_shared

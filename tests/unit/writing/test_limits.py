@@ -9,7 +9,7 @@ from gpu_report.glossary import Row
 from gpu_report.records.record import Record
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import MEANINGS, Today
-from gpu_report.writing.limits import limits
+from gpu_report.writing.machine import limits
 from tests.factories import CODE_DIGEST, make_record, make_records, make_study
 from tests.tabulated import tabulate_variants
 

@@ -1,7 +1,7 @@
 import pytest
 
 from gpu_report.errors import ReportError
-from gpu_report.writing.listing import SourceFile, excerpt
+from gpu_report.writing.report import SourceFile, excerpt
 
 SOURCE = SourceFile(
     name="loop.py",
@@ -31,22 +31,13 @@ def test_functions_come_in_the_order_asked_for() -> None:
     assert [lines[0].number for lines in excerpt(SOURCE, ["step", "train"])] == [11, 4]
 
 
-def test_keywords_and_comments_are_distinguished_and_quotes_stay_straight() -> None:
+def test_quotes_stay_straight() -> None:
     (lines,) = excerpt(SOURCE, ["train"])
 
-    assert str(lines[1].text).startswith(r"\gpurepkeyword{def}\ train")
-    assert str(lines[2].text).startswith(r"\gpurepcomment{\textquotedbl{}")
-    assert r"\gpurepcomment{\#\ every" in str(lines[3].text).replace(r"\gpurepbreak{}", "")
-    assert r"\textquotesingle{}x\textquotesingle{}" in str(lines[4].text).replace(
-        r"\gpurepbreak{}", ""
-    )
+    text = str(lines[4].text).replace(r"\gpurepbreak{}", "")
+    assert r"\textquotesingle{}x\textquotesingle{}" in text
 
 
 def test_a_function_that_is_not_there_is_an_error_that_names_it() -> None:
     with pytest.raises(ReportError, match=r"loop\.py has no function 'fit'"):
         excerpt(SOURCE, ["fit"])
-
-
-def test_a_file_that_is_no_python_is_an_error_that_names_the_line() -> None:
-    with pytest.raises(ReportError, match=r"loop\.py:2: "):
-        excerpt(SourceFile(name="loop.py", text="x = 1\ndef (:\n"), ["train"])

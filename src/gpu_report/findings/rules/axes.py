@@ -16,7 +16,6 @@ from gpu_report.findings.estimate import (
     falls,
     is_paired,
     is_share,
-    listed,
     of_one_run,
     quality_change,
     quality_gain,
@@ -48,6 +47,7 @@ from gpu_report.findings.scope import Group, Scope
 from gpu_report.glossary import QUALITY_TOLERANCE, Row
 from gpu_report.printing.number_format import count
 from gpu_report.tables.bundle import rows_of
+from gpu_report.words import listed
 
 KNOWN_AXES: Final = (
     "device",

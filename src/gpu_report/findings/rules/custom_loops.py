@@ -10,8 +10,8 @@ from functools import partial
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import listed, ratio_of
-from gpu_report.findings.phrases import CPU, device_in_words, optimization_in_words
+from gpu_report.findings.estimate import ratio_of
+from gpu_report.findings.phrases import CPU
 from gpu_report.findings.rule import (
     Compared,
     Comparison,
@@ -26,6 +26,7 @@ from gpu_report.glossary import Row
 from gpu_report.printing.number_format import count, quantity
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import marks_in
+from gpu_report.words import device_in_words, listed, optimization_in_words
 
 MOST_ERROR: Final = 1e-5
 

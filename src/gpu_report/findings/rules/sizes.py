@@ -12,17 +12,9 @@ from dataclasses import replace
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, estimate, listed, ratio_of, speedup
+from gpu_report.findings.estimate import Estimate, estimate, ratio_of, speedup
 from gpu_report.findings.finding import Evidence
-from gpu_report.findings.phrases import (
-    CPU,
-    Named,
-    device_in_words,
-    factor_alone,
-    filled,
-    of_column,
-    why_no_numbers,
-)
+from gpu_report.findings.phrases import CPU, Named, factor_alone, filled, of_column
 from gpu_report.findings.rule import (
     MEMORY,
     THROUGHPUT,
@@ -36,10 +28,11 @@ from gpu_report.findings.rule import (
 )
 from gpu_report.findings.rules.axes import QUALITY, QUALITY_THRESHOLD
 from gpu_report.findings.scope import BATCH_SEARCH, Group, Scope, key_of
-from gpu_report.glossary import Row, model_words
+from gpu_report.glossary import Row
 from gpu_report.printing.number_format import count, memory
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.search import NEAR, RESOLUTION
+from gpu_report.words import device_in_words, listed, memory_asked, model_words, why_no_numbers
 
 NEARLY_AS_FAST: Final = 0.95
 """Of the highest throughput: a twentieth is less than most would notice, and a smaller batch leaves
@@ -274,7 +267,7 @@ def _bounded_in(group: Group) -> Outcome:
             *phrases.evidence_of_columns(fitting[-1:], MEMORY, group.table),
             *(
                 phrases.evidence(
-                    "out of memory", phrases.memory_asked(row) or "it did not fit", group.table, row
+                    "out of memory", memory_asked(row) or "it did not fit", group.table, row
                 )
                 for row in refused
             ),

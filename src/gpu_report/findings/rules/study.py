@@ -7,14 +7,15 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Side, estimate, falls, gain_over, is_share, listed
+from gpu_report.findings.estimate import Side, estimate, falls, gain_over, is_share
 from gpu_report.findings.finding import STUDY
-from gpu_report.findings.phrases import Named, described
+from gpu_report.findings.phrases import Named
 from gpu_report.findings.rule import Outcome, Rule, not_measured
 from gpu_report.findings.scope import Scope, key_of
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import quantity
 from gpu_report.tables.bundle import eager_and_fastest
+from gpu_report.words import described, listed, settings_in_words
 
 ABOVE_CHANCE: Final = 0.05
 PERFECT: Final = 0.995
@@ -40,7 +41,7 @@ def _fastest(scope: Scope) -> Iterable[Outcome]:
         return []
     named = [
         f"{row['workload_title']} {phrases.times(ratio, short=True)} with "
-        f"{', '.join(phrases.settings_in_words(row))}"
+        f"{', '.join(settings_in_words(row))}"
         for row, ratio in gains
     ]
     evidence = phrases.evidence_of_columns(

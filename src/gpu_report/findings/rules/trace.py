@@ -16,26 +16,20 @@ from functools import partial
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, gain_over, listed, of_one_run, speedup
+from gpu_report.findings.estimate import Estimate, gain_over, of_one_run, speedup
 from gpu_report.findings.finding import Evidence
-from gpu_report.findings.phrases import (
-    CPU,
-    as_share,
-    described,
-    device_in_words,
-    how_many,
-    optimization_in_words,
-)
+from gpu_report.findings.phrases import CPU, as_share, how_many
 from gpu_report.findings.rule import HALF, Outcome, Rule
-from gpu_report.findings.rules.hardware import passes_roof, share_of_roof
+from gpu_report.findings.rules.device import passes_roof, share_of_roof
 from gpu_report.findings.scope import EFFICIENCY, TRACE, Scope, key_of, only_difference
-from gpu_report.glossary import PRECISIONS, Row, model_words
+from gpu_report.glossary import PRECISIONS, Row
 from gpu_report.printing.number_format import quantity, share
 from gpu_report.study.options import EXECUTIONS, execution
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.statistics import holm
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import ALL_ADVICE, Advice
+from gpu_report.words import described, device_in_words, listed, model_words, optimization_in_words
 
 _ADVICE_OF: Final[Mapping[str, Advice]] = {advice.name: advice for advice in ALL_ADVICE}
 BOTTLENECK: Final = _ADVICE_OF["launch-bound"].threshold

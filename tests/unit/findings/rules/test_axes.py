@@ -2,8 +2,8 @@ import math
 import re
 from typing import Any
 
-from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import Verdict
+from gpu_report.findings.rules import derive_findings
 from tests.unit.findings.editing import (
     ACROSS_WORKLOADS,
     GENERIC,

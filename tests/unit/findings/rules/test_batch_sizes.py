@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import Finding
+from gpu_report.findings.rules import derive_findings
 from tests.factories import make_study, make_tables
 from tests.searches import CONFIG, make_failed_search, make_search, without_speed
 from tests.unit.findings.editing import Case, one

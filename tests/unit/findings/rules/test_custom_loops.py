@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from gpu_report.findings.derive import derive_findings
+from gpu_report.findings.rules import derive_findings
 from gpu_report.findings.rules.custom_loops import RULES
 from tests.factories import make_records, make_tables
 from tests.unit.findings.editing import Case, Edit, cases, figure, rule_of

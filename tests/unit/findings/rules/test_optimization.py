@@ -1,6 +1,6 @@
 import pytest
 
-from gpu_report.findings.derive import derive_findings
+from gpu_report.findings.rules import derive_findings
 from tests.unit.findings.editing import Case, Edit, base, cases, figure, unpaired_quality
 
 LOST = {"status": "oom", "reason": "out of memory"}

@@ -1,6 +1,6 @@
 import pytest
 
-from gpu_report.findings.derive import derive_findings
+from gpu_report.findings.rules import derive_findings
 from tests.factories import SCALING, make_record, make_records, make_study, make_tables
 from tests.unit.findings.editing import CONFIG, Case, Edit, base, cases, edited, figure
 

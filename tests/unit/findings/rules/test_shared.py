@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from gpu_report.findings.derive import derive_findings
-from gpu_report.findings.rules import model_split, scaling
+from gpu_report.findings.rules import derive_findings, scaling
 from gpu_report.findings.scope import DDP_OPTIONS
 from tests.unit.findings.editing import Case, Edit, cases, edited, figure, one, rule_of
 from tests.unit.findings.shared import (
@@ -20,7 +19,7 @@ from tests.unit.findings.shared import (
 
 RULES = (
     *(rule for rule in scaling.RULES if rule.about == DDP_OPTIONS),
-    *model_split.RULES,
+    *scaling.MODEL_SPLIT_RULES,
 )
 LOST = {"status": "oom", "reason": "out of memory"}
 HIDDEN, SETTING, SEARCH, WORTH = (

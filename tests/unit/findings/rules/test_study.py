@@ -1,4 +1,4 @@
-from gpu_report.findings.derive import derive_findings
+from gpu_report.findings.rules import derive_findings
 from tests.factories import make_records, make_tables
 from tests.unit.findings.editing import Case, Edit, base, cases, figure
 

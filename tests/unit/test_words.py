@@ -3,13 +3,7 @@ from typing import Any
 
 import pytest
 
-from gpu_report.writing.words import (
-    axis_value_words,
-    date_words,
-    option_notes,
-    option_words,
-    why_missing,
-)
+from gpu_report.words import axis_value_words, date_words, option_notes, option_words, why_missing
 
 
 def test_a_day_is_written_out() -> None:
@@ -27,7 +21,7 @@ def test_every_part_of_the_optimizations_is_explained_once_in_their_order() -> N
 
     assert [name for name, _, _ in words] == ["workers4", "pinned", "accumulate2", "checkpoint"]
     assert words[0][1] == "4 DataLoader workers"
-    assert words[2][1] == "2 accumulated parts"
+    assert words[2][1] == "accumulation in 2 parts"
     assert all(meaning for _, _, meaning in words)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.figures.network_models import lstm, transformer, unet
-from gpu_report.tables.marks import NOISY_RELATIVE_WIDTH
+from gpu_report.figures.networks import lstm, transformer, unet
+from gpu_report.tables.marks import HOST_JITTER
 from gpu_report.tables.statistics import CONFIDENCE
 from tests.factories import make_record, make_records, make_study
 from tests.report.synthetic import render_study
@@ -41,8 +41,7 @@ def test_every_number_names_a_table_or_a_file_of_the_code_that_decides_it() -> N
     ("key", "constant"),
     [
         ("protocol/confidence", "CONFIDENCE"),
-        ("threshold/short_launch", "SHORT_NS"),
-        ("threshold/noisy", "NOISY_RELATIVE_WIDTH"),
+        ("threshold/host_jitter", "HOST_JITTER"),
         ("format/bf16/mantissa_bits", "_FORMATS"),
         ("network/unet/base_channels", "CHANNELS"),
     ],
@@ -57,18 +56,7 @@ def test_a_number_of_the_method_is_decided_in_the_file_that_it_names(
 
 def test_confidence_and_thresholds_are_those_of_the_code() -> None:
     assert told()["protocol/confidence"] == f"{100 * CONFIDENCE:.0f} %"
-    assert told()["threshold/noisy"] == f"{100 * NOISY_RELATIVE_WIDTH:.0f} %"
-
-
-def test_variants_are_counted_device_by_device() -> None:
-    found = told()
-    variants, measured = (
-        [int(found[f"xeon-2c/study/{device}/{name}"]) for device in ("cpu", "cuda")]
-        for name in ("variants", "measured")
-    )
-
-    assert sum(variants) == len(make_study().variants)
-    assert sum(measured) == int(found["xeon-2c/study/measured"]) < sum(variants)
+    assert told()["threshold/host_jitter"] == f"{100 * HOST_JITTER:.0f} %"
 
 
 def test_sizes_of_networks_are_those_that_are_drawn() -> None:

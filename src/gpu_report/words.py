@@ -1,0 +1,411 @@
+"""How a configuration, its fields and what became of it are called, in three lengths.
+
+cell and axis: `value_words`, `flags_of`, `status_words`; label beside what it names: `part_words`,
+`EAGER_BASELINE`; sentence: `in_words`, `described`, `titled`, `why_no_numbers`
+"""
+
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from typing import TYPE_CHECKING, Any, Final
+
+from gpu_report.glossary import (
+    AXES,
+    SPEEDUP,
+    STATUS_WORDS,
+    Metric,
+    Row,
+    american,
+    capitalized,
+    device_words,
+)
+from gpu_report.printing import number_format
+from gpu_report.printing.number_format import counted, field_value
+from gpu_report.study.options import (
+    BUCKETS_MIB,
+    EXECUTIONS,
+    NO_OPTIONS,
+    OPTIONS,
+    SEPARATOR,
+    Optimization,
+    execution,
+    is_bound,
+    option_names,
+)
+from gpu_report.study.strategies import SINGLE, STRATEGIES, devices_and_strategy
+from gpu_report.study.variant import AXIS_FIELDS
+from gpu_report.tables.marks import MEANINGS, marks_in
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EAGER_BASELINE: Final = "eager baseline"
+
+_LONGEST_REASON: Final = 200
+"""Characters; longer reasons are in the appendix."""
+
+DISTINGUISHING: Final[tuple[str, ...]] = (
+    "size",
+    "device",
+    "batch_size",
+    "accumulation",
+    "workers",
+    "precision",
+    "steps_per_epoch",
+    "epochs",
+    "seed",
+    "options",
+    "parallelism",
+)
+"""The fields of a variant beside its workload."""
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Parts as a sentence lists them: 'this, that and the other'."""
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def model_words(row: "Row | pd.Series[Any]") -> str:
+    """What a variant trains: `U-Net 128px`; the size is left out where there is one only."""
+    return str(row["workload_title"]) + ("" if row["size"] == "default" else f" {row['size']}")
+
+
+def model_cell(row: Row) -> str:
+    """What a variant trains, at the beginning of a cell: `U-Net 128px`."""
+    return capitalized(model_words(row))
+
+
+def title_cell(row: Row) -> str:
+    """The workload's title with a capital."""
+    return capitalized(str(row["workload_title"]))
+
+
+def device_of(row: Row) -> str:
+    """The device of a row, in words."""
+    return device_words(row["device"])
+
+
+def device_in_words(device: str) -> str:
+    """A device in a sentence: 'the CPU', or PyTorch's name in capitals, 'CUDA 1' for `cuda:1`."""
+    return "the CPU" if device == "cpu" else device_words(device)
+
+
+def on_device(device: str) -> str:
+    """`on the CPU`, `on CUDA 1`."""
+    return f"on {device_in_words(device)}"
+
+
+def parallelism_words(name: str) -> str:
+    """How devices share a training: `DistributedDataParallel on 2 devices` for `ddp2`, `one
+    process` for `single`.
+    """
+    ((strategy, count),) = devices_and_strategy(name, present=1)
+    title = STRATEGIES[strategy].title
+    return (
+        title if strategy == SINGLE else f"{title} on {count} device" + ("s" if count > 1 else "")
+    )
+
+
+def value_words(axis: str, value: Any) -> str:
+    """A field's value in a sentence or a cell."""
+    if axis == "device":
+        return device_words(str(value))
+    return parallelism_words(str(value)) if axis == "parallelism" else field_value(value)
+
+
+def axis_value_words(axis: str, value: Any) -> str:
+    """A field's value with the field's name where the value alone says too little: `batch size 64`,
+    but `CPU`.
+    """
+    if axis == "optimization":
+        return "the eager baseline" if value == NO_OPTIONS else str(value)
+    words = value_words(axis, value)
+    return (
+        words
+        if axis in ("device", "workload", "precision", "parallelism")
+        else f"{AXES.get(axis, axis)} {words}"
+    )
+
+
+def in_words(field: str, value: Any) -> str:
+    """A field of a variant in a sentence, for instance '4 DataLoader workers'."""
+    if field == "device":
+        return device_in_words(value)
+    if field == "workers":
+        return "1 DataLoader worker" if value == 1 else f"{value} DataLoader workers"
+    if field == "epochs":
+        return counted(value, "epoch")
+    if field == "steps_per_epoch":
+        return "whole epochs" if math.isnan(value) else f"epochs of {counted(value, 'step')}"
+    if field == "accumulation":
+        return "whole batches" if value == 1 else f"accumulation in {value} parts"
+    if field in ("optimization", "options"):
+        return optimization_in_words(value)
+    if field == "parallelism":
+        return parallelism_words(value)
+    return f"{field.replace('_', ' ')} {field_value(value)}"
+
+
+def part_words(part: str) -> str:
+    """One part of an optimization: `4 DataLoader workers` for `workers4`, an option's title."""
+    if part in OPTIONS:
+        return OPTIONS[part].title
+    one = Optimization.from_name(part)
+    field = "workers" if one.workers else "accumulation"
+    return in_words(field, getattr(one, field))
+
+
+def optimization_in_words(name: str) -> str:
+    """An optimization in a sentence, for instance '4 DataLoader workers and pinned memory'."""
+    # A custom loop is one thing, 'the persistent CUDA kernel'; other options are not, 'CUDA
+    # graphs'.
+    parts = [
+        f"{'the ' if part in OPTIONS and OPTIONS[part].is_loop else ''}{part_words(part)}"
+        for part in option_names(name)
+    ]
+    return listed(parts) if parts else f"the {EAGER_BASELINE}"
+
+
+def option_words(optimizations: Iterable[str]) -> list[tuple[str, str, str]]:
+    """Name, title and meaning of every part of these optimizations, each once."""
+    parts = dict.fromkeys(
+        part for optimization in optimizations for part in option_names(optimization)
+    )
+    return [(part, part_words(part), _meaning(part)) for part in parts]
+
+
+def _meaning(part: str) -> str:
+    if part in OPTIONS:
+        return OPTIONS[part].meaning
+    if part.startswith("workers"):
+        return "batches are loaded by processes of their own while the training computes"
+    number = Optimization.from_name(part).accumulation
+    return (
+        f"a batch goes through the model in {number} parts, whose gradients are added up before "
+        "the optimizer steps"
+    )
+
+
+def option_notes(rows: Iterable[Row]) -> list[str]:
+    """What the options of these rows are called in sentences, as a note of a table that has their
+    short names.
+
+    Sizes of buckets are clear from theirs.
+    """
+    words = option_words(row["options"] for row in rows)
+    named = [f"{name} ({title})" for name, title, _ in words if name not in BUCKETS_MIB]
+    return [f"Options: {listed(named)}."] if named else []
+
+
+def execution_in_words(row: "Row | pd.Series[Any]") -> str:
+    """How a variant's code runs, with its precision: 'eager fp32', 'captured bf16', 'compiled
+    tf32'.
+    """
+    return f"{execution(row['options'])} {row['precision']}"
+
+
+def with_configurations(rows: Sequence[Row], *, in_sentences: bool = False) -> list[Row]:
+    """The rows with `configuration`: 'eager fp32', with the options where a model runs eager in two
+    ways among them.
+
+    With them it is 'resident fp32' in a table and 'eager fp32 with data on the device' in a
+    sentence; the same holds for compiled and captured code. Give all rows of a table, failed ones
+    too, so that sentences distinguish the same.
+    """
+    options: dict[tuple[str, str], set[str]] = {}
+
+    def way(row: Row) -> tuple[str, str]:
+        return model_words(row), execution(row["options"])
+
+    for row in rows:
+        options.setdefault(way(row), set()).add(row["optimization"])
+
+    def words(row: Row) -> str:
+        if len(options[way(row)]) == 1 or row["optimization"] == NO_OPTIONS:
+            return execution_in_words(row)
+        if not in_sentences:
+            return f"{row['optimization']} {row['precision']}"
+        others = SEPARATOR.join(
+            name for name in option_names(row["optimization"]) if name not in EXECUTIONS
+        )
+        return execution_in_words(row) + (
+            f" with {optimization_in_words(others)}" if others else ""
+        )
+
+    return [{**row, "configuration": words(row)} for row in rows]
+
+
+def settings_in_words(row: Row) -> list[str]:
+    """A precision other than fp32, and the optimizations, of a variant that has them."""
+    precision = [] if row["precision"] == "fp32" else [row["precision"]]
+    return precision + (
+        [] if row["optimization"] == NO_OPTIONS else [optimization_in_words(row["optimization"])]
+    )
+
+
+def described(row: Row) -> str:
+    """A variant as a sentence names it alone: 'U-Net 128px on CUDA (batch size 16, bf16, CUDA
+    graphs)'.
+    """
+    shared = [in_words("parallelism", row["parallelism"])] if row["devices"] > 1 else []
+    details = ", ".join(
+        [in_words("batch_size", row["batch_size"]), *settings_in_words(row), *shared]
+    )
+    return f"{model_words(row)} on {device_in_words(row['device'])} ({details})"
+
+
+def titled(row: Row, among: Sequence[Row], *, leave_out: str = "") -> str:
+    """The workload's title and what distinguishes the variant from others of its workload, as in
+    'U-Net (on CUDA)'.
+
+    A precision other than fp32 is always named. `leave_out` is the axis along which the variants of
+    a group differ; where that is the workload, no title is shared.
+    """
+    across = leave_out == "workload"
+    left_out = AXIS_FIELDS.get(leave_out, (leave_out,))
+    rivals = [other for other in among if across or other["workload"] == row["workload"]]
+    title: str = "training" if across else row["workload_title"]
+    details: list[str] = []
+    for field in DISTINGUISHING:
+        alike = [other for other in rivals if str(other[field]) == str(row[field])]
+        is_named = len(alike) < len(rivals) or (field == "precision" and row[field] != "fp32")
+        if field not in left_out and is_named:
+            shown = {"device": f"on {in_words(field, row[field])}", "precision": str(row[field])}
+            details.append(shown.get(field) or in_words(field, row[field]))
+            rivals = alike
+    loop = optimization_in_words(row["options"])
+    if row["begins_anew"] and "options" not in left_out and loop not in details:
+        details.append(loop)
+    return f"{title} ({', '.join(details)})" if details else title
+
+
+def varying(axes: Iterable[str], rows: Sequence[Row]) -> list[str]:
+    """The fields in which the rows differ."""
+    return [axis for axis in axes if len({value_words(axis, row[axis]) for row in rows}) > 1]
+
+
+def constants(axes: Iterable[str], rows: Sequence[Row], *, unsaid: Mapping[str, str]) -> str:
+    """The fields in which no two rows differ, in words; a value in `unsaid` goes without saying."""
+    if not rows:
+        return ""
+    fixed = [axis for axis in axes if axis not in varying(axes, rows)]
+    said = [(axis, value_words(axis, rows[0][axis])) for axis in fixed]
+    return ", ".join(
+        value if axis == "device" else f"{AXES[axis]} {value}"
+        for axis, value in said
+        if unsaid.get(axis) != value
+    )
+
+
+def distinguishing(axes: Iterable[str], rows: Sequence[Row], *, beside: Sequence[str]) -> list[str]:
+    """Those of these fields without which two rows would agree in all of them and the fields
+    `beside`.
+    """
+    chosen: list[str] = []
+
+    def distinct(by: Sequence[str]) -> int:
+        return len({tuple(value_words(axis, row[axis]) for axis in by) for row in rows})
+
+    for axis in axes:
+        if distinct([*beside, *chosen, axis]) > distinct([*beside, *chosen]):
+            chosen.append(axis)
+    return chosen
+
+
+def method(row: Row) -> str:
+    """How devices share a training: `FSDP2`."""
+    return STRATEGIES[str(row["strategy"])].title
+
+
+def category_words(row: Row) -> str:
+    """The category of an operation or a kernel."""
+    return american(str(row["category"]))
+
+
+def date_words(day: str) -> str:
+    """`4 May 2026` for 2026-05-04."""
+    parsed = date.fromisoformat(day)
+    return f"{parsed.day} {parsed:%B %Y}"
+
+
+def flags_of(row: Row) -> list[str]:
+    """The quality flags of a row, none twice."""
+    return marks_in(str(row["marks"]))
+
+
+def flags_but_projected(row: Row) -> list[str]:
+    """The same where no time of a whole epoch is shown."""
+    return [flag for flag in flags_of(row) if flag != "projected"]
+
+
+def flags_but_software(row: Row) -> list[str]:
+    """The flags for a table that itself shows in which software two measurements differ."""
+    return [flag for flag in flags_of(row) if flag != "other software"]
+
+
+def flag_words(flag: str) -> str:
+    """What a quality flag means."""
+    return MEANINGS.get(flag, flag)
+
+
+def status_words(row: Row) -> str:
+    """What became of a row without numbers, in two or three words; empty where it has them."""
+    return STATUS_WORDS.get(str(row["status"]), "")
+
+
+def why_no_numbers(row: Row) -> str:
+    """What became of a variant that was not measured: where memory ran out what was asked and what
+    there was.
+
+    PyTorch's own message stays in the record and in the appendix: it is a paragraph of advice.
+    """
+    if row["status"] == "oom":
+        asked = memory_asked(row)
+        return f"out of memory: {asked}" if asked else "out of memory"
+    reason = " ".join(str(row["reason"]).split())
+    return (
+        f"{row['status']}: {textwrap.shorten(reason, _LONGEST_REASON, placeholder=' …')}"
+        if reason
+        else row["status"]
+    )
+
+
+def memory_asked(row: Row, *, short: bool = False) -> str:
+    """What a variant asked for when memory ran out, and what there was; empty where that is
+    unknown.
+    """
+    asked, free, total = (
+        number_format.memory(float(row.get(column, math.nan)))
+        for column in ("memory_asked_mib", "memory_free_mib", "device_memory_mib")
+    )
+    if not asked.is_measured:
+        return ""
+    more = f"asked for {asked.plain()} more"
+    if not free.is_measured:
+        return f"{more}; the device has {total.plain()}" if total.is_measured else more
+    if short:
+        return f"{more}, {free.plain()} free"
+    there = f" of the device's {total.plain()}" if total.is_measured else ""
+    return f"{more} where {free.plain()}{there} were free"
+
+
+def why_missing(row: Row, *_: object) -> str:
+    """The same, with what was asked for and what there was where the memory ran out."""
+    asked = memory_asked(row, short=True) if row["status"] == "oom" else ""
+    return f"{status_words(row)}: {asked}" if asked else status_words(row)
+
+
+def why_missing_or_skipped(row: Row, *_: object) -> str:
+    """The same, with the reason why it was skipped."""
+    return (
+        f"{status_words(row)}: {row['reason']}" if row["status"] == "skipped" else why_missing(row)
+    )
+
+
+def why_missing_or_bound(row: Row, metric: Metric) -> str:
+    """Why there are no numbers; in place of the speedup of a bound, that it is no training to
+    compare.
+    """
+    return "bound" if metric is SPEEDUP and is_bound(row["options"]) else why_missing(row)
