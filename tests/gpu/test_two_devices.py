@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from gpu_report.measure.processes import MeasurementInterruptedError
 from gpu_report.measure.variant_run import measure_variant
 from gpu_report.records.record import Record
 from gpu_report.study.study import Measurement, Protocol, Workload
@@ -67,17 +68,27 @@ def test_gpus_that_share_a_model_learn_what_one_learns(
 
 @pytest.mark.parametrize(
     ("what", "says"),
-    [
-        ("SIGSTOP", "rank 1 did not answer"),
-        ("SIGKILL", "rank 1 was ended by SIGKILL"),
-        ("SIGABRT", "rank 1 was ended by SIGABRT"),
-        ("ArithmeticError", "rank 1: ArithmeticError"),
-    ],
+    [("SIGABRT", "rank 1 was ended by SIGABRT"), ("ArithmeticError", "rank 1: ArithmeticError")],
 )
 def test_a_rank_that_nccl_loses_is_named(what: str, says: str, tmp_path: Path) -> None:
-    settings = {"where": "loss2", "what": what}
-    record = measured_by_ranks(
-        "GoesWrongInOneRank", tmp_path, device="cuda", patience_s=10, settings=settings
-    )
+    record = loses_rank(what, tmp_path)
     assert record.status == "failed"
     assert record.reason.startswith(f"repetition 1: {says}"), record.reason
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [("SIGSTOP", "was stopped"), ("SIGKILL", "rank 1 was ended by SIGKILL")],
+)
+def test_a_rank_of_nccl_that_is_ended_from_outside_is_no_result(
+    what: str, says: str, tmp_path: Path
+) -> None:
+    with pytest.raises(MeasurementInterruptedError, match=says):
+        loses_rank(what, tmp_path)
+
+
+def loses_rank(what: str, folder: Path) -> Record:
+    settings = {"where": "loss2", "what": what}
+    return measured_by_ranks(
+        "GoesWrongInOneRank", folder, device="cuda", patience_s=10, settings=settings
+    )
