@@ -11,7 +11,7 @@ TOOLS := $(ENVIRONMENT) .venv/stamps/dev
 # Unit tests in under a minute on two cores.
 QUICK := tests/unit/tables \
 	$(filter-out $(addprefix %/test_,$(addsuffix .py,catalogue cli coverage guarding hostile_records \
-	machine perfetto project_files run_command scripts terminal trace_command)),$(wildcard tests/unit/test_*.py \
+	machine project_files run_command scripts terminal trace_command)),$(wildcard tests/unit/test_*.py \
 	$(addsuffix /test_*.py,$(addprefix tests/unit/,commands printing records storage study)) tests/unit/bundles/test_shown_machines.py))
 CHECKED := src tests scripts $(wildcard benchmarks notebooks)
 
@@ -58,7 +58,7 @@ test: test-system $(TOOLS) ## run the tests that each change needs, with a repor
 test-all: test-system $(TOOLS) ## run every test, with 200 examples of each property instead of 25 (up to an hour)
 	@$(BIN)/pytest --numprocesses auto --dist worksteal --hypothesis-profile thorough $(TESTS)
 
-golden: $(TOOLS) ## write tests/golden again: what the published bundles and a synthetic study come to
+golden: $(TOOLS) ## write tests/golden again: what the published bundles, a synthetic study and recorded traces come to
 	@$(BIN)/python -m tests.golden.artefacts
 
 test-cluster: $(TOOLS) ## run the tests of a cluster on a Slurm of two nodes, which this starts here (root on Debian or Ubuntu)

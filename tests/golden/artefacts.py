@@ -1,7 +1,8 @@
-"""What the published bundles and a synthetic study come to, as text: `make golden` writes it into
-`tests/golden`, where its diff is the review of a change.
+"""What the published bundles, a synthetic study and recorded traces come to, as text: `make golden`
+writes it into `tests/golden`, where its diff is the review of a change.
 
 bundle or synthetic records -> tables, findings, numbers, figures and sections -> one text for each
+trace -> its tables -> one text for each
 
 Numbers of tables keep six digits, since the last ones depend on the processor. A table that would
 take more than `MOST_BYTES` is a line in `digests.csv`.
@@ -27,12 +28,15 @@ from gpu_report.study.config import read_config
 from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.experiments import EXPERIMENT
+from gpu_report.traces.reading import read_trace
+from gpu_report.traces.tables import as_csv, tabulate_trace
 from gpu_report.writing.machine import MachineResults
 from tests.factories import make_study
 from tests.report.synthetic import PROJECT, render_machines, results_on
 from tests.unit.figures.drawn import texts_of as texts_in
 
 FOLDER: Final = Path(__file__).parent
+TRACES: Final = PROJECT / "tests" / "data" / "traces"
 STUDY: Final = PROJECT / "config" / "study.yaml"
 DEVICES: Final = ("cpu", "cuda", "cuda:1")
 MOST_BYTES: Final = 40_000
@@ -62,9 +66,19 @@ def published(bundle: Path) -> Texts:
         return texts_of(machine, render_machines(study, [machine]))
 
 
+def traces() -> Texts:
+    """Every table of the traces that were recorded on GPUs for the tests."""
+    return {
+        f"{path.name.partition('.')[0]}/{name}": rounded(text)
+        for path in sorted(TRACES.glob("*.gz"))
+        for name, text in as_csv(tabulate_trace(read_trace(path))).items()
+    }
+
+
 BUNDLES: Final = sorted((PROJECT / "results" / "published").glob("*.tar.xz"))
 SOURCES: Final[Mapping[str, Callable[[], Texts]]] = {
     "synthetic": synthetic,
+    "traces": traces,
     **{
         bundle.name.removesuffix(".tar.xz"): lambda bundle=bundle: published(bundle)  # type: ignore[misc]
         for bundle in BUNDLES

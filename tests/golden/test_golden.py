@@ -1,4 +1,5 @@
-"""What the published bundles and a synthetic study come to is what it was when a person last looked
+"""What the published bundles, a synthetic study and recorded traces come to is what it was when a
+person last looked
 at it; `make golden` takes it over, and its diff is the review.
 """
 
@@ -12,7 +13,7 @@ import pytest
 from tests.golden.artefacts import FOLDER, SOURCES, write
 from tests.made_once import made_once
 
-IN_EVERY_RUN = ("synthetic", "h100-80gb-x1-xeon-16c")
+IN_EVERY_RUN = ("synthetic", "traces", "h100-80gb-x1-xeon-16c")
 """The other bundles take a quarter of a minute each and are slow."""
 MOST_LINES = 40
 

@@ -95,7 +95,6 @@ class Host:
 _TITLE: Final = r"\title{A title}\author{An author}"
 HOSTS: Final = (
     Host(name="article", document_class="{article}"),
-    Host(name="report", document_class="[12pt,a4paper]{report}", before=r"\usepackage{hyperref}"),
     Host(
         name="book",
         document_class="[openany]{book}",
@@ -109,13 +108,6 @@ HOSTS: Final = (
         before=r"\usepackage[ngerman]{babel}\usepackage{siunitx}",
         after=r"\usepackage[table]{xcolor}\usepackage[backend=bibtex]{biblatex}",
         options="language=german",
-    ),
-    Host(
-        name="scrreprt",
-        document_class="[captions=tableheading]{scrreprt}",
-        before=r"\usepackage[british]{babel}\usepackage[font=small]{caption}\usepackage[backend=bibtex]{biblatex}",
-        after=r"\usepackage{hyperref}",
-        options="level=section",
     ),
     Host(
         name="memoir",
@@ -135,20 +127,10 @@ HOSTS: Final = (
         + r"\affiliation{\institution{I}\city{C}\country{D}}\email{a@b.example}\maketitle",
     ),
     Host(
-        name="elsarticle",
-        document_class="[5p,twocolumn]{elsarticle}",
-        opening=rf"\begin{{frontmatter}}{_TITLE}\end{{frontmatter}}",
-    ),
-    Host(
         name="revtex4-2",
         document_class="[aps,prb,reprint]{revtex4-2}",
         # In REVTeX's columns, floats as high as ours are stuck.
         opening=_TITLE + r"\affiliation{An institute}\maketitle\onecolumngrid",
-    ),
-    Host(
-        name="llncs",
-        document_class="{llncs}",
-        opening=_TITLE + r"\institute{An institute}\maketitle",
     ),
 )
 

@@ -9,6 +9,7 @@ from typing import Final
 from xml.etree import ElementTree
 
 _STREAM: Final = re.compile(rb"stream\r?\n(.*?)\r?\nendstream", re.DOTALL)
+
 _SPACES: Final = {
     "dc": "http://purl.org/dc/elements/1.1/",
     "pdf": "http://ns.adobe.com/pdf/1.3/",
@@ -54,11 +55,6 @@ def alternative_texts(pdf: Path) -> list[str]:
     """The words beside figures, in the order in which the file has them."""
     found = re.findall(rb"/Alt\s*<([0-9A-Fa-f]+)>", pdf_objects(pdf))
     return [bytes.fromhex(digits.decode()).decode("utf-16") for digits in found]
-
-
-def pdf_addresses(pdf: Path) -> set[str]:
-    """What the links that leave the document lead to."""
-    return {found.decode() for found in re.findall(rb"/URI\s*\(([^)]*)\)", pdf_objects(pdf))}
 
 
 def fonts_not_embedded(pdf: Path) -> list[str]:

@@ -3,7 +3,6 @@ every switch.
 """
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -16,7 +15,6 @@ pytestmark = pytest.mark.slow
 FEW = "sections={summary,batch_size}"
 PACKAGE = rf"\usepackage[{FEW}]{{measured/gpu_report}}"
 ALL = r"\input{measured/gpu_analysis_sections}"
-TABLE, FIGURE = "tab/xeon-2c/batch_size", "fig/xeon-2c/batch_size_throughput"
 
 
 @pytest.fixture(scope="module")
@@ -64,15 +62,6 @@ def test_sections_are_taken_from_another_folder_in_every_way(
     assert "Batch size" in built.text
 
 
-def test_a_section_alone_names_the_section_that_it_refers_to(folder: Path) -> None:
-    need("pdflatex")
-
-    built = build(folder, article(r"\input{measured/sections/device}"), name="alone")
-
-    assert built.complaints == []
-    assert "Section ‘convergence’ of the full report" in built.text
-
-
 def test_a_document_cites_only_when_it_asks_and_lists_our_references_with_its_own(
     folder: Path,
 ) -> None:
@@ -98,28 +87,9 @@ def test_a_document_cites_only_when_it_asks_and_lists_our_references_with_its_ow
     assert "Sture Holm" in citing
 
 
-def test_the_package_is_found_on_the_search_path_when_its_folder_is_said(folder: Path) -> None:
-    need("pdflatex")
-    (folder / "elsewhere").mkdir()
-    shutil.copy(folder / "measured" / "gpu_report.sty", folder / "elsewhere")
-    preamble = rf"""\makeatletter\def\input@path{{{{elsewhere/}}}}\makeatother
-\usepackage[folder=measured,{FEW}]{{gpu_report}}"""
-
-    built = build(
-        folder, article(r"\gpurep{study/variants} ", ALL, preamble=preamble), name="searched"
-    )
-
-    assert built.complaints == []
-
-
 @pytest.mark.parametrize(
     ("name", "before", "after"),
     [
-        (
-            "after-all",
-            r"\usepackage[ngerman,english]{babel}\usepackage{biblatex,hyperref,cleveref}",
-            "",
-        ),
         (
             "before-all",
             "",
@@ -146,24 +116,6 @@ def test_packages_of_the_document_are_loaded_before_or_after_ours(
     assert "See 2." in built.text
 
 
-def test_english_is_hyphenated_as_english_in_a_german_document(folder: Path) -> None:
-    need("pdflatex", "ngerman.ldf")
-    preamble = r"\usepackage[ngerman]{babel}" + PACKAGE
-    told = r"\typeout{LANGUAGE \the\language, \the\csname l@english\endcsname}"
-
-    built = build(
-        folder,
-        article(rf"\begin{{gpureptext}}{told}\end{{gpureptext}}{told}", preamble=preamble),
-        name="said",
-    )
-
-    inside, outside = (
-        line.split()[1:] for line in built.log.splitlines() if line.startswith("LANGUAGE")
-    )
-    assert inside[0] == f"{inside[1]},"
-    assert outside[0] != f"{outside[1]},"
-
-
 def test_two_reports_are_in_one_document_each_with_its_numbers(folder: Path) -> None:
     need("pdflatex")
     preamble = rf"\usepackage{{hyperref}}\usepackage[prefix=a:,{FEW}]{{measured/gpu_report}}"
@@ -181,104 +133,6 @@ def test_two_reports_are_in_one_document_each_with_its_numbers(folder: Path) -> 
     assert built.complaints == []
     assert f"One has {variants[0]}, named {variants[0]}." in built.text
     assert f"One has {variants[1]}, named {variants[0]}." in built.text
-
-
-ENDFLOAT = r"\usepackage[nomarkers]{endfloat}"
-
-
-@pytest.mark.parametrize(
-    ("name", "before", "after"), [("end-before", ENDFLOAT, ""), ("end-after", "", ENDFLOAT)]
-)
-def test_endfloat_sets_the_floats_at_the_end_each_from_its_report(
-    folder: Path, name: str, before: str, after: str
-) -> None:
-    need("pdflatex", "endfloat.sty")
-    ours = rf"\usepackage[prefix=a:,{FEW}]{{measured/gpu_report}}"
-    preamble = rf"{before}{ours}{after}\usepackage{{hyperref}}"
-    own = r"""\begin{figure}
-\caption{Of mine}
-\end{figure}"""
-    second = [
-        r"\gpurepsetup{folder=deep er/b_2, prefix=b:}",
-        r"\input{deep er/b_2/gpu_analysis_sections}",
-    ]
-    referring = (
-        r"See \ref{a:tab:xeon-2c/batch_size} and \ref{b:tab:xeon-2c/batch_size}. The text ends."
-    )
-
-    built = build(folder, article(ALL, own, *second, referring, preamble=preamble), name=name)
-    plain = build(
-        folder,
-        article(ALL, own, *second, preamble=preamble.replace(ENDFLOAT, "")),
-        name=f"{name}-plain",
-    )
-
-    assert built.complaints == []
-    text, floats = built.text.split("The text ends.")
-    captions = [re.findall(r"(?:Table|Figure) \d+:", words) for words in (text, floats, plain.text)]
-    assert captions[0] == []
-    assert sorted(captions[1]) == sorted(captions[2])
-    assert re.search(r"See \d+ and \d+\.", text)
-    pictures = [sorted(re.findall(r"<use (.+?)>", each.log)) for each in (built, plain)]
-    assert {*pictures[0]} == {*pictures[1]}
-
-
-@pytest.mark.parametrize("option", ["figuresonly", "disable"])
-def test_endfloat_leaves_the_floats_in_the_text_that_it_is_told_to(
-    folder: Path, option: str
-) -> None:
-    need("pdflatex", "endfloat.sty")
-    preamble = rf"\usepackage[{option}]{{endfloat}}" + PACKAGE
-
-    built = build(folder, article(ALL, "The text ends.", preamble=preamble), name=f"end-{option}")
-
-    text, floats = built.text.split("The text ends.")
-    assert built.complaints == []
-    assert "Table 1:" in text
-    assert ("Figure 1:" in floats) == (option == "figuresonly")
-
-
-def test_a_frame_and_a_minipage_hold_one_float_where_it_stands(folder: Path) -> None:
-    need("pdflatex", "beamer.cls")
-    frames = [
-        rf"\begin{{frame}}\frametitle{{One}}\gpurepfloat{{{key}}}\end{{frame}}"
-        for key in (TABLE, FIGURE)
-    ]
-    boxes = [
-        rf"Word\begin{{minipage}}{{6cm}}\gpurepfloat{{{key}}}\end{{minipage}}\par"
-        for key in (TABLE, FIGURE)
-    ]
-
-    slides = build(folder, article(*frames, document_class="{beamer}"), name="slides")
-    paper = build(folder, article(*boxes), name="boxes")
-
-    assert slides.complaints == []
-    assert slides.pages == 2
-    assert paper.complaints == []
-
-
-@pytest.mark.parametrize("document_class", ["{article}", "[twocolumn]{article}"])
-def test_a_float_is_printed_once_in_a_document_of_one_or_two_columns_and_in_several(
-    folder: Path, document_class: str
-) -> None:
-    need("pdflatex", "multicol.sty")
-    floats = rf"\gpurepfloat{{{TABLE}}}\gpurepfloat{{{FIGURE}}}"
-    package, body = "", floats
-    if "two" not in document_class:
-        package, body = (
-            r"\usepackage{multicol}",
-            rf"\begin{{multicols}}{{2}}Text. {floats}\end{{multicols}}",
-        )
-
-    built = build(
-        folder,
-        article(body, preamble=PACKAGE + package, document_class=document_class),
-        name=f"columns-{len(document_class)}",
-    )
-
-    assert built.complaints == []
-    assert built.text.count("Table 1:") == 1
-    assert built.text.count("Figure 1:") == 1
 
 
 def test_every_switch_does_what_it_says(folder: Path) -> None:

@@ -1,19 +1,15 @@
 """The PDF as an archive, a screen reader and a file manager see it."""
 
-import os
 import re
-import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from gpu_report.writing.latex import compile_report, find_engine
+from gpu_report.writing.latex import compile_report
 from tests.report.conftest import Compiled
 from tests.report.pdf_reading import (
     alternative_texts,
     fonts_not_embedded,
-    pdf_addresses,
     pdf_information,
     pdf_metadata,
     pdf_objects,
@@ -95,43 +91,6 @@ def test_every_figure_has_words_for_those_who_cannot_see_it(pdf: Path) -> None:
 
     assert figures
     assert [alt for alt in figures if " ".join(alt.split()) not in said] == []
-
-
-@pytest.mark.slow
-def test_tables_and_figures_lead_to_the_data_that_are_there(pdf: Path) -> None:
-    tables = f"../{results_on('cpu').folder}/tables"
-
-    into_results = {address for address in pdf_addresses(pdf) if address.startswith("../results")}
-    assert into_results == {f"{tables}/variants.csv", f"{tables}/batch_size.csv"}
-
-
-@pytest.mark.slow
-def test_the_pdf_has_a_language_bookmarks_and_pages_called_as_they_are_counted(pdf: Path) -> None:
-    objects = pdf_objects(pdf)
-
-    assert b"/Lang" in objects
-    assert objects.count(b"/Title") > 15
-    assert "2" in said_by("pdftotext", "-f", "2", "-l", "2", pdf, "-").split()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
-def test_the_same_records_give_the_same_bytes_in_another_folder_on_another_day(
-    tmp_path: Path, compiled: Compiled, engine: str
-) -> None:
-    folder = write_project(tmp_path / "an other", "cpu")
-    yesterday = time.time() - timedelta(days=1).total_seconds()
-    for path in folder.rglob("*"):
-        os.utime(path, (yesterday, yesterday))
-
-    one, other = (
-        compiled("cpu", engine=engine),
-        compile_report(folder, dated=DATED, engine=find_engine(engine)),
-    )
-
-    assert one.read_bytes() == other.read_bytes()
-    assert str(tmp_path).encode() not in pdf_objects(other)
-    assert f"{datetime.now(tz=UTC):%Y%m%d}".encode() not in pdf_objects(other)
 
 
 @pytest.mark.slow

@@ -118,26 +118,6 @@ def test_lightning_steps_are_counted_with_their_samples(
     assert capsys.readouterr().err.count("insufficient data: 3 steps") == 1
 
 
-def test_an_error_in_lightnings_loop_prints_the_card_and_goes_through(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(LookupError, match="mine"):
-        fit(lightning_callback(), [torch.zeros(8)], error=LookupError("mine"))
-
-    assert "no step ended without an error" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "batch", [[torch.zeros(3, 9), torch.zeros(4, 9)], (torch.zeros(8), torch.zeros(0)), object()]
-)
-def test_samples_of_lightning_that_tensors_do_not_say_alike_are_not_counted(batch: Any) -> None:
-    callback = lightning_callback()
-
-    fit(callback, [batch] * 3)
-
-    assert callback.steps.watched.profile.measured.samples is None
-
-
 def test_a_step_of_hugging_faces_trainer_is_an_optimizer_step() -> None:
     callback = hugging_face_callback()
 
@@ -145,42 +125,6 @@ def test_a_step_of_hugging_faces_trainer_is_an_optimizer_step() -> None:
 
     assert callback.steps.watched.profile.measured.steps == 3
     assert callback.steps.watched.profile.measured.samples == 2 * BATCH_SIZE
-
-
-@pytest.mark.parametrize(
-    ("samples", "steps", "arguments"),
-    [
-        (24, 3, {}),
-        (21, 3, {}),  # 8 + 8 + 5
-        (18, 3, {}),  # 8 + 8 + 2: the last step has one batch
-        (22, 3, {"gradient_accumulation_steps": 3, "steps": 2}),  # 12 + 10
-    ],
-)
-def test_samples_of_an_epoch_of_hugging_faces_trainer_are_those_of_its_dataset(
-    samples: int, steps: int, arguments: dict[str, int]
-) -> None:
-    callback = hugging_face_callback()
-
-    train(callback, **{"steps": steps, **arguments}, loader=Loader(samples), epochs=2)
-
-    measured = callback.steps.watched.profile.measured
-    assert measured.samples * measured.steps == pytest.approx(2 * samples)
-
-
-def test_batches_of_several_processes_are_as_large_as_those_before() -> None:
-    callback = hugging_face_callback()
-
-    train(callback, steps=3, loader=Loader(21), world_size=2)
-
-    assert callback.steps.watched.profile.measured.samples == 2 * BATCH_SIZE
-
-
-def test_samples_of_a_stream_are_not_counted() -> None:
-    callback = hugging_face_callback()
-
-    train(callback, steps=3, loader=SimpleNamespace(dataset=iter(range(24))))
-
-    assert callback.steps.watched.profile.measured.samples is None
 
 
 @pytest.mark.parametrize(
@@ -225,36 +169,6 @@ def test_attempts_of_auto_find_batch_size_that_failed_get_no_card(
     assert callback.steps.watched.profile.measured.steps == 3
 
 
-def test_a_step_that_never_ends_is_dropped_and_later_ones_are_counted() -> None:
-    callback = hugging_face_callback()
-    callback.on_train_begin(ARGUMENTS, None, None)
-    for number in range(4):
-        callback.on_step_begin(ARGUMENTS, None, None)
-        if number != 1:
-            callback.on_step_end(ARGUMENTS, IN_AN_EPOCH, GOING_ON, train_dataloader=Loader(24))
-    callback.on_train_end(ARGUMENTS, None, None)
-
-    assert callback.steps.watched.profile.measured.steps == 3
-
-
-def test_a_short_validation_of_lightning_is_no_wait_for_data() -> None:
-    callback = lightning_callback()
-    callback.on_validation_start(None, None)  # Lightning checks the validation before it trains
-    callback.on_validation_end(None, None)
-    callback.on_train_start(None, None)
-    counts = counts_of(callback)
-    for index in range(20):
-        callback.on_train_batch_start(None, None, torch.zeros(8), index)
-        callback.on_train_batch_end(None, None, None, torch.zeros(8), index)
-        callback.on_validation_start(None, None)
-        time.sleep(SHORT_EVALUATION_S)
-        callback.on_validation_end(None, None)
-    callback.on_train_end(None, None)
-
-    assert counts[-1].steps == 20
-    assert counts[-1].waited_s < 10 * SHORT_EVALUATION_S
-
-
 def test_a_short_evaluation_of_hugging_face_is_no_wait_for_data() -> None:
     callback = hugging_face_callback()
     callback.on_train_begin(ARGUMENTS, None, None)
@@ -277,30 +191,6 @@ def counts_of(callback: Any) -> list[StepCounts]:
     counts: list[StepCounts] = []
     callback.steps.watched.step_watch._listeners = [counts.append]
     return counts
-
-
-def test_a_training_that_fails_unsaid_prints_its_card_before_the_next(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    callback = hugging_face_callback()
-    callback.on_train_begin(ARGUMENTS, None, None)
-    callback.on_step_begin(ARGUMENTS, None, GOING_ON)
-
-    train(callback, steps=3)
-
-    printed = capsys.readouterr().err
-    assert printed.index("no step ended without an error") < printed.index("3 steps")
-
-
-def test_one_callback_watches_one_training_after_another(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    callback = hugging_face_callback()
-    for steps in (3, 4):
-        train(callback, steps=steps)
-
-    printed = capsys.readouterr().err
-    assert [printed.count(f"insufficient data: {steps} steps") for steps in (3, 4)] == [1, 1]
 
 
 def test_a_library_that_is_missing_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

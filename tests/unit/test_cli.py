@@ -68,16 +68,6 @@ def test_a_disk_that_fills_up_anywhere_is_one_line(
     assert "free some space" in line
 
 
-def test_any_other_error_of_the_system_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: object) -> None:
-        raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-
-    monkeypatch.setattr(traces, "columns", fail)
-
-    with pytest.raises(FileNotFoundError):
-        main(["columns"])
-
-
 @pytest.mark.parametrize(
     ("command", "status"), [(["columns"], 2), (["compare", "a", "b"], 3), (["guard", "unet"], 3)]
 )
@@ -130,28 +120,6 @@ def test_no_error_of_a_gate_is_taken_for_a_verdict(
     assert __main__.main() == NO_VERDICT
 
 
-def test_an_error_of_the_system_in_a_gate_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail(_: object) -> None:
-        raise OSError(errno.ENOEXEC, os.strerror(errno.ENOEXEC), "old/bin/python")
-
-    monkeypatch.setattr(comparison, "compare", fail)
-
-    assert main(["compare", "a", "b"]) == NO_VERDICT
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "old/bin/python" in line
-
-
-def test_a_failure_before_the_command_is_known_is_no_verdict(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delattr("gpu_report.cli")
-    monkeypatch.setitem(sys.modules, "gpu_report.cli", None)
-
-    assert __main__.main() == NO_VERDICT
-
-
 @pytest.fixture(scope="module")
 def same(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A comparison that has no regression, and prints more than a pipe holds back."""
@@ -170,16 +138,12 @@ def same(tmp_path_factory: pytest.TempPathFactory) -> str:
     [
         ("{same}", 0, ""),
         ("{same} | true", NO_VERDICT, ""),
-        ("{same} | true", NO_VERDICT, "1"),
         ("{same} >&-", NO_VERDICT, ""),
         ("{same} >/dev/full", NO_VERDICT, ""),
         ("{same} 2>&1 | true", NO_VERDICT, ""),
         ("columns | true", 141, ""),
-        ("columns | true", 141, "1"),
-        ("columns >&-", 0, ""),
         ("columns <&- 2>&-", 0, ""),
         ("trace absent 2>&-", 2, ""),
-        ("--help | true", 0, ""),
     ],
 )
 def test_output_that_is_not_read_gives_a_status_and_no_traceback(

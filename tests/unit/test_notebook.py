@@ -27,14 +27,3 @@ def test_a_metric_or_a_bundle_that_is_not_there_is_named() -> None:
         readable(results_on("cpu").tables.variants, ["speed"])
     with pytest.raises(BundleError, match=r"cannot read bundle nothing\.tar\.xz"):
         read_bundle("nothing.tar.xz", study="config/study.yaml")
-
-
-def test_a_bundle_is_read_with_its_tables_and_findings() -> None:
-    machine = read_bundle(
-        "results/published/h200-140gb-x1-xeon-16c.tar.xz", study="config/study.yaml"
-    )
-
-    assert machine.is_imported
-    assert len(machine.records) == len(machine.tables.variants) > 0
-    assert not machine.tables.peaks.empty
-    assert {finding.rule for finding in machine.findings}

@@ -1,7 +1,6 @@
 """The set-up scripts find what is there, and stop with what to type where something is missing."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -88,77 +87,10 @@ def test_the_first_engine_that_is_whole_is_used(
     assert (answer.returncode, answer.stdout) == (0, f"TeX: {engine}\n")
 
 
-def test_no_engine_stops_with_the_command_for_each_system(programs: Path) -> None:
-    answer = need("tex", path=programs)
-
-    assert answer.returncode == 1
-    assert "TeX is missing" in answer.stderr
-    assert re.findall(r"(sudo apt-get|sudo dnf|brew|conda) install", answer.stderr) == [
-        "sudo apt-get", "sudo dnf", "brew", "conda",
-    ]  # fmt: skip
-
-
-def test_an_engine_without_our_latex_packages_names_them(programs: Path) -> None:
-    add_programs(programs, "latexmk", "pdflatex")
-    (programs / "kpsewhich").write_text('#!/bin/sh\n[ "$1" != booktabs.sty ]\n', "utf-8")
-    (programs / "kpsewhich").chmod(0o755)
-
-    answer = need("tex", path=programs)
-
-    assert answer.returncode == 1
-    assert answer.stderr.startswith("TeX lacks booktabs.sty which the report loads.")
-
-
 def test_the_engine_and_its_packages_are_those_of_the_command_line(programs: Path) -> None:
     listed = run("scripts/system_packages.sh", "list", "tex", path=programs).stdout.split()
 
     assert listed == list(latex.DEBIAN_PACKAGES)
-
-
-def test_without_a_compiler_the_tests_that_skip_are_named(programs: Path) -> None:
-    answer = need("compiler", path=programs)
-
-    assert answer.returncode == 0
-    assert answer.stdout.startswith(
-        "A C++ compiler or ninja is missing, so that tests of the kernels in C++ skip."
-    )
-    assert "sudo apt-get install g++ ninja-build" in answer.stdout
-
-
-def test_with_compilers_nothing_is_said(programs: Path) -> None:
-    add_programs(programs, "c++", "ninja", "nvcc")
-
-    answer = need("compiler", path=programs)
-
-    assert (answer.returncode, answer.stdout) == (0, "")
-
-
-def test_missing_poppler_stops_with_the_command_for_each_system(programs: Path) -> None:
-    answer = need("poppler", path=programs)
-
-    assert answer.returncode == 1
-    assert "sudo apt-get install poppler-utils" in answer.stderr
-
-
-def test_what_documents_of_the_tests_lack_is_said_and_stops_nothing(programs: Path) -> None:
-    add_programs(programs, "pdflatex", "lualatex")
-    add_program(programs / "kpsewhich", '[ "$1" != acmart.cls ]')
-
-    answer = need("hosts", path=programs)
-
-    assert (answer.returncode, answer.stderr) == (0, "")
-    assert answer.stdout.startswith(
-        "TeX lacks xelatex acmart.cls so that tests of documents which need it skip."
-    )
-    assert "sudo apt-get install texlive-latex-extra texlive-publishers" in answer.stdout
-
-
-def test_nothing_is_said_where_engines_and_classes_are_there(programs: Path) -> None:
-    add_programs(programs, "pdflatex", "lualatex", "xelatex", "kpsewhich")
-
-    answer = need("hosts", path=programs)
-
-    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
 
 
 def test_missing_tex_is_found_before_anything_is_installed_or_measured(
@@ -282,37 +214,3 @@ def test_a_torch_that_cannot_be_used_is_named_before_the_pinned_one_is_installed
     assert len(lines) == (2 if said else 1)
     assert said.format(python=python) in lines[0]
     assert not said or lines[0].endswith("; the pinned one is installed")
-
-
-def test_no_script_expands_an_array_that_bash_3_takes_for_unset_when_it_is_empty() -> None:
-    for script in sorted((PROJECT / "scripts").glob("*.sh")):
-        guarded = re.sub(r'\$\{(\w+)\[@\]\+"\$\{\1\[@\]\}"\}', "", script.read_text("utf-8"))
-        assert "[@]}" not in guarded, script.name
-
-
-@pytest.mark.parametrize("asked_for", [[], ["python-of-old"]])
-def test_a_python_too_old_stops_with_what_to_do(programs: Path, asked_for: list[str]) -> None:
-    for name in ("python3", "python-of-old"):
-        (programs / name).write_text("#!/bin/sh\nexit 1\n", "utf-8")
-        (programs / name).chmod(0o755)
-
-    answer = run("scripts/environment.sh", "create", *asked_for, path=programs)
-
-    assert answer.returncode == 1
-    assert len(answer.stderr.splitlines()) == 1
-    assert "Python 3.11 or newer" in answer.stderr
-    assert asked_for == [] or f"PYTHON={asked_for[0]}" in answer.stderr
-
-
-def test_a_python_without_venv_says_which_debian_package_holds_it(
-    programs: Path, tmp_path: Path
-) -> None:
-    version = "python3.11-venv"
-
-    answer = need("venv", version, path=programs)
-
-    assert answer.returncode == 1
-    assert (
-        answer.stderr
-        == f"Python cannot make virtual environments here; run: sudo apt-get install {version}\n"
-    )

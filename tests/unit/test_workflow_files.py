@@ -120,17 +120,6 @@ def test_the_rules_call_every_command_that_is_for_rules_alone() -> None:
     assert called == grouped - by_make | {*COMMANDS[MEASURING_STAGES], "unpack"}
 
 
-def test_a_new_spelling_of_a_command_measures_nothing_again() -> None:
-    measured = {rule: commands_of(rules()[rule]) for rule in (MEASURING - {"describe_machine"})}
-
-    assert measured == {
-        "calibrate_machine": {"calibrate"},
-        "measure_variant": {"measure-variant"},
-        "search_batch_size": {"search-batch-size"},
-        "write_image_files": {"write-image-files"},
-    }
-
-
 def labels() -> set[str]:
     """Names of the labels that the templates and the text around them set for the whole study."""
     texts = [

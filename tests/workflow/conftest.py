@@ -19,6 +19,7 @@ from tests.made_once import made_once
 PROJECT = Path(__file__).parents[2]
 TINY = Path(__file__).parent / "tiny"
 PDF = "report/gpu_report.pdf"
+PAGE = "report/gpu_report.html"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,10 +109,12 @@ def copy_of_the_project(folder: Path, configfile: str) -> Project:
 
 @pytest.fixture(scope="session")
 def built_tiny(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The tiny study, built up to the PDF; copy it before running or changing anything."""
+    """The tiny study, built up to the PDF and the page; copy it before running or changing
+    anything.
+    """
 
     def build(folder: Path) -> None:
-        built = copy_of_the_project(folder, "config/tiny.yaml").snakemake(PDF)
+        built = copy_of_the_project(folder, "config/tiny.yaml").snakemake(PDF, PAGE)
         assert built.returncode == 0, built.stdout + built.stderr
 
     return Project(

@@ -1,11 +1,8 @@
 """Each mistake ends in one line that names the key or file and the mend, and loses nothing."""
 
-import gzip
 import json
-import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -78,23 +75,6 @@ def test_a_record_of_a_newer_schema_is_refused_and_kept(tiny: Project) -> None:
 
     assert "update gpu-report" in line
     assert json.loads(path.read_text("utf-8")) == values
-
-
-@pytest.mark.slow
-def test_a_trace_cut_in_the_middle_is_refused_by_name(tiny: Project) -> None:
-    trace = next(tiny.folder.glob("results/machines/*/runs/*/trace/*.gz"))
-    whole = gzip.decompress(trace.read_bytes())
-    trace.write_bytes(gzip.compress(whole[: len(whole) // 2]))
-    later = time.time() + 2
-    os.utime(trace.parent / ".snakemake_timestamp", (later, later))
-
-    line = error_line(tiny.snakemake(PDF), trace.name)
-
-    assert "gpu-report: error:" in line
-    mend = line.rpartition("measure the variant again with: ")[2].split()
-    measured = tiny.run(*mend, "--configfile", tiny.configfile)
-    assert measured.returncode == 0, measured.stdout + measured.stderr
-    assert tiny.snakemake("batch_size").returncode == 0
 
 
 @pytest.mark.slow

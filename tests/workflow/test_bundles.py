@@ -3,10 +3,8 @@ wherever built.
 """
 
 import os
-import shlex
 import shutil
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,66 +98,9 @@ def shown(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
     return Project(folder=folder, configfile="config/tiny.yaml")
 
 
-def rebuilding(project: Project, *options: str) -> list[str]:
-    """The words of the command that the report names if it is built with these options."""
-    planned = project.snakemake(
-        "--dry-run", "--printshellcmds", "--forcerun", "write_sections", *options, "--", PDF
-    )
-    writing = next(
-        shlex.split(line) for line in planned.stdout.splitlines() if "--rebuilt-by" in line
-    )
-    return shlex.split(writing[writing.index("--rebuilt-by") + 1])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("made", "options"), [("built_tiny", ()), ("shown", BUNDLES_ALONE)])
-def test_the_command_that_a_report_names_makes_this_report_again(
-    made: str, options: tuple[str, ...], request: pytest.FixtureRequest
-) -> None:
-    project: Project = request.getfixturevalue(made)
-
-    again = project.run(*rebuilding(project, *options), "--dry-run")
-
-    assert again.returncode == 0, again.stderr
-    assert "Nothing to be done" in again.stderr + again.stdout
-    assert "gpurepname{snakemake" in (project.folder / "report/sections/appendix.tex").read_text(
-        "utf-8"
-    )
-
-
-@pytest.mark.slow
-def test_the_command_that_a_report_names_keeps_what_a_shell_would_change(tiny: Project) -> None:
-    beside = tiny.folder / "a study's.yaml"
-    shutil.copy2(tiny.folder / tiny.configfile, beside)
-    title = 'title="Costs $5 of `who`"'
-
-    words = rebuilding(replace(tiny, configfile=beside.name), "--config", title)
-
-    assert words[-4:] == ["--configfile", beside.name, "--config", title]
-
-
 def test_a_bundle_alone_is_shown_without_pytorch_and_without_measuring(shown: Project) -> None:
     assert "abacus-8c" in shown.run("pdftotext", PDF, "-").stdout
     assert not (shown.folder / "results/machines").exists()
-
-
-@pytest.mark.slow
-def test_with_bundles_alone_there_are_no_tensorboard_logs_to_make(
-    bundle: Path, tmp_path: Path
-) -> None:
-    project = with_bundle(tmp_path / "project", bundle)
-
-    planned = project.planned("all", options=BUNDLES_ALONE)
-
-    assert planned["import_bundle"] == planned["compile_report"] == 1
-    assert not {"write_tensorboard_logs", "measure_variant", "calibrate_machine"} & {*planned}
-
-
-@pytest.mark.slow
-def test_one_machine_is_compared_with_none(bundle: Path, tmp_path: Path) -> None:
-    planned = with_bundle(tmp_path / "project", bundle).planned(PDF, options=BUNDLES_ALONE)
-
-    assert not {"compare_machines", "derive_comparison", "draw_comparison"} & {*planned}
 
 
 @pytest.mark.slow
@@ -176,26 +117,6 @@ def test_a_published_machine_is_beside_this_one(bundle: Path, tiny: Project) -> 
     assert "Abacus, 8 cores" in text
     assert machine_of(tiny) in text
     assert "abacus-8c" in (tiny.folder / "results/comparison.csv").read_text("utf-8")
-
-
-@pytest.mark.slow
-def test_the_pdf_of_one_experiment_asks_for_no_other_machine(bundle: Path, tiny: Project) -> None:
-    (tiny.folder / "results/published").mkdir(parents=True, exist_ok=True)
-    shutil.copy2(bundle, tiny.folder / "results/published")
-
-    here, published = (
-        tiny.planned("report/device.pdf"),
-        tiny.planned("report/device.pdf", options=BUNDLES_ALONE),
-    )
-
-    assert (
-        here["compile_report_alone"]
-        == published["compile_report_alone"]
-        == published["import_bundle"]
-        == 1
-    )
-    assert not {"import_bundle", "compare_machines"} & {*here}
-    assert not {"measure_variant", "calibrate_machine"} & {*published}
 
 
 @pytest.mark.slow
@@ -221,55 +142,3 @@ def test_a_damaged_bundle_fails_every_time_until_it_is_repaired(
     findings = "results/imported/abacus-8c/findings.json"
     assert project.snakemake(*BUNDLES_ALONE, "--", findings).returncode == 0
     assert project.planned(PDF, options=BUNDLES_ALONE)["compile_report"] == 1
-
-
-@pytest.mark.slow
-def test_an_interrupted_study_goes_on_from_a_bundle_with_traces(tiny: Project) -> None:
-    first, second = tiny.records()
-    findings = f"results/machines/{machine_of(tiny)}/findings.json"
-    shutil.rmtree(second.parent)
-    kept = pack(tiny, "--traces").rename(tiny.folder / "kept.tar.xz")
-    shutil.rmtree(tiny.folder / "results")
-    shutil.rmtree(tiny.folder / ".snakemake")
-
-    unpacked = tiny.gpu_report("unpack", str(kept))
-
-    assert unpacked.returncode == 0, unpacked.stderr
-    planned = tiny.planned(findings)
-    assert planned["measure_variant"] == planned["tabulate_trace"] == 1
-    assert "calibrate_machine" not in planned
-    assert first.exists()
-    assert not second.exists()
-
-
-@pytest.mark.slow
-def test_nothing_is_measured_again_after_all_was_unpacked(tiny: Project) -> None:
-    findings = f"results/machines/{machine_of(tiny)}/findings.json"
-    kept = pack(tiny, "--traces").rename(tiny.folder / "kept.tar.xz")
-    shutil.rmtree(tiny.folder / "results")
-    shutil.rmtree(tiny.folder / ".snakemake")
-
-    tiny.gpu_report("unpack", str(kept))
-
-    assert not {"measure_variant", "calibrate_machine", "tabulate_trace"} & {
-        *tiny.planned(findings)
-    }
-
-
-@pytest.mark.slow
-def test_results_of_this_machine_win_over_its_own_bundle(tiny: Project) -> None:
-    pack(tiny)
-
-    run = tiny.snakemake("--dry-run", "--", PDF)
-
-    assert "is measured: shown without" in run.stderr
-    assert "import_bundle" not in run.stdout + run.stderr
-
-
-@pytest.mark.slow
-def test_the_calibration_and_its_tables_are_a_target_of_their_own(unbuilt_tiny: Project) -> None:
-    assert unbuilt_tiny.planned("transfer") == {
-        "calibrate_machine": 1,
-        "tabulate_calibration": 1,
-        "transfer": 1,
-    }

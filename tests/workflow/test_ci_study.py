@@ -18,16 +18,6 @@ from .conftest import PDF, Project, copy_of_the_project
 pytestmark = pytest.mark.slow
 
 ALONE = "report/batch_size.pdf"
-SHOWN = {
-    "device": ["step_time_ms", "throughput_per_s", "epoch_time_s"],
-    "batch_size": ["step_time_ms", "throughput_per_s", "quality"],
-    "complexity": ["step_time_ms", "throughput_per_s", "quality"],
-    "workers": ["step_time_ms", "throughput_per_s", "quality"],
-    "models": ["step_time_ms", "throughput_per_s"],
-    "precision": ["throughput_per_s", "quality"],
-    "optimization": ["step_time_ms", "quality"],
-    "memory": ["throughput_per_s"],
-}
 
 
 def with_fewer_steps(config: dict[str, Any]) -> None:
@@ -57,30 +47,6 @@ def table(project: Project, name: str) -> list[dict[str, str]]:
     (path,) = project.folder.glob(f"results/machines/*/tables/{name}.csv")
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
-
-
-def numbers_in(printed: Path) -> list[str]:
-    """Every number with two digits or more in a table's text, uncertainties among them."""
-    text = printed.read_text("utf-8")
-    return re.findall(r"\d+\.\d+|\d{2,}", text)
-
-
-def is_shown(value: float, numbers: list[str]) -> bool:
-    """Whether one of the numbers is the value, rounded to the digits it is written with; seconds
-    for milliseconds.
-    """
-    return any(
-        is_rounded(candidate, number) for number in numbers for candidate in (value, value / 1e3)
-    )
-
-
-def is_rounded(value: float, number: str) -> bool:
-    """Zeros at the end of a whole number may stand for digits that its uncertainty leaves away."""
-    whole, _, decimals = number.partition(".")
-    zeros = 0 if decimals else len(whole) - len(whole.rstrip("0"))
-    return any(
-        round(value, len(decimals) - left_away) == float(number) for left_away in range(zeros + 1)
-    )
 
 
 def test_every_variant_is_measured(built: Project) -> None:
@@ -138,58 +104,3 @@ def sections_of(folder: Path) -> str:
     document = (folder / "gpu_report.tex").read_text("utf-8")
     named = re.findall(r"^\\input\{\\gpurepfolder (.+)\}", document, re.MULTILINE)
     return "".join((folder / f"{name}.tex").read_text("utf-8") for name in named)
-
-
-@pytest.mark.parametrize("experiment", SHOWN)
-def test_each_experiments_table_holds_the_numbers_of_its_csv(
-    built: Project, experiment: str
-) -> None:
-    (printed,) = built.folder.glob(f"report/floats/tab/*/{experiment}.tex")
-    numbers = numbers_in(printed)
-
-    for row in table(built, experiment):
-        for column in SHOWN[experiment]:
-            assert is_shown(float(row[column]), numbers), (
-                f"{column} of {row['variant']}: {row[column]}"
-            )
-
-
-def test_the_answers_of_the_batch_size_search_are_tabulated_and_in_its_section(
-    built: Project,
-) -> None:
-    tried = table(built, "batch_sizes")
-    (printed,) = built.folder.glob("report/floats/tab/*/batch_search.tex")
-    numbers = numbers_in(printed)
-
-    assert {row["status"] for row in tried} >= {"ok", "oom"}
-    for answer in ("is_largest", "is_fastest", "is_smallest_near_fastest"):
-        (row,) = [row for row in tried if row[answer] == "true"]
-        assert row["status"] == "ok"
-        assert is_shown(float(row["samples"]), numbers)
-
-
-def test_a_cpu_only_report_claims_nothing_of_an_accelerator(built: Project) -> None:
-    text = built.run("pdftotext", PDF, "-").stdout
-
-    assert "No GPU was measured" in " ".join(text.split())
-    assert not re.search(r"\bCUDA\b.{0,80}\d+(?:\.\d+)?\s*(?:×|times)", text, re.DOTALL)
-
-
-def test_tensorboard_shows_every_variant_with_its_trace(built: Project) -> None:
-    logs = built.folder / "results/tensorboard"
-
-    folders = [folder for folder in logs.iterdir() if folder.is_dir()]
-    assert {folder.name for folder in folders} == {path.parent.name for path in built.records()}
-    for folder in folders:
-        assert {path.name for path in folder.iterdir()} >= {"rank0.pt.trace.json.gz"}
-        assert list(folder.glob("events.out.tfevents.*"))
-
-
-def test_each_trace_holds_our_run_and_its_rank(built: Project) -> None:
-    from gpu_report.traces.reading import read_trace
-
-    for record in built.records():
-        trace = read_trace(record.parent / "trace/rank0.pt.trace.json.gz")
-        assert trace.rank == 0
-        assert trace.run_id is not None
-        assert trace.run_id.endswith(record.parent.name)

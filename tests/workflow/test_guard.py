@@ -77,25 +77,6 @@ def test_what_a_section_shows_runs_in_a_repository_and_ends_with_a_verdict(
             )  # of a side without numbers
 
 
-@pytest.mark.slow
-def test_the_workflow_that_measures_writes_its_comment_into_the_folder_that_it_measures(
-    repository: Path,
-) -> None:
-    subprocess.run(
-        ["git", "commit", "--quiet", "--allow-empty", "-m", "A change"], cwd=repository, check=True
-    )
-    (repository / "guard.md").write_text("of an earlier run\n", "utf-8")
-    script = steps_of("guard.yml")[1]["run"].replace(
-        OF_A_FUNCTION, f"{OF_A_FUNCTION} --seconds 0.3"
-    )
-
-    run(
-        ["bash", "-eo", "pipefail", "-c", script], repository, statuses=(0, 1)
-    )  # 1 of a regression; 3 writes nothing
-
-    assert "| model:build_model |" in (repository / "guard.md").read_text("utf-8").replace("\\", "")
-
-
 def test_every_block_is_a_file_or_run() -> None:
     assert {block.language for block in BLOCKS} == {"python", "sh"}
     assert [block.file_name for block in BLOCKS if block.language == "python"] == ["model.py"]
@@ -178,16 +159,6 @@ def test_the_text_of_the_fork_fits_into_a_comment_and_mentions_nobody(
     assert len(body) < 65_536
     assert not set("@\x1b\x00\r\u202e\u2066") & set(body)
     assert body.startswith("<!-- gpu-report guard -->\n")
-
-
-def test_the_comment_is_the_markdown_that_guard_wrote(tmp_path: Path) -> None:
-    table = (
-        "**no regression**\n\n| configuration | change |\n|---|--:|\n| unet | +0.1 % \u00b5s |\n"
-    )
-
-    calls_with(table.encode(), tmp_path)
-
-    assert (tmp_path / "body.md").read_text("utf-8") == f"<!-- gpu-report guard -->\n{table}"
 
 
 def calls_with(

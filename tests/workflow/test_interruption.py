@@ -15,6 +15,7 @@ from gpu_report.records.record import RECORD_FILE
 from .conftest import Project
 
 TARGET = "device"
+VARIANT = "tiny-cpu-b8-w0-fp32-e2"
 LOADING_SLOWED_BY_S = 0.02
 GIVEN_UP_AFTER_S = 300
 """Long, as a training waits for those of other tests, and none of what is proved here is about
@@ -81,26 +82,28 @@ def started(project: Project) -> Iterator["subprocess.Popen[str]"]:
         *(pytest.param(each, marks=pytest.mark.slow) for each in ("command", "snakemake")),
     ],
 )
-def test_after_a_kill_the_same_command_completes(unbuilt_tiny: Project, victim: str) -> None:
-    unbuilt_tiny.change_config(
+def test_after_a_kill_the_same_command_completes(tiny: Project, victim: str) -> None:
+    tiny.change_config(
         lambda config: config["workloads"]["tiny"].update(pause_s=LOADING_SLOWED_BY_S)
     )
-    with started(unbuilt_tiny) as running:
+    (killed,) = tiny.folder.glob(f"results/machines/*/runs/{VARIANT}/record.json")
+    with started(tiny) as running:
         found = victims(psutil.Process(running.pid))
         os.kill(found[victim].pid, signal.SIGKILL)
         running.communicate(timeout=GIVEN_UP_AFTER_S)
 
     assert running.returncode != 0
     if victim != "snakemake":  # the command that it started goes on, and the next one waits for it
-        assert unbuilt_tiny.records() == []
+        assert not killed.exists()
     if victim == "command":
         _, alive = psutil.wait_procs([found["training"]], timeout=60)
         assert not alive, "a training outlived the command that was measuring it"
 
-    again = unbuilt_tiny.snakemake(TARGET)
+    again = tiny.snakemake(TARGET)
 
     assert again.returncode == 0, again.stdout + again.stderr
-    assert [RECORD_FILE.read(path).status for path in unbuilt_tiny.records()] == ["ok"]
+    assert RECORD_FILE.read(killed).status == "ok"
+    assert tiny.planned(TARGET) == {}
 
 
 @pytest.fixture
@@ -116,8 +119,7 @@ def interruptions_reach_commands() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("interruptions_reach_commands")
 def test_ctrl_c_while_pytorch_is_imported_is_one_line(unbuilt_tiny: Project) -> None:
-    variant = "tiny-cpu-b8-w0-fp32-e2"
-    command = ["gpu-report", "run", "--configfile", unbuilt_tiny.configfile, variant]
+    command = ["gpu-report", "run", "--configfile", unbuilt_tiny.configfile, VARIANT]
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(  # type: ignore[call-overload]
         command,

@@ -38,6 +38,7 @@ def test_a_notebook_runs_from_top_to_bottom(path: Path) -> None:
         assert outputs[0].text.startswith("limit ")
 
 
+@pytest.mark.slow
 def test_a_notebook_becomes_an_ipynb_file_as_the_readme_says(tmp_path: Path) -> None:
     command = next(
         line

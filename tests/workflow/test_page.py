@@ -11,17 +11,14 @@ from typing import Any
 
 import pytest
 
-from gpu_report.findings.finding import read_findings
 from gpu_report.glossary import METRICS
-from gpu_report.notebook import read_bundle
 from gpu_report.tables.efficiency import EFFICIENCY
 from gpu_report.tables.variants import VARIANTS
 from tests.browser import browser, needs_chromium
 from tests.made_once import made_once
 
-from .conftest import Project, copy_of_the_project
+from .conftest import PAGE, Project, copy_of_the_project
 
-PAGE = "report/gpu_report.html"
 MACHINE = "h100-80gb-x1-xeon-16c"
 MOST_BYTES = 2_000_000
 USED = (Path(__file__).parent / "page_use.js").read_text("utf-8")
@@ -250,29 +247,16 @@ def test_it_is_dark_where_that_is_asked_for_and_as_wide_as_a_phone_on_one(opened
     assert opened.seen["width"] == 400
 
 
-@pytest.mark.slow
-def test_a_notebook_reads_the_same_tables_out_of_the_bundle(built: Built) -> None:
-    folder = built.project.folder
-    machine = read_bundle(
-        folder / f"results/published/{MACHINE}.tar.xz", study=folder / "config/study.yaml"
-    )
-
-    assert machine.tables.variants.equals(VARIANTS.read_csv(built.results / "tables/variants.csv"))
-    assert machine.findings == read_findings(built.results / "findings.json")
-
-
-@pytest.mark.slow
-def test_the_page_of_this_machine_follows_what_was_measured_and_the_files_of_the_page(
-    tiny: Project,
-) -> None:
-    made = tiny.snakemake(PAGE)
-    assert made.returncode == 0, made.stdout + made.stderr
-    text = (tiny.folder / PAGE).read_text("utf-8")
+def test_the_page_of_this_machine_has_what_was_measured(built_tiny: Project) -> None:
+    text = (built_tiny.folder / PAGE).read_text("utf-8")
 
     assert "<h1>A tiny study</h1>" in text
-    assert all(record.parent.name in text for record in tiny.records())
-    assert tiny.planned(PAGE) == {}
+    assert all(record.parent.name in text for record in built_tiny.records())
 
+
+@pytest.mark.slow
+def test_the_page_follows_its_files(tiny: Project) -> None:
+    assert tiny.planned(PAGE) == {}
     style = tiny.folder / "src/gpu_report/page/page.css"
     style.write_text(style.read_text("utf-8") + "\n", "utf-8")
     assert tiny.planned(PAGE) == {"write_page": 1}

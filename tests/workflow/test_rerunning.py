@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import PDF, Project
+from .conftest import PAGE, PDF, Project
 
 
 def touch_later(path: Path, text: str) -> None:
@@ -16,21 +16,22 @@ def touch_later(path: Path, text: str) -> None:
     os.utime(path, (later, later))
 
 
-def test_a_second_run_has_nothing_to_do(tiny: Project) -> None:
+def test_a_second_run_has_nothing_to_do_and_a_changed_variant_alone_is_measured_again(
+    tiny: Project,
+) -> None:
     again = tiny.snakemake(PDF)
+    tiny.change_config(
+        lambda config: config["experiments"]["batch_size"]["grid"][0].update(batch_size=[8, 32])
+    )
+    planned = tiny.planned(PDF)
 
     assert again.returncode == 0
     assert "Nothing to be done" in again.stderr + again.stdout
+    assert planned["measure_variant"] == planned["tabulate_trace"] == 1
 
 
 RUN = "results/machines/*/runs/tiny-cpu-b16-w0-fp32-e2"
-TARGETS = (
-    PDF,
-    "report/gpu_report.html",
-    "report/batch_size.pdf",
-    "batch_size",
-    "results/tensorboard",
-)
+TARGETS = (PDF, PAGE, "report/batch_size.pdf", "batch_size", "results/tensorboard")
 MEASURED = {
     "compile_report",
     "write_page",
@@ -80,24 +81,6 @@ def test_whatever_is_deleted_is_made_again_with_all_that_follows_from_it(
 
 
 @pytest.mark.slow
-def test_what_is_made_again_gives_the_same_report(tiny: Project) -> None:
-    before = (tiny.folder / PDF).read_bytes()
-    for pattern in (
-        "results/machines/*/tables",
-        "report/figures/*/*.pdf",
-        "report/sections/batch_size.tex",
-    ):
-        for path in tiny.folder.glob(pattern):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-    again = tiny.snakemake(PDF)
-
-    assert again.returncode == 0, again.stderr
-    assert (tiny.folder / PDF).read_bytes() == before
-    assert tiny.planned(PDF) == {}
-
-
-@pytest.mark.slow
 def test_the_report_of_another_study_in_the_same_folder_is_kept(tiny: Project) -> None:
     before = (tiny.folder / PDF).read_bytes()
     tiny.change_config(lambda config: config.update(name="other", title="Another study"))
@@ -134,46 +117,6 @@ def test_a_broken_template_fails_every_time_and_names_file_and_line(tiny: Projec
         assert "nothing_by_this_name" in run.stdout + run.stderr
 
 
-def test_changing_a_variants_settings_measures_only_that_variant_again(tiny: Project) -> None:
-    tiny.change_config(
-        lambda config: config["experiments"]["batch_size"]["grid"][0].update(batch_size=[8, 32])
-    )
-
-    planned = tiny.planned(PDF)
-
-    assert planned["measure_variant"] == 1
-    assert planned["tabulate_trace"] == 1
-
-
-@pytest.mark.slow
-def test_another_question_tabulates_its_own_experiment_again_and_measures_nothing(
-    tiny: Project,
-) -> None:
-    assert tiny.snakemake("device").returncode == 0
-    (study_file,) = tiny.folder.glob("results/machines/*/study.json")
-    before = study_file.read_bytes()
-
-    tiny.change_config(
-        lambda config: config["experiments"]["batch_size"].update(question="How large?")
-    )
-
-    assert tiny.planned("device") == {}
-    planned = tiny.planned(PDF)
-    assert planned["tabulate_study"] == 1
-    assert not planned.keys() & {"measure_variant", "calibrate_machine", "tabulate_trace"}
-    assert study_file.read_bytes() == before, "a dry run changed what a run beside it reads"
-
-
-@pytest.mark.slow
-def test_a_new_protocol_measures_every_variant_again_and_the_list_says_why(tiny: Project) -> None:
-    tiny.change_config(lambda config: config["protocol"].update(profile_steps=2))
-
-    assert tiny.planned(PDF)["measure_variant"] == 2
-    listed = tiny.gpu_report("list", "--configfile", tiny.configfile).stdout
-    assert "out of date" in listed
-    assert "protocol.profile_steps: measured with 1, now 2" in listed
-
-
 @pytest.mark.slow
 def test_an_edit_to_measuring_code_does_not_retrain_but_is_listed(tiny: Project) -> None:
     source = tiny.folder / "src/gpu_report/measure/training.py"
@@ -196,112 +139,6 @@ def copy_records(source: Project, target: Project) -> None:
             shutil.copytree(record.parent / folder, run / folder)
     for calibration in source.folder.glob("results/machines/*/calibration.json"):
         shutil.copy2(calibration, target.folder / calibration.relative_to(source.folder))
-
-
-@pytest.mark.slow
-def test_records_from_elsewhere_that_were_made_with_other_settings_are_reported(
-    built_tiny: Project, unbuilt_tiny: Project
-) -> None:
-    copy_records(built_tiny, unbuilt_tiny)
-    unbuilt_tiny.change_config(lambda config: config["workloads"]["tiny"].update(width=3))
-
-    rebuilt = unbuilt_tiny.snakemake(PDF)
-
-    assert rebuilt.returncode == 0, rebuilt.stdout + rebuilt.stderr
-    assert "measure_variant" not in rebuilt.stdout + rebuilt.stderr
-    assert "other workload settings than the study asks for" in " ".join(
-        unbuilt_tiny.run("pdftotext", PDF, "-").stdout.split()
-    )
-
-
-@pytest.mark.slow
-def test_what_one_command_measured_is_not_measured_again(unbuilt_tiny: Project) -> None:
-    missing = ("run", "--missing", "--configfile", unbuilt_tiny.configfile)
-    measured = unbuilt_tiny.gpu_report(*missing)
-
-    assert measured.returncode == 0, measured.stderr
-    assert "measure_variant" not in unbuilt_tiny.planned(PDF)
-    assert unbuilt_tiny.gpu_report(*missing).stdout == ""
-
-
-def test_one_experiment_is_measured_and_tabulated_alone(unbuilt_tiny: Project) -> None:
-    assert unbuilt_tiny.planned("device") == {
-        "calibrate_machine": 1,
-        "device": 1,
-        "measure_variant": 1,
-        "tabulate_study_alone": 1,
-        "tabulate_trace": 1,
-    }
-    assert unbuilt_tiny.planned("batch_size")["measure_variant"] == 2
-
-
-@pytest.mark.slow
-def test_an_experiment_with_nothing_to_measure_here_is_refused(unbuilt_tiny: Project) -> None:
-    on_a_gpu = {"workload": "tiny", "batch_size": 8, "epochs": 2, "needs_accelerator": True}
-    unbuilt_tiny.change_config(
-        lambda config: config["experiments"]["device"].update(grid=[on_a_gpu])
-    )
-
-    run = unbuilt_tiny.snakemake("device")
-
-    assert run.returncode != 0
-    assert "experiments.device: the machine shown has no configuration of it" in run.stderr
-
-
-@pytest.mark.slow
-def test_the_project_may_be_in_a_folder_whose_name_has_braces(
-    unbuilt_tiny: Project, tmp_path: Path
-) -> None:
-    moved = Project(
-        folder=unbuilt_tiny.folder.rename(tmp_path / "{project}"),
-        configfile=unbuilt_tiny.configfile,
-    )
-
-    assert moved.planned(PDF)["compile_report"] == 1
-
-
-@pytest.mark.slow
-def test_the_pdf_of_one_experiment_asks_for_nothing_of_the_others(unbuilt_tiny: Project) -> None:
-    assert unbuilt_tiny.planned("report/device.pdf") == {
-        "calibrate_machine": 1,
-        "measure_variant": 1,
-        "tabulate_trace": 1,
-        **dict.fromkeys(
-            (
-                "tabulate_calibration_alone",
-                "tabulate_study_alone",
-                "derive_findings_alone",
-                "draw_figures_alone",
-            ),
-            1,
-        ),
-        "write_sections_alone": 1,
-        "compile_report_alone": 1,
-    }
-
-
-@pytest.mark.slow
-def test_the_pdf_of_one_experiment_needs_no_template_of_its_own(tiny: Project) -> None:
-    (tiny.folder / "report/sections/device.tex.j2").unlink()
-
-    built = tiny.snakemake("report/device.pdf")
-
-    assert built.returncode == 0, built.stdout + built.stderr
-    assert "measure_variant" not in built.stdout + built.stderr
-    text = " ".join(tiny.run("pdftotext", "report/device.pdf", "-").stdout.split())
-    assert "Which device is faster?" in text
-    assert "This experiment varies the device: CPU." in text
-    assert "Which batch size is fastest?" not in text
-
-
-@pytest.mark.slow
-def test_a_pdf_of_an_experiment_that_is_not_in_the_study_is_none_that_snakemake_can_make(
-    tiny: Project,
-) -> None:
-    run = tiny.snakemake("--dry-run", "--", "report/precision.pdf")
-
-    assert run.returncode != 0
-    assert "No rule to produce report/precision.pdf" in run.stdout + run.stderr
 
 
 @pytest.mark.slow

@@ -17,15 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpu_report.bundles.unpacking import read_manifest, unpack
 from gpu_report.errors import BundleError
-from gpu_report.traces.advice import ADVICE
 
-from .test_refusals import MACHINE, RECORD, SLUG, contents_of, replace_file, write
+from .test_refusals import MACHINE, RECORD, SLUG, contents_of, write
 
 MOST_BYTES: Final = 200 * 2**20
 HANGS_AFTER_S: Final = 60
@@ -118,44 +116,6 @@ ARCHIVES: Final[dict[str, Callable[[], bytes]]] = {
 }
 """Without a sound manifest, by what they begin with."""
 
-CONTENTS: Final[dict[str, tuple[str, Callable[[], bytes]]]] = {
-    "a record nested 100,000 deep": (
-        RECORD, lambda: b'{"schema_version": 2, "repetitions": ' + b"[" * 100_000
-    ),
-    "a record of a million repetitions": (
-        RECORD, lambda: repeated(b'{"schema_version": 2, "repetitions": [', b"{},", b"]}")
-    ),
-    "a record of half a million unknown keys": (RECORD, many_keys),
-    "a record of a million empty lists in its settings": (
-        RECORD,
-        lambda: repeated(
-            b'{"schema_version": 2, "measurement": {"workload": {"settings": [', b"[],", b"]}}}"
-        ),
-    ),
-    "a record of many wrong values": (
-        RECORD,
-        lambda: b'{"schema_version": 2, "environment": {'
-        + many_keys()[1:].replace(b"1,", b"[],") + b"}",
-    ),
-    "a calibration nested 100,000 deep": ("calibration.json", lambda: b'{"a":' * 100_000),
-    "a calibration of a million ceilings": (
-        "calibration.json", lambda: repeated(b'{"schema_version": 1, "ceilings": [', b"[],", b"]}")
-    ),
-    "a table of two million empty lines": (STEPS, lambda: b"\n" * 2_000_000),
-    "a table of one line": (STEPS, lambda: b"," * 2_000_000),
-    "a table of one cell": (STEPS, lambda: b'"' + b"a" * 2_000_000),
-    "a table of half a million rows": (
-        f"runs/{SLUG}/trace_tables/advice.csv",
-        lambda: repeated(
-            f"{','.join(ADVICE.column_names)}\n".encode(),
-            b"," * (len(ADVICE.columns) - 1) + b"\n",
-            b"",
-        )[:2_000_000],
-    ),
-    "a table of 50 MB": (STEPS, lambda: bytes(50_000_000)),
-}  # fmt: skip
-"""One file of a sound bundle that is another one, as its manifest says."""
-
 
 def is_one_line(error: str | None) -> bool:
     return bool(error) and "\n" not in str(error) and len(str(error)) < 1000
@@ -210,21 +170,6 @@ def test_no_small_bundle_takes_memory_or_is_unpacked(sound: Path, tmp_path: Path
     assert len(said) == len(ARCHIVES)
     for bundle, errors in said.items():
         assert all(map(is_one_line, errors)), (bundle, errors)
-    assert not list(tmp_path.glob("into/**/*"))
-
-
-@pytest.mark.slow
-def test_no_file_of_a_small_bundle_takes_memory_or_is_unpacked(sound: Path, tmp_path: Path) -> None:
-    for number, (path, make) in enumerate(CONTENTS.values()):
-        bundle = tmp_path / f"content{number}.tar.xz"
-        bundle.write_bytes(sound.read_bytes())
-        replace_file(bundle, path, make())
-
-    said = dict(said_of(tmp_path))
-
-    assert len(said) == len(CONTENTS)
-    for name, (unpacking, _) in said.items():
-        assert is_one_line(unpacking), (name, unpacking)
     assert not list(tmp_path.glob("into/**/*"))
 
 

@@ -91,19 +91,15 @@ MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
     "records have schema version 99.*update gpu-report": lambda manifest: manifest.update(
         record_schema_version=99
     ),
-    "records have schema version 1,.*packed anew": lambda manifest: manifest.update(
-        record_schema_version=1
-    ),
     "has no schema_version": lambda manifest: manifest.pop("schema_version"),
     ": machine: String should match": lambda manifest: manifest.update(machine="../elsewhere"),
     ": colour: Extra inputs": lambda manifest: manifest.update(colour="red"),
     "'../../escaped', which is not among": add_file("../../escaped"),
-    "'runs/../../escaped', which is not among": add_file("runs/../../escaped"),
-    "'/etc/passwd', which is not among": add_file("/etc/passwd"),
-    "'C:/escaped', which is not among": add_file("C:/escaped"),
-    "'.bashrc', which is not among": add_file(".bashrc"),
     "'runs/a/record.json', which is not among": add_file("runs/a/record.json"),
-    f"'runs/{SLUG}/trace/.hidden', which is not among": add_file(f"runs/{SLUG}/trace/.hidden"),
+    "records have schema version 1,.*packed anew": lambda manifest: manifest.update(
+        record_schema_version=1
+    ),
+    "'/etc/passwd', which is not among": add_file("/etc/passwd"),
     f"'runs/{SLUG}/trace/rank0.gz', although it says that it has no traces": add_file(
         f"runs/{SLUG}/trace/rank0.gz"
     ),
@@ -114,9 +110,6 @@ MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
         bytes=9_000_000_000
     ),
     "measured_at: .* use a time in UTC": lambda manifest: manifest.update(measured_at="yesterday"),
-    "measured_at: .* month must be in": lambda manifest: manifest.update(
-        measured_at="2026-99-01T10:00:00Z"
-    ),
     "calibration.json has .* bytes, its manifest says 7": lambda manifest: manifest["files"][
         0
     ].update(bytes=7),
@@ -125,9 +118,6 @@ MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
     ),
     "says it was measured at 2001-01-01T00:00:00Z, its records": lambda manifest: manifest.update(
         measured_at="2001-01-01T00:00:00Z"
-    ),
-    "says it was measured at 2099-01-01T00:00:00Z, its records": lambda manifest: manifest.update(
-        measured_at="2099-01-01T00:00:00Z"
     ),
     f"lacks runs/{SLUG}/trace_tables/steps.csv; fetch it again": lambda manifest: manifest[
         "files"
@@ -140,43 +130,6 @@ def test_an_altered_manifest_is_refused(bundle: Path, tmp_path: Path, message: s
     edit_manifest(bundle, MANIFESTS[message])
 
     assert_refused(bundle, tmp_path, message)
-
-
-def test_a_date_that_only_the_calibration_has_is_none_of_the_records(
-    bundle: Path, tmp_path: Path
-) -> None:
-    later = "2030-01-01T00:00:00Z"
-    calibration = json.loads(contents_of(bundle)["calibration.json"])
-    calibration["provenance"]["measured_at"] = later
-    replace_file(bundle, "calibration.json", json.dumps(calibration).encode())
-    edit_manifest(bundle, lambda manifest: manifest.update(measured_at=later))
-
-    assert_refused(bundle, tmp_path, f"says it was measured at {later}, its records")
-
-
-def test_more_files_than_a_bundle_can_hold_are_refused(bundle: Path, tmp_path: Path) -> None:
-    entry = {"bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}
-    many = [{**entry, "path": f"runs/{SLUG}/trace/{number}"} for number in range(5000)]
-    edit_manifest(
-        bundle,
-        lambda manifest: manifest.update(files=[*manifest["files"], *many], with_traces=True),
-    )
-
-    assert_refused(bundle, tmp_path, "unpacks to 1[0-9]{7} bytes, of at most 8388608")
-
-
-@pytest.mark.parametrize("number", ["1e300", "-1e31", "5e-324"])
-def test_a_number_in_a_table_that_no_trace_can_show_is_refused(
-    bundle: Path, tmp_path: Path, number: str
-) -> None:
-    row = {column.name: _CELLS[column.dtype] for column in STEPS.columns} | {"wall_ms": number}
-    text = f"{','.join(row)}\n{','.join(row.values())}\n"
-    replace_file(bundle, f"runs/{SLUG}/trace_tables/steps.csv", text.encode())
-
-    assert_refused(bundle, tmp_path, "is no measurement")
-
-
-_CELLS = {"str": "a", "int64": "1", "float64": "1.5", "bool": "true"}
 
 
 def link(name: str, kind: bytes) -> tarfile.TarInfo:
@@ -256,19 +209,6 @@ def test_what_follows_the_end_of_the_archive_inside_the_stream_is_refused(
     assert_refused(bundle, tmp_path, "has something behind its last file")
 
 
-def test_a_stream_that_needs_much_memory_or_is_no_xz_is_refused(
-    bundle: Path, tmp_path: Path
-) -> None:
-    archive = lzma.decompress(bundle.read_bytes())
-    for options in (
-        {"filters": [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": 2**28}]},
-        {"format": lzma.FORMAT_ALONE},
-    ):
-        bundle.write_bytes(lzma.compress(archive, **options))
-
-        assert_refused(bundle, tmp_path, "damaged or no bundle")
-
-
 def test_an_archive_that_grows_without_end_is_refused_before_it_fills_the_disk(
     bundle: Path, tmp_path: Path
 ) -> None:
@@ -281,17 +221,6 @@ def test_an_archive_that_grows_without_end_is_refused_before_it_fills_the_disk(
                 member.size = len(content)
                 archive.addfile(member, io.BytesIO(content))
         compressed.write(padding)
-
-    assert_refused(bundle, tmp_path, "unpacks to more than its manifest says")
-
-
-def test_a_header_that_asks_for_all_memory_is_refused(bundle: Path, tmp_path: Path) -> None:
-    header = tarfile.TarInfo("././@LongLink")
-    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 2**33
-    with lzma.open(bundle, "wb") as compressed:
-        compressed.write(header.tobuf(tarfile.GNU_FORMAT))
-        for _ in range(32):
-            compressed.write(bytes(2**20))
 
     assert_refused(bundle, tmp_path, "unpacks to more than its manifest says")
 
@@ -345,6 +274,31 @@ def test_a_record_or_table_that_does_not_hold_what_it_should_is_refused(
     bundle.write_bytes(whole)
     replace_file(bundle, f"runs/{SLUG}/trace_tables/steps.csv", b"colour\nred\n")
     assert_refused(bundle, tmp_path, r"table runs/.*/steps.csv: columns missing.*; fetch it again")
+
+
+def test_more_files_than_a_bundle_can_hold_are_refused(bundle: Path, tmp_path: Path) -> None:
+    entry = {"bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}
+    many = [{**entry, "path": f"runs/{SLUG}/trace/{number}"} for number in range(5000)]
+    edit_manifest(
+        bundle,
+        lambda manifest: manifest.update(files=[*manifest["files"], *many], with_traces=True),
+    )
+
+    assert_refused(bundle, tmp_path, "unpacks to 1[0-9]{7} bytes, of at most 8388608")
+
+
+@pytest.mark.parametrize("number", ["1e300", "-1e31", "5e-324"])
+def test_a_number_in_a_table_that_no_trace_can_show_is_refused(
+    bundle: Path, tmp_path: Path, number: str
+) -> None:
+    row = {column.name: _CELLS[column.dtype] for column in STEPS.columns} | {"wall_ms": number}
+    text = f"{','.join(row)}\n{','.join(row.values())}\n"
+    replace_file(bundle, f"runs/{SLUG}/trace_tables/steps.csv", text.encode())
+
+    assert_refused(bundle, tmp_path, "is no measurement")
+
+
+_CELLS = {"str": "a", "int64": "1", "float64": "1.5", "bool": "true"}
 
 
 def test_tables_of_other_columns_are_left_out_where_their_trace_comes_along(tmp_path: Path) -> None:

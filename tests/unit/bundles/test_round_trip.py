@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.bundles.manifest import MANIFEST
 from gpu_report.bundles.packing import Packed, pack
 from gpu_report.bundles.unpacking import read_manifest, unpack
 from gpu_report.errors import BundleError, GpuReportError
-from gpu_report.records.record import RECORD_FILE, Record
+from gpu_report.records.record import RECORD_FILE
 from gpu_report.storage.files import write_bytes_atomically
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import read_trace_tables
@@ -62,24 +61,6 @@ def test_the_same_results_give_the_same_bytes_in_another_folder_at_another_time(
     assert (tmp_path / "one.tar.xz").read_bytes() == (tmp_path / "two.tar.xz").read_bytes()
 
 
-def test_a_record_of_an_older_version_with_spaces_and_less_in_it_is_packed_as_one_of_today(
-    results: Path, tmp_path: Path
-) -> None:
-    table = results / "runs" / SLUGS[0] / "trace_tables" / "memory.csv"
-    header = table.read_text().splitlines()[0]
-    table.write_text(f"{header}\ncpu,1.5,0.123456789,\n")
-    packed(results, tmp_path / "today.tar.xz")
-    table.write_text(f"{header}\ncpu,1.5,0.12345678912345678,\n")
-    for path in results.glob("runs/*/record.json"):
-        record = json.loads(path.read_bytes())
-        for repetition in record["repetitions"]:
-            del repetition["optimizer_dtypes"]
-        path.write_text(json.dumps(record, indent=1))
-    packed(results, tmp_path / "older.tar.xz")
-
-    assert (tmp_path / "older.tar.xz").read_bytes() == (tmp_path / "today.tar.xz").read_bytes()
-
-
 def test_the_manifest_says_whose_results_these_are(results: Path, tmp_path: Path) -> None:
     packed(results, tmp_path / "bundle.tar.xz")
 
@@ -95,41 +76,6 @@ def test_the_manifest_says_whose_results_these_are(results: Path, tmp_path: Path
     )
 
 
-def test_the_manifest_names_every_device_that_shares_a_training(tmp_path: Path) -> None:
-    study = make_study(devices=("cpu", "cuda", "cuda:1"))
-    shared = [
-        variant.slug
-        for variant in study.variants
-        if variant.devices == 2 and variant.device == "cuda"
-    ]
-    results = write_results(tmp_path / "machines", study, machine=MACHINE, variants=shared[:1])
-    packed(results, tmp_path / "bundle.tar.xz")
-    assert read_manifest(tmp_path / "bundle.tar.xz").devices == ["cpu", "cuda", "cuda:1"]
-
-
-def test_the_manifest_names_no_device_of_another_host(tmp_path: Path) -> None:
-    study = make_study(devices=("cpu", "cuda", "cuda:1"))
-    slug = next(
-        variant.slug
-        for variant in study.variants
-        if variant.parallelism == "ddp2" and variant.device == "cuda"
-    )
-    results = write_results(tmp_path / "machines", study, machine=MACHINE, variants=[slug])
-    path = results / "runs" / slug / "record.json"
-    record = RECORD_FILE.read(path)
-    hosts = [
-        each.model_copy(
-            update={"ranks": [rank.model_copy(update={"host": rank.rank}) for rank in each.ranks]}
-        )
-        for each in record.repetitions
-    ]
-    RECORD_FILE.write(record.model_copy(update={"repetitions": hosts}), path)
-
-    packed(results, tmp_path / "bundle.tar.xz")
-
-    assert read_manifest(tmp_path / "bundle.tar.xz").devices == ["cpu", "cuda"]
-
-
 def test_with_traces_every_file_comes_out_as_it_went_in(results: Path, tmp_path: Path) -> None:
     packed(results, tmp_path / "bundle.tar.xz", with_traces=True)
 
@@ -138,30 +84,6 @@ def test_with_traces_every_file_comes_out_as_it_went_in(results: Path, tmp_path:
     assert sorted(unpacked.placed) == sorted(SLUGS)
     assert files_of(tmp_path / "other" / MACHINE) == files_of(results)
     assert not list((tmp_path / "other").glob(".*"))
-
-
-def test_without_traces_records_tables_and_calibration_come_out(
-    results: Path, tmp_path: Path
-) -> None:
-    packed(results, tmp_path / "bundle.tar.xz")
-
-    unpack(tmp_path / "bundle.tar.xz", tmp_path / "other")
-
-    expected = {
-        name: content for name, content in files_of(results).items() if "/trace/" not in name
-    }
-    assert files_of(tmp_path / "other" / MACHINE) == expected
-
-
-def test_no_file_seems_older_than_another_so_that_nothing_is_made_again(
-    results: Path, tmp_path: Path
-) -> None:
-    packed(results, tmp_path / "bundle.tar.xz", with_traces=True)
-
-    unpack(tmp_path / "bundle.tar.xz", tmp_path / "other")
-
-    runs = tmp_path / "other" / MACHINE / "runs"
-    assert len({path.stat().st_mtime for path in runs.rglob("*")}) == 1
 
 
 def test_a_variant_that_is_measured_there_already_stays_as_it_is(
@@ -175,19 +97,6 @@ def test_a_variant_that_is_measured_there_already_stays_as_it_is(
 
     assert unpacked.kept == (SLUGS[0],)
     assert RECORD_FILE.read(tmp_path / "other" / MACHINE / "runs" / SLUGS[0] / "record.json") == own
-
-
-def test_a_variant_that_did_not_fit_goes_along(results: Path, tmp_path: Path) -> None:
-    record = make_record("cnn-medium-cuda-b65536-w0-fp32-e3", machine=MACHINE, status="oom")
-    write_run(results / "runs" / record.variant, record)
-    shutil.rmtree(results / "runs" / record.variant / "trace_tables")
-    packed(results, tmp_path / "bundle.tar.xz", with_traces=True)
-
-    unpack(tmp_path / "bundle.tar.xz", tmp_path / "other")
-
-    run = tmp_path / "other" / MACHINE / "runs" / record.variant
-    assert RECORD_FILE.read(run / "record.json") == record
-    assert (run / "trace").is_dir()
 
 
 def replace_provenance(results: Path, slug: str, **changes: object) -> None:
@@ -219,20 +128,6 @@ def test_a_record_whose_code_no_commit_holds_is_packed_on_demand_alone_and_count
 
     assert "1 of 3 records" in str(refusal.value)
     assert read_manifest(tmp_path / "bundle.tar.xz").dirty_records == 1
-
-
-def test_what_was_packed_before_dirty_records_were_counted_is_read(
-    results: Path, tmp_path: Path
-) -> None:
-    manifest = packed(results, tmp_path / "bundle.tar.xz").manifest.model_dump(
-        exclude={"dirty_records"}
-    )
-    record = RECORD_FILE.read(results / "runs" / SLUGS[0] / "record.json").model_dump()
-    del record["provenance"]["changed_files"]
-
-    old = MANIFEST.parse(json.dumps(manifest).encode(), where="old", from_elsewhere=True)
-    assert old.dirty_records is None
-    assert Record.model_validate(record).provenance.changed_files is None
 
 
 def test_a_rich_trace_goes_along_and_its_lack_leaves_the_variant_out(
@@ -283,19 +178,6 @@ def make_old(folder: Path) -> None:
         os.utime(path, (1, 1))
 
 
-def test_a_trace_that_nobody_tabulated_yet_is_tabulated_so_that_it_is_packed(
-    results: Path, tmp_path: Path
-) -> None:
-    run = results / "runs" / SLUGS[0]
-    put_a_trace(run)
-    shutil.rmtree(run / "trace_tables")
-
-    told = packed(results, tmp_path / "bundle.tar.xz")
-
-    assert told.left_out == {}
-    assert len(read_trace_tables(run / "trace_tables")[STEPS]) > 0
-
-
 def test_tables_of_an_earlier_trace_are_never_packed_beside_a_newer_record(
     results: Path, tmp_path: Path
 ) -> None:
@@ -308,20 +190,6 @@ def test_tables_of_an_earlier_trace_are_never_packed_beside_a_newer_record(
     unpack(tmp_path / "bundle.tar.xz", tmp_path / "other")
     assert table not in [entry.path for entry in with_traces.manifest.files]
     assert len(read_trace_tables((tmp_path / "other" / MACHINE / table).parent)[STEPS]) > 0
-
-
-def test_tables_of_other_columns_are_made_anew_from_their_trace(
-    results: Path, tmp_path: Path
-) -> None:
-    run = results / "runs" / SLUGS[0]
-    put_a_trace(run)
-    (run / "trace_tables/steps.csv").write_text("step,duration\n", "utf-8")
-    make_old(run)
-
-    packed(results, tmp_path / "bundle.tar.xz")
-
-    unpack(tmp_path / "bundle.tar.xz", tmp_path / "other")
-    assert len(read_trace_tables(run / "trace_tables")[STEPS]) > 0
 
 
 @pytest.mark.slow

@@ -1,5 +1,4 @@
 import copy
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +13,11 @@ from gpu_report.bundles.shown_machines import (
     Shown,
     choose_machines,
     find_bundles,
-    study_of,
 )
 from gpu_report.errors import BundleError, ConfigError
 from gpu_report.study.cluster import Request, description_file
 from gpu_report.study.config import read_config
 from gpu_report.study.machine import Accelerator, Machine, write_description
-from gpu_report.study.study import load_study
 from tests.factories import CONFIG, make_study
 from tests.machine_results import write_results
 
@@ -78,15 +75,6 @@ def test_this_machine_is_shown_before_those_that_are_published(published: Path) 
     assert not shown.notes
 
 
-def test_without_a_key_it_is_this_machine_beside_the_published_ones(published: Path) -> None:
-    config = asked([])
-    del config["machines"]
-
-    shown = choose_machines(config, published=published, find_here=lambda: IN_HAND)
-
-    assert [machine.id for machine in shown.machines] == [IN_HAND.id, H100, LAPTOP]
-
-
 @pytest.mark.parametrize("machines", [["published"], [LAPTOP], [H100, LAPTOP]])
 def test_bundles_alone_are_shown_without_asking_pytorch(
     published: Path, machines: list[str]
@@ -95,18 +83,6 @@ def test_bundles_alone_are_shown_without_asking_pytorch(
 
     assert shown.measured == ()
     assert {machine.id for machine in shown.machines} <= {H100, LAPTOP}
-
-
-def test_each_machine_has_the_variants_that_it_measured(published: Path) -> None:
-    bundles = find_bundles(published)
-    shown = choose(["here", "published"], published)
-
-    for machine in shown.machines[1:]:
-        assert {variant.slug for variant in machine.study.variants} == set(
-            bundles[machine.id].manifest.variants
-        )
-    assert {variant.device for variant in shown.machines[1].study.variants} == {"cpu", "cuda"}
-    assert {variant.device for variant in shown.machines[2].study.variants} == {"cpu"}
 
 
 def test_results_of_this_machine_win_over_its_own_bundle_and_that_is_reported(
@@ -127,32 +103,6 @@ def test_results_of_this_machine_win_over_its_own_bundle_and_that_is_reported(
         (LAPTOP, False),
     ]
     assert shown.notes == (f"{H100} is measured: shown without {published / H100}.tar.xz",)
-
-
-def test_a_machine_without_a_configuration_in_common_is_named_and_others_are_not(
-    published: Path, tmp_path: Path
-) -> None:
-    study = make_study(devices=["cpu"])
-    results = write_results(
-        tmp_path / "machines",
-        study,
-        machine="abacus-8c",
-        variants=[variant.slug for variant in study.variants][6:9],
-    )
-    shutil.copytree(published, tmp_path / "published")
-    bundle = tmp_path / "published/abacus-8c.tar.xz"
-    pack(results, bundle, machine="abacus-8c", study="default", with_traces=False)
-
-    notes = choose([LAPTOP, "abacus-8c", H100], bundle.parent).notes
-
-    assert [LAPTOP in note and "abacus-8c" in note for note in notes] == [True]
-
-
-def test_this_machine_can_be_named_by_its_id(published: Path) -> None:
-    shown = choose([IN_HAND.id, LAPTOP], published)
-
-    assert [machine.id for machine in shown.machines] == [IN_HAND.id, LAPTOP]
-    assert [machine.id for machine in shown.measured] == [IN_HAND.id]
 
 
 def test_an_unknown_machine_is_answered_with_those_that_are_known(published: Path) -> None:
@@ -178,41 +128,6 @@ def test_a_machine_that_measured_nothing_of_the_study_is_left_out_and_that_is_re
         choose_machines({**ci, "machines": ["published"]}, published=published, find_here=never)
 
 
-def test_no_bundle_at_all_is_no_mistake_beside_this_machine(tmp_path: Path) -> None:
-    assert [machine.id for machine in choose(["here", "published"], tmp_path).machines] == [
-        IN_HAND.id
-    ]
-    with pytest.raises(ConfigError, match=r"no machine is left to show; .*none yet"):
-        choose(["published"], tmp_path, never)
-
-
-def test_a_device_that_a_published_machine_lacks_is_passed_over(published: Path) -> None:
-    shown = choose([LAPTOP], published, never, devices=["cpu", "cuda"])
-
-    assert {variant.device for variant in shown.machines[0].study.variants} == {"cpu"}
-
-
-def test_a_training_that_several_nodes_shared_is_shown_from_a_bundle(published: Path) -> None:
-    row = {
-        "workload": "cnn",
-        "size": "small",
-        "device": "cuda",
-        "batch_size": 8,
-        "epochs": 2,
-        "parallelism": "ddp",
-    }
-    experiment = {"question": "?", "axis": "parallelism", "baseline": "ddp2", "grid": [row]}
-    config = {**DEFAULT, "experiments": {"mine": experiment}}
-    of_node = ["cpu", "cuda", "cuda:1"]
-    *_, shared = load_study(config, devices=of_node, nodes=2).variants
-    manifest = find_bundles(published)[H100].manifest
-    record = manifest.files[0].model_copy(update={"path": f"runs/{shared.slug}/record.json"})
-
-    found = study_of(config, manifest.model_copy(update={"devices": of_node, "files": [record]}))
-
-    assert [variant.devices for variant in found.variants] == [4]
-
-
 def test_a_cut_bundle_keeps_nobody_from_showing_this_machine_alone(tmp_path: Path) -> None:
     (tmp_path / f"{H100}.tar.xz").write_bytes(b"cut")
 
@@ -228,18 +143,6 @@ def test_two_bundles_of_one_machine_are_refused(published: Path, tmp_path: Path)
     with pytest.raises(
         ConfigError, match=r"a.tar.xz and .*b.tar.xz are both of ryzen-8c; remove one"
     ):
-        find_bundles(tmp_path)
-
-
-def test_a_bundle_without_calibration_is_no_published_one(tmp_path: Path) -> None:
-    study = make_study(devices=["cpu"])
-    results = write_results(
-        tmp_path / "machines", study, machine=LAPTOP, variants=[study.variants[0].slug]
-    )
-    (results / "calibration.json").unlink()
-    pack(results, tmp_path / "bundle.tar.xz", machine=LAPTOP, study="default", with_traces=True)
-
-    with pytest.raises(ConfigError, match="holds no calibration"):
         find_bundles(tmp_path)
 
 
@@ -311,3 +214,22 @@ def test_one_machine_under_two_names_and_this_one_beside_a_cluster_are_refused(
 
     with pytest.raises(ConfigError, match=r"^machines: "):
         on_cluster(machines, published)
+
+
+def test_this_machine_can_be_named_by_its_id(published: Path) -> None:
+    shown = choose([IN_HAND.id, LAPTOP], published)
+
+    assert [machine.id for machine in shown.machines] == [IN_HAND.id, LAPTOP]
+    assert [machine.id for machine in shown.measured] == [IN_HAND.id]
+
+
+def test_a_bundle_without_calibration_is_no_published_one(tmp_path: Path) -> None:
+    study = make_study(devices=["cpu"])
+    results = write_results(
+        tmp_path / "machines", study, machine=LAPTOP, variants=[study.variants[0].slug]
+    )
+    (results / "calibration.json").unlink()
+    pack(results, tmp_path / "bundle.tar.xz", machine=LAPTOP, study="default", with_traces=True)
+
+    with pytest.raises(ConfigError, match="holds no calibration"):
+        find_bundles(tmp_path)

@@ -1,15 +1,13 @@
 """One comparison in the terminal, as a comment on a pull request and for a program."""
 
 import json
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from gpu_report.commands.comparison import MOST_CHARACTERS, Comparison, as_json, as_markdown, show
-from gpu_report.glossary import Row
 from gpu_report.printing.terminal import new_console
 from gpu_report.tables.verdicts import (
     NO_CHANGE,
@@ -75,51 +73,6 @@ def test_a_regression_decides_the_exit_status_before_what_has_no_verdict(
     assert comparison({}, rows=rows).status == expected
 
 
-def test_a_missing_configuration_and_a_status_alone_have_no_verdict() -> None:
-    same = {NAME: (side(10), side(10))}
-
-    assert comparison(same).status == 0
-    assert comparison(same, missing=["other"]).status == 2
-    assert comparison({NAME: (Side(status="oom"), Side(status="oom"))}).status == 2
-
-
-def test_the_mean_of_a_doubling_and_a_halving_is_no_change() -> None:
-    found = comparison({"a": (side(1), side(2)), "b": (side(2), side(1))})
-
-    assert " 0 %" in found.mean
-
-
-def test_times_are_always_shown_and_of_the_rest_only_what_changed(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    memory = dict.fromkeys(range(PROCESSES), 100.0)
-    more = dict.fromkeys(range(PROCESSES), 200.0)
-    found = comparison(
-        {
-            "a": (side(10, memory_mib=memory), side(10, memory_mib=more)),
-            "b": (side(10, memory_mib=memory),) * 2,
-        }
-    )
-
-    titles = {
-        title.partition(" (")[0]: [row[0] for row in rows] for title, rows, _ in found.sections()
-    }
-
-    assert titles == {"time per step": ["a", "b"], "peak memory": ["a"]}
-    assert "200 MiB" in shown(found, capsys)
-
-
-def test_a_reason_is_said_once_for_all_that_it_holds_for(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    doubted = side(10, doubts=["background load"])
-
-    printed = shown(comparison({name: (side(10), doubted) for name in ("a", "b", "c")}), capsys)
-
-    (line,) = [line for line in printed.splitlines() if "background load" in line]
-    assert line.endswith("a, b, c")
-
-
 def test_what_a_terminal_would_obey_is_shown_and_brackets_are_kept(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -138,8 +91,11 @@ def unescaped(character: str, text: str) -> list[str]:
     return re.findall(rf"(?<!\\){re.escape(character)}", text)
 
 
-def test_names_and_reasons_are_safe_for_markdown() -> None:
-    nasty = "`a|b` @team <img src=x> [x](http://y) #1 *b*\nnew"
+def test_what_a_repository_named_is_safe_for_markdown() -> None:
+    nasty = (
+        "`a|b` @team <img src=x> [x](http://y) #1 *b*\nnew $x$ ~~gone~~ https://example.org "
+        ":tada: \u202e12.5\u2066 \x1b[2J \x00 a: b"
+    )
     found = comparison(
         {
             nasty: (side(10), side(12)),
@@ -149,50 +105,23 @@ def test_names_and_reasons_are_safe_for_markdown() -> None:
         after=nasty,
         notes=[nasty],
         missing=[nasty],
-    )
-
-    text = as_markdown(found)
-
-    assert found.status == 1
-    assert "@" not in text
-    assert "<" not in text
-    assert unescaped("[", text) == []
-    assert unescaped("`", text) == []
-    assert unescaped("#", text.removeprefix("###").replace("&#64;", "")) == []
-    for line in text.splitlines():
-        if line.startswith("|"):
-            assert len(unescaped("|", line)) == 6
-
-
-def test_a_name_is_no_formula_no_link_no_emoji_and_turns_nothing_around_in_markdown() -> None:
-    nasty = (
-        "$x$ ~~gone~~ https://example.org :tada: :white_check_mark: \u202e12.5\u2066 \x1b[2J \x00 "
-        "a: b"
-    )
-    found = comparison(
-        {nasty: (side(10), side(12))},
-        before=nasty,
-        notes=[nasty],
-        repeat=f"gpu-report guard '{nasty}'",
+        repeat=f"gpu-report guard '{nasty}\n```\n@team'",
     )
 
     text, _, repeated = as_markdown(found).partition("To repeat:")
 
-    assert not set("$\x1b\x00\u202e\u2066") & set(text)
-    assert unescaped("~", text) == []
-    assert not re.search(r"://|:tada:|:white", text)
+    assert found.status == 1
+    assert not set("@<$\x1b\x00\u202e\u2066") & set(text)
+    assert [each for each in "[`~" if unescaped(each, text)] == []
+    assert unescaped("#", text.removeprefix("###").replace("&#64;", "")) == []
+    assert not re.search(r"://|:tada:", text)
     assert "a: b" in text
     assert "\\u202e12.5" in text
+    for line in text.splitlines():
+        if line.startswith("|"):
+            assert len(unescaped("|", line)) == 6
     assert not set("\x1b\x00\u202e\u2066") & set(repeated)
-
-
-def test_a_command_to_repeat_cannot_end_its_block() -> None:
-    found = comparison({NAME: (side(1), side(1))}, repeat="gpu-report guard 'a\n```\n@team'")
-
-    text = as_markdown(found)
-
-    fences = [line for line in text.splitlines() if line.startswith("`")]
-    assert len(fences) == 2
+    assert len([line for line in repeated.splitlines() if line.startswith("`")]) == 2
 
 
 @pytest.mark.parametrize("configurations", [1, 500, 5000])
@@ -227,29 +156,6 @@ def test_json_has_every_number_and_null_for_what_was_not_measured() -> None:
     assert document["rows"][1]["change"] is None
     assert document["rows"][1]["why"]
     assert document["new"] == ["c"]
-
-
-@pytest.mark.parametrize(
-    "rows", [[], tabulate_verdicts({NAME: (side(1), Side(status="oom"))}, in_turns=True)]
-)
-def test_without_times_there_is_neither_a_mean_nor_a_resolution(
-    rows: Sequence[Row], capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = comparison({}, rows=rows)
-
-    assert (found.mean, found.resolution) == ("", "")
-    assert "nan" not in shown(found, capsys)
-    assert "nan" not in as_markdown(found)
-
-
-def test_the_resolution_is_that_of_the_rows_and_the_mean_needs_two() -> None:
-    found = comparison({"a": (side(10), side(12)), "b": (side(10), side(10))})
-    detectable = [row["detectable"] for row in found.rows]
-
-    assert not any(map(math.isnan, detectable))
-    assert found.resolution
-    assert found.mean
-    assert SLOWER.mean == ""
 
 
 def test_a_change_in_a_trace_is_shown_with_its_sign(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,6 @@ repository.
 
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from gpu_report.guard.messages import Answer, Task
 from gpu_report.guard.sequence import FIRST_LOOK
 from gpu_report.guard.versions import Version
 from gpu_report.storage.locks import machine_to_itself
-from tests.unit.guard.sides import MODEL, VARIANT, make_side
+from tests.unit.guard.sides import MODEL, make_side
 
 FUNCTION = [
     f"{MODEL}:build",
@@ -37,7 +36,6 @@ FUNCTION = [
 ]
 SHORT = ["--seconds", "0.3", "--tolerance", "90"]
 SAME_TIME_MS = 10.0
-PYTHON = shlex.quote(sys.executable)
 
 Guard = Callable[..., tuple[int, dict[str, Any]]]
 
@@ -142,31 +140,6 @@ def test_arguments_that_are_none_have_the_status_of_usage(arguments: list[str]) 
 
 
 @pytest.mark.usefixtures("repository")
-def test_one_file_for_two_formats_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    files = ["--json", "both", "--markdown", str(Path("both").resolve())]
-
-    assert main(["guard", "--before", "HEAD", *FUNCTION, *files]) == 3
-
-    assert "--markdown: it is" in capsys.readouterr().err
-    assert not Path("both").exists()
-
-
-@pytest.mark.usefixtures("repository")
-def test_a_version_that_git_lacks_is_refused_without_waiting_for_another_measurement() -> None:
-    with machine_to_itself():
-        command = [
-            sys.executable,
-            "-m",
-            "gpu_report",
-            "guard",
-            "--before",
-            "no-such-branch",
-            *FUNCTION,
-        ]
-        assert subprocess.run(command, check=False, timeout=60).returncode == 3
-
-
-@pytest.mark.usefixtures("repository")
 def test_a_guard_waits_for_another_measurement_as_long_as_it_is_asked_to(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -250,40 +223,6 @@ def test_a_guard_that_is_asked_to_end_twice_leaves_nothing_behind(
         assert left_in(tmp_path / "tmp") == ["gpu-report-measuring.lock"]
 
 
-@pytest.mark.usefixtures("repository")
-def test_a_guard_under_nohup_goes_on_when_the_terminal_ends(tmp_path: Path) -> None:
-    with guard_at_work(tmp_path / "tmp", "nohup") as guard:
-        guard.send_signal(signal.SIGHUP)
-        with pytest.raises(subprocess.TimeoutExpired):
-            guard.wait(0.5)
-
-        guard.terminate()
-        guard.wait(30)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("repository")
-def test_a_configuration_that_neither_side_has_is_no_verdict_and_the_repository_is_as_it_was(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["guard", "--before", "HEAD", "no-such-name", "--configfile", "tiny.yaml"]) == 3
-    assert "is not in the study" in capsys.readouterr().err
-    assert not git("status", "--porcelain", "--ignored")
-
-
-@pytest.mark.usefixtures("repository")
-def test_two_sides_that_fail_are_both_named(
-    answers: Callable[[Answers], None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    answers(lambda version, _: Answer(status="failed", reason=f"no weights {version.name}"))
-
-    assert main(["guard", "--before", "HEAD", *FUNCTION]) == 3
-
-    said = capsys.readouterr().err
-    assert "no weights before" in said
-    assert "no weights after" in said
-
-
 @pytest.mark.slow
 def test_an_equal_training_is_no_regression(
     repository: Path, guard: Guard, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -321,38 +260,6 @@ def test_a_training_that_raises_after_is_a_regression(repository: Path, guard: G
     (row,) = document["rows"]
     assert (row["compared"], row["verdict"]) == ("status", "fails")
     assert "no weights" in row["why"]
-
-
-@pytest.mark.slow
-def test_a_training_that_does_not_import_before_has_no_verdict(
-    repository: Path, guard: Guard
-) -> None:
-    model = repository / f"{MODEL}.py"
-    working = model.read_text()
-    model.write_text(f"import no_such_module\n{working}")
-    git("commit", "--all", "-m", "Break it")
-    model.write_text(working)
-
-    status, document = guard("--before", "HEAD", *FUNCTION, *SHORT)
-
-    assert (status, document["status"]) == (2, 2)
-    assert "no_such_module" in document["rows"][0]["why"]
-    assert document["notes"] == []
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("repository")
-def test_a_configuration_of_a_study_is_measured_by_its_name(guard: Guard) -> None:
-    status, document = guard(
-        "--configfile", "tiny.yaml", "--before", "HEAD", "--tolerance", "90", VARIANT
-    )
-
-    assert status == 0
-    assert {row["compared"] for row in document["rows"]} == {
-        "time per step",
-        "peak memory",
-        "held-out metric",
-    }
 
 
 @pytest.mark.usefixtures("repository")
@@ -404,36 +311,3 @@ def test_a_slower_version_is_found_confirmed_and_profiled(
         of_it = [task for side, task in asked if side == name]
         assert len({(task.folder, task.machine_file) for task in of_it}) == 1
         assert of_it[0].machine_file
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("repository")
-def test_a_python_without_gpu_report_is_a_mistake_and_no_regression(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bare = tmp_path / "python"
-    bare.write_text(f'#!/bin/sh\nexec {PYTHON} -I -S "$@"\n')
-    bare.chmod(0o755)
-
-    assert main(["guard", "--after-python", str(bare), *FUNCTION, *SHORT]) == 3
-
-    assert f"{bare}: " in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_two_pythons_in_one_folder_are_two_sides(
-    repository: Path, guard: Guard, tmp_path: Path
-) -> None:
-    other = tmp_path / "other python"
-    other.write_text(f'#!/bin/sh\nOTHER=1 exec {PYTHON} "$@"\n')
-    other.chmod(0o755)
-    model = repository / f"{MODEL}.py"
-    model.write_text(
-        model.read_text().replace("print(", "assert 'OTHER' not in os.environ\n    print(")
-    )
-
-    status, document = guard("--after-python", str(other), *FUNCTION, *SHORT)
-
-    assert status == 1
-    assert str(other) in document["after"]
-    assert str(other) not in document["before"]

@@ -24,48 +24,29 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_numbers_are_listed_one_a_line_with_value_table_and_run(
+def test_the_numbers_are_listed_and_chosen_by_words(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["numbers", "--folder", str(folder)]) == 0
-
-    header, *lines = capsys.readouterr().out.splitlines()
-    assert header.split() == ["key", "number", "table", "run"]
-    assert lines[0].split() == [
-        *(
-            "h100/unet/cpu/speedup",
-            "12.3×",
-            "(12.1",
-            "to",
-            "12.5)",
-            "results/tables/device.csv",
-            "unet-cpu",
-        )
-    ]
-    assert len(lines) == 4
-
-
-def test_words_choose_the_keys_that_hold_all_of_them(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    header, first, *others = capsys.readouterr().out.splitlines()
     main(["numbers", "cuda", "speed", "--folder", str(folder)])
+    chosen = capsys.readouterr().out.splitlines()[1:]
 
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [
-        "h100/unet/cuda/speedup"
-    ]
+    assert header.split() == ["key", "number", "table", "run"]
+    expected = "h100/unet/cpu/speedup 12.3× (12.1 to 12.5) results/tables/device.csv unet-cpu"
+    assert " ".join(first.split()) == expected
+    assert len(others) == 3
+    assert [line.split()[0] for line in chosen] == ["h100/unet/cuda/speedup"]
 
 
-def test_a_key_that_no_number_has_is_an_error_that_names_the_nearest(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("numbers.csv", "nearest: h100/unet/cuda/speedup"), ("other.csv", "make report")],
+)
+def test_an_unknown_key_names_the_nearest_and_a_missing_report_how_to_make_one(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str, told: str
 ) -> None:
+    (folder / "numbers.csv").rename(folder / name)
+
     assert main(["numbers", "unet/cuda/speedpu", "--folder", str(folder)]) == 2
-
-    assert "nearest: h100/unet/cuda/speedup" in capsys.readouterr().err
-
-
-def test_without_a_report_it_says_how_to_make_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["numbers", "--folder", str(tmp_path)]) == 2
-
-    assert "make report" in capsys.readouterr().err
+    assert told in capsys.readouterr().err

@@ -3,7 +3,6 @@ bytes.
 """
 
 import hashlib
-import math
 import statistics
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,9 @@ from tensorboard.util.tensor_util import make_ndarray
 from gpu_report.commands.tensorboard_logs import write_tensorboard_logs
 from gpu_report.errors import FileWriteError
 from gpu_report.glossary import PER_PROCESS
-from gpu_report.records.record import Record
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
-from tests.factories import NOTHING_HELD_OUT, make_record
+from tests.factories import make_record
 
 TRACE = Path(__file__).parents[2] / "data" / "traces" / "unet_cuda.pt.trace.json.gz"
 CPU, CUDA, FAILED = (
@@ -49,20 +47,8 @@ def scalars(folder: Path, tag: str) -> list[float]:
     return [event.value for event in run(folder).Scalars(tag)]
 
 
-def hyperparameter_data(folder: Path, tag: str) -> Any:
-    return run(folder).SummaryMetadata(tag).plugin_data.content
-
-
 def test_every_variant_is_a_run(logs: Path) -> None:
     assert sorted(path.name for path in logs.iterdir()) == sorted([CPU, CUDA, FAILED])
-
-
-def test_what_is_not_held_out_has_no_curve(tmp_path: Path) -> None:
-    write_tensorboard_logs([make_record(CPU, facts=NOTHING_HELD_OUT)], {}, tmp_path / "logs")
-
-    tags = run(tmp_path / "logs" / CPU).Tags()["scalars"]
-    assert "training/train_loss" in tags
-    assert not {"training/test_loss", "training/quality"} & set(tags)
 
 
 def test_losses_are_read_back_per_step_as_means_over_processes(logs: Path) -> None:
@@ -99,15 +85,6 @@ def test_every_epoch_has_its_figures_the_first_one_too(logs: Path, tag: str, val
     )
 
 
-def test_the_clock_of_a_run_is_its_training_time(logs: Path) -> None:
-    events = run(logs / CPU).Scalars("training/test_loss")
-    epoch_times_s = scalars(logs / CPU, "speed/epoch_wall_time_s")
-
-    assert events[-1].wall_time - events[0].wall_time == pytest.approx(
-        sum(epoch_times_s[1:]), rel=1e-5
-    )
-
-
 def test_results_are_the_means_of_the_tables(logs: Path) -> None:
     measured = {name: values for name, values in process_values(RECORDS[0]).items() if values}
 
@@ -116,28 +93,6 @@ def test_results_are_the_means_of_the_tables(logs: Path) -> None:
         assert scalars(logs / CPU, f"result/{name}") == pytest.approx(
             [summarise(values, scale=PER_PROCESS[name].scale).value]
         )
-
-
-def test_the_axes_of_a_variant_are_its_hyperparameters(logs: Path) -> None:
-    content = hyperparameter_data(logs / CUDA, metadata.SESSION_START_INFO_TAG)
-    start = metadata.parse_session_start_info_plugin_data(content)
-
-    assert start.group_name == CUDA
-    assert start.hparams["device"].string_value == "cuda"
-    assert start.hparams["batch_size"].number_value == 64
-    assert start.hparams["steps_per_epoch"].string_value == "4"
-
-
-def test_the_study_says_which_values_and_figures_there_are(logs: Path) -> None:
-    experiment = metadata.parse_experiment_plugin_data(
-        hyperparameter_data(logs / CPU, metadata.EXPERIMENT_TAG)
-    )
-
-    batch_size = next(info for info in experiment.hparam_infos if info.name == "batch_size")
-    assert [value.number_value for value in batch_size.domain_discrete.values] == [64, 512]
-    assert [info.name.tag for info in experiment.metric_infos] == [
-        f"result/{name}" for name in PER_PROCESS
-    ]
 
 
 def test_a_variant_that_failed_is_shown_with_its_reason_and_no_scalars(logs: Path) -> None:
@@ -149,19 +104,6 @@ def test_a_variant_that_failed_is_shown_with_its_reason_and_no_scalars(logs: Pat
     )
     assert failed.Tags()["scalars"] == []
     assert metadata.SESSION_END_INFO_TAG in failed.Tags()["tensors"]
-
-
-def test_the_trace_lies_beside_the_scalars(logs: Path) -> None:
-    assert (logs / CUDA / TRACE.name).read_bytes() == TRACE.read_bytes()
-    assert [path.suffix for path in (logs / CPU).iterdir()] == [".gpu_report"]
-
-
-def test_a_training_that_diverged_is_no_number(tmp_path: Path) -> None:
-    record = make_record(CPU, test_loss=math.inf)
-
-    write_tensorboard_logs([record], {}, tmp_path / "logs")
-
-    assert all(map(math.isnan, scalars(tmp_path / "logs" / CPU, "training/test_loss")))
 
 
 def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
@@ -192,14 +134,6 @@ def test_what_was_there_before_stays_where_a_trace_is_missing(tmp_path: Path) ->
 
     assert digests(folder) == before
     assert names_in(tmp_path) == [".logs.content", "logs"]
-
-
-def test_no_records_give_an_empty_log_directory(tmp_path: Path) -> None:
-    nothing: list[Record] = []
-
-    write_tensorboard_logs(nothing, {}, tmp_path / "logs")
-
-    assert list((tmp_path / "logs").iterdir()) == []
 
 
 def names_in(folder: Path) -> list[str]:

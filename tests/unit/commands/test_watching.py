@@ -4,12 +4,9 @@ standard error.
 
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
-import termios
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -19,8 +16,7 @@ import pytest
 
 from gpu_report.cli import main
 from gpu_report.commands import watching
-from gpu_report.measure.telemetry import Reading
-from gpu_report.storage.locks import RunningProcess, release_stale_lock
+from gpu_report.storage.locks import RunningProcess
 from gpu_report.user_training.step_counts import CountsWriter, StepCounts, rates, read_counts
 
 WATCH = [sys.executable, "-m", "gpu_report", "watch", "--interval", "0.5", "--"]
@@ -55,22 +51,6 @@ def test_a_file_of_counts_that_holds_anything_else_counts_no_step(
     assert read_counts(tmp_path / "counts") is None
 
 
-def test_a_script_that_writes_anything_into_the_file_of_counts_is_watched_to_its_end() -> None:
-    code = (
-        "import os, sys, time\nfor moment in range(8):\n    with "
-        "open(os.environ['GPU_REPORT_STEP_COUNTS'], 'w') as file:\n"
-        '        file.write(\'{"moment_s":%d,"steps":%d,"samples":1,"waited_s":[]}\' % (moment, '
-        "moment))\n"
-        "    time.sleep(0.3)\nsys.exit(7)"
-    )
-
-    ended = subprocess.run(script(code), capture_output=True, text=True, check=False)
-
-    assert ended.returncode == 7
-    assert "Traceback" not in ended.stderr
-    assert "no step seen" in ended.stderr
-
-
 def test_output_input_and_exit_status_are_the_scripts_own() -> None:
     ended = subprocess.run(
         script("import sys; print(input()); sys.exit(7)"),
@@ -83,18 +63,6 @@ def test_output_input_and_exit_status_are_the_scripts_own() -> None:
     assert ended.returncode == 7
     assert ended.stdout == "typed\n"
     assert "with gpu_report.step():" in ended.stderr
-
-
-@pytest.mark.slow
-def test_an_unmodified_script_gets_one_plain_line_per_interval_and_what_to_add() -> None:
-    ended = subprocess.run(
-        script("import time; time.sleep(3.5)"), capture_output=True, text=True, check=True
-    )
-
-    lines = ended.stderr.splitlines()
-    assert "\x1b" not in ended.stderr
-    assert len([line for line in lines if "no step seen" in line and "CPU" in line]) >= 2
-    assert "insufficient data" in lines[-1]
 
 
 def test_what_the_script_reports_of_its_steps_is_shown() -> None:
@@ -135,33 +103,6 @@ def test_a_script_that_a_signal_ends_gives_the_status_that_a_shell_gives() -> No
     )
 
     assert ended.returncode == 128 + 9
-
-
-def test_on_a_terminal_the_last_lines_are_reserved_and_given_back() -> None:
-    main_end, script_end = pty.openpty()
-    termios.tcsetwinsize(script_end, (24, 80))
-    with subprocess.Popen(
-        script("import time; print('of the script', flush=True); time.sleep(5)"),
-        stdin=script_end,
-        stdout=script_end,
-        stderr=script_end,
-        env={**os.environ, "TERM": "xterm"},
-    ) as process:
-        os.close(script_end)
-        threading.Timer(3.0, process.send_signal, [signal.SIGTSTP]).start()
-        threading.Timer(3.5, process.send_signal, [signal.SIGCONT]).start()
-        shown = b""
-        try:
-            while chunk := os.read(main_end, 4096):
-                shown += chunk
-        except OSError:  # Linux ends a pseudo-terminal so
-            pass
-        assert process.wait(30) == 0
-    os.close(main_end)
-
-    assert b"of the script" in shown
-    assert shown.count(b"\x1b[1;22r") == shown.count(b"\x1b[r") == 2  # anew after it was stopped
-    assert shown.rindex(b"\x1b[r") > shown.rindex(b"no step seen")
 
 
 @pytest.mark.slow
@@ -230,27 +171,6 @@ def test_the_host_between_steps_is_a_wait_for_data_on_the_cpu_alone(
     )  # no further step has ended
 
 
-def test_the_scripts_use_of_the_cpu_is_known_from_the_first_sample_on(tmp_path: Path) -> None:
-    watched = watching._Watched([os.getpid()], tmp_path / "steps.json", {})
-    until_s = time.process_time() + 0.1
-    while time.process_time() < until_s:
-        pass
-
-    assert watched.sample()["cpu_percent"] > 0
-
-
-class Mig:
-    def read(self) -> Reading:
-        return Reading(values={"memory_used_mib": 10.0}, reasons=())
-
-    def processes(self) -> int:
-        return 0
-
-
-def test_what_a_mig_slice_does_not_report_is_named() -> None:
-    assert "GPU utilization, power" in watching._not_measured({"uuid": Mig()})
-
-
 def test_counts_are_written_over_the_last_ones_and_nothing_without_a_watcher(
     tmp_path: Path,
 ) -> None:
@@ -317,46 +237,6 @@ def test_beside_a_study_it_shows_the_configuration_and_the_machine_and_ends_with
     assert "CPU" in line
     assert "gpu_report.step" not in ended.stderr
     assert not list(tmp_path.glob("results/machines/*/*"))
-
-
-@pytest.mark.slow
-def test_a_study_as_the_command_is_shown_in_the_same_way(tmp_path: Path) -> None:
-    ended = subprocess.run(
-        [*WATCH, sys.executable, "-c", STUDY],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert "lstm-cpu-b32-w0-fp32-e3x10: process 2 of 5" in ended.stderr
-    assert "gpu_report.step" not in ended.stderr
-
-
-@pytest.mark.slow
-def test_the_configuration_of_another_process_is_not_shown_as_the_scripts(
-    study: "subprocess.Popen[bytes]", tmp_path: Path
-) -> None:
-    ended = subprocess.run(
-        script("import time; time.sleep(2.5)"),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert study.poll() is None
-    assert "no step seen" in ended.stderr
-    assert "lstm" not in ended.stderr
-
-
-def test_a_run_of_snakemake_is_watched_between_two_measurements(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    release_stale_lock()
-
-    assert watching._running_here() == [os.getpid()]
 
 
 def test_where_nothing_is_measured_one_line_says_so(

@@ -26,13 +26,6 @@ def test_a_search_is_read_as_it_was_written(tmp_path: Path, record: SearchRecord
     assert SEARCH_FILE.read(tmp_path / "search.json") == record
 
 
-def test_a_search_without_answers_has_the_status_and_reason_of_its_last_try() -> None:
-    failed = make_failed_search(SEARCH, status="failed")
-
-    assert (failed.status, failed.reason) == ("failed", "RuntimeError: no such kernel")
-    assert (make_search(SEARCH).status, make_search(SEARCH).reason) == ("ok", "")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

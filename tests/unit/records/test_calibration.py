@@ -27,29 +27,6 @@ def test_a_calibration_from_before_links_were_measured_is_read(tmp_path: Path) -
     assert CALIBRATION_FILE.read(path) == make_calibration()
 
 
-def test_the_same_calibration_gives_the_same_bytes(tmp_path: Path) -> None:
-    for name in ("first", "second"):
-        CALIBRATION_FILE.write(make_calibration(), tmp_path / name)
-
-    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
-
-
-def test_a_missing_calibration_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(
-        RecordError, match=r"cannot read calibration .*No such file.*; delete it and run"
-    ):
-        CALIBRATION_FILE.read(tmp_path / "calibration.json")
-
-
-def test_a_calibration_that_is_cut_short_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "calibration.json"
-    CALIBRATION_FILE.write(make_calibration(), path)
-    path.write_text(path.read_text("utf-8")[:-10], "utf-8")
-
-    with pytest.raises(RecordError, match="is not whole JSON"):
-        CALIBRATION_FILE.read(path)
-
-
 @pytest.mark.parametrize(
     ("version", "action"), [(SCHEMA_VERSION + 1, "update gpu-report"), (None, "calibrate anew")]
 )

@@ -125,6 +125,7 @@ def test_a_record_is_refused_in_one_line_or_every_stage_can_use_it(
     use(record, make_calibration(), tmp_path)
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=list(HealthCheck))
 @given(content=altered("calibration"))
 def test_a_calibration_is_refused_in_one_line_or_every_stage_can_use_it(
@@ -142,24 +143,14 @@ def test_a_calibration_is_refused_in_one_line_or_every_stage_can_use_it(
     ("place", "value", "message"),
     [
         (("profile", "trace_file"), "/etc/passwd", "profile.trace_file: String should match"),
-        (("profile", "trace_file"), "../../record.json", "profile.trace_file: String should match"),
-        (("profile", "memory_snapshot_file"), "a/b", "profile.memory_snapshot_file"),
-        (("profile", "trace_sha256"), "0", "profile.trace_sha256: String should match"),
         (
             ("repetitions", 0, "epochs", 1, "step_times_ms", 0),
             float("inf"),
             "should be a finite number",
         ),
-        (("repetitions", 0, "epochs", 1, "wall_time_s"), float("inf"), "should be a finite number"),
-        (
-            ("repetitions", 0, "training_wall_s"),
-            -1.0,
-            "training_wall_s: Input should be greater than",
-        ),
         (("repetitions", 0, "started_at"), "yesterday", "use a time in UTC"),
         (("provenance", "measured_at"), "2026-02-30T00:00:00Z", "day is out of range"),
         (("measurement", "protocol"), {}, "measurement.protocol.version: Field required"),
-        (("measurement", "workload"), [], "measurement.workload"),
         (("workload", "title"), "half \ud800 a character", "is not whole JSON"),
         (("variant",), "../elsewhere", "is not a variant's name"),
         (("machine",), "../elsewhere", "machine: String should match"),

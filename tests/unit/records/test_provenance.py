@@ -1,7 +1,6 @@
 """Which code measured."""
 
 import os
-import shutil
 import subprocess
 import sys
 from datetime import datetime
@@ -17,20 +16,7 @@ from gpu_report.records.provenance import (
     find_provenance,
     measures_alike,
     why_no_commit,
-    workload_digest,
 )
-
-
-def test_the_digest_is_the_same_in_every_process() -> None:
-    command = [
-        sys.executable,
-        "-c",
-        "from gpu_report.records.provenance import code_digest; print(code_digest())",
-    ]
-    assert (
-        subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-        == code_digest()
-    )
 
 
 def test_the_digest_needs_no_pytorch() -> None:
@@ -60,36 +46,6 @@ def test_code_that_measures_alike_is_the_same_code_and_any_other_is_not(
     assert not measures_alike(first, "another")
 
 
-def copied_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    package = folder / "gpu_report"
-    shutil.copytree(provenance._PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(provenance, "_PACKAGE", package)
-    return package
-
-
-@pytest.mark.parametrize(
-    ("edited", "addition"),
-    [
-        ("measure/training.py", "\nADDED = None\n"),
-        ("workloads/linear_regression/__init__.py", "\nADDED = None\n"),
-        ("workloads/linear_regression/persistent.cu", "\n"),
-        ("workloads/linear_regression/linear_regression.cuh", "\n"),
-        ("workloads/linear_regression/fused_cpu.cpp", "\n"),
-        ("workloads/linear_regression/loops.h", "\n"),
-    ],
-)
-def test_an_edit_to_what_measures_or_is_measured_changes_the_digest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: str, addition: str
-) -> None:
-    package = copied_package(tmp_path, monkeypatch)
-    before = code_digest.__wrapped__()
-
-    with (package / edited).open("a") as source:
-        source.write(addition)
-
-    assert code_digest.__wrapped__() != before
-
-
 STEP = """
 def step(batch):
     total = batch + 1
@@ -106,9 +62,6 @@ def step(batch):
         (STEP.replace("'one'", '"on" "e"'), True),
         (STEP.replace("1", "1.0"), False),
         (STEP.replace(".2f", ".3f"), False),
-        (STEP.replace("'one'", "'One'"), False),
-        (STEP.replace("return", "yield"), False),
-        (STEP.replace("batch + 1", "None"), False),
     ],
 )
 def test_layout_comments_and_docstrings_of_python_leave_the_digest_and_all_else_changes_it(
@@ -123,16 +76,22 @@ def test_layout_comments_and_docstrings_of_python_leave_the_digest_and_all_else_
     assert (code_digest.__wrapped__() == before) == is_alike
 
 
-def test_an_edit_to_what_only_shows_results_leaves_the_digest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_edit_to_what_measures_or_is_measured_changes_the_digest_and_to_what_shows_results_not(
+    package: Path,
 ) -> None:
-    package = copied_package(tmp_path, monkeypatch)
-    before = code_digest.__wrapped__()
+    sources = ["measure/step.py", "workloads/lines/loops.cu", "workloads/lines/loops.h"]
+    shown = "writing/words.py"
+    for name in (*sources, shown):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("FIRST = None\n", "utf-8")
+    digests = [code_digest.__wrapped__()]
+    for name in sources:
+        (package / name).write_text("SECOND = None\n", "utf-8")
+        digests.append(code_digest.__wrapped__())
+    (package / shown).write_text("SECOND = None\n", "utf-8")
 
-    with (package / "words.py").open("a") as source:
-        source.write("\n")
-
-    assert code_digest.__wrapped__() == before
+    assert len({*digests}) == len(digests)
+    assert code_digest.__wrapped__() == digests[-1]
 
 
 def test_provenance_names_version_time_and_commit_together_with_its_state() -> None:
@@ -162,13 +121,6 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return package
 
 
-def test_git_that_names_a_commit_has_no_reason_not_to(package: Path) -> None:
-    commit_all(package.parent)
-
-    assert why_no_commit() == ""
-    assert find_provenance().git_commit is not None
-
-
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root to give a folder away"
 )
@@ -179,14 +131,6 @@ def test_a_checkout_that_git_refuses_says_what_to_type(package: Path) -> None:
 
     assert f"git config --global --add safe.directory {package.parent}" in why_no_commit()
     assert "\n" not in why_no_commit()
-    assert find_provenance().git_commit is None
-
-
-def test_a_package_below_the_project_of_others_has_no_commit(package: Path) -> None:
-    (package.parent / ".gitignore").write_text("package\n", "utf-8")
-    commit_all(package.parent)
-
-    assert "__init__.py" in why_no_commit()
     assert find_provenance().git_commit is None
 
 
@@ -253,10 +197,3 @@ def test_an_edit_to_a_workload_of_ones_own_changes_its_digest_and_nothing_is_imp
 
     assert "" not in digests
     assert len(digests) == 2
-
-
-@pytest.mark.parametrize(
-    "class_path", ["gpu_report.workloads.cnn:Cnn", "no_such_module:Own", "no.such_module:Own"]
-)
-def test_workloads_of_ours_and_missing_ones_have_no_digest_of_their_own(class_path: str) -> None:
-    assert workload_digest(class_path) == ""

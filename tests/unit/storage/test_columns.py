@@ -61,13 +61,6 @@ def test_a_text_cannot_turn_around_or_hide_what_follows_it(tmp_path: Path) -> No
     assert [row["name"] for row in KERNELS.read_rows(path)] == [seen]
 
 
-def test_a_missing_number_is_an_empty_cell() -> None:
-    assert (
-        KERNELS.rows_to_csv([{**ROW, "total_ms": None}]).splitlines()[1]
-        == '"gemm<float, 4>",3,,true'
-    )
-
-
 def test_an_empty_table_keeps_its_columns_and_dtypes(tmp_path: Path) -> None:
     path = tmp_path / "kernels.csv"
     path.write_text(KERNELS.rows_to_csv([]))

@@ -142,27 +142,6 @@ def test_folders_that_are_named_alike_by_a_person_stay(short_folder: Path) -> No
     assert len(list(short_folder.glob("*/kept"))) == 3
 
 
-def test_a_long_temporary_folder_is_used_as_it_is(tmp_path: Path) -> None:
-    folder = tmp_path / ("long" * 30)
-    folder.mkdir()
-    code = f"take_own_temporary_folder(); print(); print(tempfile.gettempdir() == {str(folder)!r})"
-    said, _ = run_until_it_prints(code, TMPDIR=str(folder)).communicate()
-
-    assert said.strip() == "True"
-
-
-def test_what_a_forked_process_does_leaves_the_temporary_folder_alone(short_folder: Path) -> None:
-    code = (
-        "import multiprocessing; take_own_temporary_folder(); child = "
-        "multiprocessing.get_context('fork').Process();child.start(); child.join(); print(); "
-        "print(Path(tempfile.gettempdir()).exists())"
-    )
-
-    said, _ = run_until_it_prints(code, TMPDIR=str(short_folder)).communicate()
-
-    assert said.strip() == "True"
-
-
 def test_space_that_is_not_there_is_an_error_before_anything_is_written(tmp_path: Path) -> None:
     require_space(tmp_path, needed_bytes=2**20)
 

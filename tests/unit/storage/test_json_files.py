@@ -23,7 +23,6 @@ def parsed(text: bytes) -> Note:
     ("text", "reason"),
     [
         (b'{"schema_version": 1, "title": "a", "title": "b"}', "the key 'title' is there twice"),
-        (b'{"schema_version": 1, "schema_version": 1}', "the key 'schema_version' is there twice"),
         (
             b'{"schema_version": 1, "inner": {"schema_version": 1, "schema_version": 2}}',
             "'schema_version' is there",
@@ -34,9 +33,7 @@ def parsed(text: bytes) -> Note:
         ),
         (b'{"schema_version": 1, "inner": ' + b"[" * 29_000, "recursion"),
         (b'{"schema_version": 1, "title": "\xff"}', "is not whole JSON"),
-        ('{"schema_version": 1}'.encode("utf-16"), "is not whole JSON"),
         (b'{"schema_version": 1, "title": "a\\u0000b"}', "title: String should match"),
-        (b'{"schema_version": 1, "title": "a\\u001b[2Jb"}', "title: String should match"),
     ],
 )
 def test_a_text_that_readers_would_take_for_different_things_is_refused_in_one_line(

@@ -44,48 +44,34 @@ def limit(folder: Path, *, version: int, quota_us: int | None) -> None:
         (folder / "cpu.cfs_period_us").write_text("100000\n", "ascii")
 
 
-BOTH = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     ("version", "mounted", "group"), [(1, VERSION_1, "3:cpu,cpuacct:"), (2, VERSION_2, "0::")]
 )
-
-
-@BOTH
-def test_of_nested_groups_the_smallest_counts(
-    mount: Path, version: int, mounted: str, group: str
+@pytest.mark.parametrize(
+    ("limits", "own", "shown", "quota"),
+    [
+        ({"pod": 350_000, "pod/container": 400_000, "pod/container/own": None},
+         "/pod/container/own", "/", 3.5),
+        ({"own": None}, "/own", "/", None),
+        ({"": 400_000, "own": 200_000}, "/docker/7/own", "/docker/7", 2),
+        ({"": 50_000}, "/docker/7", "/another", 0.5),
+    ],
+    ids=["nested", "no limit", "sees its own groups alone", "not shown by the mount"],
+)  # fmt: skip
+def test_the_smallest_limit_of_a_group_and_those_around_it_counts(
+    mount: Path,
+    version: int,
+    mounted: str,
+    group: str,
+    limits: dict[str, int | None],
+    own: str,
+    shown: str,
+    quota: float | None,
 ) -> None:
-    limit(mount / "pod", version=version, quota_us=350_000)
-    limit(mount / "pod/container", version=version, quota_us=400_000)
-    limit(mount / "pod/container/own", version=version, quota_us=None)
+    for folder, quota_us in limits.items():
+        limit(mount / folder, version=version, quota_us=quota_us)
 
-    assert cpu_quota(process(mount, mounted, f"{group}/pod/container/own")) == 3.5
-
-
-@BOTH
-def test_a_group_without_a_limit_has_none(
-    mount: Path, version: int, mounted: str, group: str
-) -> None:
-    limit(mount / "own", version=version, quota_us=None)
-
-    assert cpu_quota(process(mount, mounted, f"{group}/own")) is None
-
-
-@BOTH
-def test_a_container_that_sees_its_own_groups_alone_finds_them(
-    mount: Path, version: int, mounted: str, group: str
-) -> None:
-    limit(mount, version=version, quota_us=400_000)
-    limit(mount / "own", version=version, quota_us=200_000)
-
-    assert cpu_quota(process(mount, mounted, f"{group}/docker/7/own", shown="/docker/7")) == 2
-
-
-@BOTH
-def test_a_group_that_the_mount_does_not_show_is_limited_by_the_mounts_own(
-    mount: Path, version: int, mounted: str, group: str
-) -> None:
-    limit(mount, version=version, quota_us=50_000)
-
-    assert cpu_quota(process(mount, mounted, f"{group}/docker/7", shown="/another")) == 0.5
+    assert cpu_quota(process(mount, mounted, f"{group}{own}", shown=shown)) == quota
 
 
 def test_other_controllers_of_version_1_are_elsewhere(mount: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.study.machine import Accelerator, Machine, find_machine, hardware_words
+from gpu_report.study.machine import Accelerator, Machine, find_machine
 
 H100 = Accelerator(backend="cuda", name="NVIDIA H100 80GB HBM3", memory_gib=79.1)
 
@@ -33,7 +33,6 @@ H100 = Accelerator(backend="cuda", name="NVIDIA H100 80GB HBM3", memory_gib=79.1
             (Accelerator(backend="mps", name="mps", memory_gib=21.3),),
             "mps-21gb-x1-m2-pro-16c",
         ),
-        ("", (), "cpu-16c"),
     ],
 )
 def test_the_id_names_the_hardware(
@@ -91,28 +90,6 @@ def busy_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("busy_torch")
-@pytest.mark.parametrize(
-    "machine",
-    [
-        "here",
-        [],
-        {},
-        {"cpu_model": "", "cores": 2, "accelerators": []},
-        {"cpu_model": "", "cores": 2, "memory_gib": 4, "accelerators": ["cuda"]},
-        {"cpu_model": "", "cores": 2, "memory_gib": 4, "accelerators": [], "colour": "grey"},
-    ],
-)
-def test_a_cache_of_another_shape_is_made_again(tmp_path: Path, machine: object) -> None:
-    cache = tmp_path / "here.json"
-    found = find_machine(cache)
-    cache.write_text(
-        json.dumps(json.loads(cache.read_text("utf-8")) | {"machine": machine}), "utf-8"
-    )
-
-    assert find_machine(cache) == found
-
-
-@pytest.mark.usefixtures("busy_torch")
 @pytest.mark.parametrize("content", ['{"key": ', "[]", "3", '{"machine": {}}'])
 def test_a_damaged_cache_is_made_again(tmp_path: Path, content: str) -> None:
     cache = tmp_path / "here.json"
@@ -147,13 +124,3 @@ def test_an_accelerator_that_fails_just_now_is_asked_for_again_where_it_has_a_de
         == "torch 2.99 was built for cuda, but: CUDA driver is starting"
     )
     assert cache.exists() == is_kept
-
-
-def test_a_machine_is_named_for_readers_by_its_hardware_without_trade_marks() -> None:
-    of_cpu = {"cpu_model": "Intel(R) Xeon(R) Processor", "cpu_cores": 16, "accelerator": None}
-    of_gpu = {"accelerator": "NVIDIA H100 80GB HBM3", "cpu_cores": 16}
-
-    assert (
-        hardware_words([of_cpu, of_gpu]) == "NVIDIA H100 80GB HBM3, Intel Xeon Processor, 16 cores"
-    )
-    assert hardware_words([]) == ""

@@ -38,12 +38,6 @@ def test_the_parts_of_a_name_may_come_in_any_order(
     assert Optimization.from_name("+".join(parts) or NO_OPTIONS) == optimization
 
 
-def test_options_are_named_in_the_order_declared() -> None:
-    assert joined(["compile", "pinned"]) == "pinned+compile"
-    assert joined([]) == "none"
-    assert option_names("none") == ()
-
-
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
@@ -76,14 +70,6 @@ def test_a_ladder_is_the_eager_baseline_each_step_alone_and_each_with_all_before
     ]
 
 
-def test_a_step_takes_down_those_that_it_leaves_nothing_to_do() -> None:
-    assert ladder(["workers4+pinned", "fused", "resident"])[-1] == "fused+resident"
-
-
-def test_a_higher_count_takes_the_place_of_the_lower_one() -> None:
-    assert ladder(["accumulate2", "accumulate4"]) == ["none", "accumulate2", "accumulate4"]
-
-
 @given(st.lists(st.sampled_from(list(OPTIONS)), min_size=1, unique=True))
 def test_a_ladder_names_nothing_twice(rungs: list[str]) -> None:
     names = ladder(rungs)
@@ -97,13 +83,7 @@ def test_a_ladder_names_nothing_twice(rungs: list[str]) -> None:
     [
         ("turbo", {}, "'turbo' is unknown; use some of: pinned"),
         ("fused+pinned", {}, r"'fused.pinned' is to be written 'pinned.fused'"),
-        ("fused+fused", {}, "is to be written 'fused'"),
         ("prefetch+resident", {}, "resident leaves nothing to do for prefetch"),
-        (
-            "resident",
-            {"workers": 2},
-            "resident leaves nothing to do for workers; leave one of them out",
-        ),
         ("graphs", {"device": "cpu"}, "graphs needs an accelerator; with device: cpu leave it out"),
         (
             "graphs",
@@ -121,7 +101,6 @@ def test_a_ladder_names_nothing_twice(rungs: list[str]) -> None:
             "highscale is for precision fp16; with bf16 no loss is scaled",
         ),
         ("openmp", {}, "openmp is for the CPU; with device: cuda leave it out"),
-        ("openmp", {"device": "mps"}, "openmp is for the CPU; with device: mps leave it out"),
         (
             "persistent",
             {"device": "cpu"},
@@ -132,8 +111,6 @@ def test_a_ladder_names_nothing_twice(rungs: list[str]) -> None:
             {"device": "cpu", "workers": 2},
             "openmp is a whole loop of its own, .*; take it alone",
         ),
-        ("fused+openmp", {"device": "cpu"}, "openmp is a whole loop of its own, .*; take it alone"),
-        ("streams+persistent", {}, "streams is a whole loop of its own, .*; take it alone"),
     ],
 )
 def test_options_that_cannot_be_are_refused(
@@ -147,34 +124,6 @@ def test_options_that_cannot_be_are_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_an_option_that_a_cpu_has_is_accepted_there() -> None:
-    check_options(
-        "channelslast+fused+resident+compile+checkpoint", workers=0, precision="bf16", device="cpu"
-    )
-
-
 def test_what_an_option_replaces_exists() -> None:
     for option in OPTIONS.values():
         assert set(option.replaces) <= {*OPTIONS, "workers"}, option
-
-
-@pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.is_loop])
-def test_a_loop_of_the_workload_s_own_is_accepted_alone_on_the_device_that_it_is_for(
-    name: str,
-) -> None:
-    check_options(
-        name, workers=0, precision="fp32", device="cpu" if OPTIONS[name].cpu_only else "cuda"
-    )
-
-
-def test_no_option_is_for_the_cpu_alone_and_for_an_accelerator_alone() -> None:
-    assert not any(option.cpu_only and option.accelerator_only for option in OPTIONS.values())
-
-
-def test_a_bound_is_a_loop_or_leaves_out_communication_since_it_does_less_work_than_a_step() -> (
-    None
-):
-    bounds = [option for option in OPTIONS.values() if option.is_bound]
-
-    assert bounds
-    assert all(option.is_loop or option.ddp_only for option in bounds)

@@ -59,21 +59,12 @@ def test_searches_of_a_machine_that_has_a_part_of_them_are_those_alone() -> None
         ),
         ({"memory_limit_gib": 0}, r"memory_limit_gib: 0 is not allowed; use more than 0"),
         ({"multiple_of": 0}, r"multiple_of: 0 is not allowed; use 1 or more"),
-        ({"margin": 1}, r"margin: 1 is not allowed; use less than 1"),
         ({"maximum": 4, "multiple_of": 8}, r"maximum: it is 4; expected 8 or more"),
-        ({"seconds": 3600}, r"seconds: 3600 is not allowed; use 600 or less"),
         (
             {"workload": "image_files", "size": "default"},
             r"grid\[0\]: workload: image_files cannot be searched .*use one of unet, lstm",
         ),
-        ({"size": "huge"}, r"grid\[0\]\.size: unet has no size 'huge'"),
-        ({"device": "xpu"}, r"grid\[0\]\.device: device 'xpu' is not present"),
         ({"optimization": "workers4"}, r"grid\[0\]: optimization: workers4 has workers or graphs"),
-        (
-            {"optimization": "graphs", "device": "cuda"},
-            r"grid\[0\]: optimization: graphs has workers or graphs",
-        ),
-        ({"optimization": "fast"}, r"grid\[0\]: 'fast' in 'fast' is unknown; use some of"),
         (
             {"workload": "lstm", "size": "default", "optimization": "checkpoint"},
             r"checkpoint has nothing to do in lstm",
@@ -87,22 +78,11 @@ def test_what_cannot_be_searched_is_named_in_one_line(row: dict[str, Any], messa
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            {"axis": "batch_size"},
-            r"batch_search\.axis: unknown key; allowed here: question, search, grid",
-        ),
-        (
-            {"search": "workers"},
-            r"batch_search\.search: 'workers' is not allowed; use one of: batch_size",
-        ),
-    ],
-)
-def test_an_experiment_that_searches_has_no_axis(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        searching(**change)
+def test_one_search_with_two_times_to_measure_is_refused() -> None:
+    row = {"workload": "lstm", "device": "cpu"}
+
+    with pytest.raises(ConfigError, match="lstm-cpu-fp32 is searched twice, with other seconds"):
+        searching({**row, "seconds": 1}, {**row, "seconds": 2})
 
 
 def test_a_search_takes_bounds() -> None:
@@ -111,13 +91,6 @@ def test_a_search_takes_bounds() -> None:
 
     assert (search.maximum, search.multiple_of, search.margin) == (64, 8, 0.1)
     assert (search.largest_below(64), search.largest_below(1e9)) == (56, 64)
-
-
-def test_one_search_with_two_times_to_measure_is_refused() -> None:
-    row = {"workload": "lstm", "device": "cpu"}
-
-    with pytest.raises(ConfigError, match="lstm-cpu-fp32 is searched twice, with other seconds"):
-        searching({**row, "seconds": 1}, {**row, "seconds": 2})
 
 
 def test_an_unknown_search_is_named_with_those_that_there_are() -> None:

@@ -71,23 +71,13 @@ def test_the_data_set_and_the_repetitions_can_be_given() -> None:
     [
         ("resnet19", {}, "--workload: 'resnet19' is unknown; use one of unet, lstm, .*, resnet18"),
         ("unet", {"size": "1px"}, "--size: unet has no size '1px'; use one of 32px, 64px, 128px"),
-        ("lstm", {"precision": "fp8"}, "--precision: 'fp8' is not allowed; use one of: fp32"),
-        ("lstm", {"batch_size": 0}, "--batch-size: 0 is not allowed; use 1 or more"),
         (
             "lstm",
             {"device": "cuda"},
             "--device: device 'cuda' is not present on this machine; use one of: cpu",
         ),
         ("lstm", {"optimization": "fly"}, "--optimization: 'fly' in 'fly' is unknown"),
-        (
-            "lstm",
-            {"optimization": "channelslast"},
-            "--optimization: channelslast has nothing to do in lstm",
-        ),
-        ("lstm", {"optimization": "accumulate3"}, "--optimization: 3 parts of equal size"),
-        ("lstm", {"parallelism": "ddp3"}, "--batch-size: 8 samples cannot be shared equally"),
         ("linear_regression", {}, "--steps-per-epoch: missing"),
-        ("image_files", {}, "workloads.image_files.train_samples: missing"),
     ],
 )
 def test_an_error_begins_with_the_option_that_was_given(

@@ -10,17 +10,12 @@ import subprocess
 import sys
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
-from gpu_report.traces.attribution import attribute_device, attribute_host
-from gpu_report.traces.categories import category_by_name
-from gpu_report.traces.grouping import fits
 from gpu_report.traces.nesting import cover_of
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.steps import step_rows
-from gpu_report.traces.trace import Step, Trace
+from gpu_report.traces.trace import Trace
 from tests.unit.traces.by_hand import FIXTURES
 
 NS_PER_US = 1000
@@ -77,29 +72,3 @@ def test_the_accelerator_is_busy_and_idle_as_long_as_hta_says(
     )
     assert busy_us == pytest.approx(hta["busy_us"], abs=1)
     assert (end_ns - begin_ns) / NS_PER_US - busy_us == pytest.approx(hta["idle_us"], abs=1)
-
-
-def test_communication_is_hidden_behind_kernels_as_much_as_hta_says(
-    compared: tuple[Trace, dict[str, Any]],
-) -> None:
-    trace, hta = compared
-    is_collective = fits(
-        trace.names, trace.work.name, lambda name: category_by_name(name) == "communication"
-    )
-    whole = np.array([0]), np.array([trace.work.end_ns.max()])
-    (communication_ns,) = cover_of(trace.work, is_collective).within(*whole)
-    exposed_ms = sum(row["exposed_communication_ms"] for row in step_rows_of(trace))
-
-    assert (communication_ns == 0) == np.isnan(hta["overlap_percent"])
-    if communication_ns:  # without any, HTA says nan
-        hidden_percent = 100 - 100 * exposed_ms * NS_PER_MS / communication_ns
-        assert hidden_percent == pytest.approx(hta["overlap_percent"], abs=0.01)
-
-
-def step_rows_of(trace: Trace) -> list[dict[str, Any]]:
-    """One row, from the first to the last work on the device: some runs after the step's end."""
-    everything = Step(number=0, start_ns=0, end_ns=int(trace.work.end_ns.max()))
-    calls = attribute_host(trace)
-    return step_rows(
-        msgspec.structs.replace(trace, steps=(everything,)), calls, attribute_device(trace, calls)
-    )

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from gpu_report.errors import TraceError
 from gpu_report.traces.analysis import TRACE_CHANGES, AnalysedTrace, change_rows, paired
-from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import QUALITY, row_of
 from gpu_report.traces.ranks import exchange_of
@@ -74,42 +73,6 @@ def test_traces_of_different_length_are_compared_per_step() -> None:
     assert (row["a_calls"], row["b_calls"]) == (2.0, 1.0)
 
 
-def test_what_only_one_trace_has_took_no_time_in_the_other() -> None:
-    rows = changes(
-        analysed(operation_row("aten::old", 8.0)), analysed(operation_row("aten::new", 2.0))
-    )
-
-    assert of(rows, "aten::old")["b_ms"] == 0.0
-    assert of(rows, "aten::old")["ratio"] == 0.0
-    assert of(rows, "aten::new")["a_ms"] == 0.0
-    assert of(rows, "aten::new")["ratio"] is None
-
-
-def test_the_largest_change_comes_first_within_each_level() -> None:
-    before = analysed(operation_row("small", 8.0), operation_row("large", 8.0))
-    after = analysed(operation_row("small", 9.0), operation_row("large", 2.0), step_ms=7.0)
-
-    rows = changes(before, after)
-
-    assert [row["name"] for row in rows] == ["wall time", "copy", "large", "small"]
-    assert rows[0]["change_ms"] == -3.0
-
-
-def test_a_kernel_that_came_and_one_that_went_are_changes() -> None:
-    def with_kernel(name: str, total_ms: float) -> AnalysedTrace:
-        of_operations = analysed()
-        kernel = {"name": name, "category": "convolution", "total_ms": total_ms, "calls": 2}
-        return replace(of_operations, rows={**of_operations.rows, KERNELS: [kernel]})
-
-    rows = changes(with_kernel("old", 8.0), with_kernel("new", 2.0))
-
-    assert [(row["level"], row["name"], row["change_ms"]) for row in rows[1:]] == [
-        ("kernel", "old", -4.0),
-        ("kernel", "new", 1.0),
-    ]
-    TRACE_CHANGES.rows_to_csv(rows)
-
-
 def test_a_number_that_the_gate_invalidates_is_missing_even_where_the_trace_has_no_such_row() -> (
     None
 ):
@@ -123,19 +86,6 @@ def test_a_number_that_the_gate_invalidates_is_missing_even_where_the_trace_has_
     assert (on_device["b_ms"], on_device["change_ms"], on_device["ratio"]) == (None, None, None)
     assert on_device["a_ms"] == 4.0
     assert of(rows, "aten::mm")["change_ms"] == 0.5
-
-
-def test_tables_without_a_step_are_compared_with_nothing() -> None:
-    assert changes(analysed(steps=0), analysed(operation_row("aten::mm", 8.0))) == []
-    assert change_rows({}, analysed().rows) == []
-
-
-def test_a_cut_step_does_not_count_for_the_time_of_a_step() -> None:
-    failed = row_of("cut", 0, 0, passed=False, text="", invalidates=["steps"], step=1)
-    cut = analysed(quality=(failed,))
-    cut.rows[STEPS][1]["wall_ms"] = 1.0
-
-    assert of(changes(cut, analysed()), "wall time")["a_ms"] == 10.0
 
 
 _OPERATIONS = st.lists(
@@ -188,34 +138,6 @@ def test_folders_are_compared_rank_by_rank_and_who_has_no_partner_is_reported() 
     ]
     assert before_alone == ["rank0"]
     assert after_alone == ["rank3"]
-
-
-@pytest.mark.parametrize(("first", "second"), [(0, 1), (None, 0), (None, None)])
-def test_one_trace_is_compared_with_one_whatever_their_ranks(
-    first: int | None, second: int | None
-) -> None:
-    ((pair,), *alone) = paired(ranks_of("before", first), ranks_of("after", second))
-
-    assert (pair.a.path.parent.name, pair.b.path.parent.name) == ("before", "after")
-    assert alone == [[], []]
-
-
-def test_one_trace_is_compared_with_its_rank_of_a_folder() -> None:
-    ((pair,), *alone) = paired(ranks_of("before", 1), ranks_of("after", 0, 1))
-
-    assert pair.b.rank == 1
-    assert alone == [[], ["rank0"]]
-
-
-def test_where_one_side_has_no_ranks_of_their_own_files_of_one_name_are_compared() -> None:
-    before = [replace(each, rank=0) for each in ranks_of("before", 0, 1)]
-
-    pairs, *alone = paired(before, ranks_of("after", 1, 2))
-
-    assert [(pair.label, pair.a.path.name, pair.b.path.name) for pair in pairs] == [
-        ("1", "1.pt.trace.json", "1.pt.trace.json")
-    ]
-    assert alone == [["0"], ["2"]]
 
 
 def test_folders_without_a_common_rank_are_refused_with_what_each_holds() -> None:

@@ -75,14 +75,6 @@ def test_a_call_between_two_steps_is_in_none() -> None:
     }
 
 
-def test_what_a_call_calls_counts_in_the_same_step() -> None:
-    calls = host(
-        step(1, 0, 10), operation("aten::conv2d", 8, 6), operation("aten::convolution", 11, 2)
-    )
-
-    assert calls["aten::convolution"].in_step
-
-
 def test_autograd_has_its_own_stack() -> None:
     calls = host(
         step(1, 0, 20), operation("aten::item", 1, 10), operation("aten::mm", 3, 2, on=AUTOGRAD)
@@ -90,20 +82,6 @@ def test_autograd_has_its_own_stack() -> None:
 
     assert calls["aten::mm"].parent is None
     assert calls["aten::item"].self_ns == 10_000
-
-
-def test_a_nameless_kind_of_work_takes_the_category_of_what_it_runs_in() -> None:
-    calls = host(
-        step(1, 0, 20),
-        operation("aten::convolution", 1, 10),
-        operation("mine::inside", 2, 1),
-        operation("mine::outside", 15, 1),
-    )
-
-    assert (calls["mine::inside"].category, calls["mine::outside"].category) == (
-        "convolution",
-        "other",
-    )
 
 
 def test_inside_the_optimizer_every_operation_is_the_optimizers() -> None:
@@ -122,20 +100,6 @@ def test_inside_the_optimizer_every_operation_is_the_optimizers() -> None:
     }
 
 
-def test_an_annotation_of_the_user_changes_nothing() -> None:
-    calls = host(step(1, 0, 30), mark("my optimizer", 1, 10), operation("aten::mul_", 2, 3))
-
-    assert calls["aten::mul_"].category == "elementwise"
-
-
-def test_inside_the_loader_every_operation_is_data_loading() -> None:
-    loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
-    calls = host(step(1, 0, 30), mark(loader, 1, 10), operation("aten::stack", 2, 3))
-
-    assert calls["aten::stack"].category == "data loading"
-    assert calls[loader].self_ns == 7000
-
-
 def test_a_kernel_belongs_to_the_innermost_operation_around_its_launch() -> None:
     (work,) = device(
         step(1, 0, 20),
@@ -147,60 +111,3 @@ def test_a_kernel_belongs_to_the_innermost_operation_around_its_launch() -> None
 
     assert work.call == "aten::cudnn_convolution"
     assert work.category == "convolution"
-
-
-def test_a_kernel_that_runs_after_its_step_belongs_to_the_step_that_launched_it() -> None:
-    names = [
-        work.name
-        for work in device(
-            step(1, 0, 10),
-            operation("aten::mm", 1, 4),
-            launch(1, 2),
-            operation("aten::mm", 11, 4),
-            launch(2, 12),
-            kernel("in the step", 15, 5, correlation=1),
-            kernel("after the step", 20, 5, correlation=2),
-        )
-    ]
-
-    assert names == ["in the step"]
-
-
-def test_without_its_launch_a_kernel_is_found_by_its_external_id() -> None:
-    (work,) = device(
-        step(1, 0, 20),
-        operation("aten::mm", 1, 4, external_id=9),
-        kernel("gemm", 15, 5, correlation=5, external_id=9),
-    )
-
-    assert work.call == "aten::mm"
-
-
-def test_work_from_before_the_recording_is_left_out() -> None:
-    names = [
-        work.name
-        for work in device(
-            step(1, 0, 30),
-            kernel("launched before", 1, 2, correlation=3),
-            operation("aten::mm", 1, 4),
-            launch(4, 2),
-            kernel("launched here", 5, 2, correlation=4),
-            kernel("launch lost", 9, 2, correlation=5),
-        )
-    ]
-
-    assert names == ["launched here", "launch lost"]
-
-
-def test_where_no_launch_is_known_a_kernel_has_the_category_of_its_name() -> None:
-    (work,) = device(step(1, 0, 30), kernel("ncclDevKernel_AllReduce", 1, 2, correlation=3))
-
-    assert (work.call, work.category) == (None, "communication")
-
-
-def test_a_launch_outside_any_operation_stands_for_itself() -> None:
-    (work,) = device(
-        step(1, 0, 30), launch(3, 1), kernel("volta_sgemm_128x64", 2, 2, correlation=3)
-    )
-
-    assert (work.call, work.category) == ("cudaLaunchKernel", "matrix product")

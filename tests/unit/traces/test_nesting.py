@@ -2,30 +2,18 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from random import Random
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.traces.nesting import (
-    begin_order,
-    cover,
-    cover_of,
-    innermost_at,
-    nearest,
-    nest,
-    outermost,
-    windows,
-)
+from gpu_report.traces.nesting import begin_order, cover, cover_of, innermost_at, nearest, nest
 from gpu_report.traces.trace import NONE, Integers, Spans
 
 Interval = tuple[int, int]
 """Start and duration."""
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30)), max_size=25)
-DISTINCT = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30)), max_size=12, unique=True)
 TIED = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 1)), max_size=25)
 """Hardly any two events without others that begin or end with them, or are the same altogether."""
 
@@ -101,61 +89,6 @@ def test_a_parent_runs_when_its_child_begins_and_a_moment_belongs_to_the_latest_
     assert found == nested_moment_by_moment(in_begin_order(intervals))
 
 
-@pytest.mark.parametrize(
-    "outer", [(0, 1000), (0, 0), (0, 450)], ids=["around all", "around nothing", "outlived"]
-)
-def test_neither_depth_nor_what_follows_it_changes_what_nests_in_what(outer: Interval) -> None:
-    deep = [(number, 600 - 2 * number) for number in range(300)]
-    flat = [(600 + number, 1) for number in range(300)]
-    intervals = in_begin_order([outer, *deep, *flat])
-
-    found = [(parent, self_ns) for _, parent, self_ns in nested(*intervals)]
-
-    assert found == nested_moment_by_moment(intervals)
-
-
-def busy_ns(intervals: list[Interval]) -> int:
-    return len(
-        {moment for start, duration in intervals for moment in range(start, start + duration)}
-    )
-
-
-@given(INTERVALS)
-def test_own_times_add_up_to_the_busy_time_of_the_thread(intervals: list[Interval]) -> None:
-    assert sum(self_ns for _, _, self_ns in nested(*intervals)) == busy_ns(intervals)
-
-
-@given(ON_THREADS)
-def test_each_thread_is_nested_as_if_it_were_alone(events: list[tuple[int, int, int]]) -> None:
-    together = spans(
-        [(start, duration) for start, duration, _ in events], [thread for _, _, thread in events]
-    )
-    ordered = together.chosen(begin_order(together))
-    nesting = nest(ordered)
-
-    for number in range(3):
-        on_thread = ordered.thread == number
-        alone = nest(ordered.chosen(on_thread))
-        places = np.flatnonzero(on_thread)
-        assert nesting.self_ns[on_thread].tolist() == alone.self_ns.tolist()
-        assert nesting.parent[on_thread].tolist() == [
-            NONE if parent == NONE else places[parent] for parent in alone.parent.tolist()
-        ]
-
-
-@given(DISTINCT, st.randoms())
-def test_the_order_in_the_file_does_not_matter_but_for_exact_ties(
-    intervals: list[Interval], random: Random
-) -> None:
-    shuffled = list(intervals)
-    random.shuffle(shuffled)
-
-    def places(events: list[Interval]) -> list[tuple[Interval, int, int]]:
-        return [(events[event], parent, self_ns) for event, parent, self_ns in nested(*events)]
-
-    assert places(shuffled) == places(intervals)
-
-
 @given(INTERVALS, st.integers(0, 50), st.integers(0, 50))
 def test_what_is_covered_of_a_window_counts_each_moment_once(
     intervals: list[Interval], start_ns: int, length_ns: int
@@ -166,20 +99,6 @@ def test_what_is_covered_of_a_window_counts_each_moment_once(
     found = cover_of(spans(intervals)).within(column([start_ns]), column([end_ns]))
 
     assert found.tolist() == [len(covered & set(range(start_ns, end_ns)))]
-
-
-@given(INTERVALS, INTERVALS)
-def test_two_covers_together_are_that_of_all_their_intervals(
-    first: list[Interval], second: list[Interval]
-) -> None:
-    covers = [
-        cover(each.start_ns, each.end_ns) for each in map(spans, (first, second, [*first, *second]))
-    ]
-
-    together, of_all = covers[0].and_also(covers[1]), covers[2]
-
-    assert together.start_ns.tolist() == of_all.start_ns.tolist()
-    assert together.end_ns.tolist() == of_all.end_ns.tolist()
 
 
 @given(INTERVALS, INTERVALS, st.integers(0, 50), st.integers(0, 50))
@@ -207,13 +126,6 @@ def test_a_cover_joins_what_touches_and_shows_where_the_stretch_around_a_moment_
         (30, 40),
     ]
     assert found.begin_at(column([-5, 0, 15, 20, 25, 40, 41])).tolist() == [-5, 0, 0, 0, 25, 30, 41]
-
-
-def test_an_empty_cover_holds_no_moment() -> None:
-    nothing = cover(column([]), column([]))
-
-    assert nothing.within(column([0]), column([9])).tolist() == [0]
-    assert nothing.begin_at(column([7])).tolist() == [7]
 
 
 @given(ON_THREADS, st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 95)), max_size=20))
@@ -248,30 +160,6 @@ def test_the_innermost_event_is_the_latest_begun_that_runs_on_the_thread(
         )
         for thread, moment in asked
     ]
-
-
-def test_of_events_that_begin_and_end_together_the_later_in_the_file_is_the_inner_one() -> None:
-    assert nested((0, 10), (0, 10)) == [(0, NONE, 0), (1, 0, 10)]
-
-
-def test_the_outermost_call_is_found_through_every_level() -> None:
-    assert outermost(column([NONE, 0, 1, 2, NONE, 4])).tolist() == [0, 0, 0, 0, 4, 4]
-
-
-def test_a_window_holds_its_start_and_not_its_end() -> None:
-    found = windows(column([10, 0, 30]), column([20, 10, 40]), column([2, 1, 3]))
-
-    assert found.at(column([0, 9, 10, 19, 20, 35, 40])).tolist() == [1, 1, 2, 2, NONE, 3, NONE]
-
-
-def test_of_nested_windows_the_outer_one_counts() -> None:
-    found = windows(column([10, 0]), column([20, 100]), column([2, 1]))
-
-    assert found.at(column([5, 15, 50])).tolist() == [1, 1, 1]
-
-
-def test_without_windows_no_moment_has_a_label() -> None:
-    assert windows(column([]), column([]), column([])).at(column([1, 2])).tolist() == [NONE, NONE]
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=12))

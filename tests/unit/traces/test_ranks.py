@@ -22,20 +22,10 @@ from gpu_report.traces.ranks import (
     slow_rank,
     tabulate_ranks,
 )
-from gpu_report.traces.steps import STEPS
-from gpu_report.traces.tables import attribute, tabulate_trace, tabulate_trace_of
+from gpu_report.traces.tables import attribute, tabulate_trace_of
 from gpu_report.traces.trace import Trace
 from tests.unit.measure.test_ranks import measured
-from tests.unit.traces.by_hand import (
-    AUTOGRAD,
-    RawEvent,
-    kernel,
-    launch,
-    operation,
-    recorded,
-    step,
-    trace_of,
-)
+from tests.unit.traces.by_hand import AUTOGRAD, RawEvent, kernel, launch, operation, step, trace_of
 
 NCCL = (0, 20)
 KERNEL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
@@ -153,13 +143,6 @@ def test_no_rank_is_slow_that_is_not_waited_for_in_most_steps(waits_us: Sequence
     assert slow_rank(rank_rows(first, second)) is None
 
 
-def test_waits_are_unknown_where_a_rank_is_missing() -> None:
-    rows = rank_rows(rank_trace(0, (400, 400)))
-
-    assert [row["wait_ms"] for row in rows] == [None]
-    assert slow_rank(rows) is None
-
-
 @pytest.mark.parametrize("names", [("allreduce", "_allgather_base"), ("send", "recv")])
 def test_waits_are_unknown_where_ranks_do_not_do_the_same(names: tuple[str, str]) -> None:
     first, second = ({**NOTE, "Collective name": name} for name in names)
@@ -169,15 +152,15 @@ def test_waits_are_unknown_where_ranks_do_not_do_the_same(names: tuple[str, str]
     assert slow_rank(rows) is None
 
 
-def test_a_trace_of_older_versions_has_waits_and_no_bytes() -> None:
-    traces = rank_trace(0, (400, 400), note=None), rank_trace(1, (700, 100), note=None)
-    tables = tabulate_ranks(exchanges(*traces))
+@pytest.mark.slow
+def test_a_record_of_ranks_has_the_waits_of_all_of_them(tmp_path: Path) -> None:
+    record = measured("Tiny", tmp_path)
+    tables = tabulate_trace_of(record, tmp_path / "trace", tmp_path / "rich_trace")
 
-    assert [row["wait_ms"] for row in tables[RANKS]] == pytest.approx([0.3, 0.0])
-    assert {
-        (row["operation"], row["bytes"], row["bus_bandwidth_gb_per_s"])
-        for row in tables[COLLECTIVES]
-    } == {("all-reduce", None, None)}
+    steps = [(row["rank"], row["step"] - tables[RANKS][0]["step"]) for row in tables[RANKS]]
+    assert steps == [*itertools.product(range(2), range(RANKS_PROFILE_FACTOR * 2))]
+    assert all(row["wait_ms"] is not None for row in tables[RANKS])
+    assert {row["operation"] for row in tables[COLLECTIVES]} == {"all-reduce"}
 
 
 def test_medians_are_over_the_steps_and_of_the_rank_that_waited_least() -> None:
@@ -195,30 +178,3 @@ def test_medians_are_over_the_steps_and_of_the_rank_that_waited_least() -> None:
         pytest.approx(0.3),
     )
     assert (first["wait_ms"], first["wait_share"]) == pytest.approx((0.2, 0.2))
-
-
-def test_a_training_of_one_process_has_no_rows() -> None:
-    assert not tabulate_trace(recorded("unet_cuda"))[RANKS]
-
-
-def test_a_real_rank_exchanges_what_its_steps_expose() -> None:
-    tables = tabulate_trace(recorded("ddp_cuda"))
-
-    assert [row["exposed_ms"] for row in tables[RANKS]] == pytest.approx(
-        [row["exposed_communication_ms"] for row in tables[STEPS]], rel=0.05
-    )
-    assert {(row["operation"], row["group_size"]) for row in tables[COLLECTIVES]} == {
-        ("all-reduce", 2)
-    }
-    assert all(row["bytes"] for row in tables[COLLECTIVES])
-
-
-@pytest.mark.slow
-def test_a_record_of_ranks_has_the_waits_of_all_of_them(tmp_path: Path) -> None:
-    record = measured("Tiny", tmp_path)
-    tables = tabulate_trace_of(record, tmp_path / "trace", tmp_path / "rich_trace")
-
-    steps = [(row["rank"], row["step"] - tables[RANKS][0]["step"]) for row in tables[RANKS]]
-    assert steps == [*itertools.product(range(2), range(RANKS_PROFILE_FACTOR * 2))]
-    assert all(row["wait_ms"] is not None for row in tables[RANKS])
-    assert {row["operation"] for row in tables[COLLECTIVES]} == {"all-reduce"}

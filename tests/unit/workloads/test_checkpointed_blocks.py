@@ -2,7 +2,6 @@
 what is kept.
 """
 
-import itertools
 from typing import Any
 
 import pytest
@@ -11,8 +10,6 @@ from torch import Tensor, nn
 
 from gpu_report.workloads.cnn import CNNClassification
 from gpu_report.workloads.image_files import ImageFileClassification
-from gpu_report.workloads.lstm import LSTMClassification
-from gpu_report.workloads.protocol import NamesBlocks, TrainingWorkload
 from gpu_report.workloads.resnet import ResNet18Classification, ResNet50Classification
 from gpu_report.workloads.transformer import TransformerClassification
 from gpu_report.workloads.unet import UNetSegmentation
@@ -52,15 +49,6 @@ def kept_bytes(model: nn.Module, inputs: Tensor) -> int:
 
 
 @cases
-def test_no_block_lies_inside_another(workload: Any, inputs: Tensor, count: int) -> None:
-    blocks = list(workload.checkpointed_blocks(workload.build_model()))
-
-    assert len(blocks) == count
-    for one, other in itertools.permutations(blocks, 2):
-        assert one not in set(other.modules())
-
-
-@cases
 def test_most_of_what_is_kept_for_the_backward_pass_lies_inside_blocks(
     workload: Any, inputs: Tensor, count: int
 ) -> None:
@@ -77,10 +65,3 @@ def test_most_of_what_is_kept_for_the_backward_pass_lies_inside_blocks(
         inside.append(kept_bytes(block, argument))
 
     assert sum(inside) > whole / 2
-
-
-def test_the_lstm_names_none() -> None:
-    workload: TrainingWorkload = LSTMClassification(size="default", **FEW)
-
-    assert not isinstance(workload, NamesBlocks)
-    assert isinstance(CASES[0][0], NamesBlocks)

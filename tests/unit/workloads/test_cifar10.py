@@ -83,9 +83,3 @@ def test_an_archive_that_fails_its_checksum_is_called_corrupt_and_stays(
     assert "\n" not in str(raised.value)
     assert str(archive) in str(raised.value)
     assert archive.read_bytes() == content
-
-
-def test_pictures_that_are_unpacked_need_no_archive(small_cifar10: Path) -> None:
-    (small_cifar10 / "cifar-10-python.tar.gz").write_bytes(b"the beginning of an archive")
-
-    assert all_of(cifar10_cnn(small_cifar10).train_data())[0].shape == (4, 3, 32, 32)

@@ -35,20 +35,6 @@ def test_the_compiled_step_learns_what_float64_learns(traced_only: None) -> None
     )
 
 
-def test_the_loop_in_cpp_learns_the_same_with_any_number_of_threads() -> None:
-    problem = make_problem(300_001)
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        one = trained_by(LOOPS["openmp"], problem)
-        torch.set_num_threads(3)
-        three = trained_by(LOOPS["openmp"], problem)
-    finally:
-        torch.set_num_threads(before)
-
-    assert relative_error(three, one) < 1e-6
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -10,12 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from gpu_report.study.options import OPTIONS
-from gpu_report.workloads.linear_regression import LinearRegression, loops
-from gpu_report.workloads.linear_regression.building import cpu_loops
+from gpu_report.workloads.linear_regression import LinearRegression
 from gpu_report.workloads.linear_regression.loops import LOOPS, Problem, Train, Trained
 from gpu_report.workloads.protocol import Loop, NotHereError, WorkloadError
 from tests.unit.workloads.linear_regression.lines import MOST_ERROR, train_in_float64
-from tests.unit.workloads.training import all_of, losses_of_training
 
 POINTS, STEPS = 1001, 20
 CPU_LOOPS = ("none", "openmp")
@@ -60,23 +58,6 @@ def test_every_loop_of_its_own_is_an_option_that_a_reader_can_look_up() -> None:
     assert {name for name, option in OPTIONS.items() if option.is_loop} <= set(LOOPS)
 
 
-def test_a_seed_decides_the_points() -> None:
-    first, again, other = (line(seed=seed).draw(100, "train") for seed in (3, 3, 4))
-
-    assert all(map(torch.equal, first, again))
-    assert not torch.equal(first[0], other[0])
-
-
-def test_held_out_points_are_others_of_the_same_line() -> None:
-    workload = line()
-    (train_inputs, _), (inputs, targets) = workload.draw(300, "train"), all_of(workload.test_data())
-
-    assert len(inputs) == len(targets) == workload.held_out_samples == 300
-    assert not torch.equal(train_inputs, inputs)
-    assert 0 <= inputs.min() < inputs.max() <= 10
-    assert (targets - (2 * inputs + 1)).std() == pytest.approx(1, abs=0.2)
-
-
 def test_a_perfect_prediction_has_quality_1_and_naming_the_mean_that_of_chance() -> None:
     _, target = line().draw(500, "test")
     mean = target.mean().expand_as(target)
@@ -87,14 +68,6 @@ def test_a_perfect_prediction_has_quality_1_and_naming_the_mean_that_of_chance()
     assert line().quality(target + 100, target) == line().quality(target * torch.nan, target) == 0
 
 
-def test_it_can_be_trained_as_any_workload(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpu_report.workloads.linear_regression.TRAIN_SAMPLES", POINTS)
-
-    losses = losses_of_training(line(), steps=STEPS)
-
-    assert losses == pytest.approx(built("none").loop.train().tolist(), rel=MOST_ERROR)
-
-
 def test_an_option_that_is_none_of_its_loops_is_refused_with_the_list() -> None:
     with pytest.raises(
         WorkloadError, match=r"no loop 'resident'; use one of none, compile, .*statistics, alone"
@@ -102,24 +75,6 @@ def test_an_option_that_is_none_of_its_loops_is_refused_with_the_list() -> None:
         built("resident")
 
     assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    "options", [name for name, loop in LOOPS.items() if "cpu" not in loop.device_types]
-)
-def test_a_loop_for_another_device_is_skipped(options: str) -> None:
-    with pytest.raises(NotHereError, match=f"option {options} is for cuda, not for cpu"):
-        built(options)
-
-
-def test_without_a_compiler_the_loop_in_cpp_is_skipped_with_the_reason(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(loops, "cpu_loops", cpu_loops.__wrapped__)
-    monkeypatch.setenv("CXX", "no-such-compiler")
-
-    with pytest.raises(NotHereError, match=r"no C\+\+ compiler"):
-        built("openmp")
 
 
 @pytest.mark.parametrize("options", CPU_LOOPS)
@@ -140,16 +95,6 @@ def test_a_loop_learns_what_float64_learns(options: str, learning_rate: float) -
     error = line_built.loop.find_error()
     assert error is not None
     assert error < MOST_ERROR
-
-
-@pytest.mark.parametrize("options", CPU_LOOPS)
-def test_each_call_starts_from_the_initial_weights(options: str) -> None:
-    line_built = built_here(options)
-
-    first, again = line_built.loop.train().clone(), line_built.loop.train()
-
-    assert len(first) == STEPS
-    assert torch.equal(first, again)
 
 
 def off_by(share: float) -> Callable[[Problem], Train]:
@@ -179,20 +124,11 @@ def test_a_loop_that_trains_something_else_is_found_by_its_error(
     assert loop.find_error() == pytest.approx(0.02, rel=1e-3)
 
 
-def test_the_loop_in_cpp_declares_operations_and_bytes_of_a_step() -> None:
-    loop = built_here("openmp").loop
+@pytest.mark.parametrize("options", CPU_LOOPS)
+def test_each_call_starts_from_the_initial_weights(options: str) -> None:
+    line_built = built_here(options)
 
-    assert loop.flops_per_step == 8 * POINTS
-    assert loop.bytes_per_step == 8 * POINTS
-    assert loop.eager_step is None
+    first, again = line_built.loop.train().clone(), line_built.loop.train()
 
-
-def test_a_loop_that_reckons_with_its_points_once_has_a_step_s_share_of_that(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    once = replace(LOOPS["statistics"], prepare=LOOPS["none"].prepare, device_types=("cpu",))
-    monkeypatch.setattr("gpu_report.workloads.linear_regression.LOOPS", {"statistics": once})
-    loop = built("statistics").loop
-
-    assert loop.flops_per_step == pytest.approx(8 * POINTS / STEPS)
-    assert loop.bytes_per_step == pytest.approx(8 * POINTS / STEPS)
+    assert len(first) == STEPS
+    assert torch.equal(first, again)
