@@ -25,7 +25,7 @@ def test_each_size_has_a_row_and_each_answer_is_marked_once() -> None:
     assert all(row["is_resolved"] for row in rows)
 
 
-def test_a_search_beside_other_programs_has_a_largest_size_and_no_answers_about_speed() -> None:
+def test_a_search_beside_other_programs_has_no_answers_about_speed() -> None:
     rows = BATCH_SIZES.checked(tabulate_batch_sizes([without_speed(make_search(SEARCH))]))
 
     assert [row["samples"] for row in rows if row["is_largest"]] == [1000]
@@ -54,7 +54,3 @@ def test_what_did_not_fit_has_its_reason_and_no_numbers() -> None:
     )
     assert all(math.isnan(row[number]) for number in numbers)
     assert not any(row[mark] for mark in ("is_largest", "is_resolved", "is_fastest"))
-
-
-def test_without_searches_there_are_no_rows() -> None:
-    assert tabulate_batch_sizes([]) == []

@@ -79,35 +79,9 @@ def test_the_interpolation_agrees_with_root_finding_on_any_rising_curve(
     )
 
 
-def test_more_noise_widens_the_interval() -> None:
-    calm, noisy = (
-        find_crossover(speedups_of(lambda size: (size / 20) ** 0.7, spread=spread)).batch_size
-        for spread in ((0.98, 0.99, 1.01, 1.02), (0.9, 0.95, 1.0, 1.1))
-    )
-
-    assert noisy.high - noisy.low > calm.high - calm.low
-
-
-def test_the_planted_crossover_lies_in_most_intervals_of_noisy_processes() -> None:
-    random = np.random.default_rng(1)
-    planted, hits, tries = 20.0, 0, 40
-    for _ in range(tries):
-        spreads = random.lognormal(sigma=0.03, size=(2, len(SIZES), 5)).tolist()
-        noisy = {
-            size: ratio(
-                dict(enumerate((size / planted) ** 0.7 * each for each in accelerator)),
-                dict(enumerate(cpu)),
-            )
-            for size, cpu, accelerator in zip(SIZES, *spreads, strict=True)
-        }
-        interval = find_crossover(noisy).batch_size
-        hits += interval.low <= planted <= interval.high
-
-    assert hits >= 0.85 * tries  # 95 % of 40 tries are 34 or fewer once in a hundred times
-
-
 @pytest.mark.parametrize(
-    ("speedup", "verdict"), [(3.0, "accelerator always"), (0.3, "cpu always"), (1.005, "unclear")]
+    ("speedup", "verdict"),
+    [(3.0, "accelerator always"), (0.3, "cpu always"), (1.005, "unclear")],
 )
 def test_a_device_that_wins_everywhere_is_named_and_a_draw_is_unclear(
     speedup: float, verdict: str
@@ -120,26 +94,23 @@ def test_a_device_that_wins_everywhere_is_named_and_a_draw_is_unclear(
 
 @pytest.mark.parametrize(
     "speedups",
-    [{1: 0.5, 4: 2.0, 16: 0.5, 64: 2.0}, {1: 2.0, 4: 0.5}, {1: 0.5, 4: 2.0, 16: 0.5}],
-    ids=["twice", "the CPU wins the large ones", "and back"],
+    [
+        {1: 0.5, 4: 2.0, 16: 0.5, 64: 2.0},
+        {1: 2.0, 4: 0.5},
+        {1: 0.5, 4: 2.0, 16: 0.5},
+        {1: 0.3, 4: 0.6, 16: 1.01},
+    ],
+    ids=["twice", "the CPU wins the large ones", "and back", "leaves the sizes measured"],
 )
-def test_a_curve_that_falls_through_one_is_unclear(speedups: dict[int, float]) -> None:
+def test_a_curve_without_one_crossing_among_the_sizes_is_unclear(
+    speedups: dict[int, float],
+) -> None:
     assert find_crossover(speedups_of(speedups)) == UNCLEAR
-
-
-def test_an_interval_that_leaves_the_sizes_measured_is_unclear() -> None:
-    assert find_crossover(speedups_of({1: 0.3, 4: 0.6, 16: 1.01})) == UNCLEAR
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_too_few_processes_for_an_interval_resolve_nothing(processes: int) -> None:
     assert find_crossover(speedups_of(lambda size: size / 10, spread=(1.0,) * processes)) == UNCLEAR
-
-
-def test_the_order_of_sizes_does_not_matter() -> None:
-    speedups = speedups_of(lambda size: size / 10)
-
-    assert find_crossover(dict(reversed(speedups.items()))) == find_crossover(speedups)
 
 
 def variants(device: str, *, size: str = "small", length: str = "e2x30") -> list[Variant]:
@@ -171,49 +142,6 @@ def tabulated(chosen: list[Variant], records: list[Record] | None = None) -> pd.
     )
 
 
-def test_a_group_of_batch_sizes_has_one_row_that_names_it() -> None:
-    chosen = [*variants("cpu"), *variants("cuda")]
-
-    row = tabulated(chosen).iloc[0]
-
-    assert dict(
-        row[["experiment", "group", "workload", "device", "smallest", "largest", "verdict"]]
-    ) == {
-        "experiment": "crossover",
-        "group": "cnn small",
-        "workload": "cnn",
-        "device": "cuda",
-        "smallest": 1,
-        "largest": 256,
-        "verdict": "crosses",
-    }
-    assert row["batch_size"] == pytest.approx(10.0)
-
-
-def test_groups_and_devices_are_kept_apart() -> None:
-    chosen = [
-        variant
-        for size in ("small", "large")
-        for device in ("cpu", "cuda", "cuda1")
-        for variant in variants(device, size=size)
-    ]
-
-    table = tabulated(chosen)
-
-    assert list(zip(table["group"], table["device"], strict=True)) == [
-        ("cnn small", "cuda"),
-        ("cnn small", "cuda:1"),
-        ("cnn large", "cuda"),
-        ("cnn large", "cuda:1"),
-    ]
-
-
-def test_a_cpu_that_trains_shorter_epochs_is_the_twin_all_the_same() -> None:
-    chosen = [*variants("cpu", length="e2x5"), *variants("cuda", length="e3")]
-
-    assert tabulated(chosen)["batch_size"].tolist() == pytest.approx([10.0])
-
-
 def test_a_twin_of_the_same_length_comes_before_a_shorter_one() -> None:
     chosen = [*variants("cpu", length="e2x5"), *variants("cpu"), *variants("cuda")]
     records = records_of(chosen)
@@ -224,24 +152,13 @@ def test_a_twin_of_the_same_length_comes_before_a_shorter_one() -> None:
     assert table["verdict"].tolist() == ["crosses"]
 
 
-def test_a_size_that_one_side_did_not_train_is_passed_over() -> None:
-    chosen = [*variants("cpu"), *variants("cuda")]
-    records = records_of(chosen)
-    records[-1] = make_record(chosen[-1].slug, status="oom")
-
-    row = tabulated(chosen, records).iloc[0]
-
-    assert (row["smallest"], row["largest"]) == (1, 64)
-
-
 @pytest.mark.parametrize("axis", ["batch_size", "workers"])
-def test_an_experiment_about_something_else_has_no_crossover(axis: str) -> None:
+def test_an_experiment_about_something_else_or_without_two_sides_has_no_crossover(
+    axis: str,
+) -> None:
     chosen = [*variants("cpu"), *variants("cuda")]
     experiment = replace(experiment_of(chosen), axis=axis)
 
     assert tabulate_crossovers([experiment], records_of(chosen)).empty
-
-
-def test_one_batch_size_or_one_device_has_no_crossover() -> None:
     assert tabulated([variants("cpu")[2], variants("cuda")[2]]).empty
     assert tabulated(variants("cpu")).empty

@@ -81,26 +81,6 @@ def with_errors(*errors: float | None) -> Record:
     )
 
 
-def test_each_measured_variant_of_a_workload_with_loops_has_a_row_and_no_other() -> None:
-    skipped = make_record(f"{CUDA}-triton", status="skipped")
-    too_large = make_record(f"{CUDA}-streams", status="oom")
-
-    table = tabulated(
-        make_record(OTHERS), make_record(CPU), skipped, too_large, make_record(SEPARATE)
-    )
-
-    assert set(table["variant"]) == {CPU, SEPARATE}
-    assert table.set_index("variant")["points"].to_dict() == {CPU: 8000, SEPARATE: 4_000_000}
-
-
-def test_a_pass_is_a_training_over_its_passes() -> None:
-    row = row_of(make_record(CPU, throughput_per_s=8000 * 200 / 0.5))
-
-    assert row["passes"] == 200
-    assert row["training_ms"] == pytest.approx(500)
-    assert row["pass_us"] == pytest.approx(2500)
-
-
 def test_processes_that_differ_give_a_pass_its_interval() -> None:
     row = row_of(make_record(CPU, processes=5, noise=0.1))
     alone = row_of(make_record(CPU, processes=1))
@@ -133,12 +113,6 @@ def test_the_floor_is_the_longer_of_bytes_and_arithmetic(
     of_bytes_us, of_arithmetic_us = 1e6 * moved / copies, 1e6 * flops / peak
     assert row["floor_us"] == pytest.approx(max(of_bytes_us, of_arithmetic_us))
     assert row["times_floor"] == pytest.approx(row["pass_us"] / row["floor_us"])
-
-
-def test_bytes_are_reported_by_the_point() -> None:
-    row = row_of(with_work(SEPARATE, flops=1.0, moved=28.0 * 4_000_000))
-
-    assert row["bytes_per_point"] == pytest.approx(28)
 
 
 @pytest.mark.parametrize(
@@ -180,14 +154,6 @@ def test_launches_are_reported_however_much_the_profiler_slowed_the_call() -> No
     assert math.isnan(launches_of(SEPARATE, uncounted))
 
 
-def test_on_the_cpu_nothing_is_launched_and_no_launches_are_reported() -> None:
-    assert math.isnan(launches_of(CPU, make_trace_tables(CPU)))
-
-
-def test_without_a_trace_no_launches_are_reported() -> None:
-    assert math.isnan(row_of(make_record(SEPARATE))["work_per_pass"])
-
-
 @pytest.mark.parametrize("errors", [(3e-7, 8e-7, 1e-7), (8e-7, 3e-7, 2e-7), (2e-7, 1e-7, 8e-7)])
 def test_the_error_is_the_largest_of_any_process(errors: tuple[float | None, ...]) -> None:
     assert row_of(with_errors(*errors))["reference_error"] == 8e-7
@@ -198,26 +164,6 @@ def test_where_a_process_was_not_compared_there_is_no_error(
     errors: tuple[float | None, ...],
 ) -> None:
     assert math.isnan(row_of(with_errors(*errors))["reference_error"])
-
-
-def test_what_the_first_process_learned_is_reported_by_name() -> None:
-    record = make_record(SEPARATE)
-    first = record.repetitions[0].model_copy(
-        update={"learnt": {"weight": 0.83012345, "bias": -2.0}}
-    )
-    record = record.model_copy(update={"repetitions": [first, *record.repetitions[1:]]})
-
-    assert row_of(record)["learnt"] == "weight 0.8301234, bias -2"
-
-
-def test_only_what_leaves_most_of_the_work_out_is_a_bound() -> None:
-    table = tabulated(make_record(CUDA), make_record(SEPARATE), make_record(BOUND))
-
-    assert table.set_index("variant")["is_bound"].to_dict() == {
-        CUDA: False,
-        SEPARATE: False,
-        BOUND: True,
-    }
 
 
 def test_trainings_that_begin_anew_have_no_curves_and_their_times_are_kept() -> None:

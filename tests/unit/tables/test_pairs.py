@@ -77,25 +77,22 @@ def test_a_training_whose_optimizer_keeps_smaller_numbers_is_not_called_faster()
     assert speedup(exact, exact).value == speedup(exact, unknown).value == 1
 
 
-def test_processes_of_other_seeds_are_not_compared() -> None:
-    before, after = with_qualities(PLAIN, 0.5, 0.7), with_qualities(OTHER, 0.5, 0.7, first_seed=7)
-
-    assert pairs_of(before, after) == []
-    assert math.isnan(quality_change(after, before).value)
-
-
-def test_a_process_without_a_twin_leaves_the_change_unknown() -> None:
-    before, after = with_qualities(PLAIN, 0.5, 0.7, 0.9), with_qualities(OTHER, 0.5, 0.7)
-
-    assert len(pairs_of(before, after)) == 2
+@pytest.mark.parametrize(
+    ("before", "after", "pairs"),
+    [
+        (with_qualities(PLAIN, 0.5, 0.7), with_qualities(OTHER, 0.5, 0.7, first_seed=7), 0),
+        (with_qualities(PLAIN, 0.5, 0.7, 0.9), with_qualities(OTHER, 0.5, 0.7), 2),
+        (with_qualities(PLAIN, 0.5, 0.7), with_qualities(OTHER, 0.5, float("nan")), 2),
+        (with_qualities(PLAIN, None, 0.7, 0.9), with_qualities(OTHER, 0.4, 0.6, None), 3),
+    ],
+    ids=["other seeds", "a process without a twin", "diverged", "a quality lends no seed"],
+)
+def test_a_change_is_known_where_each_process_has_a_twin_with_a_quality(
+    before: Record, after: Record, pairs: int
+) -> None:
+    assert len(pairs_of(before, after)) == pairs
     assert math.isnan(quality_change(after, before).value)
     assert math.isnan(quality_change(before, after).value)
-
-
-def test_a_process_without_a_quality_does_not_lend_its_seed_to_another() -> None:
-    before, after = with_qualities(PLAIN, None, 0.7, 0.9), with_qualities(OTHER, 0.4, 0.6, None)
-
-    assert math.isnan(quality_change(after, before).value)
 
 
 @pytest.mark.parametrize(
@@ -111,19 +108,6 @@ def test_there_is_no_change_without_a_measured_reference_of_the_same_workload(
     reference: Record | None,
 ) -> None:
     assert math.isnan(quality_change(with_qualities(OTHER, 0.5, 0.7, 0.9), reference).value)
-
-
-def test_a_training_that_diverged_has_no_change() -> None:
-    before, after = with_qualities(PLAIN, 0.5, 0.7), with_qualities(OTHER, 0.5, float("nan"))
-
-    assert math.isnan(quality_change(after, before).value)
-
-
-def test_one_pair_gives_no_interval() -> None:
-    change = quality_change(with_qualities(OTHER, 0.25), with_qualities(PLAIN, 0.5))
-
-    assert change.value == -0.25
-    assert math.isnan(change.low)
 
 
 def trained(slug: str, threads: int | None) -> Record:

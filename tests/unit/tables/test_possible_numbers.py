@@ -25,6 +25,7 @@ from tests.factories import make_records, make_study, make_tables
 
 PROJECT = Path(__file__).parents[3]
 BUNDLES = find_bundles(PROJECT / "results" / "published")
+IN_EVERY_RUN = ("h200-140gb-x4-xeon-64c",)
 ROUNDING = 1e-9
 
 WHOLES = {
@@ -59,11 +60,18 @@ def published(machine: str, folder: Path) -> Tables:
 
 
 @pytest.fixture(
-    scope="module", params=[*BUNDLES, "five processes", "three processes", "high variance"]
+    scope="module",
+    params=[
+        *(
+            pytest.param(name, marks=() if name in IN_EVERY_RUN else pytest.mark.slow)
+            for name in BUNDLES
+        ),
+        "three processes",
+        "high variance",
+    ],
 )
 def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tables:
     made: dict[str, dict[str, Any]] = {
-        "five processes": {},
         "three processes": {"processes": 3},
         "high variance": {"noise": 0.9},
     }

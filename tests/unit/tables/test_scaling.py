@@ -69,21 +69,6 @@ def test_each_repetition_is_compared_with_the_base_beside_it() -> None:
     assert paired["throughput_per_s_low"] < 0.9 * paired["throughput_per_s"]
 
 
-def test_each_basis_has_an_efficiency_of_its_own() -> None:
-    shared = record_of(SHARED.format("ddp2"), [180.0] * 5, [100.0] * 5)
-    plain = record_of(PLAIN.format(16), [120.0] * 5)
-    ddp1 = record_of("lstm-cuda-b16-w0-fp32-e3x10-ddp1", [90.0] * 5, [100.0] * 5)
-
-    row = row_of(shared, plain, ddp1)
-
-    assert row["weak_efficiency_plain"] == pytest.approx(0.75)
-    assert row["weak_efficiency_ddp1"] == pytest.approx(1.0)
-    assert (row["plain_variant"], row["ddp1_variant"]) == (plain.variant, ddp1.variant)
-    assert row["is_weak"]
-    assert not row["is_strong"]
-    assert row_of(ddp1, plain)["weak_efficiency"] == pytest.approx(0.9)
-
-
 def test_the_same_batch_on_more_devices_is_compared_with_the_process_that_has_all_of_it() -> None:
     row = row_of(
         record_of(SHARED.format("ddp2"), [150.0] * 5, [100.0] * 5),
@@ -118,31 +103,6 @@ def test_a_base_that_failed_once_takes_its_repetition_out_of_the_comparison() ->
 
     assert row["weak_efficiency"] == pytest.approx(0.9)
     assert row["weak_efficiency_count"] == 4
-
-
-def test_memory_is_that_of_the_rank_with_the_most() -> None:
-    row = row_of(make_record(SHARED.format("ddp2"), processes=4, noise=0.0, memory_peak_mib=1000.0))
-
-    assert row["memory_allocated_most_mib"] == pytest.approx(1000)
-
-
-def test_what_one_plain_process_trained_has_no_row() -> None:
-    assert tabulate_scaling([make_record(PLAIN.format(16))]).empty
-    assert Variant.from_slug(PLAIN.format(16)).strategy == "single"
-
-
-def test_agents_and_hosts_are_counted_by_the_ranks() -> None:
-    record = record_of(SHARED.format("ddp2"), [1000.0] * 2)
-    started = [
-        each.model_copy(
-            update={"ranks": [rank.model_copy(update={"agent": rank.rank}) for rank in each.ranks]}
-        )
-        for each in record.repetitions
-    ]
-
-    row = row_of(record.model_copy(update={"repetitions": started}))
-
-    assert (row["agents"], row["hosts"]) == (2, 1)
 
 
 @pytest.mark.parametrize(
