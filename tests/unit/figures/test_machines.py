@@ -4,7 +4,6 @@ import pandas as pd
 
 from gpu_report.figures.machines import comparison_figures
 from gpu_report.figures.style import TEXT_WIDTH_IN, figure_bytes
-from gpu_report.tables.comparison import COMPARISON
 from tests.factories import make_comparison
 from tests.unit.figures.drawn import texts_of
 
@@ -35,7 +34,3 @@ def test_no_figure_mixes_pairs_of_machines() -> None:
 
     assert all(("h200-x1" in spec.title) != ("H100" in spec.title) for spec in specs)
     assert all(("h200-x1" in texts_of(spec.draw())) == ("h200-x1" in spec.title) for spec in specs)
-
-
-def test_machines_that_share_no_variant_have_no_figure() -> None:
-    assert comparison_figures(COMPARISON.from_rows([])) == []

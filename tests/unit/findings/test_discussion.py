@@ -12,21 +12,16 @@ from gpu_report.findings.answers import (
 from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import Finding, Verdict
 from gpu_report.findings.rules import RULES
-from tests.unit.findings.editing import Edit, base, edited, figure
+from tests.unit.findings.editing import Edit, base, edited, figure, make_finding
 
 PARTS = [part for question in QUESTIONS for part in question.parts]
 
 
 def finding(part: Part, verdict: Verdict, *, key: str = "one") -> Finding:
     about, rule = part.rules[0]
-    return Finding(
-        id=f"{about}_{rule}/{key}",
-        experiment=about,
-        question="Is it?",
-        verdict=verdict,
-        statement=f"It is {verdict}.",
-        evidence=(),
-        threshold="More is.",
+    statement = f"It is {verdict}."
+    return make_finding(
+        id=f"{about}_{rule}/{key}", experiment=about, verdict=verdict, statement=statement
     )
 
 
@@ -35,12 +30,14 @@ def given(balance: Balance) -> list[Verdict]:
     return ["yes", "no"] if balance == "mixed" else [balance]
 
 
-def test_the_answers_to_a_question_are_worded_differently_for_each_balance() -> None:
+def test_the_answers_of_a_rule_that_is_declared_are_worded_differently_for_each_balance() -> None:
+    declared = {(rule.about, rule.name) for rule in RULES}
     for part in PARTS:
         worded = [lead for balance in BALANCES if (lead := part.lead(balance))]
 
         assert len(set(worded)) == len(worded) >= 2
         assert all(lead.endswith(".") for lead in worded)
+        assert {*part.rules} <= declared
 
 
 def test_a_part_without_words_for_mixed_verdicts_rests_on_one_finding() -> None:
@@ -54,27 +51,19 @@ def test_a_part_without_words_for_mixed_verdicts_rests_on_one_finding() -> None:
     assert all(sum(map(found.count, part.rules)) <= 1 for part in PARTS if not part.mixed)
 
 
-def test_every_rule_that_answers_is_declared() -> None:
-    declared = {(rule.about, rule.name) for rule in RULES}
-
-    assert {rule for part in PARTS for rule in part.rules} <= declared
-
-
-@pytest.mark.parametrize("part", PARTS, ids=lambda part: " ".join(part.rules[0]))
 @pytest.mark.parametrize("come_to", ["yes", "no", "mixed", "not resolved", "not measured"])
-def test_a_part_is_led_by_what_its_findings_come_to(part: Part, come_to: Balance) -> None:
-    findings = [finding(part, verdict, key=verdict.replace(" ", "_")) for verdict in given(come_to)]
+def test_a_part_is_led_by_what_its_findings_come_to(come_to: Balance) -> None:
+    for part in PARTS:
+        findings = [
+            finding(part, verdict, key=verdict.replace(" ", "_")) for verdict in given(come_to)
+        ]
 
-    sentences = [each for answer in discussed(findings, {}) for each in answer["sentences"]]
+        sentences = [each for answer in discussed(findings, {}) for each in answer["sentences"]]
 
-    lead = part.lead(come_to)
-    assert sentences[: bool(lead)] == ([lead] if lead else [])
-    assert bool(sentences) == (come_to != "not measured")
-
-
-def test_nothing_measured_comes_to_nothing_measured() -> None:
+        lead = part.lead(come_to)
+        assert sentences[: bool(lead)] == ([lead] if lead else []), part.rules
+        assert bool(sentences) == (come_to != "not measured")
     assert balance([]) == "not measured"
-    assert discussed([], {}) == []
 
 
 def test_a_machine_without_an_accelerator_says_of_none_what_it_does() -> None:
@@ -125,7 +114,4 @@ def test_what_was_varied_is_ranked_by_its_measured_effect_on_the_accelerator() -
     assert "0.05" not in ranked  # what the size changes on the CPU
     assert "against the CPU" in ranked
     assert "DataLoader workers" not in ranked
-
-
-def test_nothing_measured_ranks_nothing() -> None:
     assert rank_effects(base(("cpu",))[0], []) == ""

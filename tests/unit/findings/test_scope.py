@@ -8,14 +8,11 @@ from gpu_report.findings.scope import (
     TRACE,
     chapter_scopes,
     experiment_scope,
-    key_of,
     only_difference,
-    study_scope,
 )
 from gpu_report.tables.bundle import rows_of
 from tests.factories import make_study, make_tables
-from tests.unit.findings.editing import ACROSS_WORKLOADS, CONFIG, base
-from tests.unit.findings.shared import base_of_shared
+from tests.unit.findings.editing import CONFIG, base
 
 
 def test_groups_follow_a_numeric_axis_whatever_the_order_of_the_rows() -> None:
@@ -29,68 +26,6 @@ def test_groups_follow_a_numeric_axis_whatever_the_order_of_the_rows() -> None:
     (group,) = experiment_scope(tables, batch_size).groups
 
     assert [row["batch_size"] for row in group.rows] == [16, 64, 256, 1024]
-
-
-def test_a_group_has_its_baseline_and_the_others() -> None:
-    tables, study = base()
-    group = experiment_scope(tables, study.experiments[0]).groups[0]
-
-    assert group.baseline is not None
-    assert group.baseline["device"] == "cpu"
-    assert [row["device"] for row in group.others] == ["cuda"]
-
-
-def test_keys_of_groups_are_unique_and_safe_in_identifiers() -> None:
-    tables, study = base()
-    for experiment in study.experiments:
-        keys = [group.key for group in experiment_scope(tables, experiment).groups]
-
-        assert len(set(keys)) == len(keys)
-        assert all(key == key_of(key) for key in keys)
-
-
-def test_a_title_shows_only_what_differs() -> None:
-    tables, study = base()
-    by_name = {
-        experiment.name: experiment_scope(tables, experiment) for experiment in study.experiments
-    }
-
-    assert [group.title for group in by_name["device"].groups] == [
-        "U-Net",
-        "bidirectional LSTM",
-        "image CNN",
-    ]
-    assert [group.title for group in by_name["complexity"].groups] == [
-        "image CNN (on the CPU)",
-        "image CNN (on CUDA)",
-    ]
-    assert by_name[ACROSS_WORKLOADS].groups[0].title == "training"
-
-
-def test_the_study_has_every_variant_and_no_groups() -> None:
-    tables, study = base()
-
-    assert len(study_scope(tables).rows) == len(study.variants)
-    assert study_scope(tables).table == "variants"
-
-
-def test_bounds_are_no_trainings_of_the_study() -> None:
-    study, tables = base_of_shared()
-
-    left_out = {variant.slug for variant in study.variants} - {
-        row["variant"] for row in study_scope(tables).rows
-    }
-
-    assert {name.rpartition("+")[2] for name in left_out} == {"nocomm"}
-
-
-def test_variants_along_optimizations_are_titled_without_what_these_vary() -> None:
-    tables, study = base()
-    optimization = next(
-        experiment for experiment in study.experiments if experiment.name == "optimization"
-    )
-
-    assert [group.title for group in experiment_scope(tables, optimization).groups] == ["U-Net"]
 
 
 def test_a_group_is_titled_by_the_compared_variant_where_the_baseline_has_fewer_steps() -> None:

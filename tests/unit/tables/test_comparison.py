@@ -14,6 +14,7 @@ from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
 from tests.factories import CODE_DIGEST, ENVIRONMENT, PROTOCOL, make_record
 from tests.tabulated import tabulate_comparison
+from tests.unit.tables.changed import with_measurement
 
 SLUG, OTHER = "cnn-medium-cuda-b64-w0-fp32-e3", "lstm-cuda-b64-w0-fp32-e3"
 TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
@@ -21,13 +22,6 @@ TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
 
 def compare(**records: list[Record]) -> pd.DataFrame:
     return tabulate_comparison(records, today=TODAY)
-
-
-def changed(record: Record, part: str, **values: Any) -> Record:
-    measurement: dict[str, Any] = dict(record.measurement)
-    return record.model_copy(
-        update={"measurement": {**measurement, part: {**measurement[part], **values}}}
-    )
 
 
 def test_the_ratio_is_that_of_throughputs_with_its_interval() -> None:
@@ -46,21 +40,6 @@ def test_the_ratio_is_that_of_throughputs_with_its_interval() -> None:
     )
 
 
-def test_the_first_machine_is_the_reference_and_what_it_lacks_is_not_compared() -> None:
-    table = compare(
-        first=[make_record(SLUG)],
-        second=[make_record(OTHER), make_record(SLUG)],
-        third=[make_record(SLUG), make_record(OTHER)],
-    )
-
-    assert list(
-        zip(table["variant"], table["machine"], table["reference_machine"], strict=True)
-    ) == [
-        (SLUG, "second", "first"),
-        (SLUG, "third", "first"),
-    ]
-
-
 @pytest.mark.parametrize("status", ["oom", "failed", "skipped"])
 def test_what_one_machine_could_not_measure_is_not_compared(status: Any) -> None:
     assert compare(first=[make_record(SLUG)], second=[make_record(SLUG, status=status)]).empty
@@ -76,7 +55,7 @@ OLDER: dict[str, str | int | float | None] = {**ENVIRONMENT, "torch": "2.11.0"}
     [
         (make_record(SLUG), "", ""),
         (
-            changed(make_record(SLUG), "workload", settings={"train_samples": 500}),
+            with_measurement(make_record(SLUG), "workload", settings={"train_samples": 500}),
             "train_samples 500 and none",
             "",
         ),
@@ -91,7 +70,7 @@ OLDER: dict[str, str | int | float | None] = {**ENVIRONMENT, "torch": "2.11.0"}
             "other software",
         ),
         (
-            changed(make_record(SLUG), "protocol", version=1),
+            with_measurement(make_record(SLUG), "protocol", version=1),
             f"protocol 1 and {PROTOCOL_VERSION}, so that no ratio is formed",
             "other protocol",
         ),

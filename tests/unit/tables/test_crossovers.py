@@ -142,16 +142,6 @@ def tabulated(chosen: list[Variant], records: list[Record] | None = None) -> pd.
     )
 
 
-def test_a_twin_of_the_same_length_comes_before_a_shorter_one() -> None:
-    chosen = [*variants("cpu", length="e2x5"), *variants("cpu"), *variants("cuda")]
-    records = records_of(chosen)
-    shorter = [make_record(each.slug, throughput_per_s=1.0) for each in chosen[: len(SIZES)]]
-
-    table = tabulated(chosen, [*shorter, *records[len(SIZES) :]])
-
-    assert table["verdict"].tolist() == ["crosses"]
-
-
 @pytest.mark.parametrize("axis", ["batch_size", "workers"])
 def test_an_experiment_about_something_else_or_without_two_sides_has_no_crossover(
     axis: str,

@@ -113,23 +113,6 @@ def test_a_variant_without_a_record_is_an_error_that_says_how_to_measure_it() ->
         tabulate_experiment(experiment_of(CPU, CUDA), [make_record(CPU)], today=TODAY)
 
 
-UNET_CPU, UNET_CUDA = "unet-128px-cpu-b16-w0-fp32-e2x3", "unet-128px-cuda-b16-w0-fp32-e5"
-
-
-def test_a_cpu_that_trains_for_fewer_steps_is_still_the_accelerators_baseline() -> None:
-    records = [
-        make_record(UNET_CPU, throughput_per_s=2.0),
-        make_record(UNET_CUDA, throughput_per_s=50.0),
-    ]
-
-    table = tabulate_experiment(experiment_of(UNET_CPU, UNET_CUDA), records, today=TODAY)
-
-    assert list(table["group"]) == ["unet 128px", "unet 128px"]
-    assert list(table["is_baseline"]) == [True, False]
-    assert table["speedup"].iloc[1] == pytest.approx(25)
-    assert list(table["marks"]) == ["projected", ""]
-
-
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_baseline_with_a_twin_of_its_own_is_not_taken_for_a_longer_training(order: int) -> None:
     short = [CPU + "x5", CUDA + "x5"]

@@ -11,6 +11,7 @@ from gpu_report.tables.marks import INVALIDATING, MEANINGS, Today, is_same_code,
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
 from tests.factories import CODE_DIGEST, ENVIRONMENT, PROTOCOL, make_record, make_study
+from tests.unit.tables.changed import with_measurement, with_repetitions
 
 SLUG = "cnn-medium-cpu-b64-w0-fp32-e3"
 TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
@@ -59,22 +60,14 @@ def test_marks_come_in_the_order_of_their_meanings() -> None:
 def of_epochs(slug: str, speeds: list[float], **changes: Any) -> Record:
     """A record of processes whose timed epochs are so much faster than usual."""
     record = make_record(slug)
-    repetitions = [
-        repetition.model_copy(
-            update={
-                "epochs": [
-                    repetition.epochs[0],
-                    *(
-                        epoch.model_copy(update={"wall_time_s": epoch.wall_time_s / speed})
-                        for epoch, speed in zip(repetition.epochs[1:], speeds, strict=True)
-                    ),
-                ],
-                **changes,
-            }
-        )
-        for repetition in record.repetitions
+    timed = [
+        [
+            epoch.model_copy(update={"wall_time_s": epoch.wall_time_s / speed})
+            for epoch, speed in zip(each.epochs, (1.0, *speeds), strict=True)
+        ]
+        for each in record.repetitions
     ]
-    return record.model_copy(update={"repetitions": repetitions})
+    return with_repetitions(record, [{"epochs": epochs, **changes} for epochs in timed])
 
 
 def test_epochs_that_vary_on_an_accelerator_are_the_hosts_jitter() -> None:
@@ -151,16 +144,10 @@ def test_processes_at_other_clocks_are_marked(slowest_mhz: float, found: list[st
     )
 
 
-def measured_by_protocol(version: int) -> Record:
-    record = make_record(SLUG)
-    protocol = {**record.measurement["protocol"], "version": version}
-    return record.model_copy(update={"measurement": {**record.measurement, "protocol": protocol}})
-
-
 @pytest.mark.parametrize(
     ("reference", "mark"),
     [
-        (measured_by_protocol(1), "other protocol"),
+        (with_measurement(make_record(SLUG), "protocol", version=1), "other protocol"),
         (make_record(SLUG, environment={**ENVIRONMENT, "torch": "2.11.0"}), "other software"),
         (make_record(SLUG, environment={**ENVIRONMENT, "torch_threads": 3}), "other threads"),
     ],

@@ -2,8 +2,6 @@
 
 import pytest
 
-from gpu_report.tables.operations import TOP
-from gpu_report.traces.memory import ALLOCATIONS
 from gpu_report.traces.operations import CATEGORY_TIMES
 from gpu_report.traces.operations import OPERATIONS as OPERATIONS_TABLE
 from gpu_report.traces.phases import PHASES
@@ -87,28 +85,6 @@ def test_only_the_same_configuration_is_compared_and_no_custom_training_loop() -
     assert set(tabulate_category_speedups(traces, loops=())["variant"]) == {CUDA}
     assert tabulate_category_speedups(traces, loops={CPU}).empty
     assert tabulate_category_speedups(traces, loops={CUDA}).empty
-
-
-@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
-def test_the_operations_that_asked_for_most_memory_are_those_of_the_variants_own_device(
-    device: str,
-) -> None:
-    rows = [
-        {
-            "device": each,
-            "operation": f"aten::{number}",
-            **dict.fromkeys(ALLOCATIONS.column_names[2:], 1.0),
-        }
-        for each in ("cpu", device)
-        for number in range(TOP + 2)
-    ]
-
-    table = tabulate_profiles(
-        "operation_memory", {CUDA: {**make_trace_tables(CUDA), ALLOCATIONS: rows}}
-    )
-
-    assert list(table["operation"]) == [f"aten::{number}" for number in range(TOP)]
-    assert list(table["rank"]) == list(range(1, TOP + 1))
 
 
 def test_a_phase_that_took_no_time_has_no_shares() -> None:

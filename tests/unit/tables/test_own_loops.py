@@ -17,19 +17,16 @@ from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables
 from tests.factories import make_calibration, make_record
 from tests.tabulated import (
-    tabulate_convergence,
-    tabulate_epochs,
-    tabulate_losses,
     tabulate_own_loops,
 )
-from tests.trace_frames import make_trace_tables, with_failed_check
+from tests.trace_frames import make_trace_tables
+from tests.unit.tables.changed import calibrated, with_repetitions, with_work
 
 CPU, CUDA = (
     "linear_regression-cpu-b8000-w0-fp32-e3x200",
     "linear_regression-cuda-b4000000-w0-fp32-e3x200",
 )
 SEPARATE, BOUND = f"{CUDA}-separate", f"{CUDA}-statistics"
-OTHERS = "cnn-medium-cpu-b64-w0-fp32-e3"
 POSITIVE = st.floats(min_value=1e3, max_value=1e15)
 
 
@@ -49,36 +46,9 @@ def row_of(record: Record, *, calibration: Calibration | None = None) -> "pd.Ser
     return row
 
 
-def with_work(slug: str, *, flops: float, moved: float) -> Record:
-    record = make_record(slug)
-    assert record.profile is not None
-    assert record.profile.work is not None
-    work = record.profile.work.model_copy(update={"flops": flops, "bytes": moved})
-    return record.model_copy(update={"profile": record.profile.model_copy(update={"work": work})})
-
-
-def calibrated(*, flops_per_s: float, bytes_per_s: float) -> Calibration:
-    made = make_calibration(["cuda"])
-    products = [
-        one.model_copy(update={"flops_per_s": [flops_per_s] * 3})
-        for one in made.ceilings[0].matrix_products
-    ]
-    ceilings = made.ceilings[0].model_copy(
-        update={"matrix_products": products, "copy_bytes_per_s": [bytes_per_s] * 3}
-    )
-    return made.model_copy(update={"ceilings": [ceilings]})
-
-
 def with_errors(*errors: float | None) -> Record:
     record = make_record(SEPARATE, processes=len(errors))
-    pairs = zip(record.repetitions, errors, strict=True)
-    return record.model_copy(
-        update={
-            "repetitions": [
-                each.model_copy(update={"reference_error": error}) for each, error in pairs
-            ]
-        }
-    )
+    return with_repetitions(record, [{"reference_error": error} for error in errors])
 
 
 def test_processes_that_differ_give_a_pass_its_interval() -> None:
@@ -92,21 +62,11 @@ def test_processes_that_differ_give_a_pass_its_interval() -> None:
     assert math.isnan(alone["pass_us_low"])
 
 
-def test_the_warm_up_is_no_part_of_a_pass() -> None:
-    short = CPU.replace("e3x", "e2x")
-
-    slow_to_begin, as_ever = (
-        row_of(make_record(short, first_epoch_ratio=ratio)) for ratio in (50.0, 1.0)
-    )
-
-    assert slow_to_begin["pass_us"] == pytest.approx(as_ever["pass_us"])
-
-
 @given(flops=POSITIVE, moved=POSITIVE, peak=POSITIVE, copies=POSITIVE)
 def test_the_floor_is_the_longer_of_bytes_and_arithmetic(
     flops: float, moved: float, peak: float, copies: float
 ) -> None:
-    record = with_work(SEPARATE, flops=flops, moved=moved)
+    record = with_work(SEPARATE, flops=flops, bytes=moved)
 
     row = row_of(record, calibration=calibrated(flops_per_s=peak, bytes_per_s=copies))
 
@@ -145,15 +105,6 @@ def test_launches_are_those_of_one_call_shared_out_over_its_passes() -> None:
     assert launches_of(SEPARATE, two_calls) == 402 / 200
 
 
-def test_launches_are_reported_however_much_the_profiler_slowed_the_call() -> None:
-    trace = make_trace_tables(SEPARATE)
-    slowed = with_failed_check(trace, "idle", "launches", check="profiled as timed")
-    uncounted = with_failed_check(trace, "kernels.calls", check="dropped events")
-
-    assert launches_of(SEPARATE, slowed) == launches_of(SEPARATE, trace)
-    assert math.isnan(launches_of(SEPARATE, uncounted))
-
-
 @pytest.mark.parametrize("errors", [(3e-7, 8e-7, 1e-7), (8e-7, 3e-7, 2e-7), (2e-7, 1e-7, 8e-7)])
 def test_the_error_is_the_largest_of_any_process(errors: tuple[float | None, ...]) -> None:
     assert row_of(with_errors(*errors))["reference_error"] == 8e-7
@@ -164,11 +115,3 @@ def test_where_a_process_was_not_compared_there_is_no_error(
     errors: tuple[float | None, ...],
 ) -> None:
     assert math.isnan(row_of(with_errors(*errors))["reference_error"])
-
-
-def test_trainings_that_begin_anew_have_no_curves_and_their_times_are_kept() -> None:
-    records = [make_record(CPU), make_record(OTHERS)]
-
-    assert set(tabulate_convergence(records)["variant"]) == {OTHERS}
-    assert set(tabulate_losses(records)["variant"]) == {OTHERS}
-    assert set(tabulate_epochs(records)["variant"]) == {CPU, OTHERS}

@@ -17,6 +17,7 @@ from gpu_report.tables.processes import (
     times_to_target_s,
 )
 from tests.factories import make_record
+from tests.unit.tables.changed import with_facts, with_repetitions
 
 SLUG = "cnn-medium-cpu-b64-w0-fp32-e3"
 FACTS = {"train_samples": 128, "steps_per_full_epoch": 2}
@@ -24,35 +25,24 @@ FACTS = {"train_samples": 128, "steps_per_full_epoch": 2}
 
 def record_of(epochs: list[Mapping[str, Any]], **options: Any) -> Record:
     """A record of one process with these epochs."""
-    record = make_record(SLUG, processes=1, facts=FACTS, **options)
-    first = record.repetitions[0]
-    whole = [
-        Epoch(**{"train_losses": [1.0, 1.0], "test_loss": 1.0, "quality": 0.5, **epoch})
-        for epoch in epochs
-    ]
-    return record.model_copy(update={"repetitions": [first.model_copy(update={"epochs": whole})]})
+    plain = {"train_losses": [1.0, 1.0], "test_loss": 1.0, "quality": 0.5}
+    whole = [Epoch(**{**plain, **epoch}) for epoch in epochs]
+    return with_repetitions(
+        make_record(SLUG, processes=1, facts=FACTS, **options), [{"epochs": whole}]
+    )
+
+
+def _epoch(
+    wall_time_s: float, steps_ms: list[float], wait_ms: float, **more: float
+) -> dict[str, Any]:
+    times = {"wall_time_s": wall_time_s, "step_times_ms": steps_ms, "data_wait_ms": [wait_ms, 0.0]}
+    return {**times, "samples": 128, **more}
 
 
 EPOCHS: list[Mapping[str, Any]] = [
-    {
-        "wall_time_s": 9.0,
-        "step_times_ms": [5000.0, 4000.0],
-        "data_wait_ms": [4000.0, 1000.0],
-        "samples": 128,
-    },
-    {
-        "wall_time_s": 3.0,
-        "step_times_ms": [1000.0, 2000.0],
-        "data_wait_ms": [300.0, 0.0],
-        "samples": 128,
-    },
-    {
-        "wall_time_s": 5.0,
-        "step_times_ms": [1500.0, 3500.0],
-        "data_wait_ms": [100.0, 0.0],
-        "samples": 128,
-        "quality": 0.7,
-    },
+    _epoch(9.0, [5000.0, 4000.0], 5000.0),
+    _epoch(3.0, [1000.0, 2000.0], 300.0),
+    _epoch(5.0, [1500.0, 3500.0], 100.0, quality=0.7),
 ]
 
 
@@ -81,11 +71,7 @@ def test_the_first_epoch_changes_nothing_but_the_first_epoch_ratio() -> None:
 
 
 def test_every_epoch_of_the_warm_up_is_left_out() -> None:
-    record = record_of([EPOCHS[0], *EPOCHS])
-    (first,) = record.repetitions
-    longer = record.model_copy(
-        update={"repetitions": [first.model_copy(update={"warm_up_epochs": 2})]}
-    )
+    longer = with_repetitions(record_of([EPOCHS[0], *EPOCHS]), [{"warm_up_epochs": 2}])
 
     assert process_values(longer) == process_values(record_of(EPOCHS))
 
@@ -99,12 +85,10 @@ def test_one_epoch_that_took_long_does_not_decide_how_fast_a_process_was() -> No
 def test_a_shortened_or_lengthened_epoch_is_projected_to_the_whole_training_set() -> None:
     shortened = make_record("unet-64px-cpu-b8-w0-fp32-e3x6", throughput_per_s=2.0, processes=1)
     record = record_of(EPOCHS)
-    assert record.workload is not None
-    longer = record.workload.model_copy(update={"steps_per_full_epoch": 1})
 
     assert is_projected(shortened)
     assert process_values(shortened)["epoch_time_s"] == [pytest.approx(63 * 8 / 2.0)]
-    assert is_projected(record.model_copy(update={"workload": longer}))
+    assert is_projected(with_facts(record, steps_per_full_epoch=1))
     assert not is_projected(record)
 
 
@@ -115,18 +99,13 @@ COMPILED = f"{ON_GPU}-compile"
 def with_loss_scales(*processes: list[float]) -> Record:
     """Two timed steps a process, after these factors of the scaler."""
     record = make_record(ON_GPU.replace("fp32", "fp16"), processes=len(processes))
-    repetitions = [
-        repetition.model_copy(
-            update={
-                "epochs": [
-                    epoch.model_copy(update={"loss_scales": scales if number == 0 else []})
-                    for number, epoch in enumerate(repetition.epochs)
-                ]
-            }
-        )
-        for repetition, scales in zip(record.repetitions, processes, strict=True)
-    ]
-    return record.model_copy(update={"repetitions": repetitions})
+    changes = []
+    for each, scales in zip(record.repetitions, processes, strict=True):
+        first, *others = each.epochs
+        epochs = [(first, scales), *((other, []) for other in others)]
+        scaled = [epoch.model_copy(update={"loss_scales": found}) for epoch, found in epochs]
+        changes.append({"epochs": scaled})
+    return with_repetitions(record, changes)
 
 
 @pytest.mark.parametrize(
@@ -188,12 +167,6 @@ def test_a_step_that_lowered_the_scale_was_skipped(
     assert math.isnan(loss_scale_last(unscaled))
 
 
-def of_workload(**changes: Any) -> Record:
-    record = record_of(EPOCHS)
-    assert record.workload is not None
-    return record.model_copy(update={"workload": record.workload.model_copy(update=changes)})
-
-
 def with_one_that_stopped_early() -> Record:
     record = record_of(EPOCHS)
     (first,) = record.repetitions
@@ -207,9 +180,9 @@ def with_one_that_stopped_early() -> Record:
         (record_of(EPOCHS), 0.5, [9.0]),
         (record_of(EPOCHS), 0.6, [17.0]),
         (record_of(EPOCHS), None, []),
-        (of_workload(quality_better="lower"), 0.5, [9.0]),
-        (of_workload(quality_better="lower"), 0.4, []),
-        (of_workload(begins_anew=True), 0.1, []),
+        (with_facts(record_of(EPOCHS), quality_better="lower"), 0.5, [9.0]),
+        (with_facts(record_of(EPOCHS), quality_better="lower"), 0.4, []),
+        (with_facts(record_of(EPOCHS), begins_anew=True), 0.1, []),
         (record_of([{**epoch, "quality": None} for epoch in EPOCHS]), 0.5, []),
         (with_one_that_stopped_early(), 0.6, []),
         (with_one_that_stopped_early(), 0.5, [9.0, 9.0]),

@@ -12,6 +12,7 @@ from gpu_report.study.variant import Variant
 from gpu_report.tables.scaling import compared_with
 from tests.factories import make_record
 from tests.tabulated import tabulate_scaling
+from tests.unit.tables.changed import with_repetitions
 
 SHARED, PLAIN = "lstm-cuda-b32-w0-fp32-e3x10-{}", "lstm-cuda-b{}-w0-fp32-e3x10"
 
@@ -21,23 +22,15 @@ def record_of(slug: str, speeds: Sequence[float], base: Sequence[float | None] =
     given, if any.
     """
     record = make_record(slug, processes=len(speeds))
-    repetitions = [
-        each.model_copy(
-            update={
-                "epochs": [at_speed(epoch, speed) for epoch in each.epochs],
-                "extra_epochs": [],
-                "base": each.base.model_copy(
-                    update={"epochs": [at_speed(one, alone) for one in each.base.epochs]}
-                )
-                if each.base and alone
-                else None,
-            }
-        )
-        for each, speed, alone in zip(
-            record.repetitions, speeds, base or [None] * len(speeds), strict=True
-        )
-    ]
-    return record.model_copy(update={"repetitions": repetitions})
+    changes = []
+    for each, speed, alone in zip(
+        record.repetitions, speeds, base or [None] * len(speeds), strict=True
+    ):
+        epochs = [at_speed(epoch, speed) for epoch in each.epochs]
+        of_base = each.base and alone and [at_speed(one, alone) for one in each.base.epochs]
+        beside = each.base and of_base and each.base.model_copy(update={"epochs": of_base})
+        changes.append({"epochs": epochs, "extra_epochs": [], "base": beside or None})
+    return with_repetitions(record, changes)
 
 
 def at_speed(epoch: TimedEpoch, speed: float) -> Any:

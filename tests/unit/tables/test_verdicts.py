@@ -33,6 +33,7 @@ from gpu_report.tables.verdicts import (
     tabulate_verdicts,
 )
 from tests.factories import make_record
+from tests.unit.tables.changed import with_measurement, with_repetitions
 
 SLUG = "cnn-small-cpu-b16-w0-fp32-e3"
 ON_GPU = "cnn-small-cuda-b16-w0-fp32-e3"
@@ -308,25 +309,18 @@ def test_what_is_called_detectable_is_found_as_often_as_the_table_says() -> None
 
 def test_a_record_as_a_side_has_a_value_per_process_its_doubts_and_those_that_diverged() -> None:
     record = make_record(SLUG, quality=0.8, memory_peak_mib=300, foreign_cpu_share=0.5)
-    first, *others = record.repetitions
+    first = record.repetitions[0]
     epochs = [each.model_copy(update={"train_losses": [math.nan]}) for each in first.epochs]
-    broken = first.model_copy(update={"epochs": epochs})
+    diverged = with_repetitions(record, [{"epochs": epochs}, *[{}] * 4])
 
     side = side_of(record)
 
     assert len(side.step_times_ms) == len(side.memory_mib) == len(side.quality) == 5
     assert (side.memory_kind, side.diverged) == ("resident set", 0)
     assert side.doubts == ["background load"]
-    assert side_of(record.model_copy(update={"repetitions": [broken, *others]})).diverged == 1
+    assert side_of(diverged).diverged == 1
     assert side_of(make_record(SLUG, status="oom", reason="too large")) == Side(
         status="oom", reason="too large"
-    )
-
-
-def changed(record: Record, part: str, **values: Any) -> Record:
-    measurement: dict[str, Any] = {**record.measurement}
-    return record.model_copy(
-        update={"measurement": measurement | {part: measurement[part] | values}}
     )
 
 
@@ -337,10 +331,13 @@ RECORD = make_record(SLUG)
     ("after", "named"),
     [
         (make_record(SLUG, machine="h100-x1"), ["machine", "xeon-2c", "h100-x1"]),
-        (changed(RECORD, "protocol", version=99), ["protocol.version", "99"]),
-        (changed(RECORD, "protocol", timed_seconds=123), ["protocol.timed_seconds", "123"]),
-        (changed(RECORD, "workload", settings={"samples": 7}), [SLUG, "samples", "7"]),
-        (changed(RECORD, "workload", class_path="mine:Other"), [SLUG, "mine:Other"]),
+        (with_measurement(RECORD, "protocol", version=99), ["protocol.version", "99"]),
+        (
+            with_measurement(RECORD, "protocol", timed_seconds=123),
+            ["protocol.timed_seconds", "123"],
+        ),
+        (with_measurement(RECORD, "workload", settings={"samples": 7}), [SLUG, "samples", "7"]),
+        (with_measurement(RECORD, "workload", class_path="mine:Other"), [SLUG, "mine:Other"]),
         (make_record(SLUG, code_digest="0" * 64), ["measuring code"]),
         (
             make_record(SLUG, environment={**RECORD.environment, "torch_threads": 7}),
@@ -358,7 +355,7 @@ def test_what_many_configurations_differ_in_is_named_once_and_no_speed() -> None
     slugs = [f"cnn-small-cpu-b{batch}-w0-fp32-e3" for batch in (8, 16, 32)]
     before = {slug: make_record(slug) for slug in slugs}
     after = {
-        slug: changed(make_record(slug, machine="h100-x1"), "protocol", version=99)
+        slug: with_measurement(make_record(slug, machine="h100-x1"), "protocol", version=99)
         for slug in slugs
     }
     faster = make_record(SLUG, throughput_per_s=5000, measured_at="2027-01-01T10:00:00Z")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpu_report.errors import ReportError
-from gpu_report.writing.export import as_flat_archive, as_folder, exported_files
+from gpu_report.writing.export import as_flat_archive, exported_files
 
 SECTIONS = "\\gpurepsections{%\n  summary,%\n  device%\n}\n"
 
@@ -100,35 +100,17 @@ def test_sections_of_an_older_version_are_refused(report: Path) -> None:
         exported_files(report, figure_format="pdf")
 
 
-def test_a_folder_says_in_its_readme_what_to_paste(report: Path) -> None:
-    files = as_folder(
-        exported_files(report, figure_format="pdf"), name="measured", figure_format="pdf"
-    )
-
-    readme = files["README.md"].decode()
-    assert r"\usepackage{measured/gpu_report}" in readme
-    assert r"\input{measured/gpu_analysis_sections}" in readme
-    assert b"\\input{gpu_analysis_sections}" in files["main.tex"]
-
-
 def test_an_archive_has_all_files_in_one_folder_and_its_document_on_top(report: Path) -> None:
     files = exported_files(report, figure_format="pdf")
 
-    found = members(as_flat_archive(files, figure_format="pdf"))
+    archive = as_flat_archive(files, figure_format="pdf")
+    found = members(archive)
 
+    assert archive == as_flat_archive(dict(files), figure_format="pdf")
     assert next(iter(found)) == "main.tex"
     assert not any("/" in name for name in found)
     assert found["figures--xeon-2c--device.pdf"] == b"a picture"
     assert b"\\usepackage[flat]{gpu_report}" in found["main.tex"]
-
-
-def test_the_same_files_give_the_same_archive(report: Path) -> None:
-    first, second = (
-        as_flat_archive(exported_files(report, figure_format="pdf"), figure_format="pdf")
-        for _ in range(2)
-    )
-
-    assert first == second
 
 
 def test_two_files_that_would_get_the_same_name_are_refused() -> None:

@@ -29,10 +29,6 @@ def test_a_readers_problems_are_found_with_the_file_they_are_in() -> None:
     ]
 
 
-def test_a_clean_log_has_no_problems() -> None:
-    assert log_problems("(./gpu_report.tex [1] [2])\n") == []
-
-
 @pytest.mark.parametrize(
     ("log", "message"),
     [

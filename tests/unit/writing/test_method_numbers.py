@@ -1,14 +1,10 @@
 import csv
 import re
 from functools import cache
-from inspect import signature
 from pathlib import Path
 
 import pytest
 
-from gpu_report.figures.network_models import lstm, transformer, unet
-from gpu_report.tables.marks import NOISY_RELATIVE_WIDTH
-from gpu_report.tables.statistics import CONFIDENCE
 from tests.factories import make_record, make_records, make_study
 from tests.report.synthetic import render_study
 
@@ -22,11 +18,6 @@ def listed() -> dict[str, dict[str, str]]:
     failed = make_record(last.variant, status="failed")
     text = render_study(make_study(), records=[*records, failed])["numbers.csv"]
     return {row["key"]: row for row in csv.DictReader(text.splitlines())}
-
-
-def told() -> dict[str, str]:
-    """The text of each."""
-    return {key: row["text"] for key, row in listed().items()}
 
 
 def test_every_number_names_a_table_or_a_file_of_the_code_that_decides_it() -> None:
@@ -53,47 +44,3 @@ def test_a_number_of_the_method_is_decided_in_the_file_that_it_names(
     source = PROJECT / listed()[key]["table"]
 
     assert re.search(rf"^_?[A-Z_]*{constant}\b.*=", source.read_text("utf-8"), flags=re.MULTILINE)
-
-
-def test_confidence_and_thresholds_are_those_of_the_code() -> None:
-    assert told()["protocol/confidence"] == f"{100 * CONFIDENCE:.0f} %"
-    assert told()["threshold/noisy"] == f"{100 * NOISY_RELATIVE_WIDTH:.0f} %"
-
-
-def test_variants_are_counted_device_by_device() -> None:
-    found = told()
-    variants, measured = (
-        [int(found[f"xeon-2c/study/{device}/{name}"]) for device in ("cpu", "cuda")]
-        for name in ("variants", "measured")
-    )
-
-    assert sum(variants) == len(make_study().variants)
-    assert sum(measured) == int(found["xeon-2c/study/measured"]) < sum(variants)
-
-
-def test_sizes_of_networks_are_those_that_are_drawn() -> None:
-    sizes = {
-        key.removeprefix("network/"): text
-        for key, text in told().items()
-        if key.startswith("network/")
-    }
-
-    drawn = {
-        f"{make.__name__}/{name}": str(parameter.default)
-        for make in (unet, lstm, transformer)
-        for name, parameter in signature(make).parameters.items()
-    }
-    assert sizes
-    assert sizes.items() <= drawn.items()
-
-
-def test_the_bits_of_a_precision_leave_one_for_the_sign() -> None:
-    found = told()
-
-    for name, bits in {"fp32": 32, "fp16": 16, "bf16": 16}.items():
-        assert (
-            1
-            + int(found[f"format/{name}/exponent_bits"])
-            + int(found[f"format/{name}/mantissa_bits"])
-            == bits
-        )

@@ -4,46 +4,8 @@ from typing import Any
 import pytest
 
 from gpu_report.writing.words import (
-    axis_value_words,
-    date_words,
-    option_notes,
-    option_words,
     why_missing,
 )
-
-
-def test_a_day_is_written_out() -> None:
-    assert date_words("2026-05-04") == "4 May 2026"
-
-
-def test_the_eager_baseline_is_not_called_none() -> None:
-    assert axis_value_words("optimization", "none") == "the eager baseline"
-
-
-def test_every_part_of_the_optimizations_is_explained_once_in_their_order() -> None:
-    words = option_words(
-        ["none", "workers4", "pinned", "workers4+pinned", "accumulate2+checkpoint"]
-    )
-
-    assert [name for name, _, _ in words] == ["workers4", "pinned", "accumulate2", "checkpoint"]
-    assert words[0][1] == "4 DataLoader workers"
-    assert words[2][1] == "2 accumulated parts"
-    assert all(meaning for _, _, meaning in words)
-
-
-def test_a_note_explains_each_option_of_a_table_once() -> None:
-    rows = [
-        {"options": options}
-        for options in ("none", "resident", "resident+graphs", "resident+bucket5")
-    ]
-
-    (note,) = option_notes(rows)
-    assert [note.count(name) for name in ("resident", "graphs (CUDA graphs)", "bucket5")] == [
-        1,
-        1,
-        0,
-    ]
-    assert option_notes(rows[:1]) == []
 
 
 def row(**changes: Any) -> dict[str, Any]:

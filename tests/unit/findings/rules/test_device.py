@@ -111,14 +111,6 @@ CONSISTENCY_CASES = [
 ]
 
 
-def test_a_failed_twin_is_the_reason_why_nothing_is_compared() -> None:
-    found = Case(
-        finding=CONSISTENCY_FINDING, verdict="not measured", edits=[CONSISTENCY_FAILED]
-    ).derive()
-
-    assert "RuntimeError: no kernel image" in found.statement
-
-
 CROSSOVER_FINDING = "crossover_crossover/cnn_small_cuda"
 
 

@@ -100,25 +100,6 @@ PREPARATION_CASES = [
 ]
 
 
-def test_the_steps_that_pay_are_beside_those_of_the_training_and_in_epochs() -> None:
-    late = compiled(**FASTER, break_even_steps=1000.0)
-
-    found = Case(finding=FINDING, verdict="no", edits=[late]).derive()
-
-    assert (
-        "after 1000 steps (15.9 epochs); the measured training had only 189 steps in 3 epochs"
-        in found.statement
-    )
-
-
-def test_a_training_that_is_slower_never_repays() -> None:
-    slower = compiled(**figure("speedup", 0.9, 0.05), break_even_steps=float("nan"))
-
-    found = Case(finding=FINDING, verdict="no", edits=[slower]).derive()
-
-    assert "saves no time that could repay it" in found.statement
-
-
 def test_the_fastest_is_recommended_only_for_trainings_long_enough_to_repay_it() -> None:
     found = Case(
         finding=FINDING, verdict="no", edits=[compiled(**FASTER, break_even_steps=1000.0)]
@@ -146,19 +127,6 @@ SAVING_CASES = [
         missing=[saving("none", **SAVING_LOST)],
     ),
 ]
-
-
-def test_what_is_saved_is_reported_with_what_it_costs() -> None:
-    edits = [
-        BEFORE,
-        saving("checkpoint", **figure("memory_peak_mib", 4000, 10), **figure("speedup", 0.5, 0.01)),
-    ]
-
-    found = Case(finding=SAVES, verdict="yes", edits=edits).derive()
-
-    assert "Gradient checkpointing saved U-Net 60.0" in found.statement
-    assert "eager baseline; it took 2.00" in found.statement
-    assert found.recommendation == "Train U-Net with gradient checkpointing where memory is short."
 
 
 @pytest.mark.parametrize(("workspace_mib", "named"), [(1000.0, 1), (999.0, 0), (float("nan"), 0)])
