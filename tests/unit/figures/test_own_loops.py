@@ -11,12 +11,9 @@ from matplotlib.lines import Line2D
 
 from gpu_report.figures.own_loops import iteration_parts
 from gpu_report.tables.bundle import Tables
-from tests.factories import make_record, make_records, make_tables
 from tests.unit.figures.drawn import (
     draw_named,
     study_and_tables,
-    study_of,
-    texts_of,
 )
 
 LOOPS, SIZES = "linear_regression", "linear_regression_size"
@@ -33,27 +30,6 @@ def points_of(line: Line2D) -> list[tuple[float, float]]:
 def curves_of(axes: Axes) -> list[list[tuple[float, float]]]:
     """The lines through measured points, without the caps of their bars."""
     return [points_of(line) for line in axes.lines if line.get_linestyle() == "-"]
-
-
-def test_doubted_passes_are_hollow_and_the_legend_says_by_what() -> None:
-    study = study_of(SIZES)
-    shared = {"other_processes": 2}
-    doubted, *_ = (
-        record.variant
-        for record in make_records(study, processes=1)
-        if record.variant.endswith("persistent")
-    )
-    records = [
-        make_record(record.variant, telemetry=shared) if record.variant == doubted else record
-        for record in make_records(study, processes=2)
-    ]
-
-    figure = draw_named(PASSES, make_tables(study, records), study)
-
-    assert "hollow: " in texts_of(figure)
-    assert [
-        line for axes in figure.axes for line in axes.lines if line.get_markerfacecolor() == "white"
-    ]
 
 
 def test_each_device_has_a_panel_and_each_loop_a_line_from_few_points_to_many() -> None:

@@ -1,6 +1,7 @@
 import math
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pandas as pd
 from hypothesis import given, settings
@@ -8,19 +9,13 @@ from hypothesis import strategies as st
 
 from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import findings_to_json, recommendations
-from gpu_report.storage.columns import Table
 from gpu_report.tables.bundle import Tables
-from gpu_report.tables.ceilings import TRANSFERS
-from gpu_report.tables.crossovers import CROSSOVERS
-from gpu_report.tables.efficiency import EFFICIENCY
-from gpu_report.tables.experiments import EXPERIMENT
-from gpu_report.tables.operations import PHASES
-from gpu_report.tables.traces import STEP_SHARES
-from gpu_report.tables.variants import VARIANTS
 from tests.unit.findings.editing import base
 
-NUMBERS = [column.name for column in VARIANTS.columns if column.dtype == "float64"]
-COMPARED = [column.name for column in EXPERIMENT.columns if column.dtype == "float64"]
+HOLED = (
+    *("variants", "consistency", "efficiency", "transfers", "crossovers"),
+    *("phases", "step_shares", "convergence"),
+)
 
 
 def test_no_two_findings_have_one_id() -> None:
@@ -76,27 +71,13 @@ def test_numbers_missing_anywhere_stop_no_finding_and_show_in_none(seed: int, sh
 
 
 def _with_holes(tables: Tables, random: Random, share: float) -> Tables:
-    def holed(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-        frame = frame.copy()
-        for column in columns:
-            frame[column] = [
-                math.nan if random.random() < share else value for value in frame[column]
-            ]
-        return frame
+    def holed(frame: pd.DataFrame) -> pd.DataFrame:
+        holes = {
+            name: [math.nan if random.random() < share else value for value in frame[name]]
+            for name in frame.select_dtypes("float64").columns
+        }
+        return frame.assign(**holes)
 
-    return replace(
-        tables,
-        variants=holed(tables.variants, NUMBERS),
-        experiments={name: holed(frame, COMPARED) for name, frame in tables.experiments.items()},
-        consistency=holed(tables.consistency, ["difference_percent"]),
-        efficiency=holed(tables.efficiency, _numbers(EFFICIENCY)),
-        transfers=holed(tables.transfers, _numbers(TRANSFERS)),
-        crossovers=holed(tables.crossovers, _numbers(CROSSOVERS)),
-        phases=holed(tables.phases, _numbers(PHASES)),
-        step_shares=holed(tables.step_shares, _numbers(STEP_SHARES)),
-        convergence=holed(tables.convergence, ["train_loss", "test_loss", "quality"]),
-    )
-
-
-def _numbers(table: Table) -> list[str]:
-    return [column.name for column in table.columns if column.dtype == "float64"]
+    changed: dict[str, Any] = {name: holed(getattr(tables, name)) for name in HOLED}
+    experiments = {name: holed(frame) for name, frame in tables.experiments.items()}
+    return replace(tables, experiments=experiments, **changed)

@@ -33,31 +33,15 @@ def test_a_missing_number_is_not_measured() -> None:
 def test_a_trace_of_a_per_cent_is_reported_neither_to_its_last_digit_nor_as_nothing(
     value: float, words: str
 ) -> None:
-    share = {
-        "share_of_peak": value / 100,
-        "share_of_peak_low": math.nan,
-        "share_of_peak_high": math.nan,
-        "share_of_peak_count": 0,
-    }
+    share = {**figure("share_of_peak", value / 100, math.nan), "share_of_peak_count": 0}
+    row = {**share, "variant": "a", "processes": 0, "marks": ""}
 
     assert phrases.percent_alone(value) == words
-    assert (
-        phrases.of_column({**share, "variant": "a", "processes": 0, "marks": ""}, "share_of_peak")
-        == words
-    )
+    assert phrases.of_column(row, "share_of_peak") == words
 
 
 def test_the_variants_that_decide_come_first_and_once() -> None:
-    rows = [
-        {
-            "variant": name,
-            "quality": 0.5,
-            "quality_low": 0.4,
-            "quality_high": 0.6,
-            "quality_count": 5,
-        }
-        for name in "abc"
-    ]
+    rows = [{"variant": name, **figure("quality", 0.5, 0.1)} for name in "abc"]
 
     found = phrases.evidence_of_columns(
         rows, {"quality": "q"}, "t", first=[rows[2], rows[1], rows[2]]

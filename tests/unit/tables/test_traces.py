@@ -124,14 +124,8 @@ def test_short_work_is_a_share_of_launches_and_a_queue_a_mean_over_time() -> Non
 
 
 def gap(cause: str, operation: str, total_ms: float, *, longest_us: float = 1.0) -> dict[str, Any]:
-    return {
-        "cause": cause,
-        "operation": operation,
-        "gaps": 2,
-        "total_ms": total_ms,
-        "longest_us": longest_us,
-        "share": total_ms / 100,
-    }
+    times = {"gaps": 2, "total_ms": total_ms, "longest_us": longest_us, "share": total_ms / 100}
+    return {"cause": cause, "operation": operation, **times}
 
 
 def test_gaps_of_a_cause_beyond_the_third_operation_are_one_row() -> None:
@@ -152,19 +146,9 @@ def test_gaps_of_a_cause_beyond_the_third_operation_are_one_row() -> None:
 
 
 def timeline(*lanes: tuple[str, str]) -> TraceTables:
-    rows = [
-        {
-            "step": 1,
-            "wall_ms": 9.0,
-            "lane": lane,
-            "device": device,
-            "end_ms": 9.0,
-            "category": "copy",
-            "busy_share": 1.0,
-        }
-        for lane, device in lanes
-    ]
-    return with_rows(EMPTY, TIMELINE, [{**row, "begin_ms": 0.0} for row in rows])
+    stretch = {"step": 1, "wall_ms": 9.0, "begin_ms": 0.0, "end_ms": 9.0, "busy_share": 1.0}
+    rows = [{**stretch, "category": "copy", "lane": lane, "device": on} for lane, on in lanes]
+    return with_rows(EMPTY, TIMELINE, rows)
 
 
 BOTH_SIDES = timeline(("host 1", "cpu"), ("stream 7", "cuda"))
@@ -229,40 +213,18 @@ def with_ranks(*waits_ms: float | None) -> TraceTables:
     """Two ranks with a step for each number, which the first waits; in each step they exchange
     once.
     """
-    steps = list(enumerate(waits_ms))
-    tables = with_rows(
-        EMPTY,
-        RANKS,
-        [
-            {
-                "rank": rank,
-                "step": step,
-                "wall_ms": 10.0,
-                "communication_ms": 3.0,
-                "exposed_ms": 1.0,
-                "wait_ms": each,
-            }
-            for rank in (0, 1)
-            for step, each in (
-                (step, wait_ms if rank == 0 or wait_ms is None else 0.0) for step, wait_ms in steps
-            )
-        ],
-    )
-    return with_rows(
-        tables,
-        COLLECTIVES,
-        [
-            {
-                "step": step,
-                "rank": rank,
-                "operation": "all-reduce",
-                "bytes": 64.0,
-                "duration_ms": 2.0 - rank,
-            }
-            for step, _ in steps
-            for rank in (0, 1)
-        ],
-    )
+    times = {"wall_ms": 10.0, "communication_ms": 3.0, "exposed_ms": 1.0}
+    exchange = {"operation": "all-reduce", "bytes": 64.0}
+    steps = [(rank, step, wait) for rank in (0, 1) for step, wait in enumerate(waits_ms)]
+    ranks = [
+        {"rank": rank, "step": step, **times, "wait_ms": wait if rank == 0 or wait is None else 0.0}
+        for rank, step, wait in steps
+    ]
+    exchanges = [
+        {"step": step, "rank": rank, **exchange, "duration_ms": 2.0 - rank}
+        for rank, step, _ in steps
+    ]
+    return with_rows(with_rows(EMPTY, RANKS, ranks), COLLECTIVES, exchanges)
 
 
 @pytest.mark.parametrize(

@@ -53,40 +53,23 @@ def untold(rule: Advice, **cells: Any) -> Edit:
 
 
 def of_slowed_ones_alone(rule: Advice) -> list[Edit]:
-    """That none but the LSTM on CUDA was profiled, which cannot tell the rule, as the
-    reason says.
+    """That none but the LSTM on CUDA was profiled, which cannot tell the rule, as the reason
+    says.
     """
-    gone = [{"workload": name} for name in ("unet", "cnn", "image_files")]
-    return [
-        *(
-            Edit(table="step_shares", where=where, cells={"variant": "gone"})
-            for where in [*gone, {"device": "cpu"}]
-        ),
-        untold(rule, variant=SLOWED),
-    ]
+    gone = [*({"workload": name} for name in ("unet", "cnn", "image_files")), {"device": "cpu"}]
+    lost = [Edit(table="step_shares", where=where, cells={"variant": "gone"}) for where in gone]
+    return [*lost, untold(rule, variant=SLOWED)]
 
 
 TRACE_CASES = [
-    *(
-        Case(
-            finding=finding_of(rule),
-            verdict="yes",
-            edits=[*EXCHANGING, given(rule, finding="It was so.")],
-        )
-        for rule in ALL_ADVICE
-    ),
-    *(
-        Case(finding=finding_of(rule), verdict="no", edits=[*EXCHANGING, OF_ANOTHER_RULE, ANSWERED])
-        for rule in ALL_ADVICE
-    ),
-    *(
-        Case(
-            finding=finding_of(rule),
-            verdict="not resolved",
-            edits=[*EXCHANGING, *of_slowed_ones_alone(rule)],
-        )
-        for rule in ALL_ADVICE
-    ),
+    case
+    for rule in ALL_ADVICE
+    for case in cases(
+        finding_of(rule),
+        yes=[*EXCHANGING, given(rule, finding="It was so.")],
+        no=[*EXCHANGING, OF_ANOTHER_RULE, ANSWERED],
+        unresolved=[*EXCHANGING, *of_slowed_ones_alone(rule)],
+    )
 ]
 
 
@@ -106,7 +89,7 @@ def test_the_line_and_its_reason_are_those_of_the_advice_and_no_other_trace_may_
 
 
 @pytest.mark.parametrize(
-    ("rule", "cause"),
+    ("name", "cause"),
     [
         ("accelerator busy", "data loader"),
         ("accelerator busy", "launch-bound"),
@@ -114,21 +97,18 @@ def test_the_line_and_its_reason_are_those_of_the_advice_and_no_other_trace_may_
     ],
 )
 def test_what_a_rule_about_the_cause_recommends_is_not_recommended_again(
-    rule: str, cause: str
+    name: str, cause: str
 ) -> None:
-    of_cause = Edit(
-        table="trace_advice",
-        where={"variant": RESIDENT},
-        cells={"rule": cause, "value": BEYOND[cause]},
-    )
-    alone = Case(
-        finding=finding_of(BY_NAME[rule]), verdict="yes", edits=[given(BY_NAME[rule])]
-    ).derive()
-    beside = Case(
-        finding=finding_of(BY_NAME[rule]), verdict="yes", edits=[given(BY_NAME[rule]), of_cause]
-    ).derive()
+    rule = BY_NAME[name]
+    cells = {"rule": cause, "value": BEYOND[cause]}
+    of_cause = Edit(table="trace_advice", where={"variant": RESIDENT}, cells=cells)
 
-    assert alone.recommendation.startswith(BY_NAME[rule].remedy.rstrip("."))
+    alone, beside = (
+        Case(finding=finding_of(rule), verdict="yes", edits=[given(rule), *further]).derive()
+        for further in ((), (of_cause,))
+    )
+
+    assert alone.recommendation.startswith(rule.remedy.rstrip("."))
     assert (beside.verdict, beside.recommendation) == ("yes", "")
 
 
@@ -188,8 +168,6 @@ def test_kernels_of_a_cuda_graph_are_not_asked_about_their_launches() -> None:
     assert Case(finding=finding_of(rule), verdict="no", edits=edits).derive().verdict == "no"
 
 
-VARIANT = "unet-128px-cuda-b16-w0-fp32-e2x4-resident"
-UNTOLD = "lstm-cuda-b64-w0-fp32-e3x10"
 LIMITS, ON_CPU, COPYING = "trace_limits/cuda", "trace_cpu_limits/cpu", "trace_transfer_bound"
 MISSING = float("nan")
 
@@ -228,7 +206,7 @@ def ceiling(achieved_of_roof: float, roof: str = "compute") -> Edit:
         "roof_flops_per_s": 1e12,
         "roof": roof,
     }
-    return Edit(table="efficiency", where={"variant": VARIANT}, cells=cells)
+    return Edit(table="efficiency", where={"variant": RESIDENT}, cells=cells)
 
 
 EVEN = steps(kernels=0.3, copies=0.2, wait=0.2)
@@ -244,7 +222,7 @@ LIMITS_CASES = [
     ),
     *cases(
         COPYING,
-        yes=[*steps(copies=0.05), *steps(copies=0.3, variant=VARIANT)],
+        yes=[*steps(copies=0.05), *steps(copies=0.3, variant=RESIDENT)],
         no=steps(copies=0.1),
         unresolved=steps(copies=MISSING),
     ),
@@ -256,7 +234,7 @@ def found(finding: str, *edits: Edit) -> Finding:
 
 
 def limit_of_variant(
-    *edits: Edit, variant: str = VARIANT, finding: str = LIMITS
+    *edits: Edit, variant: str = RESIDENT, finding: str = LIMITS
 ) -> tuple[str, str, str]:
     """The label of its evidence, the number without interval, and the table."""
     (one,) = [part for part in found(finding, *edits).evidence if part.variant == variant]
@@ -299,21 +277,16 @@ def test_a_ceiling_that_timed_runs_came_near_limits_whatever_the_trace_says(
 
 
 def test_a_trace_whose_steps_are_invalidated_is_named_with_the_check_and_decides_nothing() -> None:
-    spoiled = Edit(
-        table="trace_doubts",
-        where={"variant": UNTOLD},
-        cells={"check": "durations", "spoils": "steps"},
-    )
-    gone = steps(kernels=MISSING, variant=UNTOLD)
+    cells = {"check": "durations", "spoils": "steps"}
+    spoiled = Edit(table="trace_doubts", where={"variant": SLOWED}, cells=cells)
+    gone = steps(kernels=MISSING, variant=SLOWED)
 
-    finding = found(LIMITS, spoiled, *gone)
-
-    assert limit_of_variant(spoiled, *gone, variant=UNTOLD) == (
+    assert limit_of_variant(spoiled, *gone, variant=SLOWED) == (
         "limit missing in the trace",
         "it failed the check 'durations'",
         "trace_doubts",
     )
-    assert finding.statement.endswith("One more trace cannot show it.")
+    assert found(LIMITS, spoiled, *gone).statement.endswith("One more trace cannot show it.")
 
 
 def test_every_profiled_variant_has_its_limit_in_the_evidence() -> None:
