@@ -2,7 +2,6 @@ import math
 from typing import Any
 
 import pandas as pd
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,16 +76,3 @@ def test_the_steps_of_a_ladder_are_found_again_in_their_order(steps: list[str]) 
         assert all(step.individual in step.cumulative for step in found)
     else:
         assert len(names) == len(steps) + 1, "no step left another one below it"
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["none", "checkpoint", "accumulate2", "accumulate4", "accumulate4+checkpoint"],
-        ["none", "pinned", "fused"],
-        ["none"],
-        [],
-    ],
-)
-def test_other_names_make_no_ladder(names: list[str]) -> None:
-    assert labels.ladder_steps_of(names) == []

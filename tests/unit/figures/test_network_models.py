@@ -141,24 +141,6 @@ def test_stages_have_the_shapes_parameters_and_blocks_of_the_real_network(
         assert [int(stage.name.split()[0]) for stage in stages] == [len(part) for part in parts]  # type: ignore[arg-type]
 
 
-def test_layers_of_the_lstm_and_the_transformer_have_the_units_of_the_real_ones() -> None:
-    lstm, transformer = (built(name, "default").build_model() for name in ("lstm", "transformer"))
-    layer: Any = transformer.layers[0]  # type: ignore[index]
-    of_lstm = listed("lstm", "default", lstm)
-    of_transformer = listed("transformer", "default", transformer)
-
-    assert of_lstm is not None
-    assert of_transformer is not None
-    _, *layers, _ = of_lstm.stages
-    for number, stage in enumerate(layers):
-        own = [values for name, values in lstm.lstm.named_parameters() if f"_l{number}" in name]  # type: ignore[operator, union-attr]
-        assert stage.parameters == sum(values.numel() for values in own)
-    assert of_transformer.stages[2].name == (
-        f"{len(transformer.layers)} encoder layers:\n"  # type: ignore[arg-type]
-        f"{layer.self_attn.num_heads} heads, {layer.linear1.out_features} units"
-    )
-
-
 @pytest.mark.parametrize("change", [{"parameters": 31_037_764}, {"source_file": "my.own"}])
 def test_a_network_that_is_not_the_one_known_here_is_not_drawn(change: dict[str, Any]) -> None:
     known: dict[str, Any] = {

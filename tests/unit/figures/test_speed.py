@@ -4,14 +4,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpu_report.figures.speed import reaches_frontier
-from tests.factories import make_records, make_tables
 from tests.unit.figures.drawn import (
     drawn,
     drawn_after_failures,
     specs_by_name,
     study_and_tables,
-    study_of,
     texts_of,
 )
 
@@ -70,14 +67,3 @@ def test_batches_that_did_not_fit_are_drawn_as_crosses_above_the_memory_of_the_d
     assert [list(np.asarray(line.get_xdata(), dtype=float)) for line in crosses] == [
         [512, 1024]
     ] * 2
-
-
-@pytest.mark.parametrize(("share", "reaches"), [(0.4, False), (0.6, True)])
-def test_over_half_of_the_memory_is_near_the_frontier(share: float, *, reaches: bool) -> None:
-    study = study_of("batch_size")
-    table = make_tables(study, make_records(study, processes=1)).experiments["batch_size"]
-
-    assert (
-        reaches_frontier(table.assign(memory_peak_mib=share * 1000, device_memory_mib=1000.0))
-        is reaches
-    )

@@ -22,15 +22,6 @@ def bars_of(figure: Any) -> list[Rectangle]:
     ]
 
 
-def test_a_model_without_profile_keeps_its_row() -> None:
-    text = texts_of(
-        drawn("models_phases", "models", **without("resnet18", "phases", "step_shares"))
-    )
-
-    assert "not profiled" in text
-    assert "not reliable" not in text
-
-
 @pytest.mark.parametrize("figure", ["device_phases", "device_categories"])
 def test_what_was_profiled_and_has_no_shares_is_not_reliable(figure: str) -> None:
     text = texts_of(

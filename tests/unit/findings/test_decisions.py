@@ -122,15 +122,6 @@ def test_without_a_gpu_no_symptom_of_one_is_named() -> None:
     assert "GPU" not in on_cpu["symptom"]
 
 
-def test_a_symptom_is_named_in_the_first_of_its_rows() -> None:
-    first, second = decided(
-        [advice("ladder", "best", "capture", 3.0), advice("ladder", "best", "compile", 2.0)],
-    )
-
-    assert first["symptom"] == first["group"] == second["group"]
-    assert (second["symptom"], second["metric"]) == ("", "")
-
-
 def test_every_rule_that_treats_a_symptom_is_declared() -> None:
     for about, name in (rule for symptom in SYMPTOMS for rule in symptom.rules):
         assert any(each.name == name and each.about in (about, "any axis") for each in RULES), name

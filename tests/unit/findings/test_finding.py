@@ -115,18 +115,6 @@ def read(text: str, folder: Path) -> list[dict[Hashable, object]]:
     return [*FINDINGS.read_csv(path).to_dict("records")]
 
 
-def test_each_piece_of_evidence_has_a_row_with_its_finding(tmp_path: Path) -> None:
-    first, second = read(
-        findings_to_csv([finding("device_faster/lstm", "12.0 s", "13.0 s")]), tmp_path
-    )
-
-    assert (first["value"], second["value"]) == ("12.0 s", "13.0 s")
-    assert first["statement"] == second["statement"] == 'The one "with commas, and quotes".'
-    assert {(row["finding"], row["table"], row["variant"]) for row in (first, second)} == {
-        ("device_faster/lstm", "device", "lstm")
-    }
-
-
 def test_a_number_derived_for_the_words_has_a_row_unless_evidence_has_it(tmp_path: Path) -> None:
     told = {"rate": "12.0 s", "growth": "2.5 times (2.4 to 2.6)"}
     made = finding("device_faster/lstm", "12.0 s (11.0 to 13.0)", numbers=told)

@@ -38,13 +38,3 @@ def test_a_trace_of_a_per_cent_is_reported_neither_to_its_last_digit_nor_as_noth
 
     assert phrases.percent_alone(value) == words
     assert phrases.of_column(row, "share_of_peak") == words
-
-
-def test_the_variants_that_decide_come_first_and_once() -> None:
-    rows = [{"variant": name, **figure("quality", 0.5, 0.1)} for name in "abc"]
-
-    found = phrases.evidence_of_columns(
-        rows, {"quality": "q"}, "t", first=[rows[2], rows[1], rows[2]]
-    )
-
-    assert [one.variant for one in found] == ["c", "b", "a"]

@@ -104,14 +104,6 @@ def test_an_advice_comes_with_the_interval_of_its_gain_and_only_from_the_outcome
     assert (twin.recommendation, twin.gain_interval) == ("", None)
 
 
-def test_a_finding_keeps_the_numbers_that_were_filled_into_its_words_and_no_others() -> None:
-    outcome = Outcome(verdict="yes", fields={"subject": "batch 256", "unused": "12 times"})
-
-    (found,) = rule(outcome=outcome).findings(scope())
-
-    assert found.numbers == {"subject": "batch 256"}
-
-
 VALUES = {"above": 1.2, "below": 0.8, "unclear": 1.0}
 
 

@@ -7,42 +7,10 @@ from gpu_report.figures.labels import with_fields
 from gpu_report.findings.scope import (
     TRACE,
     chapter_scopes,
-    experiment_scope,
     only_difference,
 )
 from gpu_report.tables.bundle import rows_of
-from tests.factories import make_study, make_tables
-from tests.unit.findings.editing import CONFIG, base
-
-
-def test_groups_follow_a_numeric_axis_whatever_the_order_of_the_rows() -> None:
-    tables, study = base()
-    batch_size = next(
-        experiment for experiment in study.experiments if experiment.name == "batch_size"
-    )
-    shuffled = tables.experiments["batch_size"].iloc[::-1]
-    tables = replace(tables, experiments={"batch_size": shuffled})
-
-    (group,) = experiment_scope(tables, batch_size).groups
-
-    assert [row["batch_size"] for row in group.rows] == [16, 64, 256, 1024]
-
-
-def test_a_group_is_titled_by_the_compared_variant_where_the_baseline_has_fewer_steps() -> None:
-    shortened = {
-        "workload": "lstm",
-        "batch_size": 64,
-        "epochs": 5,
-        "needs_accelerator": True,
-        "on_cpu": {"epochs": 2, "steps_per_epoch": 10},
-    }
-    plain = {"workload": "lstm", "batch_size": 32, "epochs": 3}
-    device = {**CONFIG["experiments"]["device"], "grid": [shortened, plain]}
-    study = make_study(config={**CONFIG, "experiments": {"device": device}})
-
-    groups = experiment_scope(make_tables(study), study.experiments[0]).groups
-
-    assert groups[0].title == "bidirectional LSTM (batch size 64)"
+from tests.unit.findings.editing import base
 
 
 def test_chapters_about_the_machine_are_left_out_where_they_have_no_data() -> None:

@@ -111,19 +111,3 @@ def test_bus_bandwidth_is_that_of_nccl_tests(
         bus_bandwidth_per_s(operation, devices=devices, payload_bytes=8 * 10**9, time_s=2.0)
         == expected
     )
-
-
-def test_a_row_says_how_the_devices_that_took_part_are_connected() -> None:
-    calibration = make_calibration(linked=3)
-    assert calibration.link is not None
-    first, *others = calibration.link.pairs
-    apart = [
-        pair.model_copy(update={"connection": "SYS", "has_peer_access": False}) for pair in others
-    ]
-    link = calibration.link.model_copy(update={"pairs": [first, *apart]})
-
-    table = tabulate_links(calibration.model_copy(update={"link": link}))
-
-    by_devices = table.drop_duplicates("devices").set_index("devices")
-    assert dict(by_devices["connections"]) == {2: "NV18", 3: "NV18, SYS"}
-    assert dict(by_devices["peer_access"]) == {2: "all", 3: "some"}

@@ -42,30 +42,6 @@ def test_a_step_less_that_of_its_own_seed_without_communication_is_exposed() -> 
     assert row["step_wall_ms"] == pytest.approx((10 * 12 * 11 * 16) ** 0.25)
 
 
-def test_settings_of_ddp_share_one_bound_and_other_options_have_their_own() -> None:
-    settings = [
-        f"{DDP}-{option}" for option in ("bucket1", "bucketview+staticgraph", "channelslast")
-    ]
-    times = (5.0, 5.0)
-
-    table = tabulated(*(taking(slug, *times) for slug in (DDP, *settings, BOUND)))
-
-    assert set(table["variant"]) == {DDP, *settings[:2]}
-    assert set(table["bound"]) == {BOUND}
-    assert table.set_index("variant")["bucket_mib"].to_dict() == {
-        DDP: 25,
-        settings[0]: 1,
-        settings[1]: 25,
-    }
-    other = tabulated(
-        *(
-            taking(f"{DDP}-{options}", *times)
-            for options in ("channelslast+bucket5", "channelslast+nocomm")
-        )
-    )
-    assert other["bucket_mib"].tolist() == [5]
-
-
 def test_only_what_was_measured_on_both_sides_by_the_same_seeds_is_compared() -> None:
     failed = make_record(BOUND, status="failed")
 

@@ -62,12 +62,3 @@ def test_a_training_that_diverged_has_no_difference() -> None:
     table = tabulate_consistency([make_record(CPU), make_record(CUDA, test_loss=float("nan"))])
 
     assert table.loc[table["metric"] == "test_loss", "difference_percent"].isna().all()
-
-
-def test_pairs_that_differ_in_their_epochs_are_distinguished_by_the_accelerators_variant() -> None:
-    slugs = [CPU, CUDA, CPU.replace("e3", "e2"), CUDA.replace("e3", "e2")]
-
-    table = tabulate_consistency(map(make_record, slugs))
-
-    assert set(table["variant"]) == {CUDA, CUDA.replace("e3", "e2")}
-    assert (table["variant"] == CUDA).sum() == 9

@@ -2,14 +2,11 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy.optimize import brentq
 
 from gpu_report.records.record import Record
 from gpu_report.study.study import Experiment
@@ -38,16 +35,6 @@ def speedups_of(
     }
 
 
-def crossing_by_root_finding(speedups: Mapping[int, float]) -> float:
-    """The same by other means: the root of the line through the points in logarithms, which rises
-    through 1 once.
-    """
-    sizes = np.log(sorted(speedups))
-    logs = np.log([speedups[size] for size in sorted(speedups)])
-    root = brentq(lambda size: float(np.interp(size, sizes, logs)), sizes[0], sizes[-1], xtol=1e-13)
-    return math.exp(float(root))
-
-
 @given(st.floats(min_value=1.5, max_value=200.0), st.floats(min_value=0.3, max_value=2.0))
 def test_a_planted_crossover_is_found_and_its_interval_holds_it(
     planted: float, steepness: float
@@ -61,22 +48,6 @@ def test_a_planted_crossover_is_found_and_its_interval_holds_it(
     assert found.batch_size.value == pytest.approx(planted, rel=1e-3 / steepness)
     assert found.batch_size.low <= planted * (1 + 1e-9)
     assert found.batch_size.high >= planted * (1 - 1e-9)
-
-
-@given(st.lists(st.floats(min_value=0.05, max_value=20.0), min_size=2, max_size=5, unique=True))
-def test_the_interpolation_agrees_with_root_finding_on_any_rising_curve(
-    values: list[float],
-) -> None:
-    speedups = dict(zip(SIZES, sorted(values), strict=False))
-    assume(all(abs(math.log(value)) > 0.2 for value in values))
-    assume(min(values) < 1 < max(values))
-
-    found = find_crossover(speedups_of(speedups, spread=(1.0,) * 4))
-
-    assert found.batch_size.value == pytest.approx(crossing_by_root_finding(speedups))
-    assert (found.batch_size.low, found.batch_size.high) == pytest.approx(
-        [found.batch_size.value] * 2
-    )
 
 
 @pytest.mark.parametrize(
@@ -140,15 +111,3 @@ def tabulated(chosen: list[Variant], records: list[Record] | None = None) -> pd.
     return tabulate_crossovers(
         [experiment_of(chosen)], records_of(chosen) if records is None else records
     )
-
-
-@pytest.mark.parametrize("axis", ["batch_size", "workers"])
-def test_an_experiment_about_something_else_or_without_two_sides_has_no_crossover(
-    axis: str,
-) -> None:
-    chosen = [*variants("cpu"), *variants("cuda")]
-    experiment = replace(experiment_of(chosen), axis=axis)
-
-    assert tabulate_crossovers([experiment], records_of(chosen)).empty
-    assert tabulated([variants("cpu")[2], variants("cuda")[2]]).empty
-    assert tabulated(variants("cpu")).empty

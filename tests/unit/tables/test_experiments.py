@@ -59,42 +59,6 @@ def test_a_speedup_of_a_run_with_itself_is_one_and_without_a_baseline_there_is_n
     assert not alone["is_baseline"].any()
 
 
-@pytest.mark.parametrize(
-    ("axis", "baseline", "slugs", "groups"),
-    [
-        ("device", "cpu", [CPU, CUDA], ["cnn medium", "cnn medium"]),
-        ("batch_size", 64, [CPU, CUDA], ["cnn medium cpu", "cnn medium cuda"]),
-        (
-            "device",
-            "cpu",
-            [CPU, CPU.replace("b64", "b8")],
-            ["cnn medium batch 64", "cnn medium batch 8"],
-        ),
-        (
-            "device",
-            "cpu",
-            [CPU, CPU + "x5"],
-            ["cnn medium whole epochs", "cnn medium 5 steps per epoch"],
-        ),
-        (
-            "device",
-            "cpu",
-            ["lstm-cpu-b8-w0-fp32-e2", "unet-32px-cpu-b16-w2-fp32-e2"],
-            ["lstm", "unet 32px"],
-        ),
-        ("workload", "cnn", [CUDA, "resnet18-cuda-b64-w0-fp32-e3"], ["cuda", "cuda"]),
-    ],
-)
-def test_a_groups_name_says_what_its_variants_share_and_no_more_than_distinguishes_it(
-    axis: str, baseline: Any, slugs: list[str], groups: list[str]
-) -> None:
-    experiment = experiment_of(*slugs, axis=axis, baseline=baseline)
-
-    table = tabulate_experiment(experiment, [make_record(slug) for slug in slugs], today=TODAY)
-
-    assert list(table["group"]) == groups
-
-
 @pytest.mark.parametrize("broken", [CPU, CUDA])
 def test_without_both_sides_measured_there_is_no_speedup(broken: str) -> None:
     records = [make_record(slug, status="oom" if slug == broken else "ok") for slug in (CPU, CUDA)]

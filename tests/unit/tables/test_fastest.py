@@ -98,16 +98,6 @@ def test_a_training_that_a_quality_flag_keeps_from_conclusions_gives_way_to_the_
     assert options_of(tables, "lstm") == ["none", "resident"]
 
 
-def test_without_an_eager_training_nothing_is_called_faster_than_it() -> None:
-    tables = compared_by_nothing()
-    frame = tables.experiments["optimization"]
-    tables = replace(
-        tables, experiments={"optimization": frame[frame["options"].isin(["resident", "graphs"])]}
-    )
-
-    assert len(options_of(tables, "lstm")) == 1
-
-
 def test_a_bound_is_not_shown_as_the_fastest_loop() -> None:
     found = options_of(tables_with(statistics=99.0, persistent=9.0), "linear_regression")
 

@@ -37,17 +37,6 @@ def test_a_bubble_shrinks_with_the_micro_batches_of_a_pipeline_alone() -> None:
     assert of(FSDP) is of(f"{PLAIN}-ddp2") is None
 
 
-def test_speed_and_memory_are_those_over_one_device_with_the_batch_in_one_part() -> None:
-    rows = rows_of(
-        record(PLAIN, 100.0, 1000.0), record(PIPELINE, 120.0, 600.0), record(FSDP, 80.0, 1100.0)
-    )
-
-    assert rows[PIPELINE]["speedup_over_one"] == pytest.approx(1.2)
-    assert rows[PIPELINE]["memory_saved_share"] == pytest.approx(0.4)
-    assert rows[PIPELINE]["micro_batches"] == 4
-    assert rows[FSDP]["memory_saved_share"] == pytest.approx(-0.1)
-
-
 def over_base_of(slug: str, per_s: float, base_per_s: float | None) -> Record:
     """With a base of this throughput measured in turn; None for one that failed."""
     made = record(slug, per_s)

@@ -3,7 +3,6 @@
 import pytest
 
 from gpu_report.traces.operations import CATEGORY_TIMES
-from gpu_report.traces.operations import OPERATIONS as OPERATIONS_TABLE
 from gpu_report.traces.phases import PHASES
 from gpu_report.traces.tables import TraceTables
 from tests.tabulated import tabulate_category_speedups, tabulate_profiles
@@ -11,18 +10,6 @@ from tests.trace_frames import make_trace_tables, with_failed_check
 
 CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda1-b64-w0-fp32-e3"
 UNET_CPU, UNET_CUDA = "unet-64px-cpu-b4-w0-fp32-e3", "unet-64px-cuda-b4-w0-fp32-e3"
-
-
-def test_the_order_of_the_trace_does_not_matter_even_among_equals() -> None:
-    tables = make_trace_tables(CPU)
-    operations = [{**row, "self_ms": 1.0} for row in tables[OPERATIONS_TABLE]]
-
-    first, last = (
-        tabulate_profiles("top_operations", {CPU: {**tables, OPERATIONS_TABLE: each}})
-        for each in (operations, operations[::-1])
-    )
-
-    assert first.equals(last)
 
 
 @pytest.mark.parametrize(

@@ -51,17 +51,6 @@ def with_errors(*errors: float | None) -> Record:
     return with_repetitions(record, [{"reference_error": error} for error in errors])
 
 
-def test_processes_that_differ_give_a_pass_its_interval() -> None:
-    row = row_of(make_record(CPU, processes=5, noise=0.1))
-    alone = row_of(make_record(CPU, processes=1))
-
-    assert row["pass_us_low"] < row["pass_us"] < row["pass_us_high"]
-    assert [
-        row[f"pass_us_{end}"] / row[f"training_ms_{end}"] for end in ("low", "high")
-    ] == pytest.approx([5, 5])
-    assert math.isnan(alone["pass_us_low"])
-
-
 @given(flops=POSITIVE, moved=POSITIVE, peak=POSITIVE, copies=POSITIVE)
 def test_the_floor_is_the_longer_of_bytes_and_arithmetic(
     flops: float, moved: float, peak: float, copies: float

@@ -8,8 +8,6 @@ import pandas as pd
 import pytest
 
 from gpu_report.records.record import Record, TimedEpoch
-from gpu_report.study.variant import Variant
-from gpu_report.tables.scaling import compared_with
 from tests.factories import make_record
 from tests.tabulated import tabulate_scaling
 from tests.unit.tables.changed import with_repetitions
@@ -96,28 +94,3 @@ def test_a_base_that_failed_once_takes_its_repetition_out_of_the_comparison() ->
 
     assert row["weak_efficiency"] == pytest.approx(0.9)
     assert row["weak_efficiency_count"] == 4
-
-
-@pytest.mark.parametrize(
-    ("slug", "measured", "is_weak", "is_strong"),
-    [
-        (SHARED.format("ddp2"), [16], True, False),
-        (SHARED.format("ddp2"), [32], False, True),
-        (SHARED.format("ddp2"), [16, 32], True, True),
-        (SHARED.format("ddp2"), [], True, False),
-        (SHARED.format("ddp1"), [32], True, False),
-        (SHARED.format("pipeline2"), [32], False, True),
-    ],
-)
-def test_a_training_that_failed_is_compared_as_one_that_did_not(
-    slug: str, measured: list[int], *, is_weak: bool, is_strong: bool
-) -> None:
-    bases = {PLAIN.format(samples) for samples in measured}
-
-    row = compared_with(Variant.from_slug(slug), bases)
-
-    assert (row["is_weak"], row["is_strong"]) == (is_weak, is_strong)
-    assert (
-        row.items()
-        <= row_of(record_of(slug, [180.0] * 5), *map(make_record, sorted(bases))).to_dict().items()
-    )

@@ -89,16 +89,3 @@ def test_the_time_is_that_of_all_epochs_and_the_ratio_ours_over_theirs(study: St
     assert (row["ratio_low"], row["ratio_high"]) == pytest.approx(
         (row["ours_low"] / 52.38, row["ours_high"] / 52.38)
     )
-
-
-def test_a_training_whose_source_reports_no_figure_has_ours_and_no_ratio_and_is_not_printed(
-    study: Study,
-) -> None:
-    variant = "linear_regression-cuda-b4000000-w0-fp32-e2x200-fusedstep"
-    found = rows(study, make_record(variant, measurement=study.measurement(variant)))
-    row = row_of(found, variant, "training_time_s")
-
-    assert math.isfinite(row["ours"])
-    assert math.isnan(row["reported"])
-    assert math.isnan(row["ratio"])
-    assert printed_rows(study, make_record(variant, measurement=study.measurement(variant))) == []

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from gpu_report.storage.columns import Table
-from gpu_report.tables.traces import ROWS_OF_PROFILE, STEP_PARTS
+from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.ranks import COLLECTIVES, RANKS
@@ -128,23 +128,6 @@ def gap(cause: str, operation: str, total_ms: float, *, longest_us: float = 1.0)
     return {"cause": cause, "operation": operation, **times}
 
 
-def test_gaps_of_a_cause_beyond_the_third_operation_are_one_row() -> None:
-    rows = [
-        gap("host", name, total) for name, total in {"a": 5.0, "b": 4.0, "c": 3.0, "d": 2.0}.items()
-    ]
-    tables = with_rows(EMPTY, IDLE, [*rows, gap("host", "e", 1.0, longest_us=9.0)])
-
-    table = table_of("idle_causes", {CUDA: tables})
-
-    assert list(table["operation"]) == ["a", "b", "c", "(others)"]
-    assert table.iloc[3][["gaps", "total_ms", "longest_us", "share"]].tolist() == [
-        4,
-        3.0,
-        9.0,
-        pytest.approx(0.03),
-    ]
-
-
 def timeline(*lanes: tuple[str, str]) -> TraceTables:
     stretch = {"step": 1, "wall_ms": 9.0, "begin_ms": 0.0, "end_ms": 9.0, "busy_share": 1.0}
     rows = [{**stretch, "category": "copy", "lane": lane, "device": on} for lane, on in lanes]
@@ -203,12 +186,6 @@ def test_what_the_launching_call_shows_is_left_out_where_no_launch_is_reliable()
     assert pd.isna(row["launch_delay_us"])
 
 
-def test_a_variant_that_was_not_profiled_has_no_rows_in_any_table() -> None:
-    assert all(
-        tabulate_profiles(table.name, {CPU: EMPTY, CUDA: EMPTY}).empty for table in ROWS_OF_PROFILE
-    )
-
-
 def with_ranks(*waits_ms: float | None) -> TraceTables:
     """Two ranks with a step for each number, which the first waits; in each step they exchange
     once.
@@ -245,17 +222,6 @@ def test_each_rank_has_the_median_of_its_steps_and_the_one_that_the_other_waits_
     )
     assert list(table["is_slow"]) == is_slow
     assert list(table["communication_ms"]) == [3.0, 3.0]
-
-
-def test_a_collective_of_all_ranks_is_one_row() -> None:
-    row = the_row(table_of("collectives", {CUDA: with_ranks(1.0, 1.0, 1.0)}))
-
-    assert (row["operation"], row["steps"], row["bytes"], row["longest_ms"]) == (
-        "all-reduce",
-        3,
-        64.0,
-        2.0,
-    )
 
 
 def test_ranks_whose_traces_lost_work_have_no_rows() -> None:

@@ -87,11 +87,3 @@ def test_energy_that_has_a_price_and_was_not_measured_leaves_the_cost_unknown() 
 
     assert math.isnan(row_of(prices=both, telemetry=None)["cost_per_epoch"])
     assert row_of(prices=Prices(per_device_hour=2.0), telemetry=None)["cost_per_epoch"] > 0
-
-
-def test_out_of_memory_is_a_row_with_what_was_asked_for_and_what_there_is() -> None:
-    row = row_of(status="oom", memory_peak_mib=160_000.0)
-
-    assert (row["memory_asked_mib"], row["device_memory_mib"]) == (20_000.0, 81_100.8)
-    assert row["memory_free_mib"] == 812.5
-    assert math.isnan(row["memory_peak_mib"])

@@ -50,18 +50,6 @@ def test_what_is_no_number_is_not_aligned(shown: Quantity, cell: str) -> None:
     assert str(aligned([shown]).cells[0]) == cell
 
 
-def test_a_power_of_ten_beside_numbers_without_one_is_not_in_line_with_them() -> None:
-    column = aligned(
-        [quantity(12.25, low=11.9, high=12.6), quantity(8.9e11, low=8.79e11, high=9.15e11)]
-    )
-
-    assert [str(cell) for cell in column.cells] == [
-        r"12.25 & $\pm$\,0.35",
-        r"{\gpurepnum{8.90e11}} & ($8.79\times10^{11}$ to $9.15\times10^{11}$)",
-    ]
-    assert str(column.column_type) == r"\gpurepplainnumbers{2.2}@{\,}l"
-
-
 def test_an_interval_that_is_longer_on_one_side_and_a_range_are_written_out() -> None:
     a_range = replace(quantity(1.5, low=1.4, high=1.6), is_range=True)
     column = aligned(

@@ -81,18 +81,6 @@ def test_a_mistake_is_one_line_that_names_file_line_and_reason(
     assert "\n" not in message
 
 
-def test_a_mistake_in_an_imported_macro_names_the_file_of_the_macro(
-    write: Write, tmp_path: Path
-) -> None:
-    (tmp_path / "macros.tex.j2").write_text(
-        "\n\\BLOCK{macro f()}\n\\VAR{nobody}\n\\BLOCK{endmacro}\n", encoding="utf-8"
-    )
-    folder = write('\\BLOCK{from "macros.tex.j2" import f}\n\\VAR{f()}\n')
-
-    with pytest.raises(ReportError, match=r"macros\.tex\.j2:3: 'nobody' is undefined"):
-        fill(folder)
-
-
 def test_a_missing_template_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(
         ReportError, match=r"sections/mine\.tex\.j2: there is no such template; put it back"
@@ -102,21 +90,3 @@ def test_a_missing_template_is_an_error_that_says_what_to_do(tmp_path: Path) -> 
 
 def test_a_value_that_looks_like_a_template_is_not_carried_out(write: Write) -> None:
     assert "49" not in fill(write(r"\VAR{name}"), name=r"\VAR{7*7} {{7*7}}")
-
-
-def test_what_is_set_apart_is_collected_and_its_command_left_in_its_place(tmp_path: Path) -> None:
-    (tmp_path / "macros.tex.j2").write_text(
-        r"\BLOCK{macro table(name)}\BLOCK{call apart('tab', name)}a "
-        r"\VAR{name}\BLOCK{endcall}\BLOCK{endmacro}",
-        encoding="utf-8",
-    )
-    (tmp_path / "page.tex.j2").write_text(
-        r"\BLOCK{from 'macros.tex.j2' import table}before \VAR{table('x_1&2')}after",
-        encoding="utf-8",
-    )
-    templates = Templates(tmp_path)
-
-    text = render(templates, "page.tex.j2", {})
-
-    assert text == "before \\gpurepfloat{tab/x_1-2}\nafter"
-    assert templates.floats == {"tab/x_1-2": r"a x\_1\&2"}

@@ -1,9 +1,6 @@
 import csv
-import re
 from functools import cache
 from pathlib import Path
-
-import pytest
 
 from tests.factories import make_record, make_records, make_study
 from tests.report.synthetic import render_study
@@ -26,21 +23,3 @@ def test_every_number_names_a_table_or_a_file_of_the_code_that_decides_it() -> N
 
     assert all(source.endswith(".csv") for source in sources - code)
     assert all((PROJECT / source).is_file() for source in code)
-
-
-@pytest.mark.parametrize(
-    ("key", "constant"),
-    [
-        ("protocol/confidence", "CONFIDENCE"),
-        ("threshold/short_launch", "SHORT_NS"),
-        ("threshold/noisy", "NOISY_RELATIVE_WIDTH"),
-        ("format/bf16/mantissa_bits", "_FORMATS"),
-        ("network/unet/base_channels", "CHANNELS"),
-    ],
-)
-def test_a_number_of_the_method_is_decided_in_the_file_that_it_names(
-    key: str, constant: str
-) -> None:
-    source = PROJECT / listed()[key]["table"]
-
-    assert re.search(rf"^_?[A-Z_]*{constant}\b.*=", source.read_text("utf-8"), flags=re.MULTILINE)

@@ -5,16 +5,13 @@ from pathlib import Path
 import pytest
 
 from gpu_report.errors import ReportError
-from gpu_report.glossary import SHOWN
 from gpu_report.printing.number_format import Quantity
 from gpu_report.writing.numbers import (
     KeyedNumber,
     numbers_csv,
-    numbers_of_tables,
     numbers_tex,
     read_numbers,
 )
-from gpu_report.writing.table import Text, table
 
 ONE = KeyedNumber(
     key="a/b",
@@ -22,20 +19,6 @@ ONE = KeyedNumber(
     table="t.csv",
     run="cnn-cpu",
 )
-
-
-def test_a_table_gives_its_numbers_unless_they_are_known_by_other_keys() -> None:
-    (block,) = table(
-        [{"variant": "a", "power_w": 2.0}],
-        name="m/t",
-        caption="T",
-        columns=[Text("variant"), SHOWN["power"]],
-    )
-
-    (first, *_) = numbers_of_tables([block], known=[])
-
-    assert (first.key, first.run, first.table) == ("m/t/a/power", "a", block.source)
-    assert numbers_of_tables([block], known=["m/t"]) == []
 
 
 def test_of_two_numbers_with_one_key_the_first_counts() -> None:

@@ -5,13 +5,9 @@ from pathlib import Path
 import pytest
 
 from gpu_report.errors import ReportError
-from gpu_report.glossary import machine_words
-from gpu_report.study.machine import hardware_words
 from gpu_report.writing.layout import FLOATS_FOLDER, experiment_layout, report_layout
 from tests.factories import make_record, make_study
 from tests.report.synthetic import (
-    LAPTOP,
-    SERVER,
     TEMPLATES,
     render_devices,
     render_machines,
@@ -20,7 +16,6 @@ from tests.report.synthetic import (
     results_on,
     section_with_floats,
     tables_of,
-    two_machines,
 )
 
 EXPERIMENTS = [experiment.name for experiment in make_study().experiments]
@@ -69,18 +64,6 @@ def test_sections_with_nothing_to_show_are_left_out_and_their_questions_listed_o
         assert name in brackets.split(",")
         assert name not in re.findall(r"\w+", asked)
     assert "need a GPU" in files["sections/workloads.tex"]
-
-
-def test_the_report_is_about_the_first_machine_and_names_another_where_they_are_compared() -> None:
-    files = render_two_machines()
-
-    server = next(machine for machine in two_machines() if machine.id == SERVER)
-    name = hardware_words(record.environment for record in server.records)
-    assert f"Measured on {name}" in files["gpu_report.tex"]
-    other = machine_words(LAPTOP)
-    named = {path for path, text in files.items() if path.startswith("sections/") and other in text}
-    assert named <= {"sections/machines.tex"}
-    assert other in section_with_floats(files, "machines")
 
 
 @pytest.mark.parametrize(("common", "is_table"), [(6, True), (30, False)])

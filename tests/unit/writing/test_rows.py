@@ -11,7 +11,7 @@ from gpu_report.writing import rows
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.table import metric
 from tests.factories import SCALING, make_records
-from tests.report.synthetic import results_of, results_on, tables_of
+from tests.report.synthetic import results_of, results_on
 from tests.unit.figures.drawn import study_of
 
 
@@ -29,20 +29,6 @@ def changed(*devices: str, **tables: Any) -> MachineResults:
     """
     results = results_on(*devices)
     return replace(results, tables=replace(results.tables, **tables))
-
-
-def test_a_variant_without_kernels_leaves_its_place_to_the_next() -> None:
-    kernels = tables_of("cpu", "cuda").top_kernels
-    first, *others = dict.fromkeys(
-        row["variant"] for row in longest_kernels(results_on("cpu", "cuda"))
-    )
-
-    found = longest_kernels(
-        changed("cpu", "cuda", top_kernels=kernels[kernels["variant"] != first])
-    )
-
-    assert next(iter(found))["variant"] == others[0]
-    assert len({row["variant"] for row in found}) == 2
 
 
 @pytest.mark.parametrize(
@@ -76,44 +62,6 @@ def test_what_launched_a_kernel_is_not_reliable_where_its_trace_failed_the_check
     assert "not reliable" not in (kernel["category"], kernel["launched by"])
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("void fill<float>(int, float*)", "fill<float>"),
-        ("void at::(anonymous)::add(int)", "at::(anonymous)::add"),
-        ("void apply<f(int)>(g(float))", "apply<f(int)>"),
-        ("sm80_xmma_gemm", "sm80_xmma_gemm"),
-        ("Memset (Device)", "Memset (Device)"),
-        ("void )", "void )"),
-    ],
-)
-def test_a_kernel_is_named_without_what_it_returns_and_takes(name: str, shown: str) -> None:
-    assert rows.kernel_name({"name": name}) == shown
-
-
-def test_checks_have_how_many_failed_them_and_what_is_left_out() -> None:
-    lost: Row = {"check": "device work", "spoils": "idle, steps.kernel_ms, steps.other_ms"}
-    failed = [{"variant": "a", **lost}, {"variant": "a", **lost}, {"variant": "b", **lost}]
-    doubts = tables_of("cpu").trace_doubts.iloc[:0]
-
-    frame = type(doubts)([*failed, {"variant": "a", "check": "text", "spoils": ""}])
-    device_work, text = rows.failed_checks(changed("cpu", trace_doubts=frame).tables)
-
-    assert (device_work["check"], device_work["variants"]) == ("device work", 2)
-    assert device_work["left out"] == "idle, steps (kernel, other)"
-    assert (text["variants"], text["left out"]) == (1, "nothing")
-
-
-def test_the_note_of_the_costs_names_each_price_and_where_one_is_missing() -> None:
-    prices = {"price_per_kwh": 0.25, "price_per_device_hour": math.nan, "currency": "EUR"}
-
-    note = rows.cost_note([prices])
-
-    assert "0.25 EUR per kWh" in note
-    assert "prices.per_device_hour" in note
-    assert "prices.per_kwh" not in note
-
-
 def scaling(*, records: Sequence[Record] | None = None) -> tuple[MachineResults, Sequence[Row]]:
     """A machine that measured how trainings scale, and the rows of that experiment."""
     study = study_of(scaling=SCALING)
@@ -134,22 +82,6 @@ def test_agents_that_share_a_host_are_said_to_test_no_network_and_hosts_are_name
     assert "not a network" in note
     assert rows.notes_on_ranks(machine, on_two) == []
     assert "DDP, 2 hosts" in {row["method"] for row in on_two}
-
-
-def test_a_slow_rank_is_named() -> None:
-    machine, shown = scaling()
-    ranks = machine.tables.ranks
-    optimized = next(
-        row["variant"] for row in shown if row["precision"] == "bf16" and row["strategy"] == "ddp"
-    )
-    slow = replace(
-        machine.tables,
-        ranks=ranks.assign(is_slow=(ranks["variant"] == optimized) & (ranks["rank"] == 1)),
-    )
-
-    (note,) = rows.notes_on_ranks(replace(machine, tables=slow), rows.sharing(machine, shown))
-
-    assert "U-Net 64px, 8 samples per step, captured bf16, DDP, 2 devices (rank 1)" in note
 
 
 def with_scaling(machine: MachineResults, frame: Any) -> tuple[MachineResults]:

@@ -64,65 +64,12 @@ def test_a_flag_is_a_letter_behind_the_name_and_is_explained_below() -> None:
     assert "interval" in note
 
 
-def test_rows_of_another_group_are_set_off_but_the_first() -> None:
-    groups = {"a_1": 1, "b": 1, "c": 2}
-
-    assert [row.starts_group for row in block(group=lambda row: groups[row["name"]]).rows] == [
-        False,
-        False,
-        True,
-    ]
-
-
 def test_a_long_table_is_cut_into_pages_whose_labels_differ() -> None:
     pages = block().pages(2)
 
     assert [len(page.rows) for page in pages] == [2, 1]
     assert [page.name for page in pages] == ["t", "t_2"]
     assert pages[1].caption.endswith("(continued)")
-
-
-def test_rows_that_share_a_heading_are_below_it_on_every_page() -> None:
-    headings = {"a_1": "U-Net", "b": "LSTM", "c": "LSTM"}
-
-    whole = block(heading=lambda row: headings[row["name"]])
-    _, last = whole.pages(4)
-
-    assert [str(row.heading) for row in whole.rows] == ["U-Net", "LSTM", ""]
-    assert str(last.rows[0].heading) == "LSTM (continued)"
-
-
-def test_words_in_place_of_some_numbers_are_printed_once_for_those_side_by_side() -> None:
-    rows = [
-        {"name": "a", "x": 1.0, "y": math.nan, "z": math.nan},
-        {"name": "b", "x": 1.0, "y": 2.0, "z": 3.0},
-    ]
-    columns = [Text("name"), *(metric(name, name) for name in "xyz")]
-
-    found = block(
-        rows,
-        columns=columns,
-        flags=lambda _: (),
-        instead=lambda row, each: "lost" if math.isnan(row[each.column]) else "",
-    )
-
-    assert [str(cell) for cell in found.rows[0].cells] == [
-        "a",
-        "1.00",
-        r"\multicolumn{2}{c}{\itshape lost}",
-    ]
-    assert len(found.rows[1].cells) == 4
-
-
-def test_a_text_that_no_row_has_or_that_shall_differ_and_does_not_is_no_column() -> None:
-    columns = [
-        Text("variant", "name"),
-        Text("why"),
-        Text("kind", lambda _: "same", if_differs=True),
-    ]
-
-    assert [str(text) for text in block(ROWS[:2], columns=columns).header] == ["{variant}"]
-    assert [str(text) for text in block(columns=columns).header] == ["{variant}", "{why}"]
 
 
 def test_a_metric_that_does_not_exist_is_an_error_that_names_those_that_do() -> None:

@@ -60,16 +60,6 @@ DEVICE_CASES = [
 ]
 
 
-def test_a_speedup_is_reported_with_interval_count_and_time_saved() -> None:
-    found = Case(
-        finding="device_faster/lstm", verdict="yes", edits=[speedup("lstm", 4.0, 0.2)]
-    ).derive()
-
-    assert "4.00 times (95 % interval 3.80 to 4.20, 5 processes)" in found.statement
-    assert "saved 75.0 % (73.7 to 76.2) of the time" in found.statement
-    assert found.gain == 4.0
-
-
 def test_a_slower_accelerator_is_advised_against_with_the_gain_of_the_cpu() -> None:
     found = Case(finding="device_faster/lstm", verdict="no", edits=[speedup("lstm", 0.5)]).derive()
 

@@ -1,7 +1,4 @@
-import pytest
-
-from gpu_report.findings.derive import derive_findings
-from tests.unit.findings.editing import Case, Edit, base, cases, figure, unpaired_quality
+from tests.unit.findings.editing import Case, Edit, cases, figure, unpaired_quality
 
 LOST = {"status": "oom", "reason": "out of memory"}
 GROUP = "unet_64px_cuda"
@@ -64,13 +61,6 @@ def test_the_fastest_alone_is_none_that_was_measured_with_others() -> None:
     assert found.statement.startswith("Individually, torch.compile gained most for U-Net")
 
 
-def test_variants_that_save_memory_are_not_asked_for_speed() -> None:
-    tables, study = base()
-    found = {finding.id for finding in derive_findings(tables, study.experiments)}
-
-    assert not {name for name in found if name.startswith(("memory_best", "memory_alone"))}
-
-
 PREPARATION_GROUP = "unet_64px_cuda"
 FINDING = f"optimization_compiling/{PREPARATION_GROUP}"
 
@@ -127,19 +117,6 @@ SAVING_CASES = [
         missing=[saving("none", **SAVING_LOST)],
     ),
 ]
-
-
-@pytest.mark.parametrize(("workspace_mib", "named"), [(1000.0, 1), (999.0, 0), (float("nan"), 0)])
-def test_the_workspace_of_convolutions_is_named_from_a_quarter_of_the_peak_on(
-    workspace_mib: float, named: int
-) -> None:
-    little = saving(
-        "checkpoint", convolution_workspace_mib=workspace_mib, **figure("memory_peak_mib", 4000, 10)
-    )
-
-    found = Case(finding=SAVES, verdict="yes", edits=[BEFORE, little]).derive()
-
-    assert found.statement.count("workspace") == named
 
 
 CASES = [*OPTIMIZATION_CASES, *PREPARATION_CASES, *SAVING_CASES]

@@ -87,15 +87,3 @@ def test_the_fastest_configuration_alone_decides_whether_further_gpus_pay() -> N
 
     assert found.verdict == "yes"
     assert "fp32" not in found.statement
-
-
-def test_captured_code_is_compared_with_the_same_without_graphs_and_nothing_else() -> None:
-    (case,) = cases(f"scaling_captured/{MODEL}", yes=[of_two(0.8, 0.005), captured(0.9, 0.005)])
-
-    found = case.derive()
-
-    assert [evidence.variant.split("ddp2-")[1] for evidence in found.evidence] == [
-        "resident+graphs",
-        "resident",
-    ]
-    assert "bf16, data on the device" in found.statement

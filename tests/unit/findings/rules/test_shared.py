@@ -140,20 +140,6 @@ CASES: list[Case] = [
 ]
 
 
-def test_no_other_rules_are_asked_of_these_experiments_and_none_of_the_bound() -> None:
-    study, tables = base_of_shared()
-
-    found = [
-        each for each in derive_findings(tables, study.experiments) if each.experiment != "study"
-    ]
-
-    asked = {each.rule for each in found if each.experiment in ("ddp_options", "model_split")}
-    assert asked == {rule.name for rule in RULES}
-    assert not [
-        each for each in found if "without communication" in each.statement + each.recommendation
-    ]
-
-
 @pytest.mark.parametrize("quicker", [1.5, 9.0])
 def test_what_saves_memory_is_no_setting_for_speed(quicker: float) -> None:
     edits = [

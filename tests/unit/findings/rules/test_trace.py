@@ -112,18 +112,6 @@ def test_what_a_rule_about_the_cause_recommends_is_not_recommended_again(
     assert (beside.verdict, beside.recommendation) == ("yes", "")
 
 
-def test_the_gain_of_advice_is_that_of_a_training_that_differs_in_nothing_else() -> None:
-    found = Case(
-        finding="trace_tensor_cores", verdict="yes", edits=[given(BY_NAME["tensor cores"])]
-    ).derive()
-
-    before, after = (evidence.variant for evidence in found.evidence[-2:])
-    assert before.startswith("unet-64px-cuda-b8-w0-fp32-e3")
-    assert after == before.replace("fp32", "bf16")
-    assert found.gain == pytest.approx(2.6)
-    assert "bf16 with U-Net 64px" in found.recommendation
-
-
 def test_a_gain_that_is_not_significant_is_none() -> None:
     unclear = {"throughput_per_s_low": 1.0, "throughput_per_s_high": 1000.0}
     edits = [
@@ -151,11 +139,6 @@ def test_without_an_accelerator_nothing_is_asked_about_one() -> None:
 
     assert names <= {rule.name for rule in RULES}
     assert not [found for one in RULES if one.name in names for found in one.findings(scope)]
-
-
-def test_the_exchange_of_processes_is_asked_about_only_where_there_is_one() -> None:
-    assert not findings(("cpu", "cuda"), BY_NAME["communication"])
-    assert findings(("cpu", "cuda"), BY_NAME["communication"], *EXCHANGING)
 
 
 def test_kernels_of_a_cuda_graph_are_not_asked_about_their_launches() -> None:
@@ -287,13 +270,6 @@ def test_a_trace_whose_steps_are_invalidated_is_named_with_the_check_and_decides
         "trace_doubts",
     )
     assert found(LIMITS, spoiled, *gone).statement.endswith("One more trace cannot show it.")
-
-
-def test_every_profiled_variant_has_its_limit_in_the_evidence() -> None:
-    tables, _ = base()
-    evidence = [part.variant for finding in (LIMITS, ON_CPU) for part in found(finding).evidence]
-
-    assert sorted(evidence) == sorted(tables.step_shares["variant"])
 
 
 CASES = [*TRACE_CASES, *LIMITS_CASES]
