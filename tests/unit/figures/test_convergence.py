@@ -1,9 +1,5 @@
 from tests.factories import NOTHING_HELD_OUT, make_record, make_tables
-from tests.unit.figures.drawn import (
-    draw_named,
-    study_of,
-    texts_of,
-)
+from tests.unit.figures.drawn import draw_named, study_of, texts_of
 
 
 def test_a_workload_without_a_metric_has_no_axes_for_it() -> None:

@@ -1,8 +1,5 @@
 from gpu_report.figures.style import figure_bytes
-from tests.unit.figures.drawn import (
-    drawn_after_failures,
-    texts_of,
-)
+from tests.unit.figures.drawn import drawn_after_failures, texts_of
 
 
 def test_a_step_that_failed_says_so_where_its_number_would_be() -> None:

@@ -11,10 +11,7 @@ from matplotlib.lines import Line2D
 
 from gpu_report.figures.own_loops import iteration_parts
 from gpu_report.tables.bundle import Tables
-from tests.unit.figures.drawn import (
-    draw_named,
-    study_and_tables,
-)
+from tests.unit.figures.drawn import draw_named, study_and_tables
 
 LOOPS, SIZES = "linear_regression", "linear_regression_size"
 PASSES = f"{SIZES}_passes"

@@ -1,13 +1,6 @@
 import pytest
 
-from gpu_report.findings.answers import (
-    BALANCES,
-    QUESTIONS,
-    Balance,
-    Part,
-    balance,
-    discussed,
-)
+from gpu_report.findings.answers import BALANCES, QUESTIONS, Balance, Part, balance, discussed
 from gpu_report.findings.derive import derive_findings
 from gpu_report.findings.finding import Finding, Verdict
 from gpu_report.findings.rules import RULES

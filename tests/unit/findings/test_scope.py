@@ -4,11 +4,7 @@ import pandas as pd
 import pytest
 
 from gpu_report.figures.labels import with_fields
-from gpu_report.findings.scope import (
-    TRACE,
-    chapter_scopes,
-    only_difference,
-)
+from gpu_report.findings.scope import TRACE, chapter_scopes, only_difference
 from gpu_report.tables.bundle import rows_of
 from tests.unit.findings.editing import base
 

@@ -16,9 +16,7 @@ from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables
 from tests.factories import make_calibration, make_record
-from tests.tabulated import (
-    tabulate_own_loops,
-)
+from tests.tabulated import tabulate_own_loops
 from tests.trace_frames import make_trace_tables
 from tests.unit.tables.changed import calibrated, with_repetitions, with_work
 

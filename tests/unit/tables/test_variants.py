@@ -9,11 +9,7 @@ from gpu_report.errors import RecordError
 from gpu_report.glossary import PER_PROCESS
 from gpu_report.study.study import Prices
 from gpu_report.tables.marks import Today
-from tests.factories import (
-    CODE_DIGEST,
-    PROTOCOL,
-    make_record,
-)
+from tests.factories import CODE_DIGEST, PROTOCOL, make_record
 from tests.tabulated import tabulate_variants
 
 TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)

@@ -3,11 +3,7 @@ from typing import Any
 
 from gpu_report.tables.traces import ROWS_OF_PROFILE
 from tests.factories import make_study
-from tests.report.synthetic import (
-    render_study,
-    section_with_floats,
-    tables_of,
-)
+from tests.report.synthetic import render_study, section_with_floats, tables_of
 
 
 def section(*devices: str, **tables: Any) -> str:

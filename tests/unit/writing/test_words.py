@@ -3,9 +3,7 @@ from typing import Any
 
 import pytest
 
-from gpu_report.writing.words import (
-    why_missing,
-)
+from gpu_report.writing.words import why_missing
 
 
 def row(**changes: Any) -> dict[str, Any]:
