@@ -106,7 +106,7 @@ def test_what_is_not_faster_for_sure_or_was_not_compared_is_no_advice(
     machine, shown = scaling()
     measured = machine.tables.scaling_efficiency
     names = [f"strong_speedup{end}" for end in ("", "_low", "_high", "_count")]
-    changed = measured.assign(**dict(zip(names, figure, strict=True)))  # type: ignore[arg-type]
+    changed = measured.assign(**dict(zip(names, figure, strict=True)))
     missing = measured.assign(strong_speedup=math.nan, base_speedup=math.nan)
 
     row = used(*with_scaling(machine, changed), shown)["strong: most samples/s"]
