@@ -154,6 +154,18 @@ def test_a_timeline_leaves_out_what_is_not_reliable_of_its_step(
     assert list(zip(table["lane"], table["category"], strict=True)) == shown
 
 
+def test_gaps_of_a_cause_beyond_the_third_operation_are_one_row() -> None:
+    times_ms = {"a": 5.0, "b": 4.0, "c": 3.0, "d": 2.0}
+    rows = [gap("host", name, time_ms) for name, time_ms in times_ms.items()]
+    tables = with_rows(EMPTY, IDLE, [*rows, gap("host", "e", 1.0, longest_us=9.0)])
+
+    table = table_of("idle_causes", {CUDA: tables})
+
+    assert list(table["operation"]) == ["a", "b", "c", "(others)"]
+    others = table.iloc[3][["gaps", "total_ms", "longest_us", "share"]].tolist()
+    assert others == [4, 3.0, 9.0, pytest.approx(0.03)]
+
+
 IDLING = with_rows(EMPTY, IDLE, [gap("host", "a", 1.0)])
 WORKING = with_rows(
     EMPTY,
