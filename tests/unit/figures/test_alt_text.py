@@ -1,11 +1,7 @@
 import pytest
 
 from tests.factories import make_records, make_tables
-from tests.unit.figures.drawn import (
-    specs_by_name,
-    study_of,
-    with_failures,
-)
+from tests.unit.figures.drawn import specs_by_name, study_of, with_failures
 
 
 @pytest.mark.parametrize("failed", ["w0", "w8"])

@@ -1,47 +1,5 @@
-import numpy as np
-
 from tests.factories import NOTHING_HELD_OUT, make_record, make_tables
-from tests.unit.figures.drawn import (
-    draw_named,
-    drawn,
-    specs_of,
-    study_and_tables,
-    study_of,
-    texts_of,
-)
-
-
-def test_quality_is_drawn_over_samples_only_where_one_device_trained_less() -> None:
-    assert texts_of(drawn("device_convergence", "device")).count("Samples seen") == 2
-    assert "Samples seen" not in texts_of(drawn("device_convergence", "device", devices=("cpu",)))
-
-
-NAME = "precision_loss_scale"
-
-
-def test_every_fp16_training_is_a_line_of_its_median_factor_after_each_step() -> None:
-    _, tables = study_and_tables("precision")
-    rows = tables.experiments["precision"]
-    scaled = list(rows.loc[rows["precision"] == "fp16", "variant"])
-
-    (axes,) = drawn(NAME, "precision").axes
-
-    assert len(axes.lines) == len(scaled) > 0
-    for line, variant in zip(axes.lines, scaled, strict=True):
-        steps = (
-            tables.losses[tables.losses["variant"] == variant]
-            .groupby("step")["loss_scale"]
-            .median()
-        )
-        assert list(np.asarray(line.get_xdata(), float)) == [step + 1 for step in steps.index]
-        assert list(np.asarray(line.get_ydata(), float)) == list(np.log2(steps))
-
-
-def test_without_a_scaler_there_is_no_history() -> None:
-    assert NAME in specs_of("precision")
-    assert NAME not in specs_of(
-        "precision", losses=lambda table: table.assign(loss_scale=float("nan"))
-    )
+from tests.unit.figures.drawn import draw_named, study_of, texts_of
 
 
 def test_a_workload_without_a_metric_has_no_axes_for_it() -> None:

@@ -1,16 +1,6 @@
 from tests.unit.figures.drawn import drawn, specs_of, texts_of
 
 
-def test_copies_draw_without_a_peak() -> None:
-    assert "peak" not in texts_of(
-        drawn("study_transfer", "device", peaks=lambda table: table.iloc[:0])
-    )
-
-
-def test_a_machine_without_accelerator_has_no_copies_to_show() -> None:
-    assert "study_transfer" not in specs_of("device", devices=("cpu",))
-
-
 def test_what_the_driver_did_not_report_has_no_panel() -> None:
     unknown = dict.fromkeys(("utilisation_percent", "sm_clock_mhz"), float("nan"))
 

@@ -9,19 +9,12 @@ from matplotlib.figure import Figure
 from gpu_report.errors import ReportError
 from gpu_report.figures.drawing import draw_all
 from gpu_report.figures.registry import available_figures
-from gpu_report.figures.style import figure_bytes, new_figure
+from gpu_report.figures.style import figure_bytes
 from tests.unit.figures.drawn import study_and_tables
 
 linux_only = pytest.mark.skipif(
     sys.platform != "linux", reason="figures are drawn by one process elsewhere"
 )
-
-
-def numbered(number: int) -> Figure:
-    figure = new_figure(height_in=1)
-    figure.add_subplot().plot([0, number])
-    figure.text(0.5, 0.5, f"{number} by {os.getpid()}")
-    return figure
 
 
 @pytest.mark.slow
@@ -33,16 +26,6 @@ def test_figures_come_in_the_order_asked_for_with_the_bytes_of_one_process() -> 
 
     assert len(specs) > 4
     assert drawn == [figure_bytes(spec.draw()) for spec in specs]
-
-
-@linux_only
-def test_several_processes_draw() -> None:
-    drawn = list(
-        draw_all([partial(numbered, number) for number in range(8)], file_format="svg", processes=2)
-    )
-
-    assert len(drawn) == 8
-    assert drawn != [figure_bytes(numbered(number), "svg") for number in range(8)]
 
 
 @linux_only

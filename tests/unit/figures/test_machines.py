@@ -4,9 +4,7 @@ import pandas as pd
 
 from gpu_report.figures.machines import comparison_figures
 from gpu_report.figures.style import TEXT_WIDTH_IN, figure_bytes
-from gpu_report.tables.variants import COMPARISON
 from tests.factories import make_comparison
-from tests.unit.figures.drawn import texts_of
 
 
 @cache
@@ -26,16 +24,3 @@ def test_every_pair_of_rows_is_drawn_once_in_figures_that_fit_a_page() -> None:
         assert figure.get_figheight() <= 8.6
         assert figure.get_figwidth() == TEXT_WIDTH_IN
         assert figure_bytes(figure).startswith(b"%PDF")
-
-
-def test_no_figure_mixes_pairs_of_machines() -> None:
-    three = pd.concat([comparison(), comparison().assign(machine="h200-x1")], ignore_index=True)
-
-    specs = comparison_figures(three)
-
-    assert all(("h200-x1" in spec.title) != ("H100" in spec.title) for spec in specs)
-    assert all(("h200-x1" in texts_of(spec.draw())) == ("h200-x1" in spec.title) for spec in specs)
-
-
-def test_machines_that_share_no_variant_have_no_figure() -> None:
-    assert comparison_figures(COMPARISON.from_rows([])) == []

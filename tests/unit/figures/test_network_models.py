@@ -102,78 +102,43 @@ def test_blocks_of_the_u_net_have_the_channels_pixels_and_parameters_of_the_real
     assert [stage.parameters for stage in path[len(down) :]] == [count(*pair) for pair in pairs]
 
 
-def test_layers_of_the_lstm_have_the_units_of_the_real_ones() -> None:
-    network: Any = built("lstm", "default").build_model()
-
-    model = listed("lstm", "default", network)
-
-    assert model is not None
-    embedding, *layers, head = model.stages
-    assert len(layers) == network.lstm.num_layers
-    found = outputs(
-        network,
-        [network.embedding, network.lstm, network.head],
-        torch.zeros(1, 64, dtype=torch.long),
-    )
-    assert shapes([embedding, layers[-1], head]) == found
-    for number, layer in enumerate(layers):
-        own = [values for name, values in network.lstm.named_parameters() if f"_l{number}" in name]
-        assert layer.parameters == sum(values.numel() for values in own)
+def parts_of(name: str, network: Any) -> list[nn.Module]:
+    """The modules of a network that are stages one after the other, from its second stage on."""
+    if name == "cnn":
+        first, second, third, _, hidden, _, last = network.children()
+        return [first, second, third, hidden, last]
+    if name == "transformer":
+        return [network.layers, network.normalisation]
+    return [network.layer1, network.layer2, network.layer3, network.layer4]
 
 
-@pytest.mark.parametrize("size", ["small", "medium", "large"])
-def test_stages_of_the_image_cnn_are_those_of_the_real_one(size: str) -> None:
-    network = built("cnn", size).build_model()
-    first, second, third, _, hidden, _, last = network.children()
-
-    model = listed("cnn", size, network)
-
-    assert model is not None
-    parts = [first, second, third, hidden, last]
-    assert shapes(model.stages[1:]) == outputs(network, parts, torch.zeros(1, 3, 32, 32))
-    assert [stage.parameters for stage in model.stages[1:]] == [count(part) for part in parts]
+TOKENS, IMAGES = torch.zeros(1, 64, dtype=torch.long), torch.zeros(1, 3, 32, 32)
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "pixels"),
-    [("resnet18", "default", 32), ("resnet50", "default", 32), ("resnet50", "224px", 224)],
+    ("name", "size", "first", "sample"),
+    [
+        ("cnn", "small", 1, IMAGES),
+        ("cnn", "large", 1, IMAGES),
+        ("resnet18", "default", 2, IMAGES),
+        ("resnet50", "224px", 2, torch.zeros(1, 3, 224, 224)),
+        ("transformer", "default", 2, TOKENS),
+    ],
 )
-def test_groups_of_residual_blocks_are_those_of_the_real_network(
-    name: str, size: str, pixels: int
+def test_stages_have_the_shapes_parameters_and_blocks_of_the_real_network(
+    name: str, size: str, first: int, sample: Tensor
 ) -> None:
-    network: Any = built(name, size).build_model()
-    groups = [network.layer1, network.layer2, network.layer3, network.layer4]
+    network = built(name, size).build_model()
+    parts = parts_of(name, network)
 
     model = listed(name, size, network)
 
     assert model is not None
-    found = outputs(
-        network, [network.maxpool, *groups, network.fc], torch.zeros(1, 3, pixels, pixels)
-    )
-    assert shapes([*model.stages[1:6], model.stages[-1]]) == found
-    assert [stage.parameters for stage in model.stages[2:6]] == [count(group) for group in groups]
-    assert [int(stage.name.split()[0]) for stage in model.stages[2:6]] == [
-        len(group) for group in groups
-    ]
-
-
-def test_layers_of_the_transformer_have_the_heads_and_units_of_the_real_ones() -> None:
-    network: Any = built("transformer", "default").build_model()
-    layer = network.layers[0]
-
-    model = listed("transformer", "default", network)
-
-    assert model is not None
-    encoder = model.stages[2]
-    assert encoder.parameters == count(network.layers)
-    assert encoder.name == (
-        f"{len(network.layers)} encoder layers:\n{layer.self_attn.num_heads} heads, "
-        f"{layer.linear1.out_features} units"
-    )
-    found = outputs(
-        network, [network.layers, network.normalisation], torch.zeros(1, 64, dtype=torch.long)
-    )
-    assert shapes(model.stages[2:4]) == found
+    stages = model.stages[first : first + len(parts)]
+    assert shapes(stages) == outputs(network, parts, sample)
+    assert [stage.parameters for stage in stages] == [*map(count, parts)]
+    if name.startswith("resnet"):
+        assert [int(stage.name.split()[0]) for stage in stages] == [len(part) for part in parts]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("change", [{"parameters": 31_037_764}, {"source_file": "my.own"}])

@@ -10,7 +10,6 @@ from gpu_report.figures.networks import network_figures
 from gpu_report.figures.style import TEXT_WIDTH_IN, TINY_FONT_SIZE_PT, figure_bytes
 from gpu_report.records.record import Record
 from tests.factories import make_record
-from tests.unit.figures.drawn import texts_of
 
 
 def record_of(slug: str, *, parameters: int, module: str, title: str = "U-Net") -> Record:
@@ -48,21 +47,6 @@ def test_a_u_net_is_drawn_with_the_largest_image_that_was_measured_and_its_skip_
     assert "1024\n8²" in texts
     assert len(axes.lines) == 4
     assert "128px" in spec.caption
-
-
-def test_sizes_of_an_image_cnn_are_rows_from_small_to_large() -> None:
-    (spec,) = network_figures([cnn("large", 6_689_125), cnn("small", 31_258)])
-
-    texts = texts_of(spec.draw()).split("\n")
-
-    assert texts.index("small") < texts.index("large")
-    assert "6,517,745" in texts
-
-
-def test_a_workload_of_the_users_own_has_no_figure() -> None:
-    own = record_of("unet-64px-cpu-b4-w0-fp32-e3x5", parameters=31_037_763, module="own")
-
-    assert network_figures([own, make_record("lstm-cpu-b64-w0-fp32-e3", status="failed")]) == []
 
 
 @pytest.mark.parametrize(

@@ -65,14 +65,6 @@ def test_a_document_sets_the_words_of_a_figure_in_its_own_fonts(tmp_path: Path) 
 
 
 @needs_tex
-def test_the_same_figure_gives_the_same_pgf(tmp_path: Path) -> None:
-    for name in ("one.pgf", "two.pgf"):
-        write_pgf(example(), tmp_path / name, escape=as_tex)
-
-    assert (tmp_path / "one.pgf").read_bytes() == (tmp_path / "two.pgf").read_bytes()
-
-
-@needs_tex
 def test_what_tex_cannot_set_is_reported_with_its_complaint(tmp_path: Path) -> None:
     with pytest.raises(
         ReportError, match=r"figure.pgf: pdflatex cannot measure its texts: ! Undefined control"

@@ -7,14 +7,7 @@ from gpu_report.figures.style import TEXT_WIDTH_IN, figure_bytes
 from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
 from tests.factories import SCALING, make_calibration, make_record, make_records, make_tables
-from tests.unit.figures.drawn import (
-    drawn_after_failures,
-    specs_by_name,
-    specs_of,
-    study_of,
-    texts_of,
-    with_failures,
-)
+from tests.unit.figures.drawn import specs_by_name, study_of, with_failures
 from tests.unit.findings.shared import CONFIG as SHARED
 
 PAGE_HEIGHT_IN: Final = 8.6
@@ -33,15 +26,6 @@ def many_groups(count: int) -> tuple[Study, Tables]:
     return study, make_tables(study, make_records(study, processes=1, facts={"train_samples": 64}))
 
 
-def test_a_machine_without_accelerator_gets_no_speedup_and_no_word_of_one() -> None:
-    specs = specs_of("device", "precision", devices=("cpu",))
-
-    assert "device_speedup" not in specs
-    assert not any(name.startswith("precision") for name in specs)
-    assert "device_convergence" in specs
-    assert not any("CUDA" in texts_of(spec.draw()) for spec in specs.values())
-
-
 def test_experiments_in_which_everything_failed_have_no_figure() -> None:
     study = study_of("device", "frontier", "precision", "optimization")
     tables = make_tables(
@@ -49,37 +33,6 @@ def test_experiments_in_which_everything_failed_have_no_figure() -> None:
     )
 
     assert [spec for spec in available_figures(tables, study.experiments) if spec.variants] == []
-
-
-def test_a_new_experiment_gets_its_figures_without_code() -> None:
-    grid = [
-        {
-            "workload": "unet",
-            "batch_size": 8,
-            "size": ["32px", "128px"],
-            "epochs": 3,
-            "steps_per_epoch": 4,
-        }
-    ]
-    entry = {
-        "question": "What do larger pictures cost?",
-        "axis": "size",
-        "baseline": "32px",
-        "grid": grid,
-    }
-    study = study_of(resolution=entry)
-    tables = make_tables(study, make_records(study, processes=1))
-
-    specs = specs_by_name(tables, study)
-
-    assert "resolution_throughput" in specs
-    assert "128px" in texts_of(specs["resolution_throughput"].draw())
-
-
-def test_a_variant_that_ran_out_of_memory_is_a_gap_that_says_so() -> None:
-    assert "out of memory" in texts_of(
-        drawn_after_failures("workers_throughput", "workers", w2="oom")
-    )
 
 
 def test_every_kind_of_figure_of_a_study_with_failures_draws() -> None:
@@ -130,15 +83,6 @@ def test_any_number_of_groups_fits_the_page(count: int) -> None:
     assert sorted(shown) == sorted(variant.slug for variant in study.experiments[0].variants)
 
 
-def test_the_parts_of_a_figure_have_names_and_captions_of_their_own() -> None:
-    study, tables = many_groups(8)
-
-    specs = specs_by_name(tables, study)
-
-    assert specs["device_convergence"].caption.endswith("Part 1 of 2.")
-    assert specs["device_convergence_2"].caption.endswith("Part 2 of 2.")
-
-
 @pytest.mark.parametrize(
     ("processes", "bars"), [(3, "the range of three processes"), (5, "95 % intervals")]
 )
@@ -148,11 +92,3 @@ def test_a_caption_says_what_the_bars_are(processes: int, bars: str) -> None:
     specs = specs_by_name(make_tables(study, make_records(study, processes=processes)), study)
 
     assert f"bars show {bars}" in specs["workers_throughput"].caption
-
-
-def test_categories_are_drawn_of_one_variant_for_each_workload_and_device() -> None:
-    study, tables = many_groups(3)
-
-    spec = specs_by_name(tables, study)["device_categories"]
-
-    assert [slug.split("-b")[0] for slug in spec.variants] == ["lstm-cpu", "lstm-cuda"]

@@ -1,46 +1,8 @@
 import numpy as np
 
 from gpu_report.figures import style
-from gpu_report.figures.labels import with_row_labels
 from tests.factories import make_record, make_records, make_tables
-from tests.unit.figures.drawn import specs_by_name, study_and_tables, study_of
-
-
-def test_precisions_are_ordered_from_whole_to_short_whatever_their_order_in_the_configuration() -> (
-    None
-):
-    row = {
-        "workload": "lstm",
-        "batch_size": 64,
-        "epochs": 2,
-        "precision": ["bf16", "tf32", "fp32", "fp16"],
-    }
-    entry = {
-        "question": "?",
-        "axis": "precision",
-        "baseline": "fp32",
-        "grid": [{**row, "device": "fastest"}],
-    }
-    study = study_of(precision=entry)
-    table = make_tables(study, make_records(study, processes=1)).experiments["precision"]
-
-    assert with_row_labels(table, axis="precision")["label"].tolist() == [
-        "fp32",
-        "tf32",
-        "fp16",
-        "bf16",
-    ]
-
-
-def test_a_shortened_twin_on_the_cpu_is_under_the_heading_of_the_whole_one() -> None:
-    _, tables = study_and_tables("device")
-
-    rows = with_row_labels(tables.experiments["device"], axis="device")
-
-    assert rows.groupby("heading")["device"].apply(set).tolist() == [{"cpu", "cuda"}] * 3
-    assert "Bidirectional LSTM" in set(rows["heading"])
-    assert "CUDA, 5 whole epochs" in set(rows["label"])
-    assert "CPU, 1\N{NO-BREAK SPACE}epoch of 1\N{NO-BREAK SPACE}step" in set(rows["label"])
+from tests.unit.figures.drawn import specs_by_name, study_of
 
 
 def test_points_are_in_their_rows_and_doubted_ones_alone_are_hollow() -> None:

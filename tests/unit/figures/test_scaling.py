@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from gpu_report.figures.declaration import FigureSpec
 from gpu_report.figures.style import figure_bytes
-from tests.factories import SCALING, make_record, make_records, make_tables
+from tests.factories import SCALING, make_records, make_tables
 from tests.unit.figures.drawn import draw_named, specs_by_name, study_of, texts_of
 
 EAGER, *_, OPTIMIZED = SCALING["grid"]
@@ -31,7 +31,7 @@ def points_of(axes: Axes) -> list[tuple[float, float]]:
     return [(float(x.item()), float(y.item())) for x, y in ends]
 
 
-@pytest.mark.parametrize("devices", [(2,), (2, 4, 8), tuple(range(2, 12))])
+@pytest.mark.parametrize("devices", [(2,), (2, 4, 8)])
 def test_each_configuration_has_a_line_with_a_point_per_number_of_devices(
     devices: tuple[int, ...],
 ) -> None:
@@ -56,50 +56,6 @@ def test_each_configuration_has_a_line_with_a_point_per_number_of_devices(
     assert ranks.get_title(loc="left") == "Step of each rank"
     assert len(spec.variants) == 2 * len(devices)
     assert figure_bytes(figure).startswith(b"%PDF")
-
-
-def test_unlike_numbers_of_samples_per_gpu_have_rows_with_the_step_of_one_process() -> None:
-    batches = [
-        {**EAGER, "batch_per_process": batch, "parallelism": ["single", "ddp2"]}
-        for batch in (8, 32)
-    ]
-
-    axes, *_ = specs_of_rows(*batches)["scaling_scaling"].draw().axes
-
-    assert len({round(y) for _, y in points_of(axes)}) == 2
-    assert len([text for text in axes.texts if text.get_text().endswith(" ms")]) == 2
-
-
-def test_a_row_keeps_the_name_that_the_table_gives_it_where_the_eager_baseline_failed() -> None:
-    study = study_of(scaling={**SCALING, "grid": [EAGER, {**EAGER, "optimization": "resident"}]})
-    records = [
-        make_record(record.variant, status="oom")
-        if record.as_variant().options == "none"
-        else record
-        for record in make_records(study, processes=4)
-    ]
-
-    axes, *_ = draw_named("scaling_scaling", make_tables(study, records), study).axes
-
-    (tick,) = axes.get_yticklabels()
-    assert tick.get_text().endswith("resident fp32")
-
-
-def test_trainings_of_unlike_length_have_rows_of_their_own() -> None:
-    lengths = [
-        {**EAGER, "steps_per_epoch": steps, "parallelism": ["single", "ddp2"]} for steps in (4, 8)
-    ]
-
-    axes, *_ = specs_of_rows(*lengths)["scaling_scaling"].draw().axes
-
-    assert len({round(y) for _, y in points_of(axes)}) == 2
-
-
-def test_without_ddp_on_several_devices_there_are_rows() -> None:
-    drawn = {*specs_of_rows({**EAGER, "parallelism": ["single", "fsdp2"]})}
-
-    assert {"scaling_throughput"} <= drawn
-    assert "scaling_scaling" not in drawn
 
 
 def parts_of(figure: Figure) -> list[list[float]]:

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from gpu_report.figures import style
 from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
-from tests.factories import make_calibration, make_study, make_tables
-from tests.unit.figures.drawn import draw_named, specs_by_name, texts_of
+from tests.factories import make_study, make_tables
+from tests.unit.figures.drawn import draw_named, texts_of
 from tests.unit.findings.shared import CONFIG
 
 EXPOSED = "ddp_options_exposed"
@@ -62,27 +62,3 @@ def test_exposed_communication_is_drawn_by_bucket_and_not_for_other_settings() -
 
     assert values_of(figure, style.BLUE, marker="s") == pytest.approx({1: 1.0, 25: 0.04, 100: 0.01})
     assert "bound without communication" in texts_of(figure)
-
-
-def test_the_union_of_the_trace_is_drawn_where_it_is_known() -> None:
-    nothing = with_exposed(
-        exposed_in_trace_ms=pd.Series(float("nan"), index=shared()[1].communication.index)
-    )
-
-    assert values_of(drawn(EXPOSED), style.VERMILLION, marker="x").keys() == {1, 25, 100}
-    assert "in the trace" not in texts_of(drawn(EXPOSED, nothing))
-
-
-def test_the_link_is_beside_it_where_it_was_measured() -> None:
-    study, tables = shared()
-    linked = make_tables(study, calibration=make_calibration(linked=2))
-
-    assert [axes.get_title(loc="left") for axes in drawn(EXPOSED, linked).axes][1:] == ["2 devices"]
-    assert len(drawn(EXPOSED, tables).axes) == 1
-
-
-def test_one_size_or_none_is_no_figure() -> None:
-    study, tables = shared()
-    one = tables.communication[tables.communication["bucket_mib"] == 25]
-
-    assert EXPOSED not in specs_by_name(replace(tables, communication=one), study)

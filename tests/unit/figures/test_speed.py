@@ -4,15 +4,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpu_report.figures.speed import reaches_frontier
-from tests.factories import make_records, make_tables
 from tests.unit.figures.drawn import (
     drawn,
     drawn_after_failures,
     specs_by_name,
-    specs_of,
     study_and_tables,
-    study_of,
     texts_of,
 )
 
@@ -27,30 +23,25 @@ def text_with(**changes: Any) -> str:
     )
 
 
-def test_the_batch_size_of_the_crossover_is_reported_with_its_interval() -> None:
-    text = text_with(verdict="crosses", batch_size=9.25, batch_size_low=7.5, batch_size_high=12.0)
-
-    assert "crosses at 9.2 (7.5 to 12.0)" in text
-    assert "as fast as CPU" in text
-
-
 @pytest.mark.parametrize(
     ("verdict", "words"),
     [
+        ("crosses", "crosses at 9.2 (7.5 to 12.0)"),
         ("accelerator always", "faster at every size"),
         ("cpu always", "slower at every size"),
         ("unclear", "no clear crossover"),
     ],
 )
-def test_without_a_crossover_the_verdict_is_reported(verdict: str, words: str) -> None:
-    nothing = float("nan")
+def test_the_crossover_is_reported_with_its_interval_or_why_there_is_none(
+    verdict: str, words: str
+) -> None:
+    ends = {"batch_size": 9.25, "batch_size_low": 7.5, "batch_size_high": 12.0}
+    missing = dict.fromkeys(ends, float("nan"))
 
-    text = text_with(
-        verdict=verdict, batch_size=nothing, batch_size_low=nothing, batch_size_high=nothing
-    )
+    text = text_with(verdict=verdict, **(ends if verdict == "crosses" else missing))
 
     assert words in text
-    assert "crosses" not in text
+    assert ("crosses at" in text) == (verdict == "crosses")
 
 
 def test_a_crossing_between_times_with_an_invalidating_flag_is_not_drawn() -> None:
@@ -66,11 +57,6 @@ def test_a_crossing_between_times_with_an_invalidating_flag_is_not_drawn() -> No
     assert "not resolved" in text
 
 
-def test_what_the_crossover_repeats_is_left_to_the_other_experiment_about_devices() -> None:
-    assert "crossover_categories" not in specs_of("device", "crossover")
-    assert "crossover_categories" in specs_of("crossover")
-
-
 def test_batches_that_did_not_fit_are_drawn_as_crosses_above_the_memory_of_the_device() -> None:
     figure = drawn_after_failures("frontier_frontier", "frontier", b512="oom", b1024="oom")
 
@@ -81,27 +67,3 @@ def test_batches_that_did_not_fit_are_drawn_as_crosses_above_the_memory_of_the_d
     assert [list(np.asarray(line.get_xdata(), dtype=float)) for line in crosses] == [
         [512, 1024]
     ] * 2
-
-
-@pytest.mark.parametrize(("share", "reaches"), [(0.4, False), (0.6, True)])
-def test_over_half_of_the_memory_is_near_the_frontier(share: float, *, reaches: bool) -> None:
-    study = study_of("batch_size")
-    table = make_tables(study, make_records(study, processes=1)).experiments["batch_size"]
-
-    assert (
-        reaches_frontier(table.assign(memory_peak_mib=share * 1000, device_memory_mib=1000.0))
-        is reaches
-    )
-
-
-def test_a_series_far_from_the_frontier_has_no_such_figure() -> None:
-    study = study_of("batch_size")
-    tables = make_tables(study, make_records(study, processes=1, memory_peak_mib=10.0))
-
-    assert "batch_size_frontier" not in specs_by_name(tables, study)
-
-
-def test_a_series_of_which_nothing_fits_still_says_so() -> None:
-    assert "out of memory" in texts_of(
-        drawn_after_failures("frontier_frontier", "frontier", unet="oom")
-    )

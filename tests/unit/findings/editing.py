@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
@@ -24,169 +24,101 @@ GENERIC = "seeds"
 ACROSS_WORKLOADS = "workload_choice"
 
 
-CONFIG: dict[str, Any] = {
-    "name": "findings",
-    "title": "Findings",
-    "devices": "auto",
-    "seed": 0,
-    "protocol": {"repetitions": 3, "profile_steps": 3},
-    "workloads": {
+def asked(axis: str, baseline: object, *grid: Mapping[str, Any]) -> dict[str, Any]:
+    """An experiment along the axis; its rows train 3 epochs unless they say otherwise."""
+    rows = [{"epochs": 3, **row} for row in grid]
+    return {"question": "Which?", "axis": axis, "baseline": baseline, "grid": rows}
+
+
+def configured(workloads: Mapping[str, Any], /, **experiments: Any) -> dict[str, Any]:
+    """A study of five processes for each variant."""
+    protocol = {"repetitions": 5, "profile_steps": 3}
+    study = {"name": "findings", "title": "Findings", "devices": "auto", "seed": 0}
+    return {**study, "protocol": protocol, "workloads": workloads, "experiments": experiments}
+
+
+def make_finding(**changes: object) -> Finding:
+    """One that says yes without evidence, unless changed."""
+    plain = Finding(
+        id="device_faster/lstm",
+        experiment="device",
+        question="Is it faster?",
+        verdict="yes",
+        statement="One is.",
+        evidence=(),
+        threshold="More is.",
+    )
+    return Finding.model_validate(plain.model_copy(update=changes).model_dump())
+
+
+_ON_GPU: Final = {"device": "fastest", "needs_accelerator": True}
+_UNET: Final = {"workload": "unet", "size": "64px", "batch_size": 8}
+_LARGE_UNET: Final = {"workload": "unet", "size": "128px", **_ON_GPU}
+_CNN: Final = {"workload": "cnn", "size": "medium", "batch_size": 64}
+_SMALL_CNN: Final = {"workload": "cnn", "size": "small", "needs_accelerator": True}
+_FILES: Final = {"workload": "image_files", "device": "fastest", "batch_size": 32}
+_UNCAPTURED: Final = {
+    **SCALING["grid"][-1],
+    "optimization": "resident",
+    "parallelism": ["single", "ddp2"],
+}
+CONFIG: Final = configured(
+    {
         "unet": {"train_samples": 500, "test_samples": 32},
         "lstm": {"train_samples": 2000, "test_samples": 400},
         "cnn": {"data": "synthetic", "train_samples": 2048, "test_samples": 512},
         "image_files": {"train_samples": 256, "test_samples": 64, "image_px": 160},
     },
-    "experiments": {
-        "device": {
-            "question": "How much faster is an accelerator?",
-            "axis": "device",
-            "baseline": "cpu",
-            "grid": [
-                {
-                    "workload": "unet",
-                    "size": "64px",
-                    "batch_size": 8,
-                    "epochs": 3,
-                    "steps_per_epoch": 6,
-                },
-                {"workload": "lstm", "batch_size": 64, "epochs": 3, "steps_per_epoch": 10},
-                {"workload": "cnn", "size": "medium", "batch_size": 64, "epochs": 3},
-            ],
+    device=asked(
+        "device",
+        "cpu",
+        {**_UNET, "steps_per_epoch": 6},
+        {"workload": "lstm", "batch_size": 64, "steps_per_epoch": 10},
+        _CNN,
+    ),
+    batch_size=asked(
+        "batch_size",
+        16,
+        {**_CNN, "device": "fastest", "batch_size": [16, 64, 256, 1024], "epochs": 15},
+    ),
+    complexity=asked("size", "small", {**_CNN, "size": ["small", "medium", "large"]}),
+    crossover=asked(
+        "device",
+        "cpu",
+        {**_SMALL_CNN, "batch_size": [1, 16, 256], "epochs": 2, "steps_per_epoch": 30},
+    ),
+    frontier=asked(
+        "batch_size",
+        16,
+        {
+            **_LARGE_UNET,
+            "batch_size": [16, 256, 512],
+            "epochs": 2,
+            "steps_per_epoch": 4,
+            "optimization": "resident",
         },
-        "batch_size": {
-            "question": "Which batch size?",
-            "axis": "batch_size",
-            "baseline": 16,
-            "grid": [
-                {
-                    "workload": "cnn",
-                    "size": "medium",
-                    "device": "fastest",
-                    "batch_size": [16, 64, 256, 1024],
-                    "epochs": 15,
-                }
-            ],
+    ),
+    precision=asked(
+        "precision", "fp32", {**_UNET, **_ON_GPU, "precision": ["fp32", "tf32", "fp16", "bf16"]}
+    ),
+    optimization=asked(
+        "optimization",
+        "none",
+        {**_UNET, **_ON_GPU, "ladder": ["workers4", "fused", "resident", "compile"]},
+    ),
+    memory=asked(
+        "optimization",
+        "none",
+        {
+            **_LARGE_UNET,
+            "batch_size": 64,
+            "optimization": ["none", "checkpoint", "accumulate2"],
         },
-        "complexity": {
-            "question": "Which size?",
-            "axis": "size",
-            "baseline": "small",
-            "grid": [
-                {
-                    "workload": "cnn",
-                    "size": ["small", "medium", "large"],
-                    "batch_size": 64,
-                    "epochs": 3,
-                }
-            ],
-        },
-        "crossover": {
-            "question": "From which batch size?",
-            "axis": "device",
-            "baseline": "cpu",
-            "grid": [
-                {
-                    "workload": "cnn",
-                    "size": "small",
-                    "batch_size": [1, 16, 256],
-                    "epochs": 2,
-                    "steps_per_epoch": 30,
-                    "needs_accelerator": True,
-                }
-            ],
-        },
-        "frontier": {
-            "question": "Which batch fills the memory?",
-            "axis": "batch_size",
-            "baseline": 16,
-            "grid": [
-                {
-                    "workload": "unet",
-                    "size": "128px",
-                    "device": "fastest",
-                    "batch_size": [16, 256, 512],
-                    "epochs": 2,
-                    "steps_per_epoch": 4,
-                    "optimization": "resident",
-                    "needs_accelerator": True,
-                }
-            ],
-        },
-        "precision": {
-            "question": "What does a shorter format buy?",
-            "axis": "precision",
-            "baseline": "fp32",
-            "grid": [
-                {
-                    "workload": "unet",
-                    "size": "64px",
-                    "device": "fastest",
-                    "batch_size": 8,
-                    "precision": ["fp32", "tf32", "fp16", "bf16"],
-                    "epochs": 3,
-                    "needs_accelerator": True,
-                }
-            ],
-        },
-        "optimization": {
-            "question": "Which optimization?",
-            "axis": "optimization",
-            "baseline": "none",
-            "grid": [
-                {
-                    "workload": "unet",
-                    "size": "64px",
-                    "device": "fastest",
-                    "batch_size": 8,
-                    "epochs": 3,
-                    "ladder": ["workers4", "fused", "resident", "compile"],
-                    "needs_accelerator": True,
-                }
-            ],
-        },
-        "memory": {
-            "question": "What does less memory cost?",
-            "axis": "optimization",
-            "baseline": "none",
-            "grid": [
-                {
-                    "workload": "unet",
-                    "size": "128px",
-                    "device": "fastest",
-                    "batch_size": 64,
-                    "epochs": 3,
-                    "optimization": ["none", "checkpoint", "accumulate2"],
-                    "needs_accelerator": True,
-                }
-            ],
-        },
-        "scaling": SCALING,
-        "uncaptured": {
-            **SCALING,
-            "grid": [
-                {
-                    **SCALING["grid"][-1],
-                    "optimization": "resident",
-                    "parallelism": ["single", "ddp2"],
-                }
-            ],
-        },
-        "workers": {
-            "question": "How many DataLoader workers?",
-            "axis": "workers",
-            "baseline": 0,
-            "grid": [
-                {
-                    "workload": "image_files",
-                    "device": "fastest",
-                    "batch_size": 32,
-                    "workers": [0, 2, 4, 8],
-                    "epochs": 3,
-                }
-            ],
-        },
-    },
-}
+    ),
+    scaling=SCALING,
+    uncaptured={**SCALING, "grid": [_UNCAPTURED]},
+    workers=asked("workers", 0, {**_FILES, "workers": [0, 2, 4, 8]}),
+)
 """Experiments of its own, so that tuning the default study moves no test."""
 
 

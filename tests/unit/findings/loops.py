@@ -2,84 +2,49 @@
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Final
 
 from gpu_report.findings.finding import Finding
 from gpu_report.findings.rules import derive_findings
 from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
 from tests.factories import make_study, make_tables
-from tests.unit.findings.editing import Case, Edit, edited, figure, one
+from tests.unit.findings.editing import Case, Edit, asked, configured, edited, figure, one
 
 ON_GPU = ("graphs", "separate", "fusedstep", "persistent")
-CONFIG: dict[str, Any] = {
-    "name": "loops",
-    "title": "Loops",
-    "devices": "auto",
-    "seed": 0,
-    "protocol": {"repetitions": 3, "profile_steps": 3},
-    "workloads": {
+_LOOPS: Final = {"workload": "linear_regression", "steps_per_epoch": 200}
+_SMALL_CNN: Final = {"workload": "cnn", "size": "small", "batch_size": [1, 16, 256]}
+CONFIG: Final = configured(
+    {
         "linear_regression": {"test_samples": 1000},
         "cnn": {"data": "synthetic", "train_samples": 2048, "test_samples": 512},
     },
-    "experiments": {
-        "loops": {
-            "question": "Which loop?",
-            "axis": "optimization",
-            "baseline": "none",
-            "grid": [
-                {
-                    "workload": "linear_regression",
-                    "device": device,
-                    "batch_size": 4_000_000,
-                    "epochs": 3,
-                    "steps_per_epoch": 200,
-                    "optimization": ["none", *loops],
-                }
-                for device, loops in {
-                    "cpu": ("compile", "openmp"),
-                    "fastest": (*ON_GPU, "statistics"),
-                }.items()
-            ],
-        },
-        "sizes": {
-            "question": "How many points?",
-            "axis": "batch_size",
-            "baseline": 8000,
-            "grid": [
-                {
-                    "workload": "linear_regression",
-                    "device": device,
-                    "batch_size": [800, 8000, 80000],
-                    "epochs": 3,
-                    "steps_per_epoch": 200,
-                    "optimization": loop,
-                }
-                for device, loop in {"cpu": "openmp", "fastest": "fusedstep"}.items()
-            ],
-        },
-        "crossover": {
-            "question": "From which batch size?",
-            "axis": "device",
-            "baseline": "cpu",
-            "grid": [
-                {
-                    "workload": "cnn",
-                    "size": "small",
-                    "batch_size": [1, 16, 256],
-                    "epochs": 2,
-                    "steps_per_epoch": 30,
-                },
-                {
-                    "workload": "linear_regression",
-                    "batch_size": [800, 8000000],
-                    "epochs": 3,
-                    "steps_per_epoch": 200,
-                },
-            ],
-        },
-    },
-}
+    loops=asked(
+        "optimization",
+        "none",
+        *(
+            {**_LOOPS, "device": device, "batch_size": 4_000_000, "optimization": ["none", *loops]}
+            for device, loops in {
+                "cpu": ("compile", "openmp"),
+                "fastest": (*ON_GPU, "statistics"),
+            }.items()
+        ),
+    ),
+    sizes=asked(
+        "batch_size",
+        8000,
+        *(
+            {**_LOOPS, "device": device, "batch_size": [800, 8000, 80000], "optimization": loop}
+            for device, loop in {"cpu": "openmp", "fastest": "fusedstep"}.items()
+        ),
+    ),
+    crossover=asked(
+        "device",
+        "cpu",
+        {**_SMALL_CNN, "epochs": 2, "steps_per_epoch": 30},
+        {**_LOOPS, "batch_size": [800, 8_000_000]},
+    ),
+)
 
 
 @cache

@@ -2,59 +2,42 @@
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Final
 
 from gpu_report.findings.finding import Finding
 from gpu_report.findings.rules import derive_findings
 from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
 from tests.factories import make_study, make_tables
-from tests.unit.findings.editing import Case, Edit, edited, one
+from tests.unit.findings.editing import Case, Edit, asked, configured, edited, one
 
 DEFAULTS = "channelslast"
 SETTINGS = tuple(f"{DEFAULTS}+{name}" for name in ("bucket1", "bucket100", "bucketview"))
 PARTS = ("accumulate2", "accumulate4")
 _ROW = {"workload": "unet", "size": "128px", "device": "cuda", "epochs": 3}
-CONFIG: dict[str, Any] = {
-    "name": "shared",
-    "title": "Shared",
-    "devices": "auto",
-    "seed": 0,
-    "protocol": {"repetitions": 5, "profile_steps": 3},
-    "workloads": {"unet": {"train_samples": 512, "test_samples": 32}},
-    "experiments": {
-        "ddp_options": {
-            "question": "What do the settings of DDP change?",
-            "axis": "optimization",
-            "baseline": DEFAULTS,
-            "grid": [
-                {
-                    **_ROW,
-                    "batch_size": 32,
-                    "parallelism": "ddp2",
-                    "optimization": [
-                        *(DEFAULTS, *SETTINGS, *(f"{part}+{DEFAULTS}" for part in PARTS)),
-                        *(f"{DEFAULTS}+nocomm", "none", "unused"),
-                    ],
-                }
+_IN_PARTS: Final = {**_ROW, "batch_size": 64}
+CONFIG: Final = configured(
+    {"unet": {"train_samples": 512, "test_samples": 32}},
+    ddp_options=asked(
+        "optimization",
+        DEFAULTS,
+        {
+            **_ROW,
+            "batch_size": 32,
+            "parallelism": "ddp2",
+            "optimization": [
+                *(DEFAULTS, *SETTINGS, *(f"{part}+{DEFAULTS}" for part in PARTS)),
+                *(f"{DEFAULTS}+nocomm", "none", "unused"),
             ],
         },
-        "model_split": {
-            "question": "What does a split cost?",
-            "axis": "parallelism",
-            "baseline": "single",
-            "grid": [
-                {**_ROW, "batch_size": 64, "parallelism": ["single", "split2", "ddp2", "fsdp2"]},
-                {
-                    **_ROW,
-                    "batch_size": 64,
-                    "parallelism": "pipeline2",
-                    "optimization": ["none", *PARTS],
-                },
-            ],
-        },
-    },
-}
+    ),
+    model_split=asked(
+        "parallelism",
+        "single",
+        {**_IN_PARTS, "parallelism": ["single", "split2", "ddp2", "fsdp2"]},
+        {**_IN_PARTS, "parallelism": "pipeline2", "optimization": ["none", *PARTS]},
+    ),
+)
 
 
 @cache

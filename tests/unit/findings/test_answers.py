@@ -4,30 +4,16 @@ from typing import Any
 import pytest
 
 from gpu_report.errors import ReportError
-from gpu_report.findings.answers import answer_word, answered, discussed
+from gpu_report.findings.answers import answered, discussed
 from gpu_report.findings.finding import Finding, Verdict
-from gpu_report.findings.rules import derive_findings
-from tests.unit.findings.editing import base
+from tests.unit.findings.editing import make_finding
 
 AXES = {"complexity": "size", "growth": "size"}
 
 
-def finding(**changes: object) -> Finding:
-    asked = Finding(
-        id="device_faster/cnn",
-        experiment="device",
-        question="Is it faster?",
-        verdict="yes",
-        statement="One is.",
-        evidence=(),
-        threshold="More is.",
-    )
-    return asked.model_copy(update=changes)
-
-
 def overhead(experiment: str, key: str, verdict: Verdict = "yes") -> Finding:
     statement = f"{key} is {verdict}."
-    return finding(
+    return make_finding(
         id=f"{experiment}_overhead/{key}",
         experiment=experiment,
         verdict=verdict,
@@ -40,23 +26,11 @@ def about_sizes(*findings: Finding) -> Mapping[str, Any]:
     return found
 
 
-def test_a_question_that_can_be_answered_in_a_word_is_and_others_are_by_the_statement() -> None:
-    said = {
-        verdict: answer_word(finding(verdict=verdict)) for verdict in ("yes", "no", "not resolved")
-    }
-
-    assert said == {"yes": "Yes.", "no": "No.", "not resolved": "Not resolved."}
-    assert answer_word(finding(question="Which is faster?")) == ""
-    assert (
-        answer_word(finding(question="Which is faster?", verdict="not resolved")) == "Not resolved."
-    )
-
-
 def test_what_was_not_measured_is_no_answer() -> None:
     findings = [
-        finding(verdict="not measured"),
-        finding(statement="Two are."),
-        finding(experiment="precision"),
+        make_finding(verdict="not measured"),
+        make_finding(statement="Two are."),
+        make_finding(experiment="precision"),
     ]
 
     assert [each.statement for each in answered(findings, "device", [])] == ["Two are."]
@@ -65,7 +39,8 @@ def test_what_was_not_measured_is_no_answer() -> None:
 def test_a_section_answers_the_rules_that_it_names() -> None:
     rules = ("faster", "convolutions", "consistency")
     findings = [
-        finding(id=f"device_{rule}", statement=rule, question=f"Is it {rule}?") for rule in rules
+        make_finding(id=f"device_{rule}", statement=rule, question=f"Is it {rule}?")
+        for rule in rules
     ]
 
     assert [each.statement for each in answered(findings, "device", ["consistency", "faster"])] == [
@@ -76,49 +51,18 @@ def test_a_section_answers_the_rules_that_it_names() -> None:
         answered(findings, "device", ["quicker"])
 
 
-def test_an_answer_that_several_subjects_share_is_given_once_with_their_names() -> None:
-    findings = [
-        finding(subject="U-Net", statement="U-Net is faster."),
-        finding(subject="the LSTM", statement="The LSTM is slower.", verdict="no"),
-        finding(subject="ResNet-18", statement="ResNet-18 is faster."),
-    ]
-
-    assert [(each.verdict, each.statement) for each in answered(findings, "device", [])] == [
-        ("yes", "U-Net is faster. The same answer holds for ResNet-18."),
-        ("no", "The LSTM is slower."),
-    ]
-
-
-def test_a_question_that_no_word_answers_has_every_statement() -> None:
-    findings = [
-        finding(question="Which is faster?", statement=f"{name} is.") for name in ("One", "Another")
-    ]
-
-    assert [each.statement for each in answered(findings, "device", [])] == ["One is. Another is."]
-
-
-def test_an_answer_leads_with_its_verdicts_and_has_one_statement_and_all_sections() -> None:
-    answer = about_sizes(overhead("complexity", "cnn"), overhead("growth", "unet"))
-
-    assert len(answer["sentences"]) == 2
-    assert answer["sentences"][1] == "cnn is yes."
-    assert [section["name"] for section in answer["sections"]] == ["complexity", "growth"]
-
-
-def test_what_is_decided_comes_before_what_is_not() -> None:
+def test_an_answer_leads_with_its_verdicts_and_has_one_decided_statement_and_all_sections() -> None:
     answer = about_sizes(overhead("complexity", "a", "not resolved"), overhead("growth", "b", "no"))
 
     assert answer["sentences"][1:] == ["b is no."]
-
-
-def test_a_question_about_which_nothing_was_measured_is_left_out() -> None:
+    assert [section["name"] for section in answer["sections"]] == ["complexity", "growth"]
     assert discussed([], AXES) == []
     assert discussed([overhead("complexity", "a", "not measured")], AXES) == []
 
 
 def test_the_answer_itself_stays_where_it_is_not_resolved() -> None:
     def about_copies(rule: str, verdict: Verdict) -> Finding:
-        return finding(
+        return make_finding(
             id=f"trace_{rule}",
             experiment="trace",
             verdict=verdict,
@@ -131,13 +75,3 @@ def test_the_answer_itself_stays_where_it_is_not_resolved() -> None:
 
     assert answer["statement"] == answer["sentences"][0] == "transfer_bound is not resolved."
     assert len(answer["sentences"]) == 2
-
-
-def test_of_further_parts_those_are_left_out_that_nothing_decides() -> None:
-    tables, study = base(("cpu", "cuda"))
-    axes = {experiment.name: experiment.axis for experiment in study.experiments}
-    findings = derive_findings(tables, study.experiments)
-    undecided = [each.model_copy(update={"verdict": "not resolved"}) for each in findings]
-
-    assert any(len(each["sentences"]) > 2 for each in discussed(findings, axes))
-    assert all(len(each["sentences"]) <= 2 for each in discussed(undecided, axes))

@@ -1,11 +1,12 @@
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
 from gpu_report.findings.estimate import Estimate, Side
 from gpu_report.findings.finding import STUDY, Verdict
-from gpu_report.findings.rule import ANY_AXIS, Figures, Outcome, Rule, not_measured, why_missing
+from gpu_report.findings.rule import ANY_AXIS, Figures, Outcome, Rule, not_measured
 from gpu_report.findings.scope import Group, Scope
 from gpu_report.glossary import Row
 from tests.unit.findings.editing import base
@@ -54,19 +55,7 @@ def test_a_rule_is_asked_of_the_experiments_along_its_axis(
     applies: bool,  # noqa: FBT001
 ) -> None:
     assert rule(about, unless=unless).applies_to(scope()) == applies
-
-
-def test_a_rule_about_any_axis_is_not_asked_of_the_study() -> None:
-    assert not rule(ANY_AXIS).applies_to(scope(STUDY, ""))
-    assert rule(STUDY).applies_to(scope(STUDY, ""))
-
-
-def test_two_experiments_along_one_axis_have_findings_of_their_own() -> None:
-    outcome = Outcome(verdict="yes", fields={"subject": "it"}, key="cnn_cpu")
-    (found,) = rule(outcome=outcome).findings(scope("large_batches"))
-
-    assert found.id == "large_batches_pays/cnn_cpu"
-    assert found.experiment == "large_batches"
+    assert rule(about).applies_to(scope(STUDY, "")) == (about == STUDY)
 
 
 @pytest.mark.parametrize(
@@ -92,16 +81,6 @@ def test_names_and_reasons_with_braces_are_reported_as_they_are() -> None:
     assert found.statement == "{subject}: not measured, because it raised KeyError: '{0}'."
 
 
-def test_what_is_missing_is_reported_with_status_and_reason() -> None:
-    rows = [
-        {"variant": "a", "status": "ok", "reason": ""},
-        {"variant": "b", "status": "oom", "reason": "out of memory"},
-    ]
-
-    assert why_missing(rows, "nothing to compare") == "b: out of memory"
-    assert why_missing(rows[:1], "nothing to compare") == "nothing to compare"
-
-
 @pytest.mark.parametrize("gain", [estimated(1.0), estimated(0.9), estimated(1.5, spread=0.6)])
 def test_what_measured_no_gain_or_one_that_chance_may_have_made_is_not_advised(
     gain: Estimate,
@@ -125,14 +104,6 @@ def test_an_advice_comes_with_the_interval_of_its_gain_and_only_from_the_outcome
     assert (twin.recommendation, twin.gain_interval) == ("", None)
 
 
-def test_a_finding_keeps_the_numbers_that_were_filled_into_its_words_and_no_others() -> None:
-    outcome = Outcome(verdict="yes", fields={"subject": "batch 256", "unused": "12 times"})
-
-    (found,) = rule(outcome=outcome).findings(scope())
-
-    assert found.numbers == {"subject": "batch 256"}
-
-
 VALUES = {"above": 1.2, "below": 0.8, "unclear": 1.0}
 
 
@@ -148,43 +119,24 @@ def _figure(row: Row) -> Estimate:
 
 
 @pytest.mark.parametrize(
-    ("sides", "verdict"),
+    ("which", "wanted", "sides", "verdict"),
     [
-        (["above", "above"], "yes"),
-        (["above", "unclear"], "not resolved"),
-        (["above", "unclear", "below"], "no"),
+        ("all", "above", ["above", "above"], "yes"),
+        ("all", "above", ["above", "unclear"], "not resolved"),
+        ("all", "above", ["above", "unclear", "below"], "no"),
+        ("any", "below", ["below", "above"], "yes"),
+        ("any", "below", ["above", "above"], "no"),
+        ("any", "below", ["above", "unclear"], "not resolved"),
     ],
 )
-def test_all_lie_above_unless_one_lies_below_or_decides_nothing(
-    sides: list[Side], verdict: Verdict
+def test_all_or_any_are_on_a_side_only_with_their_whole_intervals(
+    which: Literal["all", "any"],
+    wanted: Literal["above", "below"],
+    sides: list[Side],
+    verdict: Verdict,
 ) -> None:
-    assert each(*sides).verdict("all", "above") == verdict
+    figures = each(*sides)
 
-
-@pytest.mark.parametrize(
-    ("sides", "verdict"),
-    [
-        (["below", "above"], "yes"),
-        (["above", "above"], "no"),
-        (["above", "unclear"], "not resolved"),
-    ],
-)
-def test_one_lies_below_only_if_its_whole_interval_does(
-    sides: list[Side], verdict: Verdict
-) -> None:
-    assert each(*sides).verdict("any", "below") == verdict
-
-
-def test_the_first_that_decides_nothing_is_named_with_the_reason() -> None:
-    assert each("above", "unclear").doubt("1") == "with seed 1 the interval includes 1"
-    assert each("above").doubt("1") == ""
-
-
-def test_each_is_listed_with_its_figure() -> None:
-    figures = each("above", "below")
-
-    assert (
-        figures.listed("with {row} {figure:short}", figures.on("below"))
-        == "with seed 1 0.80 times (0.70 to 0.90)"
-    )
-    assert figures.listed("{row}", []) == "none"
+    assert figures.verdict(which, wanted) == verdict
+    reason = "with seed 1 the interval includes 1" if "unclear" in sides else ""
+    assert figures.doubt("1") == reason

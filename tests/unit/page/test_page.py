@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import math
 import re
 from base64 import b64decode
 from collections import Counter
@@ -18,8 +17,8 @@ from gpu_report.page.page import render_page
 from gpu_report.tables.bundle import rows_of
 from gpu_report.traces.memory import MEMORY
 from gpu_report.writing.machine import MachineResults
-from tests.factories import SCALING, make_calibration, make_record, make_tables
-from tests.report.synthetic import comparison_of, results_of, results_on, two_machines
+from tests.factories import SCALING, make_record, make_tables
+from tests.report.synthetic import comparison_of, results_of, results_on
 from tests.trace_frames import make_trace_tables
 from tests.unit.figures.drawn import study_of
 
@@ -76,19 +75,6 @@ def test_the_numbers_of_a_table_are_those_of_the_csv(table: str) -> None:
         }
 
 
-def test_the_timeline_of_a_variant_has_every_stretch_of_the_csv() -> None:
-    timelines = data_of(page_of("cpu", "cuda"))["timelines"]
-    rows = rows_of(results_on("cpu", "cuda").tables.timelines)
-
-    assert len(rows) > 10
-    assert sum(len(each["begin"]) for each in timelines.values()) == len(rows)
-    for variant, each in timelines.items():
-        own = [row for row in rows if row["variant"] == variant]
-        assert each["begin"] == [row["begin_ms"] for row in own]
-        assert each["end"] == [row["end_ms"] for row in own]
-        assert [each["lanes"][lane] for lane in each["lane"]] == [row["lane"] for row in own]
-
-
 def test_every_answer_is_there_with_its_evidence() -> None:
     text = unescape(page_of("cpu", "cuda"))
     decided = [
@@ -124,28 +110,6 @@ def test_ids_are_unique_and_figures_refer_to_their_own() -> None:
     assert referred - set(ids) == set()
 
 
-def test_a_machine_without_a_gpu_has_no_sections_about_gpus() -> None:
-    text = page_of("cpu")
-
-    assert 'id="gpus"' not in text
-    assert 'id="machines"' not in text
-    assert 'id="answers-transfer"' not in text
-    assert 'id="roofline"' in text
-
-
-def test_several_gpus_have_a_section_with_their_efficiency_and_their_link() -> None:
-    study = study_of(scaling=SCALING)
-    machine = results_of(study, tables=make_tables(study, calibration=make_calibration(linked=2)))
-
-    text = page(machine)
-
-    assert 'id="gpus"' in text
-    efficiencies = [row["weak_efficiency"] for row in csv_values(data_of(text)["scaling"])]
-    expected = [row["weak_efficiency"] for row in rows_of(machine.tables.scaling_efficiency)]
-    assert efficiencies == [None if math.isnan(each) else each for each in expected]
-    assert len(data_of(text)["links"]["rows"]) == len(machine.tables.links) > 0
-
-
 def test_ranks_that_share_a_cpu_and_bounds_are_no_scaling() -> None:
     study = study_of(scaling=SCALING)
     tables = make_tables(study)
@@ -154,17 +118,6 @@ def test_ranks_that_share_a_cpu_and_bounds_are_no_scaling() -> None:
     text = page(results_of(study, tables=replace(tables, scaling_efficiency=on_cpu)))
 
     assert data_of(text)["scaling"]["rows"] == []
-
-
-@pytest.mark.slow
-def test_machines_beside_it_have_a_section_with_the_ratios() -> None:
-    text = page(*two_machines())
-    table = data_of(text)["comparison"]
-    ratios = {row["variant"]: row["ratio"] for row in rows_of(comparison_of(two_machines()))}
-
-    assert 'id="machines"' in text
-    shown = zip(table["variants"], (row["ratio"] for row in csv_values(table)), strict=True)
-    assert dict(shown) == ratios
 
 
 def test_a_study_of_which_nothing_was_measured_has_a_page_that_says_so() -> None:

@@ -13,7 +13,6 @@ from gpu_report.tables.statistics import summarise
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.operations import OPERATIONS
 from gpu_report.traces.quality import QUALITY, WORK_ON_DEVICE, Gate, row_of
-from gpu_report.traces.tables import EMPTY_TABLES
 from gpu_report.traces.timeline import TIMELINE
 from tests.browser import browser, needs_chromium
 from tests.trace_frames import make_trace_tables
@@ -94,13 +93,6 @@ def test_no_name_turns_around_or_hides_what_follows_it() -> None:
     assert names == [f"gemm{seen}"] * len(kernels)
     assert text.count(seen) >= 5
     assert not set(controls) & set(text)
-
-
-def test_a_profile_of_too_few_steps_has_the_card_alone() -> None:
-    text = page(blocks=[], parts=[], suggestions=[], gate=Gate(EMPTY_TABLES))
-
-    assert "limit    kernels" in text
-    assert re.findall(r'<section id="(\w+)"', text) == ["summary"]
 
 
 def test_what_a_check_does_not_let_through_is_left_out_and_said() -> None:

@@ -4,10 +4,8 @@ from the reader.
 
 import io
 import json
-import os
 import subprocess
 import sys
-import tempfile
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -23,7 +21,6 @@ from rich.text import Text
 
 from gpu_report.bundles.manifest import Manifest
 from gpu_report.bundles.shown_machines import PublishedBundle, Shown, ShownMachine
-from gpu_report.bundles.unpacking import Unpacked
 from gpu_report.cli import main
 from gpu_report.commands.overview import State
 from gpu_report.printing.terminal import clean, new_console, say
@@ -51,17 +48,6 @@ def hidden_or_obeyed(text: str) -> set[str]:
         for char, category in categories
         if category[0] == "C" or category in {"Zl", "Zp"}
     }
-
-
-def as_file_name(text: str) -> str:
-    """What of a text a file's name can hold, and on Linux a byte that is no text."""
-    name = (
-        text.replace("/", "")
-        .replace("\0", "")
-        .encode("utf-8", "replace")[:60]
-        .decode("utf-8", "ignore")
-    )
-    return name + (os.fsdecode(b"\xff") if sys.platform == "linux" else "")
 
 
 def printed(*arguments: str | Path) -> str:
@@ -132,10 +118,6 @@ def test_an_order_is_shown_escaped_and_words_as_they_are(text: str, shown: str) 
     assert clean(text) == shown
 
 
-def test_a_name_is_kept_on_one_line() -> None:
-    assert clean("a\n\tb", keep="") == r"a\n\tb"
-
-
 @given(HOSTILE)
 def test_what_is_said_or_put_into_a_table_is_clean(text: str) -> None:
     output = io.StringIO()
@@ -150,41 +132,6 @@ def test_what_is_said_or_put_into_a_table_is_clean(text: str) -> None:
         console.rule(text)
 
     assert not hidden_or_obeyed(output.getvalue())
-
-
-def test_a_hostile_cell_is_as_wide_as_it_is_shown() -> None:
-    output = io.StringIO()
-    table = Table("name", "time", box=None)
-    table.add_row("a\x1b[2Jb", "5 ms")
-    with redirect_stdout(output):
-        new_console().print(table)
-
-    assert output.getvalue().splitlines()[1].split() == [r"a\x1b[2Jb", "5", "ms"]
-
-
-def test_styles_still_reach_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    output = io.StringIO()
-    with redirect_stdout(output):
-        new_console().print(Text("a\x1b[2Jb", style="bold"))
-
-    assert output.getvalue() == "\x1b[1ma\\x1b[2Jb\x1b[0m\n"
-
-
-def test_only_rows_for_a_program_are_wider_than_the_terminal(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    output = io.StringIO()
-    with redirect_stdout(output):
-        new_console(unwrapped_when_piped=True).print("word " * 40)
-        new_console().print("text " * 40)
-
-    lines = output.getvalue().splitlines()
-    assert len([line for line in lines if "word" in line]) == 1
-    assert max(len(line) for line in lines if "text" in line) <= 80
 
 
 def test_what_standard_output_cannot_encode_is_replaced() -> None:
@@ -243,28 +190,6 @@ def test_half_a_character_in_a_trace_ends_in_one_line_or_is_shown_escaped(
         assert not hidden_or_obeyed(printed("trace", each, "--out", tmp_path / "tables"))
 
 
-@settings(max_examples=10)
-@given(HOSTILE)
-@example(WORST)
-def test_names_of_trace_files_print_no_order(text: str) -> None:
-    with TemporaryDirectory() as folder:
-        names = [f"{number}{as_file_name(text)}.json" for number in range(3)]
-        for side, held in (("a", names[:2]), ("b", names[1:])):
-            (Path(folder) / side).mkdir()
-            for name in held:
-                write(
-                    Path(folder) / side / name, [step(1, 0, 1000), operation("aten::mm", 100, 200)]
-                )
-        (Path(folder) / "no\x1btrace.json").write_text("{")
-        shown = printed("trace", Path(folder) / "a") + printed(
-            "trace-diff", Path(folder) / "a", Path(folder) / "b"
-        )
-        refused = printed("trace", Path(folder) / "no\x1btrace.json")
-
-    assert "not compared" in shown
-    assert not hidden_or_obeyed(shown + refused)
-
-
 @settings(max_examples=15)
 @given(HOSTILE)
 @example(WORST)
@@ -290,20 +215,6 @@ def test_records_and_machines_print_no_order(text: str) -> None:
     assert "failed" in listed
     assert "h100" in machines
     assert not hidden_or_obeyed(listed + machines)
-
-
-@given(HOSTILE)
-@example(WORST)
-def test_unpacking_prints_no_order(text: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        unpacked = Unpacked(
-            folder=Path(folder), manifest=manifest_with(text), placed=(text,), kept=(text,)
-        )
-        with replaced("bundles", unpack_results=unpacked):
-            shown = printed("unpack", "bundle.tar.xz")
-
-    assert "1 records of" in shown
-    assert not hidden_or_obeyed(shown)
 
 
 def events_with(text: str) -> list[RawEvent]:

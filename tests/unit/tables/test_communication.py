@@ -6,10 +6,8 @@ import pandas as pd
 import pytest
 
 from gpu_report.records.record import Record
-from gpu_report.traces.ranks import RANKS
 from tests.factories import make_record
 from tests.tabulated import tabulate_communication
-from tests.trace_frames import make_trace_tables
 
 DDP = "unet-128px-cuda-b32-w0-bf16-e3-ddp2"
 BOUND = f"{DDP}-nocomm"
@@ -44,57 +42,12 @@ def test_a_step_less_that_of_its_own_seed_without_communication_is_exposed() -> 
     assert row["step_wall_ms"] == pytest.approx((10 * 12 * 11 * 16) ** 0.25)
 
 
-def test_settings_of_ddp_share_one_bound_and_other_options_have_their_own() -> None:
-    settings = [
-        f"{DDP}-{option}" for option in ("bucket1", "bucketview+staticgraph", "channelslast")
-    ]
-    times = (5.0, 5.0)
-
-    table = tabulated(*(taking(slug, *times) for slug in (DDP, *settings, BOUND)))
-
-    assert set(table["variant"]) == {DDP, *settings[:2]}
-    assert set(table["bound"]) == {BOUND}
-    assert table.set_index("variant")["bucket_mib"].to_dict() == {
-        DDP: 25,
-        settings[0]: 1,
-        settings[1]: 25,
-    }
-    other = tabulated(
-        *(
-            taking(f"{DDP}-{options}", *times)
-            for options in ("channelslast+bucket5", "channelslast+nocomm")
-        )
-    )
-    assert other["bucket_mib"].tolist() == [5]
-
-
-def test_processes_without_a_twin_compare_nothing() -> None:
-    (row,) = tabulated(taking(DDP, 10.0, 12.0), taking(BOUND, 9.0)).to_dict("records")
-
-    assert row["exposed_ms_count"] == row["exposed_share_count"] == 0
-    assert math.isnan(row["exposed_ms"])
-
-
-def test_only_what_was_measured_on_both_sides_has_a_row() -> None:
+def test_only_what_was_measured_on_both_sides_by_the_same_seeds_is_compared() -> None:
     failed = make_record(BOUND, status="failed")
 
     assert tabulated(taking(DDP, 5.0)).empty
     assert tabulated(taking(DDP, 5.0), failed).empty
     assert tabulated(taking(BOUND, 5.0), taking("unet-128px-cuda-b32-w0-bf16-e3", 5.0)).empty
-
-
-def test_the_union_of_the_trace_is_beside_the_difference_as_a_mean_over_ranks() -> None:
-    trace = make_trace_tables(DDP)
-    steps = [
-        {**row, "exposed_ms": ms}
-        for row, ms in zip(trace[RANKS], (0.3, 0.3, 0.3, 0.5, 0.5, 0.5), strict=True)
-    ]
-
-    table = tabulate_communication(
-        [taking(DDP, 5.0), taking(f"{DDP}-bucket1", 5.0), taking(BOUND, 5.0)],
-        {DDP: {**trace, RANKS: steps}},
-    )
-
-    in_trace_ms = table.set_index("variant")["exposed_in_trace_ms"]
-    assert in_trace_ms[DDP] == pytest.approx(0.4)
-    assert math.isnan(in_trace_ms[f"{DDP}-bucket1"])
+    (row,) = tabulated(taking(DDP, 10.0, 12.0), taking(BOUND, 9.0)).to_dict("records")
+    assert row["exposed_ms_count"] == row["exposed_share_count"] == 0
+    assert math.isnan(row["exposed_ms"])

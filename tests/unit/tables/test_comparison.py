@@ -12,8 +12,9 @@ from gpu_report.study.study import PROTOCOL_VERSION
 from gpu_report.tables.marks import Today
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
-from tests.factories import CODE_DIGEST, ENVIRONMENT, PROTOCOL, make_comparison, make_record
+from tests.factories import CODE_DIGEST, ENVIRONMENT, PROTOCOL, make_record
 from tests.tabulated import tabulate_comparison
+from tests.unit.tables.changed import with_measurement
 
 SLUG, OTHER = "cnn-medium-cuda-b64-w0-fp32-e3", "lstm-cuda-b64-w0-fp32-e3"
 TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
@@ -21,13 +22,6 @@ TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
 
 def compare(**records: list[Record]) -> pd.DataFrame:
     return tabulate_comparison(records, today=TODAY)
-
-
-def changed(record: Record, part: str, **values: Any) -> Record:
-    measurement: dict[str, Any] = dict(record.measurement)
-    return record.model_copy(
-        update={"measurement": {**measurement, part: {**measurement[part], **values}}}
-    )
 
 
 def test_the_ratio_is_that_of_throughputs_with_its_interval() -> None:
@@ -46,35 +40,11 @@ def test_the_ratio_is_that_of_throughputs_with_its_interval() -> None:
     )
 
 
-def test_the_first_machine_is_the_reference_and_what_it_lacks_is_not_compared() -> None:
-    table = compare(
-        first=[make_record(SLUG)],
-        second=[make_record(OTHER), make_record(SLUG)],
-        third=[make_record(SLUG), make_record(OTHER)],
-    )
-
-    assert list(
-        zip(table["variant"], table["machine"], table["reference_machine"], strict=True)
-    ) == [
-        (SLUG, "second", "first"),
-        (SLUG, "third", "first"),
-    ]
-
-
 @pytest.mark.parametrize("status", ["oom", "failed", "skipped"])
 def test_what_one_machine_could_not_measure_is_not_compared(status: Any) -> None:
     assert compare(first=[make_record(SLUG)], second=[make_record(SLUG, status=status)]).empty
     assert compare(first=[make_record(SLUG, status=status)], second=[make_record(SLUG)]).empty
-
-
-def test_one_machine_has_nothing_to_be_compared_with() -> None:
     assert compare(only=[make_record(SLUG)]).empty
-
-
-def test_measured_alike_nothing_differs_and_nothing_is_doubted() -> None:
-    row = compare(first=[make_record(SLUG)], second=[make_record(SLUG)]).iloc[0]
-
-    assert (row["differences"], row["marks"]) == ("", "")
 
 
 OLDER: dict[str, str | int | float | None] = {**ENVIRONMENT, "torch": "2.11.0"}
@@ -83,6 +53,12 @@ OLDER: dict[str, str | int | float | None] = {**ENVIRONMENT, "torch": "2.11.0"}
 @pytest.mark.parametrize(
     ("record", "difference", "mark"),
     [
+        (make_record(SLUG), "", ""),
+        (
+            with_measurement(make_record(SLUG), "workload", settings={"train_samples": 500}),
+            "train_samples 500 and none",
+            "",
+        ),
         (
             make_record(SLUG, environment=OLDER),
             "PyTorch 2.11.0 and 2.15.0",
@@ -94,7 +70,7 @@ OLDER: dict[str, str | int | float | None] = {**ENVIRONMENT, "torch": "2.11.0"}
             "other software",
         ),
         (
-            changed(make_record(SLUG), "protocol", version=1),
+            with_measurement(make_record(SLUG), "protocol", version=1),
             f"protocol 1 and {PROTOCOL_VERSION}, so that no ratio is formed",
             "other protocol",
         ),
@@ -105,34 +81,11 @@ def test_what_else_differs_is_said_and_marked(record: Record, difference: str, m
     row = compare(first=[make_record(SLUG)], second=[record]).iloc[0]
 
     assert (row["differences"], row["marks"]) == (difference, mark)
-
-
-def test_two_versions_of_the_protocol_have_no_ratio() -> None:
-    row = compare(
-        first=[make_record(SLUG)], second=[changed(make_record(SLUG), "protocol", version=1)]
-    ).iloc[0]
-
-    assert pd.isna(row["ratio"])
+    assert pd.isna(row["ratio"]) == (mark == "other protocol")
     assert row["throughput_per_s"] > 0
-
-
-def test_other_settings_of_the_workload_are_named() -> None:
-    record = changed(make_record(SLUG), "workload", settings={"train_samples": 500})
-
-    row = compare(first=[make_record(SLUG)], second=[record]).iloc[0]
-
-    assert row["differences"] == "train_samples 500 and none"
 
 
 def test_doubts_about_the_reference_are_doubts_about_the_ratio() -> None:
     row = compare(first=[make_record(SLUG, noise=0.3)], second=[make_record(SLUG)]).iloc[0]
 
     assert row["marks"] == "high variance"
-
-
-def test_a_faster_machine_is_faster_in_every_variant_of_the_study() -> None:
-    table = make_comparison(machines=("slow", "fast"))
-
-    assert set(table["reference_machine"]) == {"slow"}
-    assert list(table["ratio"]) == pytest.approx([1.2] * len(table))
-    assert set(table["device"]) == {"cpu", "cuda"}

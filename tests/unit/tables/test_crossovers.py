@@ -2,14 +2,11 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy.optimize import brentq
 
 from gpu_report.records.record import Record
 from gpu_report.study.study import Experiment
@@ -38,16 +35,6 @@ def speedups_of(
     }
 
 
-def crossing_by_root_finding(speedups: Mapping[int, float]) -> float:
-    """The same by other means: the root of the line through the points in logarithms, which rises
-    through 1 once.
-    """
-    sizes = np.log(sorted(speedups))
-    logs = np.log([speedups[size] for size in sorted(speedups)])
-    root = brentq(lambda size: float(np.interp(size, sizes, logs)), sizes[0], sizes[-1], xtol=1e-13)
-    return math.exp(float(root))
-
-
 @given(st.floats(min_value=1.5, max_value=200.0), st.floats(min_value=0.3, max_value=2.0))
 def test_a_planted_crossover_is_found_and_its_interval_holds_it(
     planted: float, steepness: float
@@ -63,51 +50,9 @@ def test_a_planted_crossover_is_found_and_its_interval_holds_it(
     assert found.batch_size.high >= planted * (1 - 1e-9)
 
 
-@given(st.lists(st.floats(min_value=0.05, max_value=20.0), min_size=2, max_size=5, unique=True))
-def test_the_interpolation_agrees_with_root_finding_on_any_rising_curve(
-    values: list[float],
-) -> None:
-    speedups = dict(zip(SIZES, sorted(values), strict=False))
-    assume(all(abs(math.log(value)) > 0.2 for value in values))
-    assume(min(values) < 1 < max(values))
-
-    found = find_crossover(speedups_of(speedups, spread=(1.0,) * 4))
-
-    assert found.batch_size.value == pytest.approx(crossing_by_root_finding(speedups))
-    assert (found.batch_size.low, found.batch_size.high) == pytest.approx(
-        [found.batch_size.value] * 2
-    )
-
-
-def test_more_noise_widens_the_interval() -> None:
-    calm, noisy = (
-        find_crossover(speedups_of(lambda size: (size / 20) ** 0.7, spread=spread)).batch_size
-        for spread in ((0.98, 0.99, 1.01, 1.02), (0.9, 0.95, 1.0, 1.1))
-    )
-
-    assert noisy.high - noisy.low > calm.high - calm.low
-
-
-def test_the_planted_crossover_lies_in_most_intervals_of_noisy_processes() -> None:
-    random = np.random.default_rng(1)
-    planted, hits, tries = 20.0, 0, 40
-    for _ in range(tries):
-        spreads = random.lognormal(sigma=0.03, size=(2, len(SIZES), 5)).tolist()
-        noisy = {
-            size: ratio(
-                dict(enumerate((size / planted) ** 0.7 * each for each in accelerator)),
-                dict(enumerate(cpu)),
-            )
-            for size, cpu, accelerator in zip(SIZES, *spreads, strict=True)
-        }
-        interval = find_crossover(noisy).batch_size
-        hits += interval.low <= planted <= interval.high
-
-    assert hits >= 0.85 * tries  # 95 % of 40 tries are 34 or fewer once in a hundred times
-
-
 @pytest.mark.parametrize(
-    ("speedup", "verdict"), [(3.0, "accelerator always"), (0.3, "cpu always"), (1.005, "unclear")]
+    ("speedup", "verdict"),
+    [(3.0, "accelerator always"), (0.3, "cpu always"), (1.005, "unclear")],
 )
 def test_a_device_that_wins_everywhere_is_named_and_a_draw_is_unclear(
     speedup: float, verdict: str
@@ -120,26 +65,23 @@ def test_a_device_that_wins_everywhere_is_named_and_a_draw_is_unclear(
 
 @pytest.mark.parametrize(
     "speedups",
-    [{1: 0.5, 4: 2.0, 16: 0.5, 64: 2.0}, {1: 2.0, 4: 0.5}, {1: 0.5, 4: 2.0, 16: 0.5}],
-    ids=["twice", "the CPU wins the large ones", "and back"],
+    [
+        {1: 0.5, 4: 2.0, 16: 0.5, 64: 2.0},
+        {1: 2.0, 4: 0.5},
+        {1: 0.5, 4: 2.0, 16: 0.5},
+        {1: 0.3, 4: 0.6, 16: 1.01},
+    ],
+    ids=["twice", "the CPU wins the large ones", "and back", "leaves the sizes measured"],
 )
-def test_a_curve_that_falls_through_one_is_unclear(speedups: dict[int, float]) -> None:
+def test_a_curve_without_one_crossing_among_the_sizes_is_unclear(
+    speedups: dict[int, float],
+) -> None:
     assert find_crossover(speedups_of(speedups)) == UNCLEAR
-
-
-def test_an_interval_that_leaves_the_sizes_measured_is_unclear() -> None:
-    assert find_crossover(speedups_of({1: 0.3, 4: 0.6, 16: 1.01})) == UNCLEAR
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_too_few_processes_for_an_interval_resolve_nothing(processes: int) -> None:
     assert find_crossover(speedups_of(lambda size: size / 10, spread=(1.0,) * processes)) == UNCLEAR
-
-
-def test_the_order_of_sizes_does_not_matter() -> None:
-    speedups = speedups_of(lambda size: size / 10)
-
-    assert find_crossover(dict(reversed(speedups.items()))) == find_crossover(speedups)
 
 
 def variants(device: str, *, size: str = "small", length: str = "e2x30") -> list[Variant]:
@@ -169,79 +111,3 @@ def tabulated(chosen: list[Variant], records: list[Record] | None = None) -> pd.
     return tabulate_crossovers(
         [experiment_of(chosen)], records_of(chosen) if records is None else records
     )
-
-
-def test_a_group_of_batch_sizes_has_one_row_that_names_it() -> None:
-    chosen = [*variants("cpu"), *variants("cuda")]
-
-    row = tabulated(chosen).iloc[0]
-
-    assert dict(
-        row[["experiment", "group", "workload", "device", "smallest", "largest", "verdict"]]
-    ) == {
-        "experiment": "crossover",
-        "group": "cnn small",
-        "workload": "cnn",
-        "device": "cuda",
-        "smallest": 1,
-        "largest": 256,
-        "verdict": "crosses",
-    }
-    assert row["batch_size"] == pytest.approx(10.0)
-
-
-def test_groups_and_devices_are_kept_apart() -> None:
-    chosen = [
-        variant
-        for size in ("small", "large")
-        for device in ("cpu", "cuda", "cuda1")
-        for variant in variants(device, size=size)
-    ]
-
-    table = tabulated(chosen)
-
-    assert list(zip(table["group"], table["device"], strict=True)) == [
-        ("cnn small", "cuda"),
-        ("cnn small", "cuda:1"),
-        ("cnn large", "cuda"),
-        ("cnn large", "cuda:1"),
-    ]
-
-
-def test_a_cpu_that_trains_shorter_epochs_is_the_twin_all_the_same() -> None:
-    chosen = [*variants("cpu", length="e2x5"), *variants("cuda", length="e3")]
-
-    assert tabulated(chosen)["batch_size"].tolist() == pytest.approx([10.0])
-
-
-def test_a_twin_of_the_same_length_comes_before_a_shorter_one() -> None:
-    chosen = [*variants("cpu", length="e2x5"), *variants("cpu"), *variants("cuda")]
-    records = records_of(chosen)
-    shorter = [make_record(each.slug, throughput_per_s=1.0) for each in chosen[: len(SIZES)]]
-
-    table = tabulated(chosen, [*shorter, *records[len(SIZES) :]])
-
-    assert table["verdict"].tolist() == ["crosses"]
-
-
-def test_a_size_that_one_side_did_not_train_is_passed_over() -> None:
-    chosen = [*variants("cpu"), *variants("cuda")]
-    records = records_of(chosen)
-    records[-1] = make_record(chosen[-1].slug, status="oom")
-
-    row = tabulated(chosen, records).iloc[0]
-
-    assert (row["smallest"], row["largest"]) == (1, 64)
-
-
-@pytest.mark.parametrize("axis", ["batch_size", "workers"])
-def test_an_experiment_about_something_else_has_no_crossover(axis: str) -> None:
-    chosen = [*variants("cpu"), *variants("cuda")]
-    experiment = replace(experiment_of(chosen), axis=axis)
-
-    assert tabulate_crossovers([experiment], records_of(chosen)).empty
-
-
-def test_one_batch_size_or_one_device_has_no_crossover() -> None:
-    assert tabulated([variants("cpu")[2], variants("cuda")[2]]).empty
-    assert tabulated(variants("cpu")).empty

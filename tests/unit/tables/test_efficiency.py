@@ -2,57 +2,17 @@
 
 import math
 
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.records.calibration import Calibration
 from gpu_report.records.record import Record
-from tests.factories import make_calibration, make_record, make_records, make_study
-from tests.tabulated import tabulate_efficiency, tabulate_peaks
+from tests.factories import make_calibration, make_record
+from tests.tabulated import tabulate_efficiency
+from tests.unit.tables.changed import calibrated, with_work
 
 CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "unet-128px-cuda-b16-w0-{}-e5"
 POSITIVE = st.floats(min_value=1e3, max_value=1e15)
-
-
-def record_with_work(slug: str, **changes: object) -> Record:
-    record = make_record(slug, throughput_per_s=1000.0)
-    assert record.profile is not None
-    assert record.profile.work is not None
-    work = record.profile.work.model_copy(update=changes)
-    return record.model_copy(update={"profile": record.profile.model_copy(update={"work": work})})
-
-
-def calibration_with(*, flops_per_s: float, bytes_per_s: float) -> Calibration:
-    made = make_calibration(["cuda"])
-    products = [
-        one.model_copy(update={"flops_per_s": [flops_per_s] * 3})
-        for one in made.ceilings[0].matrix_products
-    ]
-    ceilings = made.ceilings[0].model_copy(
-        update={"matrix_products": products, "copy_bytes_per_s": [bytes_per_s] * 3}
-    )
-    return made.model_copy(update={"ceilings": [ceilings]})
-
-
-@pytest.fixture(scope="module")
-def table() -> pd.DataFrame:
-    return tabulate_efficiency(make_records(make_study()), make_calibration())
-
-
-def test_without_a_calibration_nothing_is_held_against_anything() -> None:
-    assert tabulate_efficiency([make_record(CPU)], None).empty
-
-
-def test_every_variant_that_was_counted_and_has_no_floor_has_a_row_on_a_calibrated_device(
-    table: pd.DataFrame,
-) -> None:
-    measured = [each for each in make_records(make_study()) if each.profile and each.status == "ok"]
-    records = [each for each in measured if each.workload and not each.workload.begins_anew]
-
-    assert set(table["variant"]) == {each.variant for each in records}
-    assert set(table["device"]) == {"cpu", "cuda"}
 
 
 @pytest.mark.parametrize(
@@ -62,8 +22,8 @@ def test_every_variant_that_was_counted_and_has_no_floor_has_a_row_on_a_calibrat
         make_record(CPU, profile_overhead=None),
         make_record(CPU.replace("fp32", "fp16")),
         make_record(CPU.replace("cpu", "cuda1")),
-        record_with_work(CPU, flops=0.0),
-        record_with_work(CPU, bytes=0.0),
+        with_work(CPU, flops=0.0),
+        with_work(CPU, bytes=0.0),
         make_record(f"{CPU}-ddp2"),
         make_record(f"{CUDA.format('bf16')}-ddp4-nocomm"),
         make_record(f"{CUDA.format('fp32')}-split2"),
@@ -99,61 +59,16 @@ def test_each_of_several_devices_achieves_its_part() -> None:
     assert shared["peak_flops_per_s"] == alone["peak_flops_per_s"]
 
 
-def test_a_share_is_what_was_achieved_over_the_ceiling(table: pd.DataFrame) -> None:
-    shares = table["achieved_flops_per_s"] / table["peak_flops_per_s"]
-    assert table["share_of_peak"].tolist() == pytest.approx(shares.tolist())
-    of_roof = table["achieved_flops_per_s"] / table["roof_flops_per_s"]
-    assert table["share_of_roof"].tolist() == pytest.approx(of_roof.tolist())
-    assert (table["share_of_peak_low"] <= table["share_of_peak"]).all()
-    assert (table["share_of_peak"] <= table["share_of_peak_high"]).all()
-
-
-def test_the_roof_is_never_above_the_peak(table: pd.DataFrame) -> None:
-    assert (table["roof_flops_per_s"] <= table["peak_flops_per_s"]).all()
-    assert (table["share_of_roof"] >= table["share_of_peak"] * (1 - 1e-12)).all()
-
-
-@pytest.mark.parametrize("precision", ["fp32", "tf32", "fp16", "bf16"])
-def test_a_variant_is_held_against_the_peak_of_its_own_precision(precision: str) -> None:
-    calibration = make_calibration(["cuda"])
-    peaks = tabulate_peaks(calibration)
-
-    row = tabulate_efficiency([make_record(CUDA.format(precision))], calibration).iloc[0]
-
-    assert row["peak_flops_per_s"] == peaks.loc[peaks["precision"] == precision, "value"].item()
-
-
 @given(flops=POSITIVE, moved=POSITIVE, peak=POSITIVE, copies=POSITIVE)
 def test_the_roof_is_the_lower_of_peak_and_intensity_times_copies(
     flops: float, moved: float, peak: float, copies: float
 ) -> None:
-    record = record_with_work(CUDA.format("fp32"), flops=flops, bytes=moved)
+    record = with_work(CUDA.format("fp32"), flops=flops, bytes=moved)
 
-    row = tabulate_efficiency(
-        [record], calibration_with(flops_per_s=peak, bytes_per_s=copies)
-    ).iloc[0]
+    row = tabulate_efficiency([record], calibrated(flops_per_s=peak, bytes_per_s=copies)).iloc[0]
 
     ridge = peak / copies
     assert row["intensity"] == pytest.approx(flops / moved)
     assert row["roof_flops_per_s"] == pytest.approx(min(peak, flops / moved * copies))
     if not math.isclose(row["intensity"], ridge):
         assert row["roof"] == ("compute" if row["intensity"] > ridge else "memory")
-
-
-def test_twice_the_operations_in_the_same_time_achieve_twice_as_much() -> None:
-    slug = CUDA.format("bf16")
-    records = [record_with_work(slug, flops=flops, samples=16) for flops in (1e12, 2e12)]
-
-    once, twice = (tabulate_efficiency([each], make_calibration()).iloc[0] for each in records)
-
-    assert once["flops_per_sample"] == 1e12 / 16
-    assert once["achieved_flops_per_s"] == pytest.approx(1e12 / 16 * 1000)
-    assert twice["share_of_peak"] == pytest.approx(2 * once["share_of_peak"])
-
-
-def test_operators_that_were_not_counted_are_named() -> None:
-    record = record_with_work(CPU, uncounted_operators={"aten::a": 2, "aten::b": 1})
-
-    row = tabulate_efficiency([record], make_calibration()).iloc[0]
-
-    assert row["uncounted"] == "aten::a;aten::b"

@@ -1,6 +1,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import Tables, shown_profiles
 from tests.unit.figures.drawn import study_and_tables
@@ -48,35 +50,37 @@ def options_of(tables: Tables, workload: str) -> list[str]:
     return [variant.options for variant in variants if variant.workload == workload]
 
 
-def test_the_eager_baseline_is_beside_the_fastest() -> None:
-    assert options_of(tables_with(graphs=9.0, resident=2.0), "lstm") == ["none", "graphs"]
+@pytest.mark.parametrize(
+    ("tables", "shown"),
+    [
+        ({"graphs": 9.0, "resident": 2.0}, ["none", "graphs"]),
+        ({"p": 0.2, "graphs": 9.0}, ["none"]),
+        ({"none": 9.0}, ["none"]),
+    ],
+    ids=["the fastest", "not significant", "the baseline itself"],
+)
+def test_the_eager_baseline_is_beside_what_is_significantly_faster(
+    tables: dict[str, float], shown: list[str]
+) -> None:
+    assert options_of(tables_with(**tables), "lstm") == shown
 
 
-def test_a_gain_that_is_not_significant_is_not_shown() -> None:
-    assert options_of(tables_with(p=0.2, graphs=9.0), "lstm") == ["none"]
-
-
-def test_what_no_experiment_compares_with_the_baseline_is_shown_if_it_is_faster() -> None:
-    assert options_of(compared_by_nothing(), "lstm") == ["none", "graphs"]
-
-
-def test_what_no_experiment_compares_is_not_shown_where_the_difference_may_be_chance() -> None:
-    assert options_of(compared_by_nothing(half=0.99), "lstm") == ["none"]
-
-
-def test_three_processes_on_one_side_show_no_difference() -> None:
-    for options in ("none", "graphs"):
-        assert options_of(
-            compared_by_nothing({options: {"throughput_per_s_count": 3}}), "lstm"
-        ) == ["none"]
-
-
-def test_two_versions_of_the_protocol_are_not_compared() -> None:
-    assert options_of(compared_by_nothing({"graphs": {"protocol_version": 1}}), "lstm") == ["none"]
-
-
-def test_a_training_on_several_devices_is_no_rival_of_one_on_a_single_device() -> None:
-    assert options_of(compared_by_nothing({"graphs": {"parallelism": "ddp2"}}), "lstm") == ["none"]
+@pytest.mark.parametrize(
+    ("cells", "half", "shown"),
+    [
+        ({}, 0.1, ["none", "graphs"]),
+        ({}, 0.99, ["none"]),
+        ({"none": {"throughput_per_s_count": 3}}, 0.1, ["none"]),
+        ({"graphs": {"throughput_per_s_count": 3}}, 0.1, ["none"]),
+        ({"graphs": {"protocol_version": 1}}, 0.1, ["none"]),
+        ({"graphs": {"parallelism": "ddp2"}}, 0.1, ["none"]),
+    ],
+    ids=["faster", "chance", "few of it", "few of graphs", "other protocol", "two devices"],
+)
+def test_what_no_experiment_compares_is_shown_where_its_times_are_comparable_and_apart(
+    cells: dict[str, dict[str, Any]], half: float, shown: list[str]
+) -> None:
+    assert options_of(compared_by_nothing(cells, half=half), "lstm") == shown
 
 
 def test_a_training_that_a_quality_flag_keeps_from_conclusions_gives_way_to_the_next() -> None:
@@ -93,28 +97,7 @@ def test_a_training_that_a_quality_flag_keeps_from_conclusions_gives_way_to_the_
     assert options_of(tables, "lstm") == ["none", "resident"]
 
 
-def test_without_an_eager_training_nothing_is_called_faster_than_it() -> None:
-    tables = compared_by_nothing()
-    frame = tables.experiments["optimization"]
-    tables = replace(
-        tables, experiments={"optimization": frame[frame["options"].isin(["resident", "graphs"])]}
-    )
-
-    assert len(options_of(tables, "lstm")) == 1
-
-
 def test_a_bound_is_not_shown_as_the_fastest_loop() -> None:
     found = options_of(tables_with(statistics=99.0, persistent=9.0), "linear_regression")
 
     assert found == ["none", "persistent"]
-
-
-def test_a_baseline_that_is_the_fastest_is_alone() -> None:
-    assert options_of(tables_with(none=9.0), "lstm") == ["none"]
-
-
-def test_where_an_accelerator_was_measured_none_on_the_cpu_is_shown() -> None:
-    shown = shown_profiles(tables_with())
-
-    assert shown
-    assert not [slug for slug in shown if Variant.from_slug(slug).device == "cpu"]

@@ -1,7 +1,7 @@
 """The machine's table names what measured, and hides no difference between records."""
 
 from gpu_report.records.record import Record
-from tests.factories import ENVIRONMENT, make_record, make_records, make_study
+from tests.factories import make_record
 from tests.tabulated import tabulate_machine
 
 SLUG = "cnn-medium-cpu-b64-w0-fp32-e3"
@@ -10,31 +10,6 @@ SLUG = "cnn-medium-cpu-b64-w0-fp32-e3"
 def facts(*records: Record) -> dict[str, str]:
     table = tabulate_machine(records)
     return dict(zip(table["name"], table["value"], strict=True))
-
-
-def test_hardware_comes_before_software_measurement_and_workloads() -> None:
-    table = tabulate_machine(make_records(make_study()))
-
-    assert list(dict.fromkeys(table["topic"])) == [
-        "hardware",
-        "software",
-        "measurement",
-        "workload",
-    ]
-    assert table["name"].is_unique
-
-
-def test_values_are_formatted_with_their_unit() -> None:
-    found = facts(make_record(SLUG))
-
-    assert found["main memory"] == "7.8 GiB"
-    assert found["CPU cores"] == "2"
-
-
-def test_facts_in_which_records_differ_hold_every_value() -> None:
-    other = make_record("lstm-cpu-b8-w0-fp32-e2", environment={**ENVIRONMENT, "torch": "2.11.0"})
-
-    assert facts(make_record(SLUG), other)["PyTorch"] == "2.15.0; 2.11.0"
 
 
 def test_what_was_measured_is_counted_and_dated() -> None:
@@ -46,34 +21,3 @@ def test_what_was_measured_is_counted_and_dated() -> None:
 
     assert found["configurations measured"] == "1 of 2"
     assert found["measured on"] == "2026-05-04 to 2026-05-06"
-
-
-def test_gpus_count_that_shared_a_measured_training() -> None:
-    plain = "unet-64px-cuda-b8-w0-fp32-e3"
-    measured, failed = make_record(f"{plain}-ddp2"), make_record(f"{plain}-ddp4", status="failed")
-
-    assert facts(measured, failed)["most GPUs that shared a training"] == "2"
-    assert "most GPUs that shared a training" not in facts(make_record(plain), failed)
-
-
-def test_what_the_workloads_say_of_themselves_is_reported_size_by_size() -> None:
-    found = facts(
-        make_record(SLUG, facts={"data_description": "Drawn.", "quality_chance": 0.25}),
-        make_record(SLUG),
-    )
-
-    assert (
-        found["cnn medium: data description"]
-        == "Drawn.; Shapes drawn over noise from a seeded generator."
-    )
-    assert found["cnn medium: quality chance"] == f"0.25; {1 / 3}"
-
-
-def test_no_records_give_no_facts() -> None:
-    assert facts() == {}
-
-
-def test_the_order_of_records_does_not_matter() -> None:
-    records = make_records(make_study())
-
-    assert tabulate_machine(records).equals(tabulate_machine(records[::-1]))

@@ -11,9 +11,11 @@ from gpu_report.tables.marks import INVALIDATING, MEANINGS, Today, is_same_code,
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
 from tests.factories import CODE_DIGEST, ENVIRONMENT, PROTOCOL, make_record, make_study
+from tests.unit.tables.changed import with_measurement, with_repetitions
 
 SLUG = "cnn-medium-cpu-b64-w0-fp32-e3"
 TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
+NODE = {"other_jobs": "none"}
 
 
 def marks(record: Record, today: Today = TODAY) -> list[str]:
@@ -26,9 +28,13 @@ def marks(record: Record, today: Today = TODAY) -> list[str]:
         ("single", {"processes": 2}, {"processes": 1}),
         ("high variance", {"noise": 0.09}, {"noise": 0.11}),
         ("background load", {"foreign_cpu_share": 0.10}, {"foreign_cpu_share": 0.11}),
+        ("background load", {"foreign_cpu_share": None}, {"foreign_cpu_share": 0.11}),
         ("CPU steal", {"steal_share": 0.05}, {"steal_share": 0.06}),
+        ("CPU steal", {"steal_share": None}, {"steal_share": 0.06}),
         ("diverged", {"test_loss": 1.0}, {"test_loss": math.inf}),
         ("earlier code", {"code_digest": CODE_DIGEST}, {"code_digest": "another"}),
+        ("earlier code", {"status": "failed"}, {"status": "failed", "code_digest": "another"}),
+        ("shared node", {"environment": NODE}, {"environment": {"other_jobs": "allowed"}}),
     ],
 )
 def test_a_doubt_is_marked_past_its_threshold(
@@ -38,29 +44,30 @@ def test_a_doubt_is_marked_past_its_threshold(
     assert marks(make_record(SLUG, **doubtful)) == [mark]
 
 
-def test_every_mark_that_invalidates_has_a_meaning() -> None:
+def test_marks_come_in_the_order_of_their_meanings() -> None:
+    found = marks(
+        make_record(
+            f"{SLUG}x5", processes=1, foreign_cpu_share=0.5, steal_share=0.5, code_digest="another"
+        )
+    )
+
+    assert found == [mark for mark in MEANINGS if mark in found]
+    assert {"projected", "single"} < {*found}
+    assert len(found) == 5
     assert INVALIDATING.keys() <= MEANINGS.keys()
 
 
 def of_epochs(slug: str, speeds: list[float], **changes: Any) -> Record:
     """A record of processes whose timed epochs are so much faster than usual."""
     record = make_record(slug)
-    repetitions = [
-        repetition.model_copy(
-            update={
-                "epochs": [
-                    repetition.epochs[0],
-                    *(
-                        epoch.model_copy(update={"wall_time_s": epoch.wall_time_s / speed})
-                        for epoch, speed in zip(repetition.epochs[1:], speeds, strict=True)
-                    ),
-                ],
-                **changes,
-            }
-        )
-        for repetition in record.repetitions
+    timed = [
+        [
+            epoch.model_copy(update={"wall_time_s": epoch.wall_time_s / speed})
+            for epoch, speed in zip(each.epochs, (1.0, *speeds), strict=True)
+        ]
+        for each in record.repetitions
     ]
-    return record.model_copy(update={"repetitions": repetitions})
+    return with_repetitions(record, [{"epochs": epochs, **changes} for epochs in timed])
 
 
 def test_epochs_that_vary_on_an_accelerator_are_the_hosts_jitter() -> None:
@@ -69,51 +76,7 @@ def test_epochs_that_vary_on_an_accelerator_are_the_hosts_jitter() -> None:
     assert marks(of_epochs(on_gpu, [1.0, 1.1])) == ["host jitter"]
     assert marks(of_epochs(on_gpu, [1.0, 1.03])) == []
     assert marks(of_epochs(SLUG, [1.0, 1.1])) == []
-
-
-def test_a_process_whose_epochs_did_not_settle_is_marked() -> None:
     assert marks(of_epochs(SLUG, [1.0, 1.0], settled=False)) == ["unsettled"]
-
-
-def test_a_reference_of_another_protocol_is_marked() -> None:
-    record = make_record(SLUG)
-    older = {**record.measurement, "protocol": {**record.measurement["protocol"], "version": 1}}
-    throughput = summarise(process_values(record)["throughput_per_s"])
-
-    found = marks_of(
-        record, throughput, TODAY, reference=record.model_copy(update={"measurement": older})
-    )
-
-    assert found == ["other protocol"]
-
-
-def test_a_shortened_epoch_is_marked_as_projected() -> None:
-    assert marks(make_record("cnn-medium-cpu-b64-w0-fp32-e3x5")) == ["projected"]
-
-
-def test_a_record_of_another_protocol_is_marked() -> None:
-    today = replace(TODAY, protocol=replace(PROTOCOL, version=PROTOCOL.version + 1))
-
-    assert marks(make_record(SLUG), today) == ["other protocol"]
-
-
-def test_a_load_that_the_system_does_not_show_is_no_doubt() -> None:
-    assert marks(make_record(SLUG, foreign_cpu_share=None, steal_share=None)) == []
-
-
-def test_a_failed_variant_is_doubted_only_for_its_code() -> None:
-    assert marks(make_record(SLUG, status="failed", code_digest="another")) == ["earlier code"]
-
-
-def test_marks_come_in_the_order_of_their_meanings() -> None:
-    doubtful = make_record(
-        SLUG, processes=1, foreign_cpu_share=0.5, steal_share=0.5, code_digest="another"
-    )
-
-    found = marks(doubtful)
-
-    assert found == [mark for mark in MEANINGS if mark in found]
-    assert len(found) == 4
 
 
 def test_a_record_made_with_other_settings_than_today_is_marked() -> None:
@@ -150,14 +113,6 @@ def reasons(**shares: float) -> dict[str, Any]:
     return {"telemetry": {"throttle_reasons": shares}}
 
 
-def test_a_node_that_others_may_use_is_marked() -> None:
-    shared, alone = (
-        make_record(ON_GPU, environment={"other_jobs": others}) for others in ("allowed", "none")
-    )
-    assert "shared node" in marks(shared)
-    assert "shared node" not in marks(alone)
-
-
 @pytest.mark.parametrize(
     ("mark", "quiet", "doubtful"),
     [
@@ -169,6 +124,7 @@ def test_a_node_that_others_may_use_is_marked() -> None:
         ("power capped", reasons(SwPowerCap=0.5), reasons(SwPowerCap=0.51)),
         ("power capped", reasons(SwPowerCap=0.0), reasons(SwPowerCap=1.0)),
         ("shared device", {}, {"telemetry": {"other_processes": 1}}),
+        ("shared device", {"telemetry": None}, {"telemetry": {"other_processes": 1}}),
     ],
 )
 def test_a_doubt_about_the_accelerator_is_marked_past_its_threshold(
@@ -188,28 +144,21 @@ def test_processes_at_other_clocks_are_marked(slowest_mhz: float, found: list[st
     )
 
 
-def test_an_accelerator_whose_driver_cannot_be_asked_is_not_doubted() -> None:
-    assert marks(make_record(ON_GPU, telemetry=None)) == []
-
-
-def test_software_is_doubted_only_beside_a_record_of_another_pytorch() -> None:
-    record, reference = (
-        make_record(SLUG),
-        make_record(SLUG, environment={**ENVIRONMENT, "torch": "2.11.0"}),
-    )
+@pytest.mark.parametrize(
+    ("reference", "mark"),
+    [
+        (with_measurement(make_record(SLUG), "protocol", version=1), "other protocol"),
+        (make_record(SLUG, environment={**ENVIRONMENT, "torch": "2.11.0"}), "other software"),
+        (make_record(SLUG, environment={**ENVIRONMENT, "torch_threads": 3}), "other threads"),
+    ],
+)
+def test_what_the_reference_was_measured_with_is_doubted_beside_it_alone(
+    reference: Record, mark: str
+) -> None:
+    record = make_record(SLUG)
     throughput = summarise(process_values(record)["throughput_per_s"])
 
-    assert marks_of(record, throughput, TODAY, reference=reference) == ["other software"]
+    assert marks_of(record, throughput, TODAY, reference=reference) == [mark]
     assert marks_of(record, throughput, TODAY, reference=record) == []
-    assert marks(reference) == []
-
-
-def test_another_number_of_threads_invalidates_what_it_is_compared_with() -> None:
-    record, reference = (
-        make_record(SLUG),
-        make_record(SLUG, environment={**ENVIRONMENT, "torch_threads": 3}),
-    )
-    throughput = summarise(process_values(record)["throughput_per_s"])
-
-    assert marks_of(record, throughput, TODAY, reference=reference) == ["other threads"]
+    assert marks(reference) == [mark] * (mark == "other protocol")
     assert "other threads" in INVALIDATING

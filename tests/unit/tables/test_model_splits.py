@@ -14,6 +14,7 @@ from gpu_report.tables.bundle import rows_of as rows_of_table
 from gpu_report.tables.scaling import bubble_share
 from tests.factories import make_record
 from tests.tabulated import tabulate_model_splits
+from tests.unit.tables.changed import with_repetitions
 
 PLAIN, IN_PARTS = "unet-cuda-b64-w0-fp32-e3", "unet-cuda-b64a4-w0-fp32-e3"
 PIPELINE, SPLIT, FSDP = f"{IN_PARTS}-pipeline2", f"{PLAIN}-split2", f"{PLAIN}-fsdp2"
@@ -36,21 +37,10 @@ def test_a_bubble_shrinks_with_the_micro_batches_of_a_pipeline_alone() -> None:
     assert of(FSDP) is of(f"{PLAIN}-ddp2") is None
 
 
-def test_speed_and_memory_are_those_over_one_device_with_the_batch_in_one_part() -> None:
-    rows = rows_of(
-        record(PLAIN, 100.0, 1000.0), record(PIPELINE, 120.0, 600.0), record(FSDP, 80.0, 1100.0)
-    )
-
-    assert rows[PIPELINE]["speedup_over_one"] == pytest.approx(1.2)
-    assert rows[PIPELINE]["memory_saved_share"] == pytest.approx(0.4)
-    assert rows[PIPELINE]["micro_batches"] == 4
-    assert rows[FSDP]["memory_saved_share"] == pytest.approx(-0.1)
-
-
 def over_base_of(slug: str, per_s: float, base_per_s: float | None) -> Record:
     """With a base of this throughput measured in turn; None for one that failed."""
     made = record(slug, per_s)
-    repetitions = []
+    changes: list[dict[str, Any]] = []
     for each in made.repetitions:
         assert each.base is not None
         epochs = [
@@ -58,8 +48,8 @@ def over_base_of(slug: str, per_s: float, base_per_s: float | None) -> Record:
             for one in each.base.epochs
         ]
         base = each.base.model_copy(update={"epochs": epochs}) if base_per_s else None
-        repetitions.append(each.model_copy(update={"base": base}))
-    return made.model_copy(update={"repetitions": repetitions})
+        changes.append({"base": base})
+    return with_repetitions(made, changes)
 
 
 def test_time_is_lost_against_devices_that_take_micro_batches_of_the_same_size() -> None:

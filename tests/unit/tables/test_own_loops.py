@@ -16,20 +16,15 @@ from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables
 from tests.factories import make_calibration, make_record
-from tests.tabulated import (
-    tabulate_convergence,
-    tabulate_epochs,
-    tabulate_losses,
-    tabulate_own_loops,
-)
-from tests.trace_frames import make_trace_tables, with_failed_check
+from tests.tabulated import tabulate_own_loops
+from tests.trace_frames import make_trace_tables
+from tests.unit.tables.changed import calibrated, with_repetitions, with_work
 
 CPU, CUDA = (
     "linear_regression-cpu-b8000-w0-fp32-e3x200",
     "linear_regression-cuda-b4000000-w0-fp32-e3x200",
 )
 SEPARATE, BOUND = f"{CUDA}-separate", f"{CUDA}-statistics"
-OTHERS = "cnn-medium-cpu-b64-w0-fp32-e3"
 POSITIVE = st.floats(min_value=1e3, max_value=1e15)
 
 
@@ -49,96 +44,22 @@ def row_of(record: Record, *, calibration: Calibration | None = None) -> "pd.Ser
     return row
 
 
-def with_work(slug: str, *, flops: float, moved: float) -> Record:
-    record = make_record(slug)
-    assert record.profile is not None
-    assert record.profile.work is not None
-    work = record.profile.work.model_copy(update={"flops": flops, "bytes": moved})
-    return record.model_copy(update={"profile": record.profile.model_copy(update={"work": work})})
-
-
-def calibrated(*, flops_per_s: float, bytes_per_s: float) -> Calibration:
-    made = make_calibration(["cuda"])
-    products = [
-        one.model_copy(update={"flops_per_s": [flops_per_s] * 3})
-        for one in made.ceilings[0].matrix_products
-    ]
-    ceilings = made.ceilings[0].model_copy(
-        update={"matrix_products": products, "copy_bytes_per_s": [bytes_per_s] * 3}
-    )
-    return made.model_copy(update={"ceilings": [ceilings]})
-
-
 def with_errors(*errors: float | None) -> Record:
     record = make_record(SEPARATE, processes=len(errors))
-    pairs = zip(record.repetitions, errors, strict=True)
-    return record.model_copy(
-        update={
-            "repetitions": [
-                each.model_copy(update={"reference_error": error}) for each, error in pairs
-            ]
-        }
-    )
-
-
-def test_each_measured_variant_of_a_workload_with_loops_has_a_row_and_no_other() -> None:
-    skipped = make_record(f"{CUDA}-triton", status="skipped")
-    too_large = make_record(f"{CUDA}-streams", status="oom")
-
-    table = tabulated(
-        make_record(OTHERS), make_record(CPU), skipped, too_large, make_record(SEPARATE)
-    )
-
-    assert set(table["variant"]) == {CPU, SEPARATE}
-    assert table.set_index("variant")["points"].to_dict() == {CPU: 8000, SEPARATE: 4_000_000}
-
-
-def test_a_pass_is_a_training_over_its_passes() -> None:
-    row = row_of(make_record(CPU, throughput_per_s=8000 * 200 / 0.5))
-
-    assert row["passes"] == 200
-    assert row["training_ms"] == pytest.approx(500)
-    assert row["pass_us"] == pytest.approx(2500)
-
-
-def test_processes_that_differ_give_a_pass_its_interval() -> None:
-    row = row_of(make_record(CPU, processes=5, noise=0.1))
-    alone = row_of(make_record(CPU, processes=1))
-
-    assert row["pass_us_low"] < row["pass_us"] < row["pass_us_high"]
-    assert [
-        row[f"pass_us_{end}"] / row[f"training_ms_{end}"] for end in ("low", "high")
-    ] == pytest.approx([5, 5])
-    assert math.isnan(alone["pass_us_low"])
-
-
-def test_the_warm_up_is_no_part_of_a_pass() -> None:
-    short = CPU.replace("e3x", "e2x")
-
-    slow_to_begin, as_ever = (
-        row_of(make_record(short, first_epoch_ratio=ratio)) for ratio in (50.0, 1.0)
-    )
-
-    assert slow_to_begin["pass_us"] == pytest.approx(as_ever["pass_us"])
+    return with_repetitions(record, [{"reference_error": error} for error in errors])
 
 
 @given(flops=POSITIVE, moved=POSITIVE, peak=POSITIVE, copies=POSITIVE)
 def test_the_floor_is_the_longer_of_bytes_and_arithmetic(
     flops: float, moved: float, peak: float, copies: float
 ) -> None:
-    record = with_work(SEPARATE, flops=flops, moved=moved)
+    record = with_work(SEPARATE, flops=flops, bytes=moved)
 
     row = row_of(record, calibration=calibrated(flops_per_s=peak, bytes_per_s=copies))
 
     of_bytes_us, of_arithmetic_us = 1e6 * moved / copies, 1e6 * flops / peak
     assert row["floor_us"] == pytest.approx(max(of_bytes_us, of_arithmetic_us))
     assert row["times_floor"] == pytest.approx(row["pass_us"] / row["floor_us"])
-
-
-def test_bytes_are_reported_by_the_point() -> None:
-    row = row_of(with_work(SEPARATE, flops=1.0, moved=28.0 * 4_000_000))
-
-    assert row["bytes_per_point"] == pytest.approx(28)
 
 
 @pytest.mark.parametrize(
@@ -171,23 +92,6 @@ def test_launches_are_those_of_one_call_shared_out_over_its_passes() -> None:
     assert launches_of(SEPARATE, two_calls) == 402 / 200
 
 
-def test_launches_are_reported_however_much_the_profiler_slowed_the_call() -> None:
-    trace = make_trace_tables(SEPARATE)
-    slowed = with_failed_check(trace, "idle", "launches", check="profiled as timed")
-    uncounted = with_failed_check(trace, "kernels.calls", check="dropped events")
-
-    assert launches_of(SEPARATE, slowed) == launches_of(SEPARATE, trace)
-    assert math.isnan(launches_of(SEPARATE, uncounted))
-
-
-def test_on_the_cpu_nothing_is_launched_and_no_launches_are_reported() -> None:
-    assert math.isnan(launches_of(CPU, make_trace_tables(CPU)))
-
-
-def test_without_a_trace_no_launches_are_reported() -> None:
-    assert math.isnan(row_of(make_record(SEPARATE))["work_per_pass"])
-
-
 @pytest.mark.parametrize("errors", [(3e-7, 8e-7, 1e-7), (8e-7, 3e-7, 2e-7), (2e-7, 1e-7, 8e-7)])
 def test_the_error_is_the_largest_of_any_process(errors: tuple[float | None, ...]) -> None:
     assert row_of(with_errors(*errors))["reference_error"] == 8e-7
@@ -198,31 +102,3 @@ def test_where_a_process_was_not_compared_there_is_no_error(
     errors: tuple[float | None, ...],
 ) -> None:
     assert math.isnan(row_of(with_errors(*errors))["reference_error"])
-
-
-def test_what_the_first_process_learned_is_reported_by_name() -> None:
-    record = make_record(SEPARATE)
-    first = record.repetitions[0].model_copy(
-        update={"learnt": {"weight": 0.83012345, "bias": -2.0}}
-    )
-    record = record.model_copy(update={"repetitions": [first, *record.repetitions[1:]]})
-
-    assert row_of(record)["learnt"] == "weight 0.8301234, bias -2"
-
-
-def test_only_what_leaves_most_of_the_work_out_is_a_bound() -> None:
-    table = tabulated(make_record(CUDA), make_record(SEPARATE), make_record(BOUND))
-
-    assert table.set_index("variant")["is_bound"].to_dict() == {
-        CUDA: False,
-        SEPARATE: False,
-        BOUND: True,
-    }
-
-
-def test_trainings_that_begin_anew_have_no_curves_and_their_times_are_kept() -> None:
-    records = [make_record(CPU), make_record(OTHERS)]
-
-    assert set(tabulate_convergence(records)["variant"]) == {OTHERS}
-    assert set(tabulate_losses(records)["variant"]) == {OTHERS}
-    assert set(tabulate_epochs(records)["variant"]) == {CPU, OTHERS}

@@ -13,6 +13,7 @@ from gpu_report.tables.processes import (
 )
 from gpu_report.tables.statistics import NOT_MEASURED, Summary
 from tests.factories import ACCELERATOR_ENVIRONMENT, ENVIRONMENT, make_record
+from tests.unit.tables.changed import with_measurement, with_repetitions
 
 PLAIN, OTHER = "cnn-small-cpu-b16-w0-fp32-e3", "cnn-small-cpu-b64-w0-fp32-e3"
 
@@ -20,19 +21,12 @@ PLAIN, OTHER = "cnn-small-cpu-b16-w0-fp32-e3", "cnn-small-cpu-b64-w0-fp32-e3"
 def with_qualities(slug: str, *qualities: float | None, first_seed: int = 0) -> Record:
     """A record of one process for each quality, whose seeds count up."""
     record = make_record(slug, processes=len(qualities))
-    repetitions = [
-        repetition.model_copy(
-            update={
-                "seed": first_seed + repetition.index,
-                "epochs": [
-                    *repetition.epochs[:-1],
-                    repetition.epochs[-1].model_copy(update={"quality": quality}),
-                ],
-            }
-        )
-        for repetition, quality in zip(record.repetitions, qualities, strict=True)
-    ]
-    return record.model_copy(update={"repetitions": repetitions})
+    changes = []
+    for each, quality in zip(record.repetitions, qualities, strict=True):
+        *epochs, last = each.epochs
+        last = last.model_copy(update={"quality": quality})
+        changes.append({"seed": first_seed + each.index, "epochs": [*epochs, last]})
+    return with_repetitions(record, changes)
 
 
 def test_what_the_seeds_differ_in_cancels() -> None:
@@ -52,8 +46,7 @@ def test_a_variant_does_not_differ_from_itself() -> None:
 
 def test_numbers_of_two_versions_of_the_protocol_are_not_compared() -> None:
     record = make_record(PLAIN)
-    protocol = {**record.measurement["protocol"], "version": 99}
-    other = record.model_copy(update={"measurement": {**record.measurement, "protocol": protocol}})
+    other = with_measurement(record, "protocol", version=99)
 
     assert speedup(record, other) is NOT_MEASURED
     assert quality_change(record, other) is NOT_MEASURED
@@ -62,14 +55,7 @@ def test_numbers_of_two_versions_of_the_protocol_are_not_compared() -> None:
 def test_a_training_whose_optimizer_keeps_smaller_numbers_is_not_called_faster() -> None:
     unknown = make_record(PLAIN)
     exact, rounded = (
-        unknown.model_copy(
-            update={
-                "repetitions": [
-                    each.model_copy(update={"optimizer_dtypes": dtypes})
-                    for each in unknown.repetitions
-                ]
-            }
-        )
+        with_repetitions(unknown, [{"optimizer_dtypes": dtypes}] * 5)
         for dtypes in (["float32"], ["bfloat16", "float32"])
     )
 
@@ -77,25 +63,22 @@ def test_a_training_whose_optimizer_keeps_smaller_numbers_is_not_called_faster()
     assert speedup(exact, exact).value == speedup(exact, unknown).value == 1
 
 
-def test_processes_of_other_seeds_are_not_compared() -> None:
-    before, after = with_qualities(PLAIN, 0.5, 0.7), with_qualities(OTHER, 0.5, 0.7, first_seed=7)
-
-    assert pairs_of(before, after) == []
-    assert math.isnan(quality_change(after, before).value)
-
-
-def test_a_process_without_a_twin_leaves_the_change_unknown() -> None:
-    before, after = with_qualities(PLAIN, 0.5, 0.7, 0.9), with_qualities(OTHER, 0.5, 0.7)
-
-    assert len(pairs_of(before, after)) == 2
+@pytest.mark.parametrize(
+    ("before", "after", "pairs"),
+    [
+        (with_qualities(PLAIN, 0.5, 0.7), with_qualities(OTHER, 0.5, 0.7, first_seed=7), 0),
+        (with_qualities(PLAIN, 0.5, 0.7, 0.9), with_qualities(OTHER, 0.5, 0.7), 2),
+        (with_qualities(PLAIN, 0.5, 0.7), with_qualities(OTHER, 0.5, float("nan")), 2),
+        (with_qualities(PLAIN, None, 0.7, 0.9), with_qualities(OTHER, 0.4, 0.6, None), 3),
+    ],
+    ids=["other seeds", "a process without a twin", "diverged", "a quality lends no seed"],
+)
+def test_a_change_is_known_where_each_process_has_a_twin_with_a_quality(
+    before: Record, after: Record, pairs: int
+) -> None:
+    assert len(pairs_of(before, after)) == pairs
     assert math.isnan(quality_change(after, before).value)
     assert math.isnan(quality_change(before, after).value)
-
-
-def test_a_process_without_a_quality_does_not_lend_its_seed_to_another() -> None:
-    before, after = with_qualities(PLAIN, None, 0.7, 0.9), with_qualities(OTHER, 0.4, 0.6, None)
-
-    assert math.isnan(quality_change(after, before).value)
 
 
 @pytest.mark.parametrize(
@@ -111,19 +94,6 @@ def test_there_is_no_change_without_a_measured_reference_of_the_same_workload(
     reference: Record | None,
 ) -> None:
     assert math.isnan(quality_change(with_qualities(OTHER, 0.5, 0.7, 0.9), reference).value)
-
-
-def test_a_training_that_diverged_has_no_change() -> None:
-    before, after = with_qualities(PLAIN, 0.5, 0.7), with_qualities(OTHER, 0.5, float("nan"))
-
-    assert math.isnan(quality_change(after, before).value)
-
-
-def test_one_pair_gives_no_interval() -> None:
-    change = quality_change(with_qualities(OTHER, 0.25), with_qualities(PLAIN, 0.5))
-
-    assert change.value == -0.25
-    assert math.isnan(change.low)
 
 
 def trained(slug: str, threads: int | None) -> Record:

@@ -11,20 +11,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpu_report.bundles.shown_machines import find_bundles, study_of
-from gpu_report.bundles.unpacking import read_manifest, unpack
-from gpu_report.records.calibration import CALIBRATION_FILE
-from gpu_report.records.record import RECORD_FILE
-from gpu_report.study.config import read_config
+from gpu_report.bundles.shown_machines import find_bundles
+from gpu_report.notebook import read_bundle
 from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.experiments import EXPERIMENT
 from gpu_report.tables.traces import STEP_PARTS
-from gpu_report.traces.tables import read_trace_tables
 from tests.factories import make_records, make_study, make_tables
 
 PROJECT = Path(__file__).parents[3]
+STUDY = PROJECT / "config" / "study.yaml"
 BUNDLES = find_bundles(PROJECT / "results" / "published")
+IN_EVERY_RUN = ("h200-140gb-x4-xeon-64c",)
 ROUNDING = 1e-9
 
 WHOLES = {
@@ -40,35 +38,24 @@ saved.
 """
 
 
-def published(machine: str, folder: Path) -> Tables:
-    bundle = BUNDLES[machine].path
-    unpacked = unpack(bundle, folder).folder
-    manifest = read_manifest(bundle)
-    records = [
-        RECORD_FILE.read(unpacked / "runs" / slug / "record.json") for slug in manifest.variants
-    ]
-    return make_tables(
-        study_of(read_config(PROJECT / "config" / "study.yaml"), manifest),
-        records,
-        calibration=CALIBRATION_FILE.read(unpacked / "calibration.json"),
-        traces={
-            slug: read_trace_tables(unpacked / "runs" / slug / "trace_tables")
-            for slug in manifest.variants
-        },
-    )
-
-
 @pytest.fixture(
-    scope="module", params=[*BUNDLES, "five processes", "three processes", "high variance"]
+    scope="module",
+    params=[
+        *(
+            pytest.param(name, marks=() if name in IN_EVERY_RUN else pytest.mark.slow)
+            for name in BUNDLES
+        ),
+        "three processes",
+        "high variance",
+    ],
 )
-def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+def tables(request: pytest.FixtureRequest) -> Tables:
     made: dict[str, dict[str, Any]] = {
-        "five processes": {},
         "three processes": {"processes": 3},
         "high variance": {"noise": 0.9},
     }
     if request.param in BUNDLES:
-        return published(request.param, tmp_path_factory.mktemp("published"))
+        return read_bundle(BUNDLES[request.param].path, study=STUDY).tables
     study = make_study()
     return make_tables(study, make_records(study, **made[request.param]))
 
@@ -100,14 +87,9 @@ def test_no_share_is_less_than_nothing_or_more_than_the_whole(tables: Tables) ->
         for column, unit in units(name).items():
             if is_share(column, unit):
                 whole = 100.0 if unit == "%" else 1.0
-                found = frame[column].dropna()
                 least = -np.inf if column.startswith(ONE_LESS) else -ROUNDING
-                assert found.between(least, whole * (1 + ROUNDING)).all(), (
-                    name,
-                    column,
-                    found.min(),
-                    found.max(),
-                )
+                shares = frame[column].dropna()
+                assert shares.between(least, whole * (1 + ROUNDING)).all(), (name, column)
 
 
 def test_the_parts_of_a_whole_sum_to_it(tables: Tables) -> None:
@@ -130,22 +112,11 @@ def test_a_mean_is_between_the_ends_of_its_interval(tables: Tables) -> None:
 
 def test_fewer_than_three_processes_have_no_bounds_and_three_no_test(tables: Tables) -> None:
     for name, frame in frames(tables):
-        for column in (
-            column.removesuffix("_count") for column in units(name) if column.endswith("_count")
-        ):
-            if column == "speedup":
-                continue  # a baseline is exactly 1
-            assert frame.loc[frame[f"{column}_count"] < 3, f"{column}_low"].isna().all(), (
-                name,
-                column,
-            )
-        for column in (
-            column.removesuffix("_p") for column in units(name) if column.endswith("_p")
-        ):
-            assert frame.loc[frame[f"{column}_count"] < 4, f"{column}_p"].isna().all(), (
-                name,
-                column,
-            )
+        for column in units(name):
+            figure, _, end = column.rpartition("_")
+            if end in ("low", "p") and figure != "speedup":  # a baseline is exactly 1
+                few = frame[f"{figure}_count"] < (3 if end == "low" else 4)
+                assert frame.loc[few, column].isna().all(), (name, column)
 
 
 def test_a_baseline_is_exactly_as_fast_as_itself(tables: Tables) -> None:

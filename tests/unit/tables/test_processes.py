@@ -11,13 +11,13 @@ from gpu_report.records.record import Epoch, Record
 from gpu_report.tables.processes import (
     is_projected,
     loss_scale_last,
-    optimizer_steps,
     preparation_cold_s,
     process_values,
     skipped_steps,
     times_to_target_s,
 )
 from tests.factories import make_record
+from tests.unit.tables.changed import with_facts, with_repetitions
 
 SLUG = "cnn-medium-cpu-b64-w0-fp32-e3"
 FACTS = {"train_samples": 128, "steps_per_full_epoch": 2}
@@ -25,35 +25,24 @@ FACTS = {"train_samples": 128, "steps_per_full_epoch": 2}
 
 def record_of(epochs: list[Mapping[str, Any]], **options: Any) -> Record:
     """A record of one process with these epochs."""
-    record = make_record(SLUG, processes=1, facts=FACTS, **options)
-    first = record.repetitions[0]
-    whole = [
-        Epoch(**{"train_losses": [1.0, 1.0], "test_loss": 1.0, "quality": 0.5, **epoch})
-        for epoch in epochs
-    ]
-    return record.model_copy(update={"repetitions": [first.model_copy(update={"epochs": whole})]})
+    plain = {"train_losses": [1.0, 1.0], "test_loss": 1.0, "quality": 0.5}
+    whole = [Epoch(**{**plain, **epoch}) for epoch in epochs]
+    return with_repetitions(
+        make_record(SLUG, processes=1, facts=FACTS, **options), [{"epochs": whole}]
+    )
+
+
+def _epoch(
+    wall_time_s: float, steps_ms: list[float], wait_ms: float, **more: float
+) -> dict[str, Any]:
+    times = {"wall_time_s": wall_time_s, "step_times_ms": steps_ms, "data_wait_ms": [wait_ms, 0.0]}
+    return {**times, "samples": 128, **more}
 
 
 EPOCHS: list[Mapping[str, Any]] = [
-    {
-        "wall_time_s": 9.0,
-        "step_times_ms": [5000.0, 4000.0],
-        "data_wait_ms": [4000.0, 1000.0],
-        "samples": 128,
-    },
-    {
-        "wall_time_s": 3.0,
-        "step_times_ms": [1000.0, 2000.0],
-        "data_wait_ms": [300.0, 0.0],
-        "samples": 128,
-    },
-    {
-        "wall_time_s": 5.0,
-        "step_times_ms": [1500.0, 3500.0],
-        "data_wait_ms": [100.0, 0.0],
-        "samples": 128,
-        "quality": 0.7,
-    },
+    _epoch(9.0, [5000.0, 4000.0], 5000.0),
+    _epoch(3.0, [1000.0, 2000.0], 300.0),
+    _epoch(5.0, [1500.0, 3500.0], 100.0, quality=0.7),
 ]
 
 
@@ -82,11 +71,7 @@ def test_the_first_epoch_changes_nothing_but_the_first_epoch_ratio() -> None:
 
 
 def test_every_epoch_of_the_warm_up_is_left_out() -> None:
-    record = record_of([EPOCHS[0], *EPOCHS])
-    (first,) = record.repetitions
-    longer = record.model_copy(
-        update={"repetitions": [first.model_copy(update={"warm_up_epochs": 2})]}
-    )
+    longer = with_repetitions(record_of([EPOCHS[0], *EPOCHS]), [{"warm_up_epochs": 2}])
 
     assert process_values(longer) == process_values(record_of(EPOCHS))
 
@@ -97,43 +82,14 @@ def test_one_epoch_that_took_long_does_not_decide_how_fast_a_process_was() -> No
     assert process_values(record_of(leaked))["throughput_per_s"] == [128 / 3.0]
 
 
-def test_a_shortened_epoch_is_projected_to_the_whole_training_set() -> None:
+def test_a_shortened_or_lengthened_epoch_is_projected_to_the_whole_training_set() -> None:
     shortened = make_record("unet-64px-cpu-b8-w0-fp32-e3x6", throughput_per_s=2.0, processes=1)
+    record = record_of(EPOCHS)
 
     assert is_projected(shortened)
     assert process_values(shortened)["epoch_time_s"] == [pytest.approx(63 * 8 / 2.0)]
-
-
-def test_every_process_gives_one_value_per_metric() -> None:
-    values = process_values(make_record(SLUG.replace("cpu", "cuda"), processes=4))
-
-    assert {name: len(of_metric) for name, of_metric in values.items()} == dict.fromkeys(
-        PER_PROCESS, 4
-    )
-
-
-@pytest.mark.parametrize("status", ["oom", "failed", "skipped"])
-def test_a_variant_not_measured_to_the_end_has_no_values(status: Any) -> None:
-    assert process_values(make_record(SLUG, status=status)) == {name: [] for name in PER_PROCESS}
-
-
-def test_finished_processes_of_a_failed_variant_give_no_values() -> None:
-    failed = make_record(SLUG).model_copy(update={"status": "failed"})
-
-    assert process_values(failed)["step_time_ms"] == []
-
-
-def test_the_profilers_overhead_compares_wall_times_per_step() -> None:
-    assert make_record(SLUG, profile_overhead=1.5).profile_overhead == pytest.approx(1.5)
-
-
-def test_an_epoch_longer_than_the_training_set_is_projected_as_well() -> None:
-    record = record_of(EPOCHS)
-    facts = (
-        record.workload.model_copy(update={"steps_per_full_epoch": 1}) if record.workload else None
-    )
-
-    assert is_projected(record.model_copy(update={"workload": facts}))
+    assert is_projected(with_facts(record, steps_per_full_epoch=1))
+    assert not is_projected(record)
 
 
 ON_GPU = SLUG.replace("cpu", "cuda")
@@ -143,18 +99,13 @@ COMPILED = f"{ON_GPU}-compile"
 def with_loss_scales(*processes: list[float]) -> Record:
     """Two timed steps a process, after these factors of the scaler."""
     record = make_record(ON_GPU.replace("fp32", "fp16"), processes=len(processes))
-    repetitions = [
-        repetition.model_copy(
-            update={
-                "epochs": [
-                    epoch.model_copy(update={"loss_scales": scales if number == 0 else []})
-                    for number, epoch in enumerate(repetition.epochs)
-                ]
-            }
-        )
-        for repetition, scales in zip(record.repetitions, processes, strict=True)
-    ]
-    return record.model_copy(update={"repetitions": repetitions})
+    changes = []
+    for each, scales in zip(record.repetitions, processes, strict=True):
+        first, *others = each.epochs
+        epochs = [(first, scales), *((other, []) for other in others)]
+        scaled = [epoch.model_copy(update={"loss_scales": found}) for epoch, found in epochs]
+        changes.append({"epochs": scaled})
+    return with_repetitions(record, changes)
 
 
 @pytest.mark.parametrize(
@@ -175,30 +126,11 @@ def test_a_figure_of_the_driver_is_taken_as_defined(
     assert process_values(record)[metric] == [pytest.approx(value)]
 
 
-@pytest.mark.parametrize(
-    ("metric", "telemetry"),
-    [
-        ("power_w", {"power_w": []}),
-        ("energy_per_sample_j", {"energy_j": None}),
-        ("temperature_c", None),
-    ],
-)
-def test_what_the_driver_does_not_show_has_no_values(
-    metric: str, telemetry: dict[str, Any] | None
-) -> None:
-    assert process_values(make_record(ON_GPU, telemetry=telemetry))[metric] == []
-
-
 def test_compile_time_is_distinguished_by_whether_the_compilers_cache_was_filled() -> None:
     record = make_record(COMPILED, processes=3)
 
     assert process_values(record)["preparation_time_s"] == [pytest.approx(8.1), pytest.approx(8.2)]
     assert preparation_cold_s(record) == 30.0
-
-
-def test_an_eager_baseline_prepares_for_no_time() -> None:
-    assert set(process_values(make_record(ON_GPU))["preparation_time_s"]) == {0.0}
-    assert preparation_cold_s(make_record(ON_GPU)) == 0.0
 
 
 def test_the_first_process_with_a_filled_cache_does_not_show_what_an_empty_one_costs() -> None:
@@ -210,82 +142,54 @@ def test_the_first_process_with_a_filled_cache_does_not_show_what_an_empty_one_c
     assert math.isnan(preparation_cold_s(make_record(COMPILED, status="failed")))
 
 
+FP16 = ON_GPU.replace("fp32", "fp16")
+
+
 @pytest.mark.parametrize(
-    ("processes", "skipped", "last"),
+    ("slug", "processes", "skipped", "last"),
     [
-        ([[65536.0, 65536.0]], 0, 65536.0),
-        ([[32768.0, 32768.0]], 1, 32768.0),
-        ([[32768.0, 16384.0, 16384.0, 32768.0]], 2, 32768.0),
-        ([[65536.0], [32768.0], [32768.0]], 2, 32768.0),
+        (FP16, [[65536.0, 65536.0]], 0, 65536.0),
+        (FP16, [[32768.0, 32768.0]], 1, 32768.0),
+        (FP16, [[32768.0, 16384.0, 16384.0, 32768.0]], 2, 32768.0),
+        (FP16, [[65536.0], [32768.0], [32768.0]], 2, 32768.0),
+        (FP16, [[2.0**31, 2.0**30, 2.0**30]], 1, 2.0**30),
+        (f"{FP16}-highscale", [[2.0**31, 2.0**30, 2.0**30]], 2, 2.0**30),
     ],
 )
 def test_a_step_that_lowered_the_scale_was_skipped(
-    processes: list[list[float]], skipped: int, last: float
+    slug: str, processes: list[list[float]], skipped: int, last: float
 ) -> None:
-    record = with_loss_scales(*processes)
+    record = with_loss_scales(*processes).model_copy(update={"variant": slug})
+    unscaled = make_record(ON_GPU)
 
     assert (skipped_steps(record), loss_scale_last(record)) == (skipped, last)
+    assert math.isnan(skipped_steps(unscaled))
+    assert math.isnan(loss_scale_last(unscaled))
 
 
-def test_from_a_high_initial_scale_the_first_halving_is_a_skipped_step_too() -> None:
-    record = with_loss_scales([2.0**31, 2.0**30, 2.0**30])
-    high = record.model_copy(update={"variant": f"{record.variant}-highscale"})
-
-    assert (skipped_steps(record), skipped_steps(high)) == (1, 2)
-
-
-def test_without_a_scaler_no_step_is_known_to_be_skipped() -> None:
-    assert math.isnan(skipped_steps(make_record(ON_GPU)))
-    assert math.isnan(loss_scale_last(make_record(ON_GPU)))
-
-
-def test_the_time_to_a_target_is_the_training_time_up_to_the_first_epoch_that_reaches_it() -> None:
+def with_one_that_stopped_early() -> Record:
     record = record_of(EPOCHS)
-
-    assert times_to_target_s(record, 0.5) == [9.0]
-    assert times_to_target_s(record, 0.6) == [17.0]
-
-
-def test_a_metric_that_falls_reaches_its_target_from_above() -> None:
-    rising = record_of(EPOCHS)
-    assert rising.workload is not None
-    falling = rising.model_copy(
-        update={"workload": rising.workload.model_copy(update={"quality_better": "lower"})}
-    )
-
-    assert times_to_target_s(falling, 0.5) == [9.0]
-    assert times_to_target_s(falling, 0.4) == []
-
-
-def test_without_a_metric_no_target_is_reached() -> None:
-    assert times_to_target_s(record_of([{**epoch, "quality": None} for epoch in EPOCHS]), 0.5) == []
-
-
-def test_a_target_that_one_process_never_reaches_has_no_time() -> None:
-    reached = record_of(EPOCHS)
-    (first,) = reached.repetitions
+    (first,) = record.repetitions
     never = first.model_copy(update={"epochs": first.epochs[:2]})
-    both = reached.model_copy(update={"repetitions": [first, never]})
-
-    assert times_to_target_s(both, 0.6) == []
-    assert times_to_target_s(both, 0.5) == [9.0, 9.0]
+    return record.model_copy(update={"repetitions": [first, never]})
 
 
-def test_without_a_target_and_without_a_measurement_there_is_no_time_to_it() -> None:
-    assert times_to_target_s(record_of(EPOCHS), None) == []
-    assert times_to_target_s(make_record(SLUG, status="oom"), 0.1) == []
-
-
-def test_epochs_that_each_begin_anew_have_no_time_to_a_target() -> None:
-    record = record_of(EPOCHS)
-    assert record.workload
-    anew = record.model_copy(
-        update={"workload": record.workload.model_copy(update={"begins_anew": True})}
-    )
-
-    assert times_to_target_s(anew, 0.1) == []
-
-
-def test_optimizer_steps_are_those_of_the_epochs_that_were_asked_for() -> None:
-    assert optimizer_steps(record_of(EPOCHS)) == 6
-    assert math.isnan(optimizer_steps(make_record(SLUG, status="oom")))
+@pytest.mark.parametrize(
+    ("record", "target", "times_s"),
+    [
+        (record_of(EPOCHS), 0.5, [9.0]),
+        (record_of(EPOCHS), 0.6, [17.0]),
+        (record_of(EPOCHS), None, []),
+        (with_facts(record_of(EPOCHS), quality_better="lower"), 0.5, [9.0]),
+        (with_facts(record_of(EPOCHS), quality_better="lower"), 0.4, []),
+        (with_facts(record_of(EPOCHS), begins_anew=True), 0.1, []),
+        (record_of([{**epoch, "quality": None} for epoch in EPOCHS]), 0.5, []),
+        (with_one_that_stopped_early(), 0.6, []),
+        (with_one_that_stopped_early(), 0.5, [9.0, 9.0]),
+        (make_record(SLUG, status="oom"), 0.1, []),
+    ],
+)
+def test_the_time_to_a_target_is_that_up_to_the_first_epoch_in_which_every_process_reaches_it(
+    record: Record, target: float | None, times_s: list[float]
+) -> None:
+    assert times_to_target_s(record, target) == times_s

@@ -8,10 +8,9 @@ import pandas as pd
 import pytest
 
 from gpu_report.records.record import Record, TimedEpoch
-from gpu_report.study.variant import Variant
-from gpu_report.tables.scaling import compared_with
 from tests.factories import make_record
 from tests.tabulated import tabulate_scaling
+from tests.unit.tables.changed import with_repetitions
 
 SHARED, PLAIN = "lstm-cuda-b32-w0-fp32-e3x10-{}", "lstm-cuda-b{}-w0-fp32-e3x10"
 
@@ -21,23 +20,15 @@ def record_of(slug: str, speeds: Sequence[float], base: Sequence[float | None] =
     given, if any.
     """
     record = make_record(slug, processes=len(speeds))
-    repetitions = [
-        each.model_copy(
-            update={
-                "epochs": [at_speed(epoch, speed) for epoch in each.epochs],
-                "extra_epochs": [],
-                "base": each.base.model_copy(
-                    update={"epochs": [at_speed(one, alone) for one in each.base.epochs]}
-                )
-                if each.base and alone
-                else None,
-            }
-        )
-        for each, speed, alone in zip(
-            record.repetitions, speeds, base or [None] * len(speeds), strict=True
-        )
-    ]
-    return record.model_copy(update={"repetitions": repetitions})
+    changes = []
+    for each, speed, alone in zip(
+        record.repetitions, speeds, base or [None] * len(speeds), strict=True
+    ):
+        epochs = [at_speed(epoch, speed) for epoch in each.epochs]
+        of_base = each.base and alone and [at_speed(one, alone) for one in each.base.epochs]
+        beside = each.base and of_base and each.base.model_copy(update={"epochs": of_base})
+        changes.append({"epochs": epochs, "extra_epochs": [], "base": beside or None})
+    return with_repetitions(record, changes)
 
 
 def at_speed(epoch: TimedEpoch, speed: float) -> Any:
@@ -67,21 +58,6 @@ def test_each_repetition_is_compared_with_the_base_beside_it() -> None:
     assert paired["weak_efficiency_low"] == pytest.approx(0.95), "what both have in common cancels"
     assert paired["weak_efficiency_high"] == pytest.approx(0.95)
     assert paired["throughput_per_s_low"] < 0.9 * paired["throughput_per_s"]
-
-
-def test_each_basis_has_an_efficiency_of_its_own() -> None:
-    shared = record_of(SHARED.format("ddp2"), [180.0] * 5, [100.0] * 5)
-    plain = record_of(PLAIN.format(16), [120.0] * 5)
-    ddp1 = record_of("lstm-cuda-b16-w0-fp32-e3x10-ddp1", [90.0] * 5, [100.0] * 5)
-
-    row = row_of(shared, plain, ddp1)
-
-    assert row["weak_efficiency_plain"] == pytest.approx(0.75)
-    assert row["weak_efficiency_ddp1"] == pytest.approx(1.0)
-    assert (row["plain_variant"], row["ddp1_variant"]) == (plain.variant, ddp1.variant)
-    assert row["is_weak"]
-    assert not row["is_strong"]
-    assert row_of(ddp1, plain)["weak_efficiency"] == pytest.approx(0.9)
 
 
 def test_the_same_batch_on_more_devices_is_compared_with_the_process_that_has_all_of_it() -> None:
@@ -118,53 +94,3 @@ def test_a_base_that_failed_once_takes_its_repetition_out_of_the_comparison() ->
 
     assert row["weak_efficiency"] == pytest.approx(0.9)
     assert row["weak_efficiency_count"] == 4
-
-
-def test_memory_is_that_of_the_rank_with_the_most() -> None:
-    row = row_of(make_record(SHARED.format("ddp2"), processes=4, noise=0.0, memory_peak_mib=1000.0))
-
-    assert row["memory_allocated_most_mib"] == pytest.approx(1000)
-
-
-def test_what_one_plain_process_trained_has_no_row() -> None:
-    assert tabulate_scaling([make_record(PLAIN.format(16))]).empty
-    assert Variant.from_slug(PLAIN.format(16)).strategy == "single"
-
-
-def test_agents_and_hosts_are_counted_by_the_ranks() -> None:
-    record = record_of(SHARED.format("ddp2"), [1000.0] * 2)
-    started = [
-        each.model_copy(
-            update={"ranks": [rank.model_copy(update={"agent": rank.rank}) for rank in each.ranks]}
-        )
-        for each in record.repetitions
-    ]
-
-    row = row_of(record.model_copy(update={"repetitions": started}))
-
-    assert (row["agents"], row["hosts"]) == (2, 1)
-
-
-@pytest.mark.parametrize(
-    ("slug", "measured", "is_weak", "is_strong"),
-    [
-        (SHARED.format("ddp2"), [16], True, False),
-        (SHARED.format("ddp2"), [32], False, True),
-        (SHARED.format("ddp2"), [16, 32], True, True),
-        (SHARED.format("ddp2"), [], True, False),
-        (SHARED.format("ddp1"), [32], True, False),
-        (SHARED.format("pipeline2"), [32], False, True),
-    ],
-)
-def test_a_training_that_failed_is_compared_as_one_that_did_not(
-    slug: str, measured: list[int], *, is_weak: bool, is_strong: bool
-) -> None:
-    bases = {PLAIN.format(samples) for samples in measured}
-
-    row = compared_with(Variant.from_slug(slug), bases)
-
-    assert (row["is_weak"], row["is_strong"]) == (is_weak, is_strong)
-    assert (
-        row.items()
-        <= row_of(record_of(slug, [180.0] * 5), *map(make_record, sorted(bases))).to_dict().items()
-    )

@@ -1,7 +1,6 @@
 """The sources' figures stand beside ours where the same training was measured, and nowhere else."""
 
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import Today
 from gpu_report.tables.sources import reported
 from gpu_report.writing.rows import results_of_sources
-from tests.factories import CODE_DIGEST, make_record, make_study
+from tests.factories import CODE_DIGEST, make_record
 from tests.tabulated import tabulate_sources
 
 PROJECT = Path(__file__).parents[3]
@@ -69,12 +68,6 @@ def test_the_study_of_the_sources_measures_every_training_that_has_a_figure(stud
         )
 
 
-def test_every_row_that_the_study_is_said_to_answer_has_a_figure() -> None:
-    said = re.findall(r"\b[A-E]\d\b", (PROJECT / "config/sources.yaml").read_text("utf-8"))
-
-    assert {figure.row for figure in reported().figures} == {*said}
-
-
 def test_a_figure_without_a_record_is_not_measured(study: Study) -> None:
     found = rows(study, record_of(study, GPU))
 
@@ -96,48 +89,3 @@ def test_the_time_is_that_of_all_epochs_and_the_ratio_ours_over_theirs(study: St
     assert (row["ratio_low"], row["ratio_high"]) == pytest.approx(
         (row["ours_low"] / 52.38, row["ours_high"] / 52.38)
     )
-
-
-def test_a_speedup_is_the_ratio_of_two_trainings(study: Study) -> None:
-    slow, fast = (
-        record_of(study, variant, throughput_per_s=speed)
-        for variant, speed in ((CPU, 5.0), (GPU, 100.0))
-    )
-
-    row = row_of(rows(study, slow, fast), GPU, "speedup")
-
-    assert row["ours"] == pytest.approx(20)
-    assert row["ratio"] == pytest.approx(20 / 20.65)
-
-
-def test_a_training_of_other_data_or_one_that_failed_answers_nothing(study: Study) -> None:
-    other = make_record(GPU)
-    failed = record_of(study, GPU, status="oom")
-
-    for record in (other, failed):
-        assert all(math.isnan(row["ours"]) for row in rows(study, record))
-
-
-def test_a_study_of_other_trainings_has_no_such_table(study: Study) -> None:
-    assert printed_rows(study) == []
-
-
-def test_a_training_whose_source_reports_no_figure_has_ours_and_no_ratio_and_is_not_printed(
-    study: Study,
-) -> None:
-    variant = "linear_regression-cuda-b4000000-w0-fp32-e2x200-fusedstep"
-    found = rows(study, make_record(variant, measurement=study.measurement(variant)))
-    row = row_of(found, variant, "training_time_s")
-
-    assert math.isfinite(row["ours"])
-    assert math.isnan(row["reported"])
-    assert math.isnan(row["ratio"])
-    assert printed_rows(study, make_record(variant, measurement=study.measurement(variant))) == []
-
-
-def test_the_study_needs_no_gpu() -> None:
-    config = yaml.safe_load((PROJECT / "config/sources.yaml").read_text("utf-8"))
-
-    assert {variant.device for variant in make_study(devices=["cpu"], config=config).variants} == {
-        "cpu"
-    }

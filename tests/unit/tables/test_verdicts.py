@@ -25,7 +25,6 @@ from gpu_report.tables.verdicts import (
     SLOWER,
     STATUS,
     TIME,
-    VERDICTS,
     Side,
     environment_differences,
     in_words,
@@ -34,10 +33,10 @@ from gpu_report.tables.verdicts import (
     tabulate_verdicts,
 )
 from tests.factories import make_record
+from tests.unit.tables.changed import with_measurement, with_repetitions
 
 SLUG = "cnn-small-cpu-b16-w0-fp32-e3"
 ON_GPU = "cnn-small-cuda-b16-w0-fp32-e3"
-WORSE_AND_BETTER = {"slower": "faster", "more memory": "less memory", "worse": "better"}
 
 times = st.lists(st.floats(min_value=0.1, max_value=1e4), min_size=4, max_size=12)
 two_sides = st.integers(min_value=4, max_value=12).flatmap(
@@ -101,28 +100,6 @@ def test_exchanging_the_sides_turns_slower_into_faster(
     assert (there["verdict"] == "slower") == (back["verdict"] == "faster")
 
 
-@pytest.mark.parametrize("better", ["higher", "lower"])
-def test_exchanging_the_sides_turns_everything_worse_into_better(
-    better: Literal["higher", "lower"],
-) -> None:
-    low, high = around(0.4), around(0.8)
-    metrics = (high, low) if better == "higher" else (low, high)
-    before, after = (
-        timed(
-            step, memory_mib=dict(enumerate(step)), quality=dict(enumerate(metric)), better=better
-        )
-        for step, metric in zip((low, high), metrics, strict=True)
-    )
-
-    there, back = (
-        [row["verdict"] for row in tabulate_verdicts({"a": pair}, in_turns=True)]
-        for pair in ((before, after), (after, before))
-    )
-
-    assert there == [*WORSE_AND_BETTER]
-    assert back == [*WORSE_AND_BETTER.values()]
-
-
 @given(
     slowdown=st.floats(min_value=1.06, max_value=3),
     time_ms=st.floats(min_value=0.01, max_value=1e4),
@@ -144,16 +121,40 @@ def test_a_change_within_the_tolerance_is_no_change(ratio: float) -> None:
     assert verdict(timed(around(10)), timed(around(10 * ratio, seed=1))) == NO_CHANGE
 
 
-def test_the_tolerance_decides_which_slowdown_matters() -> None:
-    before, after = timed(around(10)), timed(around(10.5, seed=1))
+@pytest.mark.parametrize(
+    ("spread", "tolerance", "expected"),
+    [(0.002, 0.01, SLOWER), (0.002, 0.1, NO_CHANGE), (0.2, 0.01, NO_VERDICT)],
+)
+def test_tolerance_and_spread_decide_which_slowdown_is_one(
+    spread: float, tolerance: float, expected: str
+) -> None:
+    before, after = timed(around(10, spread=spread)), timed(around(10.5, spread=spread, seed=1))
 
-    assert [verdict(before, after, tolerance=share) for share in (0.01, 0.1)] == [SLOWER, NO_CHANGE]
+    assert verdict(before, after, tolerance=tolerance) == expected
 
 
-def test_a_wide_interval_gives_no_verdict() -> None:
-    before, after = timed(around(10, spread=0.2)), timed(around(10.5, spread=0.2, seed=1))
+Memory = tuple[Literal["allocator", "resident set"], float]
 
-    assert verdict(before, after) == NO_VERDICT
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (("allocator", 100), ("allocator", 102), "more memory"),
+        (("allocator", 102), ("allocator", 100), "less memory"),
+        (("resident set", 100), ("resident set", 102), NO_CHANGE),
+        (("resident set", 100), ("resident set", 200), "more memory"),
+        (("allocator", 100), ("resident set", 100), NO_VERDICT),
+    ],
+)
+def test_memory_of_one_kind_is_compared_and_the_allocators_more_closely(
+    before: Memory, after: Memory, expected: str
+) -> None:
+    one, other = (
+        timed(around(10), memory_mib=dict.fromkeys(range(6), mib), memory_kind=kind)
+        for kind, mib in (before, after)
+    )
+
+    assert verdict(one, other, what=MEMORY) == expected
 
 
 def test_what_drifts_under_both_sides_cancels_only_in_turns() -> None:
@@ -179,19 +180,6 @@ def test_a_doubt_on_either_side_takes_the_verdict_of_times_alone(doubt: str) -> 
         assert verdict(one, other, what=MEMORY) == "more memory"
 
 
-def test_the_allocators_memory_is_compared_more_closely_than_a_resident_set() -> None:
-    before, after = (
-        timed(around(10), memory_mib=dict.fromkeys(range(6), mib)) for mib in (100.0, 102.0)
-    )
-
-    verdicts = [
-        verdict(replace(before, memory_kind=kind), replace(after, memory_kind=kind), what=MEMORY)
-        for kind in ("allocator", "resident set")
-    ]
-
-    assert verdicts == ["more memory", NO_CHANGE]
-
-
 def test_losses_that_are_not_finite_after_alone_are_worse() -> None:
     finite = timed(around(10), quality=dict.fromkeys(range(6), 0.8))
     diverged = replace(finite, quality={}, diverged=2)
@@ -203,23 +191,19 @@ def test_losses_that_are_not_finite_after_alone_are_worse() -> None:
     assert verdict(finite, diverged) == NO_CHANGE
 
 
-@pytest.mark.parametrize("before", [-1.0, 3.0])
-def test_a_metric_below_zero_can_get_worse_too(before: float) -> None:
-    sides = [
-        timed(around(10), quality={index: level + 0.01 * index for index in range(6)})
-        for level in (before, -9.0)
-    ]
-
-    assert verdict(*sides, what=QUALITY) == "worse"
-    assert verdict(sides[1], sides[0], what=QUALITY) == "better"
-
-
 @pytest.mark.parametrize(
     ("better", "before", "after", "worse"),
-    [("higher", 0.9, 0.7, True), ("higher", -3, -9, True), ("lower", 5, 2, False)],
+    [
+        ("higher", 0.9, 0.7, True),
+        ("higher", -1, -9, True),
+        ("higher", 3, -9, True),
+        ("higher", -9, -1, False),
+        ("lower", 2, 5, True),
+        ("lower", 5, 2, False),
+    ],
 )
 def test_the_change_of_a_metric_is_its_difference_with_the_sign_of_the_numbers_beside_it(
-    better: str, before: float, after: float, *, worse: bool
+    better: Literal["higher", "lower"], before: float, after: float, *, worse: bool
 ) -> None:
     sides = [
         timed(
@@ -233,12 +217,6 @@ def test_the_change_of_a_metric_is_its_difference_with_the_sign_of_the_numbers_b
     assert row["change"] == pytest.approx(after - before)
     assert row["change_low"] <= row["change"] <= row["change_high"]
     assert in_words(row)["change"].startswith("+" if after > before else "\N{MINUS SIGN}")
-
-
-def test_one_kind_of_memory_is_not_compared_with_another() -> None:
-    side = replace(timed(around(10)), memory_mib=dict(enumerate(around(100))))
-
-    assert verdict(side, replace(side, memory_kind="resident set"), what=MEMORY) == NO_VERDICT
 
 
 @pytest.mark.parametrize(
@@ -277,28 +255,23 @@ def test_too_few_processes_give_no_verdict_and_nothing_detectable(processes: int
     assert math.isnan(row["detectable"])
 
 
-def test_one_slowdown_among_many_configurations_needs_more_evidence_than_alone() -> None:
-    before, after = timed([10.0] * 6), timed([10.6, 10.7, 10.8, 10.8, 10.9, 11.0])
-    others = {f"other {number}": (before, before) for number in range(200)}
+@pytest.mark.parametrize("is_slower", [True, False])
+def test_one_change_among_many_configurations_needs_more_evidence_than_alone(
+    *, is_slower: bool
+) -> None:
+    fast, slow = timed([10.0] * 6), timed([10.6, 10.7, 10.8, 10.8, 10.9, 11.0])
+    pair = (fast, slow) if is_slower else (slow, fast)
+    others = {f"other {number}": (fast, fast) for number in range(200)}
 
-    alone = tabulate_verdicts({"a": (before, after)}, in_turns=True)
-    among = tabulate_verdicts({"a": (before, after), **others}, in_turns=True)
+    alone, *_ = tabulate_verdicts({"a": pair}, in_turns=True)
+    among, *_ = tabulate_verdicts({"a": pair, **others}, in_turns=True)
 
-    assert [row["verdict"] for row in (alone[0], among[0])] == [SLOWER, NO_VERDICT]
-    assert alone[0]["p"] < among[0]["p"] <= 1
-    assert alone[0]["change_low"] == among[0]["change_low"]
-
-
-def test_one_speedup_among_many_configurations_is_not_slower_for_a_reason() -> None:
-    before, after = timed([10.6, 10.7, 10.8, 10.8, 10.9, 11.0]), timed([10.0] * 6)
-    others = {f"other {number}": (before, before) for number in range(200)}
-
-    alone = tabulate_verdicts({"a": (before, after)}, in_turns=True)
-    among = tabulate_verdicts({"a": (before, after), **others}, in_turns=True)
-
-    assert [row["verdict"] for row in (alone[0], among[0])] == ["faster", NOT_WORSE[TIME]]
-    assert not alone[0]["why"]
-    assert "improvement" in among[0]["why"]
+    verdicts = (SLOWER, NO_VERDICT) if is_slower else ("faster", NOT_WORSE[TIME])
+    assert (alone["verdict"], among["verdict"]) == verdicts
+    assert alone["p"] < among["p"] <= 1
+    assert alone["change_low"] == among["change_low"]
+    assert not alone["why"]
+    assert is_slower or "improvement" in among["why"]
 
 
 @given(
@@ -334,62 +307,20 @@ def test_what_is_called_detectable_is_found_as_often_as_the_table_says() -> None
     assert 0.65 < found / trials < 0.95
 
 
-def test_rows_have_the_columns_of_the_table_in_the_order_of_the_configurations() -> None:
-    sides = {"b": (timed(around(1)), Side(status="oom")), "a": (timed(around(1)), timed(around(2)))}
+def test_a_record_as_a_side_has_a_value_per_process_its_doubts_and_those_that_diverged() -> None:
+    record = make_record(SLUG, quality=0.8, memory_peak_mib=300, foreign_cpu_share=0.5)
+    first = record.repetitions[0]
+    epochs = [each.model_copy(update={"train_losses": [math.nan]}) for each in first.epochs]
+    diverged = with_repetitions(record, [{"epochs": epochs}, *[{}] * 4])
 
-    rows = tabulate_verdicts(sides, in_turns=True)
-
-    assert [row["configuration"] for row in rows] == ["b", "a"]
-    assert all([*row] == [column.name for column in VERDICTS.columns] for row in rows)
-
-
-def test_a_record_as_a_side_has_a_value_per_process_and_its_doubts() -> None:
-    side = side_of(
-        make_record(SLUG, processes=5, quality=0.8, memory_peak_mib=300, foreign_cpu_share=0.5)
-    )
+    side = side_of(record)
 
     assert len(side.step_times_ms) == len(side.memory_mib) == len(side.quality) == 5
-    assert side.memory_kind == "resident set"
+    assert (side.memory_kind, side.diverged) == ("resident set", 0)
     assert side.doubts == ["background load"]
+    assert side_of(diverged).diverged == 1
     assert side_of(make_record(SLUG, status="oom", reason="too large")) == Side(
         status="oom", reason="too large"
-    )
-
-
-def test_a_record_counts_its_processes_with_losses_that_are_not_finite() -> None:
-    record = make_record(SLUG, processes=3)
-    first, *others = record.repetitions
-    broken = [epoch.model_copy(update={"train_losses": [math.nan]}) for epoch in first.epochs]
-
-    side = side_of(
-        record.model_copy(
-            update={"repetitions": [first.model_copy(update={"epochs": broken}), *others]}
-        )
-    )
-
-    assert side.diverged == 1
-
-
-def test_a_slower_record_is_slower_than_the_other() -> None:
-    before, after = (
-        make_record(SLUG, throughput_per_s=speed, noise=0.002, memory_peak_mib=300)
-        for speed in (1000, 800)
-    )
-
-    rows = tabulate_verdicts({SLUG: (side_of(before), side_of(after))}, in_turns=False)
-
-    assert {row["compared"]: row["verdict"] for row in rows} == {
-        TIME: SLOWER,
-        MEMORY: NO_CHANGE,
-        QUALITY: NO_CHANGE,
-    }
-    assert rows[0]["change"] == pytest.approx(0.25, rel=0.01)
-
-
-def changed(record: Record, part: str, **values: Any) -> Record:
-    measurement: dict[str, Any] = {**record.measurement}
-    return record.model_copy(
-        update={"measurement": measurement | {part: measurement[part] | values}}
     )
 
 
@@ -400,10 +331,13 @@ RECORD = make_record(SLUG)
     ("after", "named"),
     [
         (make_record(SLUG, machine="h100-x1"), ["machine", "xeon-2c", "h100-x1"]),
-        (changed(RECORD, "protocol", version=99), ["protocol.version", "99"]),
-        (changed(RECORD, "protocol", timed_seconds=123), ["protocol.timed_seconds", "123"]),
-        (changed(RECORD, "workload", settings={"samples": 7}), [SLUG, "samples", "7"]),
-        (changed(RECORD, "workload", class_path="mine:Other"), [SLUG, "mine:Other"]),
+        (with_measurement(RECORD, "protocol", version=99), ["protocol.version", "99"]),
+        (
+            with_measurement(RECORD, "protocol", timed_seconds=123),
+            ["protocol.timed_seconds", "123"],
+        ),
+        (with_measurement(RECORD, "workload", settings={"samples": 7}), [SLUG, "samples", "7"]),
+        (with_measurement(RECORD, "workload", class_path="mine:Other"), [SLUG, "mine:Other"]),
         (make_record(SLUG, code_digest="0" * 64), ["measuring code"]),
         (
             make_record(SLUG, environment={**RECORD.environment, "torch_threads": 7}),
@@ -417,25 +351,18 @@ def test_what_two_records_do_not_share_is_named(after: Record, named: list[str])
     assert all(word in found for word in named)
 
 
-def test_records_of_the_same_thing_do_not_mismatch() -> None:
-    faster = make_record(SLUG, throughput_per_s=5000, measured_at="2027-01-01T10:00:00Z")
-
-    assert mismatches({SLUG: RECORD}, {SLUG: faster}) == []
-
-
-def test_two_sides_without_a_common_configuration_mismatch() -> None:
-    assert len(mismatches({SLUG: RECORD}, {ON_GPU: make_record(ON_GPU)})) == 1
-
-
-def test_what_many_configurations_differ_in_is_named_once() -> None:
+def test_what_many_configurations_differ_in_is_named_once_and_no_speed() -> None:
     slugs = [f"cnn-small-cpu-b{batch}-w0-fp32-e3" for batch in (8, 16, 32)]
     before = {slug: make_record(slug) for slug in slugs}
     after = {
-        slug: changed(make_record(slug, machine="h100-x1"), "protocol", version=99)
+        slug: with_measurement(make_record(slug, machine="h100-x1"), "protocol", version=99)
         for slug in slugs
     }
+    faster = make_record(SLUG, throughput_per_s=5000, measured_at="2027-01-01T10:00:00Z")
 
     assert len(mismatches(before, after)) == 2
+    assert len(mismatches({SLUG: RECORD}, {ON_GPU: make_record(ON_GPU)})) == 1
+    assert mismatches({SLUG: RECORD}, {SLUG: faster}) == []
 
 
 def test_other_software_and_clocks_do_not_refuse_a_comparison_but_are_named() -> None:

@@ -15,48 +15,39 @@ def row(column: str, *values: float) -> dict[str, Any]:
 
 
 def test_a_column_has_room_for_the_longest_of_each_part() -> None:
-    column = aligned(
-        [quantity(12.25, low=11.9, high=12.6), quantity(-7.0), Quantity(value="3,021")]
-    )
+    numbers = [quantity(12.25, low=11.9, high=12.6), quantity(-7.0), Quantity(value="3,021")]
+    column = aligned(numbers)
 
     assert [str(cell) for cell in column.cells] == [r"12.25 & $\pm$\,0.35", "-7.00 & ", "3021 & "]
     assert str(column.column_type) == r"\gpurepnumbers{-4.2}@{\,}l"
     assert column.width == 2
+    assert str(aligned(numbers, intervals=False).cells[0]) == "12.25"
 
 
-def test_a_column_of_digits_and_a_point_is_not_parsed_unless_its_digits_may_be_grouped() -> None:
-    assert (
-        str(aligned([quantity(12.3), quantity(4560.0)]).column_type) == r"\gpurepplainnumbers{4.1}"
-    )
-    assert str(aligned([quantity(12300.0)]).column_type) == r"\gpurepnumbers{5}"
+@pytest.mark.parametrize(
+    ("numbers", "column_type"),
+    [
+        ((12.3, 4560.0), r"\gpurepplainnumbers{4.1}"),
+        ((12300.0,), r"\gpurepnumbers{5}"),  # its digits are grouped
+        ((1.5e-12,), r"\gpurepnumbers{1.2e-2}"),
+        ((1.5e12, 2e9), r"\gpurepnumbers{1.2e2}"),
+    ],
+)
+def test_a_column_has_room_for_digits_and_powers_of_ten(
+    numbers: tuple[float, ...], column_type: str
+) -> None:
+    assert str(aligned([*map(quantity, numbers)]).column_type) == column_type
 
 
-def test_numbers_too_small_to_write_out_have_room_for_their_power_of_ten() -> None:
-    assert str(aligned([quantity(1.5e-12)]).column_type) == r"\gpurepnumbers{1.2e-2}"
-
-
-def test_large_numbers_have_room_for_a_power_of_ten_without_a_sign() -> None:
-    assert str(aligned([quantity(1.5e12), quantity(2e9)]).column_type) == r"\gpurepnumbers{1.2e2}"
-
-
-def test_a_power_of_ten_beside_numbers_without_one_is_not_in_line_with_them() -> None:
-    column = aligned(
-        [quantity(12.25, low=11.9, high=12.6), quantity(8.9e11, low=8.79e11, high=9.15e11)]
-    )
-
-    assert [str(cell) for cell in column.cells] == [
-        r"12.25 & $\pm$\,0.35",
-        r"{\gpurepnum{8.90e11}} & ($8.79\times10^{11}$ to $9.15\times10^{11}$)",
-    ]
-    assert str(column.column_type) == r"\gpurepplainnumbers{2.2}@{\,}l"
-
-
-def test_a_number_that_was_not_measured_is_a_dash_that_is_not_aligned() -> None:
-    assert str(aligned([Quantity(value=NOT_MEASURED)]).cells[0]) == f"{{{NOTHING}}}"
-
-
-def test_the_interval_can_be_left_out() -> None:
-    assert str(aligned([quantity(12.0, low=11.5, high=12.5)], intervals=False).cells[0]) == "12.00"
+@pytest.mark.parametrize(
+    ("shown", "cell"),
+    [
+        (Quantity(value=NOT_MEASURED), f"{{{NOTHING}}}"),
+        (Quantity(value="$<$0.1", unit="%"), "{$<$0.1}"),
+    ],
+)
+def test_what_is_no_number_is_not_aligned(shown: Quantity, cell: str) -> None:
+    assert str(aligned([shown]).cells[0]) == cell
 
 
 def test_an_interval_that_is_longer_on_one_side_and_a_range_are_written_out() -> None:
@@ -79,29 +70,3 @@ def test_the_count_of_processes_says_whether_there_is_an_interval_or_a_range() -
     ]
 
     assert ranges == [True, False]
-
-
-def test_what_is_no_number_is_in_braces_as_it_is() -> None:
-    assert str(aligned([Quantity(value="$<$0.1", unit="%")]).cells[0]) == "{$<$0.1}"
-
-
-def test_a_column_has_one_unit_though_its_numbers_differ_in_size() -> None:
-    rows = [row("step_time_ms", 2.0), row("step_time_ms", 4000.0)]
-
-    assert SHOWN["step_time"].unit_of(rows) == "ms"
-    assert [found.plain() for found in SHOWN["step_time"].quantities(rows)] == [
-        "2.00 ms",
-        "4000 ms",
-    ]
-
-
-@pytest.mark.parametrize(("milliseconds", "unit"), [([2000.0, 4000.0], "s"), ([2.0], "ms")])
-def test_long_steps_are_in_seconds(milliseconds: list[float], unit: str) -> None:
-    assert (
-        SHOWN["step_time"].unit_of([row("step_time_ms", value) for value in milliseconds]) == unit
-    )
-
-
-def test_a_metric_without_any_number_is_in_no_table() -> None:
-    assert not SHOWN["speedup"].is_in([row("speedup", math.nan)])
-    assert SHOWN["speedup"].is_in([row("speedup", math.nan), row("speedup", 2.0)])

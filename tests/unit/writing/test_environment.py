@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,44 +24,34 @@ def fill(folder: Path, **values: object) -> str:
     return render(Templates(folder), "page.tex.j2", values)
 
 
-def test_a_value_is_escaped_without_being_asked(write: Write) -> None:
-    assert fill(write(r"\VAR{name}"), name="a_b & <c>") == r"a\_b \& \textless{}c\textgreater{}"
-
-
-def test_tex_is_printed_as_it_is(write: Write) -> None:
-    assert fill(write(r"\VAR{name}"), name=Tex(r"\emph{a_b}")) == r"\emph{a_b}"
-
-
-def test_a_constant_in_a_template_is_escaped_for_tex_and_not_for_html(write: Write) -> None:
-    assert fill(write(r"\VAR{'<&'}")) == r"\textless{}\&"
-
-
-def test_what_a_macro_gives_is_not_escaped_twice(write: Write) -> None:
-    template = r"\BLOCK{macro bold(x)}\textbf{\VAR{x}}\BLOCK{endmacro}\VAR{bold(name)}"
-    assert fill(write(template), name="a_b") == r"\textbf{a\_b}"
-
-
-def test_what_a_block_is_set_to_is_not_escaped_twice(write: Write) -> None:
-    assert fill(write(r"\BLOCK{set x}\VAR{name}!\BLOCK{endset}\VAR{x}"), name="a_b") == r"a\_b!"
-
-
-def test_joined_values_are_escaped_and_so_is_what_joins_them(write: Write) -> None:
-    assert fill(write(r"\VAR{names|join(' & ')}"), names=["a_b", Tex("$c$")]) == r"a\_b \& $c$"
-
-
-def test_a_list_reads_as_in_a_sentence(write: Write) -> None:
-    assert fill(write(r"\VAR{names|sentence_list}"), names=["1", "2", "3"]) == "1, 2 and 3"
-    assert fill(write(r"\VAR{names|sentence_list}"), names=["1"]) == "1"
-    many = [str(number) for number in range(1, 251)]
-    assert fill(write(r"\VAR{names|sentence_list}"), names=many) == "1, 2, 247 more and 250"
-
-
-def test_a_key_keeps_only_what_a_label_may_hold(write: Write) -> None:
-    assert fill(write(r"\label{\VAR{name|key}}"), name="a_b c{}\\") == r"\label{a_b-c---}"
-
-
-def test_braces_of_latex_and_of_jinja_live_together(write: Write) -> None:
-    assert fill(write(r"{\bf \VAR{{'k': name}['k']}}\#{a comment}"), name="x") == r"{\bf x}"
+@pytest.mark.parametrize(
+    ("template", "values", "text"),
+    [
+        (r"\VAR{name}", {"name": "a_b & <c>"}, r"a\_b \& \textless{}c\textgreater{}"),
+        (r"\VAR{name}", {"name": Tex(r"\emph{a_b}")}, r"\emph{a_b}"),
+        (r"\VAR{'<&'}", {}, r"\textless{}\&"),
+        (
+            r"\BLOCK{macro bold(x)}\textbf{\VAR{x}}\BLOCK{endmacro}\VAR{bold(name)}",
+            {"name": "a_b"},
+            r"\textbf{a\_b}",
+        ),
+        (r"\BLOCK{set x}\VAR{name}!\BLOCK{endset}\VAR{x}", {"name": "a_b"}, r"a\_b!"),
+        (r"\VAR{names|join(' & ')}", {"names": ["a_b", Tex("$c$")]}, r"a\_b \& $c$"),
+        (r"\VAR{names|sentence_list}", {"names": ["1"]}, "1"),
+        (r"\VAR{names|sentence_list}", {"names": ["1", "2", "3"]}, "1, 2 and 3"),
+        (
+            r"\VAR{names|sentence_list}",
+            {"names": [str(number) for number in range(1, 251)]},
+            "1, 2, 247 more and 250",
+        ),
+        (r"\label{\VAR{name|key}}", {"name": "a_b c{}\\"}, r"\label{a_b-c---}"),
+        (r"{\bf \VAR{{'k': name}['k']}}\#{a comment}", {"name": "x"}, r"{\bf x}"),
+    ],
+)
+def test_values_are_escaped_for_tex_once_and_wherever_they_come_from(
+    write: Write, template: str, values: dict[str, Any], text: str
+) -> None:
+    assert fill(write(template), **values) == text
 
 
 @pytest.mark.parametrize(
@@ -90,18 +81,6 @@ def test_a_mistake_is_one_line_that_names_file_line_and_reason(
     assert "\n" not in message
 
 
-def test_a_mistake_in_an_imported_macro_names_the_file_of_the_macro(
-    write: Write, tmp_path: Path
-) -> None:
-    (tmp_path / "macros.tex.j2").write_text(
-        "\n\\BLOCK{macro f()}\n\\VAR{nobody}\n\\BLOCK{endmacro}\n", encoding="utf-8"
-    )
-    folder = write('\\BLOCK{from "macros.tex.j2" import f}\n\\VAR{f()}\n')
-
-    with pytest.raises(ReportError, match=r"macros\.tex\.j2:3: 'nobody' is undefined"):
-        fill(folder)
-
-
 def test_a_missing_template_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(
         ReportError, match=r"sections/mine\.tex\.j2: there is no such template; put it back"
@@ -111,21 +90,3 @@ def test_a_missing_template_is_an_error_that_says_what_to_do(tmp_path: Path) -> 
 
 def test_a_value_that_looks_like_a_template_is_not_carried_out(write: Write) -> None:
     assert "49" not in fill(write(r"\VAR{name}"), name=r"\VAR{7*7} {{7*7}}")
-
-
-def test_what_is_set_apart_is_collected_and_its_command_left_in_its_place(tmp_path: Path) -> None:
-    (tmp_path / "macros.tex.j2").write_text(
-        r"\BLOCK{macro table(name)}\BLOCK{call apart('tab', name)}a "
-        r"\VAR{name}\BLOCK{endcall}\BLOCK{endmacro}",
-        encoding="utf-8",
-    )
-    (tmp_path / "page.tex.j2").write_text(
-        r"\BLOCK{from 'macros.tex.j2' import table}before \VAR{table('x_1&2')}after",
-        encoding="utf-8",
-    )
-    templates = Templates(tmp_path)
-
-    text = render(templates, "page.tex.j2", {})
-
-    assert text == "before \\gpurepfloat{tab/x_1-2}\nafter"
-    assert templates.floats == {"tab/x_1-2": r"a x\_1\&2"}

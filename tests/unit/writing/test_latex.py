@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from gpu_report.errors import FileWriteError, ReportError
-from gpu_report.writing.latex import Engine, compile_report, find_engine, newest_measurement
+from gpu_report.writing.latex import Engine, compile_report, find_engine
 
 DATED = datetime(2026, 5, 4, tzinfo=UTC)
 
@@ -12,14 +12,6 @@ DATED = datetime(2026, 5, 4, tzinfo=UTC)
 def shell_engine(script: str) -> Engine:
     """An engine whose work is a line of shell; the options it gets are ignored."""
     return Engine(name="shell", programs=("sh",), arguments=("-c", script))
-
-
-def test_the_date_is_that_of_the_newest_record() -> None:
-    days = ("2026-05-04T10:00:00Z", "2026-06-01T08:00:00Z", "2026-05-30T10:00:00Z")
-
-    assert newest_measurement({"measured_at": day} for day in days) == datetime(
-        2026, 6, 1, 8, tzinfo=UTC
-    )
 
 
 def test_the_engine_is_given_the_date_and_runs_where_the_text_lies(tmp_path: Path) -> None:
@@ -52,14 +44,9 @@ def test_an_engine_that_fails_without_a_log_is_an_error_with_its_last_words(tmp_
         compile_report(tmp_path, dated=DATED, engine=shell_engine("echo no memory; exit 7"))
 
 
-def test_an_engine_that_writes_no_pdf_is_an_error_though_it_says_it_went_well(
+def test_an_engine_that_writes_no_pdf_is_an_error_though_an_earlier_build_left_one(
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(ReportError):
-        compile_report(tmp_path, dated=DATED, engine=shell_engine("true"))
-
-
-def test_nothing_of_an_earlier_build_is_taken_for_the_new_one(tmp_path: Path) -> None:
     (tmp_path / "build").mkdir()
     (tmp_path / "build" / "gpu_report.pdf").write_text("old")
 

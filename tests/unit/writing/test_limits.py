@@ -1,5 +1,4 @@
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from gpu_report.records.record import Record
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import MEANINGS, Today
 from gpu_report.writing.machine import limits
-from tests.factories import CODE_DIGEST, make_record, make_records, make_study
+from tests.factories import CODE_DIGEST, make_records, make_study
 from tests.tabulated import tabulate_variants
 
 STUDY = make_study(devices=("cpu",))
@@ -55,37 +54,6 @@ def test_the_number_of_processes_is_always_said(processes: int, words: str) -> N
     assert words in of_records(processes=processes)["processes"][0]
 
 
-def test_a_variant_that_failed_is_named_with_its_reason() -> None:
-    failed = STUDY.variants[0].slug
-    records = [
-        make_record(failed, status="failed", reason="100 % broken"),
-        *make_records(STUDY)[1:],
-    ]
-
-    (text,) = limits(variant_rows(records))["missing"]
-
-    assert r"100 \%" in text.replace(r"\gpurepbreak{}", "")
-
-
-def test_a_long_reason_ends_between_words_and_says_that_it_goes_on() -> None:
-    paragraph = "RuntimeError: " + "nothing of this is reserved " * 20
-    records = [
-        make_record(STUDY.variants[0].slug, status="failed", reason=paragraph),
-        *make_records(STUDY)[1:],
-    ]
-
-    told = limits(variant_rows(records))["missing"][0].replace(r"\gpurepbreak{}", "")
-
-    assert re.search(r"(nothing|of|this|is|reserved) (\\dots|…)", told)
-    assert len(told) < 400
-
-
-def test_where_nothing_was_measured_that_is_the_limit() -> None:
-    records = [make_record(variant.slug, status="skipped") for variant in STUDY.variants]
-
-    assert "No configuration was measured" in joined(limits(variant_rows(records)))
-
-
 def test_an_accelerator_that_was_not_watched_is_a_limit_and_a_cpu_is_not() -> None:
     rows = variant_rows(make_records(make_study()))
 
@@ -96,18 +64,10 @@ def test_an_accelerator_that_was_not_watched_is_a_limit_and_a_cpu_is_not() -> No
     assert "not watched" not in joined(of_records())
 
 
-@pytest.mark.parametrize("mark", MEANINGS)
-def test_every_mark_is_a_limit(mark: str) -> None:
+def test_every_mark_is_a_limit() -> None:
     plain, *others = variant_rows(make_records(STUDY))
-    projected = {"epoch_time_projected": mark == "projected"}
-    marked = {**plain, "marks": mark, **projected}
+    unmarked = [{**row, "marks": "", "epoch_time_projected": False} for row in others]
 
-    found = limits(
-        [marked, *({**row, "marks": "", "epoch_time_projected": False} for row in others)]
-    )
-
-    assert sum(map(len, found.values())) == 2
-
-
-def test_one_process_everywhere_is_said_once() -> None:
-    assert len(of_records(processes=1)["processes"]) == 1
+    for mark in MEANINGS:
+        marked = {**plain, "marks": mark, "epoch_time_projected": mark == "projected"}
+        assert sum(map(len, limits([marked, *unmarked]).values())) == 2, mark

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_report.records.record import Record
 from gpu_report.study.study import Study
-from tests.factories import SCALING, make_record
+from tests.factories import SCALING
 from tests.report.synthetic import render_study, section_with_floats
 from tests.unit.figures.drawn import study_of
 
@@ -29,16 +29,6 @@ def study(rows: Sequence[Mapping[str, Any]] = SCALING["grid"]) -> Study:
     return study_of(scaling={**SCALING, "grid": list(rows)})
 
 
-def test_gpus_have_methods_the_figure_answers_and_what_to_use() -> None:
-    text = section()
-
-    labels = ("scaling_methods", "scaling_use", "scaling_scaling")
-    assert all(f"/{label}}}" in text for label in labels)
-    assert text.count(r"\gpurepfinding{") == 2
-    assert NO_FORECAST not in text
-    assert "nan" not in text.lower().split()
-
-
 def test_a_cpu_is_said_to_forecast_nothing_and_answers_nothing() -> None:
     text = section(
         [{**SCALING["grid"][0], **ON_CPU}, {**SCALING["grid"][1], **ON_CPU, "parallelism": "ddp2"}]
@@ -48,9 +38,3 @@ def test_a_cpu_is_said_to_forecast_nothing_and_answers_nothing() -> None:
     assert r"\gpurepfinding{" not in text
     assert r"\gpureppicture" not in text
     assert "scaling_use" not in text
-
-
-def test_where_everything_failed_the_reason_is_given() -> None:
-    failed = [make_record(variant.slug, status="failed") for variant in study().variants]
-
-    assert "the loss is not finite" in section(records=failed)

@@ -18,7 +18,6 @@ from gpu_report.printing.number_format import (
 )
 from gpu_report.writing.tex import Tex, breakable, escape, pdf_string, shorten
 
-SCALED_UNITS = ("FLOP/s", "FLOP", "B/s", "J", "W")
 BARE_SPECIAL = re.compile(r"(?<!\\)[_#&%$~^]")
 
 
@@ -88,10 +87,6 @@ def test_tex_joined_to_a_plain_string_escapes_the_string() -> None:
     assert isinstance(joined, Tex)
     assert str(joined) == r"\emph{x} \& y"
     assert str("a_b" + Tex("!")) == r"a\_b!"
-
-
-def test_tex_is_not_escaped_twice() -> None:
-    assert str(Tex.escape(escape("a_b"))) == r"a\_b"
 
 
 def test_a_name_without_blanks_may_be_broken_after_every_mark_and_every_ten_letters() -> None:

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import pytest
-
 from gpu_report.findings.finding import Finding
 from gpu_report.findings.rules import derive_findings
 from tests.factories import make_study, make_tables
@@ -36,17 +34,6 @@ CASES: list[Case] = [
 ]
 
 
-def test_each_search_has_an_answer_with_its_three_sizes_and_intervals() -> None:
-    found = CASES[0].derive()
-
-    assert found.subject == "bidirectional LSTM in fp32"
-    assert all(
-        number in found.statement
-        for number in ("1000 samples", "100 are", "(592.2 to 607.8)", "7.77 GiB")
-    )
-    assert {evidence.table for evidence in found.evidence} == {"batch_sizes"}
-
-
 def test_a_search_beside_other_programs_says_what_fits_and_compares_no_speeds() -> None:
     study = make_study(config=CONFIG)
     record = without_speed(make_search(study.searches[0]))
@@ -72,22 +59,3 @@ def test_batches_that_may_be_as_fast_are_named_with_the_fastest() -> None:
     (found,) = derive_findings(tables, study.experiments)
 
     assert "(its interval overlaps that of 100)" in found.statement
-
-
-def test_a_largest_that_is_not_resolved_is_said_to_be_a_bound() -> None:
-    assert "1000 samples or more" in CASES[1].derive().statement
-
-
-def test_a_search_in_which_nothing_fits_gives_its_reason() -> None:
-    assert "out of memory" in CASES[2].derive().statement
-
-
-@pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cuda")])
-def test_a_study_without_searches_has_no_such_answer(devices: tuple[str, ...]) -> None:
-    study = make_study(devices=devices)
-
-    assert not [
-        each
-        for each in derive_findings(make_tables(study), study.experiments)
-        if each.rule == "which"
-    ]

@@ -60,16 +60,6 @@ DEVICE_CASES = [
 ]
 
 
-def test_a_speedup_is_reported_with_interval_count_and_time_saved() -> None:
-    found = Case(
-        finding="device_faster/lstm", verdict="yes", edits=[speedup("lstm", 4.0, 0.2)]
-    ).derive()
-
-    assert "4.00 times (95 % interval 3.80 to 4.20, 5 processes)" in found.statement
-    assert "saved 75.0 % (73.7 to 76.2) of the time" in found.statement
-    assert found.gain == 4.0
-
-
 def test_a_slower_accelerator_is_advised_against_with_the_gain_of_the_cpu() -> None:
     found = Case(finding="device_faster/lstm", verdict="no", edits=[speedup("lstm", 0.5)]).derive()
 
@@ -109,14 +99,6 @@ CONSISTENCY_CASES = [
     Case(finding=CONSISTENCY_FINDING, verdict="not measured", edits=[CONSISTENCY_FAILED]),
     Case(finding="device_consistency", verdict="not measured", devices=("cpu",)),
 ]
-
-
-def test_a_failed_twin_is_the_reason_why_nothing_is_compared() -> None:
-    found = Case(
-        finding=CONSISTENCY_FINDING, verdict="not measured", edits=[CONSISTENCY_FAILED]
-    ).derive()
-
-    assert "RuntimeError: no kernel image" in found.statement
 
 
 CROSSOVER_FINDING = "crossover_crossover/cnn_small_cuda"

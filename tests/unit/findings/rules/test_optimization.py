@@ -1,7 +1,4 @@
-import pytest
-
-from gpu_report.findings.rules import derive_findings
-from tests.unit.findings.editing import Case, Edit, base, cases, figure, unpaired_quality
+from tests.unit.findings.editing import Case, Edit, cases, figure, unpaired_quality
 
 LOST = {"status": "oom", "reason": "out of memory"}
 GROUP = "unet_64px_cuda"
@@ -64,13 +61,6 @@ def test_the_fastest_alone_is_none_that_was_measured_with_others() -> None:
     assert found.statement.startswith("Individually, torch.compile gained most for U-Net")
 
 
-def test_variants_that_save_memory_are_not_asked_for_speed() -> None:
-    tables, study = base()
-    found = {finding.id for finding in derive_findings(tables, study.experiments)}
-
-    assert not {name for name in found if name.startswith(("memory_best", "memory_alone"))}
-
-
 PREPARATION_GROUP = "unet_64px_cuda"
 FINDING = f"optimization_compiling/{PREPARATION_GROUP}"
 
@@ -100,25 +90,6 @@ PREPARATION_CASES = [
 ]
 
 
-def test_the_steps_that_pay_are_beside_those_of_the_training_and_in_epochs() -> None:
-    late = compiled(**FASTER, break_even_steps=1000.0)
-
-    found = Case(finding=FINDING, verdict="no", edits=[late]).derive()
-
-    assert (
-        "after 1000 steps (15.9 epochs); the measured training had only 189 steps in 3 epochs"
-        in found.statement
-    )
-
-
-def test_a_training_that_is_slower_never_repays() -> None:
-    slower = compiled(**figure("speedup", 0.9, 0.05), break_even_steps=float("nan"))
-
-    found = Case(finding=FINDING, verdict="no", edits=[slower]).derive()
-
-    assert "saves no time that could repay it" in found.statement
-
-
 def test_the_fastest_is_recommended_only_for_trainings_long_enough_to_repay_it() -> None:
     found = Case(
         finding=FINDING, verdict="no", edits=[compiled(**FASTER, break_even_steps=1000.0)]
@@ -146,32 +117,6 @@ SAVING_CASES = [
         missing=[saving("none", **SAVING_LOST)],
     ),
 ]
-
-
-def test_what_is_saved_is_reported_with_what_it_costs() -> None:
-    edits = [
-        BEFORE,
-        saving("checkpoint", **figure("memory_peak_mib", 4000, 10), **figure("speedup", 0.5, 0.01)),
-    ]
-
-    found = Case(finding=SAVES, verdict="yes", edits=edits).derive()
-
-    assert "Gradient checkpointing saved U-Net 60.0" in found.statement
-    assert "eager baseline; it took 2.00" in found.statement
-    assert found.recommendation == "Train U-Net with gradient checkpointing where memory is short."
-
-
-@pytest.mark.parametrize(("workspace_mib", "named"), [(1000.0, 1), (999.0, 0), (float("nan"), 0)])
-def test_the_workspace_of_convolutions_is_named_from_a_quarter_of_the_peak_on(
-    workspace_mib: float, named: int
-) -> None:
-    little = saving(
-        "checkpoint", convolution_workspace_mib=workspace_mib, **figure("memory_peak_mib", 4000, 10)
-    )
-
-    found = Case(finding=SAVES, verdict="yes", edits=[BEFORE, little]).derive()
-
-    assert found.statement.count("workspace") == named
 
 
 CASES = [*OPTIMIZATION_CASES, *PREPARATION_CASES, *SAVING_CASES]

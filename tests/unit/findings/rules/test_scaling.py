@@ -1,8 +1,5 @@
-import pytest
-
 from gpu_report.findings.rules import derive_findings
-from tests.factories import SCALING, make_record, make_records, make_study, make_tables
-from tests.unit.findings.editing import CONFIG, Case, Edit, base, cases, edited, figure
+from tests.unit.findings.editing import Edit, base, cases, edited, figure
 
 MODEL = "u_net_64px"
 FIGURES = "scaling_efficiency"
@@ -81,27 +78,6 @@ def test_what_ranks_on_a_cpu_share_answers_nothing_about_speed() -> None:
     assert not [finding for finding in found if finding.experiment == "scaling"]
 
 
-def test_a_training_that_does_not_divide_its_batch_has_no_efficiency_to_ask_about() -> None:
-    tables, study = base()
-    divided = Edit(
-        table=FIGURES, where={"workload": "unet"}, cells={"is_weak": False, "is_strong": False}
-    )
-
-    found = derive_findings(edited(tables, divided), study.experiments)
-
-    assert not [finding for finding in found if finding.experiment == "scaling"]
-
-
-def test_the_gain_of_further_gpus_is_that_of_the_fastest_configuration() -> None:
-    tables, study = base()
-
-    found = derive_findings(tables, study.experiments)
-
-    (pays,) = [finding for finding in found if finding.id == f"scaling_pays/{MODEL}"]
-    optimized = tables.scaling_efficiency.query("optimization == 'resident+graphs'")
-    assert pays.gain == optimized["base_speedup"].item()
-
-
 def test_the_fastest_configuration_alone_decides_whether_further_gpus_pay() -> None:
     (case,) = cases(
         f"scaling_pays/{MODEL}", yes=[of_two(0.8, 0.01, precision="fp32"), of_two(0.95, 0.01)]
@@ -111,54 +87,3 @@ def test_the_fastest_configuration_alone_decides_whether_further_gpus_pay() -> N
 
     assert found.verdict == "yes"
     assert "fp32" not in found.statement
-
-
-@pytest.mark.parametrize("has_failed", [False, True])
-def test_eager_code_with_the_data_on_the_gpu_has_a_name_of_its_own_even_where_the_other_failed(
-    *, has_failed: bool
-) -> None:
-    eager, *_ = SCALING["grid"]
-    scaling = {**SCALING, "grid": [eager, {**eager, "optimization": "resident"}]}
-    study = make_study(config={**CONFIG, "experiments": {"scaling": scaling}})
-    records = [
-        make_record(record.variant, status="oom")
-        if has_failed and record.as_variant().options == "none"
-        else record
-        for record in make_records(study)
-    ]
-
-    found = derive_findings(make_tables(study, records), study.experiments)
-
-    (pays,) = [finding for finding in found if finding.id == f"scaling_pays/{MODEL}"]
-    assert "eager fp32 with data on the device" in pays.statement
-
-
-def test_captured_code_is_compared_with_the_same_without_graphs_and_nothing_else() -> None:
-    (case,) = cases(f"scaling_captured/{MODEL}", yes=[of_two(0.8, 0.005), captured(0.9, 0.005)])
-
-    found = case.derive()
-
-    assert [evidence.variant.split("ddp2-")[1] for evidence in found.evidence] == [
-        "resident+graphs",
-        "resident",
-    ]
-    assert "bf16, data on the device" in found.statement
-
-
-def test_without_the_same_uncaptured_there_is_nothing_to_compare() -> None:
-    study = make_study(config={**CONFIG, "experiments": {"scaling": SCALING}})
-
-    found = derive_findings(make_tables(study, make_records(study)), study.experiments)
-
-    assert not [finding for finding in found if finding.rule == "captured"]
-
-
-def test_the_cost_of_ddp_with_one_process_comes_with_what_several_devices_keep() -> None:
-    (case,) = cases("scaling_ddp_cost", yes=[shared("weak_efficiency", 0.96, 0.01, devices=1)])
-    several = shared(
-        "weak_efficiency", 0.94, 0.005, devices=2, strategy="ddp", precision="fp32", batch_size=16
-    )
-
-    found = Case(finding=case.finding, verdict="yes", edits=[*case.edits, several]).derive()
-
-    assert "of which 2 devices keep 97.9" in found.statement

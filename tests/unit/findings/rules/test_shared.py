@@ -6,7 +6,7 @@ import pytest
 
 from gpu_report.findings.rules import derive_findings, scaling
 from gpu_report.findings.scope import DDP_OPTIONS
-from tests.unit.findings.editing import Case, Edit, cases, edited, figure, one, rule_of
+from tests.unit.findings.editing import Case, Edit, cases, edited, figure, one
 from tests.unit.findings.shared import (
     DEFAULTS,
     PARTS,
@@ -139,55 +139,6 @@ CASES: list[Case] = [
 ]
 
 
-def test_every_wording_of_a_rule_is_reached_by_data() -> None:
-    reached = {(rule_of(case.finding).rpartition("_")[2], case.verdict) for case in CASES}
-    worded = {
-        (rule.name, verdict)
-        for rule in RULES
-        for verdict in ("yes", "no", "not resolved", "not measured")
-        if rule.sentence(verdict)
-    }
-
-    assert worded <= reached
-
-
-def test_no_other_rules_are_asked_of_these_experiments_and_none_of_the_bound() -> None:
-    study, tables = base_of_shared()
-
-    found = [
-        each for each in derive_findings(tables, study.experiments) if each.experiment != "study"
-    ]
-
-    asked = {each.rule for each in found if each.experiment in ("ddp_options", "model_split")}
-    assert asked == {rule.name for rule in RULES}
-    assert not [
-        each for each in found if "without communication" in each.statement + each.recommendation
-    ]
-
-
-@pytest.mark.parametrize(("of_four", "enough"), [(1.2, "From 2 on"), (0.9, "With 2 alone")])
-def test_the_micro_batches_that_beat_one_device_are_named(of_four: float, enough: str) -> None:
-    edits = [*FASTER_IN_PARTS, *over_one(PIPELINES[2], value=of_four)]
-
-    assert (
-        SharedCase(finding=PIPELINE, verdict="yes", edits=edits).derive().numbers["enough"]
-        == enough
-    )
-
-
-@pytest.mark.parametrize(("speed", "is_faster"), [(900.0, True), (1.0, False)])
-def test_fsdp_is_for_what_does_not_fit_only_where_ddp_is_faster(
-    *, speed: float, is_faster: bool
-) -> None:
-    faster = Edit(
-        table="model_split", where={"strategy": "ddp"}, cells=figure("throughput_per_s", speed, 0.1)
-    )
-
-    found = SharedCase(finding=SHARDED, verdict="yes", edits=[*saved(0.4, 0.01), faster]).derive()
-
-    assert ("do not fit" in found.statement) is is_faster
-
-
 @pytest.mark.parametrize("quicker", [1.5, 9.0])
 def test_what_saves_memory_is_no_setting_for_speed(quicker: float) -> None:
     edits = [
@@ -199,14 +150,6 @@ def test_what_saves_memory_is_no_setting_for_speed(quicker: float) -> None:
 
     assert found.gain == 1.02
     assert "channels-last" not in found.statement
-
-
-def test_ddp_on_another_number_of_devices_is_not_what_fsdp_is_compared_with() -> None:
-    on_four = Edit(table="model_split", where={"strategy": "ddp"}, cells={"devices": 4})
-
-    found = SharedCase(finding=SHARDED, verdict="yes", edits=[*saved(0.4, 0.01), on_four]).derive()
-
-    assert "DistributedDataParallel" not in found.statement
 
 
 @pytest.mark.parametrize("name", ["ddp_options", "model_split"])

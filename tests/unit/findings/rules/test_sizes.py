@@ -1,4 +1,5 @@
 import math
+from collections.abc import Sequence
 
 import pytest
 
@@ -67,45 +68,35 @@ def test_the_same_seeds_decide_where_qualities_overlap_between_them(
     assert found.evidence[0].label == "change of held-out accuracy by seed"
 
 
-def test_without_the_same_seeds_nothing_is_said_of_them() -> None:
-    found = Case(
-        finding=QUALITY, verdict="not resolved", edits=[batch(1024, **unpaired_quality(0.82, 0.05))]
-    ).derive()
-
-    assert (found.verdict, "seed by seed" in found.statement) == ("not resolved", False)
-    assert found.evidence[0].label == "held-out accuracy"
-
-
 def advice(*edits: Edit, verdict: Verdict) -> str:
     faster = [batch(size, **figure("speedup", 2.0, 0.1)) for size in (64, 256, 1024)]
     return Case(finding=FINDING, verdict=verdict, edits=[*edits, *faster]).derive().recommendation
 
 
-def test_two_small_gains_in_a_row_do_not_make_the_slower_batch_the_recommended_one() -> None:
-    found = advice(*throughputs(300, 446, 473, 501), verdict="no")
-
-    assert found == "Train image CNN with batch size 1024, the fastest that fits."
+FASTEST = "Train image CNN with batch size {}, the fastest that fits{}."
 
 
-def test_the_smallest_batch_within_5_percent_of_the_fastest_is_named_beside_it() -> None:
-    found = advice(*throughputs(1000, 2100, 2090, 2150), verdict="yes")
+@pytest.mark.parametrize(
+    ("rates", "edits", "verdict", "fastest", "smaller"),
+    [
+        ((300, 446, 473, 501), (), "no", 1024, ""),  # small gains in a row
+        (
+            (1000, 2100, 2090, 2150),
+            (),
+            "yes",
+            1024,
+            "; the smallest within 5 % of it is batch size 64",
+        ),
+        ((1000, 2000, 4000, 8000), (batch(1024, **LOST),), "no", 256, ""),
+        ((1000, 4000, 3990, 3980), (), "no", 64, ""),  # larger ones are not nearly as fast
+    ],
+)
+def test_the_fastest_that_fits_is_recommended_with_the_smallest_that_is_nearly_as_fast(
+    rates: Sequence[float], edits: Sequence[Edit], verdict: Verdict, fastest: int, smaller: str
+) -> None:
+    found = advice(*throughputs(*rates), *edits, verdict=verdict)
 
-    assert found == (
-        "Train image CNN with batch size 1024, the fastest that fits; the smallest within 5 % of "
-        "it is batch size 64."
-    )
-
-
-def test_a_batch_that_ran_out_of_memory_is_not_recommended() -> None:
-    found = advice(*throughputs(1000, 2000, 4000, 8000), batch(1024, **LOST), verdict="no")
-
-    assert found == "Train image CNN with batch size 256, the fastest that fits."
-
-
-def test_a_batch_larger_than_the_fastest_is_not_named_as_nearly_as_fast() -> None:
-    found = advice(*throughputs(1000, 4000, 3990, 3980), verdict="no")
-
-    assert found == "Train image CNN with batch size 64, the fastest that fits."
+    assert found == FASTEST.format(fastest, smaller)
 
 
 def test_nothing_is_recommended_where_the_baseline_is_as_fast() -> None:
@@ -154,23 +145,18 @@ def test_with_a_target_the_batch_that_reaches_it_first_is_recommended_instead_of
     assert (quality.gain, fastest.recommendation) == (None, "")
 
 
-def test_nothing_is_recommended_where_the_baseline_reaches_the_target_first() -> None:
-    found = Case(finding=QUALITY, verdict="no", edits=timed(b16=1.0, b64=2.0)).derive()
+@pytest.mark.parametrize(
+    "seconds",
+    [{"b16": 1.0, "b64": 2.0}, {"b16": 4.0, "b64": 2.0, "b256": 2.05}, {}],
+    ids=["the baseline is first", "two are as soon as each other", "nothing reaches it"],
+)
+def test_no_batch_is_recommended_that_does_not_reach_the_target_first(
+    seconds: dict[str, float],
+) -> None:
+    found = Case(finding=QUALITY, verdict="no", edits=timed(**seconds)).derive()
 
     assert found.recommendation == ""
-
-
-def test_nothing_is_recommended_where_two_batches_reach_the_target_as_soon_as_each_other() -> None:
-    found = Case(finding=QUALITY, verdict="no", edits=timed(b16=4.0, b64=2.0, b256=2.05)).derive()
-
-    assert found.recommendation == ""
-
-
-def test_a_target_that_nothing_reaches_recommends_nothing_and_is_reported() -> None:
-    found = Case(finding=QUALITY, verdict="no", edits=timed()).derive()
-
-    assert "No batch size reached 0.7 in every process" in found.statement
-    assert found.recommendation == ""
+    assert ("No batch size reached 0.7" in found.statement) == (not seconds)
 
 
 def test_a_batch_of_fewer_than_30_optimizer_steps_is_left_out_of_the_quality_with_the_reason() -> (
@@ -187,15 +173,6 @@ def test_a_batch_of_fewer_than_30_optimizer_steps_is_left_out_of_the_quality_wit
     assert found.statement.endswith(
         "fewer than 30 optimizer steps were made with batch size 1024 (6)."
     )
-
-
-def test_where_too_few_batches_made_enough_steps_quality_is_not_compared() -> None:
-    edits = [batch(size, optimizer_steps=6) for size in (64, 256, 1024)]
-
-    found = Case(finding=QUALITY, verdict="not measured", edits=edits).derive()
-
-    assert found.verdict == "not measured"
-    assert "batch size 64 (6)" in found.statement
 
 
 SIZE_LOST = {"status": "failed", "reason": "RuntimeError: boom"}
@@ -234,14 +211,6 @@ SIZE_CASES = [
 ]
 
 
-def test_sizes_with_the_same_number_of_parameters_answer_nothing() -> None:
-    edit = Edit(table="complexity", where={"device": "cpu"}, cells={"parameters": 30_000.0})
-
-    found = Case(finding=GROWTH, verdict="not measured", edits=[edit]).derive()
-
-    assert "different numbers of parameters" in found.statement
-
-
 GROUP = "unet_128px_cuda"
 FRONTIER_FINDING = f"frontier_bounded/{GROUP}"
 
@@ -265,23 +234,6 @@ FRONTIER_CASES = [
         missing=[frontier_batch(size, **FRONTIER_LOST) for size in (16, 256, 512)],
     )
 ]
-
-
-def test_the_largest_that_fits_and_the_first_that_does_not_are_named_with_their_share() -> None:
-    room = [
-        frontier_batch(size, device_memory_mib=80_000.0, memory_asked_mib=2048.0)
-        for size in (256, 512)
-    ]
-    full = frontier_batch(256, **figure("memory_peak_mib", 60_000, 100))
-
-    found = Case(finding=FRONTIER_FINDING, verdict="yes", edits=[*room, full]).derive()
-
-    assert "fit on CUDA was batch size 256: it took" in found.statement
-    assert ", 75.0" in found.statement
-    assert ") of the device's 78.1 GiB" in found.statement
-    assert (
-        "With batch size 512, memory ran out: an allocation of 2.00 GiB failed" in found.statement
-    )
 
 
 CASES = [*BATCH_SIZE_CASES, *SIZE_CASES, *FRONTIER_CASES]

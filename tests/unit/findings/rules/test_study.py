@@ -39,13 +39,6 @@ FASTER = [
 ]
 
 
-def test_the_fastest_of_a_model_is_compared_with_its_eager_baseline() -> None:
-    found = Case(finding="study_fastest", verdict="yes", edits=FASTER).derive()
-
-    assert "U-Net 4.00 times" in found.statement
-    assert "with fused optimizer, data on the device and torch.compile" in found.statement
-
-
 LEARNS = "study_learns/lstm"
 
 
