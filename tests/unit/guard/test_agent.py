@@ -34,7 +34,7 @@ def of_study(version: Version, configuration: str = VARIANT) -> Task:
 
 @pytest.mark.slow
 def test_pairs_begin_alike_and_the_metric_is_that_of_the_trained_model(version: Version) -> None:
-    metric = {"metric": f"{MODEL}:weight", "loss_steps": 2}
+    metric: dict[str, Any] = {"metric": f"{MODEL}:weight", "loss_steps": 2}
     found = [ask(version, make_task(version, index=index, **metric)) for index in (1, 1, 2)]
 
     assert found[0].quality == found[1].quality != found[2].quality

@@ -340,7 +340,12 @@ def _gradients_as_rank(ranks: int) -> dict[tuple[str, int], list[torch.Tensor]]:
 
 def _gradients(strategy: str, ranks: int, parts: int, world: World) -> list[torch.Tensor]:
     """Of the first batch, all parts of it, in double precision."""
-    fields = {"strategy": strategy, "devices": ranks, "accumulation": parts, "batch_size": 8}
+    fields: dict[str, Any] = {
+        "strategy": strategy,
+        "devices": ranks,
+        "accumulation": parts,
+        "batch_size": 8,
+    }
     training = build(
         InDoublePrecision(size="default", seed=0), steps_per_epoch=1, world=world, **fields
     )

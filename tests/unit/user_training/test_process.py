@@ -68,7 +68,7 @@ def stopped(training: OwnTraining, *, patience_s: float = 60.0) -> Stopped:
 def test_a_training_is_timed_with_its_memory_and_its_loss(
     limits: dict[str, Any], limit_mib: int
 ) -> None:
-    parts = {"accumulate": 3, "loss_steps": 2, "checkpoint": own_model.first_layer}
+    parts: dict[str, Any] = {"accumulate": 3, "loss_steps": 2, "checkpoint": own_model.first_layer}
 
     result = train_in_fresh_process(replace(TRAINING, **parts, **limits))
 
@@ -96,7 +96,7 @@ def test_the_same_seed_gives_the_same_loss_and_names_do_as_well_as_functions() -
 
 def test_a_step_that_takes_longer_than_the_seconds_is_timed_in_four_blocks_and_profiled() -> None:
     """Samples may be any axis, and the rate is of those asked for."""
-    parts = {
+    parts: dict[str, Any] = {
         "build": own_model.build_for_any_axes,
         "make_batch": own_model.make_along_the_second_axis,
     }

@@ -428,7 +428,11 @@ def test_memory_that_grows_is_the_first_thing_to_mend() -> None:
 
 def test_memory_that_grows_ever_more_slowly_is_warm_up() -> None:
     def suggestions(in_use_mib: list[float]) -> Any:
-        memory = {"memory_in_use_mib": in_use_mib, "block_steps": 2, "memory_free_mib": 20_000.0}
+        memory: dict[str, Any] = {
+            "memory_in_use_mib": in_use_mib,
+            "block_steps": 2,
+            "memory_free_mib": 20_000.0,
+        }
         return judged(slow_operation(), **memory).suggestions
 
     leaking = suggestions([500.0 + 0.5 * block for block in range(10)])

@@ -135,7 +135,6 @@ def test_a_batch_must_be_on_the_device_that_is_named_for_it() -> None:
         ({"model": Model}, "^model: it is a type; expected a torch.nn.Module that is built"),
         ({"model": nn.LazyLinear(2)}, "^model: LazyLinear has lazy parameters; call it once"),
         ({"model": nn.Linear(3, 1, device="meta")}, "^model: Linear is on meta, where parameters"),
-        ({"model": nn.ReLU()}, "^model: ReLU has no parameter that requires gradients"),
         ({"batch": None}, "^batch: none was given"),
         ({"batch": (X.to("meta"), Y)}, "^batch: it is on meta, where tensors have no values"),
         ({"optimizer": torch.optim.SGD}, "^optimizer: it is a type; expected a torch.optim"),
@@ -150,10 +149,17 @@ def test_a_batch_must_be_on_the_device_that_is_named_for_it() -> None:
 )
 def test_parts_of_another_kind_are_refused(changed: Any, message: str) -> None:
     rest = {"loss": None, "optimizer": None, "loader": None}
-    parts = {"model": Model(mse_loss), "batch": X, **rest, **changed}
+    parts: dict[str, Any] = {"model": Model(mse_loss), "batch": X, **rest, **changed}
 
     with pytest.raises(ProfileError, match=message):
         require_parts(parts.pop("model"), parts.pop("batch"), **parts)
+
+
+def test_a_model_with_nothing_to_train_is_refused() -> None:
+    with pytest.raises(
+        ProfileError, match=r"^model: ReLU has no parameter that requires gradients"
+    ):
+        step_of(nn.ReLU(), X)
 
 
 def test_the_tensors_of_a_nested_batch_are_moved_and_the_batch_itself_is_left() -> None:
