@@ -55,7 +55,7 @@ def staged(workload: TrainingWorkload, model: nn.Module, devices: int, **changes
     return in_stages(workload, model, FP32, devices=[torch.device("cpu")] * devices, **fields)
 
 
-@pytest.mark.parametrize(("workload", "devices"), zip(WORKLOADS, (4, 8, 2), strict=True))
+@pytest.mark.parametrize(("workload", "devices"), [*zip(WORKLOADS, (4, 8, 2), strict=True)])
 def test_stages_compute_what_the_whole_model_does_and_leave_it_as_it_was(
     workload: TrainingWorkload, devices: int
 ) -> None:
