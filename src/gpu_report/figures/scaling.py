@@ -141,15 +141,14 @@ def scaling_figure(shown: Shown) -> Figure:
         }
         for devices, (color, marker) in zip(sorted(set(rows["devices"])), _LOOKS, strict=False)
     }
+    positions = place_rows(axes, entries, text_heading="one process")
     # In the line of each configuration a point per number of devices, the fewest at the top.
     numbers = _EFFICIENCY.intervals(rows)
     for order, (devices, look) in enumerate(looks.items()):
         shift = min(_APART, 2 * _APART / len(looks)) * (order - (len(looks) - 1) / 2)
         for index, row in rows[rows["devices"] == devices].iterrows():
             face = "white" if labels.doubts([row["marks"]]) else look["color"]
-            place = pd.Series(
-                [place_rows(axes, entries, text_heading="one process")[row["line"]] + shift]
-            )
+            place = pd.Series([positions[row["line"]] + shift])
             draw_intervals(
                 axes,
                 place,

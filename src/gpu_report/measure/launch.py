@@ -51,7 +51,11 @@ ignores them.
 """
 
 
-def launch(run: Run, pipe: Connection) -> None:
+CarryOut = Callable[[Run, Connection], None]
+"""Does a rank's part of a run and sends its messages."""
+
+
+def launch(run: Run, pipe: Connection, carry_out_rank: CarryOut) -> None:
     """Start the run's ranks on this host, pass on their messages, and send as the last one how the
     run ended.
     """
@@ -71,6 +75,7 @@ def launch(run: Run, pipe: Connection) -> None:
         start_ranks(
             len(pairs),
             _be_rank,
+            carry_out_rank,
             run,
             [sending for _, sending in pairs],
             log_folder=run.cache_folder / "ranks",
@@ -164,9 +169,7 @@ def _without_handlers(be_rank: Callable[..., Returned], *arguments: Any) -> Retu
     return be_rank(*arguments)
 
 
-def _be_rank(run: Run, pipes: Sequence[Connection]) -> None:
-    from gpu_report.measure.training_process import carry_out_rank
-
+def _be_rank(carry_out_rank: CarryOut, run: Run, pipes: Sequence[Connection]) -> None:
     own = pipes[int(os.environ["LOCAL_RANK"])]
     for each in pipes:
         if each is not own:

@@ -66,7 +66,7 @@ def carry_out(run: Run, pipe: Connection) -> None:
     be_killed_before_others()
     try:
         if run.measurement.variant.has_ranks:
-            launch(run, pipe)
+            launch(run, pipe, carry_out_rank)
         else:
             train_or_profile(run, pipe.send)
     except GpuReportError as error:

@@ -99,3 +99,15 @@ def test_ranks_that_share_a_cpu_are_not_drawn() -> None:
     on_cpu = {"device": "cpu", "needs_accelerator": False, "parallelism": ["single", "ddp2"]}
 
     assert not [name for name in specs_of_rows({**EAGER, **on_cpu}) if name.startswith("scaling")]
+
+
+def test_unlike_numbers_of_samples_per_gpu_have_rows_with_the_step_of_one_process() -> None:
+    batches = [
+        {**EAGER, "batch_per_process": batch, "parallelism": ["single", "ddp2"]}
+        for batch in (8, 32)
+    ]
+
+    axes, *_ = specs_of_rows(*batches)["scaling_scaling"].draw().axes
+
+    assert len({round(y) for _, y in points_of(axes)}) == 2
+    assert len([text for text in axes.texts if text.get_text().endswith(" ms")]) == 2

@@ -4,7 +4,7 @@ trainings.
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -84,22 +84,17 @@ def verdict(rows: Sequence[Row], what: str = TIME, *, name: str = "a") -> str:
     return str(found)
 
 
-def test_each_side_is_first_in_every_other_pair_and_a_clear_result_is_measured_once() -> None:
+def test_sides_and_configurations_take_turns_and_a_clear_result_is_measured_once() -> None:
     measure = timed(lambda _, index: spread_out(index, by=0.001))
 
-    _, rows = guard(measure)
+    _, rows = guard(measure, ["a", "b"])
 
-    assert verdict(rows) == NO_CHANGE
-    assert [side for side, _, _ in measure.calls] == [0, 1, 1, 0] * (FIRST_LOOK // 2)
-    assert [index for _, _, index in measure.calls[::2]] == list(range(FIRST_LOOK))
-
-
-def test_configurations_take_turns() -> None:
-    measure = timed(lambda _, index: spread_out(index, by=0.001))
-
-    guard(measure, ["a", "b"])
-
+    assert verdict(rows) == verdict(rows, name="b") == NO_CHANGE
     assert [name for _, name, _ in measure.calls] == ["a", "a", "b", "b"] * FIRST_LOOK
+    assert [side for side, name, _ in measure.calls if name == "a"] == [0, 1, 1, 0] * (
+        FIRST_LOOK // 2
+    )
+    assert [index for _, _, index in measure.calls[::4]] == list(range(FIRST_LOOK))
 
 
 def test_more_pairs_are_measured_only_of_what_has_no_verdict() -> None:
@@ -124,28 +119,24 @@ def test_the_second_look_resolves_what_the_first_did_not() -> None:
     assert verdict(rows) == NO_CHANGE
 
 
-def test_a_pair_with_a_doubt_is_measured_once_more_and_left_out() -> None:
-    def disturbed_twice(side: int, _: str, index: int) -> Answer:
-        is_disturbed = index in (1, 4) and side == 1
-        return Answer(
-            step_time_ms=50 if is_disturbed else 10,
-            doubts=("background load",) if is_disturbed else (),
-        )
+@pytest.mark.parametrize(
+    ("disturbed", "repeated", "expected"),
+    [({1, 4}, 2, NO_CHANGE), (range(100), MOST_REPEATED, NO_VERDICT)],
+    ids=["two pairs", "all pairs"],
+)
+def test_a_pair_with_a_doubt_is_measured_again_a_few_times_at_most_and_left_out(
+    disturbed: Container[int], repeated: int, expected: str
+) -> None:
+    def answer(side: int, _: str, index: int) -> Answer:
+        if side == 1 and index in disturbed:
+            return Answer(step_time_ms=50, doubts=("background load",))
+        return Answer(step_time_ms=10)
 
     seen: list[Pair] = []
-    guarded, rows = guard(Simulated(disturbed_twice), pairs=seen)
+    guarded, rows = guard(Simulated(answer), pairs=seen)
 
-    assert len(guarded.pairs["a"]) == len(seen) == FIRST_LOOK + 2
-    assert verdict(rows) == NO_CHANGE
-
-
-def test_pairs_with_doubts_are_repeated_a_few_times_at_most_and_then_there_is_no_verdict() -> None:
-    guarded, rows = guard(
-        Simulated(lambda *_: Answer(step_time_ms=10, doubts=("background load",)))
-    )
-
-    assert len(guarded.pairs["a"]) == FIRST_LOOK + MOST_REPEATED
-    assert verdict(rows) == NO_VERDICT
+    assert len(guarded.pairs["a"]) == len(seen) == FIRST_LOOK + repeated
+    assert verdict(rows) == expected
 
 
 def test_what_is_slower_is_measured_again_before_it_is_called_slower() -> None:
@@ -159,24 +150,19 @@ def test_what_is_slower_is_measured_again_before_it_is_called_slower() -> None:
     assert rows[0]["why"]
 
 
-def test_a_slowdown_that_is_gone_when_it_is_measured_again_is_not_confirmed() -> None:
-    guarded, rows = guard(timed(lambda side, index: 12 if side and index < FIRST_LOOK else 10))
-
-    assert len(guarded.confirming["a"]) == CONFIRMING
-    assert verdict(rows) == NO_VERDICT
-    assert SLOWER in rows[0]["why"]
-
-
-def test_a_slowdown_that_cannot_be_measured_again_is_not_confirmed() -> None:
+def test_a_slowdown_that_is_gone_or_cannot_be_measured_again_is_not_confirmed() -> None:
     def fails_later(side: int, _: str, index: int) -> Answer:
         if side and index >= FIRST_LOOK:
             return Answer(status="failed", reason="the disk is full")
         return Answer(step_time_ms=12 if side else 10)
 
-    _, rows = guard(Simulated(fails_later))
+    guarded, gone = guard(timed(lambda side, index: 12 if side and index < FIRST_LOOK else 10))
+    _, failing = guard(Simulated(fails_later))
 
-    assert verdict(rows) == NO_VERDICT
-    assert "the disk is full" in rows[0]["why"]
+    assert len(guarded.confirming["a"]) == CONFIRMING
+    assert verdict(gone) == verdict(failing) == NO_VERDICT
+    assert SLOWER in gone[0]["why"]
+    assert "the disk is full" in failing[0]["why"]
 
 
 def test_more_memory_is_confirmed_as_well() -> None:
@@ -270,11 +256,3 @@ def test_two_equal_sides_differ_in_one_guard_of_a_hundred_at_most() -> None:
     chance = math.sqrt(0.95 * 0.05 / A_A_GUARDS)
     assert alarms <= 0.01 * A_A_GUARDS
     assert covered / A_A_GUARDS > 0.95 - 2 * chance
-
-
-def test_of_many_equal_configurations_none_is_called_worse() -> None:
-    names = [f"configuration {number}" for number in range(50)]
-
-    _, rows = guard(timed(random_times(1)), names, tolerance=0.01)
-
-    assert not REGRESSIONS & {row["verdict"] for row in rows}

@@ -159,11 +159,6 @@ class WithoutHeldOutSamples(Short):
         return []
 
 
-class OfAnIterator(Short):
-    def train_data(self) -> Any:
-        return iter([1])
-
-
 class OfText(Short):
     def train_data(self) -> Any:
         return [({"text": "two"}, 2)]
@@ -182,11 +177,6 @@ class WithoutModel(Short):
 class LossOfEachSample(Short):
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         return nn.functional.cross_entropy(output, target, reduction="none")
-
-
-class LossInBrackets(Short):
-    def loss(self, output: Tensor, target: Tensor) -> Tensor:
-        return super().loss(output, target)[None]
 
 
 class LossAsNumber(Short):

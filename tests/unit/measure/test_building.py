@@ -60,15 +60,19 @@ def test_a_captured_optimizer_keeps_its_counters_on_the_device() -> None:
     assert all(group["capturable"] for group in optimizer.param_groups)
 
 
-def test_an_optimizer_that_cannot_be_fused_or_captured_is_refused() -> None:
-    model = tiny().build_model()
-    variant = Variant(workload="tiny", device="cuda", batch_size=4, epochs=2, options="fused")
-    with pytest.raises(WorkloadError, match="Rprop cannot be fused; leave fused out"):
-        build_optimizer(CannotBeFused(size="default", seed=0), variant, model)
-
-    variant = Variant(workload="tiny", device="cuda", batch_size=4, epochs=2, options="graphs")
-    with pytest.raises(WorkloadError, match=r"graphs cannot capture NAdam .* use one of .*Adam"):
-        build_optimizer(RemembersItsMomentum(size="default", seed=0), variant, model)
+@pytest.mark.parametrize(
+    ("workload", "options", "said"),
+    [
+        (CannotBeFused, "fused", "Rprop cannot be fused; leave fused out"),
+        (RemembersItsMomentum, "graphs", r"graphs cannot capture NAdam .* use one of .*Adam"),
+    ],
+)
+def test_an_optimizer_that_cannot_be_fused_or_captured_is_refused(
+    workload: type[Tiny], options: str, said: str
+) -> None:
+    variant = Variant(workload="tiny", device="cuda", batch_size=4, epochs=2, options=options)
+    with pytest.raises(WorkloadError, match=said):
+        build_optimizer(workload(size="default", seed=0), variant, tiny().build_model())
 
 
 def test_what_only_cuda_has_is_not_asked_of_another_accelerator() -> None:
@@ -93,11 +97,6 @@ def test_channels_last_lays_out_weights_so_and_refuses_what_is_no_picture() -> N
         match=r"channelslast is for inputs that are images .* Tiny has input 4 float32",
     ):
         build(tiny(), options="channelslast")
-
-
-def test_checkpointing_needs_a_workload_that_names_its_blocks() -> None:
-    with pytest.raises(WorkloadError, match=r"Tiny names no checkpointed_blocks\(model\)"):
-        build(tiny(), options="checkpoint")
 
 
 def test_a_checkpointed_block_is_computed_again_in_the_backward_pass() -> None:

@@ -3,8 +3,6 @@ with little work.
 """
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +14,7 @@ import torch
 from gpu_report.cli import main
 from gpu_report.errors import MachineError
 from gpu_report.measure.calibrate import calibrate, merge
-from gpu_report.measure.calibration_plan import LINK, LinkPlan, Plan, plan_for
+from gpu_report.measure.calibration_plan import LinkPlan, Plan
 from gpu_report.measure.calibration_process import (
     DTYPES,
     measure_product,
@@ -26,7 +24,7 @@ from gpu_report.measure.calibration_process import (
 )
 from gpu_report.measure.timing import HostClock
 from gpu_report.records.calibration import CALIBRATION_FILE, Calibration, Ceilings
-from gpu_report.study.machine import Accelerator, Machine, find_machine
+from gpu_report.study.machine import Accelerator, Machine
 from tests.factories import make_calibration
 
 CPU = torch.device("cpu")
@@ -75,10 +73,7 @@ def test_every_ceiling_holds_one_value_per_process(calibration: Calibration) -> 
     assert calibration.environment["torch"] == str(torch.__version__)
 
 
-def test_devices_that_share_no_training_have_no_link(calibration: Calibration) -> None:
-    assert calibration.link is None
-
-
+@pytest.mark.slow
 def test_a_link_is_measured_between_all_devices_and_between_the_first_two() -> None:
     link = calibrate(
         [], linked=["cpu"] * 3, machine="here", link_plan=TINY_LINK, processes=PROCESSES
@@ -86,23 +81,18 @@ def test_a_link_is_measured_between_all_devices_and_between_the_first_two() -> N
 
     assert link is not None
     assert (link.backend, link.devices) == ("gloo", ["cpu"] * 3)
-    operations = ["all-reduce", "all-gather", "reduce-scatter"]
-    assert [(one.operation, one.devices, one.bytes) for one in link.operations] == [
-        *(
-            (operation, 2, size)
-            for operation in [*operations, "point-to-point"]
-            for size in TINY_LINK.payload_bytes
-        ),
-        # Numbers of four bytes that three devices share equally.
-        *(
-            (operation, 3, size // 12 * 12)
-            for operation in operations
-            for size in TINY_LINK.payload_bytes
-        ),
+    found = [(one.operation, one.devices, one.bytes) for one in link.operations]
+    together = ["all-reduce", "all-gather", "reduce-scatter"]
+    of_two = [*together, "point-to-point"]
+    sizes = TINY_LINK.payload_bytes
+    # Numbers of four bytes that three devices share equally.
+    assert found == [(each, 2, size) for each in of_two for size in sizes] + [
+        (each, 3, size // 12 * 12) for each in together for size in sizes
     ]
     assert all(len(one.times_s) == PROCESSES and min(one.times_s) > 0 for one in link.operations)
 
 
+@pytest.mark.slow
 def test_a_rank_that_fails_is_named_with_its_reason() -> None:
     broken = LinkPlan(payload_bytes=(-8,), budget_s=0.0, timing_s=0.0)
 
@@ -112,52 +102,23 @@ def test_a_rank_that_fails_is_named_with_its_reason() -> None:
         calibrate([], linked=["cpu", "cpu"], machine="here", link_plan=broken, processes=1)
 
 
-def test_what_was_calibrated_can_be_written_and_read(
-    calibration: Calibration, tmp_path: Path
+@pytest.mark.parametrize(
+    ("device", "plan", "said"),
+    [
+        ("xpu", TINY, "cannot calibrate xpu: xpu is not present"),
+        (
+            "cpu",
+            small(product_size=-1),
+            "calibrating cpu failed: .*negative dim.*same command again",
+        ),
+        ("cpu", _KillsItsReader(**vars(TINY)), "calibrating cpu: its process was killed"),
+    ],
+)
+def test_a_process_that_cannot_measure_is_an_error_in_one_line(
+    device: str, plan: Plan, said: str
 ) -> None:
-    CALIBRATION_FILE.write(calibration, tmp_path / "calibration.json")
-
-    assert CALIBRATION_FILE.read(tmp_path / "calibration.json") == calibration
-
-
-def test_the_process_that_waits_does_not_import_pytorch() -> None:
-    program = (
-        "import sys\n"
-        "from gpu_report.measure.calibrate import calibrate\n"
-        "from gpu_report.measure.calibration_plan import Plan\n"
-        f"tiny = {TINY!r}\n"
-        "if __name__ == '__main__':\n"
-        "    calibrate(['cpu'], machine='here', plan_of=lambda _: tiny, processes=1)\n"
-        "    print('torch' in sys.modules)\n"
-    )
-
-    answer = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-
-    assert answer.stdout.strip() == "False"
-
-
-def test_a_device_that_is_not_there_is_an_error_that_names_it() -> None:
-    with pytest.raises(MachineError, match="cannot calibrate xpu: xpu is not present"):
-        calibrate(["xpu"], machine="here", plan_of=lambda _: TINY, processes=1)
-
-
-def test_an_operation_that_fails_is_an_error_in_one_line() -> None:
-    broken = small(product_size=-1)
-
-    with pytest.raises(
-        MachineError,
-        match=r"calibrating cpu failed: .*negative dimension.*run the same command again",
-    ):
-        calibrate(["cpu"], machine="here", plan_of=lambda _: broken, processes=1)
-
-
-def test_a_process_that_is_killed_is_named_as_such() -> None:
-    deadly = _KillsItsReader(**vars(TINY))
-
-    with pytest.raises(MachineError, match="calibrating cpu: its process was killed"):
-        calibrate(["cpu"], machine="here", plan_of=lambda _: deadly, processes=1)
+    with pytest.raises(MachineError, match=said):
+        calibrate([device], machine="here", plan_of=lambda _: plan, processes=1)
 
 
 @pytest.mark.parametrize(("budget_s", "timed"), [(0.0, 3), (1e6, 5)])
@@ -184,127 +145,64 @@ def test_transfers_go_both_ways_in_every_size() -> None:
     assert all(time_s > 0 for one in transfers for time_s in one.times_s)
 
 
-def test_sizes_that_memory_has_no_room_for_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    leave_free(monkeypatch, 20 * KIB)
+def test_sizes_that_memory_has_no_room_for_are_left_out_and_matrices_shrink_until_they_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    free = SimpleNamespace(available=20 * KIB)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
     assert [one.bytes for one in measure_transfers(CPU, TINY)] == [4 * KIB, 4 * KIB]
+    assert measure_product(CPU, "fp32", TINY).size == 16
 
-    leave_free(monkeypatch, 1 * KIB)
+    free.available = KIB
     assert measure_transfers(CPU, TINY) == []
 
 
-def test_matrices_shrink_until_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    leave_free(monkeypatch, 20 * KIB)
-
-    assert measure_product(CPU, "fp32", TINY).size == 16
-
-
-@pytest.mark.parametrize("precision", DTYPES)
-def test_products_of_every_precision_can_be_measured(precision: str) -> None:
-    product = measure_product(CPU, precision, TINY)
-
-    assert (product.precision, product.size) == (precision, TINY.product_size)
-    assert product.flops_per_s[0] > 0
+def test_products_of_every_precision_can_be_measured() -> None:
+    for precision in DTYPES:
+        product = measure_product(CPU, precision, TINY)
+        assert (product.precision, product.size) == (precision, TINY.product_size)
+        assert product.flops_per_s[0] > 0
 
 
-def test_an_accelerator_is_asked_for_copies_of_4_kib_to_1_gib() -> None:
-    plan = plan_for("cuda:1")
-
-    assert plan.transfer_bytes[0] == 4 * KIB
-    assert plan.transfer_bytes[-1] == plan.copy_bytes == 2**30
-    assert plan_for("cpu").transfer_bytes == ()
-    assert LINK.payload_bytes == plan.transfer_bytes
-
-
-def test_processes_are_put_together_in_their_order() -> None:
-    first, second = make_calibration(["cuda"]).ceilings[0], make_calibration(["cuda"]).ceilings[0]
-
-    merged = merge([first, second])
-
-    for product in merged.matrix_products:
-        (alike,) = [one for one in first.matrix_products if one.precision == product.precision]
-        assert product.flops_per_s == alike.flops_per_s * 2
-    assert len(merged.transfers) == len(first.transfers)
-    assert {len(one.times_s) for one in merged.transfers} == {2 * len(first.transfers[0].times_s)}
-
-
-def test_what_a_process_could_not_measure_is_left_out() -> None:
+def test_processes_are_put_together_and_what_one_could_not_measure_is_left_out() -> None:
     whole = make_calibration(["cuda"]).ceilings[0]
-    less = Ceilings(
-        **{
-            **dict(whole),
-            "matrix_products": whole.matrix_products[1:],
-            "transfers": whole.transfers[:-1],
-        }
-    )
+    products, transfers = whole.matrix_products[1:], whole.transfers[:-1]
+    less = Ceilings(**{**dict(whole), "matrix_products": products, "transfers": transfers})
 
     merged = merge([whole, less])
 
-    assert [one.precision for one in merged.matrix_products] == [
-        one.precision for one in less.matrix_products
-    ]
-    assert [one.bytes for one in merged.transfers] == [one.bytes for one in less.transfers]
+    assert [one.precision for one in merged.matrix_products] == [one.precision for one in products]
+    for product, alike in zip(merged.matrix_products, products, strict=True):
+        assert product.flops_per_s == alike.flops_per_s * 2
+    assert [one.bytes for one in merged.transfers] == [one.bytes for one in transfers]
+    assert {len(one.times_s) for one in merged.transfers} == {2 * len(whole.transfers[0].times_s)}
 
 
-def test_the_command_writes_the_calibration_and_says_what_it_holds(
+def test_the_command_links_what_is_present_writes_and_says_what_it_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = make_calibration(["cpu", "cuda"], linked=2)
-    monkeypatch.setattr(
-        "gpu_report.commands.calibrating.measure", lambda devices, linked, machine: made
-    )
-    monkeypatch.setattr(
-        "gpu_report.commands.calibrating.take_own_temporary_folder", lambda: None
-    )  # for good
-    path = tmp_path / "calibration.json"
-
-    here = find_machine().id
-    status = main(
-        ["calibrate", "--machine", here, "--devices", "cpu", "cuda", "--calibration", str(path)]
-    )
-
-    assert status == 0
-    assert CALIBRATION_FILE.read(path) == made
-    said = capsys.readouterr().out.splitlines()
-    assert [line.partition(" ")[0] for line in said] == ["cpu", "cuda", "cuda,"]
-
-
-def test_only_devices_that_are_present_are_linked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     asked: list[list[str]] = []
 
     def measure(_devices: list[str], *, linked: list[str], machine: str) -> Calibration:
         asked.append(linked)
-        return make_calibration(machine=machine)
+        return made
 
-    two = Machine(
-        cpu_model="",
-        cores=1,
-        memory_gib=1,
-        accelerators=(Accelerator(backend="cuda", name="", memory_gib=1),) * 2,
-    )
+    cuda = Accelerator(backend="cuda", name="", memory_gib=1)
+    two = Machine(cpu_model="", cores=1, memory_gib=1, accelerators=(cuda, cuda))
     monkeypatch.setattr("gpu_report.commands.calibrating.measure", measure)
     for module in ("commands.calibrating", "study.machine"):
         monkeypatch.setattr(f"gpu_report.{module}.find_machine", lambda: two)
     monkeypatch.setattr(
         "gpu_report.commands.calibrating.take_own_temporary_folder", lambda: None
     )  # for good
-    names = ["cuda", "cuda:1", "cuda:2"]
+    path = tmp_path / "calibration.json"
 
-    main(
-        [
-            "calibrate",
-            f"--machine={two.id}",
-            "--devices",
-            "cpu",
-            "--linked",
-            *names,
-            f"--calibration={tmp_path / 'c.json'}",
-        ]
-    )
+    devices = "--devices cpu cuda --linked cuda cuda:1 cuda:2"
+    status = main(f"calibrate --machine={two.id} {devices} --calibration={path}".split())
 
+    assert status == 0
     assert asked == [["cuda", "cuda:1"]]
-
-
-def leave_free(monkeypatch: pytest.MonkeyPatch, free_bytes: int) -> None:
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=free_bytes))
+    assert CALIBRATION_FILE.read(path) == made
+    said = capsys.readouterr().out.splitlines()
+    assert [line.partition(" ")[0] for line in said] == ["cpu", "cuda", "cuda,"]

@@ -22,7 +22,7 @@ from gpu_report.measure.operation_counts import count_work
 from gpu_report.measure.profiling import profile_training
 from gpu_report.measure.run import profiler_warm_up_steps
 from gpu_report.measure.training import Training, build_training, evaluate, prepare
-from gpu_report.records.record import RECORD_FILE, Profile, Record
+from gpu_report.records.record import RECORD_FILE, Record
 from gpu_report.study.study import Measurement, Protocol, Workload
 from gpu_report.study.variant import Variant
 from gpu_report.workloads.linear_regression import LinearRegression
@@ -30,6 +30,7 @@ from gpu_report.workloads.protocol import WorkloadError
 from tests.unit.measure.trainings import CPU, build, tiny, train_quietly
 
 POINTS, STEPS = 500, 6
+PHASES = ["forward", "loss", "backward", "optimizer"]
 _MEASURE = """
 import sys
 from pydantic import TypeAdapter
@@ -87,6 +88,18 @@ def test_every_epoch_is_the_same_training_from_the_beginning() -> None:
     assert (first.test_loss, first.quality) == (second.test_loss, second.quality)
 
 
+def test_a_training_that_diverges_has_no_distance_from_its_reference() -> None:
+    training = line_training(learning_rate=1.0, steps_per_epoch=100)
+    prepare(training)
+
+    epoch = train_quietly(training)[-1]
+
+    assert math.isnan(epoch.test_loss or 0)
+    assert epoch.quality == 0
+    assert training.custom_loop is not None
+    assert training.custom_loop.outcome(training.model)["reference_error"] is None
+
+
 def test_held_out_points_are_judged_with_what_was_learned() -> None:
     training = prepared()
     loss_before, quality_before = evaluate(training)
@@ -104,18 +117,6 @@ def test_held_out_points_are_judged_with_what_was_learned() -> None:
     assert 0 <= outcome["reference_error"] < 1e-5
 
 
-def test_a_training_that_diverges_has_no_distance_from_its_reference() -> None:
-    training = line_training(learning_rate=1.0, steps_per_epoch=100)
-    prepare(training)
-
-    epoch = train_quietly(training)[-1]
-
-    assert math.isnan(epoch.test_loss or 0)
-    assert epoch.quality == 0
-    assert training.custom_loop is not None
-    assert training.custom_loop.outcome(training.model)["reference_error"] is None
-
-
 @pytest.mark.parametrize("is_made", [True, False])
 def test_only_a_loop_that_each_process_makes_anew_has_a_build_time(*, is_made: bool) -> None:
     plain = prepared().custom_loop
@@ -127,14 +128,6 @@ def test_only_a_loop_that_each_process_makes_anew_has_a_build_time(*, is_made: b
     assert loop.built is made
 
 
-def test_the_batch_is_the_training_set_of_the_variant_s_size() -> None:
-    training = line_training()
-
-    assert (training.train_samples, training.test_samples) == (POINTS, 100)
-    assert training.samples_per_epoch == STEPS * POINTS
-    assert [[len(part) for part in batch] for batch in training.test_loader] == [[100, 100]]
-
-
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -144,15 +137,8 @@ def test_the_batch_is_the_training_set_of_the_variant_s_size() -> None:
     ],
 )
 def test_what_such_a_loop_leaves_no_room_for_is_refused(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(
-        WorkloadError, match=f"LinearRegression trains by a custom loop, .*; {said}$"
-    ) as raised:
+    with pytest.raises(WorkloadError, match=f"LinearRegression trains by a custom .*; {said}$"):
         line_training(**fields)
-
-    assert str(raised.value).startswith(variant(**fields).slug)
-
-
-def test_a_loop_that_the_workload_does_not_have_is_refused() -> None:
     with pytest.raises(WorkloadError, match="openmp is a custom training loop, and Tiny has none"):
         build(tiny(), options="openmp")
 
@@ -167,51 +153,24 @@ def test_the_eager_loop_moves_40_bytes_a_point_and_a_few_for_weight_bias_and_los
     assert 40 * POINTS < work.bytes < 40 * POINTS + 100
 
 
-@pytest.fixture(scope="module")
-def profiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Profile, list[dict[str, Any]]]:
-    """The profile of one call, and the marks in its trace."""
-    folder = tmp_path_factory.mktemp("profiled")
+def test_a_profiled_call_shows_every_step_with_its_phases_and_its_share_of_the_call(
+    tmp_path: Path,
+) -> None:
     profile = profile_training(
         line_training(),
         steps=2,
-        trace_folder=folder,
+        trace_folder=tmp_path,
         run_id="here/line",
         on_step=lambda _epoch, _step: None,
     )
-    trace = json.loads(gzip.decompress((folder / profile.trace_file).read_bytes()))
-    return profile, [
-        event for event in trace["traceEvents"] if event.get("cat") == "user_annotation"
-    ]
+    trace = json.loads(gzip.decompress((tmp_path / profile.trace_file).read_bytes()))
+    marks = [each for each in trace["traceEvents"] if each.get("cat") == "user_annotation"]
+    phases = [each for each in marks if each["name"] in {"data", *PHASES}]
+    (call_us,) = (each["dur"] for each in marks if each["name"].startswith("ProfilerStep#"))
 
-
-def test_a_profiled_call_shows_every_step_with_its_phases(
-    profiled: tuple[Profile, list[dict[str, Any]]],
-) -> None:
-    _, marks = profiled
-    phases = [
-        mark["name"]
-        for mark in marks
-        if mark["name"] in {"data", "forward", "loss", "backward", "optimizer"}
-    ]
-
-    assert phases == ["forward", "loss", "backward", "optimizer"] * STEPS
-    assert sum(mark["name"].startswith("ProfilerStep#") for mark in marks) == 1
-
-
-def test_the_time_of_a_profiled_step_is_its_share_of_the_call(
-    profiled: tuple[Profile, list[dict[str, Any]]],
-) -> None:
-    profile, marks = profiled
-    (call_us,) = (mark["dur"] for mark in marks if mark["name"].startswith("ProfilerStep#"))
-    phases_us = sum(
-        mark["dur"]
-        for mark in marks
-        if mark["name"] in {"forward", "loss", "backward", "optimizer"}
-    )
-
+    assert [each["name"] for each in phases] == PHASES * STEPS
     (step_time_ms,) = profile.step_times_ms
-
-    assert phases_us < step_time_ms * 1e3 * STEPS < call_us
+    assert sum(each["dur"] for each in phases) < step_time_ms * 1e3 * STEPS < call_us
     assert profile.work is not None
     assert profile.work.samples == POINTS
 
@@ -232,11 +191,9 @@ def test_a_light_trace_is_written_anew_where_its_steps_took_another_time_than_ti
     )
 
     assert len(calls) == traces * (profiler_warm_up_steps(0) + 1)
-    assert [path.name for path in tmp_path.iterdir()] == [profile.trace_file]
-    assert (
-        hashlib.sha256((tmp_path / profile.trace_file).read_bytes()).hexdigest()
-        == profile.trace_sha256
-    )
+    (written,) = tmp_path.iterdir()
+    assert written.name == profile.trace_file
+    assert hashlib.sha256(written.read_bytes()).hexdigest() == profile.trace_sha256
 
 
 def measured_with(compiler: str, folder: Path) -> Record:
@@ -262,22 +219,17 @@ def measured_with(compiler: str, folder: Path) -> Record:
 
 
 @pytest.mark.slow
-def test_a_loop_whose_compiler_is_missing_is_skipped_with_the_reason(tmp_path: Path) -> None:
-    record = measured_with("no-such-compiler", tmp_path)
-
-    assert (record.status, record.reason) == ("skipped", "no C++ compiler")
-    assert (record.repetitions, record.profile) == ([], None)
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("ninja") is None, reason="no ninja")
 def test_a_loop_that_does_not_compile_is_a_result_that_says_why_and_on_what(tmp_path: Path) -> None:
     compiler = tmp_path / "compiler"
     compiler.write_text(_COMPILES_NOTHING, "ascii")
     compiler.chmod(0o755)
 
+    missing = measured_with("no-such-compiler", tmp_path)
     record = measured_with(str(compiler), tmp_path)
 
+    assert (missing.status, missing.reason) == ("skipped", "no C++ compiler")
+    assert (missing.repetitions, missing.profile) == ([], None)
     assert record.status == "failed"
     assert record.reason.startswith(
         "repetition 1: BuildError: cannot build gpu_report_cpu_loops in "

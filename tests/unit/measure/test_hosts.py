@@ -72,38 +72,31 @@ def test_two_agents_measure_one_training_and_each_has_the_whole_of_it(tmp_path: 
     assert records[0].profile == records[1].profile
 
 
-@pytest.mark.parametrize(
-    ("where", "what"),
-    [("model", "MemoryError"), pytest.param("backward", "SIGABRT", marks=pytest.mark.slow)],
-)
-def test_agents_agree_on_the_rank_that_went_wrong_on_one_of_them(
-    where: str, what: str, tmp_path: Path
-) -> None:
-    first, second = measured_by_two(
-        tmp_path, "GoesWrongInOneRank", settings={"where": where, "what": what}
-    )
-    assert first.status == second.status == ("oom" if what == "MemoryError" else "failed")
+@pytest.mark.slow
+def test_agents_agree_on_the_rank_that_went_wrong_on_one_of_them(tmp_path: Path) -> None:
+    wrong = {"where": "model", "what": "MemoryError"}
+    first, second = measured_by_two(tmp_path, "GoesWrongInOneRank", settings=wrong)
+    assert first.status == second.status == "oom"
     assert first.reason == second.reason
     assert first.reason.startswith("repetition 1: rank 1"), first.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "says"),
     [
         ("SIGKILL", {"rank 1 was ended by SIGKILL"}),
-        pytest.param("agent", {"was ended by SIGKILL", "is gone"}, marks=pytest.mark.slow),
+        ("agent", {"was ended by SIGKILL", "is gone"}),
     ],
 )
 def test_no_host_has_a_result_where_a_rank_or_an_agent_of_one_was_killed(
     what: str, says: set[str], tmp_path: Path
 ) -> None:
     port = free_port()
+    settings = {"where": "backward", "what": what}
 
     def interrupted_on(index: int) -> str:
-        hosts, settings = (
-            Hosts(count=2, index=index, port=port),
-            {"where": "backward", "what": what},
-        )
+        hosts = Hosts(count=2, index=index, port=port)
         with pytest.raises(MeasurementInterruptedError) as error:
             measured("GoesWrongInOneRank", tmp_path / str(index), hosts=hosts, settings=settings)
         return str(error.value)
@@ -114,6 +107,7 @@ def test_no_host_has_a_result_where_a_rank_or_an_agent_of_one_was_killed(
     assert {each for each in says for line in said if each in line} == says, said
 
 
+@pytest.mark.slow
 def test_a_host_that_does_not_come_is_named_with_how_many_came(tmp_path: Path) -> None:
     alone = Hosts(count=3, index=0, port=free_port())
     record = measured("Tiny", tmp_path, devices=3, batch_size=6, hosts=alone, patience_s=1)
@@ -122,31 +116,27 @@ def test_a_host_that_does_not_come_is_named_with_how_many_came(tmp_path: Path) -
     assert "without host 1, 2" in record.reason
 
 
+@pytest.mark.slow
 def test_a_port_that_another_program_has_is_named_on_both_hosts(tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("", 0))
         other.listen()
         port = other.getsockname()[1]
-        first = measured("Tiny", tmp_path, hosts=Hosts(count=2, index=0, port=port), patience_s=1)
-        second = measured("Tiny", tmp_path, hosts=Hosts(count=2, index=1, port=port), patience_s=1)
+        hosts = [Hosts(count=2, index=index, port=port) for index in range(2)]
+        first, second = (measured("Tiny", tmp_path, hosts=each, patience_s=1) for each in hosts)
     assert (first.status, second.status) == ("failed", "failed")
     assert f"port {port} of this host is in use" in first.reason
     assert f"localhost:{port} is not a torchrun store" in second.reason
 
 
+@pytest.mark.slow
 def test_hosts_that_measure_different_things_are_refused(tmp_path: Path) -> None:
     port = free_port()
 
     def measured_on(index: int) -> None:
-        hosts = Hosts(count=2, index=index, port=port)
+        hosts, settings = Hosts(count=2, index=index, port=port), {"samples": 20 + index}
         with pytest.raises(MachineError, match="differ in their study"):
-            measured(
-                "Tiny",
-                tmp_path / str(index),
-                hosts=hosts,
-                settings={"samples": 20 + index},
-                patience_s=10,
-            )
+            measured("Tiny", tmp_path / str(index), hosts=hosts, settings=settings, patience_s=10)
 
     with ThreadPoolExecutor() as agents:
         list(agents.map(measured_on, range(2)))
@@ -162,7 +152,9 @@ def test_hosts_that_cannot_share_a_variant_are_refused() -> None:
     two.check(Variant(**fields, strategy="ddp", devices=2))
 
 
-def test_the_environment_says_which_host_this_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_says_which_host_this_is_and_an_impossible_value_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in (COUNT, INDEX, RENDEZVOUS, "SLURM_STEP_NUM_NODES"):
         monkeypatch.delenv(name, raising=False)
     assert hosts_of_environment() == Hosts()
@@ -172,19 +164,11 @@ def test_the_environment_says_which_host_this_is(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv(INDEX, "1")
     monkeypatch.setenv(RENDEZVOUS, "node1:29500")
     assert hosts_of_environment() == Hosts(count=2, index=1, address="node1", port=29500)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [(COUNT, "two"), (COUNT, "0"), (INDEX, "2"), (INDEX, "-1"), (RENDEZVOUS, "node1")],
-)
-def test_an_impossible_value_is_named(
-    name: str, value: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for each, possible in {COUNT: "2", INDEX: "1", RENDEZVOUS: "node1:29500", name: value}.items():
-        monkeypatch.setenv(each, possible)
-    with pytest.raises(MachineError, match=f"{name}='{value}'"):
-        hosts_of_environment()
+    for name, value in ((COUNT, "0"), (INDEX, "2"), (INDEX, "-1"), (RENDEZVOUS, "node1")):
+        with monkeypatch.context() as changed:
+            changed.setenv(name, value)
+            with pytest.raises(MachineError, match=f"{name}='{value}'"):
+                hosts_of_environment()
 
 
 def in_job(monkeypatch: pytest.MonkeyPatch, folder: Path, **variables: str) -> None:
@@ -204,15 +188,10 @@ def in_job(monkeypatch: pytest.MonkeyPatch, folder: Path, **variables: str) -> N
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
-def in_step(monkeypatch: pytest.MonkeyPatch, folder: Path, **variables: str) -> None:
+def in_step(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """The environment of a task that srun has started on two nodes."""
-    step = {
-        "PROCID": "1",
-        "STEP_NUM_NODES": "2",
-        "STEP_NUM_TASKS": "2",
-        "STEP_NODELIST": "node[7-8]",
-    }
-    in_job(monkeypatch, folder, **{**step, **variables})
+    step = {"STEP_NUM_NODES": "2", "STEP_NUM_TASKS": "2", "STEP_NODELIST": "node[7-8]"}
+    in_job(monkeypatch, folder, PROCID="1", **step)
 
 
 DDP = Variant(workload="tiny", device="cpu", batch_size=6, epochs=1, strategy="ddp", devices=2)
@@ -247,40 +226,26 @@ def test_each_node_gets_the_cores_that_the_job_asked_for_and_no_hosts_of_before(
         "--nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --cpus-per-task=8 train "
         "hosts=\n"
     )
-
-
-def test_a_job_without_srun_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    in_job(monkeypatch, tmp_path)
     (tmp_path / "srun").unlink()
     monkeypatch.setenv("PATH", str(tmp_path))
-
     with pytest.raises(MachineError, match="srun cannot be started on the 2 nodes"):
         start_on(2, ["train"])
 
 
-def test_tasks_of_srun_meet_at_the_first_of_their_nodes(
+def test_tasks_of_srun_meet_at_the_first_of_their_nodes_or_are_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     in_step(monkeypatch, tmp_path)
-
     assert hosts_of_environment() == Hosts(count=2, index=1, address="node7", port=20005)
+    with monkeypatch.context() as changed:
+        changed.setenv(COUNT, "1")
+        assert hosts_of_environment() == Hosts()
 
-    monkeypatch.setenv(COUNT, "1")
-    assert hosts_of_environment() == Hosts()
-
-
-@pytest.mark.parametrize(
-    ("variables", "says"),
-    [
-        ({"STEP_NUM_TASKS": "8"}, "srun started 8 tasks on 2 nodes; .*--ntasks-per-node=1"),
-        ({"STEP_NODELIST": ""}, f"the first of the nodes ''; set {COUNT}"),
-    ],
-)
-def test_a_step_that_is_no_task_on_each_node_is_refused(
-    variables: dict[str, str], says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    in_step(monkeypatch, tmp_path, **variables)
-    with pytest.raises(MachineError, match=says):
+    monkeypatch.setenv("SLURM_STEP_NODELIST", "")
+    with pytest.raises(MachineError, match=f"the first of the nodes ''; set {COUNT}"):
+        hosts_of_environment()
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "8")
+    with pytest.raises(MachineError, match=r"srun started 8 tasks on 2 nodes; .*ntasks-per-node=1"):
         hosts_of_environment()
 
 

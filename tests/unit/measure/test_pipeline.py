@@ -11,16 +11,15 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from gpu_report.measure.stages import Stages, values_of
 from gpu_report.measure.training import build_training, evaluate, train_step, whole_model
 from gpu_report.measure.world import ALONE, World, join, leave
 from gpu_report.study.variant import Variant
 from gpu_report.workloads.unet import UNet, UNetSegmentation
-from tests.unit.measure.test_ranks import measured
+from tests.unit.measure.test_ranks import carried_out_by, measured
 from tests.unit.measure.tiny_workloads import InPieces, OfDrawnSamples
+from tests.unit.measure.trainings import build, train_quietly
 
 CPU = torch.device("cpu")
 STEPS = 3
@@ -51,19 +50,7 @@ def found(
     """By rank and case: the losses of the steps, the model's parameters after them, and its
     evaluation.
     """
-    config = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=request.param,
-        rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
-        local_addr="localhost",
-        max_restarts=0,
-        start_method="forkserver",
-        logs_specs=DefaultLogsSpecs(log_dir=str(tmp_path_factory.mktemp("ranks"))),
-    )
-    ranks: dict[int, Any] = elastic_launch(config, _train_as_rank)(request.param)
-    return ranks
+    return carried_out_by(request.param, _train_as_rank, tmp_path_factory.mktemp("ranks"))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -123,21 +110,20 @@ def _train(
 def test_its_record_has_each_sample_once_and_the_losses_of_the_last_stage(tmp_path: Path) -> None:
     record = measured("InPieces", tmp_path, strategy="pipeline", accumulation=2)
     assert record.status == "ok", record.reason
-    alone = measured("InPieces", tmp_path / "alone", strategy="single", devices=1, accumulation=2)
-    (ours,), (theirs,) = record.repetitions, alone.repetitions
+    (ours,) = record.repetitions
+    alone = build(InPieces(size="default", seed=0), accumulation=2, steps_per_epoch=4)
     assert len({rank.parameters_sha256 for rank in ours.ranks}) == 1
-    for epoch, expected in zip(ours.epochs, theirs.epochs, strict=True):
+    for epoch, expected in zip(ours.epochs, train_quietly(alone, epochs=3), strict=True):
         assert epoch.samples == expected.samples == 16
         assert epoch.train_losses == pytest.approx(expected.train_losses, rel=1e-5)
         assert epoch.test_loss == pytest.approx(expected.test_loss, rel=1e-5)
     assert record.profile is not None
     assert len(list((tmp_path / "trace").iterdir())) == 2
     assert record.workload is not None
-    assert alone.workload is not None
     assert (len(record.workload.pieces_of_stages), sum(record.workload.pieces_of_stages)) == (2, 4)
-    assert alone.workload.pieces_of_stages == []
 
 
+@pytest.mark.slow
 def test_what_a_stage_raises_is_in_the_record(tmp_path: Path) -> None:
     record = measured("FailsInTheLastPiece", tmp_path, strategy="pipeline")
     assert record.status == "failed"

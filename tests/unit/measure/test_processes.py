@@ -128,19 +128,6 @@ def test_a_stopped_server_is_said_once_with_its_number_and_ended(
     assert line.startswith(f"repetition 1 waits for process {server}")
 
 
-@pytest.mark.slow
-def test_an_interruption_that_was_ignored_from_the_start_stays_so() -> None:
-    ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        process = fresh_processes(["json"]).Process(target=interrupt_oneself)
-        process.start()
-        process.join(timeout=60)
-    finally:
-        signal.signal(signal.SIGINT, ignored)
-
-    assert process.exitcode == 0
-
-
 @pytest.mark.parametrize("code", [STARTS, SEARCHES])
 def test_a_temporary_folder_with_a_path_too_long_for_a_socket_is_named(
     code: str, tmp_path: Path

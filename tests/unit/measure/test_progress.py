@@ -33,16 +33,12 @@ def test_shares_stay_between_nothing_and_everything(
     assert 0 <= load.steal_share <= 1
 
 
-def test_a_time_too_short_to_measure_gives_no_share() -> None:
-    load = load_between(
-        START, CpuTimes(moment_s=SHORTEST_S / 2, total_s=1, busy_s=1, steal_s=0, own_s=0)
-    )
-    assert (load.foreign_cpu_share, load.steal_share) == (None, None)
-
-
-def test_a_system_without_steal_time_gives_none() -> None:
-    later = CpuTimes(moment_s=10, total_s=20, busy_s=1, steal_s=None, own_s=0)
-    assert load_between(START, later).steal_share is None
+def test_a_time_too_short_to_measure_or_a_system_without_steal_time_gives_no_share() -> None:
+    short = CpuTimes(moment_s=SHORTEST_S / 2, total_s=1, busy_s=1, steal_s=0, own_s=0)
+    without_steal = CpuTimes(moment_s=10, total_s=20, busy_s=1, steal_s=None, own_s=0)
+    assert load_between(START, short).foreign_cpu_share is None
+    assert load_between(START, short).steal_share is None
+    assert load_between(START, without_steal).steal_share is None
 
 
 @pytest.mark.skipif(

@@ -6,10 +6,12 @@ import contextlib
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,41 +27,24 @@ from gpu_report.measure.batches import ShuffledSampler
 from gpu_report.measure.hosts import Hosts
 from gpu_report.measure.processes import MeasurementInterruptedError
 from gpu_report.measure.threads import training_threads
-from gpu_report.measure.training import _add_gradients, build_training
+from gpu_report.measure.training import _add_gradients
 from gpu_report.measure.variant_run import measure_variant
 from gpu_report.measure.world import World, join, leave
 from gpu_report.records.record import RECORD_FILE, Record
-from gpu_report.study.study import Measurement, Protocol, Workload
-from gpu_report.study.variant import Variant
 from gpu_report.workloads.protocol import WorkloadError
 from tests.unit.measure.tiny_workloads import InDoublePrecision, Tiny
+from tests.unit.measure.trainings import build, measurement, tiny, train_quietly
 
-WORKLOADS = "tests.unit.measure.tiny_workloads"
 CPU = torch.device("cpu")
 
 
 def measured(
     class_name: str, folder: Path, *, repetitions: int = 1, patience_s: float = 100, **fields: Any
 ) -> Record:
-    settings, hosts = fields.pop("settings", {}), fields.pop("hosts", Hosts())
-    variant = {
-        "strategy": "ddp",
-        "devices": 2,
-        "device": "cpu",
-        "batch_size": 4,
-        "steps_per_epoch": 4,
-        **fields,
-    }
+    hosts = fields.pop("hosts", Hosts())
+    values = {"strategy": "ddp", "devices": 2, "steps_per_epoch": 4, **fields}
     return measure_variant(
-        Measurement(
-            variant=Variant(workload="tiny", epochs=3, **variant),
-            workload=Workload(
-                name="tiny", class_path=f"{WORKLOADS}:{class_name}", settings=settings
-            ),
-            protocol=Protocol(
-                repetitions=repetitions, profile_steps=2, timed_epochs=1, timed_seconds=0
-            ),
-        ),
+        measurement(class_name, repetitions=repetitions, profile_steps=2, **values),
         machine="here",
         trace_folder=folder / "trace",
         rich_trace_folder=folder / "rich_trace",
@@ -78,31 +63,34 @@ def record(folder: Path) -> Record:
     return measured("Tiny", folder, repetitions=2)
 
 
-def test_a_record_of_several_ranks_is_read_as_it_was_written(record: Record, folder: Path) -> None:
+def test_an_epoch_is_that_of_the_slowest_rank_with_the_samples_of_all(
+    record: Record, folder: Path
+) -> None:
+    """Parameters are equal bit by bit in all ranks, and in turn with every repetition a plain
+    process trains on the share of one rank.
+    """
     assert record.status == "ok", record.reason
     RECORD_FILE.write(record, folder / "record.json")
     assert RECORD_FILE.read(folder / "record.json") == record
-
-
-def test_an_epoch_is_that_of_the_slowest_rank_with_the_samples_of_all(record: Record) -> None:
     for repetition in record.repetitions:
+        ranks, base = repetition.ranks, repetition.base
         for epoch, *of_ranks in zip(
-            repetition.all_epochs, *(rank.epochs for rank in repetition.ranks), strict=True
+            repetition.all_epochs, *(rank.epochs for rank in ranks), strict=True
         ):
             assert epoch.wall_time_s == max(each.wall_time_s for each in of_ranks)
             assert epoch.samples == sum(each.samples for each in of_ranks) == 16
+        assert len({rank.parameters_sha256 for rank in ranks}) == 1
+        assert base is not None
+        assert base.threads == training_threads("cpu", sharing=2)
+        assert {epoch.samples for epoch in base.epochs} == {4 * 4 // 2}
 
 
-def test_several_ranks_learn_what_one_process_learns_of_the_same_batches(
-    record: Record, tmp_path: Path
-) -> None:
-    alone = measured("Tiny", tmp_path, repetitions=2, strategy="single", devices=1)
-    for of_one, of_two in zip(alone.repetitions, record.repetitions, strict=True):
-        expected = [loss for epoch in of_one.epochs for loss in epoch.train_losses]
-        assert [loss for epoch in of_two.epochs for loss in epoch.train_losses] == pytest.approx(
-            expected, rel=1e-5
-        )
-        assert of_two.epochs[-1].quality == of_one.epochs[-1].quality
+def test_several_ranks_learn_what_one_process_learns_of_the_same_batches(record: Record) -> None:
+    for seed, repetition in enumerate(record.repetitions):
+        alone = build(Tiny(size="default", seed=seed), seed=seed, steps_per_epoch=4)
+        for ours, expected in zip(repetition.epochs, train_quietly(alone, epochs=3), strict=True):
+            assert ours.train_losses == pytest.approx(expected.train_losses, rel=1e-5)
+        assert ours.quality == expected.quality
 
 
 def test_each_rank_leaves_a_trace_that_names_its_rank(record: Record, folder: Path) -> None:
@@ -116,25 +104,12 @@ def test_each_rank_leaves_a_trace_that_names_its_rank(record: Record, folder: Pa
         assert (found["rank"], found["world_size"]) == (rank, 2)
 
 
-def test_parameters_are_equal_bit_by_bit_in_all_ranks(record: Record) -> None:
-    for repetition in record.repetitions:
-        assert len({rank.parameters_sha256 for rank in repetition.ranks}) == 1
-
-
 def test_a_run_whose_ranks_trained_different_models_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError, match="rank 1 differ"):
         measured("BypassesTheWrapper", tmp_path)
 
 
-def test_in_turn_with_every_repetition_a_plain_process_trains_on_the_share_of_one_rank(
-    record: Record,
-) -> None:
-    for repetition in record.repetitions:
-        assert repetition.base is not None
-        assert repetition.base.threads == training_threads("cpu", sharing=2)
-        assert {epoch.samples for epoch in repetition.base.epochs} == {4 * 4 // 2}
-
-
+@pytest.mark.slow
 def test_a_plain_process_that_fails_in_turn_costs_the_comparison_and_is_in_the_log(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -143,7 +118,7 @@ def test_a_plain_process_that_fails_in_turn_costs_the_comparison_and_is_in_the_l
     assert "no such number" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+@pytest.mark.parametrize("strategy", [pytest.param("ddp", marks=pytest.mark.slow), "fsdp"])
 def test_the_optimizer_of_a_rank_keeps_the_types_of_numbers_that_a_plain_one_keeps(
     strategy: str, tmp_path: Path
 ) -> None:
@@ -151,91 +126,82 @@ def test_the_optimizer_of_a_rank_keeps_the_types_of_numbers_that_a_plain_one_kee
     assert shared.optimizer_dtypes == ["float32"]
 
 
-def test_ranks_that_send_nothing_keep_their_own_parameters(tmp_path: Path) -> None:
-    bound = measured("Tiny", tmp_path, options="nocomm")
-    assert bound.status == "ok", bound.reason
-    assert len({rank.parameters_sha256 for rank in bound.repetitions[0].ranks}) == 2
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "options",
-    [
-        "bucket1+bucketview+staticgraph",
-        pytest.param("bucket100+unused+localbuffers", marks=pytest.mark.slow),
-    ],
+    "options", ["nocomm", "bucket1+bucketview+staticgraph", "bucket100+unused+localbuffers"]
 )
-def test_options_of_ddp_change_nothing_of_what_is_learned(
+def test_options_of_ddp_change_nothing_of_what_is_learned_unless_nothing_is_sent(
     record: Record, options: str, tmp_path: Path
 ) -> None:
     other = measured("Tiny", tmp_path, options=options)
-    assert (
-        other.repetitions[0].epochs[-1].train_losses
-        == record.repetitions[0].epochs[-1].train_losses
-    )
+    assert other.status == "ok", other.reason
+    (ours,), (theirs, _) = other.repetitions, record.repetitions
+    own_parameters = len({rank.parameters_sha256 for rank in ours.ranks})
+    if options == "nocomm":
+        assert own_parameters == 2
+    else:
+        assert own_parameters == 1
+        assert ours.epochs[-1].train_losses == theirs.epochs[-1].train_losses
 
 
 @pytest.mark.parametrize(
-    ("where", "what"),
+    ("where", "what", "status", "said"),
     [
-        ("model", "MemoryError"),
-        ("loss1", "ArithmeticError"),
+        ("model", "MemoryError", "oom", "rank 1.*no room"),
+        ("loss1", "ArithmeticError", "failed", "rank 1.*no such number"),
+        ("loss2", "SIGABRT", "failed", "rank 1 was ended by SIGABRT"),
         *(
-            pytest.param(where, what, marks=pytest.mark.slow)
-            for where in ("model", "optimizer", "train_data", "loss1", "loss6", "quality")
-            for what in ("ArithmeticError", "MemoryError")
-            if (where, what) not in {("model", "MemoryError"), ("loss1", "ArithmeticError")}
+            pytest.param(where, what, status, said, marks=pytest.mark.slow)
+            for where, what, status, said in (
+                ("optimizer", "ArithmeticError", "failed", "rank 1.*no such number"),
+                ("train_data", "MemoryError", "oom", "rank 1.*no room"),
+                ("quality", "ArithmeticError", "failed", "rank 1.*no such number"),
+                ("loss2", "be deaf", "failed", ".*rank 1 did not answer"),
+            )
         ),
     ],
 )
-def test_a_rank_that_goes_wrong_is_named_with_its_reason(
-    where: str, what: str, tmp_path: Path
+def test_a_rank_that_goes_wrong_is_named_before_those_that_lose_it(
+    where: str, what: str, status: str, said: str, tmp_path: Path
 ) -> None:
-    record = measured("GoesWrongInOneRank", tmp_path, settings={"where": where, "what": what})
-    assert (record.status, record.repetitions) == ("oom" if what == "MemoryError" else "failed", [])
-    assert record.reason.startswith("repetition 1: rank 1"), record.reason
-    assert {"MemoryError": "no room", "ArithmeticError": "no such number"}[what] in record.reason
+    settings, patience_s = {"where": where, "what": what}, 3 if what == "be deaf" else 100
+    record = measured("GoesWrongInOneRank", tmp_path, settings=settings, patience_s=patience_s)
+    assert (record.status, record.repetitions) == (status, [])
+    assert re.match(f"repetition 1: {said}", record.reason), record.reason
 
 
 @pytest.mark.parametrize(
-    ("where", "what"),
+    ("where", "what", "said"),
     [
-        ("backward", "SIGKILL"),
-        ("loss2", "SIGTERM"),
+        ("backward", "SIGKILL", "repetition 1 .*rank 1 was ended by SIGKILL"),
+        ("loss2", "SIGSTOP", r"(rank 1|process [0-9]+) was stopped"),
         *(
-            pytest.param(where, "SIGKILL", marks=pytest.mark.slow)
-            for where in ("model", "optimizer", "train_data", "step", "quality", "gather_ranks")
+            pytest.param(where, what, f"rank 1 was ended by {what}", marks=pytest.mark.slow)
+            for where, what in (
+                ("model", "SIGKILL"),
+                ("train_data", "SIGKILL"),
+                ("quality", "SIGKILL"),
+                ("gather_ranks", "SIGKILL"),
+                ("loss2", "SIGTERM"),
+                ("loss2", "SIGINT"),
+            )
         ),
-        *(
-            pytest.param("loss2", name, marks=pytest.mark.slow)
-            for name in ("SIGKILL", "SIGHUP", "SIGINT", "SIGUSR1")
-        ),
+        pytest.param("loss2", "stop agent", "process [0-9]+ was stopped", marks=pytest.mark.slow),
     ],
 )
-def test_a_rank_ended_from_outside_is_no_result_wherever_it_is(
-    where: str, what: str, tmp_path: Path
+def test_a_rank_ended_or_stopped_from_outside_is_no_result_wherever_it_is(
+    where: str, what: str, said: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(
-        MeasurementInterruptedError, match=f"repetition 1 .*rank 1 was ended by {what}"
-    ):
-        measured("GoesWrongInOneRank", tmp_path, settings={"where": where, "what": what})
+    settings, patience_s = {"where": where, "what": what}, 3 if "stop" in what.lower() else 100
+    with pytest.raises(MeasurementInterruptedError, match=said):
+        measured("GoesWrongInOneRank", tmp_path, patience_s=patience_s, settings=settings)
 
 
 @pytest.mark.slow
 def test_the_first_rank_ended_from_outside_after_its_result_is_no_result(tmp_path: Path) -> None:
+    settings = {"where": "leave", "what": "SIGKILL", "rank": 0}
     with pytest.raises(MeasurementInterruptedError, match="rank 0 was ended by SIGKILL"):
-        measured(
-            "GoesWrongInOneRank",
-            tmp_path,
-            settings={"where": "leave", "what": "SIGKILL", "rank": 0},
-        )
-
-
-def test_a_rank_that_aborts_is_named_before_those_that_lose_it(tmp_path: Path) -> None:
-    record = measured(
-        "GoesWrongInOneRank", tmp_path, settings={"where": "loss2", "what": "SIGABRT"}
-    )
-    assert record.status == "failed"
-    assert record.reason.startswith("repetition 1: rank 1 was ended by SIGABRT"), record.reason
+        measured("GoesWrongInOneRank", tmp_path, settings=settings)
 
 
 @pytest.mark.slow
@@ -246,23 +212,6 @@ def test_a_rank_that_aborts_in_the_profiled_run_costs_no_repetition(tmp_path: Pa
     assert (record.status, record.reason) == ("failed", "profiled run: rank 1 was ended by SIGABRT")
     assert len(record.repetitions) == 1
     assert not any((tmp_path / "trace").iterdir())
-
-
-@pytest.mark.parametrize("what", ["SIGSTOP", pytest.param("stop agent", marks=pytest.mark.slow)])
-def test_a_process_that_is_stopped_is_named_and_no_result(what: str, tmp_path: Path) -> None:
-    with pytest.raises(MeasurementInterruptedError, match=r"(rank 1|process [0-9]+) was stopped"):
-        measured(
-            "GoesWrongInOneRank", tmp_path, patience_s=3, settings={"where": "loss2", "what": what}
-        )
-
-
-@pytest.mark.slow
-def test_a_rank_that_does_not_answer_and_runs_is_a_result(tmp_path: Path) -> None:
-    record = measured(
-        "GoesWrongInOneRank", tmp_path, patience_s=3, settings={"where": "loss2", "what": "be deaf"}
-    )
-    assert record.status == "failed"
-    assert "rank 1 did not answer" in record.reason, record.reason
 
 
 _IGNORING = """
@@ -336,14 +285,9 @@ def _wait_for_ranks(pid: int) -> list[psutil.Process]:
 def test_together_the_ranks_see_each_sample_once_per_epoch_and_in_another_order_in_the_next(
     ranks: int,
 ) -> None:
+    worlds = [World(rank=rank, size=ranks, is_launched=True) for rank in range(ranks)]
     samplers = [
-        ShuffledSampler(
-            samples=12,
-            samples_per_epoch=12,
-            seed=3,
-            world=World(rank=rank, size=ranks, is_launched=True),
-        )
-        for rank in range(ranks)
+        ShuffledSampler(samples=12, samples_per_epoch=12, seed=3, world=world) for world in worlds
     ]
     epochs = [[list(sampler) for sampler in samplers] for _ in range(2)]
     for epoch in epochs:
@@ -356,6 +300,16 @@ def test_together_the_ranks_see_each_sample_once_per_epoch_and_in_another_order_
 def test_gradients_of_several_ranks_are_those_of_one_process_with_all_their_samples(
     ranks: int, tmp_path: Path
 ) -> None:
+    found = carried_out_by(ranks, _gradients_as_rank, tmp_path)
+    expected = _gradients("single", 1, 1, World())
+    for rank, by_case in found.items():
+        for case, gradients in by_case.items():
+            for ours, theirs in zip(gradients, expected, strict=True):
+                assert torch.allclose(ours, theirs, rtol=1e-6, atol=1e-12), (rank, case)
+
+
+def carried_out_by(ranks: int, function: Callable[[int], Any], folder: Path) -> dict[int, Any]:
+    """By rank, what this returns in each of several processes, which all know their number."""
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
@@ -365,14 +319,10 @@ def test_gradients_of_several_ranks_are_those_of_one_process_with_all_their_samp
         local_addr="localhost",
         max_restarts=0,
         start_method="forkserver",
-        logs_specs=DefaultLogsSpecs(log_dir=str(tmp_path)),
+        logs_specs=DefaultLogsSpecs(log_dir=str(folder)),
     )
-    found = elastic_launch(config, _gradients_as_rank)(ranks)
-    expected = _gradients("single", 1, 1, World())
-    for rank, by_case in found.items():
-        for case, gradients in by_case.items():
-            for ours, theirs in zip(gradients, expected, strict=True):
-                assert torch.allclose(ours, theirs, rtol=1e-6, atol=1e-12), (rank, case)
+    found: dict[int, Any] = elastic_launch(config, function)(ranks)
+    return found
 
 
 def _gradients_as_rank(ranks: int) -> dict[tuple[str, int], list[torch.Tensor]]:
@@ -390,36 +340,22 @@ def _gradients_as_rank(ranks: int) -> dict[tuple[str, int], list[torch.Tensor]]:
 
 def _gradients(strategy: str, ranks: int, parts: int, world: World) -> list[torch.Tensor]:
     """Of the first batch, all parts of it, in double precision."""
-    variant = Variant(
-        workload="tiny",
-        device="cpu",
-        batch_size=8,
-        epochs=1,
-        steps_per_epoch=1,
-        strategy=strategy,
-        devices=ranks,
-        accumulation=parts,
+    fields: dict[str, Any] = {
+        "strategy": strategy,
+        "devices": ranks,
+        "accumulation": parts,
+        "batch_size": 8,
+    }
+    training = build(
+        InDoublePrecision(size="default", seed=0), steps_per_epoch=1, world=world, **fields
     )
-    workload = InDoublePrecision(size="default", seed=0)
-    training = build_training(workload, variant, device=CPU, seed=0, steps_per_epoch=1, world=world)
     inputs, target = next(iter(training.train_loader))
     _add_gradients(training, inputs, target)
-    gradients = [
-        parameter.grad for parameter in training.model.parameters() if parameter.grad is not None
-    ]
+    gradients = [each.grad for each in training.model.parameters() if each.grad is not None]
     return [each.full_tensor() if isinstance(each, DTensor) else each for each in gradients]
 
 
 def test_a_batch_that_ranks_cannot_share_is_refused() -> None:
-    variant = Variant(
-        workload="tiny", device="cpu", batch_size=8, epochs=1, strategy="ddp", devices=2
-    )
+    world = World(size=2, is_launched=True)
     with pytest.raises(WorkloadError, match="not equally shared"):
-        build_training(
-            Tiny(size="default", seed=0),
-            variant,
-            device=CPU,
-            seed=0,
-            steps_per_epoch=None,
-            world=World(size=2, is_launched=True),
-        )
+        build(tiny(), batch_size=8, strategy="ddp", devices=2, world=world)

@@ -1,30 +1,12 @@
 """What one process is to do."""
 
-from pathlib import Path
-
 from gpu_report.measure.run import MOST_LIGHT_PROFILES, MOST_WARM_UP_STEPS, RICH_STEPS, Run
-from gpu_report.study.study import Measurement, Protocol, Workload
-from gpu_report.study.variant import Variant
+from tests.unit.measure.trainings import measurement, run_of
 
 
 def run(index: int, *, workers: int = 0) -> Run:
-    measurement = Measurement(
-        variant=Variant(
-            workload="tiny", device="cpu", batch_size=4, workers=workers, epochs=3, seed=5
-        ),
-        workload=Workload(name="tiny", class_path="somewhere:Tiny", settings={}),
-        protocol=Protocol(repetitions=3, profile_steps=2, timed_epochs=1, timed_seconds=0),
-    )
-    here = Path()
-    return Run(
-        measurement=measurement,
-        machine="here",
-        index=index,
-        is_profiled=index == measurement.protocol.repetitions,
-        threads=1,
-        trace_folder=here,
-        cache_folder=here,
-    )
+    asked = measurement("Tiny", repetitions=3, profile_steps=2, workers=workers, seed=5)
+    return run_of(asked, index=index, is_profiled=index == 3)
 
 
 def test_each_repetition_has_a_seed_of_its_own_and_the_profiled_run_that_of_the_first() -> None:

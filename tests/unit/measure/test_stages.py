@@ -55,8 +55,7 @@ def staged(workload: TrainingWorkload, model: nn.Module, devices: int, **changes
     return in_stages(workload, model, FP32, devices=[torch.device("cpu")] * devices, **fields)
 
 
-@pytest.mark.parametrize("devices", [2, 4, 8])
-@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.title)
+@pytest.mark.parametrize(("workload", "devices"), [*zip(WORKLOADS, (4, 8, 2), strict=True)])
 def test_stages_compute_what_the_whole_model_does_and_leave_it_as_it_was(
     workload: TrainingWorkload, devices: int
 ) -> None:
@@ -85,12 +84,9 @@ def test_a_division_that_is_given_is_taken() -> None:
     assert staged(workload, workload.build_model(), 2, sizes=(1, 18)).sizes == [1, 18]
 
 
-def test_a_piece_may_begin_with_what_changes_its_input_in_place() -> None:
+def test_a_piece_may_change_its_input_in_place_and_words_have_no_gradient() -> None:
     pieces = [nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Linear(4, 4)]
     assert len(seconds_of(pieces, torch.ones(2, 4), FP32)) == 3
-
-
-def test_the_model_of_words_has_no_gradient_at_its_inputs() -> None:
     pieces = [nn.Embedding(9, 4), nn.Linear(4, 2)]
     assert len(seconds_of(pieces, torch.tensor([[1, 2, 3]]), FP32)) == 2
 

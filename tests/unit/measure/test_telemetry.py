@@ -50,63 +50,45 @@ class Steady(Device):
         return self.counts.pop(0) if len(self.counts) > 1 else self.counts[0]
 
 
-def watched(device: Device, *, samples: int = 5, uuid: str = UUID) -> Telemetry | None:
+def watched(device: Device, *, samples: int = 5) -> Telemetry:
     watch = DeviceWatch({UUID: device}, period_s=0.002)
     began = time.monotonic()
-    watch.begin(uuid)
+    watch.begin(UUID)
     time.sleep(0.002 * samples)
     watch.end()
-    return watch.telemetry([(began, time.monotonic())])
+    found = watch.telemetry([(began, time.monotonic())])
+    assert found is not None
+    return found
 
 
-def test_each_list_has_a_value_for_each_moment() -> None:
-    telemetry = watched(Steady())
-    assert telemetry is not None
+def test_each_list_has_a_value_for_each_moment_and_what_a_device_does_not_show_is_empty() -> None:
+    telemetry = watched(Steady(reasons=("SwPowerCap",)))
     assert telemetry.moments_s
     for name in VALUES:
         assert len(getattr(telemetry, name)) == len(telemetry.moments_s)
     assert telemetry.power_w[0] == 431.3
     assert telemetry.memory_used_before_mib == 2104.3
     assert telemetry.sample_cost_ms >= 0
+    assert telemetry.throttle_reasons == {"SwPowerCap": 1.0}
 
-
-def test_what_a_device_does_not_show_is_empty_and_not_zero() -> None:
-    telemetry = watched(Steady(values={"utilisation_percent": 93.0}))
-    assert telemetry is not None
-    assert telemetry.utilisation_percent
-    assert telemetry.power_w == []
+    few = watched(Steady(values={"utilisation_percent": 93.0}))
+    assert few.utilisation_percent
+    assert few.power_w == []
 
 
 @pytest.mark.parametrize(
-    ("counts", "others"),
-    [([0, 0], 0), ([0, 1], 0), ([0, 2], 1), ([1, 2], 1), ([1, 1], 1)],
-    ids=[
-        "no pids seen",
-        "ours alone",
-        "one came",
-        "one was there",
-        "one was there and ours is not seen",
-    ],
+    ("counts", "others"), [([0, 0], 0), ([0, 1], 0), ([0, 2], 1), ([1, 2], 1), ([1, 1], 1)]
 )
 def test_processes_beside_the_training_are_those_before_it_or_those_during_it_but_one(
     counts: list[int], others: int
 ) -> None:
-    telemetry = watched(Steady(counts=counts))
-    assert telemetry is not None
-    assert telemetry.other_processes == others
-
-
-def test_reasons_for_lower_clocks_are_shares_of_the_samples() -> None:
-    telemetry = watched(Steady(reasons=("SwPowerCap",)))
-    assert telemetry is not None
-    assert telemetry.throttle_reasons == {"SwPowerCap": 1.0}
+    assert watched(Steady(counts=counts)).other_processes == others
 
 
 def test_a_record_holds_no_more_samples_than_a_figure_can_show() -> None:
-    telemetry = watched(Steady(), samples=2 * MOST_SAMPLES)
-    assert telemetry is not None
-    assert len(telemetry.moments_s) <= MOST_SAMPLES
-    assert telemetry.moments_s == sorted(telemetry.moments_s)
+    moments_s = watched(Steady(), samples=2 * MOST_SAMPLES).moments_s
+    assert len(moments_s) <= MOST_SAMPLES
+    assert moments_s == sorted(moments_s)
 
 
 def test_samples_outside_the_timed_epochs_are_left_out() -> None:
@@ -119,9 +101,11 @@ def test_samples_outside_the_timed_epochs_are_left_out() -> None:
     assert (telemetry.moments_s, telemetry.power_w, telemetry.throttle_reasons) == ([], [], {})
 
 
-def test_without_a_driver_or_for_another_device_there_is_no_telemetry() -> None:
-    assert watched(Steady(), uuid="another") is None
-    watch = DeviceWatch({})
+@pytest.mark.parametrize("devices", [{}, {"another": Steady()}])
+def test_without_a_driver_or_for_another_device_there_is_no_telemetry(
+    devices: dict[str, Device],
+) -> None:
+    watch = DeviceWatch(devices)
     watch.begin(UUID)
     watch.end()
     assert watch.telemetry([(0.0, 1.0)]) is None
@@ -150,17 +134,21 @@ def counter(
     return samples
 
 
-def test_energy_is_power_over_the_windows_and_nothing_between_them() -> None:
+@pytest.mark.parametrize(
+    ("windows", "energy_j"),
+    [
+        ([(1.5, 2.5), (5.5, 6.5)], pytest.approx(800.0, rel=0.05)),
+        ([(1.0, 1.9)], None),
+        ([(6.0, 8.5)], None),
+    ],
+    ids=["nothing between the windows", "less than a second", "beyond the samples"],
+)
+def test_energy_is_power_over_the_windows(
+    windows: list[tuple[float, float]], energy_j: float | None
+) -> None:
     samples = counter([100.0, 400.0, 400.0, 50.0, 50.0, 400.0, 400.0, 100.0])
-    energy_j = energy_within(samples, [(1.5, 2.5), (5.5, 6.5)])
-    assert energy_j == pytest.approx(800.0, rel=0.05)
-
-
-def test_energy_of_less_than_a_second_or_beyond_the_samples_is_unknown() -> None:
-    samples = counter([100.0] * 4)
-    assert energy_within(samples, [(1.0, 1.9)]) is None
-    assert energy_within(samples, [(2.0, 4.5)]) is None
-    assert energy_within([], [(0.0, 2.0)]) is None
+    assert energy_within(samples, windows) == energy_j
+    assert energy_within([], windows) is None
 
 
 class Library(SimpleNamespace):
@@ -194,18 +182,11 @@ _ANSWERS: dict[str, Any] = {
 }
 
 
-def test_readings_are_in_the_units_of_a_record() -> None:
-    reading = NvmlDevice(nvml=Library(), handle=None).read()
-    assert (reading.values["power_w"], reading.values["memory_used_mib"], reading.energy_j) == (
-        431.276,
-        1024,
-        5,
-    )
-    assert NvmlDevice(nvml=Library(), handle=None).processes() == 2
-
-
-def test_reasons_are_named_and_an_idle_device_has_none() -> None:
-    assert NvmlDevice(nvml=Library(reasons=0x1), handle=None).read().reasons == ()
+def test_readings_are_in_the_units_of_a_record_and_reasons_are_named() -> None:
+    device = NvmlDevice(nvml=Library(), handle=None)
+    reading = device.read()
+    assert (reading.values["power_w"], reading.values["memory_used_mib"]) == (431.276, 1024)
+    assert (reading.energy_j, reading.reasons, device.processes()) == (5, (), 2)
     both = NvmlDevice(nvml=Library(reasons=0x1 | 0x4 | 0x20), handle=None).read()
     assert both.reasons == ("SwPowerCap", "SwThermalSlowdown")
 
@@ -220,18 +201,11 @@ def test_what_a_device_does_not_support_is_left_out_and_not_asked_again() -> Non
 
 
 def test_constants_are_those_of_the_library() -> None:
-    assert pynvml.nvmlMemory_v2 == telemetry_module._MEMORY_VERSION_2
-    assert (telemetry_module._CLOCK_SM, telemetry_module._CLOCK_MEMORY) == (
-        pynvml.NVML_CLOCK_SM,
-        pynvml.NVML_CLOCK_MEM,
-    )
-    assert telemetry_module._SENSOR_CORE == pynvml.NVML_TEMPERATURE_GPU
-    for bit, name in telemetry_module._REASONS.items():
-        assert (
-            getattr(
-                pynvml,
-                f"nvmlClocksThrottleReason{name}",
-                getattr(pynvml, f"nvmlClocksEventReason{name}", 0),
-            )
-            == bit
-        )
+    ours = telemetry_module
+    assert pynvml.nvmlMemory_v2 == ours._MEMORY_VERSION_2
+    assert pynvml.NVML_CLOCK_SM == ours._CLOCK_SM
+    assert pynvml.NVML_CLOCK_MEM == ours._CLOCK_MEMORY
+    assert pynvml.NVML_TEMPERATURE_GPU == ours._SENSOR_CORE
+    for bit, name in ours._REASONS.items():
+        older = getattr(pynvml, f"nvmlClocksEventReason{name}", 0)
+        assert getattr(pynvml, f"nvmlClocksThrottleReason{name}", older) == bit

@@ -24,10 +24,12 @@ from tests.unit.measure.trainings import build, losses, pictures, tiny, train_fo
 PROTOCOL = Protocol(repetitions=5, profile_steps=3, timed_epochs=4, timed_seconds=3.0)
 
 
-def test_an_epoch_over_the_whole_set_ends_with_a_smaller_batch() -> None:
+def test_an_epoch_ends_with_a_smaller_batch_or_goes_through_the_set_again() -> None:
     epochs = train_quietly(build(tiny(samples=10)))
     assert [epoch.samples for epoch in epochs] == [10, 10]
     assert [len(epoch.step_times_ms) for epoch in epochs] == [3, 3]
+    epochs = train_quietly(build(tiny(samples=10), steps_per_epoch=5))
+    assert [epoch.samples for epoch in epochs] == [20, 20]
 
 
 def test_a_batch_larger_than_the_training_set_is_refused_for_whole_epochs_only() -> None:
@@ -39,11 +41,6 @@ def test_a_batch_larger_than_the_training_set_is_refused_for_whole_epochs_only()
 
     assert build(tiny(samples=4)).train_samples == 4
     assert build(tiny(samples=3), steps_per_epoch=2).train_samples == 3
-
-
-def test_an_epoch_of_more_steps_than_the_set_holds_goes_through_it_again() -> None:
-    epochs = train_quietly(build(tiny(samples=10), steps_per_epoch=5))
-    assert [epoch.samples for epoch in epochs] == [20, 20]
 
 
 def test_the_same_seed_trains_alike_and_another_one_otherwise() -> None:
@@ -86,24 +83,20 @@ def test_epochs_are_added_until_enough_is_timed_and_leave_what_was_learned_alone
     assert learnt_longer == learnt
 
 
-@pytest.mark.parametrize(
-    "options", ["channelslast", "fused", "resident", "checkpoint", "channelslast+fused+resident"]
-)
+@pytest.mark.parametrize("options", ["fused", "checkpoint", "channelslast+fused+resident"])
 def test_an_option_changes_how_a_training_runs_and_not_what_it_learns(options: str) -> None:
     assert losses(build(pictures(), options=options)) == pytest.approx(
         losses(build(pictures())), rel=1e-3
     )
 
 
-@pytest.mark.parametrize("parts", [2, 4])
-def test_gradients_accumulated_over_parts_are_those_of_the_whole_batch(parts: int) -> None:
-    accumulated, at_once = losses(build(tiny(), accumulation=parts)), losses(build(tiny()))
-    assert accumulated == pytest.approx(at_once, rel=1e-5)
-
-
-def test_a_last_batch_with_fewer_samples_than_parts_is_accumulated_sample_by_sample() -> None:
-    accumulated, at_once = (build(tiny(samples=9), accumulation=parts) for parts in (4, 1))
-    assert losses(accumulated) == pytest.approx(losses(at_once), rel=1e-5)
+@pytest.mark.parametrize(("parts", "samples"), [(2, 10), (4, 10), (4, 9)])
+def test_gradients_accumulated_over_parts_are_those_of_the_whole_batch(
+    parts: int, samples: int
+) -> None:
+    """A last batch with fewer samples than parts is accumulated sample by sample."""
+    accumulated = losses(build(tiny(samples=samples), accumulation=parts))
+    assert accumulated == pytest.approx(losses(build(tiny(samples=samples))), rel=1e-5)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
@@ -131,10 +124,6 @@ def test_a_step_whose_gradients_overflow_is_skipped_and_lowers_the_scale() -> No
 
     assert all(map(torch.equal, before, training.model.parameters()))
     assert training.arithmetic.scaler.get_scale() == 2.0**15
-
-
-def test_an_eager_training_has_nothing_to_prepare() -> None:
-    assert prepare(build(tiny())) == 0.0
 
 
 def test_a_step_names_its_phases_in_order() -> None:

@@ -8,44 +8,23 @@ from typing import Any
 import pytest
 
 from gpu_report.measure.processes import Outcome, carry_out_in_fresh_process
-from gpu_report.measure.run import Run, Stopped, TimedRun
-from gpu_report.study.study import Measurement, Protocol, Workload
-from gpu_report.study.variant import Variant
+from gpu_report.measure.run import Stopped, TimedRun
+from tests.unit.measure.trainings import measurement, run_of
 
 
 def carry_out(folder: Path, **fields: Any) -> Outcome:
-    measurement = Measurement(
-        variant=Variant(workload="tiny", device="cpu", batch_size=4, epochs=3, **fields),
-        workload=Workload(
-            name="tiny", class_path="tests.unit.measure.tiny_workloads:Tiny", settings={}
-        ),
-        protocol=Protocol(repetitions=1, profile_steps=1, timed_epochs=1, timed_seconds=0),
-    )
-    run = Run(
-        measurement=measurement,
-        machine="here",
-        index=0,
-        threads=1,
-        trace_folder=folder,
-        cache_folder=folder / "compiled",
-    )
+    run = run_of(measurement("Tiny", **fields), folder=folder)
     return carry_out_in_fresh_process(run, lambda _progress: None)
-
-
-def test_a_plain_training_says_that_nothing_was_prepared(tmp_path: Path) -> None:
-    end = carry_out(tmp_path).end
-    assert isinstance(end, TimedRun)
-    assert end.repetition.preparation_time_s == 0
-    assert end.repetition.preparation_cache == "none"
 
 
 def test_the_windows_of_the_epochs_lie_within_the_whole_training(tmp_path: Path) -> None:
     end = carry_out(tmp_path).end
     assert isinstance(end, TimedRun)
+    assert end.repetition.preparation_time_s == 0
+    assert end.repetition.preparation_cache == "none"
     lasted_s = [ended_s - began_s for began_s, ended_s in end.epoch_windows_s]
-    assert lasted_s == pytest.approx(
-        [epoch.wall_time_s for epoch in end.repetition.epochs], abs=1e-6
-    )
+    epochs_s = [epoch.wall_time_s for epoch in end.repetition.epochs]
+    assert lasted_s == pytest.approx(epochs_s, abs=1e-6)
     assert sum(lasted_s) < end.repetition.training_wall_s
 
 

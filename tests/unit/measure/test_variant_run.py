@@ -18,14 +18,13 @@ import pytest
 from gpu_report.measure.processes import MeasurementInterruptedError
 from gpu_report.measure.run import RICH_STEPS, Progress
 from gpu_report.measure.variant_run import measure_variant
-from gpu_report.records.record import RECORD_FILE, Record
-from gpu_report.study.study import Measurement, Protocol, Workload
-from gpu_report.study.variant import Variant
+from gpu_report.records.record import Record
+from gpu_report.study.study import Measurement
 from gpu_report.traces.reading import read_trace
 from gpu_report.workloads.protocol import WorkloadError
 from tests.perfetto import complaints, partial_overlaps
+from tests.unit.measure import trainings
 
-WORKLOADS = "tests.unit.measure.tiny_workloads"
 _MEASURE = """
 import sys
 from pydantic import TypeAdapter
@@ -41,20 +40,21 @@ EPOCHS, STEPS, BATCH_SIZE, REPETITIONS, PROFILE_STEPS = 3, 4, 4, 2, 2
 def measurement(
     class_name: str = "Tiny", *, device: str = "cpu", workers: int = 0, **settings: Any
 ) -> Measurement:
-    return Measurement(
-        variant=Variant(
-            workload="tiny",
-            device=device,
-            batch_size=BATCH_SIZE,
-            workers=workers,
-            epochs=EPOCHS,
-            steps_per_epoch=STEPS,
-        ),
-        workload=Workload(name="tiny", class_path=f"{WORKLOADS}:{class_name}", settings=settings),
-        protocol=Protocol(
-            repetitions=REPETITIONS, profile_steps=PROFILE_STEPS, timed_epochs=1, timed_seconds=0
-        ),
+    return trainings.measurement(
+        class_name,
+        repetitions=REPETITIONS,
+        profile_steps=PROFILE_STEPS,
+        settings=settings,
+        device=device,
+        workers=workers,
+        epochs=EPOCHS,
+        steps_per_epoch=STEPS,
     )
+
+
+def measured(folder: Path, *arguments: Any, **fields: Any) -> Record:
+    asked = measurement(*arguments, **fields)
+    return measure_variant(asked, machine="here", trace_folder=folder / "trace")
 
 
 @pytest.fixture(scope="module")
@@ -95,88 +95,75 @@ def test_a_variant_is_trained_in_every_repetition_and_profiled_once(record: Reco
 
 def test_the_steps_of_an_epoch_add_up_to_its_wall_time(record: Record) -> None:
     for repetition in record.repetitions:
+        assert repetition.memory_peak_mib >= repetition.memory_baseline_mib > 0
         for epoch in repetition.epochs:
+            times = epoch.step_times_ms, epoch.data_wait_ms, epoch.train_losses
             assert epoch.samples == STEPS * BATCH_SIZE
-            assert (
-                len(epoch.step_times_ms)
-                == len(epoch.data_wait_ms)
-                == len(epoch.train_losses)
-                == STEPS
-            )
+            assert [len(each) for each in times] == [STEPS] * 3
             assert sum(epoch.data_wait_ms) < sum(epoch.step_times_ms) <= epoch.wall_time_s * 1e3
 
 
-def test_every_run_has_a_process_of_its_own_that_touched_no_accelerator(seen: list[str]) -> None:
+def test_every_run_has_a_process_of_its_own_and_only_the_last_is_profiled(seen: list[str]) -> None:
     processes = {line for line in seen if line.startswith("process: ")}
     assert len(processes) == REPETITIONS + 1
     assert "accelerator touched: True" not in seen
-
-
-def test_the_profiler_is_on_in_the_profiled_run_only(seen: list[str]) -> None:
     switch = [line.endswith("True") for line in seen if line.startswith("profiler on: ")]
     losses_per_repetition = EPOCHS * (STEPS + 2)
     assert not any(switch[: REPETITIONS * losses_per_repetition])
     assert switch[-PROFILE_STEPS:] == [True] * PROFILE_STEPS
 
 
-def test_memory_is_that_of_the_training_process(record: Record) -> None:
-    for repetition in record.repetitions:
-        assert repetition.memory_peak_mib >= repetition.memory_baseline_mib > 0
-
-
-def test_the_record_says_what_was_measured_and_with_what(record: Record) -> None:
+def test_the_record_says_what_was_measured_and_with_what(record: Record, folder: Path) -> None:
     assert record.workload is not None
     assert record.workload.parameters == 4 * 8 + 8 + 8 * 2 + 2
     assert (record.workload.train_samples, record.workload.steps_per_full_epoch) == (20, 5)
     assert {"python", "torch", "os", "cpu_cores", "torch_threads"} <= record.environment.keys()
     settings: dict[str, Any] = record.measurement["workload"]["settings"]
     assert record.measurement == measurement("WritesWhatItSees", **settings).as_dict()
+    assert record.profile is not None
+    assert record.profile.work is not None
+    assert record.profile.work.samples == BATCH_SIZE
+    assert record.profile.work.flops == 2 * BATCH_SIZE * (2 * 4 * 8 + 3 * 8 * 2)
+    # A CPU has no telemetry, no allocator and no snapshot.
+    assert (record.profile.allocator, record.profile.memory_snapshot_file) == (None, "")
+    assert list((folder / "memory").iterdir()) == []
+    assert [repetition.telemetry for repetition in record.repetitions] == [None] * REPETITIONS
 
 
-def test_the_record_reads_as_it_was_written(record: Record, tmp_path: Path) -> None:
-    RECORD_FILE.write(record, tmp_path / "record.json")
-    assert RECORD_FILE.read(tmp_path / "record.json") == record
-
-
-def test_the_trace_folder_holds_one_trace_that_names_rank_and_run(
+def test_the_one_trace_names_rank_and_run_and_shows_each_step_with_its_phases(
     record: Record, folder: Path
 ) -> None:
     assert record.profile is not None
-    assert [path.name for path in (folder / "trace").iterdir()] == [record.profile.trace_file]
-    text = gzip.decompress((folder / "trace" / record.profile.trace_file).read_bytes()).decode()
+    (path,) = (folder / "trace").iterdir()
+    assert path.name == record.profile.trace_file
+    text = gzip.decompress(path.read_bytes()).decode()
     assert '"rank": 0' in text
-    assert json.loads(text)["gpu_report_run"] == "here/tiny-cpu-b4-w0-fp32-e3x4"
+    trace = json.loads(text)
+    assert trace["gpu_report_run"] == "here/tiny-cpu-b4-w0-fp32-e3x4"
+    marks = [each for each in trace["traceEvents"] if each.get("cat") == "user_annotation"]
+    names = [each["name"] for each in marks]
+    assert len([name for name in names if name.startswith("ProfilerStep#")]) == PROFILE_STEPS
+    assert {"data", "forward", "backward", "optimizer"} <= set(names)
+    assert complaints(path) == []  # of Perfetto
+    assert partial_overlaps(path, "cpu_op") == []
 
 
-def test_the_rich_trace_has_stacks_and_memory_and_the_light_one_none_of_them(
+def test_the_rich_trace_has_stacks_memory_and_loading_and_the_light_one_none_of_them(
     record: Record, folder: Path
 ) -> None:
     assert record.profile is not None
-    assert [path.name for path in (folder / "rich_trace").iterdir()] == [
-        record.profile.rich_trace_file
-    ]
-    light, rich = (
-        read_trace(path) for name in ("trace", "rich_trace") for path in (folder / name).iterdir()
-    )
+    files = [next((folder / name).iterdir()) for name in ("trace", "rich_trace")]
+    assert files[1].name == record.profile.rich_trace_file
+    light, rich = (read_trace(path) for path in files)
 
     assert (len(light.functions), len(light.memory)) == (0, 0)
     assert len(rich.steps) == RICH_STEPS
     assert min(len(rich.functions), len(rich.memory)) > 1
     assert rich.run_id == light.run_id
-
-
-def test_what_the_loader_does_is_one_event_in_the_light_trace_and_many_in_the_rich_one(
-    record: Record, folder: Path
-) -> None:
-    assert record.profile is not None
-    inside = {
-        name: operations_while_loading(next((folder / name).iterdir()))
-        for name in ("trace", "rich_trace")
-    }
-
-    assert inside["trace"] == [[]] * 2
-    assert len(inside["rich_trace"]) == RICH_STEPS
-    assert all("aten::stack" in names for names in inside["rich_trace"])
+    in_light, in_rich = map(operations_while_loading, files)
+    assert in_light == [[]] * 2
+    assert len(in_rich) == RICH_STEPS
+    assert all("aten::stack" in names for names in in_rich)
 
 
 def operations_while_loading(trace_file: Path) -> list[list[str]]:
@@ -194,65 +181,21 @@ def operations_while_loading(trace_file: Path) -> list[list[str]]:
     ]
 
 
-def test_the_trace_shows_each_step_with_its_phases(record: Record, folder: Path) -> None:
-    assert record.profile is not None
-    trace = json.loads(gzip.decompress((folder / "trace" / record.profile.trace_file).read_bytes()))
-    names = [
-        event["name"] for event in trace["traceEvents"] if event.get("cat") == "user_annotation"
-    ]
-    assert len([name for name in names if name.startswith("ProfilerStep#")]) == PROFILE_STEPS
-    assert {"data", "forward", "backward", "optimizer"} <= set(names)
-
-
-def test_perfetto_shows_every_event_of_the_trace(record: Record, folder: Path) -> None:
-    assert record.profile is not None
-    trace = folder / "trace" / record.profile.trace_file
-    assert complaints(trace) == []
-    assert partial_overlaps(trace, "cpu_op") == []
-
-
-def test_the_profile_counts_the_work_of_a_full_batch(record: Record) -> None:
-    assert record.profile is not None
-    assert record.profile.work is not None
-    assert record.profile.work.samples == BATCH_SIZE
-    assert record.profile.work.flops == 2 * BATCH_SIZE * (2 * 4 * 8 + 3 * 8 * 2)
-
-
-def test_a_cpu_has_no_telemetry_no_allocator_and_no_snapshot(record: Record, folder: Path) -> None:
-    assert record.profile is not None
-    assert (record.profile.allocator, record.profile.memory_snapshot_file) == (None, "")
-    assert list((folder / "memory").iterdir()) == []
-    assert [repetition.telemetry for repetition in record.repetitions] == [None] * REPETITIONS
-
-
-def test_loader_workers_train_alike_and_leave_with_the_training(tmp_path: Path) -> None:
-    record = measure_variant(
-        measurement(workers=2), machine="here", trace_folder=tmp_path / "trace"
-    )
-    assert record.status == "ok"
-    assert record.profile is not None
-    assert (record.profile.rich_trace_file, [path.name for path in tmp_path.iterdir()]) == (
-        "",
-        ["trace"],
-    )
-
-
-def test_a_training_uses_the_threads_the_user_asks_for(
+def test_progress_names_run_epoch_and_step_and_threads_are_those_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPU_REPORT_THREADS", "3")
-    record = measure_variant(measurement(), machine="here", trace_folder=tmp_path / "trace")
-    assert record.environment["torch_threads"] == 3
-
-
-def test_progress_names_run_epoch_and_step(tmp_path: Path) -> None:
     received: list[Progress] = []
-    measure_variant(
-        measurement("TakesItsTime"),
+    record = measure_variant(
+        measurement("TakesItsTime", workers=2),
         machine="here",
         trace_folder=tmp_path / "trace",
         on_progress=received.append,
     )
+    assert (record.status, record.environment["torch_threads"]) == ("ok", 3)
+    assert record.profile is not None
+    assert record.profile.rich_trace_file == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["trace"]
     assert {progress.repetition for progress in received} == set(range(REPETITIONS + 1))
     assert any(progress.samples_per_s for progress in received)
     shares = [progress.share_done for progress in received]
@@ -260,36 +203,56 @@ def test_progress_names_run_epoch_and_step(tmp_path: Path) -> None:
     assert 0 <= shares[0] < shares[-1] <= 1
 
 
-def test_an_error_in_a_workload_is_a_result_and_what_was_finished_stays(tmp_path: Path) -> None:
-    record = measure_variant(
-        measurement("FailsInSecondRepetition"), machine="here", trace_folder=tmp_path / "trace"
-    )
-    assert record.status == "failed"
-    assert record.reason.startswith(
-        "repetition 2: ArithmeticError: the second is wrong (tiny_workloads.py, line "
-    )
-    assert len(record.repetitions) == 1
-    assert record.profile is None
-    assert list((tmp_path / "trace").iterdir()) == []
-
-
-def test_an_error_in_a_loader_worker_keeps_the_worker_s_own_words(tmp_path: Path) -> None:
-    record = measure_variant(
-        measurement("FailsInALoaderWorker", workers=1),
-        machine="here",
-        trace_folder=tmp_path / "trace",
-    )
-    assert record.reason.startswith(
-        "repetition 1: LookupError: no such picture (tiny_workloads.py, line "
-    )
+@pytest.mark.parametrize(
+    ("class_name", "fields", "status", "reason", "finished"),
+    [
+        (
+            "FailsInSecondRepetition",
+            {},
+            "failed",
+            "repetition 2: ArithmeticError: the second is wrong (tiny_workloads.py, line ",
+            1,
+        ),
+        (
+            "FailsInALoaderWorker",
+            {"workers": 1},
+            "failed",
+            "repetition 1: LookupError: no such picture (tiny_workloads.py, line ",
+            0,
+        ),
+        ("WantsTooMuchWhenProfiled", {}, "ok", "profiled run: ", REPETITIONS),
+        ("Tiny", {"device": "xpu"}, "skipped", "xpu is not present: torch ", 0),
+        (
+            "KillsItself",
+            {"note": "SIGABRT"},
+            "failed",
+            "repetition 1: the process was ended by SIGABRT",
+            0,
+        ),
+        (
+            "Leaves",
+            {},
+            "failed",
+            "repetition 1: the process ended by itself with exit status 7",
+            0,
+        ),
+    ],
+)
+def test_what_goes_wrong_is_a_result_and_what_was_finished_stays(
+    class_name: str, fields: Any, status: str, reason: str, finished: int, tmp_path: Path
+) -> None:
+    record = measured(tmp_path, class_name, **fields)
+    assert record.status == status
+    assert record.reason.startswith(reason)
+    assert len(record.repetitions) == finished
+    assert (record.profile, record.out_of_memory) == (None, None)
+    assert not [*tmp_path.glob("trace/*")]
 
 
 def test_running_out_of_memory_is_a_result_that_says_what_was_asked_and_what_there_was(
     tmp_path: Path,
 ) -> None:
-    record = measure_variant(
-        measurement("WantsTooMuch"), machine="here", trace_folder=tmp_path / "trace"
-    )
+    record = measured(tmp_path, "WantsTooMuch")
     assert record.status == "oom"
     assert "1125899906842624 bytes" in record.reason
     assert "GiB were available" in record.reason
@@ -298,86 +261,30 @@ def test_running_out_of_memory_is_a_result_that_says_what_was_asked_and_what_the
     assert record.workload is not None
 
 
-def test_a_profiled_run_without_enough_memory_costs_the_profile_and_not_the_variant(
-    tmp_path: Path,
-) -> None:
-    record = measure_variant(
-        measurement("WantsTooMuchWhenProfiled"), machine="here", trace_folder=tmp_path / "trace"
-    )
-    assert record.status == "ok"
-    assert record.reason.startswith("profiled run: ")
-    assert len(record.repetitions) == REPETITIONS
-    assert (record.profile, record.out_of_memory) == (None, None)
-    assert list((tmp_path / "trace").iterdir()) == []
-
-
 def test_a_profiled_run_that_crashes_is_tried_once_more(tmp_path: Path) -> None:
-    record = measure_variant(
-        measurement("CrashesWhenFirstProfiled", note=str(tmp_path / "crashed")),
-        machine="here",
-        trace_folder=tmp_path / "trace",
-    )
+    record = measured(tmp_path, "CrashesWhenFirstProfiled", note=str(tmp_path / "crashed"))
     assert (record.status, record.reason) == ("ok", "")
     assert record.profile is not None
     assert (tmp_path / "crashed").exists()
 
 
-def test_a_device_that_is_not_there_is_skipped_with_the_reason(tmp_path: Path) -> None:
-    record = measure_variant(
-        measurement(device="xpu"), machine="here", trace_folder=tmp_path / "trace"
-    )
-    assert record.status == "skipped"
-    assert record.reason.startswith("xpu is not present: torch ")
-    assert record.workload is None
-
-
-def test_a_crash_is_a_result(tmp_path: Path) -> None:
-    record = measure_variant(
-        measurement("KillsItself", note="SIGABRT"), machine="here", trace_folder=tmp_path / "trace"
-    )
-    assert (record.status, record.reason) == (
-        "failed",
-        "repetition 1: the process was ended by SIGABRT",
-    )
-
-
-def test_a_process_that_leaves_without_a_word_is_a_result(tmp_path: Path) -> None:
-    record = measure_variant(measurement("Leaves"), machine="here", trace_folder=tmp_path / "trace")
-    assert record.reason == "repetition 1: the process ended by itself with exit status 7"
-
-
 @pytest.mark.parametrize(
-    "signal_name",
-    ["SIGKILL", *(pytest.param(name, marks=pytest.mark.slow) for name in ("SIGTERM", "SIGINT"))],
+    ("class_name", "fields", "said"),
+    [
+        ("KillsItself", {"note": "SIGKILL"}, "repetition 1 .*SIGKILL.*run the same command again"),
+        ("DiesInTheMiddleOfAMessage", {}, "SIGKILL"),
+        ("LosesALoaderWorker", {"workers": 1}, ""),
+        *(
+            pytest.param("KillsItself", {"note": name}, name, marks=pytest.mark.slow)
+            for name in ("SIGTERM", "SIGINT")
+        ),
+    ],
 )
-def test_a_training_killed_from_outside_is_no_result(tmp_path: Path, signal_name: str) -> None:
-    with pytest.raises(
-        MeasurementInterruptedError,
-        match=f"repetition 1 .*{signal_name}.*run the same command again",
-    ):
-        measure_variant(
-            measurement("KillsItself", note=signal_name),
-            machine="here",
-            trace_folder=tmp_path / "trace",
-        )
-
-
-def test_a_training_killed_in_the_middle_of_a_message_is_no_result(tmp_path: Path) -> None:
-    with pytest.raises(MeasurementInterruptedError, match="SIGKILL"):
-        measure_variant(
-            measurement("DiesInTheMiddleOfAMessage"),
-            machine="here",
-            trace_folder=tmp_path / "trace",
-        )
-
-
-def test_a_loader_worker_killed_from_outside_is_no_result(tmp_path: Path) -> None:
-    with pytest.raises(MeasurementInterruptedError):
-        measure_variant(
-            measurement("LosesALoaderWorker", workers=1),
-            machine="here",
-            trace_folder=tmp_path / "trace",
-        )
+def test_a_training_or_its_loader_killed_from_outside_is_no_result(
+    class_name: str, fields: Any, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(MeasurementInterruptedError, match=said or None):
+        measured(tmp_path, class_name, **fields)
 
 
 @pytest.mark.parametrize(
@@ -387,9 +294,7 @@ def test_a_mistake_in_the_configuration_is_raised_and_no_result(
     tmp_path: Path, class_name: str, settings: dict[str, Any]
 ) -> None:
     with pytest.raises(WorkloadError):
-        measure_variant(
-            measurement(class_name, **settings), machine="here", trace_folder=tmp_path / "trace"
-        )
+        measured(tmp_path, class_name, **settings)
 
 
 @pytest.mark.slow

@@ -172,6 +172,7 @@ def test_what_a_batch_of_another_size_costs_the_first_time_is_in_no_block(
 
 def test_batches_that_are_always_of_another_size_are_timed(device: Device) -> None:
     assert len(measured(Step(device, wait_s=0.0, sizes=count(1))).block_times_ms) >= 8
+    assert len(watched(device, range(300)).block_times_ms) > 10
 
 
 def watched(device: Device, sizes: Iterable[int]) -> run.Measured:
@@ -195,10 +196,6 @@ def test_what_a_watched_batch_of_another_size_costs_the_first_time_is_in_no_bloc
 
     assert found.block_times_ms == pytest.approx([1e3 * STEP_S] * len(found.block_times_ms))
     assert len(found.block_times_ms) > 30
-
-
-def test_watched_batches_that_are_always_of_another_size_are_timed(device: Device) -> None:
-    assert len(watched(device, range(300)).block_times_ms) > 10
 
 
 def test_a_watched_loop_is_timed_without_being_waited_for_after_its_first_steps(
@@ -244,25 +241,18 @@ def with_pauses(device: Device, *, are_announced: bool) -> StepWatch:
 
 
 @pytest.mark.parametrize("are_announced", [True, False])
-def test_pauses_are_added_up_and_printed_with_their_share_of_the_loop(
+def test_pauses_are_added_up_with_their_share_and_are_no_limit(
     device: Device, *, are_announced: bool
 ) -> None:
+    """Those that nobody announced are the reason that there is none."""
     watch = with_pauses(device, are_announced=are_announced)
 
-    _, lines = watching._card(watch)
+    found, lines = watching._card(watch)
 
     assert watch.pauses == 3
     assert (watch.announced_s, watch.stalled_s) == ((12, 0) if are_announced else (0, 12))
     printed = " ".join(" ".join(lines).split())
     assert "3 pauses between steps, 12.0 s of 22.0 s (54.5 %)" in printed
-
-
-@pytest.mark.parametrize("are_announced", [True, False])
-def test_pauses_that_nobody_announced_are_no_limit_but_the_reason_that_there_is_none(
-    device: Device, *, are_announced: bool
-) -> None:
-    found, _ = watching._card(with_pauses(device, are_announced=are_announced))
-
     assert found is not None
     assert found.limit == ""
     assert ("pauses between steps took 12.0 s" in found.problem) is not are_announced

@@ -7,6 +7,7 @@ import math
 import random
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -71,19 +72,21 @@ def _baseline(seed: int) -> OwnTraining:
     )
 
 
-def test_a_model_that_is_built_is_not_captured_in_the_users_process() -> None:
+def test_an_option_that_does_not_apply_has_a_reason_and_is_in_no_sum() -> None:
+    """A model that is built is not captured in the user's process."""
     found = compare_options(
-        own_model.build_images(),
-        own_model.make_images(),
-        loss=own_model.image_loss,
-        options=["graphs"],
+        own_model.build(),
+        own_model.make_batch(4),
+        options=["channelslast", "graphs"],
         device="cpu",
         steps=1,
         seconds=0.1,
     )
 
-    assert not found.individual["graphs"].speedup.count
+    assert "four dimensions" in found.individual["channelslast"].reason
     assert "pass a function" in found.individual["graphs"].reason
+    assert found.cumulative == {}
+    assert "not measured" in found.summary()
 
 
 def test_a_model_that_is_built_is_copied_and_everything_is_as_it_was() -> None:
@@ -120,29 +123,14 @@ def test_a_model_that_is_built_is_copied_and_everything_is_as_it_was() -> None:
     assert of_python == random.getstate()
 
 
-def test_an_option_that_does_not_apply_has_a_reason_and_is_in_no_sum() -> None:
-    found = compare_options(
-        own_model.build(),
-        own_model.make_batch(4),
-        options=["channelslast"],
-        device="cpu",
-        steps=1,
-        seconds=0.1,
-    )
-
-    assert "four dimensions" in found.individual["channelslast"].reason
-    assert found.cumulative == {}
-    assert "not measured" in found.summary()
-
-
+@pytest.mark.slow
 def test_a_run_with_itself_in_fresh_processes_is_about_as_fast() -> None:
     """With 99.9 % confidence, as 95 % would fail one time in 20."""
-    results = _measured(
-        _baseline(0),
-        ["fused"],
-        lambda training: train_in_fresh_process(replace(training, options=())),
-        processes=4,
-    )
+
+    def train(training: OwnTraining) -> OwnResult | Stopped:
+        return train_in_fresh_process(replace(training, options=()))
+
+    results = _measured(_baseline(0), ["fused"], train, processes=4)
 
     speedup = OptionGains(results=results, is_fresh=True).individual["fused"].speedup
 
@@ -171,33 +159,28 @@ def _found(**failing: int) -> OptionGains:
     )
 
 
-def test_columns_stay_apart_where_an_interval_has_many_digits() -> None:
-    def of(per_s: list[float]) -> list[OwnResult | Stopped]:
-        return [measured(8, peak_mib=1, limit_mib=2, per_s=each) for each in per_s]
-
-    found = OptionGains(
-        results={(): of([1e3] * 3), ("bf16",): of([206.1, 209.2, 211.4])}, is_fresh=True
-    )
-
-    line = next(line for line in found.summary().splitlines() if line.startswith("bf16"))
-    assert line.count("0.2089× (0.2061 to 0.2114)  ") == 2
-
-
-def test_an_option_that_fails_in_a_later_process_stays_in_its_place_with_the_reason() -> None:
-    found = _found(tf32=2)
-
-    assert [*found.cumulative] == ["tf32", "bf16"]
-    assert found.cumulative["bf16"].speedup.value == pytest.approx(2)
-    assert found.individual["tf32"].speedup.count == 2
-    assert found.summary().count("process 3 failed: gone astray") == 1
-
-
-def test_a_sum_of_options_that_fails_at_once_has_a_reason_and_no_nan() -> None:
-    found = _found(tf32_bf16=0)
+@pytest.mark.parametrize(
+    ("failing", "count_of_tf32", "said"),
+    [
+        ({"tf32": 2}, 2, "process 3 failed: gone astray"),
+        ({"tf32_bf16": 0}, 4, "gone astray"),
+        ({"baseline": 3}, 3, "process 4 failed: gone astray"),
+    ],
+    ids=["an option", "a sum of options", "the baseline"],
+)
+def test_what_fails_in_a_later_process_has_the_reason_and_those_before_are_compared(
+    failing: dict[str, int], count_of_tf32: int, said: str
+) -> None:
+    found = _found(**failing)
 
     assert found.individual["bf16"].speedup.value == pytest.approx(2)
-    assert "gone astray" in found.summary()
+    assert found.individual["tf32"].speedup.count == count_of_tf32
+    assert said in found.summary()
     assert "nan" not in found.summary()
+    if "tf32" in failing:
+        assert found.summary().count(said) == 1
+        assert [*found.cumulative] == ["tf32", "bf16"]
+        assert found.cumulative["bf16"].speedup.value == pytest.approx(2)
 
 
 def test_each_process_is_shown_with_its_time_before_the_next_begins(
@@ -212,14 +195,9 @@ def test_each_process_is_shown_with_its_time_before_the_next_begins(
         return measured(8, peak_mib=1, limit_mib=2, per_s=1e3)
 
     monkeypatch.setattr(option_gains, "train_in_fresh_process", train)
+    parts = own_model.build_images, own_model.make_images
 
-    compare_options(
-        own_model.build_images,
-        own_model.make_images,
-        options=["bf16", "pinned"],
-        device="cpu",
-        processes=2,
-    )
+    compare_options(*parts, options=["bf16", "pinned"], device="cpu", processes=2)
 
     assert [len(lines) for lines in shown] == [1] * 5
     assert shown[0][0].startswith("process")
@@ -248,29 +226,19 @@ def test_no_speedup_is_given_where_others_used_the_cpu_in_it_or_in_the_baseline(
     assert not OptionGains(results={(): quiet, ("tf32",): quiet}, is_fresh=True).problem
 
 
-def test_a_baseline_that_fails_in_a_later_process_is_compared_with_by_those_before() -> None:
-    found = _found(baseline=3)
-
-    assert found.individual["bf16"].speedup.count == 3
-    assert found.individual["bf16"].speedup.value == pytest.approx(2)
-    assert "process 4 failed: gone astray" in found.summary()
-    assert "nan" not in found.summary()
-
-
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
         ({"options": ["fuzed"]}, "fuzed"),
         ({"options": ["bf16", "bf16"]}, "twice"),
         ({"options": []}, "options: none"),
-        ({"processes": 0}, "processes"),
         ({"processes": 2.5}, "2.5"),
         ({"seconds": "3"}, "seconds"),
     ],
 )
-def test_what_makes_no_sense_is_named(wrong: dict[str, object], said: str) -> None:
+def test_what_makes_no_sense_is_named(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(ProfileError, match=said):
-        compare_options(own_model.build(), own_model.make_batch(4), **wrong)  # type: ignore[arg-type]
+        compare_options(own_model.build(), own_model.make_batch(4), **wrong)
 
 
 def test_a_model_that_cannot_be_trained_is_one_line() -> None:

@@ -60,17 +60,23 @@ def stopped(training: OwnTraining, *, patience_s: float = 60.0) -> Stopped:
     return result
 
 
-def test_a_training_is_timed_with_its_memory_and_its_loss() -> None:
-    result = train_in_fresh_process(
-        replace(TRAINING, accumulate=3, loss_steps=2, checkpoint=own_model.first_layer)
-    )
+@pytest.mark.parametrize(
+    ("limits", "limit_mib"),
+    [({"margin": 0.25}, 1500), ({"memory_limit_mib": 10**9, "host_available_mib": 4000}, 4000)],
+    ids=["a margin is left", "no more than is free"],
+)
+def test_a_training_is_timed_with_its_memory_and_its_loss(
+    limits: dict[str, Any], limit_mib: int
+) -> None:
+    parts: dict[str, Any] = {"accumulate": 3, "loss_steps": 2, "checkpoint": own_model.first_layer}
+
+    result = train_in_fresh_process(replace(TRAINING, **parts, **limits))
 
     assert isinstance(result, OwnResult)
     assert result.measured.samples == 12
     assert result.measured.steps >= 2
-    assert (
-        result.measured.memory_peak_mib == result.memory_taken_mib < result.memory_limit_mib == 2000
-    )
+    assert result.measured.memory_peak_mib == result.memory_taken_mib < limit_mib
+    assert result.memory_limit_mib == limit_mib
     assert result.loss > 0
     assert result.measured.trace == b""
 
@@ -88,32 +94,20 @@ def test_the_same_seed_gives_the_same_loss_and_names_do_as_well_as_functions() -
     assert losses[0] == losses[1] != losses[2]
 
 
-def test_a_batch_with_fewer_samples_than_asked_for_is_a_failed_try() -> None:
-    found = stopped(replace(TRAINING, make_batch=own_model.make_of_100_rows, samples=1024))
+def test_a_step_that_takes_longer_than_the_seconds_is_timed_in_four_blocks_and_profiled() -> None:
+    """Samples may be any axis, and the rate is of those asked for."""
+    parts: dict[str, Any] = {
+        "build": own_model.build_for_any_axes,
+        "make_batch": own_model.make_along_the_second_axis,
+    }
 
-    assert "asked for 1,024 samples, it gave 100" in found.reason
-
-
-def test_samples_may_be_any_axis_and_the_rate_is_of_those_asked_for() -> None:
     result = train_in_fresh_process(
-        replace(
-            TRAINING,
-            build=own_model.build_for_any_axes,
-            make_batch=own_model.make_along_the_second_axis,
-            samples=5,
-        )
+        replace(TRAINING, **parts, samples=5, seconds=0.001, least_s=60, is_profiled=True)
     )
 
     assert isinstance(result, OwnResult)
-    assert result.measured.samples == 5
-
-
-def test_a_step_that_takes_longer_than_the_seconds_is_timed_in_four_blocks_and_profiled() -> None:
-    result = train_in_fresh_process(replace(TRAINING, seconds=0.001, least_s=60, is_profiled=True))
-
-    assert isinstance(result, OwnResult)
     assert len(result.measured.block_times_ms) == 4
-    assert result.measured.block_steps == 1
+    assert (result.measured.block_steps, result.measured.samples) == (1, 5)
     assert result.measured.trace
 
 
@@ -143,11 +137,13 @@ def out_of_memory(*_: object) -> torch.optim.Optimizer:
 @pytest.mark.parametrize(
     ("wrong", "status", "said"),
     [
-        ({"build": own_model.raise_key_error}, "failed", "KeyError: 'weights'"),
         ({"make_batch": own_model.raise_key_error}, "failed", "KeyError: 'weights'"),
         ({"metric": own_model.be_no_number}, "failed", "TypeError"),
         ({"optimizer": out_of_memory}, "oom", "2.00 GiB"),
         ({"loss": threading.Lock()}, "failed", "pickle"),
+        ({"options": ("pinned",)}, "skipped", "no batch is copied"),
+        ({"options": ("channelslast",)}, "skipped", "four dimensions"),
+        ({"options": ("graphs",)}, "skipped", "pass a function"),
     ],
 )
 def test_what_goes_wrong_in_this_process_is_a_result_too(
@@ -165,49 +161,28 @@ def test_what_goes_wrong_in_this_process_is_a_result_too(
     assert "\n" not in result.reason
 
 
-def test_memory_that_runs_out_is_a_result_and_its_limit_is_kept() -> None:
-    found = stopped(replace(TRAINING, samples=10_000))
-
-    assert found.status == "oom"
-
-
-def test_what_takes_more_than_the_limit_and_less_than_twice_is_ended_too() -> None:
-    found = stopped(
-        replace(TRAINING, build=own_model.build_large, samples=24, memory_limit_mib=1000)
-    )
-
-    assert found.status == "oom"
-    assert "1000 MiB" in found.reason
-
-
-def test_a_limit_above_the_free_memory_is_the_free_memory() -> None:
-    result = train_in_fresh_process(
-        replace(TRAINING, memory_limit_mib=10**9, host_available_mib=4000)
-    )
-
-    assert isinstance(result, OwnResult)
-    assert result.memory_limit_mib == 4000
-
-
-def test_a_margin_is_left_of_the_limit() -> None:
-    result = train_in_fresh_process(replace(TRAINING, margin=0.25))
-
-    assert isinstance(result, OwnResult)
-    assert result.memory_limit_mib == 1500
+LITTLE = {"build": own_model.build_large, "samples": 24, "memory_limit_mib": 1000}
 
 
 @pytest.mark.parametrize(
-    ("build", "said"),
+    ("wrong", "status", "said"),
     [
-        ("raise_key_error", "KeyError: 'weights'"),
-        ("leave_without_a_word", "exit status 4"),
-        ("nothing_of_this_name", "nothing_of_this_name"),
+        pytest.param({"samples": 10_000}, "oom", "MiB", marks=pytest.mark.slow),
+        (LITTLE, "oom", "1000 MiB"),  # more than the limit and less than twice
+        ({"build": f"{MODULE}:raise_key_error"}, "failed", "KeyError: 'weights'"),
+        ({"build": f"{MODULE}:leave_without_a_word"}, "failed", "exit status 4"),
+        ({"build": f"{MODULE}:nothing_of_this_name"}, "failed", "nothing_of_this_name"),
+        ({"make_batch": own_model.make_of_100_rows, "samples": 1024}, "failed", "it gave 100"),
+        ({"options": ("graphs",)}, "skipped", "CUDA graphs"),
     ],
+    ids=["memory", "the limit", "an error", "an end", "a name", "too few samples", "an option"],
 )
-def test_a_function_that_goes_wrong_is_a_result_with_its_reason(build: str, said: str) -> None:
-    found = stopped(replace(TRAINING, build=f"{MODULE}:{build}"))
+def test_what_goes_wrong_in_a_fresh_process_is_a_result_with_its_reason(
+    wrong: dict[str, Any], status: str, said: str
+) -> None:
+    found = stopped(replace(TRAINING, **wrong))
 
-    assert found.status == "failed"
+    assert found.status == status
     assert said in found.reason
     assert "\n" not in found.reason
 
@@ -276,27 +251,17 @@ def test_a_server_that_still_serves_a_process_stays() -> None:
         child.join()
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "find_batch_size(build_images, make_images, loss=image_loss)",
-        pytest.param(
-            "compare_options(build_images, make_images, loss=image_loss)", marks=pytest.mark.slow
-        ),
-    ],
-)
-def test_a_script_that_calls_without_the_guard_gets_one_error_that_says_so(
-    call: str, tmp_path: Path
-) -> None:
-    script = tmp_path / "unguarded.py"
-    script.write_text(
-        "from gpu_report import compare_options, find_batch_size\n"
-        f"from {MODULE} import build_images, image_loss, make_images\n"
-        f"{call}\n",
-        "utf-8",
-    )
+UNGUARDED = f"""
+from gpu_report import find_batch_size
+from {MODULE} import build_images, image_loss, make_images
+find_batch_size(build_images, make_images, loss=image_loss)
+"""
 
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+
+def test_a_script_that_calls_without_the_guard_gets_one_error_that_says_so(tmp_path: Path) -> None:
+    (script := tmp_path / "unguarded.py").write_text(UNGUARDED, "utf-8")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
     ended = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, check=False, env=environment
     )
@@ -309,40 +274,24 @@ def test_a_script_that_calls_without_the_guard_gets_one_error_that_says_so(
     assert "bootstrapping" not in ended.stderr
 
 
-@pytest.mark.parametrize("options", [("pinned",), ("channelslast",), ("graphs",)])
-def test_an_option_that_does_not_apply_is_skipped_with_the_reason(options: tuple[str, ...]) -> None:
-    found = stopped(replace(TRAINING, options=options))
-
-    assert found.status == "skipped"
-    assert found.reason
-
-
 def test_a_function_that_cannot_be_sent_to_another_process_is_named() -> None:
     with pytest.raises(ProfileError, match=r"lambda.*module:function"):
         train_in_fresh_process(replace(TRAINING, build=lambda: None))
 
 
-@pytest.mark.parametrize(("limit_mib", "fraction"), [(2048, 0.25), (1e6, 1.0)])
 def test_the_allocator_of_any_accelerator_is_limited_to_a_fraction_of_its_memory(
-    limit_mib: float, fraction: float, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     limits: list[tuple[float, torch.device]] = []
     module = SimpleNamespace(set_per_process_memory_fraction=lambda *given: limits.append(given))
     monkeypatch.setattr(torch, "get_device_module", lambda _device: module)
     monkeypatch.setattr(torch.accelerator, "get_memory_info", lambda _device: (2**32, 2**33))
+    device = torch.device("xpu", 1)
 
-    process._limit_allocator(torch.device("xpu", 1), limit_mib)
+    for limit_mib in (2048, 1e6):
+        process._limit_allocator(device, limit_mib)
+    assert limits == [(0.25, device), (1.0, device)]
 
-    assert limits == [(fraction, torch.device("xpu", 1))]
-
-
-def test_a_memory_limit_that_pytorch_cannot_keep_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(torch, "get_device_module", lambda _device: SimpleNamespace())
-
-    with pytest.raises(
-        MachineError,
-        match=r"^PyTorch cannot limit the memory of xpu; leave out the memory limit .*margin\Z",
-    ):
-        process._limit_allocator(torch.device("xpu"), 2048)
+    del module.set_per_process_memory_fraction
+    with pytest.raises(MachineError, match=r"^PyTorch cannot limit the memory of xpu.*margin\Z"):
+        process._limit_allocator(device, 2048)

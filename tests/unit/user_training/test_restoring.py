@@ -128,22 +128,15 @@ def test_steps_leave_everything_as_it_was_bit_by_bit(
     assert random_numbers() == numbers
 
 
-def test_an_optimizer_that_has_not_stepped_has_no_state_afterwards() -> None:
-    model = Counting()
+def test_an_optimizer_that_has_not_stepped_and_a_loss_with_weights_are_restored_too() -> None:
+    model, loss = Counting(), nn.BatchNorm1d(3)
     optimizer = torch.optim.AdamW(model.parameters())
 
-    with left_as_found([model], optimizer=optimizer, loader=None, device=CPU):
+    with left_as_found([model, loss], optimizer=optimizer, loader=None, device=CPU):
         step(model, optimizer)
-
-    assert not optimizer.state
-
-
-def test_a_loss_with_weights_of_its_own_is_restored_too() -> None:
-    loss = nn.BatchNorm1d(3)
-
-    with left_as_found([nn.Linear(2, 2), loss], optimizer=None, loader=None, device=CPU):
         loss(torch.randn(4, 3))
 
+    assert not optimizer.state
     assert loss.num_batches_tracked == 0
 
 
@@ -225,8 +218,10 @@ def through_another_function(output: Any, target: Any) -> Any:
 
 
 class Perceptual:
+    """Holds its networks in an object and in a dict of lists."""
+
     def __init__(self) -> None:
-        self.layers = {"deep": [KEPT]}
+        self.nets, self.layers = SimpleNamespace(critic=KEPT), {"deep": [KEPT]}
 
     def __call__(self, output: Any, _: Any) -> Any:
         return self.layers["deep"][0](output)
@@ -234,42 +229,26 @@ class Perceptual:
     def compute(self, output: Any, target: Any) -> Any:
         return self(output, target)
 
-
-class GanTrainer:
-    """Not callable, and holds its networks in an object."""
-
-    def __init__(self) -> None:
-        self.nets = SimpleNamespace(critic=KEPT)
-
     def loss(self) -> Any:
         return lambda output, _: self.nets.critic(output)
 
-    def adversarial(self, output: Any, _: Any) -> Any:
-        return self.nets.critic(output)
 
-
-@pytest.mark.parametrize(
-    ("loss", "module"),
-    [
-        (KEPT, KEPT),
-        (of_a_global, GLOBAL),
-        (through_another_function, GLOBAL),
-        (partial(lambda output, _, module: module(output), module=KEPT), KEPT),
-        (lambda output, _, module=KEPT: module(output), KEPT),
-        (Perceptual(), KEPT),
-        (Perceptual().compute, KEPT),
-        (GanTrainer().loss(), KEPT),
-        (GanTrainer().adversarial, KEPT),
-        (KEPT.forward, KEPT),
-    ],
-)
-def test_a_module_is_found_wherever_a_loss_holds_it(loss: Any, module: nn.Module) -> None:
-    assert modules_within(loss) == [module]
-
-
-@pytest.mark.parametrize("loss", [None, nn.functional.cross_entropy, max, int, KEPT.weight.sum])
-def test_a_loss_without_modules_holds_none(loss: Any) -> None:
-    assert modules_within(loss) == []
+def test_a_module_is_found_wherever_a_loss_holds_it() -> None:
+    loss: Any
+    for loss in (of_a_global, through_another_function):
+        assert modules_within(loss) == [GLOBAL]
+    for loss in (
+        KEPT,
+        KEPT.forward,
+        partial(lambda output, _, module: module(output), module=KEPT),
+        lambda output, _, module=KEPT: module(output),
+        Perceptual(),
+        Perceptual().compute,
+        Perceptual().loss(),
+    ):
+        assert modules_within(loss) == [KEPT]
+    for loss in (None, nn.functional.cross_entropy, max, int, KEPT.weight.sum):
+        assert modules_within(loss) == []
 
 
 def test_arithmetic_and_threads_that_a_measurement_sets_are_put_back() -> None:

@@ -27,7 +27,6 @@ from gpu_report.traces.phases import PHASES
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.timeline import TIMELINE
 from gpu_report.user_training import profile, run, step_watch, watching
-from gpu_report.user_training.step_watch import StepWatch
 from gpu_report.user_training.watching import Watched
 
 X = torch.randn(8, 64)
@@ -81,24 +80,39 @@ def watched_with_slow_data(steps: int, **options: Any) -> Watched:
     return watched
 
 
-def test_a_slow_loader_is_the_limit_and_is_marked_in_the_tree(
+def test_a_slow_loader_is_the_limit_and_card_advice_and_tree_have_one_wait(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = watched_with_slow_data(60).profile
+    """That of the timed steps: profiled ones, which the profiler slows in all but the wait, wait
+    for a smaller share of their time.
+    """
+    loop = Loop()
+    with gpu_report.watch() as watched:
+        for batch in loaded_batches(60):
+            with gpu_report.step(samples=len(batch)):
+                time.sleep(0.02 if torch.autograd._profiler_enabled() else 0.002)  # type: ignore[attr-defined]
+                loop.once(batch)
 
+    found = watched.profile
     assert found is not None
-    assert found.limit == "waiting for data"
-    assert found.suggestions[0].rule == "data loader"
+    assert (found.limit, found.suggestions[0].rule) == ("waiting for data", "data loader")
     assert found.data_wait.value > 0.5
     assert found.measured.samples == 8
+    assert found.parts["loader"] == pytest.approx(found.data_wait.value)
+    assert sum(found.parts.values()) == pytest.approx(1)
+    assert found.suggestions[0].at_stake == pytest.approx(found.data_wait.value)
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith(found.summary() + "\n")
     tree = printed.err.removeprefix(found.summary()).splitlines()
-    assert "data wait" in next(line for line in tree if "<-" in line)
+    (marked,) = (line for line in tree if "<-" in line)
+    assert "data wait" in marked
+    assert f"{100 * found.data_wait.value:.1f} %" in marked
 
 
-def test_no_limit_is_named_where_others_used_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_limit_is_named_where_others_used_the_cpu_and_no_step_is_profiled_on_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     busy = Load(foreign_cpu_share=0.9, steal_share=None)
     monkeypatch.setattr(step_watch._Blocks, "load", lambda _: busy)
 
@@ -106,36 +120,8 @@ def test_no_limit_is_named_where_others_used_the_cpu(monkeypatch: pytest.MonkeyP
 
     assert found is not None
     assert not found.limit
+    assert not found.trace
     assert "others used 90 % of the CPU" in found.problem
-
-
-def test_card_advice_and_tree_have_one_wait_that_of_the_timed_steps(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Profiled steps, which the profiler slows in all but the wait, wait for a smaller share of
-    their time.
-    """
-    loop = Loop()
-
-    def slow_when_profiled() -> None:
-        time.sleep(0.02 if torch.autograd._profiler_enabled() else 0.002)  # type: ignore[attr-defined]
-
-    with gpu_report.watch() as watched:
-        for batch in loaded_batches(60):
-            with gpu_report.step():
-                slow_when_profiled()
-                loop.once(batch)
-
-    found = watched.profile
-    assert found is not None
-    assert found.parts["loader"] == pytest.approx(found.data_wait.value)
-    assert sum(found.parts.values()) == pytest.approx(1)
-    assert found.suggestions[0].at_stake == pytest.approx(found.data_wait.value)
-    assert found.limit == "waiting for data"
-    tree = capsys.readouterr().err.splitlines()
-    assert f"{100 * found.data_wait.value:.1f} %" in next(
-        line for line in tree if "data wait" in line
-    )
 
 
 @pytest.mark.parametrize(
@@ -253,19 +239,13 @@ def test_too_few_steps_are_insufficient_data_with_what_to_do(
     assert watched.profile.problem.startswith("insufficient data: 3 steps")
     assert "train for at least" in capsys.readouterr().err
 
-
-def test_without_a_step_the_line_to_add_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with gpu_report.watch() as watched:
         pass
-
     assert watched.profile is None
     assert "with gpu_report.step():" in capsys.readouterr().err
 
-
-def test_a_step_that_raised_is_not_said_to_be_missing(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(LookupError), gpu_report.watch(), gpu_report.step():
         raise LookupError
-
     assert capsys.readouterr().err == "insufficient data: no step ended without an error\n"
 
 
@@ -316,41 +296,6 @@ def test_an_error_of_the_step_goes_through_and_later_steps_are_measured() -> Non
     assert watched.profile.limit
 
 
-def test_a_profile_with_a_new_batch_size_is_taken_anew() -> None:
-    loop, watch = Loop(), StepWatch()
-    is_planted = False
-
-    for _ in range(400):
-        watch.begin()
-        is_next = (
-            not is_planted and watch._profiling is not None and bool(watch._profiling.times_ms)
-        )
-        is_planted |= is_next
-        time.sleep(0.2 * is_next)
-        loop.once(X[: 4 if is_next else 8])
-        watch.end(4 if is_next else 8)
-    found = watch.finish()
-
-    assert is_planted
-    assert found is not None
-    assert found.trace
-    assert max(found.profiled_times_ms) < 200
-
-
-def test_an_error_between_steps_ends_the_watch_and_goes_through() -> None:
-    def failing() -> None:
-        with gpu_report.watch():
-            with gpu_report.step():
-                pass
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        failing()
-    with gpu_report.watch() as watched:
-        pass
-    assert watched.profile is None
-
-
 def test_steps_inside_of_a_step_and_of_another_thread_are_not_counted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -371,67 +316,6 @@ def test_steps_inside_of_a_step_and_of_another_thread_are_not_counted(
     assert "4 steps in other threads or inside a step" in capsys.readouterr().err
 
 
-def test_a_device_that_is_behind_the_host_decides_how_many_steps_a_block_has(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    queued_s: list[float] = []
-
-    def wait(_device: torch.device) -> None:
-        time.sleep(sum(queued_s))
-        queued_s.clear()
-
-    monkeypatch.setattr(step_watch, "_synchronize", wait)
-    with gpu_report.watch() as watched:
-        for _ in range(30):
-            with gpu_report.step():
-                queued_s.append(0.011)
-
-    assert watched.profile is not None
-    assert watched.profile.measured.block_steps == 1
-
-
-def test_a_pause_between_steps_is_no_wait_for_data(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(step_watch, "_PAUSE_S", 0.1)
-    loop = Loop()
-    with gpu_report.watch() as watched:
-        for number in range(400):
-            with gpu_report.step():
-                loop.once()
-            if number in (200, 300):
-                time.sleep(0.5)
-
-    assert watched.profile is not None
-    assert watched.profile.data_wait.value < 0.5
-    assert "pauses between steps" in capsys.readouterr().err
-
-
-def test_a_long_training_keeps_few_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "_BLOCK_S", 1e-4)
-    with gpu_report.watch() as watched:
-        for _ in range(2000):
-            with gpu_report.step():
-                time.sleep(2e-4)
-
-    assert watched.profile is not None
-    assert len(watched.profile.measured.block_times_ms) < step_watch.MOST_BLOCKS
-    assert watched.profile.measured.block_steps > 16
-
-
-def test_a_profiler_of_the_scripts_own_is_left_alone() -> None:
-    loop = Loop()
-    own_profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
-    with own_profiler as profiler, gpu_report.watch() as watched:
-        for _ in range(200):
-            with gpu_report.step():
-                loop.once()
-
-    assert len(profiler.key_averages())
-    assert watched.profile is not None
-    assert not watched.profile.trace
-
-
 def test_a_profiler_of_the_scripts_own_that_waits_by_its_schedule_is_left_alone() -> None:
     loop, traces = Loop(), list[torch.profiler.profile]()
     own_profiler = torch.profiler.profile(
@@ -448,14 +332,6 @@ def test_a_profiler_of_the_scripts_own_that_waits_by_its_schedule_is_left_alone(
     assert len(traces) == 1
     assert watched.profile is not None
     assert "a torch.profiler.profile of its own" in watched.profile.problem
-
-
-def test_no_step_is_profiled_on_request() -> None:
-    watched = watched_with_slow_data(60, profile=False)
-
-    assert watched.profile is not None
-    assert not watched.profile.trace
-    assert watched.profile.limit == "waiting for data"
 
 
 def test_without_a_temporary_folder_the_loop_runs_to_its_end_and_its_error_goes_through(
@@ -494,23 +370,9 @@ def test_a_timed_wait_is_the_limit_without_a_trace_on_the_cpu_alone(
     assert bool(watching._tree(found)) is bool(limit)
 
 
-@pytest.mark.parametrize("samples", [0, -1, 2.5, "8"])
-def test_a_number_of_samples_that_cannot_be_meant_is_one_line(samples: Any) -> None:
-    with pytest.raises(ProfileError, match=r"^samples: it is .*; expected how many samples"):
-        gpu_report.step(samples=samples)
-
-
-def test_the_rank_of_the_first_step_stays_that_of_the_process(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setenv("RANK", "1")
-    with gpu_report.watch(tensorboard=tmp_path):
-        with gpu_report.step():
-            pass
-        monkeypatch.delenv("RANK")
-
-    assert "no card: the environment variable RANK" in capsys.readouterr().err
-    assert not [*tmp_path.iterdir()]
+def test_a_number_of_samples_that_cannot_be_meant_is_one_line() -> None:
+    with pytest.raises(ProfileError, match=r"^samples: it is 2.5; expected how many samples"):
+        gpu_report.step(samples=2.5)  # type: ignore[arg-type]
 
 
 def test_a_later_rank_of_a_process_group_says_nothing(
@@ -524,14 +386,6 @@ def test_a_later_rank_of_a_process_group_says_nothing(
         monkeypatch.undo()  # as after destroy_process_group
 
     assert capsys.readouterr().err == ""
-
-
-def test_two_watches_of_a_second_write_two_event_files(tmp_path: Path) -> None:
-    for _ in range(2):
-        with gpu_report.watch(tensorboard=tmp_path):
-            pass
-
-    assert len([*tmp_path.iterdir()]) == 2
 
 
 def test_scalars_for_tensorboard_are_written_while_the_loop_runs(
@@ -589,12 +443,9 @@ def test_at_the_end_of_a_process_the_first_rank_prints_one_card_and_the_exit_sta
 
 
 @pytest.mark.parametrize(
-    ("ending", "status"),
-    [
-        pytest.param("raise KeyboardInterrupt", -2, marks=pytest.mark.slow),
-        ("raise LookupError('mine')", 1),
-    ],
+    ("ending", "status"), [("raise KeyboardInterrupt", -2), ("raise LookupError('mine')", 1)]
 )
+@pytest.mark.slow
 def test_a_script_that_an_error_ends_has_the_exit_status_that_it_has_alone(
     ending: str, status: int
 ) -> None:
