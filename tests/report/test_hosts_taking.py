@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slow
 FEW = "sections={summary,batch_size}"
 PACKAGE = rf"\usepackage[{FEW}]{{measured/gpu_report}}"
 ALL = r"\input{measured/gpu_analysis_sections}"
+TABLE, FIGURE = "tab/xeon-2c/batch_size", "fig/xeon-2c/batch_size_throughput"
 
 
 @pytest.fixture(scope="module")
@@ -176,3 +177,77 @@ def test_a_switch_that_cannot_be_followed_is_an_error_that_says_so(
 
     with pytest.raises(AssertionError, match=said):
         build(folder, article(ALL, preamble=preamble), name="refused")
+
+
+ENDFLOAT = r"\usepackage[nomarkers]{endfloat}"
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"), [("end-before", ENDFLOAT, ""), ("end-after", "", ENDFLOAT)]
+)
+def test_endfloat_sets_the_floats_at_the_end_each_from_its_report(
+    folder: Path, name: str, before: str, after: str
+) -> None:
+    need("pdflatex", "endfloat.sty")
+    ours = rf"\usepackage[prefix=a:,{FEW}]{{measured/gpu_report}}"
+    preamble = rf"{before}{ours}{after}\usepackage{{hyperref}}"
+    own = r"""\begin{figure}
+\caption{Of mine}
+\end{figure}"""
+    second = [
+        r"\gpurepsetup{folder=deep er/b_2, prefix=b:}",
+        r"\input{deep er/b_2/gpu_analysis_sections}",
+    ]
+    referring = (
+        r"See \ref{a:tab:xeon-2c/batch_size} and \ref{b:tab:xeon-2c/batch_size}. The text ends."
+    )
+
+    built = build(folder, article(ALL, own, *second, referring, preamble=preamble), name=name)
+    plain = build(
+        folder,
+        article(ALL, own, *second, preamble=preamble.replace(ENDFLOAT, "")),
+        name=f"{name}-plain",
+    )
+
+    assert built.complaints == []
+    text, floats = built.text.split("The text ends.")
+    captions = [re.findall(r"(?:Table|Figure) \d+:", words) for words in (text, floats, plain.text)]
+    assert captions[0] == []
+    assert sorted(captions[1]) == sorted(captions[2])
+    assert re.search(r"See \d+ and \d+\.", text)
+    pictures = [sorted(re.findall(r"<use (.+?)>", each.log)) for each in (built, plain)]
+    assert {*pictures[0]} == {*pictures[1]}
+
+
+@pytest.mark.parametrize("option", ["figuresonly", "disable"])
+def test_endfloat_leaves_the_floats_in_the_text_that_it_is_told_to(
+    folder: Path, option: str
+) -> None:
+    need("pdflatex", "endfloat.sty")
+    preamble = rf"\usepackage[{option}]{{endfloat}}" + PACKAGE
+
+    built = build(folder, article(ALL, "The text ends.", preamble=preamble), name=f"end-{option}")
+
+    text, floats = built.text.split("The text ends.")
+    assert built.complaints == []
+    assert "Table 1:" in text
+    assert ("Figure 1:" in floats) == (option == "figuresonly")
+
+
+def test_a_frame_and_a_minipage_hold_one_float_where_it_stands(folder: Path) -> None:
+    need("pdflatex", "beamer.cls")
+    frames = [
+        rf"\begin{{frame}}\frametitle{{One}}\gpurepfloat{{{key}}}\end{{frame}}"
+        for key in (TABLE, FIGURE)
+    ]
+    boxes = [
+        rf"Word\begin{{minipage}}{{6cm}}\gpurepfloat{{{key}}}\end{{minipage}}\par"
+        for key in (TABLE, FIGURE)
+    ]
+
+    slides = build(folder, article(*frames, document_class="{beamer}"), name="slides")
+    paper = build(folder, article(*boxes), name="boxes")
+
+    assert slides.complaints == []
+    assert slides.pages == 2
+    assert paper.complaints == []

@@ -3,8 +3,10 @@ wherever built.
 """
 
 import os
+import shlex
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -142,3 +144,74 @@ def test_a_damaged_bundle_fails_every_time_until_it_is_repaired(
     findings = "results/imported/abacus-8c/findings.json"
     assert project.snakemake(*BUNDLES_ALONE, "--", findings).returncode == 0
     assert project.planned(PDF, options=BUNDLES_ALONE)["compile_report"] == 1
+
+
+def rebuilding(project: Project, *options: str) -> list[str]:
+    """The words of the command that the report names if it is built with these options."""
+    planned = project.snakemake(
+        "--dry-run", "--printshellcmds", "--forcerun", "write_sections", *options, "--", PDF
+    )
+    writing = next(
+        shlex.split(line) for line in planned.stdout.splitlines() if "--rebuilt-by" in line
+    )
+    return shlex.split(writing[writing.index("--rebuilt-by") + 1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("made", "options"), [("built_tiny", ()), ("shown", BUNDLES_ALONE)])
+def test_the_command_that_a_report_names_makes_this_report_again(
+    made: str, options: tuple[str, ...], request: pytest.FixtureRequest
+) -> None:
+    project: Project = request.getfixturevalue(made)
+
+    again = project.run(*rebuilding(project, *options), "--dry-run")
+
+    assert again.returncode == 0, again.stderr
+    assert "Nothing to be done" in again.stderr + again.stdout
+    assert "gpurepname{snakemake" in (project.folder / "report/sections/appendix.tex").read_text(
+        "utf-8"
+    )
+
+
+@pytest.mark.slow
+def test_the_command_that_a_report_names_keeps_what_a_shell_would_change(tiny: Project) -> None:
+    beside = tiny.folder / "a study's.yaml"
+    shutil.copy2(tiny.folder / tiny.configfile, beside)
+    title = 'title="Costs $5 of `who`"'
+
+    words = rebuilding(replace(tiny, configfile=beside.name), "--config", title)
+
+    assert words[-4:] == ["--configfile", beside.name, "--config", title]
+
+
+@pytest.mark.slow
+def test_an_interrupted_study_goes_on_from_a_bundle_with_traces(tiny: Project) -> None:
+    first, second = tiny.records()
+    findings = f"results/machines/{machine_of(tiny)}/findings.json"
+    shutil.rmtree(second.parent)
+    kept = pack(tiny, "--traces").rename(tiny.folder / "kept.tar.xz")
+    shutil.rmtree(tiny.folder / "results")
+    shutil.rmtree(tiny.folder / ".snakemake")
+
+    unpacked = tiny.gpu_report("unpack", str(kept))
+
+    assert unpacked.returncode == 0, unpacked.stderr
+    planned = tiny.planned(findings)
+    assert planned["measure_variant"] == planned["tabulate_trace"] == 1
+    assert "calibrate_machine" not in planned
+    assert first.exists()
+    assert not second.exists()
+
+
+@pytest.mark.slow
+def test_nothing_is_measured_again_after_all_was_unpacked(tiny: Project) -> None:
+    findings = f"results/machines/{machine_of(tiny)}/findings.json"
+    kept = pack(tiny, "--traces").rename(tiny.folder / "kept.tar.xz")
+    shutil.rmtree(tiny.folder / "results")
+    shutil.rmtree(tiny.folder / ".snakemake")
+
+    tiny.gpu_report("unpack", str(kept))
+
+    assert not {"measure_variant", "calibrate_machine", "tabulate_trace"} & {
+        *tiny.planned(findings)
+    }

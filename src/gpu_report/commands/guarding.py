@@ -128,7 +128,7 @@ def guard(arguments: Namespace) -> int:
             how=f"measured alternately, {counted(most, 'pair')} of fresh processes; {looks}",
             rows=rows,
             repeat=shlex.join(["gpu-report", *sys.argv[1:]]),
-            notes=[*list(dict.fromkeys(found)), *notes],
+            notes=[*dict.fromkeys(found), *notes],
             changes=changes,
         )
     write_comparison(comparison, arguments)

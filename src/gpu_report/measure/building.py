@@ -305,12 +305,11 @@ def _build_with_batches(
     workload: BringsBatches, variant: Variant, *, device: torch.device, seed: int
 ) -> Training:
     """What a user trains from Python; whoever measures it takes the batches."""
-    arithmetic = (
-        unchanged_arithmetic(device)
-        if workload.keeps_arithmetic
-        else set_up_arithmetic(variant.precision, device)
-    )
-    torch.manual_seed(seed)
+    if workload.keeps_settings:
+        arithmetic = unchanged_arithmetic(device)
+    else:
+        arithmetic = set_up_arithmetic(variant.precision, device)
+        torch.manual_seed(seed)
     options = option_names(variant.options)
     model = build_model(workload, variant, device=device).train()
     loss = loss_of(workload, model, arithmetic, is_nested=True)

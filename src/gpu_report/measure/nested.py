@@ -5,7 +5,7 @@ A data set whose batches are two tensors is left as it is: `collation` gives Non
 DataLoader does what it does.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -62,7 +62,7 @@ class Nested:
         for own, theirs in zip(tensors_of(self.parts), tensors_of(other.parts), strict=True):
             own.copy_(theirs)
 
-    def tensor_split(self, count: int) -> list["Nested"]:
+    def tensor_split(self, count: int) -> Iterable["Nested"]:
         pieces = zip(
             *(tensor.tensor_split(count) for tensor in tensors_of(self.parts)), strict=True
         )

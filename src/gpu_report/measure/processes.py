@@ -47,6 +47,7 @@ from gpu_report.study.modules import OUR_WORKLOADS
 _PRELOADED: Final = ("gpu_report.measure.training_process", "torch._dynamo", "torch.profiler")
 _SAID_AFTER_S: Final = 30.0
 _LOOK_S: Final = 5.0
+_KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 SERVER_GONE: Final = 255
 """The exit status that multiprocessing reports of a process whose server ended first."""
 
@@ -138,6 +139,8 @@ class FreshProcess:
         start(self._process)
         sending.close()
         self.exit_status: int | None = None
+        self.is_silent = False
+        """Whether it has sent nothing for as long as was waited for."""
 
     def __enter__(self) -> Self:
         return self
@@ -153,23 +156,29 @@ class FreshProcess:
         """Until the process has ended and everything it sent is read, or none came for that long; a
         killed one may leave a message cut short.
         """
-        while self._receiving in wait([self._receiving, self._process.sentinel], patience_s):
+        while ready := wait([self._receiving, self._process.sentinel], patience_s):
+            if self._receiving not in ready:
+                return
             try:
                 message = self._receiving.recv()
             except (EOFError, OSError):
                 return
             yield message
+        self.is_silent = True
 
-    def has_ended(self, within_s: float | None = None) -> bool:
-        """Wait for its end."""
+    def wait_for_end(self, within_s: float | None = None) -> None:
+        """Return when it has ended, or after this time."""
         self._process.join(within_s)
-        return not self._process.is_alive()
 
     def end(self) -> Stopped:
         """What it means that it has ended and sent no result."""
-        if self.exit_status != SERVER_GONE or (status := exit_status_of(self._server)) is None:
+        if self.exit_status != SERVER_GONE:
             return without_result("the process", self.exit_status)
-        end = without_result("the server that forks fresh processes", status)
+        # Only SIGKILL ends the server, where nobody knows its status any more.
+        status = exit_status_of(self._server)
+        end = without_result(
+            "the server that forks fresh processes", -_KILL if status is None else status
+        )
         return replace(end, interrupted_by=end.interrupted_by or "the end of its server")
 
 
@@ -289,7 +298,7 @@ def _until_ended(
             if isinstance(message, Started):
                 watch.begin(message.device_uuid)
             messages.append(message)
-        process.has_ended()
+        process.wait_for_end()
     return messages, process.end()
 
 

@@ -8,7 +8,7 @@ records -> pairs of variants that differ in the device only -> pairs of processe
 import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import accumulate, zip_longest
+from itertools import accumulate
 from typing import Final
 
 from gpu_report.glossary import Row
@@ -141,7 +141,8 @@ def tabulate_losses(records: Iterable[Record]) -> list[Row]:
         for step, (loss, scale) in enumerate(
             pair
             for epoch in repetition.epochs
-            for pair in zip_longest(epoch.train_losses, epoch.loss_scales, fillvalue=math.nan)
+            for scales in [epoch.loss_scales or [math.nan] * len(epoch.train_losses)]
+            for pair in zip(epoch.train_losses, scales, strict=True)
         )
     ]
 

@@ -130,11 +130,12 @@ def _stream_lanes(trace: Trace, work: DeviceWork, step: Step) -> Iterator[_Lane]
     streams = _busiest(trace, here, step)
     alone = streams if len(streams) <= MOST_STREAMS else streams[: MOST_STREAMS - 1]
     # The profiler shows each stream as a thread of its device, which is named where there are
-    # several.
+    # several; old ones write `stream 7` for its number.
     places = {stream: trace.threads[stream].rpartition("/") for stream in alone}
     has_one_device = len({device for device, _, _ in places.values()}) < 2
     lanes = {
-        f"{STREAM_LANE} {number}" + ("" if has_one_device else f" of device {device}"): [stream]
+        f"{STREAM_LANE} {number.removeprefix(STREAM_LANE).strip()}"
+        + ("" if has_one_device else f" of device {device}"): [stream]
         for stream, (device, _, number) in places.items()
     }
     if streams[len(alone) :]:

@@ -8,7 +8,6 @@ StepRun
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -18,7 +17,6 @@ from gpu_report.errors import ConfigError, MachineError, ProfileError
 from gpu_report.measure.arithmetic import why_not_computed
 from gpu_report.measure.building import load_seeded
 from gpu_report.measure.threads import training_threads
-from gpu_report.measure.timing import synchronize
 from gpu_report.measure.training import Training, build_training
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, WITH_PLAIN_STEPS
 from gpu_report.study.machine import device_name
@@ -47,9 +45,8 @@ def measure_built_in(
     one_epoch = replace(options, epochs=1) if options.epochs is None else options
     measurement, on = _measurement(name, one_epoch, device=device)
     with left_as_found([], optimizer=None, loader=None, device=on):
-        return _run_of(
-            _built(measurement, on), on, epochs=options.epochs, deadline_s=deadline_s
-        ).measure()
+        run = _run_of(_built(measurement, on), on, epochs=options.epochs, deadline_s=deadline_s)
+        return replace(run.measure(), loader_workers=measurement.variant.workers)
 
 
 def built_in_step(
@@ -144,9 +141,7 @@ def _built(measurement: Measurement, device: torch.device) -> Training:
 
 
 def _step_of(training: Training) -> TrainingStep:
-    """On its own loader; as in a study, the device is waited for where an epoch ends."""
-    at_end = partial(synchronize, *training.devices)
-    return TrainingStep(training, loading=Loading(training.train_loader, at_end=at_end))
+    return TrainingStep(training, loading=Loading(training.train_loader))
 
 
 def _run_of(

@@ -218,10 +218,11 @@ def train_in_fresh_process(
         fresh = FreshProcess(_carry_out, pickled, name=_NAME, preloaded=_PRELOADED)
     with fresh as process:
         result: OwnResult | Stopped | None = next(process.messages(patience_s), None)
-        is_late = result is None and not process.has_ended(within_s=1)
+        if result is None and not process.is_silent:
+            process.wait_for_end(within_s=1)
     if result is not None:
         return result
-    if is_late:
+    if process.is_silent:
         return Stopped(status="failed", reason=f"no answer within {patience_s:g} s")
     if process.exit_status == _CALLED_ANEW:
         raise ProfileError(

@@ -565,7 +565,9 @@ def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
         Suggestion(
             rule=row["rule"],
             finding=row["finding"],
-            remedy=_about_workers(measured) if row["rule"] == _LOADER else row["advice"],
+            remedy=row["advice"]
+            if row["rule"] != _LOADER or measured.loader_workers is None
+            else _about_workers(measured.loader_workers, keeps_workers=measured.keeps_workers),
             at_stake=at_stake,
         )
         for at_stake, row in (weigh(as_timed, trace)[0] if trace is not None else [])
@@ -680,16 +682,14 @@ def _this_process(measured: Measured, parts: Mapping[str, float]) -> Iterator[Su
         )
 
 
-def _about_workers(measured: Measured) -> str:
+def _about_workers(workers: int, *, keeps_workers: bool) -> str:
     """What to do about a loader that is waited for, by the worker processes that it has."""
-    workers, cores = measured.loader_workers, core_count()
+    cores = core_count()
     fewer = "decode less per sample, or store what is decoded"
-    if workers is None:
-        return _ELSE_TRY[PARTS_IN_WORDS["loader"]]
     if workers >= cores:
         return f"its {counted(workers, 'worker')} have {counted(cores, 'core')}: {fewer}"
     has = f"it has {workers} of at most {cores}, the cores here"
-    keep = "" if measured.keeps_workers else "; persistent_workers=True keeps them between epochs"
+    keep = "" if keeps_workers else "; persistent_workers=True keeps them between epochs"
     return f"give the DataLoader more worker processes (num_workers): {has}{keep}; or {fewer}"
 
 

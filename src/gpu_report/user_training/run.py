@@ -199,7 +199,7 @@ def measure_own_step(
                         device=device,
                         copies_batch=copies,
                         samples=samples,
-                        keeps_arithmetic=True,
+                        keeps_settings=True,
                     ),
                     batch,
                     loader=loader,
@@ -555,9 +555,7 @@ class StepRun:
     def _profiled_once(self) -> float:
         started = time.perf_counter()
         with self._translated():
-            with record_function("data"):
-                batch = self._take(record_function)
-            self._once(batch, phase=record_function)
+            self._once(self._take(record_function), phase=record_function)
             synchronize(self._device)
         return (time.perf_counter() - started) * 1e3
 

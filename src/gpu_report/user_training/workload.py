@@ -28,6 +28,7 @@ from gpu_report.measure.building import Training, build_training
 from gpu_report.measure.nested import Nested, leaves, mapped, tensors_of
 from gpu_report.measure.probe import why_not_present
 from gpu_report.measure.profiling import unrecorded
+from gpu_report.measure.timing import synchronize
 from gpu_report.measure.training import prepare, train_step
 from gpu_report.study.options import joined
 from gpu_report.study.variant import Variant
@@ -45,14 +46,13 @@ _HALF_EPS: Final = 1e-4
 
 
 class Loading:
-    """Batches of a loader without an end: it is asked for another iterator where one has ended,
-    after a call of `at_end`.
+    """Batches of a loader without an end: it is asked for another iterator where one has ended.
 
     `cpu_s` is how long this thread was on the CPU in all calls of `take`.
     """
 
-    def __init__(self, loader: Iterable[Any], *, at_end: Callable[[], None] = lambda: None) -> None:
-        self._loader, self._at_end = loader, at_end
+    def __init__(self, loader: Iterable[Any]) -> None:
+        self._loader = loader
         self._batches: Iterator[Any] | None = None
         self._taken = 0
         self.cpu_s = 0.0
@@ -68,7 +68,6 @@ class Loading:
         with phase(f"enumerate(DataLoader)#{type(self._loader).__name__}.__next__"):
             batch = self._next(self._begin() if self._batches is None else self._batches, phase)
             if batch is _ENDED:
-                self._at_end()
                 batch = self._next(self._begin(), phase)
             if batch is _ENDED and not self._taken:
                 raise ProfileError(
@@ -193,7 +192,7 @@ class UserWorkload:
         copies_batch: Whether each step copies its batch there; else it must be there already.
         accumulate: Batches whose gradients are added up before the optimizer steps.
         samples: Of a batch, or a function of the batch that returns them; None to count them.
-        keeps_arithmetic: Whether the process stays set as it is.
+        keeps_settings: Whether the process stays set as it is.
     """
 
     def __init__(
@@ -207,12 +206,12 @@ class UserWorkload:
         copies_batch: bool = True,
         accumulate: int = 1,
         samples: int | Callable[[Any], int] | None = None,
-        keeps_arithmetic: bool = False,
+        keeps_settings: bool = False,
     ) -> None:
         self._model, self._batch, self._loss = model, batch, loss
         self._optimizer, self._device, self._copies_batch = optimizer, device, copies_batch
         self.accumulate, self._samples = accumulate, samples
-        self.keeps_arithmetic = keeps_arithmetic
+        self.keeps_settings = keeps_settings
         self.part = "model"
 
     def build_model(self) -> nn.Module:
@@ -305,7 +304,7 @@ class UserWorkload:
 
 
 class UserBatch(Nested):
-    """A batch of the user's, of whatever kind, whose gradients are added up `times` times.
+    """A batch of the user's, of whatever kind, which is copied and trained on `times` times.
 
     Its copy on the device has also what is no tensor but can be moved; None leaves it where it is.
     """
@@ -322,8 +321,10 @@ class UserBatch(Nested):
         return UserBatch(parts, self._device, times=self._times)
 
     def to(self, *_: Any, **__: Any) -> "UserBatch":
-        """On the device."""
-        return self if self._device is None else self.like(on_device(self.parts, self._device))
+        """On the device; one of several copies is made where it is trained on."""
+        if self._device is None or self._times > 1:
+            return self
+        return self.like(on_device(self.parts, self._device))
 
     def contiguous(self, *, memory_format: torch.memory_format) -> "UserBatch":
         """With images in this format; without another one than the usual left as it is."""
@@ -338,9 +339,9 @@ class UserBatch(Nested):
             )
         )
 
-    def tensor_split(self, count: int) -> list[Nested]:
-        """The batch, as many times."""
-        return [UserBatch(self.parts, self._device)] * count
+    def tensor_split(self, count: int) -> Iterator[Nested]:
+        """A copy of the batch, as many times."""
+        return (UserBatch(self.parts, self._device).to() for _ in range(count))
 
 
 class Step(Protocol):
@@ -397,7 +398,7 @@ class TrainingStep:
         self.training, self._batch, self.loading = training, batch, loading
         workload = training.workload
         self._user: Any = workload if isinstance(workload, BringsBatches) else None
-        self._phase = ""
+        self._phase, self._steps = "", 0
         self.samples: int | None = 0
         with _named_capture() if training.captured else nullcontext():
             prepare(training)
@@ -411,7 +412,8 @@ class TrainingStep:
 
     def take(self, *, phase: Phase) -> Any:
         """The next batch, whose samples are counted."""
-        batch = self.loading.take(phase=phase) if self.loading is not None else self._batch
+        with phase("data"):
+            batch = self.loading.take(phase=phase) if self.loading is not None else self._batch
         samples = len(batch[0]) if self._user is None else self._user.samples_in(batch)
         # One batch whose samples are not known leaves the sum unknown.
         is_known = self.samples is not None and samples is not None
@@ -427,6 +429,10 @@ class TrainingStep:
 
         loss = train_step(self.training, batch, phase=noted)
         self._phase = ""  # where the device fails later, nothing says in which part
+        self._steps += 1
+        epoch = len(self.training.train_loader)  # of a user's own batches there is none
+        if epoch and self._steps % epoch == 0:  # as a study waits at the end of an epoch
+            synchronize(*self.training.devices)
         return loss
 
 

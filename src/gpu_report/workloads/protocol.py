@@ -127,8 +127,8 @@ class BringsBatches(TrainingWorkload, StepsItself, Protocol):
         """Inputs and targets, as the loop takes them, of one batch in a list."""
 
     @property
-    def keeps_arithmetic(self) -> bool:
-        """Whether it computes as this process is set; else the precision asked for is set."""
+    def keeps_settings(self) -> bool:
+        """Whether it computes as this process is set; else precision and seed are set."""
 
 
 @runtime_checkable

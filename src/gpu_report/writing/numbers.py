@@ -81,7 +81,8 @@ def method_numbers() -> list[KeyedNumber]:
     """What is not measured but decides how to read the measured numbers, as far as the text quotes
     it; `table` is the file that decides it.
     """
-    with resources.files("gpu_report.tables").joinpath("coverage.csv").open() as file:
+    coverage = resources.files("gpu_report.tables").joinpath("coverage.csv")
+    with coverage.open(encoding="utf-8") as file:
         table = pd.read_csv(file)  # what `python -m benchmarks.coverage` showed of the intervals
     on_cpu = table["device"] == "cpu"
     slower = table[f"slower_in_pairs_{_PLANTED}"]
@@ -168,8 +169,9 @@ def _of_method(machine: MachineResults) -> Mapping[str, Mapping[str, Quantity]]:
     if seeds:
         found["protocol/first_seed"] = count(min(seeds))
         found["protocol/last_seed"] = count(max(seeds))
-    for name, unit in (("timed_epochs", ""), ("timed_seconds", "s")):
-        asked = {each[name] for each in machine.protocols if name in each}
+    # Of records that do not say it: an epoch, however short, was enough then.
+    for name, unit, unsaid in (("timed_epochs", "", 1), ("timed_seconds", "s", 0)):
+        asked = {each.get(name, unsaid) for each in machine.protocols}
         if len(asked) == 1:
             found[f"protocol/{name}"] = count(asked.pop(), unit)
     for row in variants:

@@ -63,7 +63,7 @@ def test_what_is_mapped_keeps_its_form_and_leaves_the_original_alone(parts: Any)
 def test_parts_of_a_batch_are_joined_to_the_batch_again() -> None:
     batch = Nested({"a": torch.arange(10), "b": [torch.arange(20).reshape(10, 2)]})
 
-    pieces = batch.tensor_split(3)
+    pieces = list(batch.tensor_split(3))
 
     assert [len(piece) for piece in pieces] == [4, 3, 3]
     joined = Nested.joined(pieces)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpu_report.traces.attribution import attribute_device, attribute_host
 from gpu_report.traces.quality import quality_rows
-from gpu_report.traces.timeline import TIMELINE, median_step, timeline_rows
+from gpu_report.traces.timeline import OTHER_STREAMS, TIMELINE, median_step, timeline_rows
 from gpu_report.traces.trace import Step
 from tests.unit.traces.by_hand import (
     RawEvent,
@@ -98,3 +98,41 @@ def test_a_device_that_recorded_nothing_in_the_step_is_not_shown_as_idle() -> No
 
     assert not trusted("timeline", "begin_ms", quality, step=1, on="cuda")
     assert trusted("timeline", "begin_ms", quality, step=1, on="cpu")
+
+
+def stretches(rows: list[dict[str, Any]], lane: str) -> list[tuple[float, float, str]]:
+    return [
+        (row["begin_ms"], row["end_ms"], row["category"]) for row in rows if row["lane"] == lane
+    ]
+
+
+def test_a_stream_whose_name_an_old_profiler_wrote_out_is_not_named_twice() -> None:
+    rows = one_step(launch(1, 0, 10), kernel("gemm", 100, 50, correlation=1, on=(0, "stream 7")))
+
+    assert [row["lane"] for row in rows if row["device"] == "cuda"] == ["stream 7"]
+
+
+def test_of_many_streams_three_are_alone_and_the_others_together() -> None:
+    rows = one_step(
+        launch(1, 0),
+        *(
+            kernel("gemm", 100 * stream, 100 * stream, correlation=1, on=(0, stream))
+            for stream in range(1, 6)
+        ),
+    )
+
+    lanes = list(dict.fromkeys(row["lane"] for row in rows if row["device"] == "cuda"))
+
+    assert lanes == ["stream 5", "stream 4", "stream 3", OTHER_STREAMS]
+    assert stretches(rows, OTHER_STREAMS) == [(0.1, 0.4, "matrix product")]
+
+
+def test_streams_of_one_number_on_two_devices_are_distinguished() -> None:
+    rows = one_step(
+        launch(1, 0), *(kernel("gemm", 0, 500, correlation=1, on=(device, 7)) for device in (0, 1))
+    )
+
+    assert {row["lane"] for row in rows if row["device"] == "cuda"} == {
+        "stream 7 of device 0",
+        "stream 7 of device 1",
+    }

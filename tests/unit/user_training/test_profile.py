@@ -106,6 +106,19 @@ def test_a_slow_loader_is_found_and_named_first(loader: Any) -> None:
     assert found.data_wait.value > 0.5
 
 
+def test_a_step_of_ones_own_has_the_phases_that_autograd_and_the_optimizer_show() -> None:
+    model = Classifier()
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step() -> None:
+        cross_entropy(model(X), Y).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    found = judged(profile(step=step))
+
+    assert {"forward", "backward", "optimizer"} <= {*found.tables["phases"]["phase"]}
+
+
 def test_advice_about_the_loader_knows_its_workers_and_the_cores(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

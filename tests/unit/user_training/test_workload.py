@@ -51,7 +51,7 @@ class Model(nn.Module):
 def step_of(
     model: nn.Module, batch: Any = None, *, loader: Any = None, **parts: Any
 ) -> TrainingStep:
-    given = {"loss": None, "optimizer": None, "device": CPU, "keeps_arithmetic": True, **parts}
+    given = {"loss": None, "optimizer": None, "device": CPU, "keeps_settings": True, **parts}
     return user_step(UserWorkload(model, batch, **given), batch, loader=loader, device=CPU)
 
 
