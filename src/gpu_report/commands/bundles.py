@@ -71,13 +71,12 @@ def list_machines(_: Namespace) -> None:
         pad_edge=False,
         expand=False,
     )
-    found = []
+    records = []
     for path in sorted((MACHINES / here.id / "runs").glob("*/record.json")):
         try:
-            found.append(RECORD_FILE.read(path))
+            records.append(RECORD_FILE.read(path))
         except RecordError as error:
             say(f"left out: {error}", to_stderr=True)
-    records = found
     newest = max((record.provenance.measured_at for record in records), default="")
     dirty = sum(not record.provenance.is_clean for record in records)
     accelerators = [accelerator.name for accelerator in here.accelerators]

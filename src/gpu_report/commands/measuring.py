@@ -149,18 +149,7 @@ def run(arguments: Namespace) -> None:
         take_own_temporary_folder()
         for measurement in measurements:
             print(f"{measurement.variant.slug}:", file=sys.stderr, flush=True)
-            from gpu_report.workloads.jpeg_files import MANIFEST
-            from gpu_report.workloads.jpeg_files import write_image_files as write
-
-            settings = measurement.workload.settings
-            if (
-                measurement.workload.reads_image_files
-                and not (Path(settings["folder"]) / MANIFEST).exists()
-            ):
-                sizes = {
-                    name: settings[name] for name in ("train_samples", "test_samples", "image_px")
-                }
-                write(Path(settings["folder"]), **sizes)
+            _write_image_files(measurement)
             if arguments.nvtx:
                 if not _train_labelled(measurement, machine=results.resolved.machine, log=log):
                     failed.append(measurement.variant.slug)
@@ -180,6 +169,17 @@ def run(arguments: Namespace) -> None:
         raise MachineError(
             f"not trained with NVTX ranges: {', '.join(failed)}; {log} has the tracebacks"
         )
+
+
+def _write_image_files(measurement: Measurement) -> None:
+    """Those that a workload reads, where nobody has written them yet."""
+    from gpu_report.workloads.jpeg_files import MANIFEST, write_image_files
+
+    settings = measurement.workload.settings
+    if not measurement.workload.reads_image_files or Path(settings["folder"], MANIFEST).exists():
+        return
+    sizes = {name: settings[name] for name in ("train_samples", "test_samples", "image_px")}
+    write_image_files(Path(settings["folder"]), **sizes)
 
 
 def _results_without_file(arguments: Namespace) -> ResultsFolder:
