@@ -52,7 +52,7 @@ html: $(ENVIRONMENT) ## measure what is missing and make report/gpu_report.html,
 	@$(BIN)/snakemake --cores $(CORES) --configfile $(CONFIG) -- report/gpu_report.html
 	@echo "$(CURDIR)/report/gpu_report.html"
 
-test: test-system $(TOOLS) ## run the tests that each change needs, with a report built on the CPU (12 minutes on 2 cores)
+test: test-system $(TOOLS) ## run the tests that each change needs, with a report built on the CPU (8 minutes on 2 cores)
 	@$(BIN)/pytest --numprocesses auto --dist worksteal -m "not slow" $(TESTS)
 
 test-all: test-system $(TOOLS) ## run every test, with 200 examples of each property instead of 25 (up to an hour)
