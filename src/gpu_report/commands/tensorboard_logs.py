@@ -70,6 +70,7 @@ def _write_variant(
 
 def _events(record: Record, records: Sequence[Record]) -> Iterator[Any]:
     from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
 
     began = (
         record.repetitions[0].started_at if record.repetitions else record.provenance.measured_at
@@ -80,19 +81,8 @@ def _events(record: Record, records: Sequence[Record]) -> Iterator[Any]:
         yield Event(wall_time=began_s, summary=summary)
     yield Event(wall_time=began_s, summary=_status(record))
     for time_s, step, scalars in _scalars(record):
-        from tensorboard.compat.proto.summary_pb2 import Summary
-
-        yield Event(
-            wall_time=began_s + time_s,
-            step=step,
-            summary=(
-                Summary(
-                    value=[
-                        Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()
-                    ]
-                )
-            ),
-        )
+        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
+        yield Event(wall_time=began_s + time_s, step=step, summary=Summary(value=values))
 
 
 def _hyperparameters(record: Record, records: Sequence[Record], began_s: float) -> Iterator[Any]:
@@ -199,23 +189,16 @@ def _scalars(record: Record) -> Iterator[tuple[float, int, dict[str, float]]]:
         held_out = {
             name: [getattr(epoch, name) for epoch in epochs] for name in ("test_loss", "quality")
         }
-        yield (
-            passed_s,
-            number,
-            (
-                {
-                    **{
-                        f"training/{name}": _mean(found)
-                        for name, found in held_out.items()
-                        if None not in found
-                    },
-                    "speed/epoch_wall_time_s": _mean(epoch.wall_time_s for epoch in epochs),
-                    "speed/throughput_per_s": _mean(
-                        epoch.samples / epoch.wall_time_s for epoch in epochs
-                    ),
-                }
-            ),
+        scalars = {
+            f"training/{name}": _mean(found)
+            for name, found in held_out.items()
+            if None not in found
+        }
+        scalars["speed/epoch_wall_time_s"] = _mean(epoch.wall_time_s for epoch in epochs)
+        scalars["speed/throughput_per_s"] = _mean(
+            epoch.samples / epoch.wall_time_s for epoch in epochs
         )
+        yield passed_s, number, scalars
     values = process_values(record)
     results = {
         name: summarise(values[name], scale=metric.scale) for name, metric in PER_PROCESS.items()
