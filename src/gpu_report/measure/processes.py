@@ -47,7 +47,6 @@ from gpu_report.study.modules import OUR_WORKLOADS
 _PRELOADED: Final = ("gpu_report.measure.training_process", "torch._dynamo", "torch.profiler")
 _SAID_AFTER_S: Final = 30.0
 _LOOK_S: Final = 5.0
-_KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 SERVER_GONE: Final = 255
 """The exit status that multiprocessing reports of a process whose server ended first."""
 
@@ -177,7 +176,7 @@ class FreshProcess:
         # Only SIGKILL ends the server, where nobody knows its status any more.
         status = exit_status_of(self._server)
         end = without_result(
-            "the server that forks fresh processes", -_KILL if status is None else status
+            "the server that forks fresh processes", -signal.SIGKILL if status is None else status
         )
         return replace(end, interrupted_by=end.interrupted_by or "the end of its server")
 
