@@ -48,12 +48,15 @@ def measured(sources: Path, slug: str, configfile: Path) -> float:
 def compared_in_turns(
     first: Callable[[], float], second: Callable[[], float], *, rounds: int
 ) -> str:
-    """Both throughputs and their ratio, in words; who is first alternates."""
+    """Both throughputs and their ratio, in words; who is first alternates. Each is printed as it
+    ends, so that a run that is cut off has shown something.
+    """
     of_first: dict[int, float] = {}
     of_second: dict[int, float] = {}
     for number in range(rounds):
         for found, measure in [(of_first, first), (of_second, second)][:: -1 if number % 2 else 1]:
             found[number] = measure()
+            print(f"  {found[number]:.1f}", end="", file=sys.stderr, flush=True)
     one, other = (summarise([*found.values()]).value for found in (of_first, of_second))
     gain = ratio(of_second, of_first)
     return (

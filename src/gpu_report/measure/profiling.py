@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import torch
 from torch._C._autograd import _enable_record_function
@@ -212,7 +212,7 @@ def _record(
 
 class TraceRecorder:
     """Records steps into a trace: of all of them by `record`, or of a loop of someone else's, which
-    calls `step` after each. Where the context ends before the last one, nothing is written.
+    calls `step` after each. Where it is stopped before the last one, nothing is written.
 
     Args:
         steps: How many are recorded.
@@ -255,10 +255,8 @@ class TraceRecorder:
             self._profiler.start()
         _add_metadata(self._profiler, run_id, is_rank=world.is_launched)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
+        """Record no more; what is not whole by now is not written."""
         # A whole trace is on the disk by now, and of another none is wanted.
         self._profiler.on_trace_ready = None
         with _quiet_profiler():
@@ -274,10 +272,12 @@ class TraceRecorder:
             FileWriteError: the trace cannot be written.
         """
         times_ms = []
-        with self:
+        try:
             for _ in range(self._warm_up_steps + self._steps):
                 times_ms.append(train_once())
                 self.step()
+        finally:
+            self.stop()
         return times_ms[self._warm_up_steps :], self.move_whole_trace()
 
     def step(self) -> None:

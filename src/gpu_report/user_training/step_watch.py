@@ -573,7 +573,7 @@ class _Profiling:
         """Profile no more, wherever it is; nothing is left on the disk."""
         self.end_wait()
         with suppress(GpuReportError, OSError, RuntimeError):
-            self._recorder.__exit__()
+            self._recorder.stop()
         self._temporary.cleanup()
 
 
