@@ -5,8 +5,9 @@ another checkout's src and this one's -> rounds of `gpu-report run` by each -> r
 throughputs, this one's over the other's, as geometric mean over rounds with its 95 % interval
 (Student's t on the logarithms)
 
-A digest may be added to MEASURES_ALIKE of provenance where 1 is in every interval; take
-configurations whose intervals are narrow, as those of captured steps are.
+A digest may be added to MEASURES_ALIKE of provenance where 1 is in every interval, or where an
+interval is within 0.1 % of 1: those of captured steps on several GPUs are narrower than that, and
+those of a report are not. Take configurations whose intervals are narrow.
 """
 
 import argparse

@@ -1,7 +1,8 @@
-"""On an accelerator the call takes a model there and back, restores the allocator's peak, and sees
-what limits it.
+"""On an accelerator the call takes a model there and back, leaves no memory in use, and sees what
+limits it.
 """
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -68,22 +69,20 @@ def test_a_model_on_the_cpu_is_trained_on_the_accelerator_and_comes_back_as_it_w
     )
 
 
-@pytest.mark.parametrize("mib", [0, 1, 50, 700])
-def test_the_peak_of_allocated_memory_and_the_random_numbers_are_those_before(mib: int) -> None:
+def test_the_memory_in_use_and_the_random_numbers_are_those_before() -> None:
     if accelerator().type != "cuda":
         pytest.skip("needs CUDA's allocator")
     model = small_model().to("cuda")
     batch = X.cuda(), Y.cuda()
     train_once(model, *batch)  # libraries keep memory from their first call on
-    torch.cuda.reset_peak_memory_stats()
-    torch.empty(mib * 2**20 + 512, dtype=torch.uint8, device="cuda")
-    peak, allocated = torch.cuda.max_memory_allocated(), torch.cuda.memory_allocated()
+    gc.collect()  # what other tests have left is not freed meanwhile
+    allocated = torch.cuda.memory_allocated()
     numbers = torch.cuda.get_rng_state()
 
     profile(model, batch, loss=cross_entropy)
 
+    gc.collect()
     assert torch.cuda.memory_allocated() == allocated
-    assert torch.cuda.max_memory_allocated() == peak
     assert torch.equal(torch.cuda.get_rng_state(), numbers)
 
 

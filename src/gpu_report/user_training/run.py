@@ -568,13 +568,16 @@ def cpu_clock_of(device: torch.device) -> Callable[[], float]:
 
 
 def other_threads_s() -> float:
-    """CPU seconds so far of this process's Python threads but for the one that calls and those of
-    DataLoaders.
+    """CPU seconds so far of this process's Python threads but for the one that calls, those of
+    DataLoaders, and those that C++ began: autograd's thread of a GPU runs Python's hooks, and its
+    time is the step's own backward.
     """
     others = {
-        each.native_id
-        for each in threading.enumerate()
-        if each is not threading.current_thread() and "_pin_memory_loop" not in each.name
+        thread.native_id
+        for thread in threading.enumerate()
+        if thread is not threading.current_thread()
+        and not isinstance(thread, threading._DummyThread)
+        and "_pin_memory_loop" not in thread.name
     }
     threads = psutil.Process().threads()
     return float(sum(each.user_time + each.system_time for each in threads if each.id in others))

@@ -2,12 +2,14 @@
 itself.
 """
 
+import _thread
 import gzip
 import json
 import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -163,6 +165,24 @@ def test_the_thread_that_trains_and_those_beside_it_are_told_apart() -> None:
     assert alone.other_threads_share < 0.02 < crowded.measured.other_threads_share
     busy = analysed(replace(crowded.measured, other_threads_share=0.5), too_few=("", ""))
     assert "other threads" in [each.rule for each in busy.suggestions]
+
+
+def test_a_thread_that_python_did_not_begin_works_for_the_step() -> None:
+    """Autograd's thread of a GPU becomes known to Python where a hook of backward asks for it."""
+    is_known, ends = Event(), Event()
+
+    def spin() -> None:
+        threading.current_thread()
+        is_known.set()
+        while not ends.is_set():
+            pass
+
+    _thread.start_new_thread(spin, ())
+    is_known.wait()
+    found = profile(step=lambda: time.sleep(0.002))
+    ends.set()
+
+    assert found.measured.other_threads_share < 0.02
 
 
 def test_anomaly_mode_is_named_and_no_gain_is_promised() -> None:
