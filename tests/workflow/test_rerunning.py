@@ -120,7 +120,7 @@ def test_a_broken_template_fails_every_time_and_names_file_and_line(tiny: Projec
 @pytest.mark.slow
 def test_an_edit_to_measuring_code_does_not_retrain_but_is_listed(tiny: Project) -> None:
     source = tiny.folder / "src/gpu_report/measure/training.py"
-    touch_later(source, source.read_text("utf-8") + "\n# Edited after the measurement.\n")
+    touch_later(source, source.read_text("utf-8") + "\nEDITED = True\n")
 
     assert "measure_variant" not in tiny.planned(PDF)
     assert (

@@ -22,6 +22,7 @@ STUDY = f"""
 name: labelled
 title: A study to look at from outside
 devices: [cpu]
+seed: 0
 protocol: {{repetitions: 3, profile_steps: 1, timed_epochs: 1, timed_seconds: 0}}
 workloads:
   tiny: {{class: "{Tiny.__module__}:Tiny"}}
