@@ -274,8 +274,20 @@ def paired(a: Sequence[AnalysedTrace], b: Sequence[AnalysedTrace]) -> Paired:
     name are compared.
 
     Raises:
-        TraceError: there is no such pair.
+        TraceError: there is no such pair, or one trace of it has marked steps and the other none.
     """
+    found = _paired(a, b)
+    for pair in found.pairs:
+        if pair.a.has_steps != pair.b.has_steps:
+            without, other = (pair.b, pair.a) if pair.a.has_steps else (pair.a, pair.b)
+            raise TraceError(
+                f"{without.path} marks no steps and {other.path} does, so that nothing of them can "
+                "be compared per step; call profiler.step() after each step of both"
+            )
+    return found
+
+
+def _paired(a: Sequence[AnalysedTrace], b: Sequence[AnalysedTrace]) -> Paired:
     if len(a) == len(b) == 1:
         return Paired([TracePair(labels(a)[0], a[0], b[0])], [], [])
     name = labels if have_own_ranks(a) and have_own_ranks(b) else file_labels

@@ -35,6 +35,7 @@ from gpu_report.traces.document import (
     named,
     shortened,
 )
+from gpu_report.traces.grouping import fits
 from gpu_report.traces.nesting import begin_order
 from gpu_report.traces.trace import (
     MOST_RANKS,
@@ -52,6 +53,7 @@ from gpu_report.traces.trace import (
     Trace,
     WorkSpans,
 )
+from gpu_report.traces.vendors import COPIES, FILLS
 
 EXACT_US: Final = 2.0**43
 """Some 101 days: a smaller 64-bit float is off by less than half a nanosecond."""
@@ -62,6 +64,9 @@ nanoseconds.
 """
 
 _NS_PER_US: Final = 1000
+_STEPS_MEET_NS: Final = 1000
+"""Steps follow each other; rounding may make two overlap by less."""
+_MOST_NAMED: Final = 8
 _STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
 _EXCHANGE: Final = "record_param_comms"
 _LOADER: Final = "enumerate(DataLoader)#"
@@ -150,7 +155,7 @@ def _read_as(event_type: type[RawEvent], path: Path, block_bytes: int) -> Trace:
             if sort is not None:  # others, such as arrows from launch to kernel, are left out
                 collectors[sort].add(of_sort)
     columns = SortedColumns(**{sort: each.collected() for sort, each in collectors.items()})
-    dropped = sum(each.negative_durations for each in collectors.values())
+    dropped = sum(collectors[sort].negative_durations for sort in ("calls", "work"))
     return _trace(columns, numberings, metadata, negative_durations=dropped)
 
 
@@ -179,7 +184,8 @@ def _trace(
     negative_durations: int,
 ) -> Trace:
     names, threads, kinds = _place(columns, numberings)
-    steps, loop_thread, marks = _split_steps(names, columns.marks)
+    kinds = _corrected(columns.work, names, kinds)
+    steps, loop_thread, marks = _split_steps(names, threads, columns.marks)
     calls = columns.calls.chosen(begin_order(columns.calls))
     run_id, info = metadata.get("gpu_report_run"), metadata.get("distributedInfo")
     rank = info.get("rank") if isinstance(info, dict) else metadata.get("rank")
@@ -234,15 +240,50 @@ def _place(
     return tuple(names), tuple(threads), tuple(kinds)
 
 
+def _corrected(work: WorkSpans, names: tuple[str, ...], kinds: tuple[str, ...]) -> tuple[str, ...]:
+    """The kinds; copies and fills that a profiler took for kernels (ROCm 7.1) are of their own from
+    here on.
+    """
+    for kind, pattern in (("gpu_memcpy", COPIES), ("gpu_memset", FILLS)):
+        is_it = fits(names, work.name, pattern.search)
+        if is_it.any():
+            kinds = kinds if kind in kinds else (*kinds, kind)
+            work.kind[is_it] = kinds.index(kind)
+    return kinds
+
+
 def _split_steps(
-    names: tuple[str, ...], marks: LinkedSpans
+    names: tuple[str, ...], threads: tuple[str, ...], marks: LinkedSpans
 ) -> tuple[tuple[Step, ...], int, LinkedSpans]:
-    """The steps in order of time, the first one's thread, and the marks that are no steps."""
+    """The steps in order of time, the first one's thread, and the marks that are no steps.
+
+    Raises:
+        DamagedDocumentError: they are of several processes, or two of them overlap; of two marks of
+            one step the outer counts.
+    """
     matches = ((position, _STEP.fullmatch(name)) for position, name in enumerate(names))
     numbers = {position: int(match[1]) for position, match in matches if match}
     is_step = np.isin(marks.name, np.array(list(numbers), dtype=np.int64))
     spans = marks.chosen(is_step & (marks.duration_ns > 0))
-    spans = spans.chosen(np.lexsort((spans.end_ns, spans.start_ns)))
+    spans = spans.chosen(np.lexsort((-spans.end_ns, spans.start_ns)))
+    processes = sorted({threads[thread].partition("/")[0] for thread in spans.thread.tolist()})
+    if len(processes) > 1:
+        raise DamagedDocumentError(
+            f"it holds the steps of {len(processes)} processes "
+            f"({', '.join(processes[:_MOST_NAMED])}), as a file merged from several ranks does",
+            "name a folder with one trace for each rank",
+        )
+    reached_ns = np.append(0, np.maximum.accumulate(spans.end_ns))[: len(spans)]
+    within = np.flatnonzero(spans.end_ns <= reached_ns)
+    is_inner = np.zeros(len(spans), dtype=np.bool_)
+    is_inner[within] = spans.name[within] == spans.name[within - 1]
+    spans, reached_ns = spans.chosen(~is_inner), reached_ns[~is_inner]
+    for position in np.flatnonzero(spans.start_ns < reached_ns - _STEPS_MEET_NS)[:1].tolist():
+        raise DamagedDocumentError(
+            f"{names[spans.name[position]]} begins before another step has ended, so that it is "
+            "not one training",
+            "record each training in a trace of its own",
+        )
     steps = tuple(
         Step(number=numbers[name], start_ns=start_ns, end_ns=end_ns)
         for name, start_ns, end_ns in zip(
