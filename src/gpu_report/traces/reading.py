@@ -10,7 +10,7 @@ with three decimals.
 
 import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from functools import lru_cache
@@ -37,6 +37,7 @@ from gpu_report.traces.document import (
 )
 from gpu_report.traces.grouping import fits
 from gpu_report.traces.nesting import begin_order
+from gpu_report.traces.signs import NAME_A_TRACE
 from gpu_report.traces.trace import (
     MOST_RANKS,
     NONE,
@@ -67,6 +68,7 @@ _NS_PER_US: Final = 1000
 _STEPS_MEET_NS: Final = 1000
 """Steps follow each other; rounding may make two overlap by less."""
 _MOST_NAMED: Final = 8
+_NS_PER_DAY: Final = 24 * 3600 * 10**9
 _STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
 _EXCHANGE: Final = "record_param_comms"
 _LOADER: Final = "enumerate(DataLoader)#"
@@ -126,31 +128,37 @@ def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
     """Read a `.pt.trace.json` or `.pt.trace.json.gz` as torch.profiler exports it, `block_bytes` at
     a time.
 
+    It is read again, from its begin, with exact times where floats do not hold them, and with every
+    backslash as itself where one escapes nothing: PyTorch before 2.1 wrote Windows' paths so.
+
     The loader's own mark, `enumerate(DataLoader)#...`, is taken for an operation: waiting for data
     is work of the loop.
 
     Raises:
-        TraceError: the file is missing, cut short, no trace, or holds neither a step nor a call nor
-            device work.
+        TraceError: the file is missing, cut short, no trace, of PyTorch before 2.0, or holds
+            neither a step nor a call nor device work.
     """
-    try:
+    event_type: type[RawEvent] = RawEvent
+    backslash = b"\\"
+    while True:
+        blocks = blocks_of(path, block_bytes=block_bytes)
         try:
-            return _read_as(RawEvent, path, block_bytes)
+            return _read_as(event_type, (block.replace(b"\\", backslash) for block in blocks))
         except InexactTimesError:
-            return _read_as(ExactEvent, path, block_bytes)
-    except DamagedDocumentError as error:
-        raise TraceError(f"trace {path}: {error}; record it again") from error
+            event_type = ExactEvent
+        except DamagedDocumentError as error:
+            if backslash == rb"\\" or "escape" not in str(error):
+                raise TraceError(f"trace {path}: {error}") from error
+            backslash = rb"\\"
 
 
-def _read_as(event_type: type[RawEvent], path: Path, block_bytes: int) -> Trace:
+def _read_as(event_type: type[RawEvent], blocks: Iterable[bytes]) -> Trace:
     metadata: dict[str, Any] = {}
     numberings = Numberings()
     collectors: dict[str, Collector[Any]] = {
         sort: Collector(columns, numberings) for sort, columns in _SORTS.items()
     }
-    for events in events_of(
-        blocks_of(path, block_bytes=block_bytes), metadata, event_type=event_type
-    ):
+    for events in events_of(blocks, metadata, event_type=event_type):
         for sort, of_sort in _sorted(events).items():
             if sort is not None:  # others, such as arrows from launch to kernel, are left out
                 collectors[sort].add(of_sort)
@@ -223,14 +231,36 @@ def _place(
 
     Returns:
         What the columns of names, of threads and of kinds count through then.
+
+    Raises:
+        DamagedDocumentError: the last event begins EXACT_US or more after the first, such as after
+            a kernel whose time was lost and is 0.
     """
     names, threads, kinds = Numbering(), Numbering(), Numbering()
-    name_of = np.array([names[kept_name(name)] for name in numberings.names], dtype=np.int64)
+    every_name = tuple(numberings.names)
+    name_of = np.array([names[kept_name(name)] for name in every_name], dtype=np.int64)
     thread_of = np.array(
         [threads[kept_name(f"{pid}/{tid}")] for pid, tid in numberings.threads], dtype=np.int64
     )
     kind_of = np.array([kinds[kept_name(kind)] for kind in numberings.kinds], dtype=np.int64)
-    origin_ns = min((int(group.start_ns.min()) for group in columns if len(group)), default=0)
+    begins = [
+        (
+            int(group.start_ns[at]),
+            every_name[group.name[at]] if isinstance(group, Spans) else MEMORY,
+        )
+        for group in columns
+        if len(group)
+        for at in (group.start_ns.argmin(), group.start_ns.argmax())
+    ]
+    (origin_ns, first), (latest_ns, last) = (
+        min(begins, default=(0, "")),
+        max(begins, default=(0, "")),
+    )
+    if latest_ns - origin_ns >= EXACT_US * _NS_PER_US:
+        raise DamagedDocumentError(
+            f"{named(first)} begins {(latest_ns - origin_ns) / _NS_PER_DAY:,.0f} days before "
+            f"{named(last)}, so one time is wrong"
+        )
     for group in columns:  # in place: the columns of a large trace are most of the memory there is
         group.start_ns[:] -= origin_ns
         group.thread[:] = thread_of[group.thread]
@@ -299,7 +329,9 @@ def _whole_recording(calls: CallSpans, work: WorkSpans) -> Step:
     end_ns = np.append(calls.end_ns, work.end_ns).max(initial=0)
     if end_ns <= start_ns:
         raise DamagedDocumentError(
-            "it holds no ProfilerStep, and neither a host call nor device work that lasts"
+            "it holds no ProfilerStep, and neither a host call (cpu_op) nor device work (kernel) "
+            "that lasts: the profiler recorded nothing, or another program wrote it",
+            NAME_A_TRACE,
         )
     return Step(number=0, start_ns=int(start_ns), end_ns=int(end_ns))
 
