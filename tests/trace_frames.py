@@ -368,14 +368,17 @@ def _advice(rule: str, *, value: float, finding: str, place: str = "") -> Row:
 WHOLE_STEP: Final = ("host_busy_ms", "wall_ms")
 READ_BY: Final[Mapping[str, Mapping[Table, Sequence[str]]]] = {
     "data loader": {STEPS: ("loader_ms", "wall_ms")},
-    "communication": {STEPS: ("communication_ms", *WHOLE_STEP)},
+    "communication": {STEPS: ("exposed_communication_ms", *WHOLE_STEP)},
+    "allocator": {IDLE: ("cause", "total_ms"), STEPS: WHOLE_STEP},
     "accelerator busy": {STEPS: ("device_busy_ms", "loader_ms", *WHOLE_STEP)},
     "tensor cores": {KERNELS: ("total_ms", "category", "operation"), STEPS: ("wall_ms",)},
     "peak memory": {MEMORY: ("device",)},
     "launch-bound": {LAUNCHES: ("launch_bound_share",), STEPS: ("wall_ms",)},
     "pageable copies": {COPIES: ("total_ms", "host_memory"), STEPS: WHOLE_STEP},
     "synchronising calls": {COPIES: ("copies",), STEPS: ("wall_ms",)},
-    "short kernels": {LAUNCHES: ("launches", "short_share", "median_delay_us")},
+    "short kernels": {
+        LAUNCHES: ("launches", "short_share", "median_delay_us", "launch_bound_share")
+    },
 }
 """The columns that each rule of the advice rests on."""
 

@@ -92,7 +92,7 @@ def guard(arguments: Namespace) -> int:
         def profile(side: int, name: str) -> TraceTables:
             with tempfile.TemporaryDirectory(prefix="gpu-report-trace-") as folder:
                 measure(side, name, 0, trace_folder=folder)
-                return analyse_all(Path(folder))[0].rows if any(Path(folder).iterdir()) else {}
+                return analyse_all(Path(folder), say)[0].rows if any(Path(folder).iterdir()) else {}
 
         def look_at(name: str, pair: Pair) -> None:
             now = content_of_worktree()

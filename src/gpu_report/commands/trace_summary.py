@@ -6,6 +6,7 @@ AnalysedTrace -> sections (heading, table or sentences) -> the terminal, as wide
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -42,7 +43,7 @@ from gpu_report.traces.ranks import (
     most_awaited,
     slow_rank,
 )
-from gpu_report.traces.steps import STEPS
+from gpu_report.traces.steps import DEVICES, STEPS
 from gpu_report.traces.trace import HOST
 
 TOP: Final = 8
@@ -162,18 +163,19 @@ def _step_time(analysed: AnalysedTrace) -> Text:
         if len(walls) > 1
         else ""
     )
-    reliable = analysed.gate.rows(STEPS, "wall_ms", "device_busy_ms")
-    busy = [row for row in reliable if row["device_busy_ms"] is not None]
-    if busy:
-        part = sum(row["device_busy_ms"] for row in busy) / sum(row["wall_ms"] for row in busy)
-        text += (
-            f"; {analysed.device} kernel-active {share(part).plain()}, idle "
-            f"{share(1 - part).plain()}"
-        )
-    elif analysed.device:
+    busy_ms: Counter[str] = Counter()
+    wall_of = {row["step"]: row["wall_ms"] for row in analysed.gate.rows(STEPS, "wall_ms")}
+    rows = [row for row in analysed.gate.rows(DEVICES) if row["step"] in wall_of]
+    for row in rows:
+        busy_ms[row["device"]] += row["busy_ms"]
+    wall_ms = sum(wall_of[step] for step in {row["step"] for row in rows})
+    for device, time_ms in busy_ms.items():
+        name, part = device if len(busy_ms) > 1 else analysed.device, time_ms / wall_ms
+        text += f"; {name} kernel-active {share(part).plain()}, idle {share(1 - part).plain()}"
+    if not rows and analysed.device:
         text += (
             f"; {analysed.device} kernel-active: "
-            f"{_refusal(analysed, STEPS, 'device_busy_ms') or 'not recorded'}"
+            f"{_refusal(analysed, DEVICES, 'busy_ms') or 'not recorded'}"
         )
     return Text(text)
 

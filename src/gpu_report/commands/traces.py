@@ -21,7 +21,7 @@ from gpu_report.commands.trace_summary import (
 )
 from gpu_report.errors import GpuReportError
 from gpu_report.printing.number_format import duration, ratio, share
-from gpu_report.printing.terminal import clean, new_console
+from gpu_report.printing.terminal import clean, new_console, say
 from gpu_report.storage.files import write_text_atomically
 from gpu_report.traces.analysis import (
     CATEGORY,
@@ -56,7 +56,7 @@ def trace(arguments: Namespace) -> None:
     in brief.
     """
     console = new_console()
-    analysed = analyse_all(arguments.path)
+    analysed = analyse_all(arguments.path, say)
     if len(analysed) > 1:
         console.print(rank_summary(analysed) or _ranks(analysed))
     for label, each in zip(labels(analysed), analysed, strict=True):
@@ -77,7 +77,7 @@ def trace_diff(arguments: Namespace) -> None:
         TraceError: the folders have no rank in common.
     """
     console = new_console()
-    pairs, *alone = paired(analyse_all(arguments.a), analyse_all(arguments.b))
+    pairs, *alone = paired(analyse_all(arguments.a, say), analyse_all(arguments.b, say))
     for letter, names in zip("AB", alone, strict=True):
         if names:
             alone_there = ", ".join(map(_one_line, names))

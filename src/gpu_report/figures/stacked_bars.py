@@ -86,6 +86,7 @@ CAUSE_COLORS: Final[Mapping[str, str]] = {
     "host": style.SKY,
     "loader": style.GREEN,
     "synchronisation": style.YELLOW,
+    "allocator": style.VERMILLION,
     "unknown": style.OTHERS,
 }
 """A cause that is a part of the step too has its colour; all differ in grey too."""

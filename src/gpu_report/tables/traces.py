@@ -116,7 +116,8 @@ IDLE_CAUSES: Final = Table(
     columns=(
         *PROFILED,
         text(
-            "cause", "launch, host, loader, synchronisation or unknown, as in the trace table idle."
+            "cause",
+            "launch, host, loader, synchronisation, allocator or unknown, as in the table idle.",
         ),
         text(
             "operation",

@@ -25,6 +25,7 @@ from gpu_report.traces.quality import Gate, UnansweredError
 from gpu_report.traces.sources import Wait, waits
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import HOST, Trace
+from gpu_report.traces.vendors import MATRIX_CORES, matrix_cores
 
 ADVICE: Final = Table(
     name="advice",
@@ -49,7 +50,6 @@ UNANSWERED: Final = Table(
 _NS_PER_S: Final = 1e9
 _BEYOND_MEMORY: Final = 2**63
 _PLACES: Final = 3
-_TENSOR_CORES_SINCE: Final = 7
 _WHOLE_STEP: Final = ("host_busy_ms", "wall_ms")
 """Of the steps: where the profiler slowed the host, the steps took longer, and any share of their
 time is too low.
@@ -61,19 +61,20 @@ _ELIGIBLE_FROM: Final = 0.10
 
 
 class Found(NamedTuple):
-    """A value with its sentence, the share of the steps' time at stake, and the place where the
-    trace shows one.
+    """A value with its sentence, the share of the steps' time at stake, the place where the trace
+    shows one, and what to try where that is not the same on every device.
     """
 
     value: float
     at_stake: float
     text: str
     place: str = ""
+    remedy: str = ""
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """What to try where a value is beyond the threshold: from there on, or under it where
-    `is_floor`.
+    `is_floor`; and where at least `least_at_stake` of the steps' time is at stake.
 
     `reason` says why the threshold is where it is. `find` raises UnansweredError where the trace
     lacks what it reads.
@@ -86,6 +87,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str
     find: Callable[[Gate, Trace], Iterator[Found]]
     is_floor: bool = False
+    least_at_stake: float = 0.0
 
     def rows(self, gate: Gate, trace: Trace) -> list[tuple[float, Row]]:
         """The rows of ADVICE, each with what is at stake."""
@@ -95,7 +97,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
                 {
                     "rule": self.name,
                     "finding": found.text,
-                    "advice": self.remedy,
+                    "advice": found.remedy or self.remedy,
                     "value": float(found.value),
                     "threshold": self.threshold,
                     "unit": self.unit,
@@ -104,6 +106,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
             )
             for found in self.find(gate, trace)
             if (found.value < self.threshold if self.is_floor else found.value >= self.threshold)
+            and found.at_stake >= self.least_at_stake
         ]
 
 
@@ -160,8 +163,10 @@ def _loader(gate: Gate, _: Trace) -> Iterator[Found]:
     yield Found(share, share, text)
 
 
-def _communication(gate: Gate, _: Trace) -> Iterator[Found]:
-    share = _share(gate.required(STEPS, "communication_ms", *_WHOLE_STEP), "communication_ms")
+def _communication(gate: Gate, trace: Trace) -> Iterator[Found]:
+    """With a device what no kernel hides, whatever copies run beside it."""
+    column = "exposed_communication_ms" if trace.device else "communication_ms"
+    share = _share(gate.required(STEPS, column, *_WHOLE_STEP), column)
     yield Found(
         share,
         share,
@@ -170,22 +175,32 @@ def _communication(gate: Gate, _: Trace) -> Iterator[Found]:
 
 
 def _device_busy(gate: Gate, _: Trace) -> Iterator[Found]:
-    """What the loader has at stake is its own."""
+    """What other advice has at stake, of the loader, the allocator and waits, is its own."""
     steps = gate.required(STEPS, "device_busy_ms", "loader_ms", *_WHOLE_STEP)
     share = _share(steps, "device_busy_ms")
-    unexplained = 1 - share - _share(steps, "loader_ms")
+    waited_ms = sum(
+        row["total_ms"]
+        for row in gate.rows(IDLE, "cause", "total_ms")
+        if row["cause"] in ("allocator", "synchronisation")
+    )
+    explained = _share(steps, "loader_ms") + waited_ms / _all_steps_ms(gate, "wall_ms")
+    unexplained = max(0.0, 1 - share - explained)
     yield Found(share, unexplained, f"The GPU worked in {_part(share)} of the time.")
 
 
 def _tensor_cores(gate: Gate, trace: Trace) -> Iterator[Found]:
     """An operation counts with all its kernels as soon as one uses tensor cores, since some only
-    change the layout.
+    change the layout; kernels of which the name does not tell count as using them.
     """
-    if _device_property(trace, "computeMajor", "what its GPU can do") < _TENSOR_CORES_SINCE:
+    major = _device_property(trace, "computeMajor", "what its GPU can do")
+    minor = trace.first_device.get("computeMinor")
+    version = (major, minor if isinstance(minor, int) else 0)
+    cores = matrix_cores(str(trace.first_device.get("name", "")), version)
+    if cores is None:
         return
     all_rows = gate.required(KERNELS, "total_ms", "category", "operation")
     rows = [row for row in all_rows if row["category"] in _ELIGIBLE]
-    with_them = {row["operation"] for row in rows if row["tensor_cores"] == "yes"}
+    with_them = {row["operation"] for row in rows if row["tensor_cores"] != "no"}
     without = [row for row in rows if row["operation"] not in with_them]
     eligible_ms, without_ms, all_ms = (
         sum(row["total_ms"] for row in each) for each in (rows, without, all_rows)
@@ -198,10 +213,20 @@ def _tensor_cores(gate: Gate, trace: Trace) -> Iterator[Found]:
         min(1.0, without_ms / _all_steps_ms(gate, "wall_ms")),
     )
     text = (
-        f"{_part(share)} of the time of convolutions and matrix products has no kernel known to "
-        "use tensor cores."
+        f"{_part(share)} of the time of convolutions and matrix products runs in kernels "
+        "without tensor cores."
     )
-    yield Found(share, at_stake, text, longest["source"] or longest["operation"])
+    place = longest["source"] or longest["operation"]
+    yield Found(share, at_stake, text, place, remedy=cores.remedy)
+
+
+def _allocator(gate: Gate, _: Trace) -> Iterator[Found]:
+    rows = [row for row in gate.required(IDLE, "cause", "total_ms") if row["cause"] == "allocator"]
+    if rows:
+        share = sum(row["total_ms"] for row in rows) / _all_steps_ms(gate, *_WHOLE_STEP)
+        longest = max(rows, key=lambda row: row["total_ms"])
+        text = f"The GPU waited for memory from its driver in {_part(share)} of the time."
+        yield Found(share, share, text, longest["operation"])
 
 
 def _peak_memory(gate: Gate, trace: Trace) -> Iterator[Found]:
@@ -273,7 +298,8 @@ def _synchronising_calls(gate: Gate, trace: Trace) -> Iterator[Found]:
             else ""
         )
         often = "once" if per_step == 1 else f"{number_format.quantity(per_step).plain()} times"
-        text = f"{_asked_by(wait)} made the host wait {often} a step{took}."
+        when = f"{often} a step" if trace.has_steps else often
+        text = f"{_asked_by(wait)} made the host wait {when}{took}."
         yield Found(per_step, at_stake, text, wait.source or wait.operation)
 
 
@@ -281,13 +307,16 @@ def _short_kernels(gate: Gate, _: Trace) -> Iterator[Found]:
     """Not answered for graphs, whose delays are not reliable: their kernels are not launched one by
     one.
     """
-    rows = gate.required(LAUNCHES, "launches", "short_share", "median_delay_us")
+    rows = gate.required(
+        LAUNCHES, "launches", "short_share", "median_delay_us", "launch_bound_share"
+    )
     launches = sum(row["launches"] for row in rows)
     if launches:
         share = sum(row["launches"] * row["short_share"] for row in rows) / launches
+        waited = sum(row["launch_bound_share"] for row in rows) / len(rows)
         per_step = number_format.count(launches / len(rows)).plain()
         yield Found(
-            share, 0, f"{_part(share)} of {per_step} launches a step ran for less than 10 µs."
+            share, waited, f"{_part(share)} of {per_step} launches a step ran for less than 10 µs."
         )
 
 
@@ -346,9 +375,9 @@ ALL_ADVICE: Final = (
         unit="1",
         reason="Names do not always show it, so that most of the time, and not one kernel, has to "
         "be without.",
-        remedy="Train in bfloat16 with torch.autocast, or allow TF32: "
-        'torch.set_float32_matmul_precision("high").',
+        remedy=MATRIX_CORES[-1].remedy,
         find=_tensor_cores,
+        least_at_stake=0.05,
     ),
     Advice(
         name="peak memory",
@@ -367,6 +396,16 @@ ALL_ADVICE: Final = (
         remedy="Launch less often: torch.compile, CUDA graphs, a fused optimizer, or a larger "
         "batch.",
         find=_launch_bound,
+    ),
+    Advice(
+        name="allocator",
+        threshold=0.05,
+        unit="1",
+        reason="PyTorch keeps the memory that it has; after the first steps it asks the driver for "
+        "none.",
+        remedy="Keep the caching allocator on and call no empty_cache() in the loop; leave it more "
+        "memory, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+        find=_allocator,
     ),
     Advice(
         name="pageable copies",
@@ -388,6 +427,7 @@ ALL_ADVICE: Final = (
             "spares the wait that scaling the gradients of fp16 takes."
         ),
         find=_synchronising_calls,
+        least_at_stake=0.01,
     ),
     Advice(
         name="short kernels",
@@ -398,5 +438,6 @@ ALL_ADVICE: Final = (
         remedy="Fuse the kernels: torch.compile, a fused optimizer (fused=True), a fused loss; or "
         "enlarge the batch.",
         find=_short_kernels,
+        least_at_stake=0.05,
     ),
 )

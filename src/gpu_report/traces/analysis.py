@@ -6,7 +6,8 @@ two of these -> pairs of one rank each -> what changed from one to the other, pe
 TRACE_CHANGES
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -96,19 +97,43 @@ def analyse(path: Path) -> AnalysedTrace:
     )
 
 
-def analyse_all(path: Path) -> list[AnalysedTrace]:
+def analyse_all(path: Path, say: Callable[..., None]) -> list[AnalysedTrace]:
     """Every trace of a file or folder in the order of ranks.
 
     Where a folder lacks ranks, the table of quality of each says so. What a rank waited for others,
-    which its own trace does not show, is in the tables of each that are about ranks.
+    which its own trace does not show, is in the tables of each that are about ranks. A file of a
+    folder that cannot be read is left out.
+
+    Args:
+        path: The file or folder.
+        say: Prints a line to standard error, as that of printing.terminal does: which files are
+            left out, and which ranks have several, so that ranks are not compared.
 
     Raises:
-        TraceError: there is no trace, or one is damaged.
+        TraceError: there is no trace, or none that can be read.
     """
-    analysed = [analyse(file) for file in find_traces(path)]
+    analysed, faults = [], []
+    for file in find_traces(path):
+        try:
+            analysed.append(analyse(file))
+        except TraceError as error:
+            faults.append(error)
+    if not analysed:
+        raise faults[0]
+    for fault in faults:
+        say(kept_name(f"left out: {fault}; the other files are shown"), to_stderr=True)
     analysed.sort(key=lambda each: (each.rank is None, each.rank or 0, each.path.name))
     if not path.is_dir():
         return analysed
+    files = Counter(each.rank for each in analysed if each.rank is not None)
+    if several := [str(rank) for rank, count in files.items() if count > 1][:_MOST_NAMED]:
+        say(
+            kept_name(
+                f"ranks are not compared: {path} has several files of rank {', '.join(several)}; "
+                "keep one of each"
+            ),
+            to_stderr=True,
+        )
     missing, of_ranks = (
         _missing_ranks(analysed),
         tabulate_ranks([each.exchange for each in analysed]),
@@ -274,8 +299,20 @@ def paired(a: Sequence[AnalysedTrace], b: Sequence[AnalysedTrace]) -> Paired:
     name are compared.
 
     Raises:
-        TraceError: there is no such pair.
+        TraceError: there is no such pair, or one trace of it has marked steps and the other none.
     """
+    found = _paired(a, b)
+    for pair in found.pairs:
+        if pair.a.has_steps != pair.b.has_steps:
+            without, other = (pair.b, pair.a) if pair.a.has_steps else (pair.a, pair.b)
+            raise TraceError(
+                f"{without.path} marks no steps and {other.path} does, so that nothing of them can "
+                "be compared per step; call profiler.step() after each step of both"
+            )
+    return found
+
+
+def _paired(a: Sequence[AnalysedTrace], b: Sequence[AnalysedTrace]) -> Paired:
     if len(a) == len(b) == 1:
         return Paired([TracePair(labels(a)[0], a[0], b[0])], [], [])
     name = labels if have_own_ranks(a) and have_own_ranks(b) else file_labels

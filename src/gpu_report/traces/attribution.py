@@ -118,8 +118,17 @@ def is_kernel(trace: Trace, work: WorkSpans) -> Flags:
     return fits(trace.kinds, work.kind, "kernel".__eq__)
 
 
-def communicates(trace: Trace, work: WorkSpans) -> Flags:
-    """Which pieces of device work are communication, by their own name."""
+def communicates(trace: Trace, calls: HostCalls, work: WorkSpans) -> Flags:
+    """Which pieces of device work are kernels of communication: by their own name, or because an
+    operation that communicates launched them.
+    """
+    launched = at_positions(
+        calls.of_category("communication"), _launchers(work, calls), missing=False
+    )
+    return is_kernel(trace, work) & (_communicates_by_name(trace, work) | launched)
+
+
+def _communicates_by_name(trace: Trace, work: WorkSpans) -> Flags:
     return fits(trace.names, work.name, lambda name: category_by_name(name) == "communication")
 
 
@@ -153,6 +162,8 @@ def _device_work(trace: Trace, calls: HostCalls, call: Integers, kept: Flags) ->
     asked = np.flatnonzero(np.isin(category, _SAYS_NOTHING))
     by_name = _categories_by(category_by_name, trace, trace.work.name[asked])
     category[asked] = np.where(by_name == NONE, _NUMBER_OF[OTHER], by_name)
+    exchanges = is_kernel(trace, trace.work) & _communicates_by_name(trace, trace.work)
+    category[exchanges] = _NUMBER_OF["communication"]
     return DeviceWork(spans=trace.work.chosen(kept), call=call[kept], category=category[kept])
 
 
@@ -171,7 +182,8 @@ def _host_categories(
     by_name = _categories_by(category_by_name, trace, calls.name)
     by_name = np.where(is_driver_call & (by_name == NONE), _NUMBER_OF["runtime"], by_name)
     context = _contexts(trace, calls)
-    category = np.where((by_name != _NUMBER_OF["runtime"]) & (context != NONE), context, by_name)
+    keeps_its_own = np.isin(by_name, [_NUMBER_OF[name] for name in ("runtime", "communication")])
+    category = np.where(~keeps_its_own & (context != NONE), context, by_name)
     category = _inherited(category, parent)
     by_itself = _categories_by(category_by_itself, trace, calls.name)
     category = _inherited(np.where(category == NONE, by_itself, category), parent)

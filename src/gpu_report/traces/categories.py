@@ -6,12 +6,11 @@ runs in; by itself it has one of a second table. Inside `Optimizer.step` every o
 optimizer, inside the loader's `__next__` as data loading.
 """
 
-import re
-from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
 from gpu_report.storage.columns import text
+from gpu_report.traces.vendors import CALLS, COMMUNICATION, COPIES, FILLS, compiled, first_fit
 
 OTHER: Final = "other"
 
@@ -42,31 +41,18 @@ CATEGORIES: Final[dict[str, str]] = {
 
 CATEGORY: Final = text("category", "Kind of work, one of gpu_report.traces.categories.CATEGORIES.")
 
-Rules = Sequence[tuple[str, re.Pattern[str]]]
-
-
-def compiled(*rules: tuple[str, str]) -> Rules:
-    """Answers with the patterns of names that they are given for."""
-    return tuple((answer, re.compile(pattern)) for answer, pattern in rules)
-
-
-def first_fit(name: str, rules: Rules) -> str | None:
-    """The answer of the first pattern that fits the name; None where none fits."""
-    return next((answer for answer, pattern in rules if pattern.search(name)), None)
-
-
 _RULES: Final = compiled(
-    ("runtime", r"^(cuda|cu|hip|ze|ur)[A-Z]\w+$"),
-    (
-        "communication",
-        r"\b_?(nccl|rccl|oneccl)|^(gloo|c10d|_c10d_functional)::?|record_param_comms",
-    ),
+    ("runtime", rf"^({CALLS.pattern})$"),
+    ("communication", COMMUNICATION.pattern),
     ("data loading", r"^enumerate\(DataLoader\)"),
     (
         "optimizer",
         r"^Optimizer\.|^aten::_(foreach|amp)_|_fused_(adam|sgd|adagrad)|multi_tensor_apply",
     ),
-    ("attention", r"(?i)attention|flash_(fwd|bwd)|fmha|sdpa|compute_dot_do_o|convert_dq_to"),
+    (
+        "attention",
+        r"(?i)attention|flash_?attn|flash_(fwd|bwd)|fmha|sdpa|compute_dot_do_o|convert_dq_to",
+    ),
     ("recurrent", r"(?i)rnn|lstm|\b_?gru(_|\b)|GruBackward|GENERIC_elementWise"),
     (
         "convolution",
@@ -117,6 +103,7 @@ _RULES: Final = compiled(
         "copy",
         r"(Copy|Clone|Cat|Stack|Index|Gather|Scatter|Repeat)\w*Backward|CatArray|[Mm]em(cpy|set)|copy_kernel",
     ),
+    ("copy", rf"{COPIES.pattern}|{FILLS.pattern}"),
     ("copy", r"::copy_bucket_to_grad$|aten::(un)?flatten_dense_tensors\b"),
     (
         "copy",

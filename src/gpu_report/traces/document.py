@@ -23,6 +23,7 @@ import msgspec
 
 from gpu_report.errors import TraceError
 from gpu_report.printing.terminal import clean
+from gpu_report.traces.signs import NAME_A_TRACE, sign_in
 from gpu_report.traces.trace import NONE
 
 MEMORY: Final = "[memory]"
@@ -130,7 +131,10 @@ def named(name: str) -> str:
 
 
 class DamagedDocumentError(Exception):
-    """What a trace's text lacks; caught where the file's name is known."""
+    """What a trace's text lacks and what to do; caught where the file's name is known."""
+
+    def __init__(self, fault: str, remedy: str = "record it again") -> None:
+        super().__init__(f"{fault}; {remedy}")
 
 
 BLOCK_BYTES: Final = 1 << 18
@@ -149,25 +153,19 @@ def blocks_of(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
     """The file's content, unzipped, in blocks of at most `block_bytes`.
 
     Raises:
-        TraceError: the file cannot be read, is not gzipped although its name says so, or its gzip
-            is cut, damaged, or expands beyond MOST_EXPANDED.
+        TraceError: the file cannot be read, or its gzip is cut, damaged, or expands beyond
+            MOST_EXPANDED.
     """
     try:
         with path.open("rb") as file:
             if file.read(2) == GZIP_START:
                 yield from _unzipped(path, block_bytes)
-            elif path.suffix == ".gz":
-                raise TraceError(
-                    f"trace {path} is not gzipped although its name says so; record it again"
-                )
             else:
                 file.seek(0)
                 while block := file.read(block_bytes):
                     yield block
     except OSError as error:
-        raise TraceError(
-            f"cannot read trace {path}: {error.strerror or error}; record it again"
-        ) from error
+        raise TraceError(f"cannot read trace {path}: {error.strerror or error}") from error
 
 
 def _unzipped(path: Path, block_bytes: int) -> Iterator[bytes]:
@@ -222,12 +220,14 @@ def events_of(
 
     Raises:
         DamagedDocumentError: the text is neither a JSON object with one list `traceEvents` nor a
-            list, or an event is not as declared.
+            list, an event is not as declared, or the first block has a sign of another file.
     """
     decoder = msgspec.json.Decoder(list[event_type])  # type: ignore[valid-type]
     head, rest = b"", bytearray()
     decoded = attempt_at = 0
-    for block in blocks:
+    for number, block in enumerate(blocks):
+        if number == 0 and (sign := sign_in(block)):
+            raise DamagedDocumentError(*sign)
         rest += block if rest else block.removeprefix(_BYTE_ORDER_MARK).lstrip()
         if len(rest) < attempt_at:
             continue
@@ -273,7 +273,7 @@ def _decode_up_to_a_cut(text: bytearray, decoded: int, decoder: Any) -> tuple[li
     try:
         return decoder.decode(b"[" + text[: cut.end(1)] + b"]"), cut.end()
     except msgspec.ValidationError as error:
-        raise DamagedDocumentError(_described(error, decoded)) from error
+        raise _invalid(error, decoded) from error
     except _NOT_WHOLE:
         return [], 0
 
@@ -289,7 +289,7 @@ def _decode_tail(
         events = list(decoder.decode(parts.pop("traceEvents", b"{}")))
         metadata.update({key: msgspec.json.decode(value) for key, value in parts.items()})
     except msgspec.ValidationError as error:
-        raise DamagedDocumentError(_described(error, decoded)) from error
+        raise _invalid(error, decoded) from error
     except RecursionError as error:
         raise DamagedDocumentError(
             "its lists and objects are nested deeper than those of any trace"
@@ -303,11 +303,13 @@ def _decode_tail(
     return events
 
 
-def _described(error: msgspec.ValidationError, decoded: int) -> str:
+def _invalid(error: msgspec.ValidationError, decoded: int) -> DamagedDocumentError:
     """Which event is not as declared, counted from 1, and how."""
     what, _, where = str(error).partition(" - at ")
     place = re.search(r"\[(\d+)\](?:\.(\w+))?", where)
     if place is None:
-        return "it holds no list traceEvents, so it is no profiler trace"
+        return DamagedDocumentError(
+            "it holds no list traceEvents, so it is no profiler trace", NAME_A_TRACE
+        )
     field = f", {place[2]}" if place[2] else ""
-    return f"event {decoded + int(place[1]) + 1}{field}: {what}"
+    return DamagedDocumentError(f"event {decoded + int(place[1]) + 1}{field}: {what}")

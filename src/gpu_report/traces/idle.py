@@ -22,6 +22,7 @@ from gpu_report.traces.attribution import (
 from gpu_report.traces.grouping import NS_PER_MS, NS_PER_US, STEP, Row, counts, fits, rows_of, sums
 from gpu_report.traces.nesting import cover, cover_of, innermost_at
 from gpu_report.traces.trace import NONE, Columns, Flags, Integers, Trace
+from gpu_report.traces.vendors import ALLOCATING, WAITING
 
 IDLE: Final = Table(
     name="idle",
@@ -32,10 +33,11 @@ IDLE: Final = Table(
     columns=(
         text(
             "cause",
-            "launch: the next work was launched before the gap, and had not started; host: it was "
-            "launched late; loader: it was launched late, and waiting for data had held the host "
-            "up for at least half as long as the gap; synchronisation: so had waiting for the "
-            "device; unknown: no launch is recorded.",
+            "launch: the next work was launched, and had not started; host: it was launched late; "
+            "loader: it was launched late, and waiting for data had held the host up for at least "
+            "half as long as the gap; synchronisation: so had waiting for the device; allocator: "
+            "so had taking memory from the driver or giving it back; unknown: no launch is "
+            "recorded. A gap in which the next work was launched and then waited is cut there.",
         ),
         text(
             "operation",
@@ -73,15 +75,15 @@ LAUNCHES: Final = Table(
             "launch_bound_share",
             "1",
             "Share of the step in which the accelerator waited for a host that went from launch "
-            "to launch: gaps of cause host or launch, shorter than 200 us, whose next work "
-            "started within 10 us of its launch.",
+            "to launch: gaps of cause host or launch whose next work started within 10 us of its "
+            "launch, shorter than 200 us, or than three times the median of such gaps and 1 ms.",
         ),
     ),
 )
-CAUSES: Final = ("loader", "synchronisation", "host", "launch", "unknown")
+CAUSES: Final = ("loader", "synchronisation", "host", "launch", "unknown", "allocator")
 """What a column of causes counts through."""
 
-LOADER, SYNCHRONISATION, HOST_LATE, LAUNCH, UNKNOWN = range(len(CAUSES))
+LOADER, SYNCHRONISATION, HOST_LATE, LAUNCH, UNKNOWN, ALLOCATOR = range(len(CAUSES))
 SHORT_NS: Final = 10_000
 """Work that runs for less is short: launching it takes the host about as long."""
 
@@ -95,11 +97,10 @@ STALL_NS: Final = 200_000
 operation of PyTorch.
 """
 
-_WAITING: Final = re.compile(
-    r"(cuda|cu|hip|ze)\w*Synchronize|ur(QueueFinish|EventWait)$|(cuda|cu|hip)Memcpy(?!\w*Async)"
-)
-"""Driver calls that return only when the device is done: of CUDA, HIP, Level Zero and Unified
-Runtime.
+STALL_TIMES: Final = 3
+LONGEST_STALL_NS: Final = 1_000_000
+"""A host whose launches are farther apart than STALL_NS stalls only in gaps that many times as long
+as their median, and in each from LONGEST_STALL_NS on.
 """
 
 _BLOCKING_COPY: Final = re.compile(r"Memcpy DtoH.*Pageable")
@@ -119,11 +120,13 @@ class Gaps(Columns, frozen=True, kw_only=True):
     started before the call ended, NONE where no launch is known.
 
     The cause follows from the first work after the gap. `unknown`: its launch is not recorded.
-    `launch`: its launching call had begun before the gap did. Else the host came late, and the
-    cause is what held it up: waiting for the `loader`, or for the device (`synchronisation`), where
-    the waits that went on when the gap began, or began in it before the launch, lasted at least
-    half as long as the gap. Their parts before the gap count too: without the wait the host would
-    have come earlier by so much. What remains is `host`, also where no work came any more.
+    `launch`: its launching call had begun before the gap did, or in it and the work waited for
+    AT_ONCE_NS or longer: then the gap is cut where the call began. Before that the host came late,
+    and the cause is what held it up: waiting for the `loader`, for the device (`synchronisation`),
+    or for memory (`allocator`), where the waits that went on when the gap began, or began in it
+    before the launch, lasted at least half as long. Their parts before the gap count too: without
+    the wait the host would have come earlier by so much. What remains is `host`, also where no work
+    came any more.
     """
 
     end_ns: Integers
@@ -191,7 +194,9 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     # kernels.
     step, gaps = gaps_in_steps(trace, calls)
     is_bound = np.isin(gaps.cause, (HOST_LATE, LAUNCH)) & (gaps.delay_ns != NONE)
-    is_bound &= (gaps.idle_ns < STALL_NS) & (gaps.delay_ns < AT_ONCE_NS)
+    is_bound &= gaps.delay_ns < AT_ONCE_NS
+    usual_ns = np.median(gaps.idle_ns[is_bound]) if is_bound.any() else 0
+    is_bound &= gaps.idle_ns < np.clip(STALL_TIMES * usual_ns, STALL_NS, LONGEST_STALL_NS)
     bound_ns = sums(step[is_bound], gaps.duration_ns[is_bound], len(trace.steps))
     rows = []
     for index in np.flatnonzero(saw_work(trace)).tolist():
@@ -279,35 +284,65 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     launch_begin_ns, launch_end_ns = (
         at_positions(each, launch) for each in (calls.spans.start_ns, calls.spans.end_ns)
     )
+    delay_ns = np.where(is_known, (work_ns - launch_end_ns).clip(min=0), NONE)
+    is_late = ~is_known | (launch_begin_ns >= start_ns)
+    is_cut = is_late & (delay_ns >= AT_ONCE_NS) & (launch_begin_ns < stop_ns)
+    cut_ns = np.where(is_cut, launch_begin_ns, stop_ns)
     gaps = Gaps(
         start_ns=start_ns,
-        end_ns=stop_ns,
+        end_ns=cut_ns,
         since_ns=start_ns,
-        idle_ns=cover(begin_ns, end_ns).within(start_ns, np.maximum(start_ns, stop_ns)),
-        cause=np.where(is_known & (launch_begin_ns < start_ns), LAUNCH, HOST_LATE),
+        idle_ns=_within_steps(trace, start_ns, cut_ns),
+        cause=np.where(is_late, HOST_LATE, LAUNCH),
         thread=np.where(
             is_known, at_positions(calls.spans.thread, launch), loop_thread(trace, calls)
         ),
-        delay_ns=np.where(is_known, (work_ns - launch_end_ns).clip(min=0), NONE),
+        delay_ns=delay_ns,
     )
     late_ns = np.where(is_known, np.minimum(launch_begin_ns, stop_ns), stop_ns)
     # Driver calls wait for the device by their name, or because they copy to pageable memory of the
     # host.
-    is_waiting = fits(trace.names, calls.spans.name, _WAITING.match) & calls.is_driver_call
+    is_waiting = fits(trace.names, calls.spans.name, WAITING.fullmatch) & calls.is_driver_call
     copies = trace.work.chosen(fits(trace.names, trace.work.name, _BLOCKING_COPY.match))
     copying = driver_launches(copies, calls)
     is_waiting[copying[copying != NONE]] = True
+    is_allocating = fits(trace.names, calls.spans.name, ALLOCATING.fullmatch) & calls.is_driver_call
     on_loop = calls.spans.thread == loop_thread(trace, calls)
     for cause, which in (
-        (SYNCHRONISATION, is_waiting),
-        (LOADER, calls.of_category("data loading")),
+        (SYNCHRONISATION, is_waiting & on_loop),
+        (LOADER, calls.of_category("data loading") & on_loop),
+        (ALLOCATOR, is_allocating),
     ):
-        waits = cover_of(calls.spans, which & on_loop)
+        waits = cover_of(calls.spans, which)
         waited_ns = waits.within(waits.begin_at(start_ns), np.maximum(start_ns, late_ns))
         is_long = 2 * waited_ns >= gaps.idle_ns
-        gaps.cause[is_long & (gaps.cause != LAUNCH)] = cause
+        gaps.cause[is_long & is_late] = cause
     gaps.cause[:-1][~is_known[:-1]] = UNKNOWN
-    return gaps.chosen(gaps.idle_ns > 0)
+    after = msgspec.structs.replace(
+        gaps,
+        start_ns=cut_ns,
+        end_ns=stop_ns,
+        idle_ns=_within_steps(trace, cut_ns, stop_ns),
+        cause=np.full_like(gaps.cause, LAUNCH),
+    ).chosen(is_cut)
+    return _joined(gaps, after)
+
+
+def _within_steps(trace: Trace, start_ns: Integers, end_ns: Integers) -> Integers:
+    """How much of each stretch is within steps."""
+    return cover(*trace.step_bounds).within(start_ns, np.maximum(start_ns, end_ns))
+
+
+def _joined(one: Gaps, other: Gaps) -> Gaps:
+    """Both in order, without those of which nothing is within a step."""
+    joined = Gaps(
+        **{
+            column: np.concatenate([getattr(one, column), getattr(other, column)])
+            for column in Gaps.__struct_fields__
+        }
+    )
+    joined = joined.chosen(joined.idle_ns > 0)
+    return joined.chosen(np.argsort(joined.start_ns, kind="stable"))
 
 
 def _operations(trace: Trace, calls: HostCalls, gaps: Gaps) -> Integers:

@@ -24,7 +24,7 @@ from gpu_report.traces.attribution import (
     driver_launches,
     work_within_steps,
 )
-from gpu_report.traces.categories import CATEGORY, compiled, first_fit
+from gpu_report.traces.categories import CATEGORY
 from gpu_report.traces.grouping import (
     BYTES_PER_MIB,
     NS_PER_MS,
@@ -45,6 +45,12 @@ from gpu_report.traces.grouping import (
 from gpu_report.traces.operations import categories_of, key_of, names_of, ordered
 from gpu_report.traces.sources import module_name, origins
 from gpu_report.traces.trace import NONE, Flags, Integers, Trace, WorkSpans
+from gpu_report.traces.vendors import (
+    LIBRARIES,
+    LIBRARIES_OF_XPU,
+    ON_TENSOR_CORES,
+    first_fit,
+)
 
 KERNELS: Final = Table(
     name="kernels",
@@ -72,7 +78,7 @@ KERNELS: Final = Table(
         text(
             "library",
             "Where it comes from: cuDNN, cuBLAS, CUTLASS, Triton, NCCL, native (PyTorch's own), "
-            "MIOpen, rocBLAS, driver (copies, fills), or unknown.",
+            "MIOpen, rocBLAS, oneDNN, oneCCL, driver (copies, fills), or unknown.",
         ),
         text(
             "tensor_cores", "yes, no, or unknown, from the name; missing words are no proof of no."
@@ -128,8 +134,8 @@ COPY_KIND: Final = "gpu_memcpy"
 """The profiler's own word for a copy."""
 
 _ENDS: Final = re.compile(
-    r"\b(?P<source>[HMDAP])(?:to|2)(?P<target>[HMDAP])\b|"
-    r"(?P<source_word>Host|Device|Array|Peer)To(?P<target_word>Host|Device|Array|Peer)"
+    r"\b(?P<source>[HMDAP])(?:to|2)(?P<target>[HMDAP])\b|(?i:"
+    r"(?P<source_word>Host|Device|Array|Peer)_?To_?(?P<target_word>Host|Device|Array|Peer))"
 )
 _HOST_MEMORY: Final = re.compile(r"(?i)pageable|pinned|managed")
 
@@ -137,80 +143,6 @@ _PERCENT: Final = 100
 
 UNKNOWN: Final = "unknown"
 """What no pattern knows."""
-
-_LIBRARIES: Final = compiled(
-    ("driver", r"^(?i:mem(cpy|set))|^Copy(Host|Device|Peer)\w*To|^FillBuffer|^__amd_rocclr_"),
-    ("NCCL", r"(?i)[nr]ccl"),
-    ("Triton", r"^triton_"),
-    ("native", r"^(void )?(\w+ )?at(::native|::cuda|_cuda_detail)::"),
-    ("cuDNN", r"(?i)cudnn"),
-    ("MIOpen", r"(?i)miopen|^naive_conv|^igemm_(fwd|bwd|wrw)|^gcnAsm"),
-    ("rocBLAS", r"^Cijk_|(?i:rocblas|hipblas)"),
-    (
-        "cuBLAS",
-        r"(?i)cublas|^nvjet|gemv(x|NSP|2[TN])|^(void )?gemmS?N_|splitKreduce|^(void "
-        r")?sgemm_|^(void )?gemm_kernel",
-    ),
-    (
-        "cuBLAS",
-        r"^(void )?(maxwell|volta|turing|ampere|hopper|sm\d\d)_\w*gemm|^void gemmk1_|^void "
-        r"dot_kernel",
-    ),
-    (
-        "cuDNN",
-        r"[wd]grad\w*_(alg|engine|\d)|implicit_(con|gem)|precomputed_con|winograd|\bDSE::|\bfft2d_|flip_filter",
-    ),
-    (
-        "cuDNN",
-        r"elementWise_[bf]p|elemWiseRNN|RNN_bidirectional|PersistRnn|pointwise_mult_and_sum_complex",
-    ),
-    (
-        "cuDNN",
-        r"(?i)n(chw|hwc)To(Folded)?N|foldedNhwc|nhwcAddPadding|tensorTransformGeneric|[fdw](prop|grad)_",
-    ),
-    ("CUTLASS", r"cutlass"),
-    (
-        "native",
-        r"\(anonymous namespace\)::|pytorch_flash|flash_(fwd|bwd)|multi_tensor_apply|\bcub::",
-    ),
-)
-_ON_TENSOR_CORES: Final = compiled(
-    (
-        "no",
-        r"^(?i:mem(cpy|set))|^Copy(Host|Device|Peer)|^FillBuffer|(?i:nccl)|_[fdh]fma_|simt|splitKreduce|ReduceSplitK",
-    ),
-    (
-        "yes",
-        r"tensor_?op|TensorOp|[hi]mma|wgmma|gmma|[hs]1688|[hs]16816|(h|s|i)884|i8816|i16832|nvjet|_tensor\d+x\d+x\d+",
-    ),
-    ("yes", r"xmma_\w*_(f16f16|bf16bf16|f32f32_tf32|tf32f32|e4m3|e5m2|i8i8)\w*_warpgroupsize"),
-    (
-        "yes",
-        r"pytorch_flash|flash_(fwd|bwd)_(kernel|dot|splitkv)|fmha_cutlass[FB]_b?f16_aligned_\w+_sm(7[05]|80)",
-    ),
-    (UNKNOWN, r"^triton_tem_|at::native::\S*(gemm|mma|mm_kernel|[aA]ttention)"),
-    ("no", r"^(void )?at(::native|_cuda_detail)::"),
-    (
-        "no",
-        r"(dgrad|wgrad_alg\d)_engine<float|pointwise_mult_and_sum_complex|flip_filter|scalePackedTensor",
-    ),
-    (
-        "no",
-        r"(?<![a-z0-9])[sdcz]gemm|_[sdcz]gemm(?!\w*tensor)|^triton_(poi|per|red)_|winograd|\bfft2d_|\bDSE::|gemv",
-    ),
-    (
-        "no",
-        r"elementwise_kernel|reduce_kernel|multi_tensor_apply|CatArray|softmax_warp|batch_norm|layer_norm|max_pool",
-    ),
-    (
-        "no",
-        r"cudnn::bn_|(?i:n(chw|hwc)To(Folded)?N|foldedNhwcTo)|indexSelect|nll_loss|\bcub::|elementWise_[bf]p|elemWiseRNN",
-    ),
-)
-"""`ffma` names multiply-adds on the ordinary cores, also in kernels whose `xmma` looks like that of
-tensor cores. Numbers such as `s16816` are the shape of the tensor cores' instruction. Of what
-TorchInductor generates for Triton, only its templates (`triton_tem`) multiply matrices.
-"""
 
 
 def kernel_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
@@ -244,7 +176,7 @@ def kernel_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
         median_us=each_ns.median / NS_PER_US,
         p90_us=each_ns.p90 / NS_PER_US,
         launch_delay_us=medians(rows.group[known], np.maximum(delay_ns, 0) / NS_PER_US, count),
-        library=list(map(library_of, kernels)),
+        library=[library_of(kernel, trace.device) for kernel in kernels],
         tensor_cores=list(map(on_tensor_cores, kernels)),
         grid=[evenly_spaced(texts[position]) for position in grid.tolist()],
         block=[evenly_spaced(texts[position]) for position in block.tolist()],
@@ -256,18 +188,19 @@ def kernel_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
 
 
 @cache
-def library_of(kernel: str) -> str:
-    """The name as the column `library` of KERNELS gives it.
+def library_of(kernel: str, device: str | None = None) -> str:
+    """The name as the column `library` of KERNELS gives it, on the backend that the trace names.
 
     CUTLASS inside cuDNN is cuDNN; RCCL, which uses NCCL's names, is NCCL.
     """
-    return first_fit(kernel, _LIBRARIES) or UNKNOWN
+    on_device = first_fit(kernel, LIBRARIES_OF_XPU) if device == "xpu" else None
+    return on_device or first_fit(kernel, LIBRARIES) or UNKNOWN
 
 
 @cache
 def on_tensor_cores(kernel: str) -> str:
     """yes, no, or unknown."""
-    return first_fit(kernel, _ON_TENSOR_CORES) or UNKNOWN
+    return first_fit(kernel, ON_TENSOR_CORES) or UNKNOWN
 
 
 def _launch_sizes(trace: Trace, work: DeviceWork, rows: Grouped) -> tuple[Integers, Integers]:
@@ -323,8 +256,8 @@ def copy_kind(name: str) -> CopyKind:
     ends = _ENDS.search(name)
     if ends is None:
         return CopyKind("unknown", "unknown")
-    source = (ends["source"] or ends["source_word"])[0]
-    target = (ends["target"] or ends["target_word"])[0]
+    source = (ends["source"] or ends["source_word"])[0].upper()
+    target = (ends["target"] or ends["target_word"])[0].upper()
     from_host, to_host = source in "HM", target in "HM"
     memory = _HOST_MEMORY.search(name)
     host_memory = memory[0].lower() if memory else "unknown"

@@ -5,7 +5,6 @@ Trace, HostCalls, DeviceWork -> rows of QUALITY -> Gate: the rows of the other t
 trusted
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,11 +14,12 @@ import numpy as np
 
 from gpu_report.errors import GpuReportError
 from gpu_report.storage.columns import Table, flag, number, text, whole
-from gpu_report.traces.attribution import DeviceWork, HostCalls
+from gpu_report.traces.attribution import DeviceWork, HostCalls, step_at
 from gpu_report.traces.grouping import Row, fits
 from gpu_report.traces.nesting import cover
-from gpu_report.traces.steps import SHARES
-from gpu_report.traces.trace import HOST, NONE, Trace
+from gpu_report.traces.steps import SHARES, numbered_devices
+from gpu_report.traces.trace import HOST, NONE, Flags, Integers, Trace
+from gpu_report.traces.vendors import BEGINS_CAPTURE, ENDS_CAPTURE, LAUNCHING, REPLAYING
 
 QUALITY: Final = Table(
     name="quality",
@@ -48,8 +48,6 @@ WHOLE_TRACE: Final = -1
 NOT_RELIABLE: Final = "not reliable"
 """Printed in place of a number that the quality gate does not trust."""
 
-_LAUNCH: Final = re.compile(r"(cuda|cu|hip|ur|ze)\w*Launch(?!HostFunc)\w*")
-_GRAPH_LAUNCH: Final = re.compile(r"(cuda|cu|hip)GraphLaunch\w*")
 MOST_LOST: Final = 0.01
 """A share of work, launches or time up to here may be lost or wrong: steps of one run differ by
 more.
@@ -72,11 +70,15 @@ _PICTURE_ON_DEVICE: Final = f"timeline{ON_DEVICE}"
 WORK_ON_DEVICE: Final = (
     *(f"steps.{part}_ms" for part in (*SHARES, "other", "device_busy")),
     *("steps.device_idle_share", "steps.exposed_copy_ms", "steps.exposed_communication_ms"),
-    *("idle", "launches", "kernels", "copies", "ranks", "collectives"),
+    *("idle", "launches", "devices", "kernels", "copies", "ranks", "collectives"),
     *(_PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE),
 )
 """What is measured by the device's events, and so is missing where they were lost."""
 
+_OF_ONE_DEVICE: Final = (
+    *(name for name in WORK_ON_DEVICE if name.startswith("steps.") and name != "steps.loader_ms"),
+    *("idle", "launches"),
+)
 _BY_LAUNCH: Final = (
     *_TIMES_ON_DEVICE,
     *(
@@ -195,13 +197,14 @@ def row_of(
 
 
 def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
-    """The rows of QUALITY; checks of a device are left out of a trace that never called one.
+    """The rows of QUALITY; checks of a device are left out of a trace that gave none any work. A
+    call alone is no work: the profiler itself waits for every device at its end.
 
     What a check invalidates are names separated by commas, as `table`, `table.column`, or either
     followed by ON_DEVICE.
     """
     rows = [*_checks_of_host(trace, calls)]
-    if trace.device is not None or calls.is_driver_call.any():
+    if trace.device is not None or _is_launch(trace, calls).any():
         return [*_checks_of_losses(trace, calls, work), *_checks_of_work(trace, calls, work), *rows]
     return rows
 
@@ -235,13 +238,17 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
     )
     # A profiler out of memory drops events without a word. Launches of copies and memsets are left
     # out: cuDNN and cuBLAS fill buffers of no bytes, for which nothing runs.
+    # What is launched while a graph is captured runs when the graph does. Work without any number
+    # of its launch, as one library's on AMD, is the work of launches that have one.
     is_launch = (
-        fits(trace.names, calls.spans.name, _LAUNCH.fullmatch)
+        _is_launch(trace, calls)
         & calls.in_step
         & (calls.spans.correlation > 0)
+        & ~_is_captured(trace, calls)
     )
     is_lost = is_launch & ~np.isin(calls.spans.correlation, trace.work.correlation)
-    share = _share(int(is_lost.sum()), int(is_launch.sum()))
+    unnumbered = int((work.spans.correlation <= 0).sum())
+    share = _share(max(int(is_lost.sum()) - unnumbered, 0), int(is_launch.sum()))
     yield _at_most(
         MOST_LOST,
         share,
@@ -249,6 +256,49 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
         f"the work of {share:.1%} of the launches is not in the trace; at most {MOST_LOST:.0%}",
         invalidates=WORK_ON_DEVICE,
     )
+    share = _lost_by_replays(trace, calls)
+    yield _at_most(
+        MOST_LOST,
+        share,
+        "kernels of the graphs",
+        f"replays of one graph lack up to {share:.1%} of its kernels; at most {MOST_LOST:.0%}",
+        invalidates=WORK_ON_DEVICE,
+    )
+
+
+def _is_launch(trace: Trace, calls: HostCalls) -> Flags:
+    return fits(trace.names, calls.spans.name, LAUNCHING.fullmatch) & calls.is_driver_call
+
+
+def _is_captured(trace: Trace, calls: HostCalls) -> Flags:
+    """Which calls begin while a graph is captured, on whatever thread: autograd launches, too."""
+    begins, ends = (
+        np.sort(calls.spans.start_ns[fits(trace.names, calls.spans.name, pattern.fullmatch)])
+        for pattern in (BEGINS_CAPTURE, ENDS_CAPTURE)
+    )
+    begun, ended = (np.searchsorted(each, calls.spans.start_ns) for each in (begins, ends))
+    return np.greater(begun, ended)
+
+
+def _lost_by_replays(trace: Trace, calls: HostCalls) -> float:
+    """The largest share of its work that a graph's replay lacks against its fullest one.
+
+    Graphs that each step replays at the same place in turn are one; where steps replay different
+    numbers of them nothing can be told.
+    """
+    step = step_at(trace, calls.spans.start_ns)
+    is_replay = fits(trace.names, calls.spans.name, REPLAYING.fullmatch) & calls.is_driver_call
+    replays = np.flatnonzero(is_replay & (step != NONE))
+    replays = replays[np.argsort(calls.spans.start_ns[replays], kind="stable")]
+    of_step = np.bincount(step[replays], minlength=len(trace.steps))
+    if not of_step.any() or len(set(of_step.tolist())) > 1:
+        return 0.0
+    number, times = np.unique(trace.work.correlation, return_counts=True)
+    wanted = calls.spans.correlation[replays]
+    place = np.searchsorted(number, wanted).clip(max=max(len(number) - 1, 0))
+    found: Integers = np.where(number[place] == wanted, times[place], 0) if len(number) else wanted
+    each = found.reshape(len(trace.steps), -1)
+    return float(1 - (each.min(axis=0) / each.max(axis=0).clip(min=1)).min())
 
 
 def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[Row]:
@@ -258,7 +308,7 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
     # device is, is as true as without a graph. A replayed graph asks for no memory: it was given
     # when the graph was captured, so that the table of allocations shows only what runs outside of
     # the graph.
-    is_graph = fits(trace.names, calls.spans.name, _GRAPH_LAUNCH.fullmatch)
+    is_graph = fits(trace.names, calls.spans.name, REPLAYING.fullmatch)
     graphs = calls.spans.correlation[is_graph & (calls.spans.correlation > 0)]
     spans, all_ns = work.spans, int(work.spans.duration_ns.sum())
     share = _share(int(spans.duration_ns[np.isin(spans.correlation, graphs)].sum()), all_ns)
@@ -269,6 +319,15 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
         f"graphs launched {share:.1%} of the device time, whose operations are unknown; at most "
         f"{MOST_LOST:.0%}",
         invalidates=(*_BY_LAUNCH, *_QUEUE, _MEMORY_OF_GRAPHS),
+    )
+    # Busy and idle are of one device: where one waits for another, none is idle in their union.
+    devices = len(np.unique(numbered_devices(trace)[trace.work.thread]))
+    yield _at_most(
+        1,
+        devices,
+        "one device",
+        f"{devices} devices worked, each with its own share in the table devices; at most 1",
+        invalidates=_OF_ONE_DEVICE,
     )
     # One stream, which the profiler shows as a thread of its device, runs one kernel after the
     # other. CUDA allows a kernel to begin while the one before it ends (programmatic dependent
@@ -288,13 +347,14 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
 
 def _checks_of_host(trace: Trace, calls: HostCalls) -> Iterator[Row]:
     """Events of negative duration, calls that outlive others, and the marks of the steps."""
-    # The reader leaves these events out, with whatever time they took.
-    kept = sum(map(len, (trace.calls, trace.work, trace.marks, trace.functions)))
+    # The reader leaves these events out, with whatever time they took. Marks and Python functions
+    # that lack their end take no time from any number.
+    kept = len(trace.calls) + len(trace.work)
     yield _at_most(
         MOST_DROPPED,
         _share(trace.negative_durations, kept + trace.negative_durations),
         "durations",
-        f"{trace.negative_durations} events of negative duration were left out; at most "
+        f"{trace.negative_durations} calls and kernels of negative duration were left out; at most "
         f"{MOST_DROPPED:.1%} of all",
         invalidates=(
             *("operations", "kernels", "copies", "categories", "phases", "timeline", "steps"),

@@ -32,11 +32,11 @@ from gpu_report.traces.attribution import (
     last_with_id,
     step_at,
 )
-from gpu_report.traces.categories import compiled, first_fit
 from gpu_report.traces.grouping import NS_PER_MS, STEP, Row, fits, rows_of
 from gpu_report.traces.nesting import Cover, cover, cover_of, nearest
 from gpu_report.traces.phases import EVALUATING
 from gpu_report.traces.trace import MOST_RANKS, NONE, Integers, Trace
+from gpu_report.traces.vendors import compiled, first_fit
 
 POINT_TO_POINT: Final = "point-to-point"
 """From one rank to another: a receive waits for what is sent, which is no rank's fault, and a send
@@ -109,7 +109,7 @@ def exchange_of(trace: Trace, calls: HostCalls, work: DeviceWork) -> Exchange:
         compute = cover_of(calls.spans, ~calls.is_driver_call & ~calls.of_category("communication"))
     else:
         compute = cover_of(
-            trace.work, is_kernel(trace, trace.work) & ~communicates(trace, trace.work)
+            trace.work, is_kernel(trace, trace.work) & ~communicates(trace, calls, trace.work)
         )
     info = trace.metadata.get("distributedInfo")
     size = info.get("world_size") if isinstance(info, dict) else None
@@ -127,7 +127,7 @@ def exchange_of(trace: Trace, calls: HostCalls, work: DeviceWork) -> Exchange:
 def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Collective]:
     spans = work.spans
     marks = trace.marks.chosen(fits(trace.names, trace.marks.name, _ON_HOST.match))
-    kernels = np.flatnonzero(is_kernel(trace, spans) & communicates(trace, spans))
+    kernels = np.flatnonzero(communicates(trace, calls, spans))
     start_ns = np.append(spans.start_ns[kernels], marks.start_ns)
     end_ns = np.append(spans.end_ns[kernels], marks.end_ns)
     name = np.append(spans.name[kernels], marks.name)
@@ -143,6 +143,12 @@ def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Colle
         trace.exchanges.external_id,
     )
     note = last_with_id(ids, notes, np.arange(len(notes)))
+    # An all-to-all runs as the kernel of sends and receives; the operation around tells them apart.
+    tells = calls.of_category("communication") & fits(
+        trace.names, calls.spans.name, lambda text: first_fit(text, _OPERATIONS)
+    )
+    around = at_positions(nearest(calls.parent, tells), call, missing=NONE)
+    asked_by = at_positions(calls.spans.name, around, missing=NONE)
     backward_end_ns = at_positions(_backward_ends(trace, calls, work), step, missing=NONE)
     counted: dict[tuple[int, str], int] = defaultdict(int)
     found = []
@@ -150,6 +156,8 @@ def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Colle
         if step[each] == NONE:
             continue
         group, operation, group_size, size_bytes = _noted(trace, int(note[each]))
+        if not operation and asked_by[each] != NONE:
+            operation = trace.names[asked_by[each]]
         number = trace.steps[step[each]].number
         found.append(
             Collective(
@@ -200,7 +208,7 @@ def _backward_ends(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers
     begun_ns, end_ns = calls.spans.start_ns[evaluating], calls.spans.end_ns[evaluating]
     if trace.device is not None:
         spans, inside = work.spans, nearest(calls.parent, evaluating) != NONE
-        computes = is_kernel(trace, spans) & ~communicates(trace, spans)
+        computes = is_kernel(trace, spans) & ~communicates(trace, calls, spans)
         computes &= at_positions(inside, work.call, missing=False)
         begun_ns, end_ns = (
             at_positions(calls.spans.start_ns, work.call)[computes],

@@ -10,7 +10,7 @@ with three decimals.
 
 import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from functools import lru_cache
@@ -35,7 +35,9 @@ from gpu_report.traces.document import (
     named,
     shortened,
 )
+from gpu_report.traces.grouping import fits
 from gpu_report.traces.nesting import begin_order
+from gpu_report.traces.signs import NAME_A_TRACE
 from gpu_report.traces.trace import (
     MOST_RANKS,
     NONE,
@@ -52,6 +54,7 @@ from gpu_report.traces.trace import (
     Trace,
     WorkSpans,
 )
+from gpu_report.traces.vendors import COPIES, FILLS
 
 EXACT_US: Final = 2.0**43
 """Some 101 days: a smaller 64-bit float is off by less than half a nanosecond."""
@@ -62,6 +65,10 @@ nanoseconds.
 """
 
 _NS_PER_US: Final = 1000
+_STEPS_MEET_NS: Final = 1000
+"""Steps follow each other; rounding may make two overlap by less."""
+_MOST_NAMED: Final = 8
+_NS_PER_DAY: Final = 24 * 3600 * 10**9
 _STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
 _EXCHANGE: Final = "record_param_comms"
 _LOADER: Final = "enumerate(DataLoader)#"
@@ -121,36 +128,42 @@ def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
     """Read a `.pt.trace.json` or `.pt.trace.json.gz` as torch.profiler exports it, `block_bytes` at
     a time.
 
+    It is read again, from its begin, with exact times where floats do not hold them, and with every
+    backslash as itself where one escapes nothing: PyTorch before 2.1 wrote Windows' paths so.
+
     The loader's own mark, `enumerate(DataLoader)#...`, is taken for an operation: waiting for data
     is work of the loop.
 
     Raises:
-        TraceError: the file is missing, cut short, no trace, or holds neither a step nor a call nor
-            device work.
+        TraceError: the file is missing, cut short, no trace, of PyTorch before 2.0, or holds
+            neither a step nor a call nor device work.
     """
-    try:
+    event_type: type[RawEvent] = RawEvent
+    backslash = b"\\"
+    while True:
+        blocks = blocks_of(path, block_bytes=block_bytes)
         try:
-            return _read_as(RawEvent, path, block_bytes)
+            return _read_as(event_type, (block.replace(b"\\", backslash) for block in blocks))
         except InexactTimesError:
-            return _read_as(ExactEvent, path, block_bytes)
-    except DamagedDocumentError as error:
-        raise TraceError(f"trace {path}: {error}; record it again") from error
+            event_type = ExactEvent
+        except DamagedDocumentError as error:
+            if backslash == rb"\\" or "escape" not in str(error):
+                raise TraceError(f"trace {path}: {error}") from error
+            backslash = rb"\\"
 
 
-def _read_as(event_type: type[RawEvent], path: Path, block_bytes: int) -> Trace:
+def _read_as(event_type: type[RawEvent], blocks: Iterable[bytes]) -> Trace:
     metadata: dict[str, Any] = {}
     numberings = Numberings()
     collectors: dict[str, Collector[Any]] = {
         sort: Collector(columns, numberings) for sort, columns in _SORTS.items()
     }
-    for events in events_of(
-        blocks_of(path, block_bytes=block_bytes), metadata, event_type=event_type
-    ):
+    for events in events_of(blocks, metadata, event_type=event_type):
         for sort, of_sort in _sorted(events).items():
             if sort is not None:  # others, such as arrows from launch to kernel, are left out
                 collectors[sort].add(of_sort)
     columns = SortedColumns(**{sort: each.collected() for sort, each in collectors.items()})
-    dropped = sum(each.negative_durations for each in collectors.values())
+    dropped = sum(collectors[sort].negative_durations for sort in ("calls", "work"))
     return _trace(columns, numberings, metadata, negative_durations=dropped)
 
 
@@ -179,7 +192,8 @@ def _trace(
     negative_durations: int,
 ) -> Trace:
     names, threads, kinds = _place(columns, numberings)
-    steps, loop_thread, marks = _split_steps(names, columns.marks)
+    kinds = _corrected(columns.work, names, kinds)
+    steps, loop_thread, marks = _split_steps(names, threads, columns.marks)
     calls = columns.calls.chosen(begin_order(columns.calls))
     run_id, info = metadata.get("gpu_report_run"), metadata.get("distributedInfo")
     rank = info.get("rank") if isinstance(info, dict) else metadata.get("rank")
@@ -217,14 +231,36 @@ def _place(
 
     Returns:
         What the columns of names, of threads and of kinds count through then.
+
+    Raises:
+        DamagedDocumentError: the last event begins EXACT_US or more after the first, such as after
+            a kernel whose time was lost and is 0.
     """
     names, threads, kinds = Numbering(), Numbering(), Numbering()
-    name_of = np.array([names[kept_name(name)] for name in numberings.names], dtype=np.int64)
+    every_name = tuple(numberings.names)
+    name_of = np.array([names[kept_name(name)] for name in every_name], dtype=np.int64)
     thread_of = np.array(
         [threads[kept_name(f"{pid}/{tid}")] for pid, tid in numberings.threads], dtype=np.int64
     )
     kind_of = np.array([kinds[kept_name(kind)] for kind in numberings.kinds], dtype=np.int64)
-    origin_ns = min((int(group.start_ns.min()) for group in columns if len(group)), default=0)
+    begins = [
+        (
+            int(group.start_ns[at]),
+            every_name[group.name[at]] if isinstance(group, Spans) else MEMORY,
+        )
+        for group in columns
+        if len(group)
+        for at in (group.start_ns.argmin(), group.start_ns.argmax())
+    ]
+    (origin_ns, first), (latest_ns, last) = (
+        min(begins, default=(0, "")),
+        max(begins, default=(0, "")),
+    )
+    if latest_ns - origin_ns >= EXACT_US * _NS_PER_US:
+        raise DamagedDocumentError(
+            f"{named(first)} begins {(latest_ns - origin_ns) / _NS_PER_DAY:,.0f} days before "
+            f"{named(last)}, so one time is wrong"
+        )
     for group in columns:  # in place: the columns of a large trace are most of the memory there is
         group.start_ns[:] -= origin_ns
         group.thread[:] = thread_of[group.thread]
@@ -234,15 +270,50 @@ def _place(
     return tuple(names), tuple(threads), tuple(kinds)
 
 
+def _corrected(work: WorkSpans, names: tuple[str, ...], kinds: tuple[str, ...]) -> tuple[str, ...]:
+    """The kinds; copies and fills that a profiler took for kernels (ROCm 7.1) are of their own from
+    here on.
+    """
+    for kind, pattern in (("gpu_memcpy", COPIES), ("gpu_memset", FILLS)):
+        is_it = fits(names, work.name, pattern.search)
+        if is_it.any():
+            kinds = kinds if kind in kinds else (*kinds, kind)
+            work.kind[is_it] = kinds.index(kind)
+    return kinds
+
+
 def _split_steps(
-    names: tuple[str, ...], marks: LinkedSpans
+    names: tuple[str, ...], threads: tuple[str, ...], marks: LinkedSpans
 ) -> tuple[tuple[Step, ...], int, LinkedSpans]:
-    """The steps in order of time, the first one's thread, and the marks that are no steps."""
+    """The steps in order of time, the first one's thread, and the marks that are no steps.
+
+    Raises:
+        DamagedDocumentError: they are of several processes, or two of them overlap; of two marks of
+            one step the outer counts.
+    """
     matches = ((position, _STEP.fullmatch(name)) for position, name in enumerate(names))
     numbers = {position: int(match[1]) for position, match in matches if match}
     is_step = np.isin(marks.name, np.array(list(numbers), dtype=np.int64))
     spans = marks.chosen(is_step & (marks.duration_ns > 0))
-    spans = spans.chosen(np.lexsort((spans.end_ns, spans.start_ns)))
+    spans = spans.chosen(np.lexsort((-spans.end_ns, spans.start_ns)))
+    processes = sorted({threads[thread].partition("/")[0] for thread in spans.thread.tolist()})
+    if len(processes) > 1:
+        raise DamagedDocumentError(
+            f"it holds the steps of {len(processes)} processes "
+            f"({', '.join(processes[:_MOST_NAMED])}), as a file merged from several ranks does",
+            "name a folder with one trace for each rank",
+        )
+    reached_ns = np.append(0, np.maximum.accumulate(spans.end_ns))[: len(spans)]
+    within = np.flatnonzero(spans.end_ns <= reached_ns)
+    is_inner = np.zeros(len(spans), dtype=np.bool_)
+    is_inner[within] = spans.name[within] == spans.name[within - 1]
+    spans, reached_ns = spans.chosen(~is_inner), reached_ns[~is_inner]
+    for position in np.flatnonzero(spans.start_ns < reached_ns - _STEPS_MEET_NS)[:1].tolist():
+        raise DamagedDocumentError(
+            f"{names[spans.name[position]]} begins before another step has ended, so that it is "
+            "not one training",
+            "record each training in a trace of its own",
+        )
     steps = tuple(
         Step(number=numbers[name], start_ns=start_ns, end_ns=end_ns)
         for name, start_ns, end_ns in zip(
@@ -258,7 +329,9 @@ def _whole_recording(calls: CallSpans, work: WorkSpans) -> Step:
     end_ns = np.append(calls.end_ns, work.end_ns).max(initial=0)
     if end_ns <= start_ns:
         raise DamagedDocumentError(
-            "it holds no ProfilerStep, and neither a host call nor device work that lasts"
+            "it holds no ProfilerStep, and neither a host call (cpu_op) nor device work (kernel) "
+            "that lasts: the profiler recorded nothing, or another program wrote it",
+            NAME_A_TRACE,
         )
     return Step(number=0, start_ns=int(start_ns), end_ns=int(end_ns))
 

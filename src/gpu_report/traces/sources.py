@@ -19,6 +19,7 @@ from gpu_report.traces.attribution import HostCalls, at_positions, last_with_id,
 from gpu_report.traces.grouping import fits, grouped, sums
 from gpu_report.traces.nesting import begin_order, innermost_at, nearest, nest
 from gpu_report.traces.trace import NONE, RUNTIME, Integers, Spans, Trace
+from gpu_report.traces.vendors import WAITING
 
 _MODULE: Final = "nn.Module: "
 _BACKWARD: Final = "autograd::engine::evaluate_function: "
@@ -61,9 +62,6 @@ _LIBRARIES: Final = frozenset(
 asked for.
 """
 
-_WAITING: Final = re.compile(
-    r"(cuda|cu|hip)((Stream|Device|Event|Ctx)Synchronize|Memcpy(HtoD|DtoH)?(_v2)?)|urQueueFinish"
-)
 _UPLOAD: Final = re.compile(r"HtoD|HostToDevice")
 
 
@@ -127,7 +125,7 @@ def waits(trace: Trace) -> list[Wait]:
     table of copies.
     """
     calls = trace.calls
-    is_waiting = fits(trace.names, calls.name, _WAITING.fullmatch) & (
+    is_waiting = fits(trace.names, calls.name, WAITING.fullmatch) & (
         step_at(trace, calls.start_ns) != NONE
     )
     # Operations that begin after all others of their thread that began before have ended.

@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from gpu_report.storage.columns import Table, number
+from gpu_report.storage.columns import Table, number, text
 from gpu_report.traces.attribution import DeviceWork, HostCalls, communicates, is_kernel
 from gpu_report.traces.grouping import NS_PER_MS, STEP, Row, fits, rows_of
 from gpu_report.traces.nesting import Cover, cover_of
-from gpu_report.traces.trace import Trace
+from gpu_report.traces.trace import Integers, Trace
 
 STEPS: Final = Table(
     name="steps",
@@ -57,6 +57,16 @@ STEPS: Final = Table(
         ),
     ),
 )
+DEVICES: Final = Table(
+    name="devices",
+    meaning="One row per profiled step and accelerator that worked in it: how busy each was.",
+    columns=(
+        STEP,
+        text("device", "The accelerator's backend and number as in the trace, such as cuda:0."),
+        number("busy_ms", "ms", "A kernel, copy or memset runs there."),
+        number("idle_share", "1", "1 - busy_ms over the wall time of the step."),
+    ),
+)
 SHARES: Final = ("kernel", "memcpy", "memset", "communication", "runtime", "loader", "operator")
 """The classes in the order in which a moment counts for them; what none of them holds is
 `other`.
@@ -72,8 +82,33 @@ _OF_THE_DEVICE: Final = (
 )
 
 
+def device_rows(trace: Trace, _: HostCalls, __: DeviceWork) -> list[Row]:
+    """The rows of DEVICES, each step's devices in order of their numbers."""
+    begin_ns, end_ns = trace.step_bounds
+    number_of = numbered_devices(trace)
+    of_device = number_of[trace.work.thread]
+    rows = []
+    for device in np.unique(of_device).tolist():
+        busy_ns = cover_of(trace.work, of_device == device).within(begin_ns, end_ns)
+        rows += rows_of(
+            np.flatnonzero(busy_ns),
+            step=[step.number for step in trace.steps],
+            device=[f"{trace.device}:{device}"] * len(trace.steps),
+            busy_ms=busy_ns / NS_PER_MS,
+            idle_share=1 - busy_ns / (end_ns - begin_ns),
+        )
+    return sorted(rows, key=lambda row: row["step"])
+
+
+def numbered_devices(trace: Trace) -> Integers:
+    """The number of the device of each thread; a stream of device 1 is the thread `1/7`."""
+    devices = [thread.partition("/")[0] for thread in trace.threads]
+    return np.array([int(each) if each.isdecimal() else 0 for each in devices], dtype=np.int64)
+
+
 def step_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
-    """The rows of STEPS. All device work counts where it ran, whichever step launched it.
+    """The rows of STEPS. All device work counts where it ran, whichever step launched it; that of
+    several devices counts together, and is not to be trusted then (QUALITY).
 
     A moment belongs to the first of SHARES that goes on in it: with U(k) the union of the first k
     classes, class k has |U(k)| - |U(k - 1)| of each step, so that the shares and what is left,
@@ -83,7 +118,7 @@ def step_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
     begin_ns, end_ns = trace.step_bounds
     wall_ns = end_ns - begin_ns
     work = trace.work
-    of_kernels, of_collectives = is_kernel(trace, work), communicates(trace, work)
+    of_kernels, of_collectives = is_kernel(trace, work), communicates(trace, calls, work)
     is_copy, is_memset = (
         fits(trace.kinds, work.kind, kind.__eq__) for kind in ("gpu_memcpy", "gpu_memset")
     )

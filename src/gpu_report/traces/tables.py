@@ -42,7 +42,7 @@ from gpu_report.traces.quality import (
 )
 from gpu_report.traces.ranks import COLLECTIVES, RANKS, Exchange, exchange_of, tabulate_ranks
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.steps import STEPS, step_rows
+from gpu_report.traces.steps import DEVICES, STEPS, device_rows, step_rows
 from gpu_report.traces.timeline import TIMELINE, timeline_rows
 from gpu_report.traces.trace import HOST, Trace
 
@@ -56,6 +56,7 @@ MADE_BY: Final[dict[Table, Callable[[Trace, HostCalls, DeviceWork], Sequence[Row
     KERNELS: kernel_rows,
     CATEGORY_TIMES: category_rows,
     STEPS: step_rows,
+    DEVICES: device_rows,
     IDLE: idle_rows,
     LAUNCHES: launch_rows,
     PHASES: phase_rows,
@@ -73,7 +74,7 @@ TRACE_TABLES: Final = (*MADE_BY, RANKS, COLLECTIVES, ADVICE, UNANSWERED)
 EMPTY_TABLES: Final[TraceTables] = dict.fromkeys(TRACE_TABLES, ())
 """Of a variant that has no trace."""
 
-ADDED_LATER: Final = frozenset({ALLOCATIONS, RANKS, COLLECTIVES})
+ADDED_LATER: Final = frozenset({ALLOCATIONS, DEVICES, RANKS, COLLECTIVES})
 """Tables that older published bundles do not hold: without their file they have no rows."""
 
 DROPPED_FILES: Final = frozenset({"alive_at_peak.csv", "shapes.csv"})

@@ -156,9 +156,9 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     `metadata` is all that the file says besides its events. `device` is the accelerator's backend
     as the trace names it, such as `cuda`, and None where nothing ran on one. `rank` and `run_id`
     are None where none is written.
-    `negative_durations` counts the events left out because of theirs. Where the profiler recorded
-    no steps (not `has_steps`), one step numbered 0 covers the whole recording. `loop_thread` is the
-    position of the thread that ran the steps, NONE where none were recorded.
+    `negative_durations` counts the calls and the work left out because of theirs. Where the
+    profiler recorded no steps (not `has_steps`), one step numbered 0 covers the whole recording.
+    `loop_thread` is the position of the thread that ran the steps, NONE where none were recorded.
     """
 
     rank: int | None

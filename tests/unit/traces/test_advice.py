@@ -29,6 +29,7 @@ def step_row(**changed: Any) -> dict[str, Any]:
         "wall_ms": 100.0,
         "loader_ms": 0.0,
         "communication_ms": 0.0,
+        "exposed_communication_ms": 0.0,
         "device_busy_ms": 90.0,
         "host_busy_ms": 50.0,
         **changed,
@@ -45,6 +46,10 @@ def kernel_row(**changed: Any) -> dict[str, Any]:
         "source": "",
         **changed,
     }
+
+
+def gap_row(cause: str, total_ms: float) -> dict[str, Any]:
+    return {"cause": cause, "operation": "aten::empty", "total_ms": total_ms}
 
 
 def launch_row(**changed: Any) -> dict[str, Any]:
@@ -72,6 +77,8 @@ def waiting(*more: RawEvent, steps: int = 1) -> Trace:
         *(step(number, 100 * (number - 1), 100) for number in range(1, steps + 1)),
         operation("aten::item", 11, 50),
         span("cuda_runtime", "cudaStreamSynchronize", 20, 30, on=(100, 100), correlation=5),
+        launch(1, 2, 1),
+        kernel("gemm", 15, 35, correlation=1),
         *more,
         deviceProperties=[H100],
     )
@@ -82,7 +89,8 @@ def rules(tables: Tables, trace: Trace) -> list[str]:
 
 
 LIMITED: Tables = {
-    STEPS: [step_row(loader_ms=10.0, communication_ms=20.0, device_busy_ms=20.0)],
+    STEPS: [step_row(loader_ms=10.0, exposed_communication_ms=20.0, device_busy_ms=20.0)],
+    IDLE: [gap_row("allocator", 5.0), gap_row("synchronisation", 1.0)],
     LAUNCHES: [launch_row(launch_bound_share=0.5, short_share=0.9)],
     KERNELS: [kernel_row()],
     COPIES: [{"host_memory": "pageable", "total_ms": 5.0, "copies": 2}],
@@ -90,14 +98,19 @@ LIMITED: Tables = {
 }
 
 
+def on_device(**metadata: Any) -> Trace:
+    events = [step(1, 0, 100), operation("aten::mm", 10, 10), launch(1, 12, 1)]
+    return trace_of(*events, kernel("gemm", 15, 5, correlation=1), **metadata)
+
+
 @pytest.fixture
 def trace() -> Trace:
-    return trace_of(step(1, 0, 100), operation("aten::mm", 10, 10), deviceProperties=[H100])
+    return on_device(deviceProperties=[H100])
 
 
 @pytest.fixture(scope="module")
 def shared_trace() -> Trace:
-    return trace_of(step(1, 0, 100), operation("aten::mm", 10, 10))
+    return on_device()
 
 
 @pytest.mark.parametrize(
@@ -105,8 +118,8 @@ def shared_trace() -> Trace:
     [
         ({STEPS: [step_row(loader_ms=4.9)]}, {STEPS: [step_row(loader_ms=5.0)]}, "data loader"),
         (
-            {STEPS: [step_row(communication_ms=9.9)]},
-            {STEPS: [step_row(communication_ms=10.0)]},
+            {STEPS: [step_row(exposed_communication_ms=9.9)]},
+            {STEPS: [step_row(exposed_communication_ms=10.0)]},
             "communication",
         ),
         (
@@ -120,9 +133,14 @@ def shared_trace() -> Trace:
             "launch-bound",
         ),
         (
-            {LAUNCHES: [launch_row(short_share=0.49)]},
-            {LAUNCHES: [launch_row(short_share=0.5)]},
+            {LAUNCHES: [launch_row(short_share=0.49, launch_bound_share=0.05)]},
+            {LAUNCHES: [launch_row(short_share=0.5, launch_bound_share=0.05)]},
             "short kernels",
+        ),
+        (
+            {STEPS: [step_row()], IDLE: [gap_row("allocator", 4.9)]},
+            {STEPS: [step_row()], IDLE: [gap_row("allocator", 5.0)]},
+            "allocator",
         ),
         (
             {
@@ -141,8 +159,8 @@ def shared_trace() -> Trace:
             "peak memory",
         ),
         (
-            {STEPS: [step_row()], KERNELS: [kernel_row(tensor_cores="yes")]},
             {STEPS: [step_row()], KERNELS: [kernel_row(tensor_cores="unknown")]},
+            {STEPS: [step_row()], KERNELS: [kernel_row(tensor_cores="no")]},
             "tensor cores",
         ),
     ],
@@ -158,6 +176,9 @@ def test_each_rule_applies_from_its_threshold_on(
 NO_GROUND: dict[str, Tables] = {
     "no tables": {},
     "a step that nothing limits": {STEPS: [step_row()], LAUNCHES: [launch_row()], QUALITY: []},
+    "short kernels that the device did not wait for": {
+        LAUNCHES: [launch_row(short_share=1.0, launch_bound_share=0.04)],
+    },
     "pinned copies": {
         STEPS: [step_row()],
         COPIES: [{"host_memory": "pinned", "total_ms": 50.0, "copies": 2}],
@@ -194,8 +215,8 @@ def test_what_is_no_ground_for_advice_gets_none(case: str, trace: Trace) -> None
 
 def test_what_is_at_stake_orders_the_advice(trace: Trace) -> None:
     tables = {
-        STEPS: [step_row(loader_ms=10.0, communication_ms=30.0)],
-        LAUNCHES: [launch_row(short_share=1.0)],
+        STEPS: [step_row(loader_ms=10.0, exposed_communication_ms=30.0)],
+        LAUNCHES: [launch_row(short_share=1.0, launch_bound_share=0.05)],
     }
 
     assert rules(tables, trace) == ["communication", "data loader", "short kernels"]
@@ -220,7 +241,9 @@ def test_a_synchronising_call_is_named_with_its_source_line() -> None:
         kernel("gemm", 15, 35, correlation=1),
     )
 
-    (advice,) = advice_rows({STEPS: [step_row()], IDLE: []}, waited)
+    idle = {share: [gap_row("synchronisation", share)] for share in (0.9, 1.0)}
+    assert advice_rows({STEPS: [step_row()], IDLE: idle[0.9]}, waited) == []
+    (advice,) = advice_rows({STEPS: [step_row()], IDLE: idle[1.0]}, waited)
 
     assert advice["rule"] == "synchronising calls"
     assert advice["place"] == "train.py(12): one_step"
@@ -232,7 +255,7 @@ def test_a_synchronising_call_is_named_with_its_source_line() -> None:
 def test_every_row_is_beyond_its_threshold_and_as_declared(
     shared_trace: Trace, loader: float, communication: float, busy: float
 ) -> None:
-    row = step_row(loader_ms=loader, communication_ms=communication, device_busy_ms=busy)
+    row = step_row(loader_ms=loader, exposed_communication_ms=communication, device_busy_ms=busy)
     is_floor = {advice.name: advice.is_floor for advice in ALL_ADVICE}
 
     rows = advice_rows({STEPS: [row]}, shared_trace)

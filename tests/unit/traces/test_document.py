@@ -164,7 +164,7 @@ def test_what_json_does_not_allow_is_refused(fault: bytes, size: int) -> None:
     ("text", "named"),
     [
         (b"", "not whole JSON"),
-        (b"null", "no list traceEvents"),
+        (b"null", "not a JSON object"),
         (b'{"traceEvents": {}}', "no list traceEvents"),
         (b'{"rank": 1}', "no list traceEvents"),
         (b'{"traceEvents": [{}], "traceEvents": [{}]}', "two lists traceEvents"),

@@ -80,7 +80,11 @@ CAUSE_BETWEEN: dict[str, tuple[list[RawEvent], list[str]]] = {
         [],
     ),
     "a launch that began before the gap did not cause it": ([launch(2, 99)], ["launch"]),
-    "a launch within the gap came late": ([launch(2, 101)], ["host"]),
+    "a launch within the gap came late, and its work then waited": (
+        [launch(2, 101)],
+        ["host", "launch"],
+    ),
+    "a late launch whose work starts at once leaves the gap whole": ([launch(2, 495)], ["host"]),
     "work whose launch is not recorded shows no cause": ([], ["unknown"]),
     "a wait after the launch was queued is not its cause": (
         [launch(2, -399), waiting("cudaStreamSynchronize", -395, 500)],
@@ -88,7 +92,7 @@ CAUSE_BETWEEN: dict[str, tuple[list[RawEvent], list[str]]] = {
     ),
     "a wait after the late launch is not its cause": (
         [launch(2, 150), waiting("cudaStreamSynchronize", 160, 800)],
-        ["host"],
+        ["host", "launch"],
     ),
     "a wait for the loader of half the gap is its cause": (
         [mark(LOADER, 150, 200), launch(2, 490)],
@@ -123,7 +127,21 @@ CAUSE_BETWEEN: dict[str, tuple[list[RawEvent], list[str]]] = {
     ),
     **{
         f"{name} does not wait for the device": ([waiting(name, 50, 400), launch(2, 490)], ["host"])
-        for name in ("cudaMemcpyAsync", "cudaStreamWaitEvent", "cudaEventRecord", "cudaMalloc")
+        for name in ("cudaMemcpyAsync", "cudaStreamWaitEvent", "cudaEventRecord")
+    },
+    **{
+        f"{name} on any thread holds the host up": (
+            [waiting(name, 50, 400, on=PIN_MEMORY), launch(2, 490)],
+            ["allocator"],
+        )
+        for name in ("cudaMalloc", "cudaFree", "hipFree", "zeMemAllocDevice")
+    },
+    **{
+        f"{name} waits for the device": (
+            [waiting(name, 50, 400), launch(2, 490)],
+            ["synchronisation"],
+        )
+        for name in ("hipMemcpyWithStream", "urEventWait", "zeCommandQueueSynchronize")
     },
 }
 

@@ -3,6 +3,7 @@ is refused.
 """
 
 import gzip
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,14 @@ from tests.unit.traces.by_hand import (
     launch,
     mark,
     operation,
+    span,
     step,
     trace_of,
     write,
 )
 
-NAME = "rank0.pt.trace.json.gz"
+RANK0 = "rank0.pt.trace.json.gz"
+YEAR_2026_US = 1_763_719_234_567_890
 
 
 def test_times_keep_their_nanoseconds_since_1970(tmp_path: Path) -> None:
@@ -57,7 +60,7 @@ def test_the_rank_is_taken_from_the_metadata(metadata: dict[str, Any]) -> None:
 @pytest.mark.parametrize("fixture", ["unet_cuda", "lstm_cuda"])
 def test_a_trace_cut_anywhere_is_refused(tmp_path: Path, fixture: str) -> None:
     whole = (fixture_file(fixture)).read_bytes()
-    path = tmp_path / NAME
+    path = tmp_path / RANK0
     for share in (0.001, 0.5, 0.99):
         path.write_bytes(whole[: int(len(whole) * share)])
         assert_refused(path, "")
@@ -66,7 +69,7 @@ def test_a_trace_cut_anywhere_is_refused(tmp_path: Path, fixture: str) -> None:
 @pytest.mark.parametrize(
     ("content", "named"),
     [
-        (b"", "not gzipped"),
+        (b"", "not whole JSON"),
         (gzip.compress(b'{"traceEvents": [', mtime=0), "not whole JSON"),
         (
             gzip.compress(
@@ -74,11 +77,10 @@ def test_a_trace_cut_anywhere_is_refused(tmp_path: Path, fixture: str) -> None:
             ),
             "has no ts",
         ),
-        (gzip.compress(b"[]", mtime=0), "ProfilerStep"),
     ],
 )
 def test_what_is_no_whole_trace_is_refused(tmp_path: Path, content: bytes, named: str) -> None:
-    path = tmp_path / NAME
+    path = tmp_path / RANK0
     path.write_bytes(content)
 
     assert_refused(path, named)
@@ -99,12 +101,92 @@ def test_what_is_no_whole_trace_is_refused(tmp_path: Path, content: bytes, named
 def test_an_event_that_no_profiler_writes_is_refused(
     tmp_path: Path, changed: dict[str, Any], named: str
 ) -> None:
-    path = write(tmp_path / NAME, [step(1, 0, 10), {**operation("aten::add", 1, 2), **changed}])
+    path = write(tmp_path / RANK0, [step(1, 0, 10), {**operation("aten::add", 1, 2), **changed}])
 
     assert_refused(path, named)
 
 
-def test_an_event_with_a_negative_duration_is_left_out_and_counted() -> None:
+LEGACY = '[{"name": "add", "ph": "X", "ts": 1.5, "dur": 2, "tid": 1, "pid": "CPU functions"}]'
+ASCEND = '[{"name": "add", "ph": "X", "ts": "1700000000000000.123", "dur": 2, "tid": 1, "pid": 1}]'
+OTHER = '{"traceEvents": [{"ph": "X", "cat": "gpu_op", "name": "zeK", "ts": 1, "dur": 2}]}'
+NAME_ONE = "name a trace that torch.profiler"
+
+
+@pytest.mark.parametrize(
+    ("content", "fault", "remedy"),
+    [
+        (b"PK\x03\x04 and more", "zip or tar archive", "unpack it"),
+        (b"rank0.json" + bytes(247) + b"ustar", "zip or tar archive", "unpack it"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer", "run git lfs pull"),
+        (b"\n<!DOCTYPE html><html>", "web page", "download the trace itself"),
+        (OTHER.encode("utf-16"), "UTF-16", "save it as UTF-8"),
+        (OTHER.encode("utf-16-be"), "UTF-16", "save it as UTF-8"),
+        (b"\n{\x08\x01\x10traceEvents", "Perfetto trace (protobuf)", NAME_ONE),
+        (b"step,ms\n1,2\n", "not a JSON object", NAME_ONE),
+        (b'{"rank": 1}', "holds no list traceEvents", NAME_ONE),
+        (LEGACY.encode(), "list of operations by torch.autograd.profiler", NAME_ONE),
+        (ASCEND.encode(), "such as Ascend's", NAME_ONE),
+        (OTHER.encode(), "another program wrote it", NAME_ONE),
+        (b"[]", "holds no ProfilerStep", NAME_ONE),
+    ],
+)
+@pytest.mark.parametrize("packed", [bytes, gzip.compress])
+def test_a_file_that_is_no_trace_is_named_as_what_it_is(
+    tmp_path: Path, content: bytes, fault: str, remedy: str, packed: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / RANK0
+    path.write_bytes(packed(content))
+
+    with pytest.raises(TraceError, match=r"^[^\n]*$") as raised:
+        read_trace(path)
+
+    assert fault in str(raised.value)
+    assert remedy in str(raised.value)
+    assert "record it again" not in str(raised.value)
+
+
+OLD_ARGUMENTS = {"External id": 2, "Trace name": "PyTorch Profiler", "Trace iteration": 0}
+
+
+@pytest.mark.parametrize("old", [{"cat": "Operator"}, {"args": OLD_ARGUMENTS}])
+def test_a_trace_of_pytorch_before_2_is_refused(tmp_path: Path, old: dict[str, Any]) -> None:
+    path = write(tmp_path / RANK0, [{**operation("aten::add", 1, 2), **old}])
+
+    with pytest.raises(TraceError, match=r"PyTorch before 2\.0 .*; record it with PyTorch 2\.0"):
+        read_trace(path)
+
+
+def test_old_words_that_others_add_to_a_trace_of_pytorch_2_refuse_nothing() -> None:
+    new = operation("aten::add", 1, 2)
+    new["args"]["Ev Idx"] = 0
+    gaudi = [{**kernel("gemm", 2, 3), "cat": kind} for kind in ("Kernel", "Runtime")]
+    memory = {"ph": "i", "name": "[memory]", "ts": 1, "args": {"Profiler Event Index": 1}}
+    quoted = mark('"cat": "Operator", "Trace iteration": 0', 1, 2)
+
+    assert call_names(trace_of(operation("aten::add", 1, 2), *gaudi, memory, quoted))
+    assert call_names(trace_of(new, {**operation("mine", 1, 2), "cat": "Operator"}))
+
+
+@pytest.mark.parametrize("size", [100, 1 << 18])
+def test_windows_paths_that_pytorch_2_0_did_not_escape_are_read(tmp_path: Path, size: int) -> None:
+    function = span("python_function", "C:\\train\\new.py(10): step", 0, 9, on=MAIN)
+    module = span("python_function", "torch\\nn\\modules.py(1): f", 0, 9, on=MAIN)
+    path = write(tmp_path / "trace.json", [function, operation("aten::add", 1, 2), module])
+    path.write_bytes(path.read_bytes().replace(rb"\\", b"\\"))
+
+    names = read_trace(path, block_bytes=size).names
+
+    assert {function["name"], module["name"]} <= set(names)
+
+
+def test_an_event_decades_before_the_others_is_refused_by_name(tmp_path: Path) -> None:
+    later = operation("aten::mm", YEAR_2026_US, 50)
+    path = write(tmp_path / RANK0, [later, kernel("volta_sgemm", 0, 0)])
+
+    assert_refused(path, "'volta_sgemm' begins 20,413 days before the event 'aten::mm'")
+
+
+def test_an_event_with_a_negative_duration_is_left_out_and_a_call_or_work_counted() -> None:
     loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     trace = trace_of(
         step(1, 0, 10),
@@ -117,7 +199,7 @@ def test_an_event_with_a_negative_duration_is_left_out_and_counted() -> None:
     assert call_names(trace) == ["aten::mul"]
     assert (trace.calls.duration_ns.tolist(), trace.calls.external_id.tolist()) == ([2000], [7])
     assert (len(trace.work), len(trace.marks)) == (0, 0)
-    assert trace.negative_durations == 3
+    assert trace.negative_durations == 2
 
 
 def test_without_steps_the_whole_recording_is_one_step() -> None:
@@ -172,15 +254,14 @@ def test_the_tables_depend_neither_on_the_order_of_the_events_nor_on_the_block(
 ) -> None:
     events = data.draw(scenes())
     shuffled = data.draw(st.permutations(events))
-    in_order = read_trace(write(tmp_path / NAME, events))
+    in_order = read_trace(write(tmp_path / RANK0, events))
     out_of_order = read_trace(
-        write(tmp_path / NAME, shuffled), block_bytes=data.draw(st.integers(100, 3000))
+        write(tmp_path / RANK0, shuffled), block_bytes=data.draw(st.integers(100, 3000))
     )
 
     assert as_csv(tabulate_trace(out_of_order)) == as_csv(tabulate_trace(in_order))
 
 
-YEAR_2026_US = 1_763_719_234_567_890
 BASES_US = st.sampled_from([0, 5_812_345_678_901, YEAR_2026_US, 9_999_999_999, -3_000_000_000_000])
 TIMES_NS = st.lists(st.integers(0, 10**12), min_size=1, max_size=9)
 
@@ -192,7 +273,8 @@ def starts_ns(
     them.
     """
     events = ",".join(f'{{"name":"aten::add","ts":{text}}}' for text in texts)
-    chunks = events_of([f"[{events}]".encode()], {}, event_type=event_type)
+    text = f'{{"traceEvents":[{events}]}}'.encode()
+    chunks = events_of([text], {}, event_type=event_type)
     try:
         return reading.starts_ns([event for chunk in chunks for event in chunk])
     except InexactTimesError:

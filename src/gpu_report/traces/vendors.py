@@ -1,0 +1,235 @@
+"""What NVIDIA, AMD and Intel call the same things in a trace, and what their devices compute in.
+
+One table of names per vendor, which categories, waits, libraries, quality checks and advice read.
+Traces of AMD's devices use CUDA's kinds (`cuda_runtime`) with HIP's names.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+Rules = Sequence[tuple[str, re.Pattern[str]]]
+
+
+def compiled(*rules: tuple[str, str]) -> Rules:
+    """Answers with the patterns of names that they are given for."""
+    return tuple((answer, re.compile(pattern)) for answer, pattern in rules)
+
+
+def first_fit(name: str, rules: Rules) -> str | None:
+    """The answer of the first pattern that fits the name; None where none fits."""
+    return next((answer for answer, pattern in rules if pattern.search(name)), None)
+
+
+VENDORS: Final[Mapping[str, Mapping[str, str]]] = {
+    "NVIDIA": {
+        "calls": r"(cuda|cu)[A-Z]\w+",
+        "launching": r"(cuda|cu)\w*Launch(?!HostFunc)\w*",
+        "replaying": r"(cuda|cu)GraphLaunch\w*",
+        "waiting": r"(cuda|cu)(\w*Synchronize|Memcpy(?!\w*Async)\w*)",
+        "allocating": r"(cuda(Malloc|MallocHost|HostAlloc|Free|FreeHost)|cuMem(Alloc|Free|Create"
+        r"|Map|Unmap|Release|HostAlloc|AllocHost|FreeHost|SetAccess))(_\w+)?",
+        "begins capture": r"(cuda|cu)StreamBeginCapture\w*",
+        "ends capture": r"(cuda|cu)StreamEndCapture\w*",
+        "copies": r"^(?i:memcpy)(\d+\w*)?\b",
+        "fills": r"^(?i:memset)(\d+\w*)?\b",
+    },
+    "AMD": {
+        "calls": r"hip[A-Z]\w+",
+        "launching": r"hip\w*Launch(?!HostFunc)\w*",
+        "replaying": r"hipGraphLaunch\w*",
+        "waiting": r"hip(\w*Synchronize|Memcpy(?!\w*Async)\w*)",
+        "allocating": r"hip(ExtMalloc\w*|Malloc|HostMalloc|HostAlloc|Free|HostFree|MemCreate|MemMap"
+        r"|MemUnmap|MemRelease|MemSetAccess)(_\w+)?",
+        "begins capture": r"hipStreamBeginCapture\w*",
+        "ends capture": r"hipStreamEndCapture\w*",
+        "copies": r"^MEMORY_COPY|^Copy(Host|Device|Peer)\w*To|^__amd_rocclr_copy",
+        "fills": r"^MEMORY_FILL|^FillBuffer|^__amd_rocclr_fill",
+    },
+    "Intel": {
+        "calls": r"(ze|ur)[A-Z]\w+",
+        "launching": r"(ze|ur)\w*Launch\w*",
+        "replaying": r"urCommandBufferEnqueue\w*",
+        "waiting": r"ze\w*Synchronize|ur(QueueFinish|EventWait)",
+        "allocating": r"zeMem(Alloc|Free)\w*|urUSM(Device|Host|Shared)?(Alloc|Free)\w*",
+        "begins capture": r"urCommandBufferCreate\w*",
+        "ends capture": r"urCommandBufferFinalize\w*",
+        "copies": r"^(?i:memcpy)\b",
+        "fills": r"^(?i:memset)\b",
+    },
+}
+"""Patterns of whole names of driver calls: all of them, those that launch a kernel or a graph, that
+replay a graph, that return only when the device is done (a copy that is not asynchronous waits:
+CUDA Runtime API, "API synchronization behavior"), that take memory from the driver or give it back,
+and between which launches run nothing, as a graph is captured. Then parts of names of what a
+profiler may show as a kernel, and is a copy or a fill.
+"""
+
+
+def _any(purpose: str) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{names[purpose]})" for names in VENDORS.values()))
+
+
+CALLS: Final = _any("calls")
+LAUNCHING: Final = _any("launching")
+REPLAYING: Final = _any("replaying")
+WAITING: Final = _any("waiting")
+ALLOCATING: Final = _any("allocating")
+BEGINS_CAPTURE: Final = _any("begins capture")
+ENDS_CAPTURE: Final = _any("ends capture")
+COPIES: Final = _any("copies")
+FILLS: Final = _any("fills")
+
+COMMUNICATION: Final = re.compile(
+    r"\b_?(nccl|rccl|oneccl)|\bx?ccl::|(?i:nvshmem|rocshmem|ishmem|mscclpp|deep_?ep\b)"
+    r"|multimem_(all|one_shot|reduce)|(one|two)_shot_all_?reduce|cross_device_reduce"
+    r"|symm_mem::(?!fused)|_C_custom_ar::|(?i:quick_?(all)?reduce|allreduce_prototype)"
+    r"|^(gloo|c10d|_c10d_functional|_dtensor)::?|record_param_comms"
+)
+"""Operations and kernels that exchange between processes: by libraries of the vendors, PyTorch's
+symmetric memory, NVSHMEM and its kin, and the all-reduces of serving engines.
+"""
+
+
+class MatrixCores(NamedTuple):
+    """Which devices have them, by the words of a trace, and how a training comes to use them."""
+
+    device: str
+    since: tuple[int, int]
+    before: tuple[int, int]
+    remedy: str
+
+
+_ANY_VERSION: Final = (1_000, 0)
+MATRIX_CORES: Final = (
+    MatrixCores(
+        device=r"AMD|Instinct|Radeon|\bMI\d{2,3}",
+        since=(9, 0),
+        before=_ANY_VERSION,
+        remedy="Train in bfloat16 with torch.autocast.",
+    ),
+    MatrixCores(
+        device=r"Intel",
+        since=(0, 0),
+        before=_ANY_VERSION,
+        remedy="Train in bfloat16 with torch.autocast.",
+    ),
+    MatrixCores(
+        device="",
+        since=(7, 0),
+        before=(8, 0),
+        remedy="Train in float16 with torch.autocast and torch.amp.GradScaler: these tensor cores "
+        "have neither bfloat16 nor TF32.",
+    ),
+    MatrixCores(
+        device="",
+        since=(8, 0),
+        before=_ANY_VERSION,
+        remedy="Train in bfloat16 with torch.autocast, or allow TF32: "
+        'torch.set_float32_matmul_precision("high").',
+    ),
+)
+"""The first whose device the name fits and whose versions hold the computing capability counts.
+
+Of NVIDIA, 7.0 (Volta) and 7.5 (Turing) multiply 16-bit floats alone, 8.0 and newer also bfloat16
+and TF32 (CUDA C++ Programming Guide, "Compute Capabilities"). Which of AMD's have matrix cores
+follows from the name: a version of 9 is that of MI50 and of MI300X.
+"""
+_WITHOUT: Final = re.compile(r"MI(25|50|60)\b|Vega|Radeon.*(RX )?[56]\d{3}\b|UHD|Iris")
+
+
+def matrix_cores(device: str, version: tuple[int, int]) -> MatrixCores | None:
+    """Those of a device by its name and computing capability; None where it has none."""
+    if _WITHOUT.search(device):
+        return None
+    return next(
+        (
+            cores
+            for cores in MATRIX_CORES
+            if re.search(cores.device, device) and cores.since <= version < cores.before
+        ),
+        None,
+    )
+
+
+LIBRARIES: Final = compiled(
+    ("driver", rf"{COPIES.pattern}|{FILLS.pattern}"),
+    ("NCCL", r"(?i)[nr]ccl"),
+    ("oneCCL", r"\bx?ccl::"),
+    ("Triton", r"^triton_"),
+    ("native", r"^(void )?(\w+ )?at(::native|::cuda|_cuda_detail)::"),
+    ("cuDNN", r"(?i)cudnn"),
+    ("MIOpen", r"(?i)miopen|^naive_conv|^igemm_(fwd|bwd|wrw)|^gcnAsm"),
+    ("rocBLAS", r"^Cijk_|(?i:rocblas|hipblas)"),
+    (
+        "cuBLAS",
+        r"(?i)cublas|^nvjet|gemv(x|NSP|2[TN])|^(void )?gemmS?N_|splitKreduce|^(void "
+        r")?sgemm_|^(void )?gemm_kernel",
+    ),
+    (
+        "cuBLAS",
+        r"^(void )?(maxwell|volta|turing|ampere|hopper|sm\d\d)_\w*gemm|^void gemmk1_|^void "
+        r"dot_kernel",
+    ),
+    (
+        "cuDNN",
+        r"[wd]grad\w*_(alg|engine|\d)|implicit_(con|gem)|precomputed_con|winograd|\bDSE::|\bfft2d_|flip_filter",
+    ),
+    (
+        "cuDNN",
+        r"elementWise_[bf]p|elemWiseRNN|RNN_bidirectional|PersistRnn|pointwise_mult_and_sum_complex",
+    ),
+    (
+        "cuDNN",
+        r"(?i)n(chw|hwc)To(Folded)?N|foldedNhwc|nhwcAddPadding|tensorTransformGeneric|[fdw](prop|grad)_",
+    ),
+    ("CUTLASS", r"cutlass"),
+    (
+        "native",
+        r"\(anonymous namespace\)::|pytorch_flash|flash_(fwd|bwd)|multi_tensor_apply|\bcub::",
+    ),
+)
+ON_TENSOR_CORES: Final = compiled(
+    (
+        "no",
+        rf"{COPIES.pattern}|{FILLS.pattern}|(?i:nccl)|_[fdh]fma_|simt|splitKreduce|ReduceSplitK",
+    ),
+    ("no", r"(Sub|Op)Tensor(Op|\d)"),
+    ("yes", r"^Cijk_\w*_MI\d|gtcx\d?|xdl|mfma|(?i:wmma)"),
+    (
+        "yes",
+        r"tensor_?op|TensorOp|[hi]mma|wgmma|gmma|[hs]1688|[hs]16816|(h|s|i)884|i8816|i16832|nvjet|_tensor\d+x\d+x\d+",
+    ),
+    ("yes", r"xmma_\w*_(f16f16|bf16bf16|f32f32_tf32|tf32f32|e4m3|e5m2|i8i8)\w*_warpgroupsize"),
+    (
+        "yes",
+        r"pytorch_flash|flash_(fwd|bwd)_(kernel|dot|splitkv)|fmha_cutlass[FB]_b?f16_aligned_\w+_sm(7[05]|80)",
+    ),
+    ("unknown", r"^triton_tem_|at::native::\S*(gemm|mma|mm_kernel|[aA]ttention)"),
+    ("no", r"^(void )?at(::native|_cuda_detail)::"),
+    (
+        "no",
+        r"(dgrad|wgrad_alg\d)_engine<float|pointwise_mult_and_sum_complex|flip_filter|scalePackedTensor",
+    ),
+    (
+        "no",
+        r"(?<![a-z0-9])[sdcz]gemm|_[sdcz]gemm(?!\w*tensor)|^triton_(poi|per|red)_|winograd|\bfft2d_|\bDSE::|gemv",
+    ),
+    (
+        "no",
+        r"elementwise_kernel|reduce_kernel|multi_tensor_apply|CatArray|softmax_warp|batch_norm|layer_norm|max_pool",
+    ),
+    (
+        "no",
+        r"cudnn::bn_|(?i:n(chw|hwc)To(Folded)?N|foldedNhwcTo)|indexSelect|nll_loss|\bcub::|elementWise_[bf]p|elemWiseRNN",
+    ),
+)
+"""`ffma` names multiply-adds on the ordinary cores, also in kernels whose `xmma` looks like that of
+tensor cores. Numbers such as `s16816` are the shape of the tensor cores' instruction. Of what
+TorchInductor generates for Triton, only its templates (`triton_tem`) multiply matrices. Of AMD's,
+`MI16x16` is the shape of the instruction, `gtcx` and `xdl` name the generators for matrix cores,
+and MIOpen's `SubTensorOp` is elementwise.
+"""
+
+LIBRARIES_OF_XPU: Final = compiled(("oneDNN", r"^gemm_kernel|^gen_|jit_\w*(gemm|conv)|\bgemmstone"))
+"""Names that mean something else on Intel's devices than on others."""
