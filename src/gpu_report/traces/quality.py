@@ -15,9 +15,9 @@ import numpy as np
 from gpu_report.errors import GpuReportError
 from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.traces.attribution import DeviceWork, HostCalls, step_at
-from gpu_report.traces.grouping import Row, fits
+from gpu_report.traces.grouping import Row, fits, sums
 from gpu_report.traces.nesting import cover
-from gpu_report.traces.steps import SHARES, numbered_devices
+from gpu_report.traces.steps import SHARES, devices_of_work
 from gpu_report.traces.trace import HOST, NONE, Flags, Integers, Trace
 from gpu_report.traces.vendors import BEGINS_CAPTURE, ENDS_CAPTURE, LAUNCHING, REPLAYING
 
@@ -321,7 +321,10 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
         invalidates=(*_BY_LAUNCH, *_QUEUE, _MEMORY_OF_GRAPHS),
     )
     # Busy and idle are of one device: where one waits for another, none is idle in their union.
-    devices = len(np.unique(numbered_devices(trace)[trace.work.thread]))
+    # A device with hardly any work, as a rank leaves on the first one, changes no share.
+    names, of_device = devices_of_work(trace)
+    times_ns = sums(of_device, trace.work.duration_ns, len(names))
+    devices = int((times_ns > MOST_LOST * times_ns.sum()).sum())
     yield _at_most(
         1,
         devices,

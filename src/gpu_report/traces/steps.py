@@ -13,7 +13,7 @@ from gpu_report.storage.columns import Table, number, text
 from gpu_report.traces.attribution import DeviceWork, HostCalls, communicates, is_kernel
 from gpu_report.traces.grouping import NS_PER_MS, STEP, Row, fits, rows_of
 from gpu_report.traces.nesting import Cover, cover_of
-from gpu_report.traces.trace import Integers, Trace
+from gpu_report.traces.trace import NONE, Integers, Trace
 
 STEPS: Final = Table(
     name="steps",
@@ -83,27 +83,30 @@ _OF_THE_DEVICE: Final = (
 
 
 def device_rows(trace: Trace, _: HostCalls, __: DeviceWork) -> list[Row]:
-    """The rows of DEVICES, each step's devices in order of their numbers."""
+    """The rows of DEVICES, each step's devices in order of their names."""
     begin_ns, end_ns = trace.step_bounds
-    number_of = numbered_devices(trace)
-    of_device = number_of[trace.work.thread]
+    names, of_device = devices_of_work(trace)
     rows = []
-    for device in np.unique(of_device).tolist():
-        busy_ns = cover_of(trace.work, of_device == device).within(begin_ns, end_ns)
+    for position, name in enumerate(names):
+        busy_ns = cover_of(trace.work, of_device == position).within(begin_ns, end_ns)
         rows += rows_of(
             np.flatnonzero(busy_ns),
             step=[step.number for step in trace.steps],
-            device=[f"{trace.device}:{device}"] * len(trace.steps),
+            device=[f"{trace.device}:{name}"] * len(trace.steps),
             busy_ms=busy_ns / NS_PER_MS,
             idle_share=1 - busy_ns / (end_ns - begin_ns),
         )
     return sorted(rows, key=lambda row: row["step"])
 
 
-def numbered_devices(trace: Trace) -> Integers:
-    """The number of the device of each thread; a stream of device 1 is the thread `1/7`."""
-    devices = [thread.partition("/")[0] for thread in trace.threads]
-    return np.array([int(each) if each.isdecimal() else 0 for each in devices], dtype=np.int64)
+def devices_of_work(trace: Trace) -> tuple[list[str], Integers]:
+    """What the trace calls its devices, such as `0`, and the position of that of each piece of
+    work: stream 7 of device 1 is the thread `1/7`.
+    """
+    device_of = [thread.partition("/")[0] for thread in trace.threads]
+    names = sorted({device_of[thread] for thread in np.unique(trace.work.thread).tolist()})
+    places = [names.index(device) if device in names else NONE for device in device_of]
+    return names, np.array(places, dtype=np.int64)[trace.work.thread]
 
 
 def step_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:

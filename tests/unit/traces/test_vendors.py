@@ -264,6 +264,16 @@ def test_each_device_of_a_process_has_its_own_share_and_they_are_never_joined() 
     assert "accelerator busy" not in advised(found)
 
 
+def test_a_little_work_on_another_device_takes_no_share_away() -> None:
+    found = tables(
+        step(1, 0, 1000),
+        *work(1, "gemm", 10, 490),
+        *work(2, "Memset (Device)", 500, 3, kind="gpu_memset", stream=(1, 7)),
+    )
+
+    assert failed(found) == []
+
+
 def test_a_cpu_training_on_a_machine_with_a_gpu_keeps_its_numbers() -> None:
     found = tables(
         step(1, 0, 1000),
