@@ -309,9 +309,9 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     is_allocating = fits(trace.names, calls.spans.name, ALLOCATING.fullmatch) & calls.is_driver_call
     on_loop = calls.spans.thread == loop_thread(trace, calls)
     for cause, which in (
+        (ALLOCATOR, is_allocating),
         (SYNCHRONISATION, is_waiting & on_loop),
         (LOADER, calls.of_category("data loading") & on_loop),
-        (ALLOCATOR, is_allocating),
     ):
         waits = cover_of(calls.spans, which)
         waited_ns = waits.within(waits.begin_at(start_ns), np.maximum(start_ns, late_ns))

@@ -111,6 +111,10 @@ CAUSE_BETWEEN: dict[str, tuple[list[RawEvent], list[str]]] = {
         [waiting("cudaStreamSynchronize", -100, 210), mark(LOADER, 110, 380), launch(2, 490)],
         ["loader"],
     ),
+    "the loader goes before memory that its thread takes": (
+        [mark(LOADER, 110, 380), waiting("cudaHostAlloc", 120, 300, on=PIN_MEMORY), launch(2, 490)],
+        ["loader"],
+    ),
     "a copy to pageable memory waits for the device whatever its call's name": (
         [
             span("cuda_runtime", "cudaMemcpyAsync", 10, 300, on=MAIN, correlation=3),
