@@ -135,7 +135,10 @@ Of NVIDIA, 7.0 (Volta) and 7.5 (Turing) multiply 16-bit floats alone, 8.0 and ne
 and TF32 (CUDA C++ Programming Guide, "Compute Capabilities"). Which of AMD's have matrix cores
 follows from the name: a version of 9 is that of MI50 and of MI300X.
 """
-_WITHOUT: Final = re.compile(r"MI(25|50|60)\b|Vega|Radeon.*(RX )?[56]\d{3}\b|UHD|Iris")
+_WITHOUT: Final = re.compile(
+    r"GTX 16\d\d|MX4\d\d|\bT(400|500|600|1000|1200|2000)\b|MI(25|50|60)\b|Vega"
+    r"|Radeon VII|Radeon.*(RX )?[56]\d{3}\b|UHD|Iris"
+)
 
 
 def matrix_cores(device: str, version: tuple[int, int]) -> MatrixCores | None:

@@ -32,6 +32,7 @@ from tests.unit.traces.by_hand import (
 MI300X = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMinor": 4}
 H100 = {"id": 0, "name": "NVIDIA H100", "computeMajor": 9, "computeMinor": 0}
 V100 = {"id": 0, "name": "Tesla V100-SXM2-32GB", "computeMajor": 7, "computeMinor": 0}
+GTX = {"id": 0, "name": "NVIDIA GeForce GTX 1660 Ti", "computeMajor": 7, "computeMinor": 5}
 MI50 = {"id": 0, "name": "AMD Instinct MI50", "computeMajor": 9, "computeMinor": 0}
 
 
@@ -160,7 +161,7 @@ def test_kernels_of_amd_are_known_to_use_matrix_cores_or_not() -> None:
 
 @pytest.mark.parametrize(
     ("device", "remedy"),
-    [(V100, "GradScaler"), (H100, "bfloat16"), (MI300X, "bfloat16"), (MI50, None)],
+    [(V100, "GradScaler"), (H100, "bfloat16"), (MI300X, "bfloat16"), (MI50, None), (GTX, None)],
     ids=lambda value: value["name"] if isinstance(value, dict) else "",
 )
 def test_a_remedy_is_offered_only_where_the_device_has_it(
