@@ -190,7 +190,7 @@ def _device_busy(gate: Gate, _: Trace) -> Iterator[Found]:
 
 def _tensor_cores(gate: Gate, trace: Trace) -> Iterator[Found]:
     """An operation counts with all its kernels as soon as one uses tensor cores, since some only
-    change the layout; kernels of which the name does not tell count as using them.
+    change the layout; kernels whose names do not show it count as using them.
     """
     major = _device_property(trace, "computeMajor", "what its GPU can do")
     minor = trace.first_device.get("computeMinor")

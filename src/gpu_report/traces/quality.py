@@ -284,7 +284,7 @@ def _lost_by_replays(trace: Trace, calls: HostCalls) -> float:
     """The largest share of its work that a graph's replay lacks against its fullest one.
 
     Graphs that each step replays at the same place in turn are one; where steps replay different
-    numbers of them nothing can be told.
+    numbers of them nothing is known.
     """
     step = step_at(trace, calls.spans.start_ns)
     is_replay = fits(trace.names, calls.spans.name, REPLAYING.fullmatch) & calls.is_driver_call

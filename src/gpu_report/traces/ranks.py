@@ -127,7 +127,7 @@ def exchange_of(trace: Trace, calls: HostCalls, work: DeviceWork) -> Exchange:
 def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Collective]:
     spans = work.spans
     marks = trace.marks.chosen(fits(trace.names, trace.marks.name, _ON_HOST.match))
-    kernels = np.flatnonzero(communicates(trace, calls, spans))
+    kernels = np.flatnonzero(is_kernel(trace, spans) & work.of_category("communication"))
     start_ns = np.append(spans.start_ns[kernels], marks.start_ns)
     end_ns = np.append(spans.end_ns[kernels], marks.end_ns)
     name = np.append(spans.name[kernels], marks.name)
@@ -143,11 +143,11 @@ def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Colle
         trace.exchanges.external_id,
     )
     note = last_with_id(ids, notes, np.arange(len(notes)))
-    # An all-to-all runs as the kernel of sends and receives; the operation around tells them apart.
-    tells = calls.of_category("communication") & fits(
+    # An all-to-all runs as the kernel of sends and receives; the operation around has its name.
+    names_it = calls.of_category("communication") & fits(
         trace.names, calls.spans.name, lambda text: first_fit(text, _OPERATIONS)
     )
-    around = at_positions(nearest(calls.parent, tells), call, missing=NONE)
+    around = at_positions(nearest(calls.parent, names_it), call, missing=NONE)
     asked_by = at_positions(calls.spans.name, around, missing=NONE)
     backward_end_ns = at_positions(_backward_ends(trace, calls, work), step, missing=NONE)
     counted: dict[tuple[int, str], int] = defaultdict(int)
@@ -208,7 +208,7 @@ def _backward_ends(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers
     begun_ns, end_ns = calls.spans.start_ns[evaluating], calls.spans.end_ns[evaluating]
     if trace.device is not None:
         spans, inside = work.spans, nearest(calls.parent, evaluating) != NONE
-        computes = is_kernel(trace, spans) & ~communicates(trace, calls, spans)
+        computes = is_kernel(trace, spans) & ~work.of_category("communication")
         computes &= at_positions(inside, work.call, missing=False)
         begun_ns, end_ns = (
             at_positions(calls.spans.start_ns, work.call)[computes],
