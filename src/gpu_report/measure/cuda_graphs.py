@@ -49,17 +49,23 @@ class CapturedSteps:
         self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle()
 
+    @contextmanager
+    def on_its_stream(self) -> Iterator[None]:
+        """Inside, work goes to the stream of the capture, after all before and before all after."""
+        current = torch.cuda.current_stream()
+        self.stream.wait_stream(current)
+        with torch.cuda.stream(self.stream):
+            yield
+        current.wait_stream(self.stream)
+
     def capture(self, step: Step, inputs: Part, target: Part) -> None:
         """Warm up and capture a step on batches of this shape; weights and optimizer are changed by
         the warm-up.
         """
         inputs, target = inputs.clone(), target.clone()
-        current = torch.cuda.current_stream()
-        self.stream.wait_stream(current)
-        with torch.cuda.stream(self.stream):
+        with self.on_its_stream():
             for _ in range(self._warm_up_steps):
                 step(inputs, target)
-        current.wait_stream(self.stream)
         graph = torch.cuda.CUDAGraph()
         # Threads that pin a loader's batches may go on meanwhile.
         with torch.cuda.graph(

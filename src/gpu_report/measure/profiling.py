@@ -30,6 +30,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -92,18 +93,27 @@ def profile_training(
     A light trace whose steps do not take as long as timed ones is written anew, up to
     MOST_LIGHT_PROFILES times. The loader must hold as many batches as `Run.steps_per_epoch` says.
     There is a rich trace if there is a folder for it, and a memory snapshot of one step more if
-    there is one for that. A custom training loop is called once to warm up and once for each trace,
-    which shows the call, a whole training, as a step.
+    there is one for that. A replayed graph shows kernels without their operations, so the rich
+    trace of a captured step is recorded before the capture. A custom training loop is called once
+    to warm up and once for each trace, which shows the call, a whole training, as a step.
 
     Raises:
         FileWriteError: a trace or the snapshot cannot be written.
     """
     custom_loop = training.custom_loop
     work = None if custom_loop else count_work(training)  # a custom loop is not built yet
+    stepper = Stepper(replace(training, captured=None), on_step)
+    rich_sha256 = ""
+    if training.captured and rich_trace_folder:
+        training.model.train()
+        with training.captured.on_its_stream():
+            for _ in range(LEAST_WARM_UP_STEPS):
+                stepper.train_once()
+            _, rich_sha256 = _record(stepper, RICH_STEPS, rich_trace_folder, run_id, is_rich=True)
     forget_allocations(training.device)
     prepare(training, phase=record_function)
     training.model.train()
-    stepper = Stepper(training, on_step)
+    stepper.training = training
     stepper.warm_up()
     for _ in range(MOST_LIGHT_PROFILES):
         times_ms, sha256 = _record(
@@ -118,11 +128,8 @@ def profile_training(
         if is_as_timed(training.world.agree(overhead, max)):
             break
     allocator = summarise_allocator(training.device)
-    _, rich_sha256 = (
-        _record(stepper, RICH_STEPS, rich_trace_folder, run_id, is_rich=True)
-        if rich_trace_folder
-        else ([], "")
-    )
+    if rich_trace_folder and not rich_sha256:
+        _, rich_sha256 = _record(stepper, RICH_STEPS, rich_trace_folder, run_id, is_rich=True)
     if custom_loop:
         work = count_work(training)
     own = (sha256, rich_sha256, step_times_ms)

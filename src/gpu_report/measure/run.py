@@ -127,7 +127,8 @@ class Run:
         variant = self.measurement.variant
         if self.is_profiled:
             light_steps = profiler_warm_up_steps(variant.workers) + self.profile_steps
-            return MOST_WARM_UP_STEPS + MOST_LIGHT_PROFILES * light_steps + RICH_STEPS
+            before_capture = LEAST_WARM_UP_STEPS + RICH_STEPS
+            return before_capture + MOST_WARM_UP_STEPS + MOST_LIGHT_PROFILES * light_steps
         return variant.steps_per_epoch
 
 

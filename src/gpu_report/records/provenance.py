@@ -38,6 +38,7 @@ MEASURES_ALIKE: Final = frozenset(
         "d1cc8cf11dc8d38bc1f9e755f31932901dcae9d65c927f751365e81d44fab6dc",
         "25789c0bc894cf772d23a9a1caa29810b6a561b12d9238b8a1649aa40d18a6a3",
         "8f6de7f7e0a887b6aa075b38234a0c551a742aa624d137a76f9ab8e6feb4a231",
+        "4a8175720611bb5e93322a00910f158aa4516c6505d160940dbb72a6ae604aba",
     }
 )
 """Digests of measuring code whose numbers may stand side by side, all of the present
@@ -51,7 +52,8 @@ how a Ctrl-C is answered, in whether a record names its host and how several mee
 device is waited for before step times are read, in what follows a profiled run that crashes, in how
 a model is divided among devices (by the time that its pieces take, which moves one or two of them),
 in what hosts exchange, in what a process that is ended or stopped from outside means, in what a CPU
-quota leaves, in what of a Python file is digested, and in that the loop trains a user's model, too.
+quota leaves, in what of a Python file is digested, in that the loop trains a user's model, too, and
+in that the rich trace of a captured step is recorded before its capture.
 """
 _MOST_CHANGES: Final = 100
 _OURS: Final = "HEAD:./__init__.py"

@@ -6,7 +6,7 @@ A module declares a table and, beside it, makes its rows; MADE_BY lists them all
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from gpu_report.glossary import Row
@@ -51,6 +51,7 @@ from gpu_report.tables.scaling import (
 from gpu_report.tables.sources import SOURCES, tabulate_sources
 from gpu_report.tables.traces import ROWS_OF_PROFILE, tabulate_profiles
 from gpu_report.tables.variants import VARIANTS, tabulate_variants
+from gpu_report.traces.timed import TimedStep, of_timed_steps
 
 if TYPE_CHECKING:
     from gpu_report.traces.tables import TraceTables
@@ -68,9 +69,22 @@ class Measured:
     prices: Prices
     searches: Sequence[SearchRecord] = ()
 
+    @cached_property
+    def timed_traces(self) -> "Mapping[str, TraceTables]":
+        """The tables of the traces as of steps that took as long as the records say."""
+        steps = {
+            record.variant: TimedStep.of(record)
+            for record in self.records
+            if not brings_loop(record)
+        }
+        return {
+            variant: of_timed_steps(tables, step) if (step := steps.get(variant)) else tables
+            for variant, tables in self.traces.items()
+        }
+
 
 def _of_profiles(table: Table, of: Measured) -> Sequence[Row]:
-    return tabulate_profiles(table, of.traces)
+    return tabulate_profiles(table, of.timed_traces)
 
 
 MADE_BY: Final[Mapping[Table, Callable[[Measured], Sequence[Row]]]] = {

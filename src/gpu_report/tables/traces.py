@@ -6,6 +6,7 @@ trace tables, one set per variant -> rows of columns that passed the checks -> t
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -26,10 +27,10 @@ from gpu_report.tables.operations import (
     top_operations,
 )
 from gpu_report.tables.statistics import PROFILED
-from gpu_report.traces.advice import ADVICE, UNANSWERED
+from gpu_report.traces.advice import ABOUT_IDLE_TIME, ADVICE, ALL_ADVICE, UNANSWERED
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
-from gpu_report.traces.quality import Gate
+from gpu_report.traces.quality import Gate, UnansweredError
 from gpu_report.traces.ranks import COLLECTIVES as OF_COLLECTIVES
 from gpu_report.traces.ranks import RANKS as OF_RANKS
 from gpu_report.traces.ranks import SLOW_FROM, median_collectives, median_ranks, slow_rank
@@ -57,39 +58,39 @@ that goes on in it.
 STEP_SHARES: Final = Table(
     name="step_shares",
     meaning=(
-        "One row per profiled variant: what the wall time of its profiled steps went into. The "
-        "shares from kernel_share to other_share sum to 1; of the GPU's parts the CPU has 0."
+        "One row per profiled variant: what the time of its timed steps went into, and on a CPU "
+        "that of its profiled ones. A GPU's work lasts as long as in the profiled steps; the rest "
+        "of the timed step is divided as the host's part of the profiled one. The shares from "
+        "kernel_share to other_share sum to 1; of the GPU's parts the CPU has 0."
     ),
     columns=(
         *PROFILED,
         whole("steps", "1", "Profiled steps."),
-        number(
-            "wall_ms", "ms", "Mean wall time of a profiled step, the profiler's own work included."
-        ),
+        number("wall_ms", "ms", "Time of the step that the shares are of."),
         *(
             number(
                 f"{part}_share",
                 "1",
-                f"Sum of {part}_ms of the trace table steps, over their wall time.",
+                f"{part}_ms of the trace table steps over the step's time.",
             )
             for part in STEP_PARTS
         ),
         number(
             "host_busy_share",
             "1",
-            "Sum of host_busy_ms of the trace table steps, over their wall time.",
+            "host_busy_ms of the trace table steps over the step's time.",
         ),
         number(
             "device_busy_share",
             "1",
-            "Kernel-active time (trace): sum of device_busy_ms likewise; missing on the CPU.",
+            "Kernel-active time (trace): device_busy_ms likewise; missing on the CPU.",
         ),
         number("device_idle_share", "1", "1 - device_busy_share; missing on the CPU."),
-        number("exposed_copy_share", "1", "Sum of exposed_copy_ms likewise; missing on the CPU."),
+        number("exposed_copy_share", "1", "exposed_copy_ms likewise; missing on the CPU."),
         number(
             "exposed_communication_share",
             "1",
-            "Sum of exposed_communication_ms likewise; missing on the CPU.",
+            "exposed_communication_ms likewise; missing on the CPU.",
         ),
         number("launches_per_step", "1", "Pieces of work launched in a step; missing on the CPU."),
         number("short_share", "1", "Share of them that ran for less than 10 us."),
@@ -125,9 +126,13 @@ IDLE_CAUSES: Final = Table(
             "(others).",
         ),
         whole("gaps", "1", "Number of gaps in the profiled steps."),
-        number("total_ms", "ms", "Sum of the gaps."),
-        number("longest_us", "us", "The longest; of (others) too."),
-        number("share", "1", "total_ms over the wall time of the profiled steps."),
+        number(
+            "total_ms",
+            "ms",
+            "Idle time of the timed steps, divided as the sums of the profiled gaps.",
+        ),
+        number("longest_us", "us", "The longest profiled gap; of (others) too."),
+        number("share", "1", "total_ms over the time of the timed steps."),
     ),
 )
 
@@ -313,6 +318,7 @@ TOP_OF_CAUSE: Final = 3
 OTHERS: Final = "(others)"
 """What the operation of that one row is called; no operation of PyTorch has such a name."""
 
+_ADVICE_OF: Final = {advice.name: advice for advice in ALL_ADVICE}
 _SHARED_OUT: Final = (
     *STEP_PARTS,
     "host_busy",
@@ -321,6 +327,7 @@ _SHARED_OUT: Final = (
     "exposed_communication",
 )
 _OF_GPUS: Final = ("kernel", "memcpy", "memset")
+_ON_GPUS: Final = (*_OF_GPUS, "device_busy", "exposed_copy", "exposed_communication")
 _OF_THE_WHOLE: Final = ("wall_ms", "host_busy_ms")
 """Where these are not reliable no share is: a part of a step slowed by the profiler may be right,
 the whole is not.
@@ -353,7 +360,7 @@ def _step_shares(each: Profiled) -> Iterator[Row]:
     missing.
     """
     if each.tables[STEPS]:
-        shares = {f"{name}_share": _share(each, name) for name in _SHARED_OUT}
+        shares = shares_of_steps(each, on_cpu=each.variant.device_type == HOST)
         yield {
             "steps": len(each.tables[STEPS]),
             "wall_ms": _mean([row["wall_ms"] for row in each.rows(STEPS, "wall_ms")]),
@@ -377,14 +384,21 @@ def _ranks(each: Profiled) -> Iterator[Row]:
     return ({**row, "is_slow": row["rank"] == slow} for row in median_ranks(rows))
 
 
-def _share(each: Profiled, name: str) -> float:
-    """A trace table has no number for a GPU that did nothing; of the CPU's steps it did nothing is
-    known.
+def shares_of_steps(gate: Gate, *, on_cpu: bool) -> dict[str, float]:
+    """Sums over the steps that the gate trusts, over their time; NaN where it trusts none.
+
+    A trace table has no number for a GPU that did nothing; of the CPU's steps it did nothing is
+    known. What the profiler added to the host's time changes no share of a GPU's work, which is of
+    the timed step.
     """
-    rows = each.rows(STEPS, *_OF_THE_WHOLE, f"{name}_ms")
-    nothing = name in _OF_GPUS and each.variant.device_type == HOST
-    spent_ms = 0.0 if nothing else sum(row[f"{name}_ms"] for row in rows)
-    return quotient(spent_ms, sum(row["wall_ms"] for row in rows))
+    shares = {}
+    for name in _SHARED_OUT:
+        whole = ("wall_ms",) if name in _ON_GPUS and not on_cpu else _OF_THE_WHOLE
+        rows = gate.rows(STEPS, *whole, f"{name}_ms")
+        nothing = name in _OF_GPUS and on_cpu
+        spent_ms = 0.0 if nothing else sum(row[f"{name}_ms"] for row in rows)
+        shares[f"{name}_share"] = quotient(spent_ms, sum(row["wall_ms"] for row in rows))
+    return shares
 
 
 def _launches(each: Profiled) -> dict[str, float]:
@@ -439,6 +453,21 @@ def _idle_causes(each: Profiled) -> Iterator[Row]:
             }
 
 
+def _advice(each: Profiled) -> Iterator[Row]:
+    """In the order of the trace table, whose rules keep to the gate themselves. What is about idle
+    time is of the timed steps, also where the trace table was made of the profiled ones.
+    """
+    rows: list[Row] = []
+    for row in each.tables[ADVICE]:
+        if row["rule"] in ABOUT_IDLE_TIME:
+            with suppress(UnansweredError):
+                found = ABOUT_IDLE_TIME[row["rule"]](each)
+                rows += [new for _, new in _ADVICE_OF[row["rule"]].rows(found)]
+        else:
+            rows.append(row)
+    return ({"rank": rank, **row} for rank, row in enumerate(rows, start=1))
+
+
 def top_kernels(each: Gate) -> Iterator[Row]:
     """What the launching call shows is empty where it is not reliable."""
     trusted = [column for column in _OF_LAUNCHING_CALLS if each.trusts(KERNELS, column)]
@@ -467,10 +496,7 @@ ROWS_OF_PROFILE: Final[Mapping[Table, Callable[[Profiled], Iterable[Row]]]] = {
     STEP_SHARES: _step_shares,
     IDLE_CAUSES: _idle_causes,
     TOP_KERNELS: top_kernels,
-    # In the order of the trace table, whose rules keep to the gate themselves.
-    TRACE_ADVICE: lambda each: (
-        {"rank": rank, **row} for rank, row in enumerate(each.tables[ADVICE], start=1)
-    ),
+    TRACE_ADVICE: _advice,
     TRACE_UNANSWERED: lambda each: each.tables[UNANSWERED],
     TRACE_DOUBTS: lambda each: (
         {name: value for name, value in check.items() if name != "passed"} for check in each.failed

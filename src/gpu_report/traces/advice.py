@@ -89,8 +89,8 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     is_floor: bool = False
     least_at_stake: float = 0.0
 
-    def rows(self, gate: Gate, trace: Trace) -> list[tuple[float, Row]]:
-        """The rows of ADVICE, each with what is at stake."""
+    def rows(self, findings: Iterator[Found]) -> list[tuple[float, Row]]:
+        """The rows of ADVICE that these make, each with what is at stake."""
         return [
             (
                 found.at_stake,
@@ -104,7 +104,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
                     "place": found.place,
                 },
             )
-            for found in self.find(gate, trace)
+            for found in findings
             if (found.value < self.threshold if self.is_floor else found.value >= self.threshold)
             and found.at_stake >= self.least_at_stake
         ]
@@ -129,7 +129,7 @@ def weigh(
     unanswered = []
     for advice in ALL_ADVICE:
         try:
-            applying += advice.rows(gate, trace)
+            applying += advice.rows(advice.find(gate, trace))
         except UnansweredError as error:
             unanswered.append({"rule": advice.name, "reason": str(error)})
     return sorted(applying, key=lambda pair: -pair[0]), unanswered
@@ -174,7 +174,7 @@ def _communication(gate: Gate, trace: Trace) -> Iterator[Found]:
     )
 
 
-def _device_busy(gate: Gate, _: Trace) -> Iterator[Found]:
+def _device_busy(gate: Gate, _: object = None) -> Iterator[Found]:
     """What other advice has at stake, of the loader, the allocator and waits, is its own."""
     steps = gate.required(STEPS, "device_busy_ms", "loader_ms", *_WHOLE_STEP)
     share = _share(steps, "device_busy_ms")
@@ -240,7 +240,7 @@ def _peak_memory(gate: Gate, trace: Trace) -> Iterator[Found]:
     yield Found(share, 0, f"At the peak {_part(share)} of the GPU's memory was taken.")
 
 
-def _launch_bound(gate: Gate, _: Trace) -> Iterator[Found]:
+def _launch_bound(gate: Gate, _: object = None) -> Iterator[Found]:
     wall_of = {row["step"]: row["wall_ms"] for row in gate.required(STEPS, "wall_ms")}
     launches = gate.required(LAUNCHES, "launch_bound_share")
     rows = [row for row in launches if wall_of.get(row["step"])]
@@ -441,3 +441,9 @@ ALL_ADVICE: Final = (
         least_at_stake=0.05,
     ),
 )
+
+ABOUT_IDLE_TIME: Final[Mapping[str, Callable[[Gate], Iterator[Found]]]] = {
+    "accelerator busy": _device_busy,
+    "launch-bound": _launch_bound,
+}
+"""Advice that can be asked for again where the tables alone are at hand, such as of timed steps."""

@@ -15,6 +15,7 @@ import msgspec
 
 from gpu_report.errors import TraceError
 from gpu_report.storage.columns import Table, number, text
+from gpu_report.traces.attribution import attribute
 from gpu_report.traces.document import kept_name
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.kernels import KERNELS
@@ -23,7 +24,7 @@ from gpu_report.traces.quality import QUALITY, Gate, row_of
 from gpu_report.traces.ranks import Exchange, exchange_of, tabulate_ranks
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.steps import STEPS
-from gpu_report.traces.tables import TraceTables, attribute, file_name, tabulate_trace
+from gpu_report.traces.tables import TraceTables, file_name, tabulate_trace
 from gpu_report.traces.trace import Trace
 
 _PATTERNS: Final = (("*.pt.trace.json", "*.pt.trace.json.gz"), ("*.json", "*.json.gz"))

@@ -16,6 +16,7 @@ from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, 
 from gpu_report.traces.grouping import fits, numbers_of
 from gpu_report.traces.nesting import cover, nearest, nest, outermost, windows
 from gpu_report.traces.trace import NONE, RUNTIME, CallSpans, Flags, Integers, Trace, WorkSpans
+from gpu_report.traces.vendors import REPLAYING
 
 CATEGORY_NAMES: Final = tuple(CATEGORIES)
 """What a column of categories counts through."""
@@ -69,6 +70,15 @@ class DeviceWork(msgspec.Struct, frozen=True, kw_only=True):
         return np.equal(self.category, _NUMBER_OF[name])
 
 
+Attributed = tuple[Trace, HostCalls, DeviceWork]
+
+
+def attribute(trace: Trace) -> Attributed:
+    """The trace with who did what in it."""
+    calls = attribute_host(trace)
+    return trace, calls, attribute_device(trace, calls)
+
+
 def attribute_host(trace: Trace) -> HostCalls:
     """Every host call of the trace."""
     calls = trace.calls
@@ -90,8 +100,10 @@ def attribute_device(trace: Trace, calls: HostCalls) -> DeviceWork:
     Work whose launch is not in the trace counts by its own start, unless it ran before any launched
     work did: then it was launched before the recording began, and belongs to an earlier step.
     """
-    work, call = trace.work, _launchers(trace.work, calls)
-    is_launched = call != NONE
+    work, call = trace.work, _launchers(trace, calls, trace.work)
+    launch = driver_launches(work, calls)
+    launch = np.where(launch == NONE, call, launch)
+    is_launched = launch != NONE
     first_launched_ns = (
         work.start_ns[is_launched].min(initial=np.iinfo(np.int64).max) if is_launched.any() else 0
     )
@@ -100,7 +112,7 @@ def attribute_device(trace: Trace, calls: HostCalls) -> DeviceWork:
         trace,
         calls,
         call,
-        np.where(is_launched, at_positions(calls.in_step, call, missing=False), began_in_step),
+        np.where(is_launched, at_positions(calls.in_step, launch, missing=False), began_in_step),
     )
 
 
@@ -110,7 +122,7 @@ def work_within_steps(trace: Trace, calls: HostCalls) -> tuple[DeviceWork, Integ
     """
     within_ns = cover(*trace.step_bounds).within(trace.work.start_ns, trace.work.end_ns)
     kept = within_ns > 0
-    return _device_work(trace, calls, _launchers(trace.work, calls), kept), within_ns[kept]
+    return _device_work(trace, calls, _launchers(trace, calls, trace.work), kept), within_ns[kept]
 
 
 def is_kernel(trace: Trace, work: WorkSpans) -> Flags:
@@ -123,13 +135,23 @@ def communicates(trace: Trace, calls: HostCalls, work: WorkSpans) -> Flags:
     operation that communicates launched them.
     """
     launched = at_positions(
-        calls.of_category("communication"), _launchers(work, calls), missing=False
+        calls.of_category("communication"), _launchers(trace, calls, work), missing=False
     )
     return is_kernel(trace, work) & (_communicates_by_name(trace, work) | launched)
 
 
 def _communicates_by_name(trace: Trace, work: WorkSpans) -> Flags:
     return fits(trace.names, work.name, lambda name: category_by_name(name) == "communication")
+
+
+def is_replayed(trace: Trace, calls: HostCalls, work: WorkSpans) -> Flags:
+    """Which pieces of device work ran in a graph: all of one replay share the correlation of its
+    launch.
+    """
+    is_graph = fits(trace.names, calls.spans.name, REPLAYING.fullmatch) & calls.is_driver_call
+    graphs = calls.spans.correlation[is_graph & (calls.spans.correlation > 0)]
+    found: Flags = np.isin(work.correlation, graphs)
+    return found
 
 
 def driver_launches(work: WorkSpans, calls: HostCalls) -> Integers:
@@ -212,16 +234,17 @@ def _contexts(trace: Trace, calls: CallSpans) -> Integers:
     return context
 
 
-def _launchers(work: WorkSpans, calls: HostCalls) -> Integers:
-    """The operation around the driver call that shares the work's correlation, or else the one it
-    names itself.
+def _launchers(trace: Trace, calls: HostCalls, work: WorkSpans) -> Integers:
+    """The operation around the driver call that shares the work's correlation. Work of a graph has
+    the operation that it names itself, if it names one, as work without such a call.
     """
     launch = driver_launches(work, calls)
     operation = last_with_id(
         work.external_id, calls.spans.external_id, np.flatnonzero(~calls.is_driver_call)
     )
+    names_it = (launch == NONE) | (is_replayed(trace, calls, work) & (operation != NONE))
     return np.where(
-        launch == NONE, operation, at_positions(operations_around(calls), launch, missing=NONE)
+        names_it, operation, at_positions(operations_around(calls), launch, missing=NONE)
     )
 
 

@@ -23,8 +23,8 @@ Without marks, the first of these that holds for a call or for one around it dec
 - It begins before the last backward function of the step: backward, such as the engine's own sums
   between functions.
 
-All else is `other`, such as reading the loss after the backward pass. A step that is launched as
-one, by a CUDA graph, has no phases within: its work is `other`, marks or none.
+All else is `other`, such as reading the loss after the backward pass. So is the work of a step that
+is launched as one, by a CUDA graph, where no uncaptured step shows its operations (graphs.py).
 """
 
 import re
@@ -113,6 +113,12 @@ def phase_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
         is_cudnn=is_cudnn,
     )
     return [*host, *device]
+
+
+def is_of_data(trace: Trace, calls: HostCalls, work: DeviceWork) -> Flags:
+    """Which pieces of work were launched to bring the next batch."""
+    found: Flags = at_positions(_phases(trace, calls, work), work.call, missing=_OTHER) == _DATA
+    return found
 
 
 def phase_stretches(

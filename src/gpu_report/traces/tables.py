@@ -21,7 +21,8 @@ from gpu_report.storage.columns import Table
 from gpu_report.storage.json_files import nine_digits
 from gpu_report.study.variant import Variant
 from gpu_report.traces.advice import ADVICE, UNANSWERED, advise
-from gpu_report.traces.attribution import DeviceWork, HostCalls, attribute_device, attribute_host
+from gpu_report.traces.attribution import Attributed, DeviceWork, HostCalls, attribute
+from gpu_report.traces.graphs import with_operations
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES, idle_rows, launch_rows
 from gpu_report.traces.kernels import COPIES, KERNELS, copy_rows, kernel_rows
@@ -43,10 +44,9 @@ from gpu_report.traces.quality import (
 from gpu_report.traces.ranks import COLLECTIVES, RANKS, Exchange, exchange_of, tabulate_ranks
 from gpu_report.traces.reading import read_trace
 from gpu_report.traces.steps import DEVICES, STEPS, device_rows, step_rows
+from gpu_report.traces.timed import TimedStep, of_timed_steps
 from gpu_report.traces.timeline import TIMELINE, timeline_rows
 from gpu_report.traces.trace import HOST, Trace
-
-Attributed = tuple[Trace, HostCalls, DeviceWork]
 
 TraceTables = Mapping[Table, Sequence[Row]]
 """The rows of each of TRACE_TABLES; a missing number is None as made, and NaN as read."""
@@ -116,16 +116,20 @@ def tabulate_trace(
     rich: Trace | None = None,
     others: Sequence[Exchange] = (),
     checks: Sequence[Row] = (),
+    timed: TimedStep | None = None,
 ) -> TraceTables:
     """The tables over the profiled steps.
 
     `known` is what `attribute` makes of the trace, where the caller needs it too. `rich` is a trace
     of the same training with memory and stacks, where `trace` is without. `others` is what
     the other ranks exchanged. `checks` are further rows of QUALITY, which the trace alone does not
-    show.
+    show. The advice is about steps as long as `timed` says, else about the profiled ones.
     """
-    light = known or attribute(trace)
-    rich_attributed = light if rich is None else attribute(rich)
+    light = rich_attributed = known or attribute(trace)
+    if rich is not None:
+        rich_attributed = attribute(rich)
+        trace = with_operations(trace, rich_attributed)
+        light = attribute(trace)
     rows = {
         table: [*make(*(rich_attributed if table in _RICH else light))]
         for table, make in MADE_BY.items()
@@ -146,13 +150,7 @@ def tabulate_trace(
                 check = f"{row['check']}, rank {each.rank}"
                 rows[QUALITY].append({**row, "check": check, "spoils": ", ".join(names)})
     rows |= tabulate_ranks([exchange_of(*light), *others])
-    return {**rows, **advise(rows, trace)}
-
-
-def attribute(trace: Trace) -> Attributed:
-    """The trace with who did what in it."""
-    calls = attribute_host(trace)
-    return trace, calls, attribute_device(trace, calls)
+    return {**rows, **advise(of_timed_steps(rows, timed) if timed else rows, trace)}
 
 
 def _checks_of_both(light: Sequence[Row], rich: Sequence[Row]) -> list[Row]:
@@ -195,6 +193,9 @@ def tabulate_trace_of(record: Record, folder: Path, rich_folder: Path) -> TraceT
                 slowness_of_profiled_steps(record.profile_overhead),
                 *lost_device(Variant.from_slug(record.variant).device_type, trace),
             ],
+            timed=None
+            if record.workload is None or record.workload.begins_anew
+            else TimedStep.of(record),
         )
     except TraceError as error:
         raise TraceError(

@@ -50,7 +50,7 @@ from gpu_report.study.machine import core_count, cpu_model
 from gpu_report.study.single import BuiltInOptions
 from gpu_report.tables.marks import load_in_words
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
-from gpu_report.tables.traces import STEP_PARTS
+from gpu_report.tables.traces import shares_of_steps
 from gpu_report.traces.advice import weigh
 from gpu_report.traces.analysis import device_model
 from gpu_report.traces.grouping import Row
@@ -66,6 +66,7 @@ from gpu_report.traces.tables import (
     slowness_of_profiled_steps,
     tabulate_trace,
 )
+from gpu_report.traces.timed import TimedStep, of_timed_steps
 from gpu_report.traces.trace import HOST, Trace
 from gpu_report.user_training.card import Card
 from gpu_report.user_training.named_step import measure_built_in
@@ -560,6 +561,8 @@ def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
         else math.nan
     )
     as_timed = _with_wait(rows, waited)
+    if is_enough and device != CPU:
+        as_timed = of_timed_steps(rows, TimedStep(measured.step_ms, max(measured.block_times_ms)))
     parts = _with_waiting(_parts(as_timed, device), measured, device)
     advice = [
         Suggestion(
@@ -783,18 +786,11 @@ def _share_of_own_python(trace: Trace) -> float:
 
 
 def _parts(rows: TraceTables, device: str) -> dict[str, float]:
-    columns = [f"{name}_ms" for name in STEP_PARTS]
-    steps = Gate(rows).rows(STEPS, "wall_ms", *columns)
-    wall_ms = sum(row["wall_ms"] for row in steps)
-    if not wall_ms:
-        return {}
-    if all(row["device_busy_ms"] is None for row in steps):
-        device = CPU
-    shares = {
-        f"{name}_share": sum(row[f"{name}_ms"] or 0.0 for row in steps) / wall_ms
-        for name in STEP_PARTS
-    }
-    return {name: part for name, part in parts_of({"device": device, **shares}).items() if part}
+    steps = rows[STEPS]
+    on_cpu = device == CPU or all(row["device_busy_ms"] is None for row in steps)
+    shares = shares_of_steps(Gate(rows), on_cpu=on_cpu)
+    parts = parts_of({"device": CPU if on_cpu else device, **shares})
+    return {name: part for name, part in parts.items() if part}
 
 
 def _problem(

@@ -1,6 +1,12 @@
 """What one process is to do."""
 
-from gpu_report.measure.run import MOST_LIGHT_PROFILES, MOST_WARM_UP_STEPS, RICH_STEPS, Run
+from gpu_report.measure.run import (
+    LEAST_WARM_UP_STEPS,
+    MOST_LIGHT_PROFILES,
+    MOST_WARM_UP_STEPS,
+    RICH_STEPS,
+    Run,
+)
 from tests.unit.measure.trainings import measurement, run_of
 
 
@@ -25,8 +31,9 @@ def test_the_run_after_the_repetitions_is_the_profiled_one() -> None:
 
 def test_the_profiled_run_has_steps_for_every_trace_and_for_prefetched_batches() -> None:
     light = MOST_LIGHT_PROFILES * (1 + 2)
-    assert run(3).steps_per_epoch == MOST_WARM_UP_STEPS + light + RICH_STEPS
+    rich = LEAST_WARM_UP_STEPS + RICH_STEPS
+    assert run(3).steps_per_epoch == rich + MOST_WARM_UP_STEPS + light
     assert (
         run(3, workers=2).steps_per_epoch
-        == MOST_WARM_UP_STEPS + light + MOST_LIGHT_PROFILES * 2 * 2 + RICH_STEPS
+        == rich + MOST_WARM_UP_STEPS + light + MOST_LIGHT_PROFILES * 2 * 2
     )

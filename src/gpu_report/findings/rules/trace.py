@@ -94,18 +94,20 @@ class Limit:
 
 
 def parts_of(row: Row) -> dict[str, float]:
-    """Each part of a variant's profiled step with its share, which sum to 1; none where the trace
-    does not show them.
+    """Each part of a variant's step with its share, which sum to 1; none where the trace does not
+    show them.
 
-    A time of the profiled step is compared with that step alone: the step without the profiler is
-    another, and shorter.
+    Where it does not show how the host's time divides, a part that takes more than half is known
+    all the same.
     """
     parts = _PARTS_ON_CPU if row["device"] == CPU else _PARTS
     shares = {
         name: sum(float(row[f"{one}_share"]) for one in of_table)
         for name, of_table in parts.items()
     }
-    return {} if any(map(math.isnan, shares.values())) else shares
+    known = {name: part for name, part in shares.items() if not math.isnan(part)}
+    is_whole = len(known) == len(shares) or max(known.values(), default=0.0) > HALF
+    return known if is_whole else {}
 
 
 def limit_of(row: Row, ceilings: Row | None) -> Limit | None:

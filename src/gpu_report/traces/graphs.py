@@ -1,0 +1,136 @@
+"""Which operations the kernels of a replayed graph came from: those of the same step, recorded
+before it was captured.
+
+A replay shows its kernels under one launch, that of the graph. The uncaptured step launches the
+same kernels from its operations, so that each replayed kernel has a counterpart there: the one in
+the same place, where a stretch of the uncaptured work has the same names in the same order. Where
+several streams run side by side the order differs, and the counterpart is the one that comes as
+often before under the same name, if both have that name equally often.
+
+trace of replays, work of the uncaptured step -> with_operations -> the trace with those operations
+"""
+
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import msgspec
+import numpy as np
+
+from gpu_report.traces.attribution import (
+    Attributed,
+    attribute_host,
+    is_replayed,
+)
+from gpu_report.traces.grouping import fits
+from gpu_report.traces.phases import is_of_data
+from gpu_report.traces.trace import NONE, Columns, Flags, Integers, Spans, Trace, WorkSpans
+
+_Events = TypeVar("_Events", bound=Columns)
+_AnySpans = TypeVar("_AnySpans", bound=Spans)
+
+_APART_NS: Final = 1_000_000_000
+"""From the end of a trace to what is added to it, so that this is in none of its steps."""
+
+
+def with_operations(trace: Trace, uncaptured: Attributed) -> Trace:
+    """The trace with the calls, marks and Python functions of the uncaptured steps added after its
+    end, and each replayed kernel that has a counterpart linked to the operation that launched it
+    there.
+
+    The trace itself where it replays no graph, or no replayed kernel has a counterpart.
+    """
+    other, calls, work = uncaptured
+    names, name_of = _merged(trace.names, other.names)
+    kinds, kind_of = _merged(trace.kinds, other.kinds)
+    replayed = _by_begin(trace.work, is_replayed(trace, attribute_host(trace), trace.work))
+    launched = _by_begin(
+        work.spans,
+        (work.call != NONE)
+        & ~is_of_data(other, calls, work)
+        & ~is_replayed(other, calls, work.spans),
+    )
+    wanted = _keys(trace, trace.work.chosen(replayed), np.arange(len(trace.names)))
+    offered = _keys(other, work.spans.chosen(launched), name_of)
+    found = np.full(len(replayed), NONE)
+    of_launch = trace.work.correlation[replayed]
+    for launch in np.unique(of_launch):
+        mine = of_launch == launch
+        found[mine] = _counterparts(wanted[mine], offered)
+    has_one = found != NONE
+    if not has_one.any():
+        return trace
+    first_id = 1 + int(max(each.external_id.max(initial=0) for each in (trace.calls, trace.work)))
+    external_id = trace.work.external_id.copy()
+    external_id[replayed[has_one]] = first_id + work.call[launched[found[has_one]]]
+    end_ns = max(int(each.end_ns.max(initial=0)) for each in (trace.calls, trace.marks, trace.work))
+
+    def moved(spans: _AnySpans) -> _AnySpans:
+        return msgspec.structs.replace(
+            spans,
+            name=name_of[spans.name],
+            kind=kind_of[spans.kind],
+            thread=spans.thread + len(trace.threads),
+            start_ns=spans.start_ns + end_ns + _APART_NS,
+        )
+
+    added = msgspec.structs.replace(
+        moved(other.calls),
+        correlation=np.full(len(other.calls), NONE),
+        external_id=first_id + np.arange(len(other.calls)),
+    )
+    return msgspec.structs.replace(
+        trace,
+        names=names,
+        kinds=kinds,
+        threads=(*trace.threads, *other.threads),
+        calls=_together(trace.calls, added),
+        marks=_together(trace.marks, moved(other.marks)),
+        functions=_together(trace.functions, moved(other.functions)),
+        work=msgspec.structs.replace(trace.work, external_id=external_id),
+    )
+
+
+def _merged(texts: Sequence[str], others: Sequence[str]) -> tuple[tuple[str, ...], Integers]:
+    """The texts, then those of the others that are not among them; and where each other one is."""
+    place = {text: position for position, text in enumerate(texts)}
+    places = [place.setdefault(text, len(place)) for text in others]
+    return tuple(place), np.array(places, dtype=np.int64)
+
+
+def _by_begin(work: WorkSpans, which: Flags) -> Integers:
+    """The positions of the work that the flags mark, in order of time."""
+    chosen = np.flatnonzero(which)
+    return chosen[np.argsort(work.start_ns[chosen], kind="stable")]
+
+
+def _together(one: _Events, other: _Events) -> _Events:
+    return type(one)(
+        **{
+            column: np.append(getattr(one, column), getattr(other, column))
+            for column in one.__struct_fields__
+        }
+    )
+
+
+def _keys(trace: Trace, work: WorkSpans, name_of: Integers) -> Integers:
+    """The number of each piece's name, and one number for all fills, which a graph may run as
+    kernels.
+    """
+    is_fill = fits(trace.kinds, work.kind, "gpu_memset".__eq__)
+    return np.where(is_fill, NONE, name_of[work.name])
+
+
+def _counterparts(wanted: Integers, offered: Integers) -> Integers:
+    """For each wanted key, in order of time, the position among those offered; NONE where there is
+    none.
+    """
+    places = np.arange(len(wanted))
+    for first in np.flatnonzero(offered[: max(len(offered) - len(wanted) + 1, 0)] == wanted[0]):
+        if np.array_equal(offered[first + places], wanted):
+            return first + places
+    found = np.full(len(wanted), NONE)
+    for key in np.unique(wanted):
+        mine, theirs = np.flatnonzero(wanted == key), np.flatnonzero(offered == key)
+        if len(mine) == len(theirs):
+            found[mine] = theirs
+    return found

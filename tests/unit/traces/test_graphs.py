@@ -1,0 +1,185 @@
+"""A replayed graph's kernels have the operations of the same step before its capture; all values
+follow from the times written here.
+"""
+
+from typing import Any
+
+from gpu_report.traces.idle import LAUNCHES
+from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
+from gpu_report.traces.phases import PHASES
+from gpu_report.traces.quality import Gate
+from gpu_report.traces.steps import STEPS
+from gpu_report.traces.tables import TraceTables, tabulate_trace
+from gpu_report.traces.trace import Trace
+from tests.unit.traces.by_hand import (
+    MAIN,
+    RawEvent,
+    launch,
+    mark,
+    operation,
+    span,
+    step,
+    trace_of,
+)
+
+GEMM, RELU, ADAM = "sm90_gemm", "relu_kernel", "multi_tensor_apply"
+NAMES = (GEMM, RELU, GEMM, ADAM)
+
+
+def replays(*names: str, streams: tuple[int, ...] = (7,)) -> Trace:
+    """Two steps that each replay a graph, whose kernels take 10, 20, 30 ... us one after another,
+    after a copy of 5 us.
+    """
+    events: list[RawEvent] = []
+    for number, begin in ((1, 0), (2, 1000)):
+        events += [
+            step(number, begin, 900),
+            mark("data", begin + 1, 20),
+            *copied(number, begin + 5),
+            span("cuda_runtime", "cudaGraphLaunch", begin + 30, 5, on=MAIN, correlation=number),
+        ]
+        at = begin + 50
+        for place, name in enumerate(names):
+            on = (0, streams[place % len(streams)])
+            us = 10 * (place + 1)
+            events.append(span("kernel", name, at, us, on=on, correlation=number))
+            at += us
+    return trace_of(*events)
+
+
+def copied(number: int, at: float) -> list[RawEvent]:
+    return [
+        operation("aten::copy_", at, 10),
+        launch(100 + number, at + 1),
+        span(
+            "gpu_memcpy",
+            "Memcpy DtoD (Device -> Device)",
+            at + 3,
+            5,
+            on=(0, 7),
+            correlation=100 + number,
+        ),
+    ]
+
+
+OPERATIONS_OF_STEP = (
+    ("forward", "aten::mm", GEMM),
+    ("forward", "aten::relu", RELU),
+    ("backward", "MmBackward0", GEMM),
+    ("optimizer", "Optimizer.step#Adam.step", ADAM),
+)
+
+
+def uncaptured(*operations: tuple[str, str, str], beside: bool = False) -> Trace:
+    """One step of operations, each with its phase and its kernel of 7 us; `beside` them a kernel of
+    another name.
+    """
+    events: list[RawEvent] = [step(1, 0, 900), mark("data", 1, 20), *copied(1, 5)]
+    for place, (phase, name, kernel) in enumerate(operations or OPERATIONS_OF_STEP):
+        begin = 100 + 100 * place
+        events += [
+            mark(phase, begin, 90),
+            operation(name, begin + 5, 80),
+            launch(place + 1, begin + 10),
+            span(
+                "gpu_memset" if kernel.startswith("Memset") else "kernel",
+                *(kernel, begin + 20, 7),
+                on=(0, 7),
+                correlation=place + 1,
+            ),
+        ]
+        if beside and place == 1:
+            events += [
+                launch(50, begin + 40),
+                span("kernel", "only_once", begin + 50, 3, on=(0, 8), correlation=50),
+            ]
+    return trace_of(*events)
+
+
+def by(found: TraceTables, table: Any, key: str, value: str) -> dict[str, float]:
+    rows = Gate(found).rows(table, key, value)
+    return {row[key]: row[value] for row in rows if row.get("device") != "cpu"}
+
+
+def test_replayed_kernels_have_operation_and_phase_of_the_uncaptured_step() -> None:
+    found = tabulate_trace(replays(*NAMES), rich=uncaptured())
+
+    assert by(found, OPERATIONS, "name", "self_ms") == {
+        "Optimizer.step#Adam.step": 0.08,
+        "MmBackward0": 0.06,
+        "aten::relu": 0.04,
+        "aten::mm": 0.02,
+        "aten::copy_": 0.01,
+    }
+    assert by(found, PHASES, "phase", "self_ms") == {
+        "data": 0.01,
+        "forward": 0.06,
+        "backward": 0.06,
+        "optimizer": 0.08,
+    }
+    assert by(found, CATEGORY_TIMES, "category", "self_ms") == {
+        "matrix product": 0.08,
+        "optimizer": 0.08,
+        "activation": 0.04,
+        "copy": 0.01,
+    }
+
+
+def test_the_host_and_the_steps_are_those_of_the_replays() -> None:
+    alone = tabulate_trace(replays(*NAMES))
+    found = tabulate_trace(replays(*NAMES), rich=uncaptured())
+
+    assert found[STEPS] == alone[STEPS]
+    assert found[LAUNCHES] == alone[LAUNCHES]
+    assert [row for row in found[OPERATIONS] if row["device"] == "cpu"] == [
+        row for row in alone[OPERATIONS] if row["device"] == "cpu"
+    ]
+
+
+def test_a_graph_without_an_uncaptured_step_has_no_operations() -> None:
+    found = tabulate_trace(replays(*NAMES))
+
+    assert by(found, OPERATIONS, "name", "self_ms") == {}
+    assert by(found, KERNELS, "name", "operation") == {}
+    assert "operations are unknown" in Gate(found).reasons(OPERATIONS, on="cuda")[0]
+
+
+def test_kernels_in_another_order_are_matched_by_how_often_their_name_came_before() -> None:
+    found = tabulate_trace(replays(RELU, GEMM, GEMM, ADAM, streams=(7, 8)), rich=uncaptured())
+
+    assert by(found, PHASES, "phase", "self_ms") == {
+        "data": 0.01,
+        "forward": 2 * (0.01 + 0.02),
+        "backward": 0.06,
+        "optimizer": 0.08,
+    }
+
+
+def test_names_that_come_more_often_in_the_graph_leave_their_operations_unknown() -> None:
+    found = tabulate_trace(replays(GEMM, RELU, RELU, GEMM, ADAM), rich=uncaptured())
+
+    (reason,) = Gate(found).reasons(PHASES, on="cuda")
+    # RELU takes 20 and 30 of 10 + 20 + 30 + 40 + 50 us, and of the 5 us of the copy.
+    assert f"{50 / 155:.1%} of the device time whose operations are unknown" in reason
+
+
+def test_work_beside_that_of_the_graph_changes_no_match() -> None:
+    found = tabulate_trace(replays(*NAMES), rich=uncaptured(beside=True))
+
+    assert by(found, PHASES, "phase", "self_ms")["backward"] == 0.06
+
+
+def test_a_fill_that_the_graph_runs_as_a_kernel_is_matched_as_a_fill() -> None:
+    fill = ("forward", "aten::zero_", "Memset (Device)")
+    found = tabulate_trace(
+        replays("memset32_post", *NAMES), rich=uncaptured(fill, *OPERATIONS_OF_STEP)
+    )
+
+    assert by(found, OPERATIONS, "name", "self_ms")["aten::zero_"] == 0.02
+
+
+def test_a_rich_trace_of_replays_tells_no_operations() -> None:
+    found = tabulate_trace(replays(*NAMES), rich=replays(*NAMES))
+
+    assert by(found, OPERATIONS, "name", "self_ms") == {}
