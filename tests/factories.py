@@ -10,6 +10,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +33,9 @@ from gpu_report.tables import MADE_BY, Measured
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
 from gpu_report.tables.marks import Today
+from gpu_report.tables.processes import brings_loop
+from gpu_report.traces.steps import STEPS
+from gpu_report.traces.timed import TimedStep
 from tests import ceilings, record_parts
 from tests.record_parts import Run
 from tests.tabulated import tabulate_comparison, tabulate_experiment
@@ -139,6 +143,22 @@ def make_records(
     ]
 
 
+def _as_long_as_timed(tables: "TraceTables", record: Record) -> "TraceTables":
+    """The same shares of steps as long as the record's timed ones."""
+    timed = TimedStep.of(record)
+    if timed is None or brings_loop(record):
+        return tables
+    factor = timed.median_ms / fmean(row["wall_ms"] for row in tables[STEPS])
+    steps = [
+        {
+            name: value * factor if name.endswith("_ms") and value is not None else value
+            for name, value in row.items()
+        }
+        for row in tables[STEPS]
+    ]
+    return {**tables, STEPS: steps}
+
+
 def make_tables(
     study: Study | None = None,
     records: Sequence[Record] | None = None,
@@ -159,7 +179,7 @@ def make_tables(
     )
     if traces is None:
         traces = {
-            record.variant: make_trace_tables(record.variant, operations)
+            record.variant: _as_long_as_timed(make_trace_tables(record.variant, operations), record)
             for record in records
             if record.profile
         }

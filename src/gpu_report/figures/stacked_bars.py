@@ -91,7 +91,7 @@ CAUSE_COLORS: Final[Mapping[str, str]] = {
 }
 """A cause that is a part of the step too has its colour; all differ in grey too."""
 
-_OF_WALL_TIME: Final = "Share of the wall time of the profiled steps (%)"
+_OF_STEP: Final = "Share of the step (%)"
 
 REST: Final = "all others"
 BAR_LOOK: Final[dict[str, Any]] = {"height": 0.78, "edgecolor": style.QUIET, "linewidth": 0.4}
@@ -286,7 +286,7 @@ def steps_figure(shown: Shown) -> Figure:
         colors=PART_COLORS,
         texts=texts,
         text_heading="kernel-active, launch-bound (%)" if any(texts.values()) else "",
-        axis_label=_OF_WALL_TIME,
+        axis_label=_OF_STEP,
     )
 
 
@@ -294,8 +294,8 @@ STEPS: Final = VariantFigure(
     name="steps",
     title="What a step consists of",
     caption=(
-        "What the wall time of the profiled steps went into: each moment counts once, for the "
-        "first part in this order that goes on in it; numbers in the bars are per cent."
+        "What the time of a step went into: each moment counts once, for the first part in this "
+        "order that goes on in it; numbers in the bars are per cent."
     ),
     caption_on_gpus=(
         "Right of a GPU's bar are its kernel-active time as a share, and that in which it waited "
@@ -344,7 +344,7 @@ def idle_figure(shown: Shown) -> Figure:
             for variant, longest in longest_s.items()
         },
         text_heading="idle (%), longest gap",
-        axis_label=_OF_WALL_TIME,
+        axis_label=_OF_STEP,
     )
 
 
@@ -352,8 +352,8 @@ IDLE: Final = VariantFigure(
     name="idle",
     title="Why the GPU was idle",
     caption=(
-        "The share of the steps' wall time in which the GPU was idle, by what ended each gap; "
-        "kernels were active for the rest. At the right are the sum and the longest gap."
+        "The share of the step in which the GPU was idle, divided as the gaps of the profiled "
+        "steps by what ended each. At the right are the sum and the longest profiled gap."
     ),
     rows=_with_gaps,
     draw=idle_figure,

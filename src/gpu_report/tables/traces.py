@@ -396,7 +396,8 @@ def shares_of_steps(gate: Gate, *, on_cpu: bool) -> dict[str, float]:
         whole = ("wall_ms",) if name in _ON_GPUS and not on_cpu else _OF_THE_WHOLE
         rows = gate.rows(STEPS, *whole, f"{name}_ms")
         nothing = name in _OF_GPUS and on_cpu
-        spent_ms = 0.0 if nothing else sum(row[f"{name}_ms"] for row in rows)
+        times_ms = [row[f"{name}_ms"] for row in rows]
+        spent_ms = 0.0 if nothing else math.nan if None in times_ms else sum(times_ms)
         shares[f"{name}_share"] = quotient(spent_ms, sum(row["wall_ms"] for row in rows))
     return shares
 

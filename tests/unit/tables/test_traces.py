@@ -77,7 +77,7 @@ SLOWED = with_failed_check(TWO, "steps.host_busy_ms", "steps.device_idle_share")
         (NOTHING, {"kernel": None, "device_busy": None, "device_idle": None}),
         (with_failed_check(TWO, "steps", step=1), {"kernel": 0.2, "loader": 0.0}),
         (with_failed_check(TWO, "steps.loader_ms"), {"kernel": 0.3, "loader": None}),
-        (SLOWED, {"kernel": None, "loader": None, "device_idle": None, "other": None}),
+        (SLOWED, {"kernel": 0.3, "loader": None, "device_idle": 0.4, "other": None}),
     ],
     ids=["no numbers", "one step", "one column", "slowed by the profiler"],
 )

@@ -1,7 +1,7 @@
-"""Rules about what a profiled step consists of: what limits it, is copying the bottleneck (B6), and
+"""Rules about what a step consists of: what limits it, is copying the bottleneck (B6), and
 the traces' advice.
 
-parts of the profiled step -> the one that takes more than half of it
+parts of the step -> the one that takes more than half of it
 a rule of the traces' advice, asked of the scope's variants -> a rule of the findings, with one
 outcome for all
 
@@ -471,7 +471,7 @@ def _limit_rule(*, name: str, where: str, threshold: str, on_cpu: bool) -> Rule:
         name=name,
         about=TRACE,
         question=f"Does one part limit the step of most configurations on the {where}?",
-        threshold="A part limits a configuration if it takes more than half of its profiled "
+        threshold="A part limits a configuration if it takes more than half of its "
         f"step{threshold} Memory or"
         " arithmetic limits a training that reached at least half of that measured peak, "
         "intervals included. The answer is yes where more than half of the configurations with a "
@@ -506,7 +506,7 @@ RULES: Final = (
         about=TRACE,
         question="Is copying between host and device the bottleneck of any training?",
         threshold=f"It is if copies that no kernel hides take at least {100 * BOTTLENECK:g} % of "
-        "the profiled step: without them it would be at least 1.25 times as fast (Amdahl's law), "
+        "the step: without them it would be at least 1.25 times as fast (Amdahl's law), "
         "the same limit as for launching. Copies within the device count too, because the trace "
         "sums all of them.",
         test=_transfer,
