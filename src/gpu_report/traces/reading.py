@@ -69,6 +69,9 @@ _STEPS_MEET_NS: Final = 1000
 """Steps follow each other; rounding may make two overlap by less."""
 _MOST_NAMED: Final = 8
 _NS_PER_DAY: Final = 24 * 3600 * 10**9
+"""No recording lasts a day. Kineto counts from the begin of a quarter, so that a lost time, which
+is 0, is farther away than that on all days but the first.
+"""
 _STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
 _EXCHANGE: Final = "record_param_comms"
 _LOADER: Final = "enumerate(DataLoader)#"
@@ -233,8 +236,8 @@ def _place(
         What the columns of names, of threads and of kinds count through then.
 
     Raises:
-        DamagedDocumentError: the last event begins EXACT_US or more after the first, such as after
-            a kernel whose time was lost and is 0.
+        DamagedDocumentError: the last event begins a day or more after the first, such as after a
+            kernel whose time was lost and is 0.
     """
     names, threads, kinds = Numbering(), Numbering(), Numbering()
     every_name = tuple(numberings.names)
@@ -256,7 +259,7 @@ def _place(
         min(begins, default=(0, "")),
         max(begins, default=(0, "")),
     )
-    if latest_ns - origin_ns >= EXACT_US * _NS_PER_US:
+    if latest_ns - origin_ns >= _NS_PER_DAY:
         raise DamagedDocumentError(
             f"{named(first)} begins {(latest_ns - origin_ns) / _NS_PER_DAY:,.0f} days before "
             f"{named(last)}, so one time is wrong"

@@ -373,3 +373,10 @@ def test_several_trainings_in_one_file_are_refused_by_name(
         trace_of(step(1, 0, 100), {**step(2, 100, 100), **second})
 
     assert said in str(refused.value)
+
+
+def test_a_kernel_at_time_zero_is_refused_where_times_count_from_days_before() -> None:
+    two_days_us = 2 * 24 * 3600e6
+
+    with pytest.raises(TraceError, match="begins 2 days before"):
+        trace_of(step(1, two_days_us, 1000), kernel("gemm", 0, 100))
