@@ -196,7 +196,7 @@ def _trace(
 ) -> Trace:
     names, threads, kinds = _place(columns, numberings)
     kinds = _corrected(columns.work, names, kinds)
-    steps, loop_thread, marks = _split_steps(names, threads, columns.marks)
+    steps, loop_thread, marks = _split_steps(columns, names, threads, kinds)
     calls = columns.calls.chosen(begin_order(columns.calls))
     run_id, info = metadata.get("gpu_report_run"), metadata.get("distributedInfo")
     rank = info.get("rank") if isinstance(info, dict) else metadata.get("rank")
@@ -286,23 +286,26 @@ def _corrected(work: WorkSpans, names: tuple[str, ...], kinds: tuple[str, ...]) 
 
 
 def _split_steps(
-    names: tuple[str, ...], threads: tuple[str, ...], marks: LinkedSpans
+    columns: SortedColumns, names: tuple[str, ...], threads: tuple[str, ...], kinds: tuple[str, ...]
 ) -> tuple[tuple[Step, ...], int, LinkedSpans]:
     """The steps in order of time, the first one's thread, and the marks that are no steps.
 
     Raises:
-        DamagedDocumentError: they are of several processes, or two of them overlap; of two marks of
-            one step the outer counts.
+        DamagedDocumentError: they and the operations are of several processes, or two steps overlap
+            or have one number; of two marks of one step the outer counts.
     """
+    marks, calls = columns.marks, columns.calls
     matches = ((position, _STEP.fullmatch(name)) for position, name in enumerate(names))
     numbers = {position: int(match[1]) for position, match in matches if match}
     is_step = np.isin(marks.name, np.array(list(numbers), dtype=np.int64))
     spans = marks.chosen(is_step & (marks.duration_ns > 0))
     spans = spans.chosen(np.lexsort((-spans.end_ns, spans.start_ns)))
-    processes = sorted({threads[thread].partition("/")[0] for thread in spans.thread.tolist()})
+    operating = calls.thread[fits(kinds, calls.kind, "cpu_op".__eq__)]
+    training = np.unique(np.append(operating, spans.thread)).tolist()
+    processes = sorted({threads[thread].rpartition("/")[0] for thread in training} - {"None"})
     if len(processes) > 1:
         raise DamagedDocumentError(
-            f"it holds the steps of {len(processes)} processes "
+            f"it holds {len(processes)} training processes "
             f"({', '.join(processes[:_MOST_NAMED])}), as a file merged from several ranks does",
             "name a folder with one trace for each rank",
         )

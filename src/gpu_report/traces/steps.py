@@ -103,7 +103,7 @@ def devices_of_work(trace: Trace) -> tuple[list[str], Integers]:
     """What the trace calls its devices, such as `0`, and the position of that of each piece of
     work: stream 7 of device 1 is the thread `1/7`.
     """
-    device_of = [thread.partition("/")[0] for thread in trace.threads]
+    device_of = [thread.rpartition("/")[0] for thread in trace.threads]
     names = sorted({device_of[thread] for thread in np.unique(trace.work.thread).tolist()})
     places = [names.index(device) if device in names else NONE for device in device_of]
     return names, np.array(places, dtype=np.int64)[trace.work.thread]
