@@ -314,10 +314,12 @@ def _split_steps(
     is_inner = np.zeros(len(spans), dtype=np.bool_)
     is_inner[within] = spans.name[within] == spans.name[within - 1]
     spans, reached_ns = spans.chosen(~is_inner), reached_ns[~is_inner]
-    for position in np.flatnonzero(spans.start_ns < reached_ns - _STEPS_MEET_NS)[:1].tolist():
+    is_first = np.isin(np.arange(len(spans)), np.unique(spans.name, return_index=True)[1])
+    overlaps = spans.start_ns < reached_ns - _STEPS_MEET_NS
+    for position in np.flatnonzero(overlaps | ~is_first)[:1].tolist():
         raise DamagedDocumentError(
-            f"{names[spans.name[position]]} begins before another step has ended, so that it is "
-            "not one training",
+            f"{names[spans.name[position]]} begins again, or before another step has ended, so "
+            "that it is not one training",
             "record each training in a trace of its own",
         )
     steps = tuple(

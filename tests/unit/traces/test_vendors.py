@@ -362,8 +362,9 @@ def test_of_two_marks_of_one_step_the_outer_counts() -> None:
 @pytest.mark.parametrize(
     ("second", "said"),
     [
-        ({"pid": 200, "tid": 200}, "steps of 2 processes (100, 200)"),
-        ({"ts": 50}, "begins before another step has ended"),
+        ({"pid": 200, "tid": 200}, "2 training processes (100, 200)"),
+        ({"ts": 50}, "or before another step has ended"),
+        ({"name": "ProfilerStep#1"}, "ProfilerStep#1 begins again"),
     ],
 )
 def test_several_trainings_in_one_file_are_refused_by_name(
@@ -380,3 +381,10 @@ def test_a_kernel_at_time_zero_is_refused_where_times_count_from_days_before() -
 
     with pytest.raises(TraceError, match="begins 2 days before"):
         trace_of(step(1, two_days_us, 1000), kernel("gemm", 0, 100))
+
+
+def test_ranks_merged_into_one_file_are_refused_without_steps_too() -> None:
+    with pytest.raises(TraceError, match=r"2 training processes \(100, 200\)"):
+        trace_of(operation("aten::mm", 10, 10), operation("aten::mm", 10, 10, on=(200, 200)))
+
+    assert trace_of(operation("aten::mm", 10, 10), operation("aten::mm", 10, 10, on=(None, 1)))
