@@ -14,11 +14,17 @@ import numpy as np
 
 from gpu_report.errors import GpuReportError
 from gpu_report.storage.columns import Table, flag, number, text, whole
-from gpu_report.traces.attribution import DeviceWork, HostCalls, step_at
-from gpu_report.traces.grouping import Row, fits, sums
+from gpu_report.traces.attribution import (
+    DeviceWork,
+    HostCalls,
+    at_positions,
+    last_with_id,
+    step_at,
+)
+from gpu_report.traces.grouping import Row, counts, fits, grouped, sums
 from gpu_report.traces.nesting import cover
 from gpu_report.traces.steps import SHARES, devices_of_work
-from gpu_report.traces.trace import HOST, NONE, Flags, Integers, Trace
+from gpu_report.traces.trace import HOST, NONE, Flags, Trace
 from gpu_report.traces.vendors import BEGINS_CAPTURE, ENDS_CAPTURE, LAUNCHING, REPLAYING
 
 QUALITY: Final = Table(
@@ -281,10 +287,10 @@ def _is_captured(trace: Trace, calls: HostCalls) -> Flags:
 
 
 def _lost_by_replays(trace: Trace, calls: HostCalls) -> float:
-    """The largest share of its work that a graph's replay lacks against its fullest one.
+    """The largest share of its kernels that a graph's replay lacks against its fullest one.
 
-    Graphs that each step replays at the same place in turn are one; where steps replay different
-    numbers of them nothing is known.
+    Replays at the same place of each step that begin with the same kernel are of one graph; where
+    steps replay different numbers of graphs nothing is known.
     """
     step = step_at(trace, calls.spans.start_ns)
     is_replay = fits(trace.names, calls.spans.name, REPLAYING.fullmatch) & calls.is_driver_call
@@ -293,12 +299,17 @@ def _lost_by_replays(trace: Trace, calls: HostCalls) -> float:
     of_step = np.bincount(step[replays], minlength=len(trace.steps))
     if not of_step.any() or len(set(of_step.tolist())) > 1:
         return 0.0
-    number, times = np.unique(trace.work.correlation, return_counts=True)
-    wanted = calls.spans.correlation[replays]
-    place = np.searchsorted(number, wanted).clip(max=max(len(number) - 1, 0))
-    found: Integers = np.where(number[place] == wanted, times[place], 0) if len(number) else wanted
-    each = found.reshape(len(trace.steps), -1)
-    return float(1 - (each.min(axis=0) / each.max(axis=0).clip(min=1)).min())
+    work = trace.work
+    replay = last_with_id(work.correlation, calls.spans.correlation, replays)
+    kernels = counts(replay[replay != NONE], len(calls.spans))[replays]
+    latest_first = np.argsort(-work.start_ns, kind="stable")
+    first = last_with_id(calls.spans.correlation[replays], work.correlation, latest_first)
+    place = np.arange(len(replays)) % of_step[0]
+    begins_with = at_positions(work.name, first, missing=NONE)
+    _, graph = grouped(place * (len(trace.names) + 1) + begins_with + 1)
+    fullest = np.zeros_like(kernels)
+    np.maximum.at(fullest, graph, kernels)
+    return float((1 - kernels / fullest[graph].clip(min=1)).max())
 
 
 def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[Row]:

@@ -287,8 +287,10 @@ def test_a_cpu_training_on_a_machine_with_a_gpu_keeps_its_numbers() -> None:
     assert list(advised(found)) == ["data loader"]
 
 
-def captured(*, kernels_of_each: tuple[int, ...]) -> list[RawEvent]:
-    """A graph that is captured in the first step and replayed in each, with so many kernels."""
+def captured(*, kernels_of_each: tuple[int, ...], first_of_each: str = "") -> list[RawEvent]:
+    """A graph that is captured in the first step, and one that is replayed in each, with that many
+    kernels and the first named so.
+    """
     events = [
         span("cuda_runtime", "cudaStreamBeginCapture_v10000", 10, 2, on=MAIN),
         *(launch(900 + number, 20 + 4 * number, 2) for number in range(10)),
@@ -302,7 +304,12 @@ def captured(*, kernels_of_each: tuple[int, ...]) -> list[RawEvent]:
                 "cuda_runtime", "cudaGraphLaunch", begin + 100, 3, on=MAIN, correlation=number + 1
             ),
             *(
-                kernel("k", begin + 110 + 20 * each, 15, correlation=number + 1)
+                kernel(
+                    first_of_each[number] if first_of_each and not each else "k",
+                    begin + 110 + 20 * each,
+                    15,
+                    correlation=number + 1,
+                )
                 for each in range(count)
             ),
         ]
@@ -319,6 +326,15 @@ def test_launches_of_a_capture_are_not_lost_and_kernels_of_a_replay_are(
 
     assert "kernels of the graphs" not in checks if is_whole else "kernels of the graphs" in checks
     assert not is_whole or "work of the launches" not in checks
+
+
+def test_graphs_that_take_turns_at_one_place_of_the_step_are_no_loss() -> None:
+    whole = captured(kernels_of_each=(10, 4, 10, 4), first_of_each="abab")
+    lossy = captured(kernels_of_each=(10, 4, 10, 2), first_of_each="abab")
+
+    assert "kernels of the graphs" not in failed(tables(*whole))
+    (check,) = [row for row in tables(*lossy)[QUALITY] if row["check"] == "kernels of the graphs"]
+    assert check["value"] == 0.5
 
 
 def test_collectives_without_a_number_of_their_launch_are_no_loss() -> None:
