@@ -83,7 +83,7 @@ WORK_ON_DEVICE: Final = (
 
 _OF_ONE_DEVICE: Final = (
     *(name for name in WORK_ON_DEVICE if name.startswith("steps.") and name != "steps.loader_ms"),
-    *("idle", "launches"),
+    *("idle", "launches", "ranks", "collectives"),
 )
 _BY_LAUNCH: Final = (
     *_TIMES_ON_DEVICE,
@@ -372,7 +372,7 @@ def _checks_of_host(trace: Trace, calls: HostCalls) -> Iterator[Row]:
         f"{MOST_DROPPED:.1%} of all",
         invalidates=(
             *("operations", "kernels", "copies", "categories", "phases", "timeline", "steps"),
-            *("idle", "launches", "ranks", "collectives"),
+            *("idle", "launches", "devices", "ranks", "collectives"),
         ),
     )
     # A call that outlives the one it began in takes time from it. Clocks of a nanosecond's grain

@@ -13,8 +13,8 @@ from gpu_report.traces.advice import ADVICE
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import COPIES, KERNELS
 from gpu_report.traces.operations import CATEGORY_TIMES
-from gpu_report.traces.quality import QUALITY
-from gpu_report.traces.ranks import COLLECTIVES
+from gpu_report.traces.quality import QUALITY, Gate
+from gpu_report.traces.ranks import COLLECTIVES, RANKS
 from gpu_report.traces.steps import DEVICES, STEPS
 from gpu_report.traces.tables import TraceTables, tabulate_trace
 from tests.unit.traces.by_hand import (
@@ -262,6 +262,8 @@ def test_each_device_of_a_process_has_its_own_share_and_they_are_never_joined() 
     busy = {row["device"]: row["busy_ms"] for row in found[DEVICES]}
     assert busy == {"cuda:0": 0.49, "cuda:1": 0.25}
     assert "one device" in failed(found)
+    assert not Gate(found).trusts(RANKS, "exposed_ms")
+    assert not Gate(found).trusts(COLLECTIVES, "exposed_ms")
     assert "accelerator busy" not in advised(found)
 
 
@@ -355,6 +357,14 @@ def test_an_unfinished_mark_takes_nothing_away() -> None:
     found = tables(step(1, 0, 1000), *work(1, "gemm", 50, 800), unfinished)
 
     assert failed(found) == []
+
+
+def test_a_kernel_without_its_end_takes_the_share_of_each_device_away() -> None:
+    unfinished = {**kernel("gemm", 5, 1), "dur": -1}
+    found = tables(step(1, 0, 1000), *work(1, "gemm", 50, 800), unfinished)
+
+    assert failed(found) == ["durations"]
+    assert not Gate(found).trusts(DEVICES, "busy_ms")
 
 
 def test_one_wait_at_the_end_of_a_recording_is_no_advice() -> None:
