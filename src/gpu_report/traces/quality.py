@@ -23,6 +23,7 @@ from gpu_report.traces.attribution import (
 )
 from gpu_report.traces.grouping import Row, counts, fits, grouped, sums
 from gpu_report.traces.nesting import cover
+from gpu_report.traces.phases import EVALUATING
 from gpu_report.traces.steps import SHARES, devices_of_work
 from gpu_report.traces.trace import HOST, NONE, Flags, Trace
 from gpu_report.traces.vendors import BEGINS_CAPTURE, ENDS_CAPTURE, LAUNCHING, REPLAYING
@@ -391,6 +392,19 @@ def _checks_of_host(trace: Trace, calls: HostCalls) -> Iterator[Row]:
             *("categories", "phases", "timeline.category"),
         ),
     )
+    # An optimizer needs gradients. A graph may hold the backward pass, which shows none within.
+    is_step = fits(trace.names, trace.marks.name, lambda name: name.startswith("Optimizer.step"))
+    if (is_step & (step_at(trace, trace.marks.start_ns) != NONE)).any():
+        found = int((calls.in_step & fits(trace.names, calls.spans.name, _may_be_backward)).sum())
+        yield row_of(
+            "backward pass",
+            found,
+            1,
+            passed=found >= 1,
+            text=f"{found} functions of a backward pass or graphs ran in the steps of the "
+            "optimizer; at least one was expected",
+            invalidates=("phases", "timeline.category"),
+        )
     # A recording that ends in the middle of a step leaves a short one.
     *others, last = (step.end_ns - step.start_ns for step in trace.steps)
     if len(others) >= 2:
@@ -417,6 +431,10 @@ def _checks_of_host(trace: Trace, calls: HostCalls) -> Iterator[Row]:
         else "no step is marked: the whole recording counts as one",
         invalidates=(),
     )
+
+
+def _may_be_backward(name: str) -> bool:
+    return name.startswith(EVALUATING) or REPLAYING.fullmatch(name) is not None
 
 
 def _at_most(
