@@ -288,7 +288,8 @@ def _synchronising_calls(gate: Gate, trace: Trace) -> Iterator[Found]:
     share = waited_ms / _all_steps_ms(gate, "wall_ms")
     all_ns = sum(step.end_ns - step.start_ns for step in steps)
     within = msgspec.structs.replace(trace, steps=steps)
-    found = [wait for wait in waits(within) if wait.operation or wait.source]
+    asked = waits(within) if share else []
+    found = [wait for wait in asked if wait.operation or wait.source]
     for wait in found[:_PLACES]:
         per_step, waited = (
             wait.calls / len(steps),

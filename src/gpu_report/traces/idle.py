@@ -5,7 +5,6 @@ work and the calls that launched it -> how long it was queued, and gaps of a hos
 -> LAUNCHES
 """
 
-import re
 from typing import Final
 
 import msgspec
@@ -16,13 +15,14 @@ from gpu_report.traces.attribution import (
     DeviceWork,
     HostCalls,
     at_positions,
-    driver_launches,
+    is_waiting,
+    loop_thread,
     operations_around,
 )
 from gpu_report.traces.grouping import NS_PER_MS, NS_PER_US, STEP, Row, counts, fits, rows_of, sums
 from gpu_report.traces.nesting import cover, cover_of, innermost_at
 from gpu_report.traces.trace import NONE, Columns, Flags, Integers, Trace
-from gpu_report.traces.vendors import ALLOCATING, WAITING
+from gpu_report.traces.vendors import ALLOCATING
 
 IDLE: Final = Table(
     name="idle",
@@ -103,11 +103,6 @@ LONGEST_STALL_NS: Final = 1_000_000
 as their median, and in each from LONGEST_STALL_NS on.
 """
 
-_BLOCKING_COPY: Final = re.compile(r"Memcpy DtoH.*Pageable")
-"""Copies whose call returns only when they are done, though it is named `cudaMemcpyAsync` (CUDA
-Runtime API, "API synchronization behavior").
-"""
-
 
 class Gaps(Columns, frozen=True, kw_only=True):
     """Stretches in which no device of the trace did anything, in order; columns of one number per
@@ -174,8 +169,8 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     kernel counts as launched by the one call that launched the graph, so that it waits long and the
     queue is deep: the host is far ahead.
     """
-    call = driver_launches(trace.work, calls)
-    launched, call = np.flatnonzero(call != NONE), call[call != NONE]
+    launched = np.flatnonzero(calls.launch != NONE)
+    call = calls.launch[launched]
     order = np.argsort(calls.spans.start_ns[call], kind="stable")
     launched, call = launched[order], call[order]
     started_ns, launch_ns = trace.work.start_ns[launched], calls.spans.start_ns[call]
@@ -250,18 +245,6 @@ def saw_work(trace: Trace) -> Flags:
     return cover_of(trace.work).within(*trace.step_bounds) > 0
 
 
-def loop_thread(trace: Trace, calls: HostCalls) -> int:
-    """The thread that ran the steps; without steps the one with the most time in marks, or else in
-    calls.
-    """
-    spans = trace.marks if len(trace.marks) else calls.spans
-    if trace.loop_thread != NONE or not len(spans):
-        return trace.loop_thread
-    times_ns = np.zeros(len(trace.threads), dtype=np.int64)
-    np.add.at(times_ns, spans.thread, spans.duration_ns)
-    return int(times_ns.argmax())
-
-
 def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     """Every gap from the begin of the first step to the end of the last that is in a step, at least
     in part.
@@ -270,13 +253,10 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     busy = cover_of(trace.work)
     # For each stretch of work the call that launched the first of it. Of work that starts together
     # the earliest launched counts, so that the order in the file does not matter.
-    launch = driver_launches(trace.work, calls)
-    launched_ns = np.where(
-        launch == NONE, np.iinfo(np.int64).max, at_positions(calls.spans.start_ns, launch)
-    )
+    launched_ns = at_positions(calls.spans.start_ns, calls.launch, missing=np.iinfo(np.int64).max)
     order = np.lexsort((trace.work.correlation, launched_ns, trace.work.start_ns))
     first = np.searchsorted(trace.work.start_ns[order], busy.start_ns, side="left")
-    launch = np.append(launch[order][first], NONE)
+    launch = np.append(calls.launch[order][first], NONE)
     is_known = launch != NONE
     start_ns = np.append(begin_ns.min(), busy.end_ns).clip(min=begin_ns.min())
     work_ns = np.append(busy.start_ns, end_ns.max())
@@ -300,17 +280,11 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
         delay_ns=delay_ns,
     )
     late_ns = np.where(is_known, np.minimum(launch_begin_ns, stop_ns), stop_ns)
-    # Driver calls wait for the device by their name, or because they copy to pageable memory of the
-    # host.
-    is_waiting = fits(trace.names, calls.spans.name, WAITING.fullmatch) & calls.is_driver_call
-    copies = trace.work.chosen(fits(trace.names, trace.work.name, _BLOCKING_COPY.match))
-    copying = driver_launches(copies, calls)
-    is_waiting[copying[copying != NONE]] = True
     is_allocating = fits(trace.names, calls.spans.name, ALLOCATING.fullmatch) & calls.is_driver_call
     on_loop = calls.spans.thread == loop_thread(trace, calls)
     for cause, which in (
         (ALLOCATOR, is_allocating),
-        (SYNCHRONISATION, is_waiting & on_loop),
+        (SYNCHRONISATION, is_waiting(trace, calls)),
         (LOADER, calls.of_category("data loading") & on_loop),
     ):
         waits = cover_of(calls.spans, which)
@@ -352,7 +326,7 @@ def _operations(trace: Trace, calls: HostCalls, gaps: Gaps) -> Integers:
     Where the host waited for the device it is the one that waited. A driver call counts itself only
     where no operation is around it.
     """
-    around = operations_around(calls)
+    around = operations_around(calls.parent, calls.is_driver_call)
 
     def innermost(thread: Integers, times_ns: Integers) -> Integers:
         return at_positions(

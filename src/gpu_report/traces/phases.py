@@ -45,9 +45,10 @@ from gpu_report.traces.grouping import (
     shares,
     sums,
 )
-from gpu_report.traces.kernels import TO_DEVICE, copy_kind, is_copy
+from gpu_report.traces.kernels import is_copy
 from gpu_report.traces.nesting import Windows, nearest, outermost, windows
 from gpu_report.traces.trace import HOST, NONE, Flags, Integers, Trace
+from gpu_report.traces.vendors import TO_DEVICE, copy_kind
 
 PHASES: Final = Table(
     name="phases",

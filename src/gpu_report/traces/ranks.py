@@ -108,9 +108,7 @@ def exchange_of(trace: Trace, calls: HostCalls, work: DeviceWork) -> Exchange:
     if trace.device is None:
         compute = cover_of(calls.spans, ~calls.is_driver_call & ~calls.of_category("communication"))
     else:
-        compute = cover_of(
-            trace.work, is_kernel(trace, trace.work) & ~communicates(trace, calls, trace.work)
-        )
+        compute = cover_of(trace.work, is_kernel(trace, trace.work) & ~communicates(trace, calls))
     info = trace.metadata.get("distributedInfo")
     size = info.get("world_size") if isinstance(info, dict) else None
     has_size = isinstance(size, int) and not isinstance(size, bool) and 0 < size <= MOST_RANKS

@@ -15,11 +15,18 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpu_report.traces.attribution import HostCalls, at_positions, last_with_id, step_at
-from gpu_report.traces.grouping import fits, grouped, sums
-from gpu_report.traces.nesting import begin_order, innermost_at, nearest, nest
-from gpu_report.traces.trace import NONE, RUNTIME, Integers, Spans, Trace
-from gpu_report.traces.vendors import WAITING
+from gpu_report.traces.attribution import (
+    HostCalls,
+    at_positions,
+    attribute_host,
+    is_waiting,
+    last_with_id,
+    step_at,
+)
+from gpu_report.traces.grouping import counts, fits, grouped, sums
+from gpu_report.traces.nesting import begin_order, innermost_at, nearest, nest, outermost
+from gpu_report.traces.trace import NONE, Integers, Spans, Trace
+from gpu_report.traces.vendors import TO_DEVICE, copy_kind
 
 _MODULE: Final = "nn.Module: "
 _BACKWARD: Final = "autograd::engine::evaluate_function: "
@@ -61,8 +68,6 @@ _LIBRARIES: Final = frozenset(
 """Packages that training is written with, besides the standard library: of their code the caller is
 asked for.
 """
-
-_UPLOAD: Final = re.compile(r"HtoD|HostToDevice")
 
 
 class Origins(NamedTuple):
@@ -119,40 +124,34 @@ def origins(trace: Trace, calls: HostCalls, chosen: Integers) -> Origins:
 
 
 def waits(trace: Trace) -> list[Wait]:
-    """The waits for the device within the steps, the longest first.
+    """The waits of the training loop for the device within the steps, the longest first; each
+    outermost call that waits counts once.
 
-    A copy from pageable memory to the device waits as well; it is left out, since it is in the
-    table of copies.
+    A call that copies to the device waits as well, where the memory is pageable; it is left out,
+    since it is in the table of copies.
     """
-    calls = trace.calls
-    is_waiting = fits(trace.names, calls.name, WAITING.fullmatch) & (
-        step_at(trace, calls.start_ns) != NONE
+    calls = attribute_host(trace)
+    spans, root = calls.spans, outermost(calls.parent)
+    is_upload = fits(
+        trace.names, trace.work.name, lambda name: copy_kind(name).direction == TO_DEVICE
     )
-    # Operations that begin after all others of their thread that began before have ended.
-    operations = calls.chosen(~fits(trace.kinds, calls.kind, RUNTIME.fullmatch))
-    is_outermost = np.zeros(len(operations), dtype=np.bool_)
-    for thread in np.unique(operations.thread):
-        mine = np.flatnonzero(operations.thread == thread)
-        reached_ns = np.maximum.accumulate(operations.end_ns[mine])
-        is_outermost[mine] = np.append(True, operations.start_ns[mine][1:] >= reached_ns[:-1])
-    outermost = _Running.of(operations.chosen(is_outermost))
-    uploaded = trace.work.correlation[fits(trace.names, trace.work.name, _UPLOAD.search)]
-    copies = np.flatnonzero(np.isin(calls.correlation, uploaded[uploaded > 0]))
-    copied_in, waited_in = (
-        outermost.around(calls, copies),
-        outermost.around(calls, np.flatnonzero(is_waiting)),
-    )
-    is_upload = np.isin(waited_in, copied_in[copied_in != NONE])
-    waiting = np.flatnonzero(is_waiting)[~is_upload]
-    operation = at_positions(outermost.spans.name, waited_in[~is_upload], missing=NONE)
-    source = _Running.functions(trace, is_users_own).names_around(calls, waiting)
+    uploading = root[calls.launch[is_upload & (calls.launch != NONE)]]
+    is_asked = is_waiting(trace, calls) & (step_at(trace, spans.start_ns) != NONE)
+    waiting = np.flatnonzero(is_asked & ~np.isin(root, uploading))
+    asking, group = grouped(root[waiting])
+    waited_ns = sums(group, spans.duration_ns[waiting], len(asking))
+    operation = np.where(calls.is_driver_call[asking], NONE, spans.name[asking])
+    source = _Running.functions(trace, is_users_own).names_around(spans, asking)
     every = len(trace.names) + 1
     places, group = grouped((operation + 1) * every + source + 1)
-    total_ns, names = sums(group, calls.duration_ns[waiting], len(places)), ("", *trace.names)
+    names = ("", *trace.names)
     found = [
-        Wait(names[place // every], names[place % every], count, total)
-        for place, count, total in zip(
-            places.tolist(), np.bincount(group).tolist(), total_ns.tolist(), strict=True
+        Wait(names[place // every], names[place % every], count, total_ns)
+        for place, count, total_ns in zip(
+            places.tolist(),
+            counts(group, len(places)).tolist(),
+            sums(group, waited_ns, len(places)).tolist(),
+            strict=True,
         )
     ]
     return sorted(found, key=lambda wait: (-wait.total_ns, wait.operation, wait.source))

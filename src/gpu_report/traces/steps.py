@@ -121,7 +121,7 @@ def step_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
     begin_ns, end_ns = trace.step_bounds
     wall_ns = end_ns - begin_ns
     work = trace.work
-    of_kernels, of_collectives = is_kernel(trace, work), communicates(trace, calls, work)
+    of_kernels, of_collectives = is_kernel(trace, work), communicates(trace, calls)
     is_copy, is_memset = (
         fits(trace.kinds, work.kind, kind.__eq__) for kind in ("gpu_memcpy", "gpu_memset")
     )

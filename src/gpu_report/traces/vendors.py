@@ -80,6 +80,49 @@ ENDS_CAPTURE: Final = _any("ends capture")
 COPIES: Final = _any("copies")
 FILLS: Final = _any("fills")
 
+TO_DEVICE: Final = "to device"
+TO_HOST: Final = "to host"
+_ENDS: Final = re.compile(
+    r"\b(?P<source>[HMDAP])(?:to|2)(?P<target>[HMDAP])\b|(?i:"
+    r"(?P<source_word>Host|Device|Array|Peer)_?To_?(?P<target_word>Host|Device|Array|Peer))"
+)
+_HOST_MEMORY: Final = re.compile(r"(?i)pageable|pinned|managed")
+
+
+class CopyKind(NamedTuple):
+    """What a copy's name says; both are as the table COPIES of kernels has them."""
+
+    direction: str
+    host_memory: str
+
+
+def copy_kind(name: str) -> CopyKind:
+    """Take a copy's name apart; an array (`A`) is on the device, `M` is the host's memory, `P` a
+    peer's.
+
+    CUDA writes such as `Memcpy HtoD (Pinned -> Device)`, HIP also `CopyHostToDevice`, XPU `Memcpy
+    M2D`.
+    """
+    ends = _ENDS.search(name)
+    if ends is None:
+        return CopyKind("unknown", "unknown")
+    source = (ends["source"] or ends["source_word"])[0].upper()
+    target = (ends["target"] or ends["target_word"])[0].upper()
+    from_host, to_host = source in "HM", target in "HM"
+    memory = _HOST_MEMORY.search(name)
+    host_memory = memory[0].lower() if memory else "unknown"
+    if from_host and to_host:
+        return CopyKind("within host", host_memory)
+    if from_host or to_host:
+        return CopyKind(TO_HOST if to_host else TO_DEVICE, host_memory)
+    return CopyKind("between devices" if "P" in (source, target) else "within device", "")
+
+
+BLOCKING_COPY: Final = CopyKind(TO_HOST, "pageable")
+"""Its call returns only when it is done, though it is named `cudaMemcpyAsync` (CUDA Runtime API,
+"API synchronization behavior").
+"""
+
 COMMUNICATION: Final = re.compile(
     r"\b_?(nccl|rccl|oneccl)|\bx?ccl::|(?i:nvshmem|rocshmem|ishmem|mscclpp|deep_?ep\b)"
     r"|multimem_(all|one_shot|reduce)|(one|two)_shot_all_?reduce|cross_device_reduce"

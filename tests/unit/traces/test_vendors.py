@@ -15,10 +15,12 @@ from gpu_report.traces.kernels import COPIES, KERNELS
 from gpu_report.traces.operations import CATEGORY_TIMES
 from gpu_report.traces.quality import QUALITY, Gate
 from gpu_report.traces.ranks import COLLECTIVES, RANKS
+from gpu_report.traces.sources import Wait, waits
 from gpu_report.traces.steps import DEVICES, STEPS
 from gpu_report.traces.tables import TraceTables, tabulate_trace
 from tests.unit.traces.by_hand import (
     MAIN,
+    STREAM,
     RawEvent,
     kernel,
     launch,
@@ -210,6 +212,36 @@ def test_a_waiting_call_of_any_vendor_is_found_by_idle_time_and_advice(call: str
         idle[row["cause"]] += row["total_ms"]
     assert idle["synchronisation"] == pytest.approx(0.2)
     assert "synchronising calls" in advised(found)
+
+
+COPYING_CALLS: dict[str, tuple[str, str, tuple[int, int], list[Wait]]] = {
+    "an upload of AMD": ("hipMemcpyWithStream", "MEMORY_COPY_HOST_TO_DEVICE", MAIN, []),
+    "a copy to pageable memory": (
+        "cudaMemcpyAsync",
+        "Memcpy DtoH (Device -> Pageable)",
+        MAIN,
+        [Wait("aten::to", "", 1, 400_000)],
+    ),
+    "a copy on another thread": (
+        "cudaMemcpy",
+        "Memcpy DtoH (Device -> Pageable)",
+        (100, 101),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", COPYING_CALLS)
+def test_idle_time_and_advice_know_the_same_waits(case: str) -> None:
+    call, copy, thread, expected = COPYING_CALLS[case]
+    trace = trace_of(
+        step(1, 0, 1000),
+        operation("aten::to", 60, 500, on=thread),
+        span("cuda_runtime", call, 70, 400, on=thread, correlation=9),
+        span("gpu_memcpy", copy, 80, 300, on=STREAM, correlation=9),
+    )
+
+    assert waits(trace) == expected
 
 
 def test_memory_taken_from_the_driver_is_the_cause_and_its_own_advice() -> None:
@@ -413,4 +445,4 @@ def test_ranks_merged_into_one_file_are_refused_without_steps_too() -> None:
     with pytest.raises(TraceError, match=r"2 training processes \(100, 200\)"):
         trace_of(operation("aten::mm", 10, 10), operation("aten::mm", 10, 10, on=(200, 200)))
 
-    assert trace_of(operation("aten::mm", 10, 10), operation("aten::mm", 10, 10, on=(None, 1)))
+    assert len(trace_of(operation("mm", 10, 10), operation("mm", 10, 10, on=(None, 1))).calls) == 2
