@@ -22,7 +22,7 @@ from gpu_report.traces.attribution import (
 from gpu_report.traces.grouping import NS_PER_MS, NS_PER_US, STEP, Row, counts, fits, rows_of, sums
 from gpu_report.traces.nesting import cover, cover_of, innermost_at
 from gpu_report.traces.trace import NONE, Columns, Flags, Integers, Trace
-from gpu_report.traces.vendors import ALLOCATING
+from gpu_report.traces.vendors import ALLOCATING, PINNING
 
 IDLE: Final = Table(
     name="idle",
@@ -34,10 +34,11 @@ IDLE: Final = Table(
         text(
             "cause",
             "launch: the next work was launched, and had not started; host: it was launched late; "
-            "loader: it was launched late, and waiting for data had held the host up for at least "
-            "half as long as the gap; synchronisation: so had waiting for the device; allocator: "
-            "so had taking memory from the driver or giving it back; unknown: no launch is "
-            "recorded. A gap in which the next work was launched and then waited is cut there.",
+            "loader: it was launched late, since the host waited for data for at least half as "
+            "long as the gap; synchronisation: the same for the device; allocator: the same for "
+            "memory that the driver gives or takes back; unknown: no launch is recorded. Of "
+            "several waits the one with most time in the gap is the cause. A gap in which the "
+            "next work was launched and then waited is two: the second has the cause launch.",
         ),
         text(
             "operation",
@@ -114,14 +115,16 @@ class Gaps(Columns, frozen=True, kw_only=True):
     `delay_ns` is the time from the end of the launching call to the start of that work: 0 where it
     started before the call ended, NONE where no launch is known.
 
-    The cause follows from the first work after the gap. `unknown`: its launch is not recorded.
-    `launch`: its launching call had begun before the gap did, or in it and the work waited for
-    AT_ONCE_NS or longer: then the gap is cut where the call began. Before that the host came late,
-    and the cause is what held it up: waiting for the `loader`, for the device (`synchronisation`),
-    or for memory (`allocator`), where the waits that went on when the gap began, or began in it
-    before the launch, lasted at least half as long. Their parts before the gap count too: without
-    the wait the host would have come earlier by so much. What remains is `host`, also where no work
-    came any more.
+    The cause follows from the first work after the gap:
+
+    - `unknown`: its launch is not recorded.
+    - `launch`: it was launched before the gap. A gap in which it was launched and then waited for
+      AT_ONCE_NS or longer is cut at the launch, and the second part has this cause.
+    - `loader`, `synchronisation`, `allocator`: the host launched it late, after waits for data, for
+      the device or for memory. Only waits of at least half the gap count, with their time before
+      it, by which the launch was late too. Of several the one with most time in the gap is the
+      cause, of equals the first of these.
+    - `host`: it was launched late without such waits, or no work came any more.
     """
 
     end_ns: Integers
@@ -280,17 +283,22 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
         delay_ns=delay_ns,
     )
     late_ns = np.where(is_known, np.minimum(launch_begin_ns, stop_ns), stop_ns)
-    is_allocating = fits(trace.names, calls.spans.name, ALLOCATING.fullmatch) & calls.is_driver_call
+    is_allocating, is_pinning = (
+        fits(trace.names, calls.spans.name, pattern.fullmatch) & calls.is_driver_call
+        for pattern in (ALLOCATING, PINNING)
+    )
     on_loop = calls.spans.thread == loop_thread(trace, calls)
+    late_ns, longest_ns = np.maximum(start_ns, late_ns), np.full(len(start_ns), NONE)
     for cause, which in (
-        (ALLOCATOR, is_allocating),
-        (SYNCHRONISATION, is_waiting(trace, calls)),
         (LOADER, calls.of_category("data loading") & on_loop),
+        (SYNCHRONISATION, is_waiting(trace, calls)),
+        (ALLOCATOR, is_allocating & (on_loop | ~is_pinning)),
     ):
         waits = cover_of(calls.spans, which)
-        waited_ns = waits.within(waits.begin_at(start_ns), np.maximum(start_ns, late_ns))
-        is_long = 2 * waited_ns >= gaps.idle_ns
-        gaps.cause[is_long & is_late] = cause
+        in_gap_ns = waits.within(start_ns, late_ns)
+        is_long = 2 * waits.within(waits.begin_at(start_ns), late_ns) >= gaps.idle_ns
+        is_longest = is_late & is_long & (in_gap_ns > longest_ns)
+        gaps.cause[is_longest], longest_ns[is_longest] = cause, in_gap_ns[is_longest]
     gaps.cause[:-1][~is_known[:-1]] = UNKNOWN
     after = msgspec.structs.replace(
         gaps,

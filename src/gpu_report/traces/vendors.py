@@ -123,6 +123,9 @@ BLOCKING_COPY: Final = CopyKind(TO_HOST, "pageable")
 "API synchronization behavior").
 """
 
+PINNING: Final = re.compile(r"\w*Host\w*")
+"""Of ALLOCATING, those for memory of the host: they hold up the thread that calls them alone."""
+
 COMMUNICATION: Final = re.compile(
     r"\b_?(nccl|rccl|oneccl)|\bx?ccl::|(?i:nvshmem|rocshmem|ishmem|mscclpp|deep_?ep\b)"
     r"|multimem_(all|one_shot|reduce)|(one|two)_shot_all_?reduce|cross_device_reduce"
