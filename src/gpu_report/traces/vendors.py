@@ -181,15 +181,15 @@ Of NVIDIA, 7.0 (Volta) and 7.5 (Turing) multiply 16-bit floats alone, 8.0 and ne
 and TF32 (CUDA C++ Programming Guide, "Compute Capabilities"). Which of AMD's have matrix cores
 follows from the name: a version of 9 is that of MI50 and of MI300X.
 """
-_WITHOUT: Final = re.compile(
+_WITHOUT: Final = re.compile(  # names, and at the end the version: AMD's 10 are RDNA and RDNA 2
     r"GTX 16\d\d|MX4\d\d|\bT(400|500|600|1000|1200|2000)\b|MI(25|50|60)\b|Vega"
-    r"|Radeon VII|Radeon.*(RX )?[56]\d{3}\b|UHD|Iris"
+    r"|Radeon VII|Radeon.*(RX )?[56]\d{3}\b|UHD|Iris|(AMD|Radeon).* 10\.\d+$"
 )
 
 
 def matrix_cores(device: str, version: tuple[int, int]) -> MatrixCores | None:
     """Those of a device by its name and computing capability; None where it has none."""
-    if _WITHOUT.search(device):
+    if _WITHOUT.search(f"{device} {version[0]}.{version[1]}"):
         return None
     return next(
         (
@@ -204,7 +204,7 @@ def matrix_cores(device: str, version: tuple[int, int]) -> MatrixCores | None:
 LIBRARIES: Final = compiled(
     ("driver", rf"{COPIES.pattern}|{FILLS.pattern}"),
     ("NCCL", r"(?i)[nr]ccl"),
-    ("oneCCL", r"\bx?ccl::"),
+    ("oneCCL", r"\bx?ccl::|oneccl"),
     ("Triton", r"^triton_"),
     ("native", r"^(void )?(\w+ )?at(::native|::cuda|_cuda_detail)::"),
     ("cuDNN", r"(?i)cudnn"),
