@@ -75,9 +75,10 @@ LAUNCHES: Final = Table(
         number(
             "launch_bound_share",
             "1",
-            "Share of the step in which the accelerator waited for a host that went from launch "
-            "to launch: gaps of cause host or launch whose next work started within 10 us of its "
-            "launch, shorter than 200 us, or than three times the median of such gaps and 1 ms.",
+            "Share of the step in gaps that a faster host would shorten: of cause host or launch, "
+            "with work that started within 10 us of its launch. A longer gap than 200 us is a "
+            "pause and does not count; where a step has ten such gaps or more, a pause is longer "
+            "than three times their median, up to 1 ms.",
         ),
     ),
 )
@@ -98,10 +99,10 @@ STALL_NS: Final = 200_000
 operation of PyTorch.
 """
 
-STALL_TIMES: Final = 3
-LONGEST_STALL_NS: Final = 1_000_000
-"""A host whose launches are farther apart than STALL_NS stalls only in gaps that many times as long
-as their median, and in each from LONGEST_STALL_NS on.
+STALL_TIMES, LEAST_GAPS, LONGEST_STALL_NS = 3, 10, 1_000_000
+"""A host that leaves at least LEAST_GAPS gaps in a step is slow and not stalled. Then a stall is
+STALL_TIMES as long as their median, but no shorter than STALL_NS and no longer than
+LONGEST_STALL_NS.
 """
 
 
@@ -193,7 +194,8 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     step, gaps = gaps_in_steps(trace, calls)
     is_bound = np.isin(gaps.cause, (HOST_LATE, LAUNCH)) & (gaps.delay_ns != NONE)
     is_bound &= gaps.delay_ns < AT_ONCE_NS
-    usual_ns = np.median(gaps.idle_ns[is_bound]) if is_bound.any() else 0
+    goes_on = is_bound.sum() >= LEAST_GAPS * saw_work(trace).sum() > 0
+    usual_ns = np.median(gaps.idle_ns[is_bound]) if goes_on else 0
     is_bound &= gaps.idle_ns < np.clip(STALL_TIMES * usual_ns, STALL_NS, LONGEST_STALL_NS)
     bound_ns = sums(step[is_bound], gaps.duration_ns[is_bound], len(trace.steps))
     rows = []

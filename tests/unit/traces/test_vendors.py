@@ -35,6 +35,7 @@ MI300X = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMin
 H100 = {"id": 0, "name": "NVIDIA H100", "computeMajor": 9, "computeMinor": 0}
 V100 = {"id": 0, "name": "Tesla V100-SXM2-32GB", "computeMajor": 7, "computeMinor": 0}
 GTX = {"id": 0, "name": "NVIDIA GeForce GTX 1660 Ti", "computeMajor": 7, "computeMinor": 5}
+RDNA2 = {"id": 0, "name": "AMD Radeon Graphics", "computeMajor": 10, "computeMinor": 3}
 MI50 = {"id": 0, "name": "AMD Instinct MI50", "computeMajor": 9, "computeMinor": 0}
 
 
@@ -184,7 +185,14 @@ def test_kernels_of_amd_are_known_to_use_matrix_cores_or_not() -> None:
 
 @pytest.mark.parametrize(
     ("device", "remedy"),
-    [(V100, "GradScaler"), (H100, "bfloat16"), (MI300X, "bfloat16"), (MI50, None), (GTX, None)],
+    [
+        (V100, "GradScaler"),
+        (H100, "bfloat16"),
+        (MI300X, "bfloat16"),
+        (MI50, None),
+        (GTX, None),
+        (RDNA2, None),
+    ],
     ids=lambda value: value["name"] if isinstance(value, dict) else "",
 )
 def test_a_remedy_is_offered_only_where_the_device_has_it(
@@ -208,6 +216,12 @@ def test_copies_and_fills_that_rocm_writes_as_kernels_are_none() -> None:
     row = only(found, STEPS)
     assert (row["kernel_ms"], row["memcpy_ms"], row["memset_ms"]) == (0.3, 0.2, 0.05)
     assert only(found, COPIES)["direction"] == "to device"
+
+
+def test_a_kernel_of_oneccl_is_from_there() -> None:
+    found = tables(step(1, 0, 1000), *work(1, "oneccl_allreduce_kernel", 100, 500))
+
+    assert only(found, KERNELS)["library"] == "oneCCL"
 
 
 def test_a_gemm_kernel_of_intel_is_none_of_nvidias() -> None:
@@ -301,7 +315,17 @@ def test_a_host_that_takes_long_between_launches_is_launch_bound_and_one_that_pa
         step(1, 0, 10_000), *work(1, "k", 10, 5), *work(2, "k", 30, 5), *work(3, "k", 9_000, 900)
     )
 
+    pause_of_each_step = tables(
+        *(step(number + 1, 1000 * number, 1000) for number in range(20)),
+        *(
+            event
+            for number in range(20)
+            for event in work(number + 1, "k", 1000 * number + 10, 500)
+        ),
+    )
+
     assert only(slow, LAUNCHES)["launch_bound_share"] > 0.9
+    assert all(row["launch_bound_share"] < 0.02 for row in pause_of_each_step[LAUNCHES])
     assert only(paused, LAUNCHES)["launch_bound_share"] < 0.01
 
 
