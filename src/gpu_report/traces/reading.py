@@ -42,6 +42,7 @@ from gpu_report.traces.trace import (
     MOST_RANKS,
     NONE,
     RUNTIME,
+    UNNAMED_DEVICE,
     CallSpans,
     Columns,
     Exchanges,
@@ -75,13 +76,13 @@ is 0, is farther away than that on all days but the first.
 _STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
 _EXCHANGE: Final = "record_param_comms"
 _LOADER: Final = "enumerate(DataLoader)#"
-_UNNAMED_DEVICE: Final = "accelerator"
 _SORT_OF_KIND: Final = {
     **dict.fromkeys(("kernel", "gpu_memcpy", "gpu_memset"), "work"),
     "cpu_op": "calls",
     "user_annotation": "marks",
     "python_function": "functions",
 }
+_UNESCAPED: Final = re.compile(rb'\\\\|\\(?!")')
 _UNSIGNED_NONE: Final = (1 << 64) - 1
 _ARGUMENTS: Final = {each.name: each for each in msgspec.structs.fields(Arguments)}
 _TEXTS: Final = {name for name, each in _ARGUMENTS.items() if each.type is msgspec.Raw}
@@ -132,7 +133,8 @@ def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
     a time.
 
     It is read again, from its begin, with exact times where floats do not hold them, and with every
-    backslash as itself where one escapes nothing: PyTorch before 2.1 wrote Windows' paths so.
+    backslash as itself where one escapes nothing, but for an escaped quote or backslash: PyTorch
+    before 2.1 wrote Windows' paths so.
 
     The loader's own mark, `enumerate(DataLoader)#...`, is taken for an operation: waiting for data
     is work of the loop.
@@ -142,17 +144,19 @@ def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
             neither a step nor a call nor device work.
     """
     event_type: type[RawEvent] = RawEvent
-    backslash = b"\\"
+    is_escaped = False
     while True:
         blocks = blocks_of(path, block_bytes=block_bytes)
         try:
-            return _read_as(event_type, (block.replace(b"\\", backslash) for block in blocks))
+            if is_escaped:
+                blocks = iter([_UNESCAPED.sub(rb"\\\\", b"".join(blocks))])
+            return _read_as(event_type, blocks)
         except InexactTimesError:
             event_type = ExactEvent
         except DamagedDocumentError as error:
-            if backslash == rb"\\" or "escape" not in str(error):
+            if is_escaped or "escape" not in str(error):
                 raise TraceError(f"trace {path}: {error}") from error
-            backslash = rb"\\"
+            is_escaped = True
 
 
 def _read_as(event_type: type[RawEvent], blocks: Iterable[bytes]) -> Trace:
@@ -205,7 +209,7 @@ def _trace(
     return Trace(
         rank=rank if has_rank else None,
         run_id=run_id if isinstance(run_id, str) else None,
-        device=min(backends, default=_UNNAMED_DEVICE) if len(columns.work) else None,
+        device=min(backends, default=UNNAMED_DEVICE) if len(columns.work) else None,
         negative_durations=negative_durations,
         has_steps=bool(steps),
         metadata=metadata,
