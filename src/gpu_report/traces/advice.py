@@ -287,10 +287,8 @@ def _synchronising_calls(gate: Gate, trace: Trace) -> Iterator[Found]:
     waited_ms = sum(row["total_ms"] for row in idle if row["cause"] == "synchronisation")
     share = waited_ms / _all_steps_ms(gate, "wall_ms")
     all_ns = sum(step.end_ns - step.start_ns for step in steps)
-    within = msgspec.structs.replace(trace, steps=steps)
-    asked = waits(within) if share else []
-    found = [wait for wait in asked if wait.operation or wait.source]
-    for wait in found[:_PLACES]:
+    found = waits(msgspec.structs.replace(trace, steps=steps)) if share else []
+    for wait in [wait for wait in found if wait.operation or wait.source][:_PLACES]:
         per_step, waited = (
             wait.calls / len(steps),
             number_format.duration(wait.total_ns / _NS_PER_S / len(steps)),

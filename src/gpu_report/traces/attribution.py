@@ -16,10 +16,13 @@ from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, 
 from gpu_report.traces.grouping import fits, numbers_of, sums
 from gpu_report.traces.nesting import cover, nearest, nest, outermost, windows
 from gpu_report.traces.trace import NONE, RUNTIME, CallSpans, Flags, Integers, Trace, WorkSpans
-from gpu_report.traces.vendors import BLOCKING_COPY, WAITING, copy_kind
+from gpu_report.traces.vendors import BLOCKING_COPY, TO_DEVICE, WAITING, copy_kind
 
 CATEGORY_NAMES: Final = tuple(CATEGORIES)
 """What a column of categories counts through."""
+
+EVALUATING: Final = "autograd::engine::evaluate_function"
+"""How the name of a call begins in which autograd runs one function of the backward pass."""
 
 Value = TypeVar("Value", bound=np.generic)
 
@@ -126,6 +129,12 @@ def work_within_steps(trace: Trace, calls: HostCalls) -> tuple[DeviceWork, Integ
 def is_kernel(trace: Trace, work: WorkSpans) -> Flags:
     """Which pieces of device work are kernels, those of collectives among them."""
     return fits(trace.kinds, work.kind, "kernel".__eq__)
+
+
+def is_upload(trace: Trace, work: WorkSpans) -> Flags:
+    """Which pieces of device work are copies from the host to the device."""
+    to_device = fits(trace.names, work.name, lambda name: copy_kind(name).direction == TO_DEVICE)
+    return to_device & fits(trace.kinds, work.kind, "gpu_memcpy".__eq__)
 
 
 def communicates(trace: Trace, calls: HostCalls) -> Flags:

@@ -174,9 +174,9 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     queue is deep: the host is far ahead.
     """
     launched = np.flatnonzero(calls.launch != NONE)
+    called_ns = calls.spans.start_ns[calls.launch[launched]]
+    launched = launched[np.argsort(called_ns, kind="stable")]
     call = calls.launch[launched]
-    order = np.argsort(calls.spans.start_ns[call], kind="stable")
-    launched, call = launched[order], call[order]
     started_ns, launch_ns = trace.work.start_ns[launched], calls.spans.start_ns[call]
     delay_ns = (started_ns - launch_ns - calls.spans.duration_ns[call]).clip(min=0)
     duration_ns = trace.work.duration_ns[launched]
@@ -192,8 +192,8 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     # shortened the gap. A long pause of the host does not count, nor do gaps between queued
     # kernels.
     step, gaps = gaps_in_steps(trace, calls)
-    is_bound = np.isin(gaps.cause, (HOST_LATE, LAUNCH)) & (gaps.delay_ns != NONE)
-    is_bound &= gaps.delay_ns < AT_ONCE_NS
+    is_at_once = (gaps.delay_ns != NONE) & (gaps.delay_ns < AT_ONCE_NS)
+    is_bound = is_at_once & np.isin(gaps.cause, (HOST_LATE, LAUNCH))
     goes_on = is_bound.sum() >= LEAST_GAPS * saw_work(trace).sum() > 0
     usual_ns = np.median(gaps.idle_ns[is_bound]) if goes_on else 0
     is_bound &= gaps.idle_ns < np.clip(STALL_TIMES * usual_ns, STALL_NS, LONGEST_STALL_NS)

@@ -128,9 +128,6 @@ COPIES: Final = Table(
     ),
 )
 
-COPY_KIND: Final = "gpu_memcpy"
-"""The profiler's own word for a copy."""
-
 _PERCENT: Final = 100
 
 UNKNOWN: Final = "unknown"
@@ -255,4 +252,4 @@ def copy_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 
 def is_copy(trace: Trace, spans: WorkSpans) -> Flags:
     """Which pieces of device work are copies."""
-    return fits(trace.kinds, spans.kind, COPY_KIND.__eq__)
+    return fits(trace.kinds, spans.kind, "gpu_memcpy".__eq__)

@@ -24,6 +24,7 @@ import numpy as np
 
 from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.traces.attribution import (
+    EVALUATING,
     DeviceWork,
     HostCalls,
     at_positions,
@@ -34,7 +35,6 @@ from gpu_report.traces.attribution import (
 )
 from gpu_report.traces.grouping import NS_PER_MS, STEP, Row, fits, rows_of
 from gpu_report.traces.nesting import Cover, cover, cover_of, nearest
-from gpu_report.traces.phases import EVALUATING
 from gpu_report.traces.trace import MOST_RANKS, NONE, Integers, Trace
 from gpu_report.traces.vendors import compiled, first_fit
 

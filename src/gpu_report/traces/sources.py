@@ -16,9 +16,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpu_report.traces.attribution import (
+    EVALUATING,
     HostCalls,
     at_positions,
     attribute_host,
+    is_upload,
     is_waiting,
     last_with_id,
     step_at,
@@ -26,10 +28,8 @@ from gpu_report.traces.attribution import (
 from gpu_report.traces.grouping import counts, fits, grouped, sums
 from gpu_report.traces.nesting import begin_order, innermost_at, nearest, nest, outermost
 from gpu_report.traces.trace import NONE, Integers, Spans, Trace
-from gpu_report.traces.vendors import TO_DEVICE, copy_kind
 
 _MODULE: Final = "nn.Module: "
-_BACKWARD: Final = "autograd::engine::evaluate_function: "
 _FUNCTION: Final = re.compile(r"(?P<file>[^<>]+\.py)\(\d+\): .+")
 _GENERATED: Final = re.compile(r"(^|.*/)[a-z0-9]{2}/c[a-z2-7]{51}\.py")
 """What torch.compile writes and runs, each file in a folder named by the middle of its hash."""
@@ -108,7 +108,7 @@ def origins(trace: Trace, calls: HostCalls, chosen: Integers) -> Origins:
     # of all with one number the last begun is the counterpart (torch.autograd.profiler.emit_nvtx
     # explains the numbers).
     sequence = calls.spans.sequence
-    evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(_BACKWARD))
+    evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(EVALUATING))
     backward = nearest(calls.parent, evaluating)
     candidates = np.flatnonzero((sequence > 0) & (backward == NONE))
     by_time = candidates[np.argsort(calls.spans.start_ns[candidates], kind="stable")]
@@ -132,10 +132,7 @@ def waits(trace: Trace) -> list[Wait]:
     """
     calls = attribute_host(trace)
     spans, root = calls.spans, outermost(calls.parent)
-    is_upload = fits(
-        trace.names, trace.work.name, lambda name: copy_kind(name).direction == TO_DEVICE
-    )
-    uploading = root[calls.launch[is_upload & (calls.launch != NONE)]]
+    uploading = root[calls.launch[is_upload(trace, trace.work) & (calls.launch != NONE)]]
     is_asked = is_waiting(trace, calls) & (step_at(trace, spans.start_ns) != NONE)
     waiting = np.flatnonzero(is_asked & ~np.isin(root, uploading))
     asking, group = grouped(root[waiting])
@@ -183,22 +180,16 @@ class _Running(NamedTuple):
     parent: Integers
 
     @classmethod
-    def of(cls, spans: Spans) -> "_Running":
-        """Events in any order."""
+    def functions(cls, trace: Trace, is_wanted: Callable[[str], bool]) -> "_Running":
+        """The Python functions whose names are wanted."""
+        spans = trace.functions.chosen(fits(trace.names, trace.functions.name, is_wanted))
         spans = spans.chosen(begin_order(spans))
         return cls(spans, nest(spans).parent)
 
-    @classmethod
-    def functions(cls, trace: Trace, is_wanted: Callable[[str], bool]) -> "_Running":
-        """The Python functions whose names are wanted."""
-        return cls.of(trace.functions.chosen(fits(trace.names, trace.functions.name, is_wanted)))
-
-    def around(self, calls: Spans, chosen: Integers) -> Integers:
-        """The position of the innermost that ran when each of the chosen calls began, NONE where
-        none did.
-        """
-        return innermost_at(self.spans, self.parent, calls.thread[chosen], calls.start_ns[chosen])
-
     def names_around(self, calls: Spans, chosen: Integers) -> Integers:
-        """Its name."""
-        return at_positions(self.spans.name, self.around(calls, chosen), missing=NONE)
+        """The name of the innermost that ran when each of the chosen calls began, NONE where none
+        did.
+        """
+        threads, times_ns = calls.thread[chosen], calls.start_ns[chosen]
+        around = innermost_at(self.spans, self.parent, threads, times_ns)
+        return at_positions(self.spans.name, around, missing=NONE)

@@ -81,7 +81,6 @@ COPIES: Final = _any("copies")
 FILLS: Final = _any("fills")
 
 TO_DEVICE: Final = "to device"
-TO_HOST: Final = "to host"
 _ENDS: Final = re.compile(
     r"\b(?P<source>[HMDAP])(?:to|2)(?P<target>[HMDAP])\b|(?i:"
     r"(?P<source_word>Host|Device|Array|Peer)_?To_?(?P<target_word>Host|Device|Array|Peer))"
@@ -114,11 +113,11 @@ def copy_kind(name: str) -> CopyKind:
     if from_host and to_host:
         return CopyKind("within host", host_memory)
     if from_host or to_host:
-        return CopyKind(TO_HOST if to_host else TO_DEVICE, host_memory)
+        return CopyKind("to host" if to_host else TO_DEVICE, host_memory)
     return CopyKind("between devices" if "P" in (source, target) else "within device", "")
 
 
-BLOCKING_COPY: Final = CopyKind(TO_HOST, "pageable")
+BLOCKING_COPY: Final = CopyKind("to host", "pageable")
 """Its call returns only when it is done, though it is named `cudaMemcpyAsync` (CUDA Runtime API,
 "API synchronization behavior").
 """
