@@ -5,6 +5,7 @@ Trace, HostCalls, DeviceWork -> rows of QUALITY -> Gate: the rows of the other t
 trusted
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,15 +16,16 @@ import numpy as np
 from gpu_report.errors import GpuReportError
 from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.traces.attribution import (
+    EVALUATING,
     DeviceWork,
     HostCalls,
     at_positions,
+    is_kernel,
     last_with_id,
     step_at,
 )
 from gpu_report.traces.grouping import Row, counts, fits, grouped, sums
 from gpu_report.traces.nesting import cover
-from gpu_report.traces.phases import EVALUATING
 from gpu_report.traces.steps import SHARES, devices_of_work
 from gpu_report.traces.trace import HOST, NONE, Flags, Trace
 from gpu_report.traces.vendors import BEGINS_CAPTURE, ENDS_CAPTURE, LAUNCHING, REPLAYING
@@ -254,7 +256,7 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
         & ~_is_captured(trace, calls)
     )
     is_lost = is_launch & ~np.isin(calls.spans.correlation, trace.work.correlation)
-    unnumbered = int((work.spans.correlation <= 0).sum())
+    unnumbered = int(((work.spans.correlation <= 0) & is_kernel(trace, work.spans)).sum())
     share = _share(max(int(is_lost.sum()) - unnumbered, 0), int(is_launch.sum()))
     yield _at_most(
         MOST_LOST,
@@ -300,13 +302,12 @@ def _lost_by_replays(trace: Trace, calls: HostCalls) -> float:
     of_step = np.bincount(step[replays], minlength=len(trace.steps))
     if not of_step.any() or len(set(of_step.tolist())) > 1:
         return 0.0
-    work = trace.work
-    replay = last_with_id(work.correlation, calls.spans.correlation, replays)
+    replay = last_with_id(trace.work.correlation, calls.spans.correlation, replays)
     kernels = counts(replay[replay != NONE], len(calls.spans))[replays]
-    latest_first = np.argsort(-work.start_ns, kind="stable")
-    first = last_with_id(calls.spans.correlation[replays], work.correlation, latest_first)
+    latest_first = np.argsort(-trace.work.start_ns, kind="stable")
+    first = last_with_id(calls.spans.correlation[replays], trace.work.correlation, latest_first)
     place = np.arange(len(replays)) % of_step[0]
-    begins_with = at_positions(work.name, first, missing=NONE)
+    begins_with = at_positions(trace.work.name, first, missing=NONE)
     _, graph = grouped(place * (len(trace.names) + 1) + begins_with + 1)
     fullest = np.zeros_like(kernels)
     np.maximum.at(fullest, graph, kernels)
@@ -395,7 +396,8 @@ def _checks_of_host(trace: Trace, calls: HostCalls) -> Iterator[Row]:
     # An optimizer needs gradients. A graph may hold the backward pass, which shows none within.
     is_step = fits(trace.names, trace.marks.name, lambda name: name.startswith("Optimizer.step"))
     if (is_step & (step_at(trace, trace.marks.start_ns) != NONE)).any():
-        found = int((calls.in_step & fits(trace.names, calls.spans.name, _may_be_backward)).sum())
+        functions = re.compile(rf"{EVALUATING}|{REPLAYING.pattern}").match
+        found = int((calls.in_step & fits(trace.names, calls.spans.name, functions)).sum())
         yield row_of(
             "backward pass",
             found,
@@ -431,10 +433,6 @@ def _checks_of_host(trace: Trace, calls: HostCalls) -> Iterator[Row]:
         else "no step is marked: the whole recording counts as one",
         invalidates=(),
     )
-
-
-def _may_be_backward(name: str) -> bool:
-    return name.startswith(EVALUATING) or REPLAYING.fullmatch(name) is not None
 
 
 def _at_most(

@@ -92,7 +92,7 @@ def device_rows(trace: Trace, _: HostCalls, __: DeviceWork) -> list[Row]:
         rows += rows_of(
             np.flatnonzero(busy_ns),
             step=[step.number for step in trace.steps],
-            device=[f"{trace.device}:{name}"] * len(trace.steps),
+            device=[f"{trace.device}:{name}".removesuffix(":None")] * len(trace.steps),
             busy_ms=busy_ns / NS_PER_MS,
             idle_share=1 - busy_ns / (end_ns - begin_ns),
         )
@@ -104,7 +104,10 @@ def devices_of_work(trace: Trace) -> tuple[list[str], Integers]:
     work: stream 7 of device 1 is the thread `1/7`.
     """
     device_of = [thread.rpartition("/")[0] for thread in trace.threads]
-    names = sorted({device_of[thread] for thread in np.unique(trace.work.thread).tolist()})
+    names = sorted(
+        {device_of[thread] for thread in np.unique(trace.work.thread).tolist()},
+        key=lambda name: (len(name), name),  # 2 before 10
+    )
     places = [names.index(device) if device in names else NONE for device in device_of]
     return names, np.array(places, dtype=np.int64)[trace.work.thread]
 

@@ -344,6 +344,24 @@ def test_each_device_of_a_process_has_its_own_share_and_they_are_never_joined() 
     assert "accelerator busy" not in advised(found)
 
 
+def test_devices_are_in_the_order_of_their_numbers_and_one_without_a_number_has_none() -> None:
+    found = tables(
+        step(1, 0, 1000),
+        *(event for each in (10, 2) for event in work(each, "gemm", 10, 400, stream=(each, 7))),
+    )
+    nameless = tables(step(1, 0, 1000), kernel("gemm", 10, 400, on=(None, 7)))
+
+    assert [row["device"] for row in found[DEVICES]] == ["cuda:2", "cuda:10"]
+    assert [row["device"] for row in nameless[DEVICES]] == ["accelerator"]
+
+
+def test_copies_without_a_number_of_their_launch_replace_no_lost_kernel() -> None:
+    copy = span("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 600, 90, on=STREAM, correlation=0)
+    found = tables(step(1, 0, 1000), *work(1, "gemm", 50, 300), launch(2, 380, 2), copy)
+
+    assert "work of the launches" in failed(found)
+
+
 def test_a_little_work_on_another_device_takes_no_share_away() -> None:
     found = tables(
         step(1, 0, 1000),
