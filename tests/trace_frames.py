@@ -375,7 +375,11 @@ READ_BY: Final[Mapping[str, Mapping[Table, Sequence[str]]]] = {
     "peak memory": {MEMORY: ("device",)},
     "launch-bound": {LAUNCHES: ("launch_bound_share",), STEPS: ("wall_ms",)},
     "pageable copies": {COPIES: ("total_ms", "host_memory"), STEPS: WHOLE_STEP},
-    "synchronising calls": {COPIES: ("copies",), STEPS: ("wall_ms",)},
+    "synchronising calls": {
+        COPIES: ("copies",),
+        IDLE: ("cause", "total_ms"),
+        STEPS: ("wall_ms",),
+    },
     "short kernels": {
         LAUNCHES: ("launches", "short_share", "median_delay_us", "launch_bound_share")
     },

@@ -275,19 +275,20 @@ def _pageable_copies(gate: Gate, _: Trace) -> Iterator[Found]:
 def _synchronising_calls(gate: Gate, trace: Trace) -> Iterator[Found]:
     """How often a call waits does not depend on how fast the host is; how long it waits does.
 
-    The copies show which waits belong to an upload.
+    The copies show which waits belong to an upload. At stake is no more than the call's own time,
+    nor than that in which the GPU was idle for waits.
     """
     gate.required(COPIES, "copies")
     trusted = {row["step"] for row in gate.required(STEPS, "wall_ms")}
     steps = tuple(step for step in trace.steps if step.number in trusted)
     if not steps:
         return
-    idle = gate.rows(IDLE, "cause", "total_ms")
+    idle = gate.required(IDLE, "cause", "total_ms")
     waited_ms = sum(row["total_ms"] for row in idle if row["cause"] == "synchronisation")
-    at_stake = waited_ms / _all_steps_ms(gate, "wall_ms")
-    within = msgspec.structs.replace(trace, steps=steps)
-    found = [wait for wait in waits(within) if wait.operation or wait.source]
-    for wait in found[:_PLACES]:
+    share = waited_ms / _all_steps_ms(gate, "wall_ms")
+    all_ns = sum(step.end_ns - step.start_ns for step in steps)
+    found = waits(msgspec.structs.replace(trace, steps=steps)) if share else []
+    for wait in [wait for wait in found if wait.operation or wait.source][:_PLACES]:
         per_step, waited = (
             wait.calls / len(steps),
             number_format.duration(wait.total_ns / _NS_PER_S / len(steps)),
@@ -300,6 +301,7 @@ def _synchronising_calls(gate: Gate, trace: Trace) -> Iterator[Found]:
         often = "once" if per_step == 1 else f"{number_format.quantity(per_step).plain()} times"
         when = f"{often} a step" if trace.has_steps else often
         text = f"{_asked_by(wait)} made the host wait {when}{took}."
+        at_stake = min(share, wait.total_ns / all_ns)
         yield Found(per_step, at_stake, text, wait.source or wait.operation)
 
 

@@ -13,13 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name
-from gpu_report.traces.grouping import fits, numbers_of
+from gpu_report.traces.grouping import fits, numbers_of, sums
 from gpu_report.traces.nesting import cover, nearest, nest, outermost, windows
 from gpu_report.traces.trace import NONE, RUNTIME, CallSpans, Flags, Integers, Trace, WorkSpans
-from gpu_report.traces.vendors import REPLAYING
+from gpu_report.traces.vendors import BLOCKING_COPY, REPLAYING, TO_DEVICE, WAITING, copy_kind
 
 CATEGORY_NAMES: Final = tuple(CATEGORIES)
 """What a column of categories counts through."""
+
+EVALUATING: Final = "autograd::engine::evaluate_function"
+"""How the name of a call begins in which autograd runs one function of the backward pass."""
 
 Value = TypeVar("Value", bound=np.generic)
 
@@ -40,6 +43,12 @@ class HostCalls(msgspec.Struct, frozen=True, kw_only=True):
     `parent` is the position of the call it began in, on the same thread. `is_driver_call` marks
     calls into the accelerator's driver; the others are operations of PyTorch. A call is in a step
     where the outermost call around it began in one.
+
+    `launch`, `launcher` and `in_graph` have one number per piece of the trace's device work: the
+    position of
+    the driver call that launched it, and of the operation around that call; NONE where none is
+    recorded. Work without such a call has the operation that it names itself, and so has that of a
+    graph if it names one.
     """
 
     spans: CallSpans
@@ -48,6 +57,9 @@ class HostCalls(msgspec.Struct, frozen=True, kw_only=True):
     category: Integers
     in_step: Flags
     is_driver_call: Flags
+    launch: Integers
+    launcher: Integers
+    in_graph: Flags
 
     def of_category(self, name: str) -> Flags:
         """Which calls are of that category."""
@@ -55,15 +67,17 @@ class HostCalls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeviceWork(msgspec.Struct, frozen=True, kw_only=True):
-    """Kernels, copies and fills that the steps launched; `call` is the position of the operation
-    that launched each.
+    """Kernels, copies and fills that the steps launched; `launch` and `call` are the positions of
+    the driver call and of the operation that launched each.
 
-    It is NONE where that is not known.
+    They are NONE where that is not known. `in_graph` marks work of a graph's replay.
     """
 
     spans: WorkSpans
+    launch: Integers
     call: Integers
     category: Integers
+    in_graph: Flags
 
     def of_category(self, name: str) -> Flags:
         """Which pieces of work are of that category."""
@@ -81,9 +95,15 @@ def attribute(trace: Trace) -> Attributed:
 
 def attribute_host(trace: Trace) -> HostCalls:
     """Every host call of the trace."""
-    calls = trace.calls
+    calls, work = trace.calls, trace.work
     parent, self_ns = nest(calls)
     is_driver_call = fits(trace.kinds, calls.kind, RUNTIME.fullmatch)
+    driver_calls, operations = np.flatnonzero(is_driver_call), np.flatnonzero(~is_driver_call)
+    launch = last_with_id(work.correlation, calls.correlation, driver_calls)
+    around = at_positions(operations_around(parent, is_driver_call), launch, missing=NONE)
+    named = last_with_id(work.external_id, calls.external_id, operations)
+    replays = fits(trace.names, calls.name, REPLAYING.fullmatch) & is_driver_call
+    in_graph = at_positions(replays, launch, missing=False)
     return HostCalls(
         spans=calls,
         parent=parent,
@@ -91,6 +111,9 @@ def attribute_host(trace: Trace) -> HostCalls:
         category=_host_categories(trace, calls, parent, is_driver_call),
         in_step=(step_at(trace, calls.start_ns) != NONE)[outermost(parent)],
         is_driver_call=is_driver_call,
+        launch=launch,
+        launcher=np.where((launch == NONE) | in_graph & (named != NONE), named, around),
+        in_graph=in_graph,
     )
 
 
@@ -100,20 +123,15 @@ def attribute_device(trace: Trace, calls: HostCalls) -> DeviceWork:
     Work whose launch is not in the trace counts by its own start, unless it ran before any launched
     work did: then it was launched before the recording began, and belongs to an earlier step.
     """
-    work, call = trace.work, _launchers(trace, calls, trace.work)
-    launch = driver_launches(work, calls)
-    launch = np.where(launch == NONE, call, launch)
-    is_launched = launch != NONE
+    work = trace.work
+    call = np.where(calls.launch == NONE, calls.launcher, calls.launch)
+    is_launched = call != NONE
     first_launched_ns = (
         work.start_ns[is_launched].min(initial=np.iinfo(np.int64).max) if is_launched.any() else 0
     )
     began_in_step = (work.start_ns >= first_launched_ns) & (step_at(trace, work.start_ns) != NONE)
-    return _device_work(
-        trace,
-        calls,
-        call,
-        np.where(is_launched, at_positions(calls.in_step, launch, missing=False), began_in_step),
-    )
+    launched_in_step = at_positions(calls.in_step, call, missing=False)
+    return _device_work(trace, calls, np.where(is_launched, launched_in_step, began_in_step))
 
 
 def work_within_steps(trace: Trace, calls: HostCalls) -> tuple[DeviceWork, Integers]:
@@ -122,7 +140,7 @@ def work_within_steps(trace: Trace, calls: HostCalls) -> tuple[DeviceWork, Integ
     """
     within_ns = cover(*trace.step_bounds).within(trace.work.start_ns, trace.work.end_ns)
     kept = within_ns > 0
-    return _device_work(trace, calls, _launchers(trace, calls, trace.work), kept), within_ns[kept]
+    return _device_work(trace, calls, kept), within_ns[kept]
 
 
 def is_kernel(trace: Trace, work: WorkSpans) -> Flags:
@@ -130,37 +148,37 @@ def is_kernel(trace: Trace, work: WorkSpans) -> Flags:
     return fits(trace.kinds, work.kind, "kernel".__eq__)
 
 
-def communicates(trace: Trace, calls: HostCalls, work: WorkSpans) -> Flags:
-    """Which pieces of device work are kernels of communication: by their own name, or because an
-    operation that communicates launched them.
+def is_upload(trace: Trace, work: WorkSpans) -> Flags:
+    """Which pieces of device work are copies from the host to the device."""
+    to_device = fits(trace.names, work.name, lambda name: copy_kind(name).direction == TO_DEVICE)
+    return to_device & fits(trace.kinds, work.kind, "gpu_memcpy".__eq__)
+
+
+def communicates(trace: Trace, calls: HostCalls) -> Flags:
+    """Which pieces of the trace's device work communicate: kernels by their own name, and all that
+    an operation that communicates launched, copies too.
     """
-    launched = at_positions(
-        calls.of_category("communication"), _launchers(trace, calls, work), missing=False
-    )
-    return is_kernel(trace, work) & (_communicates_by_name(trace, work) | launched)
+    return np.equal(_categories_of_work(trace, calls), _NUMBER_OF["communication"])
 
 
-def _communicates_by_name(trace: Trace, work: WorkSpans) -> Flags:
-    return fits(trace.names, work.name, lambda name: category_by_name(name) == "communication")
-
-
-def is_replayed(trace: Trace, calls: HostCalls, work: WorkSpans) -> Flags:
-    """Which pieces of device work ran in a graph: all of one replay share the correlation of its
-    launch.
+def is_waiting(trace: Trace, calls: HostCalls) -> Flags:
+    """Which driver calls of the training loop's thread return only when the device is done: by
+    their name, or because they copy to pageable memory of the host.
     """
-    is_graph = fits(trace.names, calls.spans.name, REPLAYING.fullmatch) & calls.is_driver_call
-    graphs = calls.spans.correlation[is_graph & (calls.spans.correlation > 0)]
-    found: Flags = np.isin(work.correlation, graphs)
-    return found
+    found = fits(trace.names, calls.spans.name, WAITING.fullmatch) & calls.is_driver_call
+    is_blocking = fits(trace.names, trace.work.name, lambda name: copy_kind(name) == BLOCKING_COPY)
+    found[calls.launch[is_blocking & (calls.launch != NONE)]] = True
+    return found & np.equal(calls.spans.thread, loop_thread(trace, calls))
 
 
-def driver_launches(work: WorkSpans, calls: HostCalls) -> Integers:
-    """For each piece of device work the position of the driver call that launched it, NONE where
-    none is recorded.
+def loop_thread(trace: Trace, calls: HostCalls) -> int:
+    """The thread that ran the steps; without steps the one with the most time in marks, or else in
+    calls.
     """
-    return last_with_id(
-        work.correlation, calls.spans.correlation, np.flatnonzero(calls.is_driver_call)
-    )
+    spans = trace.marks if len(trace.marks) else calls.spans
+    if trace.loop_thread != NONE or not len(spans):
+        return trace.loop_thread
+    return int(sums(spans.thread, spans.duration_ns, len(trace.threads)).argmax())
 
 
 def step_at(trace: Trace, times_ns: Integers) -> Integers:
@@ -179,14 +197,23 @@ def at_positions(
     return found
 
 
-def _device_work(trace: Trace, calls: HostCalls, call: Integers, kept: Flags) -> DeviceWork:
-    category = at_positions(calls.category, call, missing=NONE)
-    asked = np.flatnonzero(np.isin(category, _SAYS_NOTHING))
-    by_name = _categories_by(category_by_name, trace, trace.work.name[asked])
-    category[asked] = np.where(by_name == NONE, _NUMBER_OF[OTHER], by_name)
-    exchanges = is_kernel(trace, trace.work) & _communicates_by_name(trace, trace.work)
-    category[exchanges] = _NUMBER_OF["communication"]
-    return DeviceWork(spans=trace.work.chosen(kept), call=call[kept], category=category[kept])
+def _device_work(trace: Trace, calls: HostCalls, kept: Flags) -> DeviceWork:
+    return DeviceWork(
+        spans=trace.work.chosen(kept),
+        launch=calls.launch[kept],
+        call=calls.launcher[kept],
+        category=_categories_of_work(trace, calls)[kept],
+        in_graph=calls.in_graph[kept],
+    )
+
+
+def _categories_of_work(trace: Trace, calls: HostCalls) -> Integers:
+    """The category of each piece of the trace's device work."""
+    category = at_positions(calls.category, calls.launcher, missing=NONE)
+    by_name = _categories_by(category_by_name, trace, trace.work.name)
+    exchanges = is_kernel(trace, trace.work) & (by_name == _NUMBER_OF["communication"])
+    category = np.where(np.isin(category, _SAYS_NOTHING) | exchanges, by_name, category)
+    return np.where(category == NONE, _NUMBER_OF[OTHER], category)
 
 
 def _categories_by(
@@ -234,20 +261,6 @@ def _contexts(trace: Trace, calls: CallSpans) -> Integers:
     return context
 
 
-def _launchers(trace: Trace, calls: HostCalls, work: WorkSpans) -> Integers:
-    """The operation around the driver call that shares the work's correlation. Work of a graph has
-    the operation that it names itself, if it names one, as work without such a call.
-    """
-    launch = driver_launches(work, calls)
-    operation = last_with_id(
-        work.external_id, calls.spans.external_id, np.flatnonzero(~calls.is_driver_call)
-    )
-    names_it = (launch == NONE) | (is_replayed(trace, calls, work) & (operation != NONE))
-    return np.where(
-        names_it, operation, at_positions(operations_around(calls), launch, missing=NONE)
-    )
-
-
 def last_with_id(wanted: Integers, ids: Integers, candidates: Integers) -> Integers:
     """For each wanted id the last of the candidates that has it, NONE where none has. An id of 0 is
     none.
@@ -260,9 +273,9 @@ def last_with_id(wanted: Integers, ids: Integers, candidates: Integers) -> Integ
     return np.where((last >= 0) & (wanted > 0) & (ids[found] == wanted), found, NONE)
 
 
-def operations_around(calls: HostCalls) -> Integers:
+def operations_around(parent: Integers, is_driver_call: Flags) -> Integers:
     """For each call the innermost operation that is it or is around it; the call itself where there
     is none.
     """
-    around = nearest(calls.parent, ~calls.is_driver_call)
+    around = nearest(parent, ~is_driver_call)
     return np.where(around == NONE, np.arange(len(around)), around)

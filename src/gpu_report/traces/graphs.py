@@ -16,11 +16,7 @@ from typing import Final, TypeVar
 import msgspec
 import numpy as np
 
-from gpu_report.traces.attribution import (
-    Attributed,
-    attribute_host,
-    is_replayed,
-)
+from gpu_report.traces.attribution import Attributed, attribute_host
 from gpu_report.traces.grouping import fits
 from gpu_report.traces.phases import is_of_data
 from gpu_report.traces.trace import NONE, Columns, Flags, Integers, Spans, Trace, WorkSpans
@@ -42,12 +38,10 @@ def with_operations(trace: Trace, uncaptured: Attributed) -> Trace:
     other, calls, work = uncaptured
     names, name_of = _merged(trace.names, other.names)
     kinds, kind_of = _merged(trace.kinds, other.kinds)
-    replayed = _by_begin(trace.work, is_replayed(trace, attribute_host(trace), trace.work))
+    replayed = _by_begin(trace.work, attribute_host(trace).in_graph)
     launched = _by_begin(
         work.spans,
-        (work.call != NONE)
-        & ~is_of_data(other, calls, work)
-        & ~is_replayed(other, calls, work.spans),
+        (work.call != NONE) & ~is_of_data(other, calls, work) & ~work.in_graph,
     )
     wanted = _keys(trace, trace.work.chosen(replayed), np.arange(len(trace.names)))
     offered = _keys(other, work.spans.chosen(launched), name_of)

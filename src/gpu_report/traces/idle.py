@@ -5,7 +5,6 @@ work and the calls that launched it -> how long it was queued, and gaps of a hos
 -> LAUNCHES
 """
 
-import re
 from typing import Final
 
 import msgspec
@@ -16,13 +15,14 @@ from gpu_report.traces.attribution import (
     DeviceWork,
     HostCalls,
     at_positions,
-    driver_launches,
+    is_waiting,
+    loop_thread,
     operations_around,
 )
 from gpu_report.traces.grouping import NS_PER_MS, NS_PER_US, STEP, Row, counts, fits, rows_of, sums
 from gpu_report.traces.nesting import cover, cover_of, innermost_at
 from gpu_report.traces.trace import NONE, Columns, Flags, Integers, Trace
-from gpu_report.traces.vendors import ALLOCATING, WAITING
+from gpu_report.traces.vendors import ALLOCATING, PINNING
 
 IDLE: Final = Table(
     name="idle",
@@ -34,10 +34,11 @@ IDLE: Final = Table(
         text(
             "cause",
             "launch: the next work was launched, and had not started; host: it was launched late; "
-            "loader: it was launched late, and waiting for data had held the host up for at least "
-            "half as long as the gap; synchronisation: so had waiting for the device; allocator: "
-            "so had taking memory from the driver or giving it back; unknown: no launch is "
-            "recorded. A gap in which the next work was launched and then waited is cut there.",
+            "loader: it was launched late, since the host waited for data for at least half as "
+            "long as the gap; synchronisation: the same for the device; allocator: the same for "
+            "memory that the driver gives or takes back; unknown: no launch is recorded. Of "
+            "several waits the one with most time in the gap is the cause. A gap in which the "
+            "next work was launched and then waited is two: the second has the cause launch.",
         ),
         text(
             "operation",
@@ -74,9 +75,10 @@ LAUNCHES: Final = Table(
         number(
             "launch_bound_share",
             "1",
-            "Share of the step in which the accelerator waited for a host that went from launch "
-            "to launch: gaps of cause host or launch whose next work started within 10 us of its "
-            "launch, shorter than 200 us, or than three times the median of such gaps and 1 ms.",
+            "Share of the step in gaps that a faster host would shorten: of cause host or launch, "
+            "with work that started within 10 us of its launch. A longer gap than 200 us is a "
+            "pause and does not count; where a step has ten such gaps or more, a pause is longer "
+            "than three times their median, up to 1 ms.",
         ),
     ),
 )
@@ -97,15 +99,10 @@ STALL_NS: Final = 200_000
 operation of PyTorch.
 """
 
-STALL_TIMES: Final = 3
-LONGEST_STALL_NS: Final = 1_000_000
-"""A host whose launches are farther apart than STALL_NS stalls only in gaps that many times as long
-as their median, and in each from LONGEST_STALL_NS on.
-"""
-
-_BLOCKING_COPY: Final = re.compile(r"Memcpy DtoH.*Pageable")
-"""Copies whose call returns only when they are done, though it is named `cudaMemcpyAsync` (CUDA
-Runtime API, "API synchronization behavior").
+STALL_TIMES, LEAST_GAPS, LONGEST_STALL_NS = 3, 10, 1_000_000
+"""A host that leaves at least LEAST_GAPS gaps in a step is slow and not stalled. Then a stall is
+STALL_TIMES as long as their median, but no shorter than STALL_NS and no longer than
+LONGEST_STALL_NS.
 """
 
 
@@ -119,14 +116,16 @@ class Gaps(Columns, frozen=True, kw_only=True):
     `delay_ns` is the time from the end of the launching call to the start of that work: 0 where it
     started before the call ended, NONE where no launch is known.
 
-    The cause follows from the first work after the gap. `unknown`: its launch is not recorded.
-    `launch`: its launching call had begun before the gap did, or in it and the work waited for
-    AT_ONCE_NS or longer: then the gap is cut where the call began. Before that the host came late,
-    and the cause is what held it up: waiting for the `loader`, for the device (`synchronisation`),
-    or for memory (`allocator`), where the waits that went on when the gap began, or began in it
-    before the launch, lasted at least half as long. Their parts before the gap count too: without
-    the wait the host would have come earlier by so much. What remains is `host`, also where no work
-    came any more.
+    The cause follows from the first work after the gap:
+
+    - `unknown`: its launch is not recorded.
+    - `launch`: it was launched before the gap. A gap in which it was launched and then waited for
+      AT_ONCE_NS or longer is cut at the launch, and the second part has this cause.
+    - `loader`, `synchronisation`, `allocator`: the host launched it late, after waits for data, for
+      the device or for memory. Only waits of at least half the gap count, with their time before
+      it, by which the launch was late too. Of several the one with most time in the gap is the
+      cause, of equals the first of these.
+    - `host`: it was launched late without such waits, or no work came any more.
     """
 
     end_ns: Integers
@@ -174,10 +173,10 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     kernel counts as launched by the one call that launched the graph, so that it waits long and the
     queue is deep: the host is far ahead.
     """
-    call = driver_launches(trace.work, calls)
-    launched, call = np.flatnonzero(call != NONE), call[call != NONE]
-    order = np.argsort(calls.spans.start_ns[call], kind="stable")
-    launched, call = launched[order], call[order]
+    launched = np.flatnonzero(calls.launch != NONE)
+    called_ns = calls.spans.start_ns[calls.launch[launched]]
+    launched = launched[np.argsort(called_ns, kind="stable")]
+    call = calls.launch[launched]
     started_ns, launch_ns = trace.work.start_ns[launched], calls.spans.start_ns[call]
     delay_ns = (started_ns - launch_ns - calls.spans.duration_ns[call]).clip(min=0)
     duration_ns = trace.work.duration_ns[launched]
@@ -193,9 +192,10 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     # shortened the gap. A long pause of the host does not count, nor do gaps between queued
     # kernels.
     step, gaps = gaps_in_steps(trace, calls)
-    is_bound = np.isin(gaps.cause, (HOST_LATE, LAUNCH)) & (gaps.delay_ns != NONE)
-    is_bound &= gaps.delay_ns < AT_ONCE_NS
-    usual_ns = np.median(gaps.idle_ns[is_bound]) if is_bound.any() else 0
+    is_at_once = (gaps.delay_ns != NONE) & (gaps.delay_ns < AT_ONCE_NS)
+    is_bound = is_at_once & np.isin(gaps.cause, (HOST_LATE, LAUNCH))
+    goes_on = is_bound.sum() >= LEAST_GAPS * saw_work(trace).sum() > 0
+    usual_ns = np.median(gaps.idle_ns[is_bound]) if goes_on else 0
     is_bound &= gaps.idle_ns < np.clip(STALL_TIMES * usual_ns, STALL_NS, LONGEST_STALL_NS)
     bound_ns = sums(step[is_bound], gaps.duration_ns[is_bound], len(trace.steps))
     rows = []
@@ -250,18 +250,6 @@ def saw_work(trace: Trace) -> Flags:
     return cover_of(trace.work).within(*trace.step_bounds) > 0
 
 
-def loop_thread(trace: Trace, calls: HostCalls) -> int:
-    """The thread that ran the steps; without steps the one with the most time in marks, or else in
-    calls.
-    """
-    spans = trace.marks if len(trace.marks) else calls.spans
-    if trace.loop_thread != NONE or not len(spans):
-        return trace.loop_thread
-    times_ns = np.zeros(len(trace.threads), dtype=np.int64)
-    np.add.at(times_ns, spans.thread, spans.duration_ns)
-    return int(times_ns.argmax())
-
-
 def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     """Every gap from the begin of the first step to the end of the last that is in a step, at least
     in part.
@@ -270,13 +258,10 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     busy = cover_of(trace.work)
     # For each stretch of work the call that launched the first of it. Of work that starts together
     # the earliest launched counts, so that the order in the file does not matter.
-    launch = driver_launches(trace.work, calls)
-    launched_ns = np.where(
-        launch == NONE, np.iinfo(np.int64).max, at_positions(calls.spans.start_ns, launch)
-    )
+    launched_ns = at_positions(calls.spans.start_ns, calls.launch, missing=np.iinfo(np.int64).max)
     order = np.lexsort((trace.work.correlation, launched_ns, trace.work.start_ns))
     first = np.searchsorted(trace.work.start_ns[order], busy.start_ns, side="left")
-    launch = np.append(launch[order][first], NONE)
+    launch = np.append(calls.launch[order][first], NONE)
     is_known = launch != NONE
     start_ns = np.append(begin_ns.min(), busy.end_ns).clip(min=begin_ns.min())
     work_ns = np.append(busy.start_ns, end_ns.max())
@@ -300,23 +285,22 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
         delay_ns=delay_ns,
     )
     late_ns = np.where(is_known, np.minimum(launch_begin_ns, stop_ns), stop_ns)
-    # Driver calls wait for the device by their name, or because they copy to pageable memory of the
-    # host.
-    is_waiting = fits(trace.names, calls.spans.name, WAITING.fullmatch) & calls.is_driver_call
-    copies = trace.work.chosen(fits(trace.names, trace.work.name, _BLOCKING_COPY.match))
-    copying = driver_launches(copies, calls)
-    is_waiting[copying[copying != NONE]] = True
-    is_allocating = fits(trace.names, calls.spans.name, ALLOCATING.fullmatch) & calls.is_driver_call
+    is_allocating, is_pinning = (
+        fits(trace.names, calls.spans.name, pattern.fullmatch) & calls.is_driver_call
+        for pattern in (ALLOCATING, PINNING)
+    )
     on_loop = calls.spans.thread == loop_thread(trace, calls)
+    late_ns, longest_ns = np.maximum(start_ns, late_ns), np.full(len(start_ns), NONE)
     for cause, which in (
-        (ALLOCATOR, is_allocating),
-        (SYNCHRONISATION, is_waiting & on_loop),
         (LOADER, calls.of_category("data loading") & on_loop),
+        (SYNCHRONISATION, is_waiting(trace, calls)),
+        (ALLOCATOR, is_allocating & (on_loop | ~is_pinning)),
     ):
         waits = cover_of(calls.spans, which)
-        waited_ns = waits.within(waits.begin_at(start_ns), np.maximum(start_ns, late_ns))
-        is_long = 2 * waited_ns >= gaps.idle_ns
-        gaps.cause[is_long & is_late] = cause
+        in_gap_ns = waits.within(start_ns, late_ns)
+        is_long = 2 * waits.within(waits.begin_at(start_ns), late_ns) >= gaps.idle_ns
+        is_longest = is_late & is_long & (in_gap_ns > longest_ns)
+        gaps.cause[is_longest], longest_ns[is_longest] = cause, in_gap_ns[is_longest]
     gaps.cause[:-1][~is_known[:-1]] = UNKNOWN
     after = msgspec.structs.replace(
         gaps,
@@ -352,7 +336,7 @@ def _operations(trace: Trace, calls: HostCalls, gaps: Gaps) -> Integers:
     Where the host waited for the device it is the one that waited. A driver call counts itself only
     where no operation is around it.
     """
-    around = operations_around(calls)
+    around = operations_around(calls.parent, calls.is_driver_call)
 
     def innermost(thread: Integers, times_ns: Integers) -> Integers:
         return at_positions(

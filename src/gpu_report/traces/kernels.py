@@ -9,10 +9,9 @@ Library and tensor cores are recognized by the kernel's name: NVIDIA's, AMD's an
 the profiler writes them; the first pattern to fit wins.
 """
 
-import re
 from collections import defaultdict
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from gpu_report.traces.attribution import (
     CATEGORY_NAMES,
     DeviceWork,
     HostCalls,
-    driver_launches,
     work_within_steps,
 )
 from gpu_report.traces.categories import CATEGORY
@@ -49,6 +47,7 @@ from gpu_report.traces.vendors import (
     LIBRARIES,
     LIBRARIES_OF_XPU,
     ON_TENSOR_CORES,
+    copy_kind,
     first_fit,
 )
 
@@ -129,16 +128,6 @@ COPIES: Final = Table(
     ),
 )
 
-TO_DEVICE: Final = "to device"
-COPY_KIND: Final = "gpu_memcpy"
-"""The profiler's own word for a copy."""
-
-_ENDS: Final = re.compile(
-    r"\b(?P<source>[HMDAP])(?:to|2)(?P<target>[HMDAP])\b|(?i:"
-    r"(?P<source_word>Host|Device|Array|Peer)_?To_?(?P<target_word>Host|Device|Array|Peer))"
-)
-_HOST_MEMORY: Final = re.compile(r"(?i)pageable|pinned|managed")
-
 _PERCENT: Final = 100
 
 UNKNOWN: Final = "unknown"
@@ -158,10 +147,9 @@ def kernel_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
     kernels = [trace.names[position] for position in name]
     runs, total_ns = counts(rows.group, count), sums(rows.group, within_ns, count)
     each_ns = quantiles(rows.group, work.spans.duration_ns, count)
-    launch = driver_launches(work.spans, calls)
-    known = np.flatnonzero(launch != NONE)
+    known = np.flatnonzero(work.launch != NONE)
     # Work that starts before its call returns has not waited.
-    delay_ns = work.spans.start_ns[known] - calls.spans.end_ns[launch[known]]
+    delay_ns = work.spans.start_ns[known] - calls.spans.end_ns[work.launch[known]]
     grid, block = _launch_sizes(trace, work, rows)
     operation, module, function = _origins(trace, calls, work, rows)
     return rows_of(
@@ -239,35 +227,6 @@ def _origins(trace: Trace, calls: HostCalls, work: DeviceWork, rows: Grouped) ->
     return found
 
 
-class CopyKind(NamedTuple):
-    """What a copy's name says; both are as COPIES has them."""
-
-    direction: str
-    host_memory: str
-
-
-def copy_kind(name: str) -> CopyKind:
-    """Take a copy's name apart; an array (`A`) is on the device, `M` is the host's memory, `P` a
-    peer's.
-
-    CUDA writes such as `Memcpy HtoD (Pinned -> Device)`, HIP also `CopyHostToDevice`, XPU `Memcpy
-    M2D`.
-    """
-    ends = _ENDS.search(name)
-    if ends is None:
-        return CopyKind("unknown", "unknown")
-    source = (ends["source"] or ends["source_word"])[0].upper()
-    target = (ends["target"] or ends["target_word"])[0].upper()
-    from_host, to_host = source in "HM", target in "HM"
-    memory = _HOST_MEMORY.search(name)
-    host_memory = memory[0].lower() if memory else "unknown"
-    if from_host and to_host:
-        return CopyKind("within host", host_memory)
-    if from_host or to_host:
-        return CopyKind("to host" if to_host else TO_DEVICE, host_memory)
-    return CopyKind("between devices" if "P" in (source, target) else "within device", "")
-
-
 def copy_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of COPIES, the longest time first."""
     copies = work.spans.chosen(is_copy(trace, work.spans))
@@ -293,4 +252,4 @@ def copy_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 
 def is_copy(trace: Trace, spans: WorkSpans) -> Flags:
     """Which pieces of device work are copies."""
-    return fits(trace.kinds, spans.kind, COPY_KIND.__eq__)
+    return fits(trace.kinds, spans.kind, "gpu_memcpy".__eq__)

@@ -23,7 +23,7 @@ from gpu_report.traces.grouping import (
     sums,
 )
 from gpu_report.traces.nesting import innermost_at
-from gpu_report.traces.trace import HOST, NONE, Integers, MemoryEvents, Trace
+from gpu_report.traces.trace import HOST, NONE, UNNAMED_DEVICE, Integers, MemoryEvents, Trace
 
 _MEMORY_DEVICE: Final = text(
     "device",
@@ -71,14 +71,13 @@ ALLOCATIONS: Final = Table(
     ),
 )
 NO_OPERATION: Final = "(no operation)"
-"""Stands for the operation of a block that was allocated outside of all."""
+"""The operation of a block that was allocated outside of all."""
 
 MOMENTS: Final = 200
 """The most rows of MEMORY per device."""
 
 _HOST_TYPE: Final = 0
 _ALLOCATING: Final = re.compile(r"aten::(new_)?empty(_strided|_like)?|aten::resize_")
-_UNNAMED_DEVICE: Final = "accelerator"
 
 
 def memory_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
@@ -177,7 +176,7 @@ def _allocators(trace: Trace) -> Iterator[tuple[str, MemoryEvents]]:
     is_host = events.device_type == _HOST_TYPE
     if is_host.any():
         yield HOST, _counted(events.chosen(is_host))
-    name = trace.device or _UNNAMED_DEVICE
+    name = trace.device or UNNAMED_DEVICE
     devices = np.unique(events.device_id[~is_host]).tolist()
     for device_id in devices:
         device = name if len(devices) == 1 else f"{name}:{device_id}"

@@ -70,7 +70,7 @@ CATEGORY_TIMES: Final = Table(
     ),
 )
 NO_LAUNCH: Final = "(launch not recorded)"
-"""Stands for the operation of device work whose launch the trace does not hold."""
+"""The operation of device work whose launch the trace does not hold."""
 
 _Times = dict[str, Integers]
 """Sums and quantiles per name and category, one number per pair in each column."""

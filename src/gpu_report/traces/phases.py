@@ -33,7 +33,14 @@ from typing import Final
 import numpy as np
 
 from gpu_report.storage.columns import Table, number, text
-from gpu_report.traces.attribution import DeviceWork, HostCalls, at_positions, step_at
+from gpu_report.traces.attribution import (
+    EVALUATING,
+    DeviceWork,
+    HostCalls,
+    at_positions,
+    is_upload,
+    step_at,
+)
 from gpu_report.traces.grouping import (
     DEVICE,
     NS_PER_MS,
@@ -45,7 +52,6 @@ from gpu_report.traces.grouping import (
     shares,
     sums,
 )
-from gpu_report.traces.kernels import TO_DEVICE, copy_kind, is_copy
 from gpu_report.traces.nesting import Windows, nearest, outermost, windows
 from gpu_report.traces.trace import HOST, NONE, Flags, Integers, Trace
 
@@ -82,10 +88,6 @@ _MARKS_BESIDE: Final = {"data_transfer": _DATA, "loss": _LOSS, "zero_grad": _OPT
 
 _CUDNN: Final = re.compile(r"(?i)cudnn|[fdw](prop|grad)_|implicit_gemm|rnn_|elemWiseRNN")
 _COPYING: Final = re.compile(r"aten::(to|_to_copy|copy_)")
-EVALUATING: Final = "autograd::engine::evaluate_function"
-"""How the name of a call begins in which autograd runs one function of the backward pass."""
-
-_OPTIMIZER_MARK: Final = "Optimizer."
 
 
 def phase_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
@@ -174,7 +176,7 @@ def _marked_windows(trace: Trace) -> Windows | None:
 def _is_optimizing(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Flags:
     """Which calls the optimizer makes itself, and not the closure that its step calls before."""
     marks = trace.marks.chosen(
-        fits(trace.names, trace.marks.name, lambda name: name.startswith(_OPTIMIZER_MARK))
+        fits(trace.names, trace.marks.name, lambda name: name.startswith("Optimizer."))
     )
     begins_ns = np.append(NONE, np.sort(calls.spans.start_ns[is_evaluating]))
     own_ns = np.maximum(begins_ns[np.searchsorted(begins_ns, marks.end_ns) - 1], marks.start_ns)
@@ -187,14 +189,9 @@ def _is_optimizing(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Flag
 
 def _copies_to_device(trace: Trace, calls: HostCalls, work: DeviceWork) -> Flags:
     """Which calls launched a copy from the host, and the conversions (`aten::to`) around them."""
-    spans = work.spans
-    goes_to_device = fits(
-        trace.names, spans.name, lambda name: copy_kind(name).direction == TO_DEVICE
-    )
-    is_upload = is_copy(trace, spans) & goes_to_device
     found = np.zeros(len(calls.spans), dtype=np.bool_)
     is_copying = fits(trace.names, calls.spans.name, _COPYING.fullmatch)
-    copying = np.unique(work.call[is_upload & (work.call != NONE)])
+    copying = np.unique(work.call[is_upload(trace, work.spans) & (work.call != NONE)])
     while len(copying):
         found[copying] = True
         copying = calls.parent[copying]

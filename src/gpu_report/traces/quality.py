@@ -5,6 +5,7 @@ Trace, HostCalls, DeviceWork -> rows of QUALITY -> Gate: the rows of the other t
 trusted
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,18 +16,19 @@ import numpy as np
 from gpu_report.errors import GpuReportError
 from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.traces.attribution import (
+    EVALUATING,
     DeviceWork,
     HostCalls,
     at_positions,
-    driver_launches,
-    is_replayed,
+    is_kernel,
+    last_with_id,
     operations_around,
     step_at,
 )
-from gpu_report.traces.grouping import Row, fits, sums
+from gpu_report.traces.grouping import Row, counts, fits, grouped, sums
 from gpu_report.traces.nesting import cover
 from gpu_report.traces.steps import SHARES, devices_of_work
-from gpu_report.traces.trace import HOST, NONE, Flags, Integers, Trace
+from gpu_report.traces.trace import HOST, NONE, Flags, Trace
 from gpu_report.traces.vendors import BEGINS_CAPTURE, ENDS_CAPTURE, LAUNCHING, REPLAYING
 
 QUALITY: Final = Table(
@@ -85,7 +87,7 @@ WORK_ON_DEVICE: Final = (
 
 _OF_ONE_DEVICE: Final = (
     *(name for name in WORK_ON_DEVICE if name.startswith("steps.") and name != "steps.loader_ms"),
-    *("idle", "launches"),
+    *("idle", "launches", "ranks", "collectives"),
 )
 _BY_LAUNCH: Final = (
     *_TIMES_ON_DEVICE,
@@ -271,7 +273,7 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
         & ~_is_captured(trace, calls)
     )
     is_lost = is_launch & ~np.isin(calls.spans.correlation, trace.work.correlation)
-    unnumbered = int((work.spans.correlation <= 0).sum())
+    unnumbered = int(((work.spans.correlation <= 0) & is_kernel(trace, work.spans)).sum())
     share = _share(max(int(is_lost.sum()) - unnumbered, 0), int(is_launch.sum()))
     yield _at_most(
         MOST_LOST,
@@ -305,10 +307,10 @@ def _is_captured(trace: Trace, calls: HostCalls) -> Flags:
 
 
 def _lost_by_replays(trace: Trace, calls: HostCalls) -> float:
-    """The largest share of its work that a graph's replay lacks against its fullest one.
+    """The largest share of its kernels that a graph's replay lacks against its fullest one.
 
-    Graphs that each step replays at the same place in turn are one; where steps replay different
-    numbers of them nothing is known.
+    Replays at the same place of each step that begin with the same kernel are of one graph; where
+    steps replay different numbers of graphs nothing is known.
     """
     step = step_at(trace, calls.spans.start_ns)
     is_replay = fits(trace.names, calls.spans.name, REPLAYING.fullmatch) & calls.is_driver_call
@@ -317,12 +319,16 @@ def _lost_by_replays(trace: Trace, calls: HostCalls) -> float:
     of_step = np.bincount(step[replays], minlength=len(trace.steps))
     if not of_step.any() or len(set(of_step.tolist())) > 1:
         return 0.0
-    number, times = np.unique(trace.work.correlation, return_counts=True)
-    wanted = calls.spans.correlation[replays]
-    place = np.searchsorted(number, wanted).clip(max=max(len(number) - 1, 0))
-    found: Integers = np.where(number[place] == wanted, times[place], 0) if len(number) else wanted
-    each = found.reshape(len(trace.steps), -1)
-    return float(1 - (each.min(axis=0) / each.max(axis=0).clip(min=1)).min())
+    replay = last_with_id(trace.work.correlation, calls.spans.correlation, replays)
+    kernels = counts(replay[replay != NONE], len(calls.spans))[replays]
+    latest_first = np.argsort(-trace.work.start_ns, kind="stable")
+    first = last_with_id(calls.spans.correlation[replays], trace.work.correlation, latest_first)
+    place = np.arange(len(replays)) % of_step[0]
+    begins_with = at_positions(trace.work.name, first, missing=NONE)
+    _, graph = grouped(place * (len(trace.names) + 1) + begins_with + 1)
+    fullest = np.zeros_like(kernels)
+    np.maximum.at(fullest, graph, kernels)
+    return float((1 - kernels / fullest[graph].clip(min=1)).max())
 
 
 def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[Row]:
@@ -332,9 +338,8 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
     # graph. A replayed graph asks for no memory: it was given when the graph was captured, so that
     # the table of allocations shows only what runs outside of the graph.
     spans, all_ns = work.spans, int(work.spans.duration_ns.sum())
-    in_graph = is_replayed(trace, calls, spans)
-    launch = driver_launches(spans, calls)
-    is_unknown = in_graph & (work.call == at_positions(operations_around(calls), launch))
+    around = operations_around(calls.parent, calls.is_driver_call)
+    is_unknown = work.in_graph & (work.call == at_positions(around, work.launch))
     share = _share(int(spans.duration_ns[is_unknown].sum()), all_ns)
     yield _at_most(
         MOST_UNKNOWN_IN_GRAPHS,
@@ -344,7 +349,7 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
         f"{MOST_UNKNOWN_IN_GRAPHS:.0%}",
         invalidates=(*_BY_LAUNCH, _MEMORY_OF_GRAPHS),
     )
-    share = _share(int(spans.duration_ns[in_graph].sum()), all_ns)
+    share = _share(int(spans.duration_ns[work.in_graph].sum()), all_ns)
     yield _at_most(
         MOST_LOST,
         share,
@@ -393,7 +398,7 @@ def _checks_of_host(trace: Trace, calls: HostCalls) -> Iterator[Row]:
         f"{MOST_DROPPED:.1%} of all",
         invalidates=(
             *("operations", "kernels", "copies", "categories", "phases", "timeline", "steps"),
-            *("idle", "launches", "ranks", "collectives"),
+            *("idle", "launches", "devices", "ranks", "collectives"),
         ),
     )
     # A call that outlives the one it began in takes time from it. Clocks of a nanosecond's grain
@@ -412,6 +417,20 @@ def _checks_of_host(trace: Trace, calls: HostCalls) -> Iterator[Row]:
             *("categories", "phases", "timeline.category"),
         ),
     )
+    # An optimizer needs gradients. A graph may hold the backward pass, which shows none within.
+    is_step = fits(trace.names, trace.marks.name, lambda name: name.startswith("Optimizer.step"))
+    if (is_step & (step_at(trace, trace.marks.start_ns) != NONE)).any():
+        functions = re.compile(rf"{EVALUATING}|{REPLAYING.pattern}").match
+        found = int((calls.in_step & fits(trace.names, calls.spans.name, functions)).sum())
+        yield row_of(
+            "backward pass",
+            found,
+            1,
+            passed=found >= 1,
+            text=f"{found} functions of a backward pass or graphs ran in the steps of the "
+            "optimizer; at least one was expected",
+            invalidates=("phases", "timeline.category"),
+        )
     # A recording that ends in the middle of a step leaves a short one.
     *others, last = (step.end_ns - step.start_ns for step in trace.steps)
     if len(others) >= 2:

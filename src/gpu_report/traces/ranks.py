@@ -24,6 +24,7 @@ import numpy as np
 
 from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.traces.attribution import (
+    EVALUATING,
     DeviceWork,
     HostCalls,
     at_positions,
@@ -34,7 +35,6 @@ from gpu_report.traces.attribution import (
 )
 from gpu_report.traces.grouping import NS_PER_MS, STEP, Row, fits, rows_of
 from gpu_report.traces.nesting import Cover, cover, cover_of, nearest
-from gpu_report.traces.phases import EVALUATING
 from gpu_report.traces.trace import MOST_RANKS, NONE, Integers, Trace
 from gpu_report.traces.vendors import compiled, first_fit
 
@@ -108,9 +108,7 @@ def exchange_of(trace: Trace, calls: HostCalls, work: DeviceWork) -> Exchange:
     if trace.device is None:
         compute = cover_of(calls.spans, ~calls.is_driver_call & ~calls.of_category("communication"))
     else:
-        compute = cover_of(
-            trace.work, is_kernel(trace, trace.work) & ~communicates(trace, calls, trace.work)
-        )
+        compute = cover_of(trace.work, is_kernel(trace, trace.work) & ~communicates(trace, calls))
     info = trace.metadata.get("distributedInfo")
     size = info.get("world_size") if isinstance(info, dict) else None
     has_size = isinstance(size, int) and not isinstance(size, bool) and 0 < size <= MOST_RANKS

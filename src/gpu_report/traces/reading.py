@@ -42,6 +42,7 @@ from gpu_report.traces.trace import (
     MOST_RANKS,
     NONE,
     RUNTIME,
+    UNNAMED_DEVICE,
     CallSpans,
     Columns,
     Exchanges,
@@ -69,16 +70,19 @@ _STEPS_MEET_NS: Final = 1000
 """Steps follow each other; rounding may make two overlap by less."""
 _MOST_NAMED: Final = 8
 _NS_PER_DAY: Final = 24 * 3600 * 10**9
+"""No recording lasts a day. Kineto counts from the begin of a quarter, so that a lost time, which
+is 0, is farther away than that on all days but the first.
+"""
 _STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
 _EXCHANGE: Final = "record_param_comms"
 _LOADER: Final = "enumerate(DataLoader)#"
-_UNNAMED_DEVICE: Final = "accelerator"
 _SORT_OF_KIND: Final = {
     **dict.fromkeys(("kernel", "gpu_memcpy", "gpu_memset"), "work"),
     "cpu_op": "calls",
     "user_annotation": "marks",
     "python_function": "functions",
 }
+_UNESCAPED: Final = re.compile(rb'\\\\|\\(?!")')
 _UNSIGNED_NONE: Final = (1 << 64) - 1
 _ARGUMENTS: Final = {each.name: each for each in msgspec.structs.fields(Arguments)}
 _TEXTS: Final = {name for name, each in _ARGUMENTS.items() if each.type is msgspec.Raw}
@@ -129,7 +133,8 @@ def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
     a time.
 
     It is read again, from its begin, with exact times where floats do not hold them, and with every
-    backslash as itself where one escapes nothing: PyTorch before 2.1 wrote Windows' paths so.
+    backslash as itself where one escapes nothing, but for an escaped quote or backslash: PyTorch
+    before 2.1 wrote Windows' paths so.
 
     The loader's own mark, `enumerate(DataLoader)#...`, is taken for an operation: waiting for data
     is work of the loop.
@@ -139,17 +144,19 @@ def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
             neither a step nor a call nor device work.
     """
     event_type: type[RawEvent] = RawEvent
-    backslash = b"\\"
+    is_escaped = False
     while True:
         blocks = blocks_of(path, block_bytes=block_bytes)
         try:
-            return _read_as(event_type, (block.replace(b"\\", backslash) for block in blocks))
+            if is_escaped:
+                blocks = iter([_UNESCAPED.sub(rb"\\\\", b"".join(blocks))])
+            return _read_as(event_type, blocks)
         except InexactTimesError:
             event_type = ExactEvent
         except DamagedDocumentError as error:
-            if backslash == rb"\\" or "escape" not in str(error):
+            if is_escaped or "escape" not in str(error):
                 raise TraceError(f"trace {path}: {error}") from error
-            backslash = rb"\\"
+            is_escaped = True
 
 
 def _read_as(event_type: type[RawEvent], blocks: Iterable[bytes]) -> Trace:
@@ -193,7 +200,7 @@ def _trace(
 ) -> Trace:
     names, threads, kinds = _place(columns, numberings)
     kinds = _corrected(columns.work, names, kinds)
-    steps, loop_thread, marks = _split_steps(names, threads, columns.marks)
+    steps, loop_thread, marks = _split_steps(columns, names, threads, kinds)
     calls = columns.calls.chosen(begin_order(columns.calls))
     run_id, info = metadata.get("gpu_report_run"), metadata.get("distributedInfo")
     rank = info.get("rank") if isinstance(info, dict) else metadata.get("rank")
@@ -202,7 +209,7 @@ def _trace(
     return Trace(
         rank=rank if has_rank else None,
         run_id=run_id if isinstance(run_id, str) else None,
-        device=min(backends, default=_UNNAMED_DEVICE) if len(columns.work) else None,
+        device=min(backends, default=UNNAMED_DEVICE) if len(columns.work) else None,
         negative_durations=negative_durations,
         has_steps=bool(steps),
         metadata=metadata,
@@ -233,8 +240,8 @@ def _place(
         What the columns of names, of threads and of kinds count through then.
 
     Raises:
-        DamagedDocumentError: the last event begins EXACT_US or more after the first, such as after
-            a kernel whose time was lost and is 0.
+        DamagedDocumentError: the last event begins a day or more after the first, such as after a
+            kernel whose time was lost and is 0.
     """
     names, threads, kinds = Numbering(), Numbering(), Numbering()
     every_name = tuple(numberings.names)
@@ -256,7 +263,7 @@ def _place(
         min(begins, default=(0, "")),
         max(begins, default=(0, "")),
     )
-    if latest_ns - origin_ns >= EXACT_US * _NS_PER_US:
+    if latest_ns - origin_ns >= _NS_PER_DAY:
         raise DamagedDocumentError(
             f"{named(first)} begins {(latest_ns - origin_ns) / _NS_PER_DAY:,.0f} days before "
             f"{named(last)}, so one time is wrong"
@@ -283,23 +290,26 @@ def _corrected(work: WorkSpans, names: tuple[str, ...], kinds: tuple[str, ...]) 
 
 
 def _split_steps(
-    names: tuple[str, ...], threads: tuple[str, ...], marks: LinkedSpans
+    columns: SortedColumns, names: tuple[str, ...], threads: tuple[str, ...], kinds: tuple[str, ...]
 ) -> tuple[tuple[Step, ...], int, LinkedSpans]:
     """The steps in order of time, the first one's thread, and the marks that are no steps.
 
     Raises:
-        DamagedDocumentError: they are of several processes, or two of them overlap; of two marks of
-            one step the outer counts.
+        DamagedDocumentError: they and the operations are of several processes, or two steps overlap
+            or have one number; of two marks of one step the outer counts.
     """
+    marks, calls = columns.marks, columns.calls
     matches = ((position, _STEP.fullmatch(name)) for position, name in enumerate(names))
     numbers = {position: int(match[1]) for position, match in matches if match}
     is_step = np.isin(marks.name, np.array(list(numbers), dtype=np.int64))
     spans = marks.chosen(is_step & (marks.duration_ns > 0))
     spans = spans.chosen(np.lexsort((-spans.end_ns, spans.start_ns)))
-    processes = sorted({threads[thread].partition("/")[0] for thread in spans.thread.tolist()})
+    operating = calls.thread[fits(kinds, calls.kind, "cpu_op".__eq__)]
+    training = np.unique(np.append(operating, spans.thread)).tolist()
+    processes = sorted({threads[thread].rpartition("/")[0] for thread in training} - {"None"})
     if len(processes) > 1:
         raise DamagedDocumentError(
-            f"it holds the steps of {len(processes)} processes "
+            f"it holds {len(processes)} training processes "
             f"({', '.join(processes[:_MOST_NAMED])}), as a file merged from several ranks does",
             "name a folder with one trace for each rank",
         )
@@ -308,10 +318,12 @@ def _split_steps(
     is_inner = np.zeros(len(spans), dtype=np.bool_)
     is_inner[within] = spans.name[within] == spans.name[within - 1]
     spans, reached_ns = spans.chosen(~is_inner), reached_ns[~is_inner]
-    for position in np.flatnonzero(spans.start_ns < reached_ns - _STEPS_MEET_NS)[:1].tolist():
+    is_first = np.isin(np.arange(len(spans)), np.unique(spans.name, return_index=True)[1])
+    overlaps = spans.start_ns < reached_ns - _STEPS_MEET_NS
+    for position in np.flatnonzero(overlaps | ~is_first)[:1].tolist():
         raise DamagedDocumentError(
-            f"{names[spans.name[position]]} begins before another step has ended, so that it is "
-            "not one training",
+            f"{names[spans.name[position]]} begins again, or before another step has ended, so "
+            "that it is not one training",
             "record each training in a trace of its own",
         )
     steps = tuple(

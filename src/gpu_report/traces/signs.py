@@ -16,7 +16,7 @@ _SIGNS: Final = (
     ),
     (
         rb"version https://git-lfs",
-        ("it is a Git LFS pointer, not the file that it stands for", "run git lfs pull"),
+        ("it is a Git LFS pointer, not the file itself", "run git lfs pull"),
     ),
     (
         rb"(?i:\s*<(!doctype|html|\?xml))",

@@ -15,14 +15,21 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpu_report.traces.attribution import HostCalls, at_positions, last_with_id, step_at
-from gpu_report.traces.grouping import fits, grouped, sums
-from gpu_report.traces.nesting import begin_order, innermost_at, nearest, nest
-from gpu_report.traces.trace import NONE, RUNTIME, Integers, Spans, Trace
-from gpu_report.traces.vendors import WAITING
+from gpu_report.traces.attribution import (
+    EVALUATING,
+    HostCalls,
+    at_positions,
+    attribute_host,
+    is_upload,
+    is_waiting,
+    last_with_id,
+    step_at,
+)
+from gpu_report.traces.grouping import counts, fits, grouped, sums
+from gpu_report.traces.nesting import begin_order, innermost_at, nearest, nest, outermost
+from gpu_report.traces.trace import NONE, Integers, Spans, Trace
 
 _MODULE: Final = "nn.Module: "
-_BACKWARD: Final = "autograd::engine::evaluate_function: "
 _FUNCTION: Final = re.compile(r"(?P<file>[^<>]+\.py)\(\d+\): .+")
 _GENERATED: Final = re.compile(r"(^|.*/)[a-z0-9]{2}/c[a-z2-7]{51}\.py")
 """What torch.compile writes and runs, each file in a folder named by the middle of its hash."""
@@ -61,8 +68,6 @@ _LIBRARIES: Final = frozenset(
 """Packages that training is written with, besides the standard library: of their code the caller is
 asked for.
 """
-
-_UPLOAD: Final = re.compile(r"HtoD|HostToDevice")
 
 
 class Origins(NamedTuple):
@@ -103,7 +108,7 @@ def origins(trace: Trace, calls: HostCalls, chosen: Integers) -> Origins:
     # of all with one number the last begun is the counterpart (torch.autograd.profiler.emit_nvtx
     # explains the numbers).
     sequence = calls.spans.sequence
-    evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(_BACKWARD))
+    evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(EVALUATING))
     backward = nearest(calls.parent, evaluating)
     candidates = np.flatnonzero((sequence > 0) & (backward == NONE))
     by_time = candidates[np.argsort(calls.spans.start_ns[candidates], kind="stable")]
@@ -119,40 +124,31 @@ def origins(trace: Trace, calls: HostCalls, chosen: Integers) -> Origins:
 
 
 def waits(trace: Trace) -> list[Wait]:
-    """The waits for the device within the steps, the longest first.
+    """The waits of the training loop for the device within the steps, the longest first; each
+    outermost call that waits counts once.
 
-    A copy from pageable memory to the device waits as well; it is left out, since it is in the
-    table of copies.
+    A call that copies to the device waits as well, where the memory is pageable; it is left out,
+    since it is in the table of copies.
     """
-    calls = trace.calls
-    is_waiting = fits(trace.names, calls.name, WAITING.fullmatch) & (
-        step_at(trace, calls.start_ns) != NONE
-    )
-    # Operations that begin after all others of their thread that began before have ended.
-    operations = calls.chosen(~fits(trace.kinds, calls.kind, RUNTIME.fullmatch))
-    is_outermost = np.zeros(len(operations), dtype=np.bool_)
-    for thread in np.unique(operations.thread):
-        mine = np.flatnonzero(operations.thread == thread)
-        reached_ns = np.maximum.accumulate(operations.end_ns[mine])
-        is_outermost[mine] = np.append(True, operations.start_ns[mine][1:] >= reached_ns[:-1])
-    outermost = _Running.of(operations.chosen(is_outermost))
-    uploaded = trace.work.correlation[fits(trace.names, trace.work.name, _UPLOAD.search)]
-    copies = np.flatnonzero(np.isin(calls.correlation, uploaded[uploaded > 0]))
-    copied_in, waited_in = (
-        outermost.around(calls, copies),
-        outermost.around(calls, np.flatnonzero(is_waiting)),
-    )
-    is_upload = np.isin(waited_in, copied_in[copied_in != NONE])
-    waiting = np.flatnonzero(is_waiting)[~is_upload]
-    operation = at_positions(outermost.spans.name, waited_in[~is_upload], missing=NONE)
-    source = _Running.functions(trace, is_users_own).names_around(calls, waiting)
+    calls = attribute_host(trace)
+    spans, root = calls.spans, outermost(calls.parent)
+    uploading = root[calls.launch[is_upload(trace, trace.work) & (calls.launch != NONE)]]
+    is_asked = is_waiting(trace, calls) & (step_at(trace, spans.start_ns) != NONE)
+    waiting = np.flatnonzero(is_asked & ~np.isin(root, uploading))
+    asking, group = grouped(root[waiting])
+    waited_ns = sums(group, spans.duration_ns[waiting], len(asking))
+    operation = np.where(calls.is_driver_call[asking], NONE, spans.name[asking])
+    source = _Running.functions(trace, is_users_own).names_around(spans, asking)
     every = len(trace.names) + 1
     places, group = grouped((operation + 1) * every + source + 1)
-    total_ns, names = sums(group, calls.duration_ns[waiting], len(places)), ("", *trace.names)
+    names = ("", *trace.names)
     found = [
-        Wait(names[place // every], names[place % every], count, total)
-        for place, count, total in zip(
-            places.tolist(), np.bincount(group).tolist(), total_ns.tolist(), strict=True
+        Wait(names[place // every], names[place % every], count, total_ns)
+        for place, count, total_ns in zip(
+            places.tolist(),
+            counts(group, len(places)).tolist(),
+            sums(group, waited_ns, len(places)).tolist(),
+            strict=True,
         )
     ]
     return sorted(found, key=lambda wait: (-wait.total_ns, wait.operation, wait.source))
@@ -184,22 +180,16 @@ class _Running(NamedTuple):
     parent: Integers
 
     @classmethod
-    def of(cls, spans: Spans) -> "_Running":
-        """Events in any order."""
+    def functions(cls, trace: Trace, is_wanted: Callable[[str], bool]) -> "_Running":
+        """The Python functions whose names are wanted."""
+        spans = trace.functions.chosen(fits(trace.names, trace.functions.name, is_wanted))
         spans = spans.chosen(begin_order(spans))
         return cls(spans, nest(spans).parent)
 
-    @classmethod
-    def functions(cls, trace: Trace, is_wanted: Callable[[str], bool]) -> "_Running":
-        """The Python functions whose names are wanted."""
-        return cls.of(trace.functions.chosen(fits(trace.names, trace.functions.name, is_wanted)))
-
-    def around(self, calls: Spans, chosen: Integers) -> Integers:
-        """The position of the innermost that ran when each of the chosen calls began, NONE where
-        none did.
-        """
-        return innermost_at(self.spans, self.parent, calls.thread[chosen], calls.start_ns[chosen])
-
     def names_around(self, calls: Spans, chosen: Integers) -> Integers:
-        """Its name."""
-        return at_positions(self.spans.name, self.around(calls, chosen), missing=NONE)
+        """The name of the innermost that ran when each of the chosen calls began, NONE where none
+        did.
+        """
+        threads, times_ns = calls.thread[chosen], calls.start_ns[chosen]
+        around = innermost_at(self.spans, self.parent, threads, times_ns)
+        return at_positions(self.spans.name, around, missing=NONE)

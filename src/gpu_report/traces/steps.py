@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from gpu_report.storage.columns import Table, number, text
-from gpu_report.traces.attribution import DeviceWork, HostCalls, communicates, is_kernel
+from gpu_report.traces.attribution import DeviceWork, HostCalls, communicates
 from gpu_report.traces.grouping import NS_PER_MS, STEP, Row, fits, rows_of
 from gpu_report.traces.nesting import Cover, cover_of
 from gpu_report.traces.trace import NONE, Integers, Trace
@@ -25,7 +25,7 @@ STEPS: Final = Table(
         STEP,
         number("wall_ms", "ms", "From the begin to the end of the step on the host."),
         number("kernel_ms", "ms", "A kernel runs on the accelerator, communication apart."),
-        number("memcpy_ms", "ms", "Else: a copy runs there."),
+        number("memcpy_ms", "ms", "Else: a copy runs there, communication apart."),
         number("memset_ms", "ms", "Else: a fill runs there."),
         number(
             "communication_ms", "ms", "Else: a collective runs there, or communication on the host."
@@ -53,7 +53,7 @@ STEPS: Final = Table(
         number(
             "exposed_communication_ms",
             "ms",
-            "Collectives run and no other kernel; missing as device_busy_ms.",
+            "Of communication, what no other kernel hides; missing as device_busy_ms.",
         ),
     ),
 )
@@ -92,7 +92,7 @@ def device_rows(trace: Trace, _: HostCalls, __: DeviceWork) -> list[Row]:
         rows += rows_of(
             np.flatnonzero(busy_ns),
             step=[step.number for step in trace.steps],
-            device=[f"{trace.device}:{name}"] * len(trace.steps),
+            device=[f"{trace.device}:{name}".removesuffix(":None")] * len(trace.steps),
             busy_ms=busy_ns / NS_PER_MS,
             idle_share=1 - busy_ns / (end_ns - begin_ns),
         )
@@ -103,8 +103,11 @@ def devices_of_work(trace: Trace) -> tuple[list[str], Integers]:
     """What the trace calls its devices, such as `0`, and the position of that of each piece of
     work: stream 7 of device 1 is the thread `1/7`.
     """
-    device_of = [thread.partition("/")[0] for thread in trace.threads]
-    names = sorted({device_of[thread] for thread in np.unique(trace.work.thread).tolist()})
+    device_of = [thread.rpartition("/")[0] for thread in trace.threads]
+    names = sorted(
+        {device_of[thread] for thread in np.unique(trace.work.thread).tolist()},
+        key=lambda name: (len(name), name),  # 2 before 10
+    )
     places = [names.index(device) if device in names else NONE for device in device_of]
     return names, np.array(places, dtype=np.int64)[trace.work.thread]
 
@@ -121,19 +124,19 @@ def step_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
     begin_ns, end_ns = trace.step_bounds
     wall_ns = end_ns - begin_ns
     work = trace.work
-    of_kernels, of_collectives = is_kernel(trace, work), communicates(trace, calls, work)
-    is_copy, is_memset = (
-        fits(trace.kinds, work.kind, kind.__eq__) for kind in ("gpu_memcpy", "gpu_memset")
+    is_exchange, is_operation = communicates(trace, calls), ~calls.is_driver_call
+    kernels, copies, memsets = (
+        cover_of(work, fits(trace.kinds, work.kind, kind.__eq__) & ~is_exchange)
+        for kind in ("kernel", "gpu_memcpy", "gpu_memset")
     )
-    is_operation = ~calls.is_driver_call
-    kernels = cover_of(work, of_kernels & ~of_collectives)
-    collectives = cover_of(work, of_kernels & of_collectives)
+    collectives = cover_of(work, is_exchange)
     of_host = cover_of(calls.spans, is_operation & calls.of_category("communication"))
+    communication = collectives.and_also(of_host)
     covers = {
         "kernel": kernels,
-        "memcpy": cover_of(work, is_copy),
-        "memset": cover_of(work, is_memset),
-        "communication": collectives.and_also(of_host),
+        "memcpy": copies,
+        "memset": memsets,
+        "communication": communication,
         "runtime": cover_of(calls.spans, calls.is_driver_call),
         "loader": cover_of(calls.spans, calls.of_category("data loading")),
         "operator": cover_of(calls.spans, is_operation),
@@ -147,10 +150,12 @@ def step_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
     )
     times_ns["host_busy"] = cover_of(calls.spans).within(begin_ns, end_ns)
     times_ns["device_busy"] = busy_ns = cover_of(work).within(begin_ns, end_ns)
-    times_ns["exposed_copy"] = covers["memcpy"].exposed_within(
+    times_ns["exposed_copy"] = copies.exposed_within(
         begin_ns, end_ns, hiding=kernels.and_also(collectives)
     )
-    times_ns["exposed_communication"] = collectives.exposed_within(begin_ns, end_ns, hiding=kernels)
+    times_ns["exposed_communication"] = communication.exposed_within(
+        begin_ns, end_ns, hiding=kernels
+    )
     columns = {f"{name}_ms": each_ns / NS_PER_MS for name, each_ns in times_ns.items()}
     for name in _OF_THE_DEVICE:
         columns[f"{name}_ms"][busy_ns == 0] = np.nan

@@ -19,13 +19,14 @@ Flags = npt.NDArray[np.bool_]
 Chosen = TypeVar("Chosen", bound="Columns")
 
 NONE: Final = -1
-"""Stands for a whole number that an event does not have; no event has it as its own."""
+"""In place of a whole number that an event does not have; no event has it as its own."""
 
 HOST: Final = "cpu"
 """What tables say of work on the host; of an accelerator they say its backend's name, such as
 `cuda`.
 """
 
+UNNAMED_DEVICE: Final = "accelerator"
 RUNTIME: Final = re.compile(r"(?P<backend>\w+)_(?:runtime|driver)")
 """The kind of a call into an accelerator's driver."""
 

@@ -80,6 +80,51 @@ ENDS_CAPTURE: Final = _any("ends capture")
 COPIES: Final = _any("copies")
 FILLS: Final = _any("fills")
 
+TO_DEVICE: Final = "to device"
+_ENDS: Final = re.compile(
+    r"\b(?P<source>[HMDAP])(?:to|2)(?P<target>[HMDAP])\b|(?i:"
+    r"(?P<source_word>Host|Device|Array|Peer)_?To_?(?P<target_word>Host|Device|Array|Peer))"
+)
+_HOST_MEMORY: Final = re.compile(r"(?i)pageable|pinned|managed")
+
+
+class CopyKind(NamedTuple):
+    """What a copy's name says; both are as the table COPIES of kernels has them."""
+
+    direction: str
+    host_memory: str
+
+
+def copy_kind(name: str) -> CopyKind:
+    """Take a copy's name apart; an array (`A`) is on the device, `M` is the host's memory, `P` a
+    peer's.
+
+    CUDA writes such as `Memcpy HtoD (Pinned -> Device)`, HIP also `CopyHostToDevice`, XPU `Memcpy
+    M2D`.
+    """
+    ends = _ENDS.search(name)
+    if ends is None:
+        return CopyKind("unknown", "unknown")
+    source = (ends["source"] or ends["source_word"])[0].upper()
+    target = (ends["target"] or ends["target_word"])[0].upper()
+    from_host, to_host = source in "HM", target in "HM"
+    memory = _HOST_MEMORY.search(name)
+    host_memory = memory[0].lower() if memory else "unknown"
+    if from_host and to_host:
+        return CopyKind("within host", host_memory)
+    if from_host or to_host:
+        return CopyKind("to host" if to_host else TO_DEVICE, host_memory)
+    return CopyKind("between devices" if "P" in (source, target) else "within device", "")
+
+
+BLOCKING_COPY: Final = CopyKind("to host", "pageable")
+"""Its call returns only when it is done, though it is named `cudaMemcpyAsync` (CUDA Runtime API,
+"API synchronization behavior").
+"""
+
+PINNING: Final = re.compile(r"\w*Host\w*")
+"""Of ALLOCATING, those for memory of the host: they hold up the thread that calls them alone."""
+
 COMMUNICATION: Final = re.compile(
     r"\b_?(nccl|rccl|oneccl)|\bx?ccl::|(?i:nvshmem|rocshmem|ishmem|mscclpp|deep_?ep\b)"
     r"|multimem_(all|one_shot|reduce)|(one|two)_shot_all_?reduce|cross_device_reduce"
@@ -135,15 +180,15 @@ Of NVIDIA, 7.0 (Volta) and 7.5 (Turing) multiply 16-bit floats alone, 8.0 and ne
 and TF32 (CUDA C++ Programming Guide, "Compute Capabilities"). Which of AMD's have matrix cores
 follows from the name: a version of 9 is that of MI50 and of MI300X.
 """
-_WITHOUT: Final = re.compile(
+_WITHOUT: Final = re.compile(  # names, and at the end the version: AMD's 10 are RDNA and RDNA 2
     r"GTX 16\d\d|MX4\d\d|\bT(400|500|600|1000|1200|2000)\b|MI(25|50|60)\b|Vega"
-    r"|Radeon VII|Radeon.*(RX )?[56]\d{3}\b|UHD|Iris"
+    r"|Radeon VII|Radeon.*(RX )?[56]\d{3}\b|UHD|Iris|(AMD|Radeon).* 10\.\d+$"
 )
 
 
 def matrix_cores(device: str, version: tuple[int, int]) -> MatrixCores | None:
     """Those of a device by its name and computing capability; None where it has none."""
-    if _WITHOUT.search(device):
+    if _WITHOUT.search(f"{device} {version[0]}.{version[1]}"):
         return None
     return next(
         (
@@ -158,7 +203,7 @@ def matrix_cores(device: str, version: tuple[int, int]) -> MatrixCores | None:
 LIBRARIES: Final = compiled(
     ("driver", rf"{COPIES.pattern}|{FILLS.pattern}"),
     ("NCCL", r"(?i)[nr]ccl"),
-    ("oneCCL", r"\bx?ccl::"),
+    ("oneCCL", r"\bx?ccl::|oneccl"),
     ("Triton", r"^triton_"),
     ("native", r"^(void )?(\w+ )?at(::native|::cuda|_cuda_detail)::"),
     ("cuDNN", r"(?i)cudnn"),

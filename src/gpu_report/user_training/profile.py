@@ -301,8 +301,8 @@ class Profile(Card):
             trace.
         parts: Share of a step by part: kernels, transfer, communication, loader, and launch (of a
             GPU) or host (of the CPU). On a GPU of the timed step (gpu_report.traces.timed), on the
-            CPU of the profiled ones, but for the loader's. Without a trace that can be trusted, on the CPU the loader's alone where
-            that is more than half of a step, else none.
+            CPU of the profiled ones, but for the loader's. Without a trace that can be trusted, on
+            the CPU the loader's alone where that is more than half of a step, else none.
         suggestions: What to try, the most severe first.
         problem: Why there is no limit, in a clause; empty where there is one.
         remedy: What to do about the problem.

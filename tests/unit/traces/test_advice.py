@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_report.storage.columns import Table
-from gpu_report.traces.advice import ADVICE, ALL_ADVICE, UNANSWERED, advise
+from gpu_report.traces.advice import ADVICE, ALL_ADVICE, UNANSWERED, advise, weigh
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import COPIES, KERNELS
 from gpu_report.traces.memory import MEMORY
@@ -249,6 +249,18 @@ def test_a_synchronising_call_is_named_with_its_source_line() -> None:
     assert advice["place"] == "train.py(12): one_step"
     assert advice["value"] == 1.0
     assert "item() made the host wait once a step, which took 30.0 µs of it" in advice["finding"]
+
+
+def test_of_several_waits_each_has_its_own_time_at_stake() -> None:
+    short = [
+        operation("aten::nonzero", 70, 8),
+        span("cuda_runtime", "cudaStreamSynchronize", 71, 2, on=(100, 100), correlation=6),
+    ]
+    tables = {STEPS: [step_row()], IDLE: [gap_row("synchronisation", 25.0)]}
+
+    at_stake = {row["place"]: share for share, row in weigh(tables, waiting(*short))[0]}
+
+    assert at_stake == {"aten::item": 0.25, "aten::nonzero": 0.02}
 
 
 @given(loader=st.floats(0, 100), communication=st.floats(0, 100), busy=st.floats(0, 100))

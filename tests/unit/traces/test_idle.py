@@ -115,6 +115,22 @@ CAUSE_BETWEEN: dict[str, tuple[list[RawEvent], list[str]]] = {
         [mark(LOADER, 110, 380), waiting("cudaHostAlloc", 120, 300, on=PIN_MEMORY), launch(2, 490)],
         ["loader"],
     ),
+    "of two waits the one with more time in the gap is the cause": (
+        [
+            waiting("cudaStreamSynchronize", -400, 510),
+            waiting("cudaFree", 120, 300),
+            launch(2, 490),
+        ],
+        ["allocator"],
+    ),
+    "memory that another thread pins does not hold a slow loop up": (
+        [
+            operation("aten::add", 10, 20),
+            waiting("cudaHostAlloc", 50, 400, on=PIN_MEMORY),
+            launch(2, 490),
+        ],
+        ["host"],
+    ),
     "a copy to pageable memory waits for the device whatever its call's name": (
         [
             span("cuda_runtime", "cudaMemcpyAsync", 10, 300, on=MAIN, correlation=3),

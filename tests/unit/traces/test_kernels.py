@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from gpu_report.traces.kernels import UNKNOWN, copy_kind, library_of, on_tensor_cores
+from gpu_report.traces.kernels import UNKNOWN, library_of, on_tensor_cores
+from gpu_report.traces.vendors import copy_kind
 
 Row = dict[str, Any]
 

@@ -12,6 +12,7 @@ from tests.unit.traces.by_hand import (
     kernel,
     launch,
     made_by,
+    mark,
     operation,
     span,
     step,
@@ -112,6 +113,24 @@ def test_a_call_that_outlives_the_one_it_began_in_invalidates_own_times() -> Non
     assert failed(rows) == {"calls inside calls": pytest.approx(5 / 15)}
     assert not trusted("operations", "self_ms", rows, on="cpu")
     assert trusted("steps", "operator_ms", rows)
+
+
+@pytest.mark.parametrize(
+    ("backward", "expected"),
+    [
+        ("aten::convolution_backward", {"backward pass": 0}),
+        ("autograd::engine::evaluate_function: ConvolutionBackward0", {}),
+    ],
+)
+def test_an_optimizer_without_a_backward_pass_leaves_no_phases(
+    backward: str, expected: dict[str, float]
+) -> None:
+    optimizer = mark("Optimizer.step#SGD.step", 80, 10)
+    rows = gate(step(1, 0, 100), *launched(1, 10), operation(backward, 60, 10), optimizer)
+
+    assert failed(rows) == expected
+    assert trusted("phases", "self_ms", rows) == (not expected)
+    assert trusted("operations", "self_ms", rows)
 
 
 @pytest.mark.parametrize(("last_us", "expected"), [(49, {"whole last step": 0.49}), (51, {})])

@@ -13,12 +13,14 @@ from gpu_report.traces.advice import ADVICE
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import COPIES, KERNELS
 from gpu_report.traces.operations import CATEGORY_TIMES
-from gpu_report.traces.quality import QUALITY
-from gpu_report.traces.ranks import COLLECTIVES
+from gpu_report.traces.quality import QUALITY, Gate
+from gpu_report.traces.ranks import COLLECTIVES, RANKS
+from gpu_report.traces.sources import Wait, waits
 from gpu_report.traces.steps import DEVICES, STEPS
 from gpu_report.traces.tables import TraceTables, tabulate_trace
 from tests.unit.traces.by_hand import (
     MAIN,
+    STREAM,
     RawEvent,
     kernel,
     launch,
@@ -33,6 +35,7 @@ MI300X = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMin
 H100 = {"id": 0, "name": "NVIDIA H100", "computeMajor": 9, "computeMinor": 0}
 V100 = {"id": 0, "name": "Tesla V100-SXM2-32GB", "computeMajor": 7, "computeMinor": 0}
 GTX = {"id": 0, "name": "NVIDIA GeForce GTX 1660 Ti", "computeMajor": 7, "computeMinor": 5}
+RDNA2 = {"id": 0, "name": "AMD Radeon Graphics", "computeMajor": 10, "computeMinor": 3}
 MI50 = {"id": 0, "name": "AMD Instinct MI50", "computeMajor": 9, "computeMinor": 0}
 
 
@@ -95,7 +98,8 @@ def test_a_collective_is_known_by_its_kernel_or_by_the_operation_around_it(name:
     found = tables(step(1, 0, 1000), *work(1, name, 100, 700, by=COLLECTIVE_KERNELS[name]))
 
     row = only(found, STEPS)
-    assert (row["kernel_ms"], row["exposed_communication_ms"]) == (0.0, 0.7)
+    assert row["kernel_ms"] == 0.0
+    assert row["exposed_communication_ms"] == pytest.approx(0.7, abs=0.005)
     assert on_device(found) == {"communication": 0.7}
 
 
@@ -120,7 +124,27 @@ def test_a_copy_beside_a_collective_hides_none_of_it() -> None:
 
     assert "communication" in advised(found)
     (finding,) = [row for row in found[ADVICE] if row["rule"] == "communication"]
-    assert finding["value"] == pytest.approx(0.2)
+    assert finding["value"] == pytest.approx(0.2 + 0.004)
+
+
+def test_an_exchange_on_the_host_is_advised_where_kernels_do_not_hide_it() -> None:
+    found = tables(
+        step(1, 0, 1000), *work(1, "gemm", 50, 500), operation("gloo:all_reduce", 450, 400)
+    )
+
+    assert only(found, STEPS)["exposed_communication_ms"] == 0.3
+    assert "communication" in advised(found)
+
+
+def test_a_copy_that_an_exchange_launches_is_communication_in_every_table() -> None:
+    copy = "Memcpy DtoD (Device -> Device)"
+    found = tables(
+        step(1, 0, 1000), *work(1, copy, 100, 300, by="c10d::allreduce_", kind="gpu_memcpy")
+    )
+
+    row = only(found, STEPS)
+    assert (row["memcpy_ms"], row["communication_ms"]) == (0.0, pytest.approx(0.304))
+    assert on_device(found) == {"communication": 0.3}
 
 
 def test_sends_and_receives_under_an_all_to_all_are_one() -> None:
@@ -161,7 +185,14 @@ def test_kernels_of_amd_are_known_to_use_matrix_cores_or_not() -> None:
 
 @pytest.mark.parametrize(
     ("device", "remedy"),
-    [(V100, "GradScaler"), (H100, "bfloat16"), (MI300X, "bfloat16"), (MI50, None), (GTX, None)],
+    [
+        (V100, "GradScaler"),
+        (H100, "bfloat16"),
+        (MI300X, "bfloat16"),
+        (MI50, None),
+        (GTX, None),
+        (RDNA2, None),
+    ],
     ids=lambda value: value["name"] if isinstance(value, dict) else "",
 )
 def test_a_remedy_is_offered_only_where_the_device_has_it(
@@ -187,6 +218,12 @@ def test_copies_and_fills_that_rocm_writes_as_kernels_are_none() -> None:
     assert only(found, COPIES)["direction"] == "to device"
 
 
+def test_a_kernel_of_oneccl_is_from_there() -> None:
+    found = tables(step(1, 0, 1000), *work(1, "oneccl_allreduce_kernel", 100, 500))
+
+    assert only(found, KERNELS)["library"] == "oneCCL"
+
+
 def test_a_gemm_kernel_of_intel_is_none_of_nvidias() -> None:
     on_xpu = span("xpu_runtime", "urEnqueueKernelLaunch", 95, 2, on=MAIN, correlation=1)
     found = tables(step(1, 0, 1000), on_xpu, kernel("gemm_kernel", 100, 500, correlation=1))
@@ -210,6 +247,36 @@ def test_a_waiting_call_of_any_vendor_is_found_by_idle_time_and_advice(call: str
         idle[row["cause"]] += row["total_ms"]
     assert idle["synchronisation"] == pytest.approx(0.2)
     assert "synchronising calls" in advised(found)
+
+
+COPYING_CALLS: dict[str, tuple[str, str, tuple[int, int], list[Wait]]] = {
+    "an upload of AMD": ("hipMemcpyWithStream", "MEMORY_COPY_HOST_TO_DEVICE", MAIN, []),
+    "a copy to pageable memory": (
+        "cudaMemcpyAsync",
+        "Memcpy DtoH (Device -> Pageable)",
+        MAIN,
+        [Wait("aten::to", "", 1, 400_000)],
+    ),
+    "a copy on another thread": (
+        "cudaMemcpy",
+        "Memcpy DtoH (Device -> Pageable)",
+        (100, 101),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", COPYING_CALLS)
+def test_idle_time_and_advice_know_the_same_waits(case: str) -> None:
+    call, copy, thread, expected = COPYING_CALLS[case]
+    trace = trace_of(
+        step(1, 0, 1000),
+        operation("aten::to", 60, 500, on=thread),
+        span("cuda_runtime", call, 70, 400, on=thread, correlation=9),
+        span("gpu_memcpy", copy, 80, 300, on=STREAM, correlation=9),
+    )
+
+    assert waits(trace) == expected
 
 
 def test_memory_taken_from_the_driver_is_the_cause_and_its_own_advice() -> None:
@@ -248,7 +315,17 @@ def test_a_host_that_takes_long_between_launches_is_launch_bound_and_one_that_pa
         step(1, 0, 10_000), *work(1, "k", 10, 5), *work(2, "k", 30, 5), *work(3, "k", 9_000, 900)
     )
 
+    pause_of_each_step = tables(
+        *(step(number + 1, 1000 * number, 1000) for number in range(20)),
+        *(
+            event
+            for number in range(20)
+            for event in work(number + 1, "k", 1000 * number + 10, 500)
+        ),
+    )
+
     assert only(slow, LAUNCHES)["launch_bound_share"] > 0.9
+    assert all(row["launch_bound_share"] < 0.02 for row in pause_of_each_step[LAUNCHES])
     assert only(paused, LAUNCHES)["launch_bound_share"] < 0.01
 
 
@@ -262,7 +339,27 @@ def test_each_device_of_a_process_has_its_own_share_and_they_are_never_joined() 
     busy = {row["device"]: row["busy_ms"] for row in found[DEVICES]}
     assert busy == {"cuda:0": 0.49, "cuda:1": 0.25}
     assert "one device" in failed(found)
+    assert not Gate(found).trusts(RANKS, "exposed_ms")
+    assert not Gate(found).trusts(COLLECTIVES, "exposed_ms")
     assert "accelerator busy" not in advised(found)
+
+
+def test_devices_are_in_the_order_of_their_numbers_and_one_without_a_number_has_none() -> None:
+    found = tables(
+        step(1, 0, 1000),
+        *(event for each in (10, 2) for event in work(each, "gemm", 10, 400, stream=(each, 7))),
+    )
+    nameless = tables(step(1, 0, 1000), kernel("gemm", 10, 400, on=(None, 7)))
+
+    assert [row["device"] for row in found[DEVICES]] == ["cuda:2", "cuda:10"]
+    assert [row["device"] for row in nameless[DEVICES]] == ["accelerator"]
+
+
+def test_copies_without_a_number_of_their_launch_replace_no_lost_kernel() -> None:
+    copy = span("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 600, 90, on=STREAM, correlation=0)
+    found = tables(step(1, 0, 1000), *work(1, "gemm", 50, 300), launch(2, 380, 2), copy)
+
+    assert "work of the launches" in failed(found)
 
 
 def test_a_little_work_on_another_device_takes_no_share_away() -> None:
@@ -287,8 +384,10 @@ def test_a_cpu_training_on_a_machine_with_a_gpu_keeps_its_numbers() -> None:
     assert list(advised(found)) == ["data loader"]
 
 
-def captured(*, kernels_of_each: tuple[int, ...]) -> list[RawEvent]:
-    """A graph that is captured in the first step and replayed in each, with so many kernels."""
+def captured(*, kernels_of_each: tuple[int, ...], first_of_each: str = "") -> list[RawEvent]:
+    """A graph that is captured in the first step, and one that is replayed in each, with that many
+    kernels and the first named so.
+    """
     events = [
         span("cuda_runtime", "cudaStreamBeginCapture_v10000", 10, 2, on=MAIN),
         *(launch(900 + number, 20 + 4 * number, 2) for number in range(10)),
@@ -302,7 +401,12 @@ def captured(*, kernels_of_each: tuple[int, ...]) -> list[RawEvent]:
                 "cuda_runtime", "cudaGraphLaunch", begin + 100, 3, on=MAIN, correlation=number + 1
             ),
             *(
-                kernel("k", begin + 110 + 20 * each, 15, correlation=number + 1)
+                kernel(
+                    first_of_each[number] if first_of_each and not each else "k",
+                    begin + 110 + 20 * each,
+                    15,
+                    correlation=number + 1,
+                )
                 for each in range(count)
             ),
         ]
@@ -319,6 +423,15 @@ def test_launches_of_a_capture_are_not_lost_and_kernels_of_a_replay_are(
 
     assert "kernels of the graphs" not in checks if is_whole else "kernels of the graphs" in checks
     assert not is_whole or "work of the launches" not in checks
+
+
+def test_graphs_that_take_turns_at_one_place_of_the_step_are_no_loss() -> None:
+    whole = captured(kernels_of_each=(10, 4, 10, 4), first_of_each="abab")
+    lossy = captured(kernels_of_each=(10, 4, 10, 2), first_of_each="abab")
+
+    assert "kernels of the graphs" not in failed(tables(*whole))
+    (check,) = [row for row in tables(*lossy)[QUALITY] if row["check"] == "kernels of the graphs"]
+    assert check["value"] == 0.5
 
 
 def test_collectives_without_a_number_of_their_launch_are_no_loss() -> None:
@@ -339,6 +452,14 @@ def test_an_unfinished_mark_takes_nothing_away() -> None:
     found = tables(step(1, 0, 1000), *work(1, "gemm", 50, 800), unfinished)
 
     assert failed(found) == []
+
+
+def test_a_kernel_without_its_end_takes_the_share_of_each_device_away() -> None:
+    unfinished = {**kernel("gemm", 5, 1), "dur": -1}
+    found = tables(step(1, 0, 1000), *work(1, "gemm", 50, 800), unfinished)
+
+    assert failed(found) == ["durations"]
+    assert not Gate(found).trusts(DEVICES, "busy_ms")
 
 
 def test_one_wait_at_the_end_of_a_recording_is_no_advice() -> None:
@@ -362,8 +483,9 @@ def test_of_two_marks_of_one_step_the_outer_counts() -> None:
 @pytest.mark.parametrize(
     ("second", "said"),
     [
-        ({"pid": 200, "tid": 200}, "steps of 2 processes (100, 200)"),
-        ({"ts": 50}, "begins before another step has ended"),
+        ({"pid": 200, "tid": 200}, "2 training processes (100, 200)"),
+        ({"ts": 50}, "or before another step has ended"),
+        ({"name": "ProfilerStep#1"}, "ProfilerStep#1 begins again"),
     ],
 )
 def test_several_trainings_in_one_file_are_refused_by_name(
@@ -373,3 +495,17 @@ def test_several_trainings_in_one_file_are_refused_by_name(
         trace_of(step(1, 0, 100), {**step(2, 100, 100), **second})
 
     assert said in str(refused.value)
+
+
+def test_a_kernel_at_time_zero_is_refused_where_times_count_from_days_before() -> None:
+    two_days_us = 2 * 24 * 3600e6
+
+    with pytest.raises(TraceError, match="begins 2 days before"):
+        trace_of(step(1, two_days_us, 1000), kernel("gemm", 0, 100))
+
+
+def test_ranks_merged_into_one_file_are_refused_without_steps_too() -> None:
+    with pytest.raises(TraceError, match=r"2 training processes \(100, 200\)"):
+        trace_of(operation("aten::mm", 10, 10), operation("aten::mm", 10, 10, on=(200, 200)))
+
+    assert len(trace_of(operation("mm", 10, 10), operation("mm", 10, 10, on=(None, 1))).calls) == 2
