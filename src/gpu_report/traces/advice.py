@@ -10,6 +10,8 @@ resolved.
 """
 
 import math
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -17,6 +19,7 @@ import msgspec
 
 from gpu_report.printing import number_format
 from gpu_report.storage.columns import Table, number, text
+from gpu_report.traces.attribution import EVALUATING
 from gpu_report.traces.grouping import BYTES_PER_MIB, Row
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import COPIES, KERNELS
@@ -55,6 +58,11 @@ _WHOLE_STEP: Final = ("host_busy_ms", "wall_ms")
 time is too low.
 """
 
+_TRAINS: Final = re.compile(rf"{EVALUATING}|Optimizer\.").match
+_FEWER_EXCHANGES: Final = (
+    "Split the model over fewer devices, or fuse the exchange with what follows it (all-reduce and "
+    "normalization in one kernel)."
+)
 _ELIGIBLE: Final = ("convolution", "matrix product")
 _ELIGIBLE_FROM: Final = 0.10
 """Share of the device time from which on convolutions and matrix products are worth a word."""
@@ -164,13 +172,16 @@ def _loader(gate: Gate, _: Trace) -> Iterator[Found]:
 
 
 def _communication(gate: Gate, trace: Trace) -> Iterator[Found]:
-    """With a device what no kernel hides, whatever copies run beside it."""
+    """With a device what no kernel hides, whatever copies run beside it. A model that is not
+    trained exchanges activations, which no larger batch hides.
+    """
     column = "exposed_communication_ms" if trace.device else "communication_ms"
     share = _share(gate.required(STEPS, column, *_WHOLE_STEP), column)
     yield Found(
         share,
         share,
         f"Exchange between processes that no kernel hid took {_part(share)} of the time.",
+        remedy="" if any(map(_TRAINS, trace.names)) else _FEWER_EXCHANGES,
     )
 
 
@@ -190,7 +201,7 @@ def _device_busy(gate: Gate, _: object = None) -> Iterator[Found]:
 
 def _tensor_cores(gate: Gate, trace: Trace) -> Iterator[Found]:
     """An operation counts with all its kernels as soon as one uses tensor cores, since some only
-    change the layout; kernels whose names do not show it count as using them.
+    change the layout. So it does where kernels whose names do not show it take half of its time.
     """
     major = _device_property(trace, "computeMajor", "what its GPU can do")
     minor = trace.first_device.get("computeMinor")
@@ -200,8 +211,11 @@ def _tensor_cores(gate: Gate, trace: Trace) -> Iterator[Found]:
         return
     all_rows = gate.required(KERNELS, "total_ms", "category", "operation")
     rows = [row for row in all_rows if row["category"] in _ELIGIBLE]
-    with_them = {row["operation"] for row in rows if row["tensor_cores"] != "no"}
-    without = [row for row in rows if row["operation"] not in with_them]
+    known_ms: Counter[str] = Counter()
+    for row in rows:
+        sign = {"no": 1, "unknown": -1}.get(row["tensor_cores"], -math.inf)
+        known_ms[row["operation"]] += sign * row["total_ms"]
+    without = [row for row in rows if known_ms[row["operation"]] > 0]
     eligible_ms, without_ms, all_ms = (
         sum(row["total_ms"] for row in each) for each in (rows, without, all_rows)
     )

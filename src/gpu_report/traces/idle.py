@@ -35,10 +35,11 @@ IDLE: Final = Table(
             "cause",
             "launch: the next work was launched, and had not started; host: it was launched late; "
             "loader: it was launched late, since the host waited for data for at least half as "
-            "long as the gap; synchronisation: the same for the device; allocator: the same for "
-            "memory that the driver gives or takes back; unknown: no launch is recorded. Of "
-            "several waits the one with most time in the gap is the cause. A gap in which the "
-            "next work was launched and then waited is two: the second has the cause launch.",
+            "long as the gap; synchronisation: the same for the device, or the gap began in such a "
+            "wait and is shorter than 200 us; allocator: the same for memory that the driver "
+            "gives or takes back; unknown: no launch is recorded. Of several waits the one with "
+            "most time in the gap is the cause. A gap in which the next work was launched and "
+            "then waited is two: the second has the cause launch.",
         ),
         text(
             "operation",
@@ -298,7 +299,11 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     ):
         waits = cover_of(calls.spans, which)
         in_gap_ns = waits.within(start_ns, late_ns)
-        is_long = 2 * waits.within(waits.begin_at(start_ns), late_ns) >= gaps.idle_ns
+        began_ns = waits.begin_at(start_ns)
+        is_long = 2 * waits.within(began_ns, late_ns) >= gaps.idle_ns
+        if cause == SYNCHRONISATION:
+            # A host that had not waited would have launched by then.
+            is_long |= (began_ns < start_ns) & (gaps.idle_ns < STALL_NS)
         is_longest = is_late & is_long & (in_gap_ns > longest_ns)
         gaps.cause[is_longest], longest_ns[is_longest] = cause, in_gap_ns[is_longest]
     gaps.cause[:-1][~is_known[:-1]] = UNKNOWN

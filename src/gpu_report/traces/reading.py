@@ -217,7 +217,7 @@ def _trace(
         threads=threads,
         kinds=kinds,
         texts=tuple(text.decode("utf-8", "replace") for text in numberings.texts),
-        steps=steps or (_whole_recording(calls, columns.work),),
+        steps=steps or (_whole_recording(calls, columns.work, kinds),),
         loop_thread=loop_thread,
         calls=calls,
         marks=marks,
@@ -326,6 +326,14 @@ def _split_steps(
             "that it is not one training",
             "record each training in a trace of its own",
         )
+    # The last call of step() leaves a mark in which nothing is called and no device works.
+    *others, begin_ns = spans.start_ns.tolist() or [0]
+    end_ns = spans.end_ns[-1:].max(initial=0)
+    happens = [
+        (each.end_ns > begin_ns) & (each.start_ns < end_ns) for each in (calls, columns.work)
+    ]
+    if others and len(calls) and not any(each.any() for each in happens):
+        spans = spans.chosen(np.arange(len(others)))
     steps = tuple(
         Step(number=numbers[name], start_ns=start_ns, end_ns=end_ns)
         for name, start_ns, end_ns in zip(
@@ -335,8 +343,13 @@ def _split_steps(
     return steps, int(spans.thread[0]) if steps else NONE, marks.chosen(~is_step)
 
 
-def _whole_recording(calls: CallSpans, work: WorkSpans) -> Step:
-    """One step from the first to the last host call or device work."""
+def _whole_recording(calls: CallSpans, work: WorkSpans, kinds: tuple[str, ...]) -> Step:
+    """One step from the first to the last host call or device work; a thread that only asks the
+    driver, such as NCCL's watchdog, says nothing of when the training ended.
+    """
+    operating = np.unique(calls.thread[fits(kinds, calls.kind, "cpu_op".__eq__)])
+    if len(operating):
+        calls = calls.chosen(np.isin(calls.thread, operating))
     start_ns = np.append(calls.start_ns, work.start_ns).min(initial=np.iinfo(np.int64).max)
     end_ns = np.append(calls.end_ns, work.end_ns).max(initial=0)
     if end_ns <= start_ns:

@@ -12,7 +12,7 @@ import numpy as np
 from gpu_report.storage.columns import Table, number, text
 from gpu_report.traces.attribution import DeviceWork, HostCalls, communicates
 from gpu_report.traces.grouping import NS_PER_MS, STEP, Row, fits, rows_of
-from gpu_report.traces.nesting import Cover, cover_of
+from gpu_report.traces.nesting import Cover, cover_of, outermost
 from gpu_report.traces.trace import NONE, Integers, Trace
 
 STEPS: Final = Table(
@@ -130,7 +130,11 @@ def step_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
         for kind in ("kernel", "gpu_memcpy", "gpu_memset")
     )
     collectives = cover_of(work, is_exchange)
-    of_host = cover_of(calls.spans, is_operation & calls.of_category("communication"))
+    # What the host does to launch an exchange on the device is no exchange.
+    root = outermost(calls.parent)
+    launching = root[calls.launcher[is_exchange & (calls.launcher != NONE)]]
+    on_host = is_operation & calls.of_category("communication") & ~np.isin(root, launching)
+    of_host = cover_of(calls.spans, on_host)
     communication = collectives.and_also(of_host)
     covers = {
         "kernel": kernels,

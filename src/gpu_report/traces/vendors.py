@@ -127,6 +127,7 @@ PINNING: Final = re.compile(r"\w*Host\w*")
 
 COMMUNICATION: Final = re.compile(
     r"\b_?(nccl|rccl|oneccl)|\bx?ccl::|(?i:nvshmem|rocshmem|ishmem|mscclpp|deep_?ep\b)"
+    r"|\bep::(internode|intranode)(_ll)?::|^vllm::(all_reduce|all_gather|reduce_scatter)\b"
     r"|multimem_(all|one_shot|reduce)|(one|two)_shot_all_?reduce|cross_device_reduce"
     r"|symm_mem::(?!fused)|_C_custom_ar::|(?i:quick_?(all)?reduce|allreduce_prototype)"
     r"|^(gloo|c10d|_c10d_functional|_dtensor)::?|record_param_comms"
@@ -257,7 +258,7 @@ ON_TENSOR_CORES: Final = compiled(
     ("no", r"^(void )?at(::native|_cuda_detail)::"),
     (
         "no",
-        r"(dgrad|wgrad_alg\d)_engine<float|pointwise_mult_and_sum_complex|flip_filter|scalePackedTensor",
+        r"_[sdcz]cudnn_|(dgrad|wgrad_alg\d)_engine<float|pointwise_mult_and_sum_complex|flip_filter|scalePackedTensor",
     ),
     (
         "no",
