@@ -42,6 +42,9 @@ class Arguments(msgspec.Struct, gc=False):
     external_id: Any = msgspec.field(default=NONE, name="External id")
     correlation: Any = NONE
     sequence: Any = msgspec.field(default=NONE, name="Sequence number")
+    settings: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Concrete Inputs")
+    types: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input type")
+    shapes: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input Dims")
     size_bytes: Any = msgspec.field(default=NONE, name="bytes")
     grid: msgspec.Raw = _NO_TEXT
     block: msgspec.Raw = _NO_TEXT
@@ -59,6 +62,19 @@ class Arguments(msgspec.Struct, gc=False):
     dtype: msgspec.Raw = _NO_TEXT
     in_elements: Any = msgspec.field(default=NONE, name="In msg nelems")
     out_elements: Any = msgspec.field(default=NONE, name="Out msg nelems")
+
+    @property
+    def inputs(self) -> bytes:
+        """An operation's shapes and types of inputs, and its inputs that are no tensors, with a
+        zero byte between them; empty where no shapes were recorded.
+
+        The last are left out without a list among them, such as the stride of a convolution: a
+        number may be another in each call, and each text is kept.
+        """
+        if not self.shapes:
+            return b""
+        text = b"\0".join((self.shapes, self.types, self.settings))
+        return text if b'"[' in text else text.rpartition(b"\0")[0]
 
 
 class RawEvent(msgspec.Struct, gc=False):

@@ -66,12 +66,19 @@ chance.
 _TIMES_ON_DEVICE: Final = tuple(
     f"{table}{ON_DEVICE}" for table in ("operations", "categories", "phases")
 )
+_RANGES_ON_DEVICE: Final = tuple(
+    f"ranges.{column}" for column in ("device_ms", "device_share", "kernels")
+)
+_MODULES_ON_DEVICE: Final = (
+    *(name.replace("ranges", "modules") for name in _RANGES_ON_DEVICE),
+    *("modules.own_device_ms", "modules.backward_ms", "operation_shapes"),
+)
 _PICTURE_ON_DEVICE: Final = f"timeline{ON_DEVICE}"
 WORK_ON_DEVICE: Final = (
     *(f"steps.{part}_ms" for part in (*SHARES, "other", "device_busy")),
     *("steps.device_idle_share", "steps.exposed_copy_ms", "steps.exposed_communication_ms"),
     *("idle", "launches", "devices", "kernels", "copies", "ranks", "collectives"),
-    *(_PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE),
+    *(_PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE, *_RANGES_ON_DEVICE, *_MODULES_ON_DEVICE),
 )
 """What is measured by the device's events, and so is missing where they were lost."""
 
@@ -86,6 +93,7 @@ _BY_LAUNCH: Final = (
         for column in ("launch_delay_us", "category", "operation", "module", "source")
     ),
     f"timeline.category{ON_DEVICE}",
+    *_MODULES_ON_DEVICE,
 )
 
 _IN_GRAPHS: Final = "work outside of graphs"
@@ -344,7 +352,10 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
         "one after the other in a stream",
         f"{share:.1%} of the device time overlaps other work of the same stream; at most "
         f"{MOST_LOST:.0%}",
-        invalidates=("kernels", _PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE),
+        invalidates=(
+            *("kernels", _PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE),
+            *(*_RANGES_ON_DEVICE, *_MODULES_ON_DEVICE),
+        ),
     )
 
 
@@ -362,6 +373,7 @@ def _checks_of_host(trace: Trace, calls: HostCalls) -> Iterator[Row]:
         invalidates=(
             *("operations", "kernels", "copies", "categories", "phases", "timeline", "steps"),
             *("idle", "launches", "ranks", "collectives"),
+            *("ranges", "modules", "operation_shapes"),
         ),
     )
     # A call that outlives the one it began in takes time from it. Clocks of a nanosecond's grain

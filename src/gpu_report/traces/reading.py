@@ -81,7 +81,7 @@ _SORT_OF_KIND: Final = {
 }
 _UNSIGNED_NONE: Final = (1 << 64) - 1
 _ARGUMENTS: Final = {each.name: each for each in msgspec.structs.fields(Arguments)}
-_TEXTS: Final = {name for name, each in _ARGUMENTS.items() if each.type is msgspec.Raw}
+_TEXTS: Final = {"inputs", *(name for name, of in _ARGUMENTS.items() if of.type is msgspec.Raw)}
 _FRACTIONS: Final = {name for name, each in _ARGUMENTS.items() if isinstance(each.default, float)}
 _NO_ARGUMENTS: Final = Arguments()
 _Columns = TypeVar("_Columns", bound=Columns)
@@ -358,7 +358,7 @@ class Collector(Generic[_Columns]):
             column: array("d" if column in _FRACTIONS else "q")
             for column in columns.__struct_fields__
         }
-        self._arguments = [column for column in self._buffers if column in _ARGUMENTS]
+        self._arguments = [name for name in self._buffers if name in {*_ARGUMENTS, *_TEXTS}]
         self.negative_durations = 0
         """Events that were left out, read like all others, because their duration is negative;
         known at the end.

@@ -95,9 +95,23 @@ def origins(trace: Trace, calls: HostCalls, chosen: Integers) -> Origins:
     """
     if not len(trace.functions):
         return Origins(np.full(len(chosen), NONE), np.full(len(chosen), NONE))
-    modules = _Running.functions(trace, lambda name: name.startswith(_MODULE))
-    functions = _Running.functions(trace, is_users_own)
-    direct = modules.names_around(calls.spans, chosen)
+    modules, module, origin = modules_of(trace, calls, chosen)
+    functions = Running.functions(trace, is_users_own)
+    function = functions.names_around(calls.spans, origin)
+    return Origins(
+        module=at_positions(modules.spans.name, module, missing=NONE),
+        function=np.where(function == NONE, functions.names_around(calls.spans, chosen), function),
+    )
+
+
+def modules_of(
+    trace: Trace, calls: HostCalls, chosen: Integers
+) -> tuple["Running", Integers, Integers]:
+    """The calls of modules; which of them is the innermost around each of the chosen calls, NONE
+    where none is; and the call that decided it: the chosen one, or its forward counterpart.
+    """
+    modules = Running.functions(trace, lambda name: name.startswith(_MODULE))
+    direct = modules.around(calls.spans, chosen)
     # The forward call with the sequence number of the backward function around each call. Calls
     # that record nothing for the backward pass bear the number of the next one that does, so that
     # of all with one number the last begun is the counterpart (torch.autograd.profiler.emit_nvtx
@@ -111,11 +125,7 @@ def origins(trace: Trace, calls: HostCalls, chosen: Integers) -> Origins:
         at_positions(sequence, backward[chosen], missing=NONE), sequence, by_time
     )
     origin = np.where((direct == NONE) & (forward != NONE), forward, chosen)
-    function = functions.names_around(calls.spans, origin)
-    return Origins(
-        module=modules.names_around(calls.spans, origin),
-        function=np.where(function == NONE, functions.names_around(calls.spans, chosen), function),
-    )
+    return modules, modules.around(calls.spans, origin), origin
 
 
 def waits(trace: Trace) -> list[Wait]:
@@ -135,7 +145,7 @@ def waits(trace: Trace) -> list[Wait]:
         mine = np.flatnonzero(operations.thread == thread)
         reached_ns = np.maximum.accumulate(operations.end_ns[mine])
         is_outermost[mine] = np.append(True, operations.start_ns[mine][1:] >= reached_ns[:-1])
-    outermost = _Running.of(operations.chosen(is_outermost))
+    outermost = Running.of(operations.chosen(is_outermost))
     uploaded = trace.work.correlation[fits(trace.names, trace.work.name, _UPLOAD.search)]
     copies = np.flatnonzero(np.isin(calls.correlation, uploaded[uploaded > 0]))
     copied_in, waited_in = (
@@ -145,7 +155,7 @@ def waits(trace: Trace) -> list[Wait]:
     is_upload = np.isin(waited_in, copied_in[copied_in != NONE])
     waiting = np.flatnonzero(is_waiting)[~is_upload]
     operation = at_positions(outermost.spans.name, waited_in[~is_upload], missing=NONE)
-    source = _Running.functions(trace, is_users_own).names_around(calls, waiting)
+    source = Running.functions(trace, is_users_own).names_around(calls, waiting)
     every = len(trace.names) + 1
     places, group = grouped((operation + 1) * every + source + 1)
     total_ns, names = sums(group, calls.duration_ns[waiting], len(places)), ("", *trace.names)
@@ -177,20 +187,20 @@ def is_users_own(function: str) -> bool:
     return package not in _LIBRARIES and package not in sys.stdlib_module_names
 
 
-class _Running(NamedTuple):
+class Running(NamedTuple):
     """Events of the host in `begin_order`, with what each began in."""
 
     spans: Spans
     parent: Integers
 
     @classmethod
-    def of(cls, spans: Spans) -> "_Running":
+    def of(cls, spans: Spans) -> "Running":
         """Events in any order."""
         spans = spans.chosen(begin_order(spans))
         return cls(spans, nest(spans).parent)
 
     @classmethod
-    def functions(cls, trace: Trace, is_wanted: Callable[[str], bool]) -> "_Running":
+    def functions(cls, trace: Trace, is_wanted: Callable[[str], bool]) -> "Running":
         """The Python functions whose names are wanted."""
         return cls.of(trace.functions.chosen(fits(trace.names, trace.functions.name, is_wanted)))
 
