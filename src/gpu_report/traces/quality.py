@@ -146,6 +146,25 @@ class Gate:
                 raise UnansweredError(why[0])
         return rows
 
+    def withheld(self, table: Table) -> dict[str, list[bool]]:
+        """For each column of which the checks withhold anything, whether they do in each row.
+
+        A text is withheld where a check names its column, and not with its whole table; the number
+        of a step or a rank never is.
+        """
+        places = [_place(row) for row in self.tables.get(table, ())]
+        found = {}
+        for column in table.columns if self.failed else ():
+            hidden = {
+                (step, device): column.name not in ("step", "rank")
+                and not self.trusts(table, column.name, step=step, on=device)
+                and (column.dtype != "str" or self.trusts(table, step=step, on=device))
+                for step, device in {*places}
+            }
+            if any(hidden.values()):
+                found[column.name] = [hidden[place] for place in places]
+        return found
+
     def trusts(self, table: Table, *columns: str, step: int | None = None, on: str = "") -> bool:
         """Whether the numbers of all these columns may be shown; arguments as for `reasons`."""
         return not self.reasons(table, *columns, step=step, on=on)

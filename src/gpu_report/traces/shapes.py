@@ -12,9 +12,10 @@ out.
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from math import nan, prod
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -34,7 +35,7 @@ from gpu_report.traces.grouping import (
 )
 from gpu_report.traces.kernels import on_tensor_cores
 from gpu_report.traces.nesting import lies_in_its_like, with_inner
-from gpu_report.traces.trace import NONE, Trace
+from gpu_report.traces.trace import NONE, Floats, Trace
 
 SHAPES: Final = Table(
     name="operation_shapes",
@@ -81,8 +82,8 @@ SHAPES: Final = Table(
             "flop_share",
             "1",
             "tflop_per_s over the data sheet's peak of dense matrix products in that precision: "
-            "tf32 for float where a kernel uses tensor cores. Missing for a GPU or precision that is "
-            "not known.",
+            "tf32 for float where a kernel uses tensor cores. Missing for a GPU or precision that "
+            "is not known.",
         ),
         number(
             "bandwidth_share",
@@ -191,7 +192,7 @@ def shape_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 
 def _peaks(
     trace: Trace, types: Sequence[str], on_tensor_cores: Sequence[bool]
-) -> tuple[np.ndarray, float]:
+) -> tuple[Floats, float]:
     """What the data sheet of the trace's device gives: FLOP/s of each row's precision, and B/s."""
     sheet = data_sheets().get(str(trace.first_device.get("name")))
     if sheet is None or trace.device is None:
@@ -209,6 +210,7 @@ def _peaks(
 _Size = Annotated[int, msgspec.Meta(ge=0)]
 _SHAPES: Final = msgspec.json.Decoder(list[list[_Size | list[_Size]]])
 _WORDS: Final = msgspec.json.Decoder(list[str])
+_NOT_AS_PYTORCH: Final = (ArithmeticError, IndexError, TypeError, ValueError, msgspec.DecodeError)
 
 
 def amounts_of(name: str, shapes: str, types: str, settings: str = "") -> Amounts:
@@ -216,7 +218,8 @@ def amounts_of(name: str, shapes: str, types: str, settings: str = "") -> Amount
     tensors, which may be empty.
     """
     try:
-        sizes, words = _SHAPES.decode(shapes), _WORDS.decode(types or "[]")
+        sizes: list[Any] = _SHAPES.decode(shapes)
+        words = _WORDS.decode(types or "[]")
         each_bytes = [_ITEM_BYTES.get(word, 0) for word in words]
         read = sum(
             prod(size) * item
@@ -227,10 +230,8 @@ def amounts_of(name: str, shapes: str, types: str, settings: str = "") -> Amount
         return Amounts(nan, nan)
     flop, written = nan, 0
     if name in FORMULAS:
-        try:
+        with suppress(*_NOT_AS_PYTORCH):  # or older than it writes settings
             flop, written = FORMULAS[name](sizes, _WORDS.decode(settings or "[]"))
-        except (msgspec.DecodeError, ArithmeticError, IndexError, TypeError, ValueError):
-            pass  # the inputs are not as PyTorch's, or older than it writes settings
     if not 0 <= flop < _MOST:
         flop, written = nan, 0
     moved = read + written * max(each_bytes, default=0)
@@ -238,7 +239,7 @@ def amounts_of(name: str, shapes: str, types: str, settings: str = "") -> Amount
     return Amounts(flop, moved if is_known else nan)
 
 
-Sizes = Sequence[Sequence[int]]
+Sizes = Sequence[list[int]]
 
 
 def matrix_product(sizes: Sizes, _: Sequence[str], *, first: int) -> tuple[int, int]:

@@ -29,6 +29,9 @@ from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.statistics import holm
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import ALL_ADVICE, Advice
+from gpu_report.traces.quality import Gate
+from gpu_report.traces.steps import STEPS
+from gpu_report.traces.tables import TraceTables
 from gpu_report.words import described, device_in_words, listed, model_words, optimization_in_words
 
 _ADVICE_OF: Final[Mapping[str, Advice]] = {advice.name: advice for advice in ALL_ADVICE}
@@ -106,6 +109,24 @@ def parts_of(row: Row) -> dict[str, float]:
         for name, of_table in parts.items()
     }
     return {} if any(map(math.isnan, shares.values())) else shares
+
+
+def parts_of_steps(tables: TraceTables, device: str) -> dict[str, float]:
+    """Each part of the steps of one trace likewise, without those that took nothing; none where its
+    checks do not let the steps through.
+    """
+    columns = [f"{name}_ms" for name in STEP_PARTS]
+    steps = Gate(tables).rows(STEPS, "wall_ms", *columns)
+    wall_ms = sum(row["wall_ms"] for row in steps)
+    if not wall_ms:
+        return {}
+    if all(row["device_busy_ms"] is None for row in steps):
+        device = CPU
+    shares = {
+        f"{name}_share": sum(row[f"{name}_ms"] or 0.0 for row in steps) / wall_ms
+        for name in STEP_PARTS
+    }
+    return {name: part for name, part in parts_of({"device": device, **shares}).items() if part}
 
 
 def limit_of(row: Row, ceilings: Row | None) -> Limit | None:
