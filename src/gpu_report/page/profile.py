@@ -54,26 +54,26 @@ _OPERATIONS: Final = (
 )
 _HOST_AND_DEVICE: Final = (
     Text("calls", is_number=True),
-    metric("host_ms", "time on the host", "ms"),
-    metric("host_share", "share of the steps", "share"),
-    metric("device_ms", "time on the GPU", "ms"),
-    metric("device_share", "share of the GPU's time", "share"),
+    metric("host_ms", "on the host", "ms"),
+    metric("host_share", "of the steps", "share"),
+    metric("device_ms", "on the GPU", "ms"),
+    metric("device_share", "of the GPU's time", "share"),
     metric("kernels", "kernels"),
 )
 _RANGES: Final = (Text("range", "name", is_name=True), *_HOST_AND_DEVICE)
 _MODULES: Final = (
     Text("module", "name", is_name=True),
     *_HOST_AND_DEVICE,
-    metric("own_device_ms", "of it by itself", "ms"),
-    metric("backward_ms", "of it backward", "ms"),
+    metric("own_device_ms", "by itself", "ms"),
+    metric("backward_ms", "backward", "ms"),
 )
 _SHAPES: Final = (
     Text("operation", "name", is_name=True),
     Text("shapes", lambda row: shorten(row["shapes"], _LONGEST_SHAPES), is_name=True),
     Text("types", lambda row: shorten(row["types"], _LONGEST_SHAPES), is_name=True),
     Text("calls", is_number=True),
-    metric("host_ms", "time on the host", "ms"),
-    metric("device_ms", "time on the GPU", "ms"),
+    metric("host_ms", "on the host", "ms"),
+    metric("device_ms", "on the GPU", "ms"),
     metric("tflop_per_s", "TFLOP/s"),
     metric("flop_share", "of the data-sheet peak", "share"),
     metric("tb_per_s", "TB/s, at least"),

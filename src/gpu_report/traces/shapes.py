@@ -23,6 +23,7 @@ import numpy as np
 from gpu_report.records.data_sheets import data_sheets
 from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.traces.attribution import DeviceWork, HostCalls
+from gpu_report.traces.document import kept_name
 from gpu_report.traces.grouping import (
     NS_PER_MS,
     Row,
@@ -82,8 +83,8 @@ SHAPES: Final = Table(
             "flop_share",
             "1",
             "tflop_per_s over the data sheet's peak of dense matrix products in that precision: "
-            "tf32 for float where a kernel uses tensor cores. Missing for a GPU or precision that "
-            "is not known.",
+            "tf32 for float unless its kernels are known to use no tensor cores. Missing for a GPU "
+            "or precision that is not known.",
         ),
         number(
             "bandwidth_share",
@@ -143,7 +144,7 @@ def shape_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     row, rows = row_of_call[outer], len(numbering)
 
     launched = work.call != NONE
-    on_cores = fits(trace.names, work.spans.name, lambda name: on_tensor_cores(name) == "yes")
+    on_cores = fits(trace.names, work.spans.name, lambda name: on_tensor_cores(name) != "no")
     own_ns, own_on_cores_ns = (
         sums(work.call[chosen], work.spans.duration_ns[chosen], len(spans))
         for chosen in (launched, launched & on_cores)
@@ -169,7 +170,7 @@ def shape_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
         np.flatnonzero(launches | ~np.isnan(flop) & (device_ns > 0)) if has_device else range(rows),
         name=names,
         shapes=[*map(evenly_spaced, shapes)],
-        types=[*map(evenly_spaced, types)],
+        types=[*map(kept_name, types)],
         calls=counts(row_of_pair[pair], rows),
         host_ms=host_ns / NS_PER_MS,
         device_ms=device_ns / NS_PER_MS if has_device else np.full(rows, np.nan),
