@@ -5,7 +5,6 @@ card, blocks, parts, suggestions and trace tables -> profile.html.j2 in the fram
 of every page
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -15,7 +14,6 @@ from gpu_report.figures.drawing import draw_all
 from gpu_report.figures.style import report_style
 from gpu_report.glossary import Row, device_words
 from gpu_report.page.shared import COLORS, KERNELS, html_table, inline_svg, rendered, timelines_of
-from gpu_report.storage.columns import Table
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary
 from gpu_report.tables.traces import top_kernels, trusted_timeline
 from gpu_report.traces.operations import OPERATIONS
@@ -127,7 +125,14 @@ def render_profile(
         ),
         "kernels": html_table(KERNELS, [*top_kernels(gate)]),
         **{
-            name: html_table(columns, _present(gate, table)[:_MOST_OPERATIONS])
+            name: html_table(
+                [
+                    each
+                    for each in columns
+                    if isinstance(each, Text) or gate.trusts(table, each.column)
+                ],
+                table.checked(gate.rows(table, "name"))[:_MOST_OPERATIONS],
+            )
             for name, columns, table in (
                 ("ranges", _RANGES, RANGES),
                 ("modules", _MODULES, MODULES),
@@ -147,16 +152,3 @@ def render_profile(
         suggestions=html_table(_SUGGESTIONS, suggestions),
         doubts=[*dict.fromkeys(check["text"] for check in gate.failed)],
     )
-
-
-def _present(gate: Gate, table: Table) -> Sequence[Row]:
-    """The table's rows, without numbers that a check withholds; none where it withholds the
-    table.
-    """
-    if not gate.trusts(table):
-        return []
-    rows = table.checked(gate.tables.get(table, ()))
-    for column, hidden in gate.withheld(table).items():
-        for row, is_hidden in zip(rows, hidden, strict=True):
-            row[column] = math.nan if is_hidden else row[column]
-    return rows

@@ -265,7 +265,11 @@ def _longest(
     rows, steps = [row for row in of_device if row[time]], analysed.step_count
     shown = text_table(*cells, "time", "share", "calls")
     for row in rows[:most]:
-        numbers = _milliseconds(row[time] / steps), _share(row[part]), rate(row["calls"] / steps)
+        numbers = (
+            _milliseconds(row[time] / steps),
+            _cell(row[part], share),
+            rate(row["calls"] / steps),
+        )
         shown.add_row(*(cell(row) for cell in cells.values()), *numbers)
     more = [Text(f"and {len(rows) - most} more", style="dim")] if len(rows) > most else []
     return _titled(title, shown, *more)
@@ -290,7 +294,7 @@ def _idle(analysed: AnalysedTrace) -> RenderableType:
             cause,
             fitted(max(members, key=lambda row: row["total_ms"])["operation"] or "(no operation)"),
             _milliseconds(_sum(members, "total_ms") / analysed.step_count),
-            _share(_sum(members, "share")),
+            _cell(_sum(members, "share"), share),
             duration(max(row["longest_us"] for row in members) / 1e6).plain(),
         )
     return _titled(title, table)
@@ -349,14 +353,6 @@ def _refused(title: str, refusal: str) -> RenderableType:
     return _titled(title, Text(refusal, style="yellow"))
 
 
-def _milliseconds(time_ms: float) -> str:
-    return duration(time_ms / 1e3).plain()
-
-
-def _share(fraction: float | None) -> str:
-    return "" if fraction is None else share(fraction).plain()
-
-
 def rate(calls: float) -> str:
     """Calls per step, which need be no whole number."""
     return count(calls).plain() if calls >= 100 or calls == int(calls) else f"{calls:.3g}"
@@ -384,14 +380,14 @@ def rank_summary(analysed: Sequence[AnalysedTrace]) -> RenderableType | None:
     columns = {
         "collective": [row["operation"] for row in shown],
         "size": [_cell(row["bytes"], size) for row in shown],
-        "begin": [_known_milliseconds(row["begin_after_backward_ms"]) for row in shown],
-        "transfer": [_known_milliseconds(row["transfer_ms"]) for row in shown],
+        "begin": [_milliseconds(row["begin_after_backward_ms"]) for row in shown],
+        "transfer": [_milliseconds(row["transfer_ms"]) for row in shown],
         "bus bandwidth": [
             _cell(row["bus_bandwidth_gb_per_s"], lambda rate: quantity(rate, "GB/s"))
             for row in shown
         ],
-        "exposed": [_known_milliseconds(row["exposed_ms"]) for row in shown],
-        "with waits": [_known_milliseconds(row["longest_ms"]) for row in shown],
+        "exposed": [_milliseconds(row["exposed_ms"]) for row in shown],
+        "with waits": [_milliseconds(row["longest_ms"]) for row in shown],
     }
     known = {name: cells for name, cells in columns.items() if any(cells)}
     table = text_table(*known)
@@ -444,7 +440,7 @@ def _ranks(rows: Sequence[dict[str, Any]]) -> TextTable:
             row[f"{name}_ms"] for name in ("wall", "compute", "communication", "hidden", "exposed")
         )
         table.add_row(
-            f"rank{row['rank']}", *map(_known_milliseconds, times), _cell(row["wait_share"], share)
+            f"rank{row['rank']}", *map(_milliseconds, times), _cell(row["wait_share"], share)
         )
     return table
 
@@ -469,7 +465,7 @@ def _who_waits(rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def _known_milliseconds(time_ms: float) -> str:
+def _milliseconds(time_ms: float) -> str:
     return _cell(time_ms, lambda time_ms: duration(time_ms / 1e3))
 
 

@@ -115,16 +115,13 @@ def range_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     around = np.full(len(launch), NONE)
     around[known] = marks.around(calls.spans, launch[known])
     # The backward pass runs in a thread of its own, while the loop's waits in the range.
-    is_backward = nearest(calls.parent, fits(trace.names, calls.spans.name, _evaluates)) != NONE
+    evaluates = fits(trace.names, calls.spans.name, lambda name: name.startswith(EVALUATING))
+    is_backward = nearest(calls.parent, evaluates) != NONE
     alone = known[is_backward[launch[known]] & (around[known] == NONE)]
     loop = np.full(len(alone), trace.loop_thread)
     around[alone] = innermost_at(*marks, loop, calls.spans.start_ns[launch[alone]])
     columns = _columns(trace, marks, work, around, np.zeros(len(around), dtype=np.int64))
     return _rows(RANGES, columns)
-
-
-def _evaluates(name: str) -> bool:
-    return name.startswith(EVALUATING)
 
 
 def module_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from math import nan, prod
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
@@ -106,19 +106,9 @@ _ITEM_BYTES: Final = {
 """Of one element, by what the profiler calls its type."""
 
 _READS_A_PART: Final = re.compile(r"aten::_?(embedding|index|gather|scatter|take|select|slice)")
-_NS_PER_S: Final = 1e9
 _TERA: Final = 1e12
 _MOST: Final = 10**30
 """More than any call computes; shapes that give more are damaged."""
-
-
-class Amounts(NamedTuple):
-    """What one call computes, and the bytes that it reads and writes at least; NaN where that is
-    not known.
-    """
-
-    flop: float
-    bytes: float
 
 
 def shape_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
@@ -164,7 +154,7 @@ def shape_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
         size[np.isnan(flop)] = np.nan
     time_ns = (device_ns if has_device else host_ns).astype(np.float64)
     time_ns[time_ns == 0] = np.nan
-    flop_per_s, bytes_per_s = flop / time_ns * _NS_PER_S, size / time_ns * _NS_PER_S
+    flop_per_s, bytes_per_s = flop / time_ns * 1e9, size / time_ns * 1e9
     peak, bandwidth = _peaks(trace, types, (on_cores_ns > 0).tolist())
     found = rows_of(
         np.flatnonzero(launches | ~np.isnan(flop) & (device_ns > 0)) if has_device else range(rows),
@@ -214,9 +204,12 @@ _WORDS: Final = msgspec.json.Decoder(list[str])
 _NOT_AS_PYTORCH: Final = (ArithmeticError, IndexError, TypeError, ValueError, msgspec.DecodeError)
 
 
-def amounts_of(name: str, shapes: str, types: str, settings: str = "") -> Amounts:
-    """By the texts of the trace: the shapes of all inputs, their types, and those that are no
-    tensors, which may be empty.
+def amounts_of(name: str, shapes: str, types: str, settings: str = "") -> tuple[float, float]:
+    """What one call computes, and the bytes that it reads and writes at least; NaN where that is
+    not known.
+
+    By the texts of the trace: the shapes of all inputs, their types, and those that are no tensors,
+    which may be empty.
     """
     try:
         sizes: list[Any] = _SHAPES.decode(shapes)
@@ -228,7 +221,7 @@ def amounts_of(name: str, shapes: str, types: str, settings: str = "") -> Amount
             if size and isinstance(size[0], int)
         )
     except (msgspec.DecodeError, RecursionError, TypeError):
-        return Amounts(nan, nan)
+        return nan, nan
     flop, written = nan, 0
     if name in FORMULAS:
         with suppress(*_NOT_AS_PYTORCH):  # or older than it writes settings
@@ -237,7 +230,7 @@ def amounts_of(name: str, shapes: str, types: str, settings: str = "") -> Amount
         flop, written = nan, 0
     moved = read + written * max(each_bytes, default=0)
     is_known = 0 < moved < _MOST and not _READS_A_PART.match(name)
-    return Amounts(flop, moved if is_known else nan)
+    return flop, moved if is_known else nan
 
 
 Sizes = Sequence[list[int]]
