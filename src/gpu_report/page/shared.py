@@ -95,7 +95,7 @@ def write_page(path: Path, text: str) -> None:
     with write_errors(path):
         if path.is_file() and _MADE_BY not in path.read_bytes():
             raise FileWriteError(
-                f"cannot write {path}: it is there and is no page of gpu-report; name another "
+                f"cannot write {path}: gpu-report did not make what is there; name another "
                 "file, or delete it"
             )
     write_text_atomically(path, text)

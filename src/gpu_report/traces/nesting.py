@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpu_report.traces.grouping import sums
 from gpu_report.traces.trace import NONE, Flags, Integers, Spans
 
 
@@ -128,7 +129,7 @@ def with_inner(parent: Integers, values: Integers) -> Integers:
     each = values[inner]
     for outer in outwards(parent, inner):
         each = each[outer != NONE]
-        np.add.at(total, outer[outer != NONE], each)
+        total += sums(outer[outer != NONE], each, len(total))
     return total
 
 

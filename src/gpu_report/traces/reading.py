@@ -403,18 +403,27 @@ class Collector(Generic[_Columns]):
         return columns.chosen(is_kept)
 
     def _add_arguments(self, events: Sequence[RawEvent]) -> None:
-        texts = self._numberings.texts
+        texts, nothing = self._numberings.texts, self._numberings.texts[b""]
         arguments: list[Any] = [event.args or _NO_ARGUMENTS for event in events]
         try:
-            read = list(zip(*map(attrgetter(*self._arguments), arguments), strict=True))
+            # Few calls have inputs, and to ask each for the text of them would take long.
+            names = ("shapes" if name == "inputs" else name for name in self._arguments)
+            read = list(zip(*map(attrgetter(*names), arguments), strict=True))
         except AttributeError as error:
             event = next(event for event in events if not isinstance(event.args, Arguments | None))
             raise DamagedDocumentError(
                 f"the args of {named(event.name)} are not an object"
             ) from error
         for column, values in zip(self._arguments, read, strict=True):
-            if column in _TEXTS:
-                self._buffers[column].extend([texts[bytes(text)] for text in values])
+            if column == "inputs":
+                pairs = zip(arguments, values, strict=True)
+                self._buffers[column].extend(
+                    [texts[of.inputs] if shapes else nothing for of, shapes in pairs]
+                )
+            elif column in _TEXTS:
+                self._buffers[column].extend(
+                    [texts[bytes(text)] if text else nothing for text in values]
+                )
             else:
                 self._buffers[column].extend(
                     _numbers(column, values, self._buffers[column].typecode, events)

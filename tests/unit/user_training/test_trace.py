@@ -101,7 +101,7 @@ def test_a_file_that_is_no_page_of_ours_stays_as_it_is(file: Path, tmp_path: Pat
     notes = tmp_path / "notes.html"
     notes.write_text("my notes")
 
-    with pytest.raises(FileWriteError, match=r"notes\.html: it is there and is no page"):
+    with pytest.raises(FileWriteError, match=r"notes\.html: gpu-report did not make"):
         gpu_report.trace(file).to_html(notes)
 
     assert notes.read_text() == "my notes"
