@@ -29,6 +29,7 @@ from gpu_report.traces.trace import NONE
 MEMORY: Final = "[memory]"
 """The name of what the allocator writes."""
 
+_CONVOLUTION: Final = "aten::convolution"
 _NO_TEXT: Final = msgspec.Raw(b"")
 
 
@@ -63,18 +64,15 @@ class Arguments(msgspec.Struct, gc=False):
     in_elements: Any = msgspec.field(default=NONE, name="In msg nelems")
     out_elements: Any = msgspec.field(default=NONE, name="Out msg nelems")
 
-    @property
-    def inputs(self) -> bytes:
-        """An operation's shapes and types of inputs, and its inputs that are no tensors, with a
-        zero byte between them; empty where no shapes were recorded.
+    def inputs(self, operation: str) -> bytes:
+        """Shapes and types of the operation's inputs with a zero byte between them, and of a
+        convolution its inputs that are no tensors, such as the stride.
 
-        The last are left out without a list among them, such as the stride of a convolution: a
-        number may be another in each call, and each text is kept.
+        Of others a number may be another in each call, and each text is kept.
         """
-        if not self.shapes:
-            return b""
-        text = b"\0".join((self.shapes, self.types, self.settings))
-        return text if b'"[' in text else text.rpartition(b"\0")[0]
+        if operation.startswith(_CONVOLUTION):
+            return b"\0".join((self.shapes, self.types, self.settings))
+        return b"\0".join((self.shapes, self.types))
 
 
 class RawEvent(msgspec.Struct, gc=False):

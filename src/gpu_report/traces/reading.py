@@ -416,9 +416,12 @@ class Collector(Generic[_Columns]):
             ) from error
         for column, values in zip(self._arguments, read, strict=True):
             if column == "inputs":
-                pairs = zip(arguments, values, strict=True)
+                of_events = zip(events, arguments, values, strict=True)
                 self._buffers[column].extend(
-                    [texts[of.inputs] if shapes else nothing for of, shapes in pairs]
+                    [
+                        texts[of.inputs(event.name)] if shapes else nothing
+                        for event, of, shapes in of_events
+                    ]
                 )
             elif column in _TEXTS:
                 self._buffers[column].extend(
