@@ -12,6 +12,8 @@ _MODULES: Final = {
     "find_batch_size": "batch_size",
     "OptionGains": "option_gains",
     "compare_options": "option_gains",
+    "TraceAnalysis": "trace",
+    "trace": "trace",
     "step": "watching",
     "watch": "watching",
 }
@@ -19,8 +21,8 @@ _MODULES: Final = {
 
 
 def __getattr__(name: str) -> object:
-    """What is called from Python needs PyTorch, and is imported with its first use; __init__.pyi
-    declares it.
+    """What is called from Python mostly needs PyTorch, and is imported with its first use;
+    __init__.pyi declares it.
     """
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -428,6 +428,12 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                     metavar="FILE-or-FOLDER",
                 ),
                 _optional("--out", "folder for the tables as CSV", type=Path, metavar="DIR"),
+                _optional(
+                    "--html",
+                    "HTML file for the step, what to try, the timeline and the tables",
+                    type=Path,
+                    metavar="FILE",
+                ),
             ],
             more="a trace of PyTorch's profiler, from any source",
         ),

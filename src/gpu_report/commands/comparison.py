@@ -19,7 +19,6 @@ from rich.table import Table as TextTable
 from rich.text import Text
 
 from gpu_report.bundles.results import records_in, results_at
-from gpu_report.commands.trace_summary import fitted, text_table
 from gpu_report.errors import ConfigError, TableError
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import change, counted, share, signed
@@ -43,6 +42,7 @@ from gpu_report.tables.verdicts import (
     tabulate_verdicts,
 )
 from gpu_report.traces.analysis import CATEGORY, KERNEL, OPERATION, STEP, change_rows
+from gpu_report.traces.card import fitted, text_table
 from gpu_report.traces.tables import read_trace_tables
 
 SCHEMA_VERSION: Final = 2

@@ -11,17 +11,9 @@ from rich.console import Console
 from rich.table import Table as TextTable
 from rich.text import Text
 
-from gpu_report.commands.trace_summary import (
-    fitted,
-    rank_summary,
-    rate,
-    steps_of,
-    summary,
-    text_table,
-)
 from gpu_report.errors import GpuReportError
-from gpu_report.printing.number_format import duration, ratio, share
-from gpu_report.printing.terminal import clean, new_console, say
+from gpu_report.printing.number_format import duration, ratio
+from gpu_report.printing.terminal import new_console, say
 from gpu_report.storage.files import write_text_atomically
 from gpu_report.traces.analysis import (
     CATEGORY,
@@ -29,17 +21,16 @@ from gpu_report.traces.analysis import (
     OPERATION,
     STEP,
     TRACE_CHANGES,
-    AnalysedTrace,
     TracePair,
     analyse_all,
     change_rows,
     csv_files,
-    labels,
     paired,
 )
+from gpu_report.traces.card import card, fitted, one_line, rate, steps_of, text_table
 from gpu_report.traces.quality import NOT_RELIABLE
-from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TRACE_TABLES, file_name
+from gpu_report.user_training.trace import trace as read
 
 _SHOWN: Final = {STEP: 1, CATEGORY: 10, OPERATION: 15, KERNEL: 10}
 _SHOWN_IN_BRIEF: Final = {STEP: 1, CATEGORY: 5}
@@ -52,19 +43,15 @@ _TITLES: Final = {
 
 
 def trace(arguments: Namespace) -> None:
-    """Print what a trace shows, and write its tables; of a folder the first rank whole, the others
-    in brief.
+    """Print what a trace shows, and write its tables and its page; of a folder the first rank
+    whole, the others in brief.
     """
-    console = new_console()
-    analysed = analyse_all(arguments.path, say)
-    if len(analysed) > 1:
-        console.print(rank_summary(analysed) or _ranks(analysed))
-    for label, each in zip(labels(analysed), analysed, strict=True):
-        if len(analysed) > 1:
-            console.rule(_one_line(label), style="dim")
-        console.print(summary(each, _one_line(each.path), whole=each is analysed[0]))
+    found, console = read(arguments.path), new_console()
+    console.print(card(found.ranks))
     if arguments.out is not None:
-        _write(csv_files(analysed), arguments.out, console)
+        _write(csv_files(found.ranks), arguments.out, console)
+    if arguments.html is not None:
+        found.to_html(arguments.html)
 
 
 def trace_diff(arguments: Namespace) -> None:
@@ -80,7 +67,7 @@ def trace_diff(arguments: Namespace) -> None:
     pairs, *alone = paired(analyse_all(arguments.a, say), analyse_all(arguments.b, say))
     for letter, names in zip("AB", alone, strict=True):
         if names:
-            alone_there = ", ".join(map(_one_line, names))
+            alone_there = ", ".join(map(one_line, names))
             console.print(
                 Text(f"{letter} alone has {alone_there}: not compared", style="yellow"),
                 soft_wrap=True,
@@ -89,7 +76,7 @@ def trace_diff(arguments: Namespace) -> None:
     for pair in pairs:
         rows = change_rows(pair.a.rows, pair.b.rows)
         if len(pairs) > 1:
-            console.rule(_one_line(pair.label), style="dim")
+            console.rule(one_line(pair.label), style="dim")
         _show_changes(pair, rows, _SHOWN if pair is pairs[0] else _SHOWN_IN_BRIEF, console)
         folder = Path(pair.label) if len(pairs) > 1 else Path()
         texts[folder / file_name(TRACE_CHANGES)] = TRACE_CHANGES.rows_to_csv(rows)
@@ -101,7 +88,7 @@ def _show_changes(
     pair: TracePair, rows: Sequence[Mapping[str, Any]], shown: Mapping[str, int], console: Console
 ) -> None:
     for letter, each in (("A", pair.a), ("B", pair.b)):
-        console.print(f"{letter}  {_one_line(each.path)}", soft_wrap=True)
+        console.print(f"{letter}  {one_line(each.path)}", soft_wrap=True)
         console.print(
             f"   {steps_of(each)}, {each.device_name or each.device or 'no work on an accelerator'}"
         )
@@ -164,33 +151,6 @@ def columns(arguments: Namespace) -> None:
         console.print()
 
 
-def _ranks(analysed: Sequence[AnalysedTrace]) -> TextTable:
-    """The ranks side by side, where they exchange nothing."""
-    table = text_table("", "steps", "step time", "kernel-active", "communication")
-    for label, each in zip(labels(analysed), analysed, strict=True):
-        rows = each.gate.rows(STEPS, "wall_ms")
-        wall_ms = sum(row["wall_ms"] for row in rows)
-        table.add_row(
-            _one_line(label),
-            str(each.step_count),
-            duration(wall_ms / len(rows) / 1e3).plain() if rows else NOT_RELIABLE,
-            *(
-                _share_of(each, rows, column, wall_ms)
-                for column in ("device_busy_ms", "communication_ms")
-            ),
-        )
-    return table
-
-
-def _share_of(
-    each: AnalysedTrace, rows: Sequence[Mapping[str, Any]], column: str, wall_ms: float
-) -> str:
-    if len(each.gate.rows(STEPS, "wall_ms", column)) < len(rows):
-        return NOT_RELIABLE
-    times = [row[column] for row in rows]
-    return "not recorded" if None in times or not wall_ms else share(sum(times) / wall_ms).plain()
-
-
 def _changes(rows: Sequence[Mapping[str, Any]]) -> TextTable:
     table = text_table("operation", "on", "A", "B", "B - A", "B / A", "calls A", "calls B")
     table.columns[0].header = ""
@@ -206,10 +166,6 @@ def _changes(rows: Sequence[Mapping[str, Any]]) -> TextTable:
             *(rate(row[column]) for column in ("a_calls", "b_calls")),
         )
     return table
-
-
-def _one_line(name: Path | str) -> str:
-    return clean(str(name), keep="")
 
 
 def _write(texts: Mapping[Path, str], folder: Path, console: Console) -> None:

@@ -388,7 +388,7 @@ function openStep(variant) {
   byId("profiled").focus({ preventScroll: true });
 }
 
-const ofStep = ["advice", "operations", "kernels"].filter((name) => byId(`${name}-table`)).map((name) =>
+const ofStep = ["advice", "operations", "kernels", "ranges", "modules", "shapes"].filter((name) => byId(`${name}-table`)).map((name) =>
   [`${name}-table`, drawTable(byId(`${name}-table`), data[name]), data[name]]);
 for (const name of ["configurations", "scaling", "links", "comparison"])
   if (byId(`${name}-table`)) drawTable(byId(`${name}-table`), data[name], { tools: true, onName: name === "configurations" && openStep });

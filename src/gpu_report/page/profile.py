@@ -18,11 +18,15 @@ from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary
 from gpu_report.tables.traces import top_kernels, trusted_timeline
 from gpu_report.traces.operations import OPERATIONS
 from gpu_report.traces.quality import Gate
+from gpu_report.traces.ranges import MODULES, RANGES
+from gpu_report.traces.shapes import SHAPES
 from gpu_report.traces.trace import HOST
 from gpu_report.writing.table import Text, metric
+from gpu_report.writing.tex import shorten
 
 _MOST_OPERATIONS: Final = 50
-"""Of each device."""
+"""Of each device; of ranges, modules and shapes too."""
+_LONGEST_SHAPES: Final = 80
 _BLOCKS: Final = (
     Text("block", is_number=True),
     metric("time_ms", "time per step", "ms"),
@@ -46,29 +50,57 @@ _OPERATIONS: Final = (
     metric("total_ms", "with what it calls", "ms"),
     metric("median_us", "median call", "µs"),
 )
+_HOST_AND_DEVICE: Final = (
+    Text("calls", is_number=True),
+    metric("host_ms", "on the host", "ms"),
+    metric("host_share", "of the steps", "share"),
+    metric("device_ms", "on the GPU", "ms"),
+    metric("device_share", "of the GPU's time", "share"),
+    metric("kernels", "kernels"),
+)
+_RANGES: Final = (Text("range", "name", is_name=True), *_HOST_AND_DEVICE)
+_MODULES: Final = (
+    Text("module", "name", is_name=True),
+    *_HOST_AND_DEVICE,
+    metric("own_device_ms", "by itself", "ms"),
+    metric("backward_ms", "backward", "ms"),
+)
+_SHAPES: Final = (
+    Text("operation", "name", is_name=True),
+    Text("shapes", lambda row: shorten(row["shapes"], _LONGEST_SHAPES), is_name=True),
+    Text("types", lambda row: shorten(row["types"], _LONGEST_SHAPES), is_name=True),
+    Text("calls", is_number=True),
+    metric("host_ms", "on the host", "ms"),
+    metric("device_ms", "on the GPU", "ms"),
+    metric("tflop_per_s", "TFLOP/s"),
+    metric("flop_share", "of the data-sheet peak", "share"),
+    metric("tb_per_s", "TB/s, at least"),
+    metric("bandwidth_share", "of the data-sheet bandwidth", "share"),
+)
 
 
 def render_profile(
     *,
     card: str,
     facts: Mapping[str, str],
-    blocks: Sequence[Row],
-    time_ms: Summary,
     parts: Sequence[Row],
     suggestions: Sequence[Row],
     gate: Gate,
+    blocks: Sequence[Row] = (),
+    time_ms: Summary | None = None,
 ) -> str:
     """The text of the file.
 
     Args:
         card: What limits the step, as it is printed.
         facts: Under which name and value to say what was profiled, and where.
-        blocks: Of each timed block `block`, `time_ms`, `data_wait_share` and `in_use_mib`.
-        time_ms: Their mean time with its interval.
         parts: Of each part of a step its name as `part`, and its `share`.
         suggestions: Of each `finding`, `remedy`, `at_stake`, and `gain`; the last two NaN where no
             time is at stake.
         gate: The trace tables, of which the page shows what their checks let through.
+        blocks: Of each timed block `block`, `time_ms`, `data_wait_share` and `in_use_mib`; none of
+            a trace that is read from a file.
+        time_ms: Their mean time with its interval.
     """
     operations = gate.rows(OPERATIONS)
     operations.sort(key=lambda row: (row["device"] == HOST, row["device"], -row["self_ms"]))
@@ -76,7 +108,7 @@ def render_profile(
     for row in operations:
         of_device.setdefault(row["device"], []).append(row)
     figures = []
-    if len(blocks) >= FEWEST_FOR_INTERVAL:
+    if time_ms is not None and len(blocks) >= FEWEST_FOR_INTERVAL:
         with report_style():
             drawn = blocks_figure(
                 [row["time_ms"] for row in blocks],
@@ -92,6 +124,21 @@ def render_profile(
             _OPERATIONS, [row for own in of_device.values() for row in own[:_MOST_OPERATIONS]]
         ),
         "kernels": html_table(KERNELS, [*top_kernels(gate)]),
+        **{
+            name: html_table(
+                [
+                    each
+                    for each in columns
+                    if isinstance(each, Text) or gate.trusts(table, each.column)
+                ],
+                table.checked(gate.rows(table, "name"))[:_MOST_OPERATIONS],
+            )
+            for name, columns, table in (
+                ("ranges", _RANGES, RANGES),
+                ("modules", _MODULES, MODULES),
+                ("shapes", _SHAPES, SHAPES),
+            )
+        },
         "colors": COLORS,
     }
     return rendered(

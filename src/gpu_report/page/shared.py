@@ -19,11 +19,13 @@ import jinja2
 from markupsafe import Markup
 
 from gpu_report import words
+from gpu_report.errors import FileWriteError
 from gpu_report.figures import style
 from gpu_report.figures.roofline import PRECISION_COLORS
 from gpu_report.figures.stacked_bars import CATEGORY_COLORS, PHASE_COLORS
 from gpu_report.glossary import METRICS, Metric, Row, american
 from gpu_report.printing.terminal import clean
+from gpu_report.storage.files import write_errors, write_text_atomically
 from gpu_report.writing.table import Text, metric
 
 _FOLDER: Final = Path(__file__).parent
@@ -55,6 +57,7 @@ KERNELS: Final = (
 )
 _FONT_SCALE: Final = 0.9
 """The page's font is wider by so much than the one that figures are laid out in."""
+_MADE_BY: Final = b"<footer><p>Made by gpu-report"
 _TAG: Final = re.compile(r"<[^>]+>")
 
 
@@ -81,6 +84,21 @@ def rendered(template: str, data: Mapping[str, Any], **printed: Any) -> str:
         **printed,
     )
     return clean(page)
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write a page; one that is there is replaced.
+
+    Raises:
+        FileWriteError: the file cannot be written, or is there and gpu-report did not make it.
+    """
+    with write_errors(path):
+        if path.is_file() and _MADE_BY not in path.read_bytes():
+            raise FileWriteError(
+                f"cannot write {path}: gpu-report did not make what is there; name another "
+                "file, or delete it"
+            )
+    write_text_atomically(path, text)
 
 
 def html_table(columns: Sequence[Text | Metric], shown: Sequence[Row]) -> dict[str, Any]:

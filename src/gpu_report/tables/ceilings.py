@@ -3,12 +3,10 @@
 Calibration -> one Ceilings per device -> a row per matrix product, for the device's own copy, and
 for either direction Calibration -> Link between devices -> a row per operation, number of devices
 and payload
-data_sheets.yaml -> beside each, what the vendor's document gives for a GPU of that name
+data sheets -> beside each, what the vendor's document gives for a GPU of that name
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
-from importlib import resources
 from typing import Final, get_args
 
 from gpu_report.glossary import Row
@@ -22,8 +20,8 @@ from gpu_report.records.calibration import (
     Operation,
     Transfer,
 )
+from gpu_report.records.data_sheets import data_sheets
 from gpu_report.storage.columns import Table, number, text, whole
-from gpu_report.storage.json_files import Part, Positive
 from gpu_report.tables.statistics import DEVICE, summarise, summary, summary_of
 from gpu_report.traces.ranks import BUS_FACTORS
 
@@ -120,36 +118,6 @@ _GIGA: Final = 1e9
 _PINNED: Final = "pinned"
 _MOST_OF_DATA_SHEET: Final = 1.05
 """A device that reaches more is another than the one that the document describes."""
-
-
-class DataSheet(Part):
-    """What a vendor's document says of GPUs; data_sheets.yaml explains the fields."""
-
-    names: list[str]
-    document: str
-    tflops: dict[str, Positive]
-    memory_gb_per_s: Positive
-
-    def rate(self, ceiling: str, precision: str) -> float | None:
-        """FLOP/s of a matrix product, B/s of a copy inside the device; None of what it does not
-        give.
-        """
-        if ceiling == "device copy":
-            return 1e9 * self.memory_gb_per_s
-        return 1e12 * self.tflops[precision] if precision in self.tflops else None
-
-
-@cache
-def data_sheets() -> Mapping[str, DataSheet]:
-    """What tables/data_sheets.yaml holds, checked, by the name that the driver reports."""
-    import yaml
-
-    text = resources.files("gpu_report.tables").joinpath("data_sheets.yaml").read_text("utf-8")
-    return {
-        name: sheet
-        for sheet in map(DataSheet.model_validate, yaml.safe_load(text))
-        for name in sheet.names
-    }
 
 
 def tabulate_peaks(calibration: Calibration | None) -> list[Row]:

@@ -29,6 +29,7 @@ from gpu_report.traces.trace import NONE
 MEMORY: Final = "[memory]"
 """The name of what the allocator writes."""
 
+_CONVOLUTION: Final = "aten::convolution"
 _NO_TEXT: Final = msgspec.Raw(b"")
 
 
@@ -42,6 +43,9 @@ class Arguments(msgspec.Struct, gc=False):
     external_id: Any = msgspec.field(default=NONE, name="External id")
     correlation: Any = NONE
     sequence: Any = msgspec.field(default=NONE, name="Sequence number")
+    settings: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Concrete Inputs")
+    types: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input type")
+    shapes: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input Dims")
     size_bytes: Any = msgspec.field(default=NONE, name="bytes")
     grid: msgspec.Raw = _NO_TEXT
     block: msgspec.Raw = _NO_TEXT
@@ -59,6 +63,16 @@ class Arguments(msgspec.Struct, gc=False):
     dtype: msgspec.Raw = _NO_TEXT
     in_elements: Any = msgspec.field(default=NONE, name="In msg nelems")
     out_elements: Any = msgspec.field(default=NONE, name="Out msg nelems")
+
+    def inputs(self, operation: str) -> bytes:
+        """Shapes and types of the operation's inputs with a zero byte between them, and of a
+        convolution its inputs that are no tensors, such as the stride.
+
+        Of others a number may be another in each call, and each text is kept.
+        """
+        if operation.startswith(_CONVOLUTION):
+            return b"\0".join((self.shapes, self.types, self.settings))
+        return b"\0".join((self.shapes, self.types))
 
 
 class RawEvent(msgspec.Struct, gc=False):

@@ -2,12 +2,13 @@
 intervals cover.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from gpu_report.traces.grouping import sums
 from gpu_report.traces.trace import NONE, Flags, Integers, Spans
 
 
@@ -103,6 +104,33 @@ def nearest(parent: Integers, is_wanted: Flags) -> Integers:
         if not len(searching):
             return found
         found[searching] = found[found[searching]]  # twice as far out with each round
+
+
+def outwards(parent: Integers, positions: Integers) -> Iterator[Integers]:
+    """Level by level the event around each position that still has one; NONE where it has none."""
+    while len(positions):
+        positions = parent[positions]
+        yield positions
+        positions = positions[positions != NONE]
+
+
+def lies_in_its_like(parent: Integers, kind: Integers) -> Flags:
+    """Whether an event of the same kind, such as its name, is around each event."""
+    found, inner = np.zeros(len(kind), dtype=np.bool_), np.arange(len(kind))
+    for outer in outwards(parent, inner):
+        inner, around = inner[outer != NONE], outer[outer != NONE]
+        found[inner] |= kind[around] == kind[inner]
+    return found
+
+
+def with_inner(parent: Integers, values: Integers) -> Integers:
+    """For each event its own value and the values of all events inside it, together."""
+    total, inner = values.copy(), np.flatnonzero(values)
+    each = values[inner]
+    for outer in outwards(parent, inner):
+        each = each[outer != NONE]
+        total += sums(outer[outer != NONE], each, len(total))
+    return total
 
 
 class Cover(NamedTuple):

@@ -5,7 +5,7 @@ HostCalls -> sums per name and category -> OPERATIONS -> CATEGORY_TIMES
 DeviceWork -> sums per launching call -> the calls around it
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -26,7 +26,8 @@ from gpu_report.traces.grouping import (
     shares,
     sums,
 )
-from gpu_report.traces.trace import HOST, NONE, Flags, Integers, Trace
+from gpu_report.traces.nesting import lies_in_its_like, outwards
+from gpu_report.traces.trace import HOST, NONE, Integers, Trace
 
 OPERATIONS: Final = Table(
     name="operations",
@@ -81,7 +82,7 @@ def operation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row
     names = (*trace.names, NO_LAUNCH)
     duration_ns = calls.spans.duration_ns[calls.in_step]
     keys, group = grouped(key_of(calls.spans.name, calls.category)[calls.in_step])
-    is_outermost = ~lies_in_its_like(calls)[calls.in_step]
+    is_outermost = ~lies_in_its_like(calls.parent, calls.spans.name)[calls.in_step]
     on_host = _times(
         keys,
         counts(group, len(keys)),
@@ -121,24 +122,6 @@ def _times(
     return {**times, "total": total_ns, "self": self_ns, **each_ns._asdict()}
 
 
-def lies_in_its_like(calls: HostCalls) -> Flags:
-    """Whether a call of the same name is around each call."""
-    name = calls.spans.name
-    found, inner = np.zeros(len(name), dtype=np.bool_), np.arange(len(name))
-    for outer in outwards(calls, inner):
-        inner, around = inner[outer != NONE], outer[outer != NONE]
-        found[inner] |= name[around] == name[inner]
-    return found
-
-
-def outwards(calls: HostCalls, positions: Integers) -> Iterator[Integers]:
-    """Level by level the call around each position that still has one; NONE where it has none."""
-    while len(positions):
-        positions = calls.parent[positions]
-        yield positions
-        positions = positions[positions != NONE]
-
-
 def _device_times(calls: HostCalls, work: DeviceWork) -> _Times:
     """What each operation launched, and what the operations inside it did; each piece counts once
     in a row.
@@ -152,7 +135,7 @@ def _device_times(calls: HostCalls, work: DeviceWork) -> _Times:
     own_key = key_of(calls.spans.name[call], categories_of(own_key))
     key_of_call = key_of(calls.spans.name, calls.category)
     pieces, keys_around, callers_around = [np.arange(len(call))], [own_key], [call]
-    for outer in outwards(calls, call):
+    for outer in outwards(calls.parent, call):
         pieces.append(pieces[-1][outer != NONE])
         callers_around.append(outer[outer != NONE])
         keys_around.append(key_of_call[callers_around[-1]])

@@ -76,12 +76,19 @@ chance.
 _TIMES_ON_DEVICE: Final = tuple(
     f"{table}{ON_DEVICE}" for table in ("operations", "categories", "phases")
 )
+_RANGES_ON_DEVICE: Final = tuple(
+    f"ranges.{column}" for column in ("device_ms", "device_share", "kernels")
+)
+_MODULES_ON_DEVICE: Final = (
+    *(name.replace("ranges", "modules") for name in _RANGES_ON_DEVICE),
+    *("modules.own_device_ms", "modules.backward_ms", "operation_shapes"),
+)
 _PICTURE_ON_DEVICE: Final = f"timeline{ON_DEVICE}"
 WORK_ON_DEVICE: Final = (
     *(f"steps.{part}_ms" for part in (*SHARES, "other", "device_busy")),
     *("steps.device_idle_share", "steps.exposed_copy_ms", "steps.exposed_communication_ms"),
     *("idle", "launches", "devices", "kernels", "copies", "ranks", "collectives"),
-    *(_PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE),
+    *(_PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE, *_RANGES_ON_DEVICE, *_MODULES_ON_DEVICE),
 )
 """What is measured by the device's events, and so is missing where they were lost."""
 
@@ -96,6 +103,7 @@ _BY_LAUNCH: Final = (
         for column in ("launch_delay_us", "category", "operation", "module", "source")
     ),
     f"timeline.category{ON_DEVICE}",
+    *_MODULES_ON_DEVICE,
 )
 
 MOST_UNKNOWN_IN_GRAPHS: Final = 0.02
@@ -163,6 +171,25 @@ class Gate:
             if why:
                 raise UnansweredError(why[0])
         return rows
+
+    def withheld(self, table: Table) -> dict[str, list[bool]]:
+        """For each column of which the checks withhold anything, whether they do in each row.
+
+        A text is withheld where a check names its column, and not with its whole table; the number
+        of a step or a rank never is.
+        """
+        places = [_place(row) for row in self.tables.get(table, ())]
+        found = {}
+        for column in table.columns if self.failed else ():
+            hidden = {
+                (step, device): column.name not in ("step", "rank")
+                and not self.trusts(table, column.name, step=step, on=device)
+                and (column.dtype != "str" or self.trusts(table, step=step, on=device))
+                for step, device in {*places}
+            }
+            if any(hidden.values()):
+                found[column.name] = [hidden[place] for place in places]
+        return found
 
     def trusts(self, table: Table, *columns: str, step: int | None = None, on: str = "") -> bool:
         """Whether the numbers of all these columns may be shown; arguments as for `reasons`."""
@@ -381,7 +408,10 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
         "one after the other in a stream",
         f"{share:.1%} of the device time overlaps other work of the same stream; at most "
         f"{MOST_OVERLAP:.0%}",
-        invalidates=("kernels", _PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE),
+        invalidates=(
+            *("kernels", _PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE),
+            *(*_RANGES_ON_DEVICE, *_MODULES_ON_DEVICE),
+        ),
     )
 
 
@@ -399,6 +429,7 @@ def _checks_of_host(trace: Trace, calls: HostCalls) -> Iterator[Row]:
         invalidates=(
             *("operations", "kernels", "copies", "categories", "phases", "timeline", "steps"),
             *("idle", "launches", "devices", "ranks", "collectives"),
+            *("ranges", "modules", "operation_shapes"),
         ),
     )
     # A call that outlives the one it began in takes time from it. Clocks of a nanosecond's grain

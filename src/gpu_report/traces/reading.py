@@ -85,7 +85,7 @@ _SORT_OF_KIND: Final = {
 _UNESCAPED: Final = re.compile(rb'\\\\|\\(?!")')
 _UNSIGNED_NONE: Final = (1 << 64) - 1
 _ARGUMENTS: Final = {each.name: each for each in msgspec.structs.fields(Arguments)}
-_TEXTS: Final = {name for name, each in _ARGUMENTS.items() if each.type is msgspec.Raw}
+_TEXTS: Final = {"inputs", *(name for name, of in _ARGUMENTS.items() if of.type is msgspec.Raw)}
 _FRACTIONS: Final = {name for name, each in _ARGUMENTS.items() if isinstance(each.default, float)}
 _NO_ARGUMENTS: Final = Arguments()
 _Columns = TypeVar("_Columns", bound=Columns)
@@ -383,7 +383,7 @@ class Collector(Generic[_Columns]):
             column: array("d" if column in _FRACTIONS else "q")
             for column in columns.__struct_fields__
         }
-        self._arguments = [column for column in self._buffers if column in _ARGUMENTS]
+        self._arguments = [name for name in self._buffers if name in {*_ARGUMENTS, *_TEXTS}]
         self.negative_durations = 0
         """Events that were left out, read like all others, because their duration is negative;
         known at the end.
@@ -428,18 +428,30 @@ class Collector(Generic[_Columns]):
         return columns.chosen(is_kept)
 
     def _add_arguments(self, events: Sequence[RawEvent]) -> None:
-        texts = self._numberings.texts
+        texts, nothing = self._numberings.texts, self._numberings.texts[b""]
         arguments: list[Any] = [event.args or _NO_ARGUMENTS for event in events]
         try:
-            read = list(zip(*map(attrgetter(*self._arguments), arguments), strict=True))
+            # Few calls have inputs, and to ask each for the text of them would take long.
+            names = ("shapes" if name == "inputs" else name for name in self._arguments)
+            read = list(zip(*map(attrgetter(*names), arguments), strict=True))
         except AttributeError as error:
             event = next(event for event in events if not isinstance(event.args, Arguments | None))
             raise DamagedDocumentError(
                 f"the args of {named(event.name)} are not an object"
             ) from error
         for column, values in zip(self._arguments, read, strict=True):
-            if column in _TEXTS:
-                self._buffers[column].extend([texts[bytes(text)] for text in values])
+            if column == "inputs":
+                of_events = zip(events, arguments, values, strict=True)
+                self._buffers[column].extend(
+                    [
+                        texts[of.inputs(event.name)] if shapes else nothing
+                        for event, of, shapes in of_events
+                    ]
+                )
+            elif column in _TEXTS:
+                self._buffers[column].extend(
+                    [texts[bytes(text)] if text else nothing for text in values]
+                )
             else:
                 self._buffers[column].extend(
                     _numbers(column, values, self._buffers[column].typecode, events)

@@ -100,9 +100,23 @@ def origins(trace: Trace, calls: HostCalls, chosen: Integers) -> Origins:
     """
     if not len(trace.functions):
         return Origins(np.full(len(chosen), NONE), np.full(len(chosen), NONE))
-    modules = _Running.functions(trace, lambda name: name.startswith(_MODULE))
-    functions = _Running.functions(trace, is_users_own)
-    direct = modules.names_around(calls.spans, chosen)
+    modules, module, origin = modules_of(trace, calls, chosen)
+    functions = Running.functions(trace, is_users_own)
+    function = functions.names_around(calls.spans, origin)
+    return Origins(
+        module=at_positions(modules.spans.name, module, missing=NONE),
+        function=np.where(function == NONE, functions.names_around(calls.spans, chosen), function),
+    )
+
+
+def modules_of(
+    trace: Trace, calls: HostCalls, chosen: Integers
+) -> tuple["Running", Integers, Integers]:
+    """The calls of modules; which of them is the innermost around each of the chosen calls, NONE
+    where none is; and the call that decided it: the chosen one, or its forward counterpart.
+    """
+    modules = Running.functions(trace, lambda name: name.startswith(_MODULE))
+    direct = modules.around(calls.spans, chosen)
     # The forward call with the sequence number of the backward function around each call. Calls
     # that record nothing for the backward pass bear the number of the next one that does, so that
     # of all with one number the last begun is the counterpart (torch.autograd.profiler.emit_nvtx
@@ -116,11 +130,7 @@ def origins(trace: Trace, calls: HostCalls, chosen: Integers) -> Origins:
         at_positions(sequence, backward[chosen], missing=NONE), sequence, by_time
     )
     origin = np.where((direct == NONE) & (forward != NONE), forward, chosen)
-    function = functions.names_around(calls.spans, origin)
-    return Origins(
-        module=modules.names_around(calls.spans, origin),
-        function=np.where(function == NONE, functions.names_around(calls.spans, chosen), function),
-    )
+    return modules, modules.around(calls.spans, origin), origin
 
 
 def waits(trace: Trace) -> list[Wait]:
@@ -138,7 +148,7 @@ def waits(trace: Trace) -> list[Wait]:
     asking, group = grouped(root[waiting])
     waited_ns = sums(group, spans.duration_ns[waiting], len(asking))
     operation = np.where(calls.is_driver_call[asking], NONE, spans.name[asking])
-    source = _Running.functions(trace, is_users_own).names_around(spans, asking)
+    source = Running.functions(trace, is_users_own).names_around(spans, asking)
     every = len(trace.names) + 1
     places, group = grouped((operation + 1) * every + source + 1)
     names = ("", *trace.names)
@@ -173,23 +183,29 @@ def is_users_own(function: str) -> bool:
     return package not in _LIBRARIES and package not in sys.stdlib_module_names
 
 
-class _Running(NamedTuple):
+class Running(NamedTuple):
     """Events of the host in `begin_order`, with what each began in."""
 
     spans: Spans
     parent: Integers
 
     @classmethod
-    def functions(cls, trace: Trace, is_wanted: Callable[[str], bool]) -> "_Running":
-        """The Python functions whose names are wanted."""
-        spans = trace.functions.chosen(fits(trace.names, trace.functions.name, is_wanted))
+    def of(cls, spans: Spans) -> "Running":
+        """Events in any order."""
         spans = spans.chosen(begin_order(spans))
         return cls(spans, nest(spans).parent)
 
-    def names_around(self, calls: Spans, chosen: Integers) -> Integers:
-        """The name of the innermost that ran when each of the chosen calls began, NONE where none
-        did.
+    @classmethod
+    def functions(cls, trace: Trace, is_wanted: Callable[[str], bool]) -> "Running":
+        """The Python functions whose names are wanted."""
+        return cls.of(trace.functions.chosen(fits(trace.names, trace.functions.name, is_wanted)))
+
+    def around(self, calls: Spans, chosen: Integers) -> Integers:
+        """The position of the innermost that ran when each of the chosen calls began, NONE where
+        none did.
         """
-        threads, times_ns = calls.thread[chosen], calls.start_ns[chosen]
-        around = innermost_at(self.spans, self.parent, threads, times_ns)
-        return at_positions(self.spans.name, around, missing=NONE)
+        return innermost_at(self.spans, self.parent, calls.thread[chosen], calls.start_ns[chosen])
+
+    def names_around(self, calls: Spans, chosen: Integers) -> Integers:
+        """Its name."""
+        return at_positions(self.spans.name, self.around(calls, chosen), missing=NONE)

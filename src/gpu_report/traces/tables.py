@@ -1,8 +1,8 @@
 """Every table of a trace with the function that makes it, and the tables of one trace, or of a
 record's traces.
 
-light trace -> times, kernels, idleness; rich trace -> memory, source lines; a trace alone
-serves for both
+light trace -> times, kernels, idleness; rich trace -> memory, modules, shapes, source lines; a
+trace alone serves for both
 
 To add a table, declare it beside the function that makes it and list both here.
 """
@@ -41,8 +41,10 @@ from gpu_report.traces.quality import (
     quality_rows,
     row_of,
 )
+from gpu_report.traces.ranges import MODULES, RANGES, module_rows, range_rows
 from gpu_report.traces.ranks import COLLECTIVES, RANKS, Exchange, exchange_of, tabulate_ranks
 from gpu_report.traces.reading import read_trace
+from gpu_report.traces.shapes import SHAPES, shape_rows
 from gpu_report.traces.steps import DEVICES, STEPS, device_rows, step_rows
 from gpu_report.traces.timed import TimedStep, of_timed_steps
 from gpu_report.traces.timeline import TIMELINE, timeline_rows
@@ -60,6 +62,9 @@ MADE_BY: Final[dict[Table, Callable[[Trace, HostCalls, DeviceWork], Sequence[Row
     IDLE: idle_rows,
     LAUNCHES: launch_rows,
     PHASES: phase_rows,
+    RANGES: range_rows,
+    MODULES: module_rows,
+    SHAPES: shape_rows,
     TIMELINE: timeline_rows,
     COPIES: copy_rows,
     MEMORY: memory_rows,
@@ -74,13 +79,13 @@ TRACE_TABLES: Final = (*MADE_BY, RANKS, COLLECTIVES, ADVICE, UNANSWERED)
 EMPTY_TABLES: Final[TraceTables] = dict.fromkeys(TRACE_TABLES, ())
 """Of a variant that has no trace."""
 
-ADDED_LATER: Final = frozenset({ALLOCATIONS, DEVICES, RANKS, COLLECTIVES})
+ADDED_LATER: Final = frozenset({ALLOCATIONS, DEVICES, RANKS, COLLECTIVES, RANGES, MODULES, SHAPES})
 """Tables that older published bundles do not hold: without their file they have no rows."""
 
 DROPPED_FILES: Final = frozenset({"alive_at_peak.csv", "shapes.csv"})
 """Tables that bundles packed before their end hold beside the others; nothing reads them."""
 
-_RICH: Final = frozenset({MEMORY, ALLOCATIONS})
+_RICH: Final = frozenset({MEMORY, ALLOCATIONS, MODULES, SHAPES})
 """Tables of what a light trace does not record; nor does it record the stacks for these columns of
 KERNELS.
 """

@@ -85,9 +85,14 @@ class LinkedSpans(Spans, frozen=True, kw_only=True):
 class CallSpans(LinkedSpans, frozen=True, kw_only=True):
     """Host operations and driver calls; an operation of the backward pass has the `sequence` number
     of its counterpart in the forward pass.
+
+    `inputs` is the position in the trace's list of a text that has the shapes, the types and of a
+    convolution the settings of the inputs, with a zero byte between them; empty where no shapes
+    were recorded.
     """
 
     sequence: Integers
+    inputs: Integers
 
 
 class WorkSpans(LinkedSpans, frozen=True, kw_only=True):

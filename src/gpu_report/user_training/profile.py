@@ -32,7 +32,7 @@ from gpu_report.errors import ProfileError
 from gpu_report.findings.phrases import CPU
 from gpu_report.findings.rule import HALF
 from gpu_report.findings.rules.trace import PARTS_IN_WORDS as PARTS_OF_TRACES
-from gpu_report.findings.rules.trace import parts_of
+from gpu_report.findings.rules.trace import parts_of_steps
 from gpu_report.glossary import device_words
 from gpu_report.measure.run import trace_name
 from gpu_report.printing.number_format import (
@@ -45,12 +45,11 @@ from gpu_report.printing.number_format import (
     share,
 )
 from gpu_report.printing.terminal import clean, say
-from gpu_report.storage.files import write_bytes_atomically, write_text_atomically
+from gpu_report.storage.files import write_bytes_atomically
 from gpu_report.study.machine import core_count, cpu_model
 from gpu_report.study.single import BuiltInOptions
 from gpu_report.tables.marks import load_in_words
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
-from gpu_report.tables.traces import shares_of_steps
 from gpu_report.traces.advice import weigh
 from gpu_report.traces.analysis import device_model
 from gpu_report.traces.grouping import Row
@@ -482,9 +481,10 @@ class Profile(Card):
         operations and kernels.
 
         Raises:
-            FileWriteError: the file cannot be written.
+            FileWriteError: the file cannot be written, or is there and gpu-report did not make it.
         """
         from gpu_report.page.profile import render_profile
+        from gpu_report.page.shared import write_page
 
         measured, device = self.measured, device_words(self.measured.device)
         waits = measured.data_wait_shares or [math.nan] * len(measured.block_times_ms)
@@ -526,7 +526,7 @@ class Profile(Card):
             ],
             gate=Gate(self.rows),
         )
-        write_text_atomically(Path(path), text)
+        write_page(Path(path), text)
 
 
 def paragraph(label: str, text: str) -> list[str]:
@@ -563,7 +563,7 @@ def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
     as_timed = _with_wait(rows, waited)
     if is_enough and device != CPU:
         as_timed = of_timed_steps(rows, TimedStep(measured.step_ms, max(measured.block_times_ms)))
-    parts = _with_waiting(_parts(as_timed, device), measured, device)
+    parts = _with_waiting(parts_of_steps(as_timed, device), measured, device)
     advice = [
         Suggestion(
             rule=row["rule"],
@@ -783,14 +783,6 @@ def _share_of_own_python(trace: Trace) -> float:
         stretches.append(np.maximum(ends - starts, 0))
     lengths_ns = np.concatenate(stretches)
     return float(lengths_ns[lengths_ns >= _OWN_PYTHON_NS].sum() / max(lengths_ns.sum(), 1))
-
-
-def _parts(rows: TraceTables, device: str) -> dict[str, float]:
-    steps = rows[STEPS]
-    on_cpu = device == CPU or all(row["device_busy_ms"] is None for row in steps)
-    shares = shares_of_steps(Gate(rows), on_cpu=on_cpu)
-    parts = parts_of({"device": CPU if on_cpu else device, **shares})
-    return {name: part for name, part in parts.items() if part}
 
 
 def _problem(

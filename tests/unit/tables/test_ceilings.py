@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_report.records.calibration import Calibration, Operation, Transfer
-from gpu_report.tables.ceilings import bus_bandwidth_per_s, data_sheets
+from gpu_report.records.data_sheets import data_sheets
+from gpu_report.tables.ceilings import bus_bandwidth_per_s
 from tests.factories import make_calibration
 from tests.tabulated import tabulate_links, tabulate_peaks, tabulate_transfers
 

@@ -27,8 +27,11 @@ from gpu_report.printing.number_format import quantity, share
 from gpu_report.study.options import EXECUTIONS, execution
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.statistics import holm
-from gpu_report.tables.traces import STEP_PARTS
+from gpu_report.tables.traces import STEP_PARTS, shares_of_steps
 from gpu_report.traces.advice import ALL_ADVICE, Advice
+from gpu_report.traces.quality import Gate
+from gpu_report.traces.steps import STEPS
+from gpu_report.traces.tables import TraceTables
 from gpu_report.words import described, device_in_words, listed, model_words, optimization_in_words
 
 _ADVICE_OF: Final[Mapping[str, Advice]] = {advice.name: advice for advice in ALL_ADVICE}
@@ -108,6 +111,17 @@ def parts_of(row: Row) -> dict[str, float]:
     known = {name: part for name, part in shares.items() if not math.isnan(part)}
     is_whole = len(known) == len(shares) or max(known.values(), default=0.0) > HALF
     return known if is_whole else {}
+
+
+def parts_of_steps(tables: TraceTables, device: str) -> dict[str, float]:
+    """Each part of the steps of one trace likewise, without those that took nothing; none where its
+    checks do not let the steps through.
+    """
+    steps = tables[STEPS]
+    on_cpu = device == CPU or all(row["device_busy_ms"] is None for row in steps)
+    shares = shares_of_steps(Gate(tables), on_cpu=on_cpu)
+    parts = parts_of({"device": CPU if on_cpu else device, **shares})
+    return {name: part for name, part in parts.items() if part}
 
 
 def limit_of(row: Row, ceilings: Row | None) -> Limit | None:

@@ -1,5 +1,6 @@
-"""What `gpu-report trace` prints: of one trace what it is, where its steps' time went, and what to
-make of it; of a folder of ranks first each rank's step, who waits, and the collectives.
+"""What `gpu-report trace` and a printed `gpu_report.trace` show: of one trace what it is, where its
+steps' time went, and what to make of it; of a folder of ranks first each rank's step, who waits,
+and the collectives.
 
 AnalysedTrace -> sections (heading, table or sentences) -> the terminal, as wide as it is
 """
@@ -8,10 +9,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
+from rich.rule import Rule
 from rich.table import Table as TextTable
 from rich.text import Text
 
@@ -25,14 +28,16 @@ from gpu_report.printing.number_format import (
     share,
     size,
 )
+from gpu_report.printing.terminal import clean
 from gpu_report.storage.columns import Table
 from gpu_report.traces.advice import ADVICE, UNANSWERED
-from gpu_report.traces.analysis import AnalysedTrace
+from gpu_report.traces.analysis import AnalysedTrace, labels
 from gpu_report.traces.idle import IDLE
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.memory import MEMORY
 from gpu_report.traces.operations import OPERATIONS
 from gpu_report.traces.quality import NOT_RELIABLE, QUALITY
+from gpu_report.traces.ranges import RANGES
 from gpu_report.traces.ranks import (
     COLLECTIVES,
     LEAST_STEPS,
@@ -47,6 +52,7 @@ from gpu_report.traces.steps import DEVICES, STEPS
 from gpu_report.traces.trace import HOST
 
 TOP: Final = 8
+_MOST_RANGES: Final = 3
 _SHARES: Final = {
     "kernel_ms": "kernels",
     "memcpy_ms": "copies on the accelerator",
@@ -59,6 +65,7 @@ _SHARES: Final = {
 }
 _TEXTS: Final = (
     "",
+    "range",
     "operation",
     "kernel",
     "most of it in",
@@ -68,7 +75,7 @@ _TEXTS: Final = (
     "on",
     "collective",
 )
-_GIVING_WAY: Final = ("", "operation", "kernel", "most of it in")
+_GIVING_WAY: Final = ("", "range", "operation", "kernel", "most of it in")
 _BAR: Final = 24
 _NOISE: Final = re.compile(
     r"^void |cutlass::Kernel2<|cudnn::engines_precompiled::|at::(native|cuda)::|(\(anonymous "
@@ -76,7 +83,38 @@ _NOISE: Final = re.compile(
 )
 
 
-def summary(analysed: AnalysedTrace, title: str, *, whole: bool = True) -> RenderableType:
+def card(analysed: Sequence[AnalysedTrace]) -> RenderableType:
+    """All of what is printed: of several ranks first what they exchange, then the first rank whole,
+    the others in brief.
+    """
+    parts: list[RenderableType] = []
+    if len(analysed) > 1:
+        parts.append(rank_summary(analysed) or _side_by_side(analysed))
+    for label, each in zip(labels(analysed), analysed, strict=True):
+        if len(analysed) > 1:
+            parts.append(Rule(one_line(label), style="dim"))
+        parts.append(summary(each, whole=each is analysed[0]))
+    return Group(*parts)
+
+
+def one_line(name: Path | str) -> str:
+    """A name as it can be printed on one line."""
+    return clean(str(name), keep="")
+
+
+def heading(analysed: AnalysedTrace) -> list[Text]:
+    """The lines that say what a trace is, and how long a step took."""
+    device = (
+        f"{analysed.device_name} ({analysed.device})" if analysed.device_name else analysed.device
+    )
+    parts = [steps_of(analysed), device or "no work on an accelerator"]
+    if analysed.rank is not None:
+        parts.append(f"rank {analysed.rank} of {analysed.ranks or '?'}")
+    title = Text(one_line(analysed.path), style="bold")
+    return [title, Text(", ".join(parts)), _step_time(analysed)]
+
+
+def summary(analysed: AnalysedTrace, *, whole: bool = True) -> RenderableType:
     """The summary of one trace, or where it is not to be the whole, its heading, quality and
     advice.
     """
@@ -93,20 +131,8 @@ def summary(analysed: AnalysedTrace, title: str, *, whole: bool = True) -> Rende
         ),
         _advice(analysed),
     ]
-    device = (
-        f"{analysed.device_name} ({analysed.device})" if analysed.device_name else analysed.device
-    )
-    parts = [
-        steps_of(analysed),
-        device or "no work on an accelerator",
-        *(
-            [f"rank {analysed.rank} of {analysed.ranks or '?'}"]
-            if analysed.rank is not None
-            else []
-        ),
-    ]
     return Group(
-        Group(Text(title, style="bold"), Text(", ".join(parts)), _step_time(analysed)),
+        Group(*heading(analysed)),
         *(Padding(section, (1, 0, 0, 0)) for section in sections),
     )
 
@@ -126,6 +152,12 @@ def _sections(analysed: AnalysedTrace) -> Iterator[RenderableType]:
         }
         title = "Kernels, copies and memsets, per step"
         yield _longest(analysed, KERNELS, title, cells, time="total_ms", part="share")
+    if analysed.rows.get(RANGES):
+        cells = {"range": lambda row: fitted(row["name"])}
+        on_device = "device" if analysed.device else "host"
+        title = f"Your ranges by time on {analysed.device or 'the host'}, per step"
+        time, part = f"{on_device}_ms", f"{on_device}_share"
+        yield _longest(analysed, RANGES, title, cells, time=time, part=part, most=_MOST_RANGES)
     if analysed.rows.get(IDLE):
         yield _idle(analysed)
     if analysed.rows.get(MEMORY):
@@ -221,6 +253,7 @@ def _longest(
     time: str,
     part: str,
     on: str = "",
+    most: int = TOP,
 ) -> RenderableType:
     """The first rows of a table in its order of time; `cells` identify a row; `time` and `part` are
     columns.
@@ -231,10 +264,14 @@ def _longest(
     of_device = [row for row in analysed.rows[table] if not on or row["device"] == on]
     rows, steps = [row for row in of_device if row[time]], analysed.step_count
     shown = text_table(*cells, "time", "share", "calls")
-    for row in rows[:TOP]:
-        numbers = _milliseconds(row[time] / steps), _share(row[part]), rate(row["calls"] / steps)
+    for row in rows[:most]:
+        numbers = (
+            _milliseconds(row[time] / steps),
+            _cell(row[part], share),
+            rate(row["calls"] / steps),
+        )
         shown.add_row(*(cell(row) for cell in cells.values()), *numbers)
-    more = [Text(f"and {len(rows) - TOP} more", style="dim")] if len(rows) > TOP else []
+    more = [Text(f"and {len(rows) - most} more", style="dim")] if len(rows) > most else []
     return _titled(title, shown, *more)
 
 
@@ -257,7 +294,7 @@ def _idle(analysed: AnalysedTrace) -> RenderableType:
             cause,
             fitted(max(members, key=lambda row: row["total_ms"])["operation"] or "(no operation)"),
             _milliseconds(_sum(members, "total_ms") / analysed.step_count),
-            _share(_sum(members, "share")),
+            _cell(_sum(members, "share"), share),
             duration(max(row["longest_us"] for row in members) / 1e6).plain(),
         )
     return _titled(title, table)
@@ -316,14 +353,6 @@ def _refused(title: str, refusal: str) -> RenderableType:
     return _titled(title, Text(refusal, style="yellow"))
 
 
-def _milliseconds(time_ms: float) -> str:
-    return duration(time_ms / 1e3).plain()
-
-
-def _share(fraction: float | None) -> str:
-    return "" if fraction is None else share(fraction).plain()
-
-
 def rate(calls: float) -> str:
     """Calls per step, which need be no whole number."""
     return count(calls).plain() if calls >= 100 or calls == int(calls) else f"{calls:.3g}"
@@ -351,14 +380,14 @@ def rank_summary(analysed: Sequence[AnalysedTrace]) -> RenderableType | None:
     columns = {
         "collective": [row["operation"] for row in shown],
         "size": [_cell(row["bytes"], size) for row in shown],
-        "begin": [_known_milliseconds(row["begin_after_backward_ms"]) for row in shown],
-        "transfer": [_known_milliseconds(row["transfer_ms"]) for row in shown],
+        "begin": [_milliseconds(row["begin_after_backward_ms"]) for row in shown],
+        "transfer": [_milliseconds(row["transfer_ms"]) for row in shown],
         "bus bandwidth": [
             _cell(row["bus_bandwidth_gb_per_s"], lambda rate: quantity(rate, "GB/s"))
             for row in shown
         ],
-        "exposed": [_known_milliseconds(row["exposed_ms"]) for row in shown],
-        "with waits": [_known_milliseconds(row["longest_ms"]) for row in shown],
+        "exposed": [_milliseconds(row["exposed_ms"]) for row in shown],
+        "with waits": [_milliseconds(row["longest_ms"]) for row in shown],
     }
     known = {name: cells for name, cells in columns.items() if any(cells)}
     table = text_table(*known)
@@ -377,6 +406,31 @@ def rank_summary(analysed: Sequence[AnalysedTrace]) -> RenderableType | None:
     )
 
 
+def _side_by_side(analysed: Sequence[AnalysedTrace]) -> TextTable:
+    """The ranks side by side, where they exchange nothing."""
+    table = text_table("", "steps", "step time", "kernel-active", "communication")
+    for label, each in zip(labels(analysed), analysed, strict=True):
+        rows = each.gate.rows(STEPS, "wall_ms")
+        wall_ms = sum(row["wall_ms"] for row in rows)
+        table.add_row(
+            one_line(label),
+            str(each.step_count),
+            duration(wall_ms / len(rows) / 1e3).plain() if rows else NOT_RELIABLE,
+            *(
+                _share_of(each, rows, column, wall_ms)
+                for column in ("device_busy_ms", "communication_ms")
+            ),
+        )
+    return table
+
+
+def _share_of(each: AnalysedTrace, rows: Sequence[Row], column: str, wall_ms: float) -> str:
+    if len(each.gate.rows(STEPS, "wall_ms", column)) < len(rows):
+        return NOT_RELIABLE
+    times = [row[column] for row in rows]
+    return "not recorded" if None in times or not wall_ms else share(sum(times) / wall_ms).plain()
+
+
 def _ranks(rows: Sequence[dict[str, Any]]) -> TextTable:
     table = text_table(
         "", "step time", "compute", "communication", "hidden", "exposed", "waits for others"
@@ -386,7 +440,7 @@ def _ranks(rows: Sequence[dict[str, Any]]) -> TextTable:
             row[f"{name}_ms"] for name in ("wall", "compute", "communication", "hidden", "exposed")
         )
         table.add_row(
-            f"rank{row['rank']}", *map(_known_milliseconds, times), _cell(row["wait_share"], share)
+            f"rank{row['rank']}", *map(_milliseconds, times), _cell(row["wait_share"], share)
         )
     return table
 
@@ -411,7 +465,7 @@ def _who_waits(rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def _known_milliseconds(time_ms: float) -> str:
+def _milliseconds(time_ms: float) -> str:
     return _cell(time_ms, lambda time_ms: duration(time_ms / 1e3))
 
 

@@ -1,0 +1,161 @@
+"""What a trace file shows, asked from Python: `gpu_report.trace(path).operations()`.
+
+file or folder of ranks -> tables of each rank -> one DataFrame per question, the card, and the page
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from gpu_report import __version__
+from gpu_report.printing.terminal import new_console, say
+from gpu_report.storage.columns import Table
+from gpu_report.traces.advice import ADVICE
+from gpu_report.traces.analysis import AnalysedTrace, analyse_all, have_own_ranks, labels
+from gpu_report.traces.card import card, heading
+from gpu_report.traces.idle import IDLE
+from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.operations import OPERATIONS
+from gpu_report.traces.quality import QUALITY
+from gpu_report.traces.ranges import MODULES, RANGES
+from gpu_report.traces.ranks import RANKS
+from gpu_report.traces.shapes import SHAPES
+from gpu_report.traces.steps import STEPS
+from gpu_report.traces.trace import HOST
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_RANK: Final = "rank"
+
+
+def trace(path: Path | str) -> "TraceAnalysis":
+    """Read a trace of PyTorch's profiler, or a folder with one per rank; needs no PyTorch.
+
+    Raises:
+        TraceError: there is no trace, or none that can be read; in one line that names the file.
+    """
+    path = Path(path)
+    return TraceAnalysis(path=path, ranks=tuple(analyse_all(path, say)))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class TraceAnalysis:
+    """The tables of a trace; `print` shows the card of `gpu-report trace FILE`.
+
+    Each method returns a new DataFrame over the profiled steps, whose columns `gpu-report columns`
+    explains; that of a folder has the column `rank` too. Numbers that the trace's checks do not let
+    through are NaN; `quality` says why.
+
+    Attributes:
+        path: The file or folder.
+        ranks: The tables of each file, in the order of the ranks.
+    """
+
+    path: Path
+    ranks: tuple[AnalysedTrace, ...]
+
+    def __str__(self) -> str:
+        console = new_console()
+        with console.capture() as shown:
+            console.print(card(self.ranks))
+        return shown.get().rstrip("\n")
+
+    __repr__ = __str__
+
+    def steps(self) -> "pd.DataFrame":
+        """What each step's time went into."""
+        return self._frame(STEPS)
+
+    def idle(self) -> "pd.DataFrame":
+        """Why the accelerator was idle."""
+        return self._frame(IDLE)
+
+    def operations(self) -> "pd.DataFrame":
+        """Which operations took the time, on the host and on the accelerator."""
+        return self._frame(OPERATIONS)
+
+    def modules(self) -> "pd.DataFrame":
+        """What each module of the model cost; empty where the profiler recorded no stacks."""
+        return self._frame(MODULES)
+
+    def ranges(self) -> "pd.DataFrame":
+        """What each range cost that the user marked, such as with record_function."""
+        return self._frame(RANGES)
+
+    def shapes(self) -> "pd.DataFrame":
+        """How fast operations were by shapes and types of their inputs; empty where the profiler
+        recorded no shapes.
+        """
+        return self._frame(SHAPES)
+
+    def kernels(self) -> "pd.DataFrame":
+        """Which kernels, copies and memsets took the accelerator's time."""
+        return self._frame(KERNELS)
+
+    def communication(self) -> "pd.DataFrame":
+        """How much of each rank's communication compute hides, and how long it waits for others;
+        empty where nothing was exchanged.
+        """
+        return self._frame(RANKS)
+
+    def advice(self) -> "pd.DataFrame":
+        """What to try, the most severe first."""
+        return self._frame(ADVICE)
+
+    def quality(self) -> "pd.DataFrame":
+        """The checks, and which numbers each makes NaN if it fails."""
+        return self._frame(QUALITY)
+
+    def to_html(self, path: Path | str) -> None:
+        """Write one HTML file for a browser, which needs no network: parts of the step, what to
+        try, timeline and tables; of a folder those of the first rank.
+
+        Raises:
+            FileWriteError: the file cannot be written, or is there and gpu-report did not make it.
+        """
+        from gpu_report.findings.rules.trace import PARTS_IN_WORDS, parts_of_steps
+        from gpu_report.page.profile import render_profile
+        from gpu_report.page.shared import write_page
+
+        first = self.ranks[0]
+        parts = parts_of_steps(first.rows, first.device or HOST)
+        others = f"{len(self.ranks) - 1} others of the folder are not shown"
+        text = render_profile(
+            card="\n".join(line.plain for line in heading(first)),
+            facts={
+                "Trace": str(first.path),
+                **({"Ranks": others} if len(self.ranks) > 1 else {}),
+                "gpu-report": __version__,
+            },
+            parts=[
+                {"part": PARTS_IN_WORDS[name], "share": part}
+                for name, part in sorted(parts.items(), key=lambda part: -part[1])
+            ],
+            suggestions=[
+                {
+                    "finding": row["finding"],
+                    "remedy": row["advice"],
+                    "at_stake": float("nan"),
+                    "gain": float("nan"),
+                }
+                for row in first.rows[ADVICE]
+            ],
+            gate=first.gate,
+        )
+        write_page(Path(path), text)
+
+    def _frame(self, table: Table) -> "pd.DataFrame":
+        import pandas as pd
+
+        frames = []
+        for label, each in zip(labels(self.ranks), self.ranks, strict=True):
+            frame = table.from_rows(each.rows.get(table, ()))
+            for column, withheld in each.gate.withheld(table).items():
+                frame[column] = frame[column].mask(np.array(withheld))
+            if self.path.is_dir() and _RANK not in frame:
+                frame.insert(0, _RANK, each.rank if have_own_ranks(self.ranks) else label)
+            frames.append(frame)
+        return pd.concat([each for each in frames if len(each)] or frames[:1], ignore_index=True)
