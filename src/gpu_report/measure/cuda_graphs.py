@@ -51,7 +51,9 @@ class CapturedSteps:
 
     @contextmanager
     def on_its_stream(self) -> Iterator[None]:
-        """Inside, work goes to the stream of the capture, after all before and before all after."""
+        """Inside, work goes to the stream of the capture, after earlier and before later work of
+        the current stream.
+        """
         current = torch.cuda.current_stream()
         self.stream.wait_stream(current)
         with torch.cuda.stream(self.stream):

@@ -102,18 +102,21 @@ def profile_training(
     """
     custom_loop = training.custom_loop
     work = None if custom_loop else count_work(training)  # a custom loop is not built yet
-    stepper = Stepper(replace(training, captured=None), on_step)
     rich_sha256 = ""
     if training.captured and rich_trace_folder:
         training.model.train()
+        uncaptured = Stepper(replace(training, captured=None), on_step)
         with training.captured.on_its_stream():
             for _ in range(LEAST_WARM_UP_STEPS):
-                stepper.train_once()
-            _, rich_sha256 = _record(stepper, RICH_STEPS, rich_trace_folder, run_id, is_rich=True)
+                uncaptured.train_once()
+            _, rich_sha256 = _record(
+                uncaptured, RICH_STEPS, rich_trace_folder, run_id, is_rich=True
+            )
+        del uncaptured  # with the batches that its loader holds
     forget_allocations(training.device)
     prepare(training, phase=record_function)
     training.model.train()
-    stepper.training = training
+    stepper = Stepper(training, on_step)
     stepper.warm_up()
     for _ in range(MOST_LIGHT_PROFILES):
         times_ms, sha256 = _record(

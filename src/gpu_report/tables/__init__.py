@@ -72,11 +72,7 @@ class Measured:
     @cached_property
     def timed_traces(self) -> "Mapping[str, TraceTables]":
         """The tables of the traces as of steps that took as long as the records say."""
-        steps = {
-            record.variant: TimedStep.of(record)
-            for record in self.records
-            if not brings_loop(record)
-        }
+        steps = {record.variant: TimedStep.of(record) for record in self.records}
         return {
             variant: of_timed_steps(tables, step) if (step := steps.get(variant)) else tables
             for variant, tables in self.traces.items()

@@ -6,7 +6,6 @@ trace tables, one set per variant -> rows of columns that passed the checks -> t
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -58,10 +57,12 @@ that goes on in it.
 STEP_SHARES: Final = Table(
     name="step_shares",
     meaning=(
-        "One row per profiled variant: what the time of its timed steps went into, and on a CPU "
-        "that of its profiled ones. A GPU's work lasts as long as in the profiled steps; the rest "
-        "of the timed step is divided as the host's part of the profiled one. The shares from "
-        "kernel_share to other_share sum to 1; of the GPU's parts the CPU has 0."
+        "One row per profiled variant: what the time of its timed steps went into; of its profiled "
+        "ones on a CPU, with a custom training loop, and where no device work is reliable. A GPU's "
+        "kernels and copies last as long as in the profiled steps; the rest of the timed step, "
+        "exchange included, is divided as the rest of the profiled one. Where kernels and copies "
+        "took longer than a timed step, the shares are of their time. The shares from kernel_share "
+        "to other_share sum to 1; of the GPU's parts the CPU has 0."
     ),
     columns=(
         *PROFILED,
@@ -454,19 +455,27 @@ def _idle_causes(each: Profiled) -> Iterator[Row]:
             }
 
 
-def _advice(each: Profiled) -> Iterator[Row]:
-    """In the order of the trace table, whose rules keep to the gate themselves. What is about idle
-    time is of the timed steps, also where the trace table was made of the profiled ones.
+def _advised(each: Profiled) -> tuple[list[Row], list[Row]]:
+    """The rows of the trace tables ADVICE and UNANSWERED, whose rules keep to the gate themselves.
+
+    What is about idle time on a GPU is asked of the timed steps again, since older bundles hold
+    what follows from the profiled ones; it comes first.
     """
-    rows: list[Row] = []
-    for row in each.tables[ADVICE]:
-        if row["rule"] in ABOUT_IDLE_TIME:
-            with suppress(UnansweredError):
-                found = ABOUT_IDLE_TIME[row["rule"]](each)
-                rows += [new for _, new in _ADVICE_OF[row["rule"]].rows(found)]
-        else:
-            rows.append(row)
-    return ({"rank": rank, **row} for rank, row in enumerate(rows, start=1))
+    advice, unanswered = each.tables[ADVICE], each.tables[UNANSWERED]
+    if each.variant.device_type == HOST or not each.tables[STEPS]:
+        return [*advice], [*unanswered]
+    again: list[tuple[float, Row]] = []
+    doubts: list[Row] = []
+    for rule, find in ABOUT_IDLE_TIME.items():
+        try:
+            again += _ADVICE_OF[rule].rows(find(each))
+        except UnansweredError as error:
+            doubts.append({"rule": rule, "reason": str(error)})
+    severe = [row for _, row in sorted(again, key=lambda pair: -pair[0])]
+    return (
+        [*severe, *(row for row in advice if row["rule"] not in ABOUT_IDLE_TIME)],
+        [*(row for row in unanswered if row["rule"] not in ABOUT_IDLE_TIME), *doubts],
+    )
 
 
 def top_kernels(each: Gate) -> Iterator[Row]:
@@ -497,8 +506,10 @@ ROWS_OF_PROFILE: Final[Mapping[Table, Callable[[Profiled], Iterable[Row]]]] = {
     STEP_SHARES: _step_shares,
     IDLE_CAUSES: _idle_causes,
     TOP_KERNELS: top_kernels,
-    TRACE_ADVICE: _advice,
-    TRACE_UNANSWERED: lambda each: each.tables[UNANSWERED],
+    TRACE_ADVICE: lambda each: (
+        {"rank": rank, **row} for rank, row in enumerate(_advised(each)[0], start=1)
+    ),
+    TRACE_UNANSWERED: lambda each: _advised(each)[1],
     TRACE_DOUBTS: lambda each: (
         {name: value for name, value in check.items() if name != "passed"} for check in each.failed
     ),

@@ -163,7 +163,7 @@ def _all_steps_ms(gate: Gate, *columns: str) -> float:
     return _time_of(gate.tables[STEPS])
 
 
-def _loader(gate: Gate, _: Trace) -> Iterator[Found]:
+def _loader(gate: Gate, _: object = None) -> Iterator[Found]:
     share = _share(gate.required(STEPS, "loader_ms", "wall_ms"), "loader_ms")
     text = (
         f"The loop waited for the data loader, and nothing else ran, in {_part(share)} of the time."
@@ -461,5 +461,6 @@ ALL_ADVICE: Final = (
 ABOUT_IDLE_TIME: Final[Mapping[str, Callable[[Gate], Iterator[Found]]]] = {
     "accelerator busy": _device_busy,
     "launch-bound": _launch_bound,
+    "data loader": _loader,
 }
 """Advice that can be asked for again where the tables alone are at hand, such as of timed steps."""

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 import msgspec
 import numpy as np
 
-from gpu_report.traces.attribution import Attributed, attribute_host
+from gpu_report.traces.attribution import Attributed, attribute
 from gpu_report.traces.grouping import fits
 from gpu_report.traces.phases import is_of_data
 from gpu_report.traces.trace import NONE, Columns, Flags, Integers, Spans, Trace, WorkSpans
@@ -28,17 +28,17 @@ _APART_NS: Final = 1_000_000_000
 """From the end of a trace to what is added to it, so that this is in none of its steps."""
 
 
-def with_operations(trace: Trace, uncaptured: Attributed) -> Trace:
+def with_operations(replaying: Attributed, uncaptured: Attributed) -> Attributed:
     """The trace with the calls, marks and Python functions of the uncaptured steps added after its
     end, and each replayed kernel that has a counterpart linked to the operation that launched it
     there.
 
-    The trace itself where it replays no graph, or no replayed kernel has a counterpart.
+    As it was where it replays no graph, or no replayed kernel has a counterpart.
     """
-    other, calls, work = uncaptured
+    (trace, host, _), (other, calls, work) = replaying, uncaptured
     names, name_of = _merged(trace.names, other.names)
     kinds, kind_of = _merged(trace.kinds, other.kinds)
-    replayed = _by_begin(trace.work, attribute_host(trace).in_graph)
+    replayed = _by_begin(trace.work, host.in_graph)
     launched = _by_begin(
         work.spans,
         (work.call != NONE) & ~is_of_data(other, calls, work) & ~work.in_graph,
@@ -46,13 +46,15 @@ def with_operations(trace: Trace, uncaptured: Attributed) -> Trace:
     wanted = _keys(trace, trace.work.chosen(replayed), np.arange(len(trace.names)))
     offered = _keys(other, work.spans.chosen(launched), name_of)
     found = np.full(len(replayed), NONE)
-    of_launch = trace.work.correlation[replayed]
+    of_launch = host.launch[replayed]
+    behind = 0  # graphs of one step follow each other in the uncaptured step, too
     for launch in np.unique(of_launch):
         mine = of_launch == launch
-        found[mine] = _counterparts(wanted[mine], offered)
+        found[mine] = _counterparts(wanted[mine], offered, behind)
+        behind = int(found[mine].max()) + 1
     has_one = found != NONE
     if not has_one.any():
-        return trace
+        return replaying
     first_id = 1 + int(max(each.external_id.max(initial=0) for each in (trace.calls, trace.work)))
     external_id = trace.work.external_id.copy()
     external_id[replayed[has_one]] = first_id + work.call[launched[found[has_one]]]
@@ -72,7 +74,7 @@ def with_operations(trace: Trace, uncaptured: Attributed) -> Trace:
         correlation=np.full(len(other.calls), NONE),
         external_id=first_id + np.arange(len(other.calls)),
     )
-    return msgspec.structs.replace(
+    joined = msgspec.structs.replace(
         trace,
         names=names,
         kinds=kinds,
@@ -82,6 +84,7 @@ def with_operations(trace: Trace, uncaptured: Attributed) -> Trace:
         functions=_together(trace.functions, moved(other.functions)),
         work=msgspec.structs.replace(trace.work, external_id=external_id),
     )
+    return attribute(joined)
 
 
 def _merged(texts: Sequence[str], others: Sequence[str]) -> tuple[tuple[str, ...], Integers]:
@@ -114,14 +117,16 @@ def _keys(trace: Trace, work: WorkSpans, name_of: Integers) -> Integers:
     return np.where(is_fill, NONE, name_of[work.name])
 
 
-def _counterparts(wanted: Integers, offered: Integers) -> Integers:
-    """For each wanted key, in order of time, the position among those offered; NONE where there is
-    none.
+def _counterparts(wanted: Integers, offered: Integers, behind: int) -> Integers:
+    """For each wanted key, in order of time, the position among those offered, `behind` a position
+    rather than before it; NONE where there is none.
     """
-    places = np.arange(len(wanted))
-    for first in np.flatnonzero(offered[: max(len(offered) - len(wanted) + 1, 0)] == wanted[0]):
+    places: Integers = np.arange(len(wanted))
+    begins = np.flatnonzero(offered[: max(len(offered) - len(wanted) + 1, 0)] == wanted[0])
+    for first in [*begins[begins >= behind].tolist(), *begins[begins < behind].tolist()]:
         if np.array_equal(offered[first + places], wanted):
-            return first + places
+            counterparts: Integers = first + places
+            return counterparts
     found = np.full(len(wanted), NONE)
     for key in np.unique(wanted):
         mine, theirs = np.flatnonzero(wanted == key), np.flatnonzero(offered == key)

@@ -361,7 +361,7 @@ def _lost_by_replays(trace: Trace, calls: HostCalls) -> float:
 def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[Row]:
     """Device work whose operation is not known, or that cannot have run as it is written."""
     # Which operation a replayed kernel belongs to was known when the graph was captured; only an
-    # uncaptured step beside the trace tells it. How busy the device is, is as true as without a
+    # uncaptured step beside the trace shows it. How busy the device is, is as true as without a
     # graph. A replayed graph asks for no memory: it was given when the graph was captured, so that
     # the table of allocations shows only what runs outside of the graph.
     spans, all_ns = work.spans, int(work.spans.duration_ns.sum())
@@ -381,7 +381,8 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
         MOST_LOST,
         share,
         "work launched one by one",
-        f"graphs launched {share:.1%} of the device time, each as one; at most {MOST_LOST:.0%}",
+        f"graphs launched {share:.1%} of the device time, all kernels of each by one call; at most "
+        f"{MOST_LOST:.0%}",
         invalidates=_QUEUE,
     )
     # Busy and idle are of one device: where one waits for another, none is idle in their union.

@@ -133,8 +133,7 @@ def tabulate_trace(
     light = rich_attributed = known or attribute(trace)
     if rich is not None:
         rich_attributed = attribute(rich)
-        trace = with_operations(trace, rich_attributed)
-        light = attribute(trace)
+        light = with_operations(light, rich_attributed)
     rows = {
         table: [*make(*(rich_attributed if table in _RICH else light))]
         for table, make in MADE_BY.items()
@@ -198,9 +197,7 @@ def tabulate_trace_of(record: Record, folder: Path, rich_folder: Path) -> TraceT
                 slowness_of_profiled_steps(record.profile_overhead),
                 *lost_device(Variant.from_slug(record.variant).device_type, trace),
             ],
-            timed=None
-            if record.workload is None or record.workload.begins_anew
-            else TimedStep.of(record),
+            timed=TimedStep.of(record),
         )
     except TraceError as error:
         raise TraceError(

@@ -562,7 +562,7 @@ def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
     )
     as_timed = _with_wait(rows, waited)
     if is_enough and device != CPU:
-        as_timed = of_timed_steps(rows, TimedStep(measured.step_ms, max(measured.block_times_ms)))
+        as_timed = of_timed_steps(rows, TimedStep(measured.step_ms, measured.step_ms))
     parts = _with_waiting(parts_of_steps(as_timed, device), measured, device)
     advice = [
         Suggestion(
@@ -584,7 +584,7 @@ def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
     ]
     if not parts and waited > HALF:
         parts = {"loader": waited}
-    problem, remedy = _problem(measured, parts, Gate(rows), too_few, is_enough=is_enough)
+    problem, remedy = _problem(measured, parts, Gate(as_timed), too_few, is_enough=is_enough)
     if problem and load_in_words([measured.load]):  # which may have taken the time at stake
         suggestions = [each for each in suggestions if not each.at_stake > 0]
     return Profile(

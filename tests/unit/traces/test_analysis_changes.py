@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from gpu_report.errors import TraceError
 from gpu_report.traces.analysis import TRACE_CHANGES, AnalysedTrace, change_rows, paired
+from gpu_report.traces.attribution import attribute
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import QUALITY, row_of
 from gpu_report.traces.ranks import exchange_of
 from gpu_report.traces.steps import STEPS
-from gpu_report.traces.tables import attribute
 from tests.unit.traces.by_hand import step, trace_of
 
 Row = dict[str, Any]

@@ -179,7 +179,24 @@ def test_a_fill_that_the_graph_runs_as_a_kernel_is_matched_as_a_fill() -> None:
     assert by(found, OPERATIONS, "name", "self_ms")["aten::zero_"] == 0.02
 
 
-def test_a_rich_trace_of_replays_tells_no_operations() -> None:
+def test_a_rich_trace_of_replays_shows_no_operations() -> None:
     found = tabulate_trace(replays(*NAMES), rich=replays(*NAMES))
 
     assert by(found, OPERATIONS, "name", "self_ms") == {}
+
+
+def test_graphs_of_one_step_are_matched_one_after_the_other() -> None:
+    """Two graphs of one kernel each: the forward and the backward product."""
+    events: list[RawEvent] = []
+    for number, begin in ((1, 0), (2, 1000)):
+        events.append(step(number, begin, 900))
+        for place, us in enumerate((10, 30)):
+            launched = {"correlation": 10 * number + place}
+            at = begin + 100 * place
+            events += [
+                span("cuda_runtime", "cudaGraphLaunch", at + 30, 5, on=MAIN, **launched),
+                span("kernel", GEMM, at + 50, us, on=(0, 7), **launched),
+            ]
+    found = tabulate_trace(trace_of(*events), rich=uncaptured())
+
+    assert by(found, PHASES, "phase", "self_ms") == {"forward": 0.02, "backward": 0.06}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gpu_report.measure.run import RANKS_PROFILE_FACTOR
+from gpu_report.traces.attribution import attribute
 from gpu_report.traces.ranks import (
     COLLECTIVES,
     LEAST_STEPS,
@@ -22,7 +23,7 @@ from gpu_report.traces.ranks import (
     slow_rank,
     tabulate_ranks,
 )
-from gpu_report.traces.tables import attribute, tabulate_trace_of
+from gpu_report.traces.tables import tabulate_trace_of
 from gpu_report.traces.trace import Trace
 from tests.unit.measure.test_ranks import measured
 from tests.unit.traces.by_hand import AUTOGRAD, RawEvent, kernel, launch, operation, step, trace_of

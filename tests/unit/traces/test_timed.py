@@ -10,6 +10,7 @@ from gpu_report.traces.quality import Gate
 from gpu_report.traces.steps import DEVICES, STEPS
 from gpu_report.traces.tables import TraceTables, tabulate_trace
 from gpu_report.traces.timed import TimedStep, of_timed_steps
+from tests.factories import make_record
 from tests.unit.traces.by_hand import kernel, launch, operation, step, trace_of
 
 
@@ -82,3 +83,59 @@ def test_a_training_on_the_cpu_keeps_the_profiled_step() -> None:
     tables = tabulate_trace(trace_of(step(1, 0, 100), operation("aten::mm", 10, 40)))
 
     assert timed(tables, step_us=65) == tables
+
+
+def test_an_exchange_that_nothing_hides_is_stretched_like_a_gap() -> None:
+    """Of 100 us a kernel takes 30 and a collective 40; 50 us are timed."""
+    tables = tabulate_trace(
+        trace_of(
+            step(1, 0, 100),
+            operation("aten::mm", 1, 8),
+            launch(1, 2),
+            kernel("gemm", 10, 30, correlation=1),
+            operation("c10d::allreduce_", 20, 8),
+            launch(2, 21),
+            kernel("ncclDevKernel_AllReduce", 50, 40, correlation=2),
+        )
+    )
+    row = rows(timed(tables, step_us=50), STEPS)[0]
+
+    assert row["communication_ms"] == pytest.approx(0.040 * 20 / 70)
+    assert row["exposed_communication_ms"] == pytest.approx(0.040 * 20 / 70)
+    assert row["device_busy_ms"] == pytest.approx(0.030 + 0.040 * 20 / 70)
+    assert row["wall_ms"] == pytest.approx(0.050)
+
+
+def test_a_step_without_device_work_stays_as_it_is() -> None:
+    trace = trace_of(
+        step(1, 0, 100),
+        operation("aten::mm", 10, 40),
+        launch(1, 45),
+        kernel("gemm", 50, 30, correlation=1),
+        step(2, 100, 100),
+        operation("aten::mm", 110, 40),
+    )
+    with_work, without = rows(timed(tabulate_trace(trace), step_us=29), STEPS)
+
+    assert with_work["wall_ms"] == pytest.approx(0.030)
+    assert (without["wall_ms"], without["device_idle_share"]) == (0.1, None)
+
+
+def test_of_each_process_the_mean_step_without_the_first_of_its_epochs_counts() -> None:
+    record = make_record("cnn-small-cuda-b64-w0-fp32-e2", processes=3)
+    times = {0: [9.0, 2.0, 4.0], 1: [9.0, 4.0, 6.0], 2: [9.0, 1.0, 1.0]}
+    repetitions = [
+        each.model_copy(
+            update={
+                "extra_epochs": [],
+                "epochs": [
+                    epoch.model_copy(update={"step_times_ms": times[number]})
+                    for epoch in each.epochs
+                ],
+            }
+        )
+        for number, each in enumerate(record.repetitions)
+    ]
+
+    assert TimedStep.of(record.model_copy(update={"repetitions": repetitions})) == TimedStep(3, 5)
+    assert TimedStep.of(record.model_copy(update={"status": "oom"})) is None
