@@ -429,6 +429,12 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                 ),
                 _optional("--out", "folder for the tables as CSV", type=Path, metavar="DIR"),
                 _optional(
+                    "--uncaptured",
+                    "trace of the same work before its capture: operations of CUDA graphs",
+                    type=Path,
+                    metavar="FILE",
+                ),
+                _optional(
                     "--html",
                     "HTML file for the step, what to try, the timeline and the tables",
                     type=Path,

@@ -46,7 +46,8 @@ def trace(arguments: Namespace) -> None:
     """Print what a trace shows, and write its tables and its page; of a folder the first rank
     whole, the others in brief.
     """
-    found, console = read(arguments.path), new_console()
+    found = read(arguments.path, uncaptured=arguments.uncaptured)
+    console = new_console()
     console.print(card(found.ranks))
     if arguments.out is not None:
         _write(csv_files(found.ranks), arguments.out, console)

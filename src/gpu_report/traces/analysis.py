@@ -17,6 +17,7 @@ from gpu_report.errors import TraceError
 from gpu_report.storage.columns import Table, number, text
 from gpu_report.traces.attribution import attribute
 from gpu_report.traces.document import kept_name
+from gpu_report.traces.graphs import with_operations
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
@@ -76,14 +77,19 @@ def find_traces(path: Path) -> list[Path]:
     )
 
 
-def analyse(path: Path) -> AnalysedTrace:
+def analyse(path: Path, uncaptured: Path | None = None) -> AnalysedTrace:
     """Every table of one trace file, with quality and advice.
 
+    `uncaptured` is a trace of the same work before it was captured in CUDA graphs, from which the
+    kernels of the graphs have their operations.
+
     Raises:
-        TraceError: the file is no trace, or damaged.
+        TraceError: a file is no trace, or damaged.
     """
-    trace = read_trace(path)
-    known = attribute(trace)
+    known = attribute(read_trace(path))
+    if uncaptured is not None:
+        known = with_operations(known, attribute(read_trace(uncaptured)))
+    trace, *_ = known
     exchange = exchange_of(*known)
     return AnalysedTrace(
         path=path,
@@ -98,7 +104,9 @@ def analyse(path: Path) -> AnalysedTrace:
     )
 
 
-def analyse_all(path: Path, say: Callable[..., None]) -> list[AnalysedTrace]:
+def analyse_all(
+    path: Path, say: Callable[..., None], uncaptured: Path | None = None
+) -> list[AnalysedTrace]:
     """Every trace of a file or folder in the order of ranks.
 
     Where a folder lacks ranks, the table of quality of each says so. What a rank waited for others,
@@ -109,6 +117,7 @@ def analyse_all(path: Path, say: Callable[..., None]) -> list[AnalysedTrace]:
         path: The file or folder.
         say: Prints a line to standard error, as that of printing.terminal does: which files are
             left out, and which ranks have several, so that ranks are not compared.
+        uncaptured: As of `analyse`, the same for all ranks.
 
     Raises:
         TraceError: there is no trace, or none that can be read.
@@ -116,7 +125,7 @@ def analyse_all(path: Path, say: Callable[..., None]) -> list[AnalysedTrace]:
     analysed, faults = [], []
     for file in find_traces(path):
         try:
-            analysed.append(analyse(file))
+            analysed.append(analyse(file, uncaptured))
         except TraceError as error:
             faults.append(error)
     if not analysed:

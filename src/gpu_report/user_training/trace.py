@@ -31,14 +31,20 @@ if TYPE_CHECKING:
 _RANK: Final = "rank"
 
 
-def trace(path: Path | str) -> "TraceAnalysis":
+def trace(path: Path | str, *, uncaptured: Path | str | None = None) -> "TraceAnalysis":
     """Read a trace of PyTorch's profiler, or a folder with one per rank; needs no PyTorch.
+
+    Args:
+        path: The file or folder.
+        uncaptured: A trace of the same work before it was captured in CUDA graphs: a replayed graph
+            shows kernels without operations, and they have them from there.
 
     Raises:
         TraceError: there is no trace, or none that can be read; in one line that names the file.
     """
     path = Path(path)
-    return TraceAnalysis(path=path, ranks=tuple(analyse_all(path, say)))
+    other = None if uncaptured is None else Path(uncaptured)
+    return TraceAnalysis(path=path, ranks=tuple(analyse_all(path, say, other)))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)

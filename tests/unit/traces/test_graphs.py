@@ -2,8 +2,10 @@
 follow from the times written here.
 """
 
+from pathlib import Path
 from typing import Any
 
+from gpu_report.traces.analysis import analyse
 from gpu_report.traces.idle import LAUNCHES
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
@@ -21,6 +23,7 @@ from tests.unit.traces.by_hand import (
     span,
     step,
     trace_of,
+    write,
 )
 
 GEMM, RELU, ADAM = "sm90_gemm", "relu_kernel", "multi_tensor_apply"
@@ -28,6 +31,10 @@ NAMES = (GEMM, RELU, GEMM, ADAM)
 
 
 def replays(*names: str, streams: tuple[int, ...] = (7,)) -> Trace:
+    return trace_of(*replay_events(*names, streams=streams))
+
+
+def replay_events(*names: str, streams: tuple[int, ...] = (7,)) -> list[RawEvent]:
     """Two steps that each replay a graph, whose kernels take 10, 20, 30 ... us one after another,
     after a copy of 5 us.
     """
@@ -45,7 +52,7 @@ def replays(*names: str, streams: tuple[int, ...] = (7,)) -> Trace:
             us = 10 * (place + 1)
             events.append(span("kernel", name, at, us, on=on, correlation=number))
             at += us
-    return trace_of(*events)
+    return events
 
 
 def copied(number: int, at: float) -> list[RawEvent]:
@@ -72,6 +79,10 @@ OPERATIONS_OF_STEP = (
 
 
 def uncaptured(*operations: tuple[str, str, str], beside: bool = False) -> Trace:
+    return trace_of(*uncaptured_events(*operations, beside=beside))
+
+
+def uncaptured_events(*operations: tuple[str, str, str], beside: bool = False) -> list[RawEvent]:
     """One step of operations, each with its phase and its kernel of 7 us; `beside` them a kernel of
     another name.
     """
@@ -94,7 +105,7 @@ def uncaptured(*operations: tuple[str, str, str], beside: bool = False) -> Trace
                 launch(50, begin + 40),
                 span("kernel", "only_once", begin + 50, 3, on=(0, 8), correlation=50),
             ]
-    return trace_of(*events)
+    return events
 
 
 def by(found: TraceTables, table: Any, key: str, value: str) -> dict[str, float]:
@@ -200,3 +211,15 @@ def test_graphs_of_one_step_are_matched_one_after_the_other() -> None:
     found = tabulate_trace(trace_of(*events), rich=uncaptured())
 
     assert by(found, PHASES, "phase", "self_ms") == {"forward": 0.02, "backward": 0.06}
+
+
+def test_a_capture_trace_beside_that_of_the_replays_gives_it_the_operations(tmp_path: Path) -> None:
+    events = [*replay_events(*NAMES)], [*uncaptured_events()]
+    replaying, capture = (
+        write(tmp_path / name, each)
+        for name, each in zip(("r.json", "c.json"), events, strict=True)
+    )
+
+    assert by(analyse(replaying).rows, OPERATIONS, "name", "self_ms") == {}
+    found = analyse(replaying, uncaptured=capture).rows
+    assert by(found, OPERATIONS, "name", "self_ms")["aten::relu"] == 0.04
