@@ -51,9 +51,7 @@ def model_of(chance: random.Random) -> tuple[nn.Module, int]:
     """A network and the width of its input."""
     width = chance.choice((2048, 4096))
     layers = [
-        layer
-        for _ in range(chance.randint(4, 8))
-        for layer in (nn.Linear(width, width), nn.ReLU())
+        layer for _ in range(chance.randint(4, 8)) for layer in (nn.Linear(width, width), nn.ReLU())
     ]
     return nn.Sequential(*layers, nn.Linear(width, CLASSES)).cuda(), width
 

@@ -524,8 +524,8 @@ def test_a_short_pause_after_a_wait_is_the_waits_and_a_long_one_the_hosts() -> N
         )
         return {row["cause"] for row in found[IDLE] if row["total_ms"] > 0.12}
 
-    assert causes(150) == {"synchronisation"}
-    assert causes(400) == {"host"}
+    assert causes(300) == {"synchronisation"}
+    assert causes(600) == {"host"}
 
 
 def test_a_recording_without_steps_ends_with_its_work_and_not_with_a_watchdog() -> None:
