@@ -215,7 +215,7 @@ def _step_time(analysed: AnalysedTrace) -> Text:
 def _breakdown(analysed: AnalysedTrace) -> RenderableType:
     rows = analysed.gate.rows(STEPS, "wall_ms", *_SHARES)
     title, refusal = (
-        "Where a step's time went (each moment counts once)",
+        "Where a profiled step's time went (each moment counts once)",
         _refusal(analysed, STEPS, "wall_ms", *_SHARES),
     )
     if not rows:
