@@ -306,7 +306,7 @@ def _split_steps(
     spans = spans.chosen(np.lexsort((-spans.end_ns, spans.start_ns)))
     operating = calls.thread[fits(kinds, calls.kind, "cpu_op".__eq__)]
     training = np.unique(np.append(operating, spans.thread)).tolist()
-    processes = sorted({threads[thread].rpartition("/")[0] for thread in training} - {"None"})
+    processes = sorted({threads[thread].partition("/")[0] for thread in training} - {"None"})
     if len(processes) > 1:
         raise DamagedDocumentError(
             f"it holds {len(processes)} training processes "

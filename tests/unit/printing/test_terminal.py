@@ -156,6 +156,7 @@ def test_rich_is_imported_once_a_table_is_printed() -> None:
 @settings(max_examples=20)
 @given(WITHOUT_SURROGATES)
 @example(WORST)
+@example("/")
 def test_a_trace_prints_and_writes_no_order(text: str) -> None:
     with TemporaryDirectory() as folder:
         path = write(Path(folder) / "trace.json", events_with(text), **metadata_with(text))
