@@ -26,7 +26,7 @@ from gpu_report.tables.operations import (
     top_operations,
 )
 from gpu_report.tables.statistics import PROFILED
-from gpu_report.traces.advice import ABOUT_IDLE_TIME, ADVICE, ALL_ADVICE, UNANSWERED
+from gpu_report.traces.advice import ABOUT_IDLE_TIME, ADVICE, ADVICE_OF, UNANSWERED
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.quality import Gate, UnansweredError
@@ -319,7 +319,6 @@ TOP_OF_CAUSE: Final = 3
 OTHERS: Final = "(others)"
 """What the operation of that one row is called; no operation of PyTorch has such a name."""
 
-_ADVICE_OF: Final = {advice.name: advice for advice in ALL_ADVICE}
 _SHARED_OUT: Final = (
     *STEP_PARTS,
     "host_busy",
@@ -468,12 +467,12 @@ def _advised(each: Profiled) -> tuple[list[Row], list[Row]]:
     doubts: list[Row] = []
     for rule, find in ABOUT_IDLE_TIME.items():
         try:
-            again += _ADVICE_OF[rule].rows(find(each))
+            again += ADVICE_OF[rule].rows(find(each))
         except UnansweredError as error:
             doubts.append({"rule": rule, "reason": str(error)})
-    severe = [row for _, row in sorted(again, key=lambda pair: -pair[0])]
     return (
-        [*severe, *(row for row in advice if row["rule"] not in ABOUT_IDLE_TIME)],
+        [row for _, row in sorted(again, key=lambda pair: -pair[0])]
+        + [row for row in advice if row["rule"] not in ABOUT_IDLE_TIME],
         [*(row for row in unanswered if row["rule"] not in ABOUT_IDLE_TIME), *doubts],
     )
 

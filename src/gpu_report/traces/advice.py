@@ -458,6 +458,8 @@ ALL_ADVICE: Final = (
     ),
 )
 
+ADVICE_OF: Final[Mapping[str, Advice]] = {advice.name: advice for advice in ALL_ADVICE}
+
 ABOUT_IDLE_TIME: Final[Mapping[str, Callable[[Gate], Iterator[Found]]]] = {
     "accelerator busy": _device_busy,
     "launch-bound": _launch_bound,

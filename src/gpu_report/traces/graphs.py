@@ -19,9 +19,8 @@ import numpy as np
 from gpu_report.traces.attribution import Attributed, attribute
 from gpu_report.traces.grouping import fits
 from gpu_report.traces.phases import is_of_data
-from gpu_report.traces.trace import NONE, Columns, Flags, Integers, Spans, Trace, WorkSpans
+from gpu_report.traces.trace import NONE, Flags, Integers, Spans, Trace, WorkSpans
 
-_Events = TypeVar("_Events", bound=Columns)
 _AnySpans = TypeVar("_AnySpans", bound=Spans)
 
 _APART_NS: Final = 1_000_000_000
@@ -36,6 +35,8 @@ def with_operations(replaying: Attributed, uncaptured: Attributed) -> Attributed
     As it was where it replays no graph, or no replayed kernel has a counterpart.
     """
     (trace, host, _), (other, calls, work) = replaying, uncaptured
+    if not host.in_graph.any():
+        return replaying
     names, name_of = _merged(trace.names, other.names)
     kinds, kind_of = _merged(trace.kinds, other.kinds)
     replayed = _by_begin(trace.work, host.in_graph)
@@ -79,9 +80,9 @@ def with_operations(replaying: Attributed, uncaptured: Attributed) -> Attributed
         names=names,
         kinds=kinds,
         threads=(*trace.threads, *other.threads),
-        calls=_together(trace.calls, added),
-        marks=_together(trace.marks, moved(other.marks)),
-        functions=_together(trace.functions, moved(other.functions)),
+        calls=trace.calls.followed_by(added),
+        marks=trace.marks.followed_by(moved(other.marks)),
+        functions=trace.functions.followed_by(moved(other.functions)),
         work=msgspec.structs.replace(trace.work, external_id=external_id),
     )
     return attribute(joined)
@@ -98,15 +99,6 @@ def _by_begin(work: WorkSpans, which: Flags) -> Integers:
     """The positions of the work that the flags mark, in order of time."""
     chosen = np.flatnonzero(which)
     return chosen[np.argsort(work.start_ns[chosen], kind="stable")]
-
-
-def _together(one: _Events, other: _Events) -> _Events:
-    return type(one)(
-        **{
-            column: np.append(getattr(one, column), getattr(other, column))
-            for column in one.__struct_fields__
-        }
-    )
 
 
 def _keys(trace: Trace, work: WorkSpans, name_of: Integers) -> Integers:

@@ -329,12 +329,7 @@ def _within_steps(trace: Trace, start_ns: Integers, end_ns: Integers) -> Integer
 
 def _joined(one: Gaps, other: Gaps) -> Gaps:
     """Both in order, without those of which nothing is within a step."""
-    joined = Gaps(
-        **{
-            column: np.concatenate([getattr(one, column), getattr(other, column)])
-            for column in Gaps.__struct_fields__
-        }
-    )
+    joined = one.followed_by(other)
     joined = joined.chosen(joined.idle_ns > 0)
     return joined.chosen(np.argsort(joined.start_ns, kind="stable"))
 

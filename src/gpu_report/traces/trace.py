@@ -53,6 +53,15 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
             **{column: getattr(self, column)[which] for column in self.__struct_fields__}
         )
 
+    def followed_by(self: Chosen, other: Chosen) -> Chosen:
+        """These events, then the other ones."""
+        return type(self)(
+            **{
+                column: np.append(getattr(self, column), getattr(other, column))
+                for column in self.__struct_fields__
+            }
+        )
+
 
 class Spans(Columns, frozen=True, kw_only=True):
     """Events that last: marks, or Python functions. `name` and `kind` are positions in the trace's

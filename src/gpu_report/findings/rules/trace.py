@@ -28,15 +28,14 @@ from gpu_report.study.options import EXECUTIONS, execution
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.statistics import holm
 from gpu_report.tables.traces import STEP_PARTS, shares_of_steps
-from gpu_report.traces.advice import ALL_ADVICE, Advice
+from gpu_report.traces.advice import ADVICE_OF, Advice
 from gpu_report.traces.quality import Gate
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables
 from gpu_report.words import described, device_in_words, listed, model_words, optimization_in_words
 
-_ADVICE_OF: Final[Mapping[str, Advice]] = {advice.name: advice for advice in ALL_ADVICE}
-BOTTLENECK: Final = _ADVICE_OF["launch-bound"].threshold
-_MOST_IDLE: Final = f"{100 * (1 - _ADVICE_OF['accelerator busy'].threshold):g} %"
+BOTTLENECK: Final = ADVICE_OF["launch-bound"].threshold
+_MOST_IDLE: Final = f"{100 * (1 - ADVICE_OF['accelerator busy'].threshold):g} %"
 
 _TABLE: Final = "step_shares"
 _PROFILED: Final = "profiled configuration"
@@ -330,7 +329,7 @@ def _advised(
         evidence = [
             phrases.evidence(label, _value(rule, one), "trace_advice", of) for of, one in applies
         ]
-        causes = (_ADVICE_OF[name] for name in advised_by)
+        causes = (ADVICE_OF[name] for name in advised_by)
         advises = not any(_applying(scope, cause, rows) for cause in causes) and not _slows_down(
             scope, advised
         )
@@ -453,7 +452,7 @@ def _rule(
     measured and does not pay, nothing is recommended; `helpful` are the options and precisions
     whose gain is that of following the advice.
     """
-    rule = _ADVICE_OF[advice]
+    rule = ADVICE_OF[advice]
     percent_or_number = f"{100 * rule.threshold:g} %" if rule.unit == "1" else f"{rule.threshold:g}"
     limit = f"{'below' if rule.is_floor else 'at least'} {percent_or_number}"
     return Rule(
