@@ -152,16 +152,14 @@ class Cover(NamedTuple):
 
         return covered_until(end_ns) - covered_until(begin_ns)
 
-    def begin_at(self, times_ns: Integers) -> Integers:
-        """The begin of the stretch that holds each moment, its end included; the moment itself
+    def last_begin(self, times_ns: Integers) -> Integers:
+        """Where the last stretch that begins at each moment or before it does; the moment itself
         where none does.
         """
         if not len(self.start_ns):
             return times_ns
         piece = np.searchsorted(self.start_ns, times_ns, side="right") - 1
-        return np.where(
-            (piece >= 0) & (times_ns <= self.end_ns[piece]), self.start_ns[piece], times_ns
-        )
+        return np.where(piece >= 0, self.start_ns[piece], times_ns)
 
     def exposed_within(self, begin_ns: Integers, end_ns: Integers, *, hiding: "Cover") -> Integers:
         """How much of each window this covers and the other does not."""

@@ -59,6 +59,18 @@ def test_a_step_without_device_work_is_not_reported_as_idle() -> None:
     assert not trusted("kernels", "total_ms", rows)
 
 
+def test_no_busy_time_is_known_before_work_that_was_launched_before_the_recording() -> None:
+    began_before = [operation("aten::mm", 0, 10), kernel("gemm", 15, 5, correlation=9999)]
+    launches = [event for n in range(1, 150) for event in launched(n, 100 + 100 * n)]
+
+    rows = gate(step(1, 0, 100), step(2, 100, 15_000), *began_before, *launches)
+
+    assert failed(rows) == {"begin of the recording": pytest.approx(0.15)}
+    assert not trusted("steps", "device_busy_ms", rows, step=1)
+    assert trusted("steps", "device_busy_ms", rows, step=2)
+    assert trusted("idle", "total_ms", rows)
+
+
 def test_launches_whose_kernels_were_dropped_invalidate_the_device_times() -> None:
     rows = gate(*two_good_steps(), operation("aten::mm", 150, 10), launch(9, 152, 2))
 
