@@ -119,6 +119,19 @@ def test_work_that_overlaps_in_one_stream_fails_and_in_two_streams_does_not() ->
     assert failed(gate(step(1, 0, 100), *launched(1, 10), apart)) == {}
 
 
+@pytest.mark.parametrize(("overlap_us", "is_trusted"), [(40, True), (60, False)])
+def test_kernels_of_a_stream_may_overlap_by_a_twentieth(overlap_us: int, is_trusted: bool) -> None:
+    second = kernel("second", 500 - overlap_us, 500, correlation=2)
+
+    rows = gate(
+        step(1, 0, 1200),
+        operation("aten::mm", 0, 10),
+        *(launch(1, 1), kernel("first", 0, 500, correlation=1), launch(2, 3), second),
+    )
+
+    assert trusted("kernels", "total_ms", rows) == is_trusted
+
+
 def test_a_call_that_outlives_the_one_it_began_in_invalidates_own_times() -> None:
     rows = gate(step(1, 0, 100), operation("aten::a", 10, 10), operation("aten::b", 15, 10))
 
