@@ -23,7 +23,7 @@ def calibrate(arguments: Namespace) -> None:
         calibration = measure(arguments.devices, linked=linked, machine=arguments.machine)
     CALIBRATION_FILE.write(calibration, arguments.calibration)
     for ceilings in calibration.ceilings:
-        products = ", ".join(each.precision for each in ceilings.matrix_products)
+        products = ", ".join(ceilings.peaks)
         say(
             f"{ceilings.device} ({ceilings.name}): calibrated with matrix products in {products}, "
             f"a copy of its memory and {len(ceilings.transfers)} transfers"

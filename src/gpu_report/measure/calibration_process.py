@@ -32,7 +32,8 @@ DTYPES: Final = {
 }
 """Precision -> the type of the matrices; tf32 and fp32 differ in the arithmetic alone."""
 _BYTES_PER_VALUE: Final = 4
-_MATRICES: Final = 3
+FP8: Final = "fp8"
+_FP8_CAPABILITY: Final = (8, 9)
 _SHARE_OF_FREE_MEMORY: Final = 0.5
 _RANDOM_BYTES: Final = 2**20
 _CPU_FLAGS: Final = Path("/proc/cpuinfo")
@@ -61,7 +62,9 @@ def measure_ceilings(
         device=device_name,
         name=cpu_model() if device.type == "cpu" else _described(device)["name"],
         matrix_products=[
-            measure_product(device, precision, plan) for precision in precisions_of(device)
+            product
+            for precision in precisions_of(device)
+            for product in measure_products(device, precision, plan)
         ],
         copy_bytes=copy_bytes,
         copy_bytes_per_s=[_measure_copy(device, copy_bytes, plan)],
@@ -75,29 +78,67 @@ def precisions_of(device: torch.device) -> list[str]:
     if device.type == "cpu":
         has_bf16 = _CPU_FLAGS.exists() and _FAST_BF16.search(_CPU_FLAGS.read_text("utf-8"))
         return ["fp32", "bf16"] if has_bf16 else ["fp32"]
-    return [precision for precision in DTYPES if not why_not_computed(precision, device)]
+    found = [precision for precision in DTYPES if not why_not_computed(precision, device)]
+    return [*found, FP8] if _has_fp8(device) else found
 
 
-def measure_product(device: torch.device, precision: str, plan: Plan) -> MatrixProduct:
-    """Of normally distributed numbers: products of zeros draw less power and so run faster than a
+def _has_fp8(device: torch.device) -> bool:
+    """Whether PyTorch multiplies matrices of 8 bits there: on NVIDIA GPUs from Ada on."""
+    is_nvidia = device.type == "cuda" and not torch.version.hip
+    return (
+        is_nvidia
+        and torch.cuda.get_device_capability(device) >= _FP8_CAPABILITY
+        and hasattr(torch, "_scaled_mm")
+    )
+
+
+def measure_products(device: torch.device, precision: str, plan: Plan) -> list[MatrixProduct]:
+    """A product of each shape of the plan, those that memory has no room for halved in every
+    direction.
+
+    Of normally distributed numbers: products of zeros draw less power and so run faster than a
     training's.
     """
-    size = plan.product_size
-    while _MATRICES * _BYTES_PER_VALUE * size**2 > room(device):
-        size //= 2
     set_up_arithmetic(precision, device)
-    dtype = DTYPES[precision]
-    left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
-    product = torch.empty(size, size, device=device, dtype=dtype)
-    clock = partial(step_clock, device)
-    time_s = median_time_s(
-        lambda: torch.mm(left, right, out=product),
-        clock,
-        device=device,
-        budget_s=plan.product_budget_s,
-        plan=plan,
+    time_of = partial(
+        median_time_s, new_clock=partial(step_clock, device), device=device, plan=plan
     )
-    return MatrixProduct(precision=precision, size=size, flops_per_s=[2 * size**3 / time_s])
+    products: list[MatrixProduct] = []
+    for shape in plan.product_shapes:
+        rows, columns, inner = shape
+        while _BYTES_PER_VALUE * (rows * inner + inner * columns + rows * columns) > room(device):
+            rows, columns, inner = rows // 2, columns // 2, inner // 2
+        work = _product_of(device, precision, (rows, columns, inner))
+        if not products:
+            time_of(work, budget_s=plan.warm_budget_s)
+        time_s = time_of(work, budget_s=plan.product_budget_s)
+        products.append(
+            MatrixProduct(
+                precision=precision,
+                size=rows,
+                columns=columns,
+                inner=inner,
+                flops_per_s=[2 * rows * columns * inner / time_s],
+            )
+        )
+    return products
+
+
+def _product_of(
+    device: torch.device, precision: str, shape: tuple[int, int, int]
+) -> Callable[[], object]:
+    """What multiplies two matrices once; the shape is rows, columns and inner length."""
+    rows, columns, inner = shape
+    left = torch.randn(rows, inner, device=device)
+    right = torch.randn(columns, inner, device=device)
+    if precision == FP8:
+        of_8_bits = [matrix.to(torch.float8_e4m3fn) for matrix in (left, right)]
+        scale = torch.ones((), device=device)
+        return partial(
+            torch._scaled_mm, of_8_bits[0], of_8_bits[1].t(), scale, scale, out_dtype=torch.bfloat16
+        )
+    left, right = left.to(DTYPES[precision]), right.t().contiguous().to(DTYPES[precision])
+    return partial(torch.mm, left, right, out=left.new_empty(rows, columns))
 
 
 def _measure_copy(device: torch.device, copy_bytes: int, plan: Plan) -> float:

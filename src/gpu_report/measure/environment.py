@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import archspec.cpu
 import psutil
 
 from gpu_report.measure.run import EnvironmentValue
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
     import torch
 
 _GIB: Final = 2**30
+_CPUINFO: Final = Path("/proc/cpuinfo")
 _NVIDIA_DRIVER: Final = Path("/proc/driver/nvidia/version")
 
 
 def host_environment() -> dict[str, EnvironmentValue]:
-    """Python, packages, operating system, memory, and the cores that this process may use.
+    """Python, packages, operating system, memory, the processor and the cores that this process may
+    use.
 
     Where a control group limits its CPU time, the quota as well, in cores. In a job of Slurm the
     name of the host, as nodes that are one machine by their hardware may still differ, and whether
@@ -46,6 +49,8 @@ def host_environment() -> dict[str, EnvironmentValue]:
         "os": _operating_system(),
         "kernel": platform.release(),
         "cpu_model": cpu_model(),
+        "cpu_microarchitecture": archspec.cpu.host().name.replace("_", " "),
+        "cpu_sockets": _sockets(),
         "cpu_cores": core_count(),
         **({} if quota is None else {"cpu_quota": quota}),
         "memory_gib": round(psutil.virtual_memory().total / _GIB, 1),
@@ -80,6 +85,14 @@ def device_environment(device: "torch.device") -> dict[str, EnvironmentValue]:
             "driver": _nvidia_driver(),
         }
     return found
+
+
+def _sockets() -> int | None:
+    """How many processors the host has, of however many cores; None where Linux does not say."""
+    if not _CPUINFO.exists():
+        return None
+    found = re.findall(r"^physical id\s*:\s*(\d+)$", _CPUINFO.read_text("utf-8"), re.MULTILINE)
+    return len({*found}) or None
 
 
 def _version(package: str) -> str | None:

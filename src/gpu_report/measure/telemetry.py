@@ -219,6 +219,8 @@ class DeviceWatch:
         reasons = Counter(reason for sample in inside for reason in sample.reading.reasons)
         kept = _thinned(inside)
         series: dict[str, Any] = {name: _series(kept, name) for name in _DECIMALS}
+        if not any(series["power_w"]):
+            series["power_w"] = []  # no device draws nothing: the driver of a share of one says 0
         return Telemetry(
             period_s=self._period_s,
             sample_cost_ms=round(

@@ -6,6 +6,7 @@ Calibration -> one Ceilings per device -> matrix products, copies, transfers; on
             -> Link between devices    -> operations by payload; one value per launch
 """
 
+import statistics
 from typing import Final, Literal
 
 from pydantic import Field
@@ -23,15 +24,28 @@ Multicast = Literal["off", "left to NCCL"]
 
 
 class MatrixProduct(Part):
-    """Square matrix products in one precision."""
+    """Matrix products of one shape in one precision."""
 
     precision: str = Field(
-        pattern="^[a-z0-9]+$", description="fp32, tf32, fp16 or bf16, as in a variant."
+        pattern="^[a-z0-9]+$",
+        description="fp32, tf32, fp16 or bf16, as in a variant, or fp8 (E4M3, sums in fp32).",
     )
-    size: PositiveCount = Field(description="Rows and columns of the matrices.")
+    size: PositiveCount = Field(description="Rows of the product.")
+    columns: PositiveCount | None = Field(
+        default=None, description="Of the product; None: as many as rows."
+    )
+    inner: PositiveCount | None = Field(
+        default=None, description="Products that each sum has; None: as many as rows."
+    )
     flops_per_s: Values[Positive] = Field(
-        min_length=1, description="2 size^3 over the median time of a product, one per process."
+        min_length=1,
+        description="2 size columns inner over the median time of a product, one per process.",
     )
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, columns and inner length."""
+        return self.size, self.columns or self.size, self.inner or self.size
 
 
 class Transfer(Part):
@@ -58,6 +72,16 @@ class Ceilings(Part):
         min_length=1, description="Bytes read and bytes written, over the time; one per process."
     )
     transfers: Values[Transfer] = Field(description="Empty on the CPU.")
+
+    @property
+    def peaks(self) -> dict[str, MatrixProduct]:
+        """Of each precision the product of the shape with the highest mean rate."""
+        return {
+            product.precision: product
+            for product in sorted(
+                self.matrix_products, key=lambda product: statistics.fmean(product.flops_per_s)
+            )
+        }
 
 
 class LinkOperation(Part):

@@ -36,6 +36,7 @@ PEAKS: Final = Table(
             "memory).",
         ),
         text("precision", "Of a matrix product; empty otherwise."),
+        text("shape", "Of that product, the fastest tried: rows, columns, inner length."),
         text("unit", "FLOP/s or B/s."),
         *summary(
             "value",
@@ -151,9 +152,14 @@ def _rows(ceilings: Ceilings) -> list[Row]:
 
 def _measured(ceilings: Ceilings) -> Iterator[Row]:
     device = ceilings.device
-    for product in ceilings.matrix_products:
+    for product in sorted(ceilings.peaks.values(), key=ceilings.matrix_products.index):
         yield _row(
-            device, "matrix product", "FLOP/s", product.flops_per_s, precision=product.precision
+            device,
+            "matrix product",
+            "FLOP/s",
+            product.flops_per_s,
+            precision=product.precision,
+            shape=" x ".join(map(str, product.shape)),
         )
     yield _row(device, "device copy", "B/s", ceilings.copy_bytes_per_s)
     for direction in get_args(Direction):
@@ -165,12 +171,19 @@ def _measured(ceilings: Ceilings) -> Iterator[Row]:
 
 
 def _row(
-    device: str, ceiling: str, unit: str, rates: Sequence[float], *, precision: str = ""
+    device: str,
+    ceiling: str,
+    unit: str,
+    rates: Sequence[float],
+    *,
+    precision: str = "",
+    shape: str = "",
 ) -> Row:
     return {
         "device": device,
         "ceiling": ceiling,
         "precision": precision,
+        "shape": shape,
         "unit": unit,
         **summarise(rates).as_columns("value"),
     }

@@ -127,9 +127,8 @@ def peak_flops_per_s(ceilings: Ceilings, precision: str) -> list[float]:
     The products of a training under autocast are in its short format, so that its peak is that
     format's own.
     """
-    return next(
-        (one.flops_per_s for one in ceilings.matrix_products if one.precision == precision), []
-    )
+    product = ceilings.peaks.get(precision)
+    return product.flops_per_s if product else []
 
 
 def _work(record: Record) -> Work | None:

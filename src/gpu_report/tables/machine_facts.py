@@ -31,6 +31,8 @@ _MEASUREMENT: Final = ("torch_threads",)
 _NAMES: Final = {
     "other_jobs": "other jobs on the node",
     "cpu_model": "CPU",
+    "cpu_microarchitecture": "CPU microarchitecture",
+    "cpu_sockets": "CPU sockets",
     "cpu_cores": "CPU cores",
     "cpu_quota": "CPU quota in cores",
     "cpu_instructions": "CPU instructions",

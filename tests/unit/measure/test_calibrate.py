@@ -17,7 +17,7 @@ from gpu_report.measure.calibrate import calibrate, merge
 from gpu_report.measure.calibration_plan import LinkPlan, Plan
 from gpu_report.measure.calibration_process import (
     DTYPES,
-    measure_product,
+    measure_products,
     measure_transfers,
     median_time_s,
     precisions_of,
@@ -31,8 +31,9 @@ CPU = torch.device("cpu")
 PROCESSES = 2
 KIB = 2**10
 TINY = Plan(
-    product_size=32,
+    product_shapes=((32, 32, 32), (32, 16, 64)),
     product_budget_s=0.0,
+    warm_budget_s=0.0,
     copy_bytes=64 * KIB,
     copy_budget_s=0.0,
     transfer_bytes=(4 * KIB, 16 * KIB),
@@ -60,9 +61,10 @@ def calibration() -> Calibration:
 def test_every_ceiling_holds_one_value_per_process(calibration: Calibration) -> None:
     (ceilings,) = calibration.ceilings
 
-    assert [len(product.flops_per_s) for product in ceilings.matrix_products] == [PROCESSES] * len(
-        precisions_of(CPU)
-    )
+    assert [(one.precision, one.shape) for one in ceilings.matrix_products] == [
+        (precision, shape) for precision in precisions_of(CPU) for shape in TINY.product_shapes
+    ]
+    assert {len(one.flops_per_s) for one in ceilings.matrix_products} == {PROCESSES}
     assert len(ceilings.copy_bytes_per_s) == PROCESSES
     assert min(ceilings.copy_bytes_per_s) > 0
     assert (ceilings.device, ceilings.matrix_products[0].precision, ceilings.transfers) == (
@@ -108,7 +110,7 @@ def test_a_rank_that_fails_is_named_with_its_reason() -> None:
         ("xpu", TINY, "cannot calibrate xpu: xpu is not present"),
         (
             "cpu",
-            small(product_size=-1),
+            small(product_shapes=((-1, 1, 1),)),
             "calibrating cpu failed: .*negative dim.*same command again",
         ),
         ("cpu", _KillsItsReader(**vars(TINY)), "calibrating cpu: its process was killed"),
@@ -151,7 +153,7 @@ def test_sizes_that_memory_has_no_room_for_are_left_out_and_matrices_shrink_unti
     free = SimpleNamespace(available=20 * KIB)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
     assert [one.bytes for one in measure_transfers(CPU, TINY)] == [4 * KIB, 4 * KIB]
-    assert measure_product(CPU, "fp32", TINY).size == 16
+    assert [one.shape for one in measure_products(CPU, "fp32", TINY)] == [(16, 16, 16), (16, 8, 32)]
 
     free.available = KIB
     assert measure_transfers(CPU, TINY) == []
@@ -159,9 +161,11 @@ def test_sizes_that_memory_has_no_room_for_are_left_out_and_matrices_shrink_unti
 
 def test_products_of_every_precision_can_be_measured() -> None:
     for precision in DTYPES:
-        product = measure_product(CPU, precision, TINY)
-        assert (product.precision, product.size) == (precision, TINY.product_size)
-        assert product.flops_per_s[0] > 0
+        products = measure_products(CPU, precision, TINY)
+        assert [(one.precision, one.shape) for one in products] == [
+            (precision, shape) for shape in TINY.product_shapes
+        ]
+        assert all(one.flops_per_s[0] > 0 for one in products)
 
 
 def test_processes_are_put_together_and_what_one_could_not_measure_is_left_out() -> None:

@@ -8,6 +8,7 @@ import psutil
 import pytest
 import torch
 
+from gpu_report.measure import environment
 from gpu_report.measure.environment import device_environment, host_environment
 from gpu_report.study.machine import core_count
 
@@ -18,6 +19,19 @@ def test_the_host_is_known_without_a_device() -> None:
     assert found["cpu_cores"] == core_count()
     assert found["memory_gib"] == round(psutil.virtual_memory().total / 2**30, 1)
     assert found["cpu_model"]
+    assert found["cpu_microarchitecture"]
+
+
+def test_sockets_are_counted_by_their_physical_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    monkeypatch.setattr(environment, "_CPUINFO", cpuinfo)
+    cpuinfo.write_text("".join(f"physical id\t: {core % 2}\n" for core in range(8)), "utf-8")
+    assert host_environment()["cpu_sockets"] == 2
+
+    cpuinfo.write_text("model name\t: a CPU of ARM, which has no such ids\n", "utf-8")
+    assert host_environment()["cpu_sockets"] is None
 
 
 def test_a_job_of_a_cluster_names_its_host_which_a_person_s_machine_does_not(

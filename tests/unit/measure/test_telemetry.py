@@ -76,6 +76,13 @@ def test_each_list_has_a_value_for_each_moment_and_what_a_device_does_not_show_i
     assert few.power_w == []
 
 
+def test_a_power_of_nothing_is_not_reported() -> None:
+    telemetry = watched(Steady(values={"power_w": 0.0, "temperature_c": 40.0}))
+
+    assert telemetry.power_w == []
+    assert telemetry.temperature_c
+
+
 @pytest.mark.parametrize(
     ("counts", "others"), [([0, 0], 0), ([0, 1], 0), ([0, 2], 1), ([1, 2], 1), ([1, 1], 1)]
 )

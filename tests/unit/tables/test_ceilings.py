@@ -27,6 +27,17 @@ def peaks_of(**changes: Any) -> pd.DataFrame:
     return tabulate_peaks(calibration_of(**changes))
 
 
+def test_the_peak_of_a_precision_is_that_of_its_fastest_shape() -> None:
+    slow = H100.matrix_products[-1]
+    fast = slow.model_copy(update={"columns": 64, "inner": 32, "flops_per_s": [8e14] * 3})
+
+    table = peaks_of(matrix_products=[*H100.matrix_products[:-1], fast, slow])
+
+    products = table[table["ceiling"] == "matrix product"]
+    assert [*products["precision"]] == ["fp32", "tf32", "fp16", "bf16"]
+    assert (products["shape"].iloc[-1], products["value"].iloc[-1]) == ("8192 x 64 x 32", 8e14)
+
+
 def test_a_device_without_pinned_memory_has_no_link() -> None:
     pageable = [each for each in H100.transfers if each.memory == "pageable"]
 

@@ -110,7 +110,7 @@ def uncaptured_events(*operations: tuple[str, str, str], beside: bool = False) -
     return events
 
 
-def by(found: TraceTables, table: Any, key: str, value: str) -> dict[str, float]:
+def by(found: TraceTables, table: Any, key: str, value: str) -> dict[str, Any]:
     rows = Gate(found).rows(table, key, value)
     return {row[key]: row[value] for row in rows if row.get("device") != "cpu"}
 
@@ -185,7 +185,7 @@ def test_work_beside_that_of_the_graph_changes_no_match() -> None:
 
 @pytest.mark.parametrize(("most_us", "is_trusted"), [(800, True), (300, False)])
 def test_up_to_a_fiftieth_of_the_time_may_be_of_unknown_operations(
-    most_us: int, is_trusted: bool
+    most_us: int, *, is_trusted: bool
 ) -> None:
     """Those of a kernel of 10 us, which the uncaptured step does not run."""
     events = [

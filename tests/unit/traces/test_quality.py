@@ -120,7 +120,9 @@ def test_work_that_overlaps_in_one_stream_fails_and_in_two_streams_does_not() ->
 
 
 @pytest.mark.parametrize(("overlap_us", "is_trusted"), [(40, True), (60, False)])
-def test_kernels_of_a_stream_may_overlap_by_a_twentieth(overlap_us: int, is_trusted: bool) -> None:
+def test_kernels_of_a_stream_may_overlap_by_a_twentieth(
+    overlap_us: int, *, is_trusted: bool
+) -> None:
     second = kernel("second", 500 - overlap_us, 500, correlation=2)
 
     rows = gate(
