@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table as TextTable
 from rich.text import Text
 
-from gpu_report.bundles.results import records_in, results_at
+from gpu_report.bundles.unpacking import records_in, results_at
 from gpu_report.errors import ConfigError, TableError
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import change, counted, share, signed
