@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module
 from operator import attrgetter
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
@@ -344,31 +344,14 @@ class UserBatch(Nested):
         return (UserBatch(self.parts, self._device).to() for _ in range(count))
 
 
-class Step(Protocol):
-    """One step of training after another."""
-
-    @property
-    def samples(self) -> int | None:
-        """Trained on so far; None where only the step knows."""
-
-    @property
-    def loading(self) -> Loading | None:
-        """What gives batches; None where there is no loader."""
-
-    @property
-    def part(self) -> str:
-        """What is at work, for the error where it raises; one of EXPECTED."""
-
-    def take(self, *, phase: Phase) -> Any:
-        """The next batch."""
-
-    def once(self, batch: Any, *, phase: Phase) -> object:
-        """Train one step and return its loss; as a rule nothing here waits for the device."""
-
-
 class CalledStep:
     """A callable of the user's own that trains one step; how many samples are in one, only it
     knows, unless they are given.
+
+    Attributes:
+        samples: Trained on so far; None where only the step knows.
+        loading: What gives batches; None where there is no loader.
+        part: What is at work, for the error where it raises; one of EXPECTED.
     """
 
     loading: Loading | None = None
@@ -434,6 +417,10 @@ class TrainingStep:
         if epoch and self._steps % epoch == 0:  # as a study waits at the end of an epoch
             synchronize(*self.training.devices)
         return loss
+
+
+Step = CalledStep | TrainingStep
+"""One step of training after another: `take` a batch, train `once` on it."""
 
 
 def user_step(
@@ -600,19 +587,10 @@ def require_parts(
             f"model: {type(model).__name__} has lazy parameters; call it once with a batch, then "
             "profile"
         )
-    if any(each.is_meta for each in model.parameters()):
-        raise ProfileError(
-            f"model: {type(model).__name__} is on meta, where parameters have no values; expected "
-            "one on a device, for instance after model.to_empty(device='cpu')"
-        )
     if isinstance(loss, type) or not (loss is None or callable(loss)):
         raise ProfileError(f"loss: it is {loss!r}; expected a function, or a module that is built")
     if batch is None and loader is None:
         raise ProfileError("batch: none was given; expected a batch, or loader= for batches")
-    if any(each.is_meta for each in tensors_of(batch)):
-        raise ProfileError(
-            "batch: it is on meta, where tensors have no values; expected one on a device"
-        )
     if optimizer is not None and not isinstance(optimizer, Optimizer):
         raise ProfileError(
             f"optimizer: it is a {type(optimizer).__name__}; expected a torch.optim.Optimizer or "
@@ -656,10 +634,6 @@ def chosen_device(name: str | torch.device, model: nn.Module | None) -> tuple[to
         raise ProfileError(
             f"model: it is on {', '.join(sorted(map(str, own)))}; expected one device, or give "
             "step="
-        )
-    if name == "meta":
-        raise ProfileError(
-            "device: meta computes nothing; expected auto, or for instance cpu or cuda:1"
         )
     accelerators = [each for each in own if each.type != "cpu"]
     present = torch.accelerator.current_accelerator(check_available=True)
