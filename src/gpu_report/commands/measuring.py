@@ -19,10 +19,12 @@ from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.commands.watching import ToWatchers, in_words, shown_to_watchers
 from gpu_report.errors import ConfigError, MachineError
 from gpu_report.measure import run as messages
+from gpu_report.measure.calibrate import calibrate as measure_ceilings
 from gpu_report.measure.hosts import COUNT, Hosts, hosts_of_environment, nodes_to_share, start_on
 from gpu_report.measure.variant_run import measure_variant as measure
 from gpu_report.printing.number_format import throughput
 from gpu_report.printing.terminal import say, stderr_to
+from gpu_report.records.calibration import CALIBRATION_FILE
 from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, Record
 from gpu_report.storage.files import (
     list_content,
@@ -58,6 +60,33 @@ def write_image_files(arguments: Namespace) -> None:
         test_samples=arguments.test_samples,
         image_px=arguments.image_px,
     )
+
+
+def calibrate(arguments: Namespace) -> None:
+    """Calibrate the devices and write what was found; a line on stdout for each of them, and for
+    their link.
+    """
+    require_machine(arguments.machine)
+    present = find_machine().devices if arguments.linked else ()
+    # A study may ask for more devices than the machine has; its trainings on them are skipped.
+    linked = [device for device in arguments.linked if device in present]
+    with machine_to_itself():
+        take_own_temporary_folder()
+        calibration = measure_ceilings(arguments.devices, linked=linked, machine=arguments.machine)
+    CALIBRATION_FILE.write(calibration, arguments.calibration)
+    for ceilings in calibration.ceilings:
+        products = ", ".join(each.precision for each in ceilings.matrix_products)
+        say(
+            f"{ceilings.device} ({ceilings.name}): calibrated with matrix products in {products}, "
+            f"a copy of its memory and {len(ceilings.transfers)} transfers"
+        )
+    if calibration.link:
+        connections = sorted({pair.connection or "unknown" for pair in calibration.link.pairs})
+        say(
+            f"{', '.join(calibration.link.devices)}: link ({', '.join(connections) or 'unknown'}) "
+            f"calibrated with {calibration.link.backend} and "
+            f"{len(calibration.link.operations)} operations"
+        )
 
 
 def measure_variant(arguments: Namespace) -> None:

@@ -5,7 +5,6 @@ only what it needs.
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.records.calibration import CALIBRATION_FILE
@@ -32,23 +31,15 @@ def tabulate_trace(arguments: Namespace) -> None:
 
 def tabulate_calibration(arguments: Namespace) -> None:
     """Write the tables that the calibration alone decides."""
-    write_calibration_tables(arguments.calibration, arguments.tables)
-
-
-def write_calibration_tables(file: Path, tables: Path) -> None:
-    """Of the calibration in the file, into the folder."""
-    calibration = CALIBRATION_FILE.read(file)
+    calibration = CALIBRATION_FILE.read(arguments.calibration)
     for table, rows_of in MADE_BY_CALIBRATION.items():
-        write_text_atomically(tables / f"{table.name}.csv", table.rows_to_csv(rows_of(calibration)))
+        text = table.rows_to_csv(rows_of(calibration))
+        write_text_atomically(arguments.tables / f"{table.name}.csv", text)
 
 
 def tabulate_study(arguments: Namespace) -> None:
     """Write the tables of every experiment, and those that hold every variant of the study."""
-    write_study_tables(ResultsFolder.of(arguments.study, experiment=arguments.experiment))
-
-
-def write_study_tables(results: ResultsFolder) -> None:
-    """All but those of the calibration."""
+    results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
     measured = Measured(
         experiments=results.study.experiments,
         records=results.read_records(),
@@ -93,15 +84,11 @@ def _today_of_all(each: Sequence[Today]) -> Today:
 
 
 def derive_findings(arguments: Namespace) -> None:
-    """Write the findings that follow from the tables."""
-    write_study_findings(ResultsFolder.of(arguments.study, experiment=arguments.experiment))
-
-
-def write_study_findings(results: ResultsFolder) -> None:
-    """Beside the study's tables, from which they are derived."""
+    """Write the findings that follow from the study's tables, beside these."""
     from gpu_report.findings.finding import write_findings
     from gpu_report.findings.rules import derive_findings as derive
 
+    results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
     write_findings(derive(results.read_tables(), results.study.experiments), results.folder)
 
 
