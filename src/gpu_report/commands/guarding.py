@@ -22,10 +22,16 @@ from gpu_report.commands.comparison import (
 )
 from gpu_report.errors import ConfigError, GpuReportError
 from gpu_report.glossary import Row
-from gpu_report.guard.measuring import measure_version
 from gpu_report.guard.messages import Answer, Task
 from gpu_report.guard.sequence import FIRST_LOOK, SECOND_LOOK, Guarded, Pair
-from gpu_report.guard.versions import WORKTREE, Version, checked_out, commit_of, content_of_worktree
+from gpu_report.guard.versions import (
+    WORKTREE,
+    Version,
+    checked_out,
+    commit_of,
+    content_of_worktree,
+    measure_version,
+)
 from gpu_report.measure.probe import require_pytorch
 from gpu_report.measure.processes import ending_stopped
 from gpu_report.printing.number_format import counted, duration
