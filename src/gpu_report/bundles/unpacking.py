@@ -127,20 +127,16 @@ def _opened(bundle: Path) -> Iterator[tuple[tarfile.TarFile, Manifest]]:
             if member is None or member.name != MANIFEST_FILE or content is None:
                 raise ValueError(f"does not begin with {MANIFEST_FILE}")
             manifest = MANIFEST.parse(content.read(), where=f"manifest of {bundle}")
-            _check_version(bundle, manifest.record_schema_version)
+            version = manifest.record_schema_version
+            if version != SCHEMA_VERSION:
+                action = "update gpu-report" if version > SCHEMA_VERSION else MANIFEST.older
+                raise BundleError(
+                    f"{bundle}: its records have schema version {version}, this gpu-report reads "
+                    f"{SCHEMA_VERSION}; {action}"
+                )
             yield archive, manifest
     except (EOFError, lzma.LZMAError, tarfile.TarError, ValueError, RecursionError) as error:
         raise BundleError(f"{bundle} is damaged or no bundle: {error}; {FETCH_AGAIN}") from error
-
-
-def _check_version(bundle: Path, version: int) -> None:
-    if version != SCHEMA_VERSION:
-        is_newer = version > SCHEMA_VERSION
-        raise BundleError(
-            f"{bundle}: its records have schema version {version}, this gpu-report reads "
-            f"{SCHEMA_VERSION}; "
-            + ("update gpu-report" if is_newer else "have it packed anew by this version")
-        )
 
 
 def _check(folder: Path, manifest: Manifest) -> None:
