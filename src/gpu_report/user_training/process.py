@@ -327,14 +327,16 @@ def train_in_this_process(training: OwnTraining) -> OwnResult | Stopped:
     if "graphs" in training.options:
         # After a failed capture, PyTorch's allocator may assume that one is still running, and
         # abort the process later.
-        reason = (
-            "a failed graph capture can abort this process later; pass a function that builds the "
-            "model"
+        return Stopped(
+            status="skipped",
+            reason="a failed graph capture can abort this process later; pass a function that "
+            "builds the model",
         )
-        return Stopped(status="skipped", reason=reason)
     if distributed.is_available() and distributed.is_initialized():
-        reason = "a process group is running; pass a function that builds the model"
-        return Stopped(status="skipped", reason=reason)
+        return Stopped(
+            status="skipped",
+            reason="a process group is running; pass a function that builds the model",
+        )
     device, _ = chosen_device(training.device, None)
     beside = modules_within(training.loss)
     try:
@@ -348,7 +350,13 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
     """Build, train and time; without a limit given it is the training's, and enforced."""
     torch.manual_seed(training.seed)
     device, _ = chosen_device(training.device, None)
-    _require_options(training, device)
+    reason = why_not_computed(training.precision, device) or why_not_applied(
+        joined(training.options), device
+    )
+    if not reason and device.type == "cpu" and "pinned" in training.options:
+        reason = "on the CPU no batch is copied"
+    if reason:
+        raise _NotHereError(reason)
     if limit_mib is None:
         limit_mib = _limit_memory(device, training)
     reported = quality = math.nan
@@ -487,16 +495,6 @@ def _batch(training: OwnTraining) -> Any:
 
 def _function(name: Factory | None) -> Any:
     return named_function(name) if isinstance(name, str) else name
-
-
-def _require_options(training: OwnTraining, device: torch.device) -> None:
-    reason = why_not_computed(training.precision, device) or why_not_applied(
-        joined(training.options), device
-    )
-    if not reason and device.type == "cpu" and "pinned" in training.options:
-        reason = "on the CPU no batch is copied"
-    if reason:
-        raise _NotHereError(reason)
 
 
 def _limit_memory(device: torch.device, training: OwnTraining) -> float:

@@ -301,7 +301,8 @@ class StepWatch:
                 "crash"
             )
             return
-        if _has_own_profiler():
+        gc.collect()  # those of ours are gone by now
+        if any(issubclass(type(each), torch.profiler.profile) for each in gc.get_objects()):
             self.trace_problem = (
                 "the script has a torch.profiler.profile of its own, which two at once would break"
             )
@@ -562,14 +563,6 @@ class _Profiling:
         with suppress(GpuReportError, OSError, RuntimeError):
             self._recorder.stop()
         self._temporary.cleanup()
-
-
-def _has_own_profiler() -> bool:
-    """Whether the script holds a profiler, which may begin at any step; those of ours are gone by
-    now.
-    """
-    gc.collect()
-    return any(issubclass(type(each), torch.profiler.profile) for each in gc.get_objects())
 
 
 def _device_and_memory() -> "tuple[torch.device, MemoryMeter]":

@@ -11,7 +11,7 @@ import operator
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
 from operator import attrgetter
 from typing import Any, Final
@@ -261,7 +261,13 @@ class UserWorkload:
             ProfileError: there are none.
         """
         if callable(self._samples):
-            samples: int | None = _counted_by(self._samples, batch)
+            try:
+                samples: int | None = operator.index(self._samples(batch))
+            except Exception as error:
+                raise ProfileError(
+                    "samples: for a batch it raised or returned no whole number: "
+                    f"{in_one_line(error)}"
+                ) from error
         else:
             samples = samples_of(batch) if self._samples is None else self._samples
         if samples == 0:
@@ -383,8 +389,17 @@ class TrainingStep:
         self._user: Any = workload if isinstance(workload, BringsBatches) else None
         self._phase, self._steps = "", 0
         self.samples: int | None = 0
-        with _named_capture() if training.captured else nullcontext():
+        try:
             prepare(training)
+        except Exception as error:
+            if not training.captured:
+                raise
+            first: BaseException = error  # the last one says little
+            while first.__context__ is not None:
+                first = first.__context__
+            raise ProfileError(
+                f"graphs: the step cannot be captured: {in_one_line(first)}"
+            ) from error
 
     @property
     def part(self) -> str:
@@ -450,31 +465,8 @@ def user_step(
     return TrainingStep(training, batch=batch, loading=loading)
 
 
-@contextmanager
-def _named_capture() -> Iterator[None]:
-    """Raise the first error of a capture as a one-line ProfileError, because the last one says
-    little.
-    """
-    try:
-        yield
-    except Exception as error:
-        first: BaseException = error
-        while first.__context__ is not None:
-            first = first.__context__
-        raise ProfileError(f"graphs: the step cannot be captured: {in_one_line(first)}") from error
-
-
 _SAY_NOTHING: Final = (type(None), int, float, complex, str, bytes)
 """Parts of a batch beside its tensors that hold no samples."""
-
-
-def _counted_by(function: Callable[[Any], int], batch: Any) -> int:
-    try:
-        return operator.index(function(batch))
-    except Exception as error:
-        raise ProfileError(
-            f"samples: for a batch it raised or returned no whole number: {in_one_line(error)}"
-        ) from error
 
 
 def samples_of(batch: Any) -> int | None:

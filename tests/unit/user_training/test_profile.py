@@ -425,7 +425,7 @@ def test_the_command_builds_what_is_named_and_writes_what_is_asked_for(
         ("lacking:a --batch lacking:b", "install no_such_package"),
         ("my_training:build_model", "--batch: none was given"),
         ("unet --batch-size 4 --size 1px", "size: unet has no size '1px'"),
-        ("unet", "--batch-size: missing; unet needs it"),
+        ("unet", "--batch-size: none was given; expected the samples of a step of unet"),
         ("my_training.py", "'my_training.py' is no built-in workload; expected a function"),
     ],
 )
