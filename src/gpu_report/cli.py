@@ -666,7 +666,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             [_STUDY, _required("--variant", "its name")],
         ),
         "search-batch-size": _Command(
-            "profiling:search_batch_size",
+            "measuring:search_batch_size",
             "search the batch size for a workload of the study and write what was found",
             [_STUDY, _required("--search", "its name")],
         ),

@@ -1,5 +1,6 @@
 """Commands that measure, and the one that writes the image files they need."""
 
+import math
 import shutil
 import sys
 import tempfile
@@ -14,16 +15,17 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gpu_report.commands.overview import results_here, results_of, waiting
-from gpu_report.commands.profiling import search_one
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.commands.watching import ToWatchers, in_words, shown_to_watchers
 from gpu_report.errors import ConfigError, MachineError
 from gpu_report.measure import run as messages
 from gpu_report.measure.calibrate import calibrate as measure_ceilings
 from gpu_report.measure.hosts import COUNT, Hosts, hosts_of_environment, nodes_to_share, start_on
+from gpu_report.measure.probe import require_pytorch
 from gpu_report.measure.variant_run import measure_variant as measure
-from gpu_report.printing.number_format import throughput
+from gpu_report.printing.number_format import count, throughput
 from gpu_report.printing.terminal import say, stderr_to
+from gpu_report.records.batch_sizes import SEARCH_FILE
 from gpu_report.records.calibration import CALIBRATION_FILE
 from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, Record
 from gpu_report.storage.files import (
@@ -193,11 +195,52 @@ def run(arguments: Namespace) -> None:
                     shown=shown,
                 )
         for slug in searches:
-            search_one(results, slug)
+            _search_one(results, slug)
     if failed:
         raise MachineError(
             f"not trained with NVTX ranges: {', '.join(failed)}; {log} has the tracebacks"
         )
+
+
+def search_batch_size(arguments: Namespace) -> None:
+    """Search the batch size of one of the study's searches; a line on stdout for each number of
+    samples.
+    """
+    results = ResultsFolder.of(arguments.study)
+    require_machine(results.resolved.machine)
+    with machine_to_itself():
+        take_own_temporary_folder()
+        _search_one(results, arguments.search)
+
+
+def _search_one(results: ResultsFolder, slug: str) -> None:
+    """The same in this process, which has the machine to itself.
+
+    Raises:
+        MachineError: PyTorch is not installed.
+    """
+    require_pytorch()
+    from gpu_report.user_training.batch_size import HEAD
+    from gpu_report.user_training.batch_size import search_batch_size as search
+
+    say(f"{slug}:\n{HEAD}")
+    record = search(
+        results.study.search(slug),
+        machine=results.resolved.machine,
+        on_try=lambda probe: say(probe.row()),
+    )
+    SEARCH_FILE.write(record, results.search_file(slug))
+    answers = record.answers
+    if answers is None:
+        say(f"{slug}: {record.status}: {record.reason}")
+        return
+    found = (answers.largest, answers.fastest, answers.smallest_near_fastest)
+    largest, fastest, near = (count(samples or math.nan).plain() for samples in found)
+    unresolved = "" if answers.is_resolved else " (not resolved)"
+    say(
+        f"{slug}: largest {largest}{unresolved}, fastest {fastest}, smallest that is nearly as "
+        f"fast {near}"
+    )
 
 
 def _write_image_files(measurement: Measurement) -> None:
