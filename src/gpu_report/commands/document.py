@@ -104,8 +104,6 @@ def write_sections(arguments: Namespace) -> None:
         ResultsFolder.of(arguments.study, experiment=arguments.experiment),
         arguments.experiment,
     )
-    if alone:
-        results.study.reported_alone(alone)
     comparison, comparison_findings = _read_with_findings(COMPARISON, arguments.comparison)
     machine = results_of(results)
 

@@ -3,7 +3,6 @@ only what it needs.
 """
 
 from argparse import Namespace
-from collections.abc import Sequence
 from dataclasses import replace
 
 from gpu_report.commands.results_folder import ResultsFolder
@@ -12,7 +11,6 @@ from gpu_report.storage.files import write_text_atomically
 from gpu_report.tables import MADE_BY, Measured
 from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
 from gpu_report.tables.experiments import EXPERIMENT, tabulate_experiment
-from gpu_report.tables.marks import Today
 from gpu_report.tables.variants import COMPARISON, tabulate_comparison
 
 
@@ -67,20 +65,15 @@ def tabulate_study(arguments: Namespace) -> None:
 def compare_machines(arguments: Namespace) -> None:
     """Write the table of the variants that two of the machines measured."""
     machines = [ResultsFolder.of(path) for path in arguments.studies]
+    todays = [each.resolved.today for each in machines]
+    # All machines are asked for a workload with the same settings.
+    workloads = {name: workload for today in todays for name, workload in today.workloads.items()}
+    digests = {path: digest for today in todays for path, digest in today.workload_digests.items()}
     rows = tabulate_comparison(
         {each.machine_folder.name: each.read_records() for each in machines},
-        today=_today_of_all([each.resolved.today for each in machines]),
+        today=replace(todays[0], workloads=workloads, workload_digests=digests),
     )
     write_text_atomically(arguments.comparison, COMPARISON.rows_to_csv(rows))
-
-
-def _today_of_all(each: Sequence[Today]) -> Today:
-    """For every variant of any machine; all of them are asked for a workload with the same
-    settings.
-    """
-    workloads = {name: workload for today in each for name, workload in today.workloads.items()}
-    digests = {path: digest for today in each for path, digest in today.workload_digests.items()}
-    return replace(each[0], workloads=workloads, workload_digests=digests)
 
 
 def derive_findings(arguments: Namespace) -> None:
