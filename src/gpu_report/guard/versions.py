@@ -139,7 +139,10 @@ def checked_out(reference: str, *, written: Sequence[Path] = ()) -> Iterator[tup
             problem=f"{reference}: its repository has no working tree",
         )
     )
-    _remove_left_over()
+    listed = _git("worktree", "list", "--porcelain", problem="git cannot list its worktrees")
+    for made in _MADE_HERE.finditer(listed):
+        if not psutil.pid_exists(int(made[2])):  # of a guard that was killed
+            _remove(Path(made[1]))
     folder = Path(tempfile.mkdtemp(prefix="gpu-report-guard-")).resolve()
     checkout = folder / top.name
     add = (
@@ -232,15 +235,6 @@ def _worktree_in_words(here: Path, written: Sequence[Path]) -> str:
         return f"the folder {here}"
     dirty = f" with {counted(len(changed), 'uncommitted file')}" if changed else ""
     return f"worktree at {commit}{dirty}"
-
-
-def _remove_left_over() -> None:
-    """The worktrees of guards that were killed."""
-    for made in _MADE_HERE.finditer(
-        _git("worktree", "list", "--porcelain", problem="git cannot list its worktrees")
-    ):
-        if not psutil.pid_exists(int(made[2])):
-            _remove(Path(made[1]))
 
 
 def _remove(checkout: Path) -> None:

@@ -118,7 +118,10 @@ def _measurement(
         )
     given = {**vars(options), "device": None if device == "auto" else device, **row}
     dataset = given.pop("dataset")
-    study = single_study(name, given, devices=_devices_here(), dataset=dataset)
+    found = torch.accelerator.current_accelerator(check_available=True)
+    accelerators = range(torch.accelerator.device_count()) if found else ()
+    here = ["cpu", *(device_name(found.type, index) for index in accelerators if found)]
+    study = single_study(name, given, devices=here, dataset=dataset)
     if len(study.variants) != 1:
         raise ProfileError(
             f"model: {len(study.variants)} configurations of {name} are asked for; expected one"
@@ -130,12 +133,6 @@ def _measurement(
     if reason := why_not_computed(measurement.variant.precision, on):
         raise MachineError(f"precision: {reason}")
     return measurement, on
-
-
-def _devices_here() -> list[str]:
-    found = torch.accelerator.current_accelerator(check_available=True)
-    count = torch.accelerator.device_count() if found else 0
-    return ["cpu", *(device_name(found.type, index) for index in range(count) if found)]
 
 
 def _built(measurement: Measurement, device: torch.device) -> TrainingStep:

@@ -430,7 +430,14 @@ def _user_step(training: OwnTraining, device: torch.device) -> TrainingStep:
         require_parts(model, batch, loss=loss, optimizer=None, loader=None)
         if blocks_of is not None:
             with _named("naming the blocks to checkpoint"):
-                checkpoint_blocks(_blocks(blocks_of(model)))
+                named = blocks_of(model)
+                blocks = list(named) if isinstance(named, Iterable) else [named]
+                if not blocks or not all(isinstance(each, nn.Module) for each in blocks):
+                    raise ProfileError(
+                        "checkpoint: it named no blocks; expected a function that takes the model "
+                        "and returns modules"
+                    )
+                checkpoint_blocks(blocks)
         return model
 
     def build_optimizer(model: nn.Module) -> Optimizer:
@@ -555,16 +562,6 @@ def _allow_memory(private_bytes: int | None) -> None:
         resource.setrlimit(
             resource.RLIMIT_DATA, (hard if private_bytes is None else private_bytes, hard)
         )
-
-
-def _blocks(blocks: Any) -> Iterable[nn.Module]:
-    found = list(blocks) if isinstance(blocks, Iterable) else [blocks]
-    if not found or not all(isinstance(each, nn.Module) for each in found):
-        raise ProfileError(
-            "checkpoint: it named no blocks; expected a function that takes the model and returns "
-            "modules"
-        )
-    return found
 
 
 def _prepared(batch: Any, options: Sequence[str]) -> Any:
