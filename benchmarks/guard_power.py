@@ -35,10 +35,9 @@ import torch
 from scipy.stats import binomtest
 
 from benchmarks.spinning import time_spins
-from gpu_report.guard.measuring import measure_version
 from gpu_report.guard.messages import Answer, Task
 from gpu_report.guard.sequence import Guarded, Measure
-from gpu_report.guard.versions import Version
+from gpu_report.guard.versions import Version, measure_version
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.machine import find_machine
 from gpu_report.tables.verdicts import IMPROVEMENTS, MEMORY, REGRESSIONS, TIME

@@ -601,7 +601,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             "list the machines that a report can show",
         ),
         "numbers": _Command(
-            "document:list_numbers",
+            "bundles:list_numbers",
             "list the numbers that a document can quote",
             [
                 _optional(
@@ -645,7 +645,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             ],
         ),
         "calibrate": _Command(
-            "calibrating:calibrate",
+            "measuring:calibrate",
             "measure the peaks of this machine's devices",
             [
                 _required("--machine", "id of this machine"),
@@ -666,14 +666,14 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             [_STUDY, _required("--variant", "its name")],
         ),
         "search-batch-size": _Command(
-            "profiling:search_batch_size",
+            "measuring:search_batch_size",
             "search the batch size for a workload of the study and write what was found",
             [_STUDY, _required("--search", "its name")],
         ),
     },
     STAGE: {
         "headline": _Command(
-            "document:show_headline",
+            "bundles:show_headline",
             "print where the report is and its headline",
         ),
         "describe-machine": _Command(

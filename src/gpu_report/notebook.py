@@ -5,6 +5,7 @@ bundle + study -> the commands that tabulate, in a temporary folder -> MachineRe
 and the page get it
 """
 
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +16,7 @@ import pandas as pd
 from gpu_report.bundles.shown_machines import study_of
 from gpu_report.bundles.unpacking import unpack
 from gpu_report.commands.document import results_of
-from gpu_report.commands.results import (
-    write_calibration_tables,
-    write_study_findings,
-    write_study_tables,
-)
+from gpu_report.commands.results import derive_findings, tabulate_calibration, tabulate_study
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.figures import labels
 from gpu_report.glossary import Metric
@@ -49,9 +46,14 @@ def read_bundle(bundle: Path | str, *, study: Path | str) -> MachineResults:
         )
         resolved.write(unpacked.folder)
         results = ResultsFolder.of(unpacked.folder / "study.json")
-        write_calibration_tables(results.calibration_file, results.folder / "tables")
-        write_study_tables(results)
-        write_study_findings(results)
+        arguments = Namespace(
+            study=unpacked.folder / "study.json",
+            experiment="",
+            calibration=results.calibration_file,
+            tables=results.folder / "tables",
+        )
+        for write in (tabulate_calibration, tabulate_study, derive_findings):
+            write(arguments)
         return replace(results_of(results), folder=str(bundle), is_imported=True)
 
 

@@ -20,8 +20,7 @@ if workflow.is_main_process:  # not in its jobs, which read this file too
     except GpuReportError as error:
         raise WorkflowError(str(error))
 
-from gpu_report.commands.document import keep_document_of_another
-from gpu_report.commands.results_folder import ResolvedStudy
+from gpu_report.commands.results_folder import ResolvedStudy, keep_document_of_another
 from gpu_report.bundles.shown_machines import choose_machines
 from gpu_report.study.cluster import description_file
 from gpu_report.study.config import read_config

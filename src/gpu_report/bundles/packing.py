@@ -21,7 +21,6 @@ from gpu_report.bundles.manifest import (
     TABLES_FOLDER,
     FileEntry,
     Manifest,
-    problems_of,
     trace_paths,
 )
 from gpu_report.errors import BundleError, RecordError, TableError, TraceError
@@ -138,7 +137,7 @@ def _read_all(
     left_out: dict[str, str] = {}
     for slug, path in files.items():
         try:
-            content = found[slug] = kind.read(path, from_elsewhere=True)
+            content = found[slug] = kind.read(path)
         except RecordError as error:
             left_out[slug] = str(error)
             continue
@@ -307,11 +306,6 @@ def _write(manifest: Manifest, results: Path, target: Path, *, limit_bytes: floa
         size = packed.stat().st_size
         if size > limit_bytes:
             raise BundleError(_too_large(manifest, size, limit_bytes))
-        for problem in problems_of(manifest, packed_bytes=size):
-            raise BundleError(
-                f"the bundle could not be unpacked: {problem}; take that variant out of runs"
-            )
-        MANIFEST.parse(MANIFEST.as_bytes(manifest), where=str(target), from_elsewhere=True)
         packed.chmod(0o644)
         packed.replace(target)
     return size

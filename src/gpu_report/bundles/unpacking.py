@@ -1,56 +1,49 @@
 """From a bundle to a machine's folder of results: everything is checked before anything appears
 there.
 
-one xz stream -> tar -> manifest -> each file with its checksum, in a temporary folder -> its schema
--> its place
+tar.xz -> manifest -> each file with its checksum, in a temporary folder -> its schema -> its place
 
-A bundle comes from elsewhere: it may be cut, damaged, or made to fill a disk. Everything in it is
-checked, but its numbers are the sender's: anyone who changes a file can compute its checksum again.
+A bundle comes from elsewhere: it may be cut or damaged. Everything in it is checked, but its
+numbers are the sender's: anyone who changes a file can compute its checksum again.
 """
 
 import hashlib
-import io
 import lzma
-import math
 import os
 import shutil
 import tarfile
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from gpu_report.bundles.manifest import (
     CALIBRATION_FILE,
     FETCH_AGAIN,
-    HEADERS_BYTES,
     MANIFEST,
     MANIFEST_FILE,
     RAW_FOLDERS,
     RECORD_NAME,
     TABLES_FOLDER,
     Manifest,
-    problems_of,
     trace_paths,
 )
 from gpu_report.errors import BundleError, RecordError, TableError
 from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER
 from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
-from gpu_report.records.record import RECORD_FILE
+from gpu_report.records.record import RECORD_FILE, SCHEMA_VERSION, Record
 from gpu_report.storage.files import unfinished_folder, write_errors
-from gpu_report.storage.json_files import MOST_BYTES
-from gpu_report.traces.tables import file_name, read_trace_tables
+from gpu_report.traces.tables import read_trace_tables
 
-_CHUNK_BYTES: Final = 2**20
-_MEMORY_BYTES: Final = 128 * 2**20
-"""Memory that unpacking may take: twice what xz's strongest preset needs. A dictionary in xz may
-have up to 4 GiB.
+_MOST_BYTES: Final = 8 << 30
+_MOST_OF_MANIFEST: Final = 64 << 20
+"""What a bundle may unpack to, and the manifest alone, which is read into memory: zeros pack well, so
+that a small file may fill a disk.
 """
-_SMALLEST: Final = 1e-30
-_LARGEST: Final = 1e30
-"""Beyond what a trace can show; quotients of such numbers would not be finite."""
+_RUNS: Final = f"runs/*/{RECORD_NAME}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +70,8 @@ def unpack(bundle: Path, machines: Path) -> Unpacked:
         FileWriteError: the folder cannot be written.
     """
     with write_errors(machines), unfinished_folder(machines / bundle.name) as folder:
-        manifest = _extract(bundle, folder)
+        with _opened(bundle) as (archive, manifest):
+            _extract(archive, manifest, folder)
         try:
             _check(folder, manifest)
         except (RecordError, TableError) as error:
@@ -99,42 +93,34 @@ def read_manifest(bundle: Path) -> Manifest:
     Raises:
         BundleError: there is no such bundle, or its manifest cannot be trusted.
     """
-    with _opened(bundle) as (_, _, manifest):
+    with _opened(bundle) as (_, manifest):
         return manifest
 
 
-def _extract(bundle: Path, folder: Path) -> Manifest:
-    """Write every file of the bundle into the folder, each as the manifest says."""
-    with _opened(bundle) as (archive, stream, manifest):
-        waiting = {entry.path: entry for entry in manifest.files}
-        stream.left_bytes = manifest.unpacked_bytes + 2 * tarfile.RECORDSIZE
-        while (member := archive.next()) is not None:
-            if (content := _content(archive, member)) is None:
-                raise ValueError(f"{member.name!r} is not a plain file")
-            entry = waiting.pop(member.name, None)
-            if entry is None:
-                raise ValueError(f"{member.name!r} is not in its manifest, or comes twice")
-            if member.size != entry.bytes:
-                raise ValueError(
-                    f"{entry.path} has {member.size} bytes, its manifest says {entry.bytes}"
-                )
-            target = folder / entry.path  # no path of a manifest leaves the folder
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("x+b") as file:
-                shutil.copyfileobj(content, file)
-                file.seek(0)
-                if hashlib.file_digest(file, "sha256").hexdigest() != entry.sha256:
-                    raise ValueError(f"the checksum of {entry.path} is another")
-        if waiting:
-            raise ValueError(f"lacks {next(iter(waiting))!r}, which its manifest names")
-        while rest := stream.read(_CHUNK_BYTES):  # to the end, where xz checks the whole stream
-            if any(rest):
-                raise ValueError("has something behind its last file")
-        return manifest
+def _extract(archive: tarfile.TarFile, manifest: Manifest, folder: Path) -> None:
+    """Write every file that the manifest names into the folder, each as it says."""
+    missing = {entry.path: entry.sha256 for entry in manifest.files}
+    room = _MOST_BYTES
+    for member in archive:
+        content = archive.extractfile(member) if member.isreg() else None
+        if content is None or member.name not in missing:
+            continue
+        room -= member.size
+        if room < 0:
+            raise ValueError(f"more than {_MOST_BYTES >> 30} GiB of files")
+        target = folder / member.name  # no path of a manifest leaves the folder
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("w+b") as file:
+            shutil.copyfileobj(content, file)
+            file.seek(0)
+            if hashlib.file_digest(file, "sha256").hexdigest() != missing.pop(member.name):
+                raise ValueError(f"the checksum of {member.name} is another")
+    if missing:
+        raise ValueError(f"lacks {next(iter(missing))!r}, which its manifest names")
 
 
 @contextmanager
-def _opened(bundle: Path) -> "Iterator[tuple[tarfile.TarFile, _OneStream, Manifest]]":
+def _opened(bundle: Path) -> Iterator[tuple[tarfile.TarFile, Manifest]]:
     """Read up to the manifest; what is wrong while the bundle is open becomes one error."""
     try:
         file = bundle.open("rb")
@@ -144,92 +130,50 @@ def _opened(bundle: Path) -> "Iterator[tuple[tarfile.TarFile, _OneStream, Manife
             "are there"
         ) from error
     try:
-        with file, tarfile.open(fileobj=(stream := _OneStream(file)), mode="r|") as archive:
+        with file, tarfile.open(fileobj=file, mode="r:xz") as archive:
             member = archive.next()
-            content = _content(archive, member) if member else None
+            content = archive.extractfile(member) if member and member.isreg() else None
             if member is None or member.name != MANIFEST_FILE or content is None:
                 raise ValueError(f"does not begin with {MANIFEST_FILE}")
-            manifest = MANIFEST.parse(
-                content.read(MOST_BYTES + 1), where=f"manifest of {bundle}", from_elsewhere=True
-            )
-            for problem in problems_of(manifest, packed_bytes=bundle.stat().st_size):
-                raise BundleError(f"{bundle}: {problem}")
-            yield archive, stream, manifest
-    except (
-        EOFError,
-        lzma.LZMAError,
-        tarfile.TarError,
-        ValueError,
-        RecursionError,
-    ) as error:  # the last two of odd headers, too
+            if member.size > _MOST_OF_MANIFEST:
+                raise ValueError(f"a manifest of {member.size >> 20} MiB")
+            manifest = MANIFEST.parse(content.read(), where=f"manifest of {bundle}")
+            version = manifest.record_schema_version
+            if version != SCHEMA_VERSION:
+                action = "update gpu-report" if version > SCHEMA_VERSION else MANIFEST.older
+                raise BundleError(
+                    f"{bundle}: its records have schema version {version}, this gpu-report reads "
+                    f"{SCHEMA_VERSION}; {action}"
+                )
+            yield archive, manifest
+    except (EOFError, lzma.LZMAError, tarfile.TarError, ValueError, RecursionError) as error:
         raise BundleError(f"{bundle} is damaged or no bundle: {error}; {FETCH_AGAIN}") from error
 
 
-def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes] | None:
-    """None of what is no plain file; a sparse one may say any size."""
-    return archive.extractfile(member) if member.isreg() and not member.issparse() else None
-
-
-class _OneStream(io.RawIOBase):
-    """The file's one xz stream; unpacks at most `left_bytes`, at first as much as a manifest may
-    have.
-    """
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._xz = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY_BYTES)
-        self.left_bytes = MOST_BYTES + HEADERS_BYTES
-
-    def read(self, size: int = -1, /) -> bytes:
-        """At most as many bytes as asked for; none at the stream's end, which must be the end of
-        the file.
-        """
-        content = b""
-        while not (content or self._xz.eof):
-            packed = self._file.read(_CHUNK_BYTES) if self._xz.needs_input else b""
-            if self._xz.needs_input and not packed:
-                raise EOFError("its end is missing")
-            content = self._xz.decompress(packed, size)
-        if not content and (self._xz.unused_data or self._file.read(1)):
-            raise ValueError("has further bytes behind its end")
-        self.left_bytes -= len(content)
-        if self.left_bytes < 0:
-            raise ValueError("unpacks to more than its manifest says")
-        return content
-
-
 def _check(folder: Path, manifest: Manifest) -> None:
-    """Whether the files are of the manifest's machine, of the names that they have, and of its
-    date.
+    """Whether the files are of the manifest's machine, and of the names that they have.
 
     Raises:
         RecordError: a record, search or calibration is not, cannot be read, or lacks its trace.
-        TableError: a trace table cannot be read, or has an impossible number.
+        TableError: a trace table cannot be read.
     """
-    dates = []
     for slug in manifest.variants:
         run = folder / "runs" / slug
-        record = RECORD_FILE.read(run / RECORD_NAME, from_elsewhere=True)
+        record = RECORD_FILE.read(run / RECORD_NAME)
         _check_owner(run / RECORD_NAME, (record.machine, record.variant), (manifest.machine, slug))
         if manifest.with_traces and not all(
             (run / trace).exists() for trace in trace_paths(record)
         ):
             raise RecordError(f"lacks the trace of {slug}")
-        dates.append(record.provenance.measured_at)
         _check_tables(run / TABLES_FOLDER, can_be_made_anew=manifest.with_traces)
     for slug in manifest.searches:
         path = folder / SEARCHES_FOLDER / f"{slug}.json"
-        found = SEARCH_FILE.read(path, from_elsewhere=True)
+        found = SEARCH_FILE.read(path)
         _check_owner(path, (found.machine, found.search.slug), (manifest.machine, slug))
     if manifest.has_calibration:
         path = folder / CALIBRATION_FILE
-        calibration = CALIBRATIONS.read(path, from_elsewhere=True)
+        calibration = CALIBRATIONS.read(path)
         _check_owner(path, (calibration.machine,), (manifest.machine,))
-    if not min(dates) <= manifest.measured_at <= max(dates):
-        raise RecordError(
-            f"says it was measured at {manifest.measured_at}, its records from {min(dates)} to "
-            f"{max(dates)}"
-        )
 
 
 def _check_owner(path: Path, found: tuple[str, ...], expected: tuple[str, ...]) -> None:
@@ -242,16 +186,11 @@ def _check_tables(folder: Path, *, can_be_made_anew: bool) -> None:
     can go on.
     """
     try:
-        tables = read_trace_tables(folder)
+        read_trace_tables(folder)
     except TableError:
         if not can_be_made_anew:
             raise
         shutil.rmtree(folder, ignore_errors=True)
-        return
-    for table, rows in tables.items():
-        for value in (value for row in rows for value in row.values() if isinstance(value, float)):
-            if value and math.isfinite(value) and not _SMALLEST < abs(value) < _LARGEST:
-                raise TableError(f"table {folder / file_name(table)}: {value} is no measurement")
 
 
 def _put_in_place(unpacked: Path, folder: Path, manifest: Manifest) -> Unpacked:
@@ -269,3 +208,49 @@ def _put_in_place(unpacked: Path, folder: Path, manifest: Manifest) -> Unpacked:
         if not (folder / name).exists():
             (unpacked / name).rename(folder / name)
     return Unpacked(folder=folder, manifest=manifest, placed=tuple(placed), kept=tuple(kept))
+
+
+@contextmanager
+def results_at(path: Path) -> Iterator[Path]:
+    """The folder of a machine's results; that of a bundle is temporary.
+
+    Raises:
+        BundleError: there is no bundle and no such folder, the bundle cannot be trusted, or the
+            folder holds the results of several machines.
+    """
+    if path.is_dir():
+        yield _folder_in(path)
+    else:
+        with tempfile.TemporaryDirectory(prefix="gpu-report-bundle-") as folder:
+            yield unpack(path, Path(folder)).folder
+
+
+def _folder_in(path: Path) -> Path:
+    found = sorted(
+        {
+            record.parents[2]
+            for start in ("", "*/", "*/*/")
+            for record in path.glob(f"{start}{_RUNS}")
+        }
+    )
+    if not found:
+        raise BundleError(
+            f"{path} holds no results; name a bundle, or a folder of results/machines"
+        )
+    if len(found) > 1:
+        raise BundleError(
+            f"{path} holds the results of {len(found)} machines; name one of them, such as "
+            f"{found[0]}"
+        )
+    return found[0]
+
+
+def records_in(folder: Path) -> dict[str, Record]:
+    """Every record of a machine's folder of results by the name of its configuration, in the order
+    of the names.
+
+    Raises:
+        RecordError: one cannot be read.
+    """
+    records = [RECORD_FILE.read(path) for path in sorted(folder.glob(_RUNS))]
+    return {record.variant: record for record in records}

@@ -1,13 +1,17 @@
-"""Commands that pack one machine's results into a bundle, unpack one, and list the machines a
-report can show.
+"""Commands that pack one machine's results into a bundle, unpack one, and list the machines that a
+report can show and the numbers that a document can quote from it.
 """
 
+import difflib
 from argparse import Namespace
 from pathlib import Path
 
+from rich.table import Table
+
 from gpu_report.bundles.shown_machines import BUNDLE_SUFFIX, MACHINES, PUBLISHED, find_bundles
 from gpu_report.bundles.unpacking import unpack as unpack_results
-from gpu_report.errors import RecordError
+from gpu_report.commands.results_folder import REPORT
+from gpu_report.errors import GpuReportError, RecordError, ReportError
 from gpu_report.printing.terminal import new_console, say
 from gpu_report.records.batch_sizes import SEARCHES_FOLDER
 from gpu_report.records.record import RECORD_FILE
@@ -57,8 +61,6 @@ def list_machines(_: Namespace) -> None:
     """Print this machine and every published one: records, those of no clean commit, the newest,
     and the hardware.
     """
-    from rich.table import Table
-
     here = find_machine()
     table = Table(
         "machine",
@@ -95,4 +97,39 @@ def list_machines(_: Namespace) -> None:
         table.add_row(
             manifest.machine, str(bundle.path), *counts, manifest.measured_at, manifest.hardware
         )
+    new_console(unwrapped_when_piped=True).print(table)
+
+
+def show_headline(_: Namespace) -> None:
+    """Print where the report is and the three lines that sum it up."""
+    from gpu_report.writing.layout import HEADLINE_FILE
+
+    pdf, headline = REPORT / "gpu_report.pdf", REPORT / HEADLINE_FILE
+    if not pdf.exists() or not headline.exists():
+        raise GpuReportError(f"there is no {pdf} yet; make it with: make report")
+    say(f"{pdf.resolve()}\n{headline.read_text('utf-8').rstrip()}")
+
+
+def list_numbers(arguments: Namespace) -> None:
+    """Print each number whose key has all the words in it: key, number, its file and the variant
+    measured.
+    """
+    from gpu_report.writing.layout import NUMBERS_CSV
+    from gpu_report.writing.numbers import read_numbers
+
+    file, words = arguments.folder / NUMBERS_CSV, arguments.words
+    numbers = read_numbers(file)
+    found = [number for number in numbers if all(word in number.key for word in words)]
+    if not found:
+        short = {number.key.partition("/")[2]: number.key for number in numbers}
+        keys = [number.key for number in numbers]
+        near = difflib.get_close_matches("/".join(words), [*keys, *short], n=3, cutoff=0.5)
+        nearest = f"; nearest: {', '.join(short.get(key, key) for key in near)}" if near else ""
+        raise ReportError(
+            f"no key of the {len(numbers)} numbers in {file} has {' and '.join(words)} in it"
+            f"{nearest}"
+        )
+    table = Table("key", "number", "table", "run", box=None, pad_edge=False, expand=False)
+    for number in found:
+        table.add_row(number.key, number.text, number.table, number.run)
     new_console(unwrapped_when_piped=True).print(table)

@@ -4,7 +4,6 @@ read it, and `compare` itself, of two bundles or folders that were measured befo
 rows of VERDICTS, what else differs, where the time went -> Comparison -> terminal, Markdown, JSON
 """
 
-import json
 import math
 import re
 import statistics
@@ -12,13 +11,14 @@ from argparse import Namespace
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pydantic_core import to_json
 from rich.console import Console
 from rich.table import Table as TextTable
 from rich.text import Text
 
-from gpu_report.bundles.results import records_in, results_at
+from gpu_report.bundles.unpacking import records_in, results_at
 from gpu_report.errors import ConfigError, TableError
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import change, counted, share, signed
@@ -260,14 +260,11 @@ def as_markdown(comparison: Comparison) -> str:
     lines += ["", *(f"- {_plain(line)}" for line in comparison.endings)]
     if comparison.repeat:
         lines += ["", "To repeat:", "```", comparison.repeat.replace("`", "'"), "```"]
-    kept: list[str] = []
-    length, ending = 0, f"\n\n(cut at {MOST_CHARACTERS:,} characters; --json writes everything)\n"
-    for line in map(clean, lines):
-        length += len(line) + 1
-        if length > MOST_CHARACTERS - len(ending):
-            return "\n".join(kept) + ending
-        kept.append(line)
-    return "\n".join(kept) + "\n"
+    text = "\n".join(map(clean, lines)) + "\n"
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    ending = f"\n\n(cut at {MOST_CHARACTERS:,} characters; --json writes everything)\n"
+    return text[: MOST_CHARACTERS - len(ending)].rpartition("\n")[0] + ending
 
 
 def as_json(comparison: Comparison) -> str:
@@ -279,15 +276,13 @@ def as_json(comparison: Comparison) -> str:
         "before": comparison.before,
         "after": comparison.after,
         "how": comparison.how,
-        "rows": [_without_nan(row) for row in comparison.rows],
-        "missing": list(comparison.missing),
-        "new": list(comparison.new),
-        "notes": list(comparison.notes),
-        "changes": {
-            name: [_without_nan(row) for row in rows] for name, rows in comparison.changes.items()
-        },
+        "rows": comparison.rows,
+        "missing": comparison.missing,
+        "new": comparison.new,
+        "notes": comparison.notes,
+        "changes": comparison.changes,
     }
-    return json.dumps(document, indent=1, allow_nan=False) + "\n"
+    return to_json(document, indent=1, inf_nan_mode="null").decode() + "\n"
 
 
 def _names(rows: Sequence[Row], verdicts: Collection[str], *, say: str) -> list[str]:
@@ -348,13 +343,6 @@ def _markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> lis
 def _plain(text: str) -> str:
     """Text that Markdown takes as it is, and that mentions nobody."""
     return _LIVE_COLON.sub("&colon;", " ".join(text.split()).translate(_ESCAPED))
-
-
-def _without_nan(row: Row) -> dict[str, Any]:
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in row.items()
-    }
 
 
 def compare(arguments: Namespace) -> int:

@@ -1,36 +1,45 @@
-"""Commands that draw the figures, write sections and page, compile the report, and list the numbers
-that a document can quote from it.
-"""
+"""Commands that draw the figures, write sections and page, and compile the report."""
 
-import difflib
 import shutil
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from gpu_report.commands.results_folder import ResultsFolder
-from gpu_report.errors import GpuReportError, ReportError
-from gpu_report.printing.terminal import new_console, say
+import pandas as pd
+
+from gpu_report.bundles.shown_machines import IMPORTED
+from gpu_report.commands.results_folder import REPORT, ResultsFolder
+from gpu_report.figures.declaration import FigureSpec
+from gpu_report.figures.drawing import draw_all, write_pgf
+from gpu_report.figures.machines import comparison_figures
+from gpu_report.figures.networks import network_figures
+from gpu_report.figures.registry import available_figures
+from gpu_report.findings.finding import Finding, read_findings
+from gpu_report.page.page import render_page
+from gpu_report.storage.columns import Table
 from gpu_report.storage.files import (
     list_content,
     replaced_folder,
     write_bytes_atomically,
-    write_errors,
     write_text_atomically,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from gpu_report.figures.declaration import FigureSpec
-    from gpu_report.findings.finding import Finding
-    from gpu_report.storage.columns import Table
-    from gpu_report.writing.machine import MachineResults
-
-REPORT: Final = Path("report")
-"""The folder of the templates and of the report that is made of them."""
+from gpu_report.tables.operations import profiled
+from gpu_report.tables.variants import COMPARISON, VARIANTS
+from gpu_report.traces.memory import MEMORY
+from gpu_report.writing.latex import compile_report as compile_folder
+from gpu_report.writing.latex import newest_measurement
+from gpu_report.writing.layout import (
+    FLOATS_FOLDER,
+    LISTED_SOURCE,
+    experiment_layout,
+    figures_of,
+    report_layout,
+)
+from gpu_report.writing.machine import MachineResults
+from gpu_report.writing.report import SourceFile, render_report
+from gpu_report.writing.tex import escape
 
 WRITTEN_BY_HAND: Final = ("gpu_report.sty", "references.bib")
 """What a report takes from its folder as it is."""
@@ -41,9 +50,6 @@ def draw_figures(arguments: Namespace) -> None:
 
     Of an experiment alone, those that its own section shows.
     """
-    from gpu_report.figures.registry import available_figures
-    from gpu_report.writing.layout import figures_of
-
     results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
     figures = available_figures(results.read_tables(), results.study.experiments_with_variants)
     if arguments.experiment:
@@ -51,15 +57,11 @@ def draw_figures(arguments: Namespace) -> None:
     _draw_into(arguments, figures)
 
 
-def _draw_into(arguments: Namespace, specs: "Sequence[FigureSpec]") -> None:
+def _draw_into(arguments: Namespace, specs: Sequence[FigureSpec]) -> None:
     """Draw figures in the format asked for: PDF in a new folder, PGF beside what is in the
     folder.
     """
-    from gpu_report.figures.drawing import draw_all
-
     if arguments.format == "pgf":
-        from gpu_report.figures.drawing import write_pgf
-
         arguments.figures.mkdir(parents=True, exist_ok=True)
         for old in (*arguments.figures.glob("*.pgf"), *arguments.figures.glob("*-img*.png")):
             old.unlink()
@@ -78,23 +80,16 @@ def _as_tex(text: str) -> str:
     """As everywhere in the report, but without the places where names may be broken: a text in a
     figure stays whole.
     """
-    from gpu_report.writing.tex import escape
-
     return escape(text).replace(r"\gpurepbreak{}", "")
 
 
 def draw_comparison(arguments: Namespace) -> None:
     """Replace the folder of figures that show machines side by side."""
-    from gpu_report.figures.machines import comparison_figures
-    from gpu_report.tables.variants import COMPARISON
-
     _draw_into(arguments, comparison_figures(COMPARISON.read_csv(arguments.comparison)))
 
 
 def draw_study(arguments: Namespace) -> None:
     """Replace the folder of the figures of the networks that the report's machine trained."""
-    from gpu_report.figures.networks import network_figures
-
     _draw_into(arguments, network_figures(ResultsFolder.of(arguments.study).read_records()))
 
 
@@ -105,22 +100,12 @@ def write_sections(arguments: Namespace) -> None:
     Of a document about one experiment too, with the files written by hand that it needs beside
     them.
     """
-    from gpu_report.figures.machines import comparison_figures
-    from gpu_report.figures.networks import network_figures
-    from gpu_report.tables.variants import COMPARISON
-    from gpu_report.writing.layout import experiment_layout, report_layout
-    from gpu_report.writing.report import render_report
-
     results, alone = (
         ResultsFolder.of(arguments.study, experiment=arguments.experiment),
         arguments.experiment,
     )
-    if alone:
-        results.study.reported_alone(alone)
     comparison, comparison_findings = _read_with_findings(COMPARISON, arguments.comparison)
     machine = results_of(results)
-    from gpu_report.writing.layout import LISTED_SOURCE
-    from gpu_report.writing.report import SourceFile
 
     text = resources.files("gpu_report").joinpath(LISTED_SOURCE).read_text("utf-8")
     files = render_report(
@@ -144,12 +129,8 @@ def write_sections(arguments: Namespace) -> None:
     _write_text({**files, **by_hand}, arguments.folder)
 
 
-def _read_with_findings(
-    table: "Table", path: Path | None
-) -> "tuple[pd.DataFrame, Sequence[Finding]]":
+def _read_with_findings(table: Table, path: Path | None) -> tuple[pd.DataFrame, Sequence[Finding]]:
     """A table, and the findings beside it; without a path, no rows and none."""
-    from gpu_report.findings.finding import read_findings
-
     if path is None:
         return table.from_rows([]), ()
     return table.read_csv(path), read_findings(path.with_name("findings.json"))
@@ -157,8 +138,6 @@ def _read_with_findings(
 
 def _write_text(files: Mapping[str, str], folder: Path) -> None:
     """Write a document's files, in place of all tables and figures that the folder had."""
-    from gpu_report.writing.layout import FLOATS_FOLDER
-
     # Tables and figures that the study no longer has must not stay.
     shutil.rmtree(folder / FLOATS_FOLDER, ignore_errors=True)
     for name, text in files.items():
@@ -166,13 +145,8 @@ def _write_text(files: Mapping[str, str], folder: Path) -> None:
     list_content(folder / FLOATS_FOLDER)
 
 
-def results_of(results: ResultsFolder) -> "MachineResults":
+def results_of(results: ResultsFolder) -> MachineResults:
     """What report, page and notebooks show of a machine, out of its folder."""
-    from gpu_report.bundles.shown_machines import IMPORTED
-    from gpu_report.figures.registry import available_figures
-    from gpu_report.findings.finding import read_findings
-    from gpu_report.writing.machine import MachineResults
-
     experiments, tables = results.study.experiments_with_variants, results.read_tables()
     return MachineResults(
         id=results.resolved.machine,
@@ -187,31 +161,10 @@ def results_of(results: ResultsFolder) -> "MachineResults":
     )
 
 
-def keep_document_of_another(document: Path, about: str) -> None:
-    """Rename an existing report that is about another study or machine than the one that replaces
-    it.
-
-    Raises:
-        FileWriteError: the folder cannot be written.
-    """
-    note = document.with_name(f".{document.name}.about")
-    before = note.read_text("utf-8") if note.exists() else about
-    if before != about and document.exists():
-        kept = document.with_stem(f"{document.stem}-{before}")
-        with write_errors(kept):
-            document.replace(kept)
-        say(f"{document} is about {before}; it is now {kept}")
-    write_text_atomically(note, about)
-
-
 def compile_report(arguments: Namespace) -> None:
     """Compile the report; it is dated by its newest measurement, so that the same records give the
     same bytes.
     """
-    from gpu_report.tables.variants import VARIANTS
-    from gpu_report.writing.latex import compile_report as compile_folder
-    from gpu_report.writing.latex import newest_measurement
-
     results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
     dated = newest_measurement(VARIANTS.read_rows(results.folder / f"tables/{VARIANTS.name}.csv"))
     compile_folder(arguments.folder, dated=dated, pdf=arguments.pdf)
@@ -219,11 +172,6 @@ def compile_report(arguments: Namespace) -> None:
 
 def write_page(arguments: Namespace) -> None:
     """Write the HTML file that shows one machine's results in a browser."""
-    from gpu_report.page.page import render_page
-    from gpu_report.tables.operations import profiled
-    from gpu_report.tables.variants import COMPARISON
-    from gpu_report.traces.memory import MEMORY
-
     results = ResultsFolder.of(arguments.study)
     memory = {
         each.variant.slug: each.rows(MEMORY) for each in profiled(results.read_trace_tables())
@@ -237,40 +185,3 @@ def write_page(arguments: Namespace) -> None:
         comparison_findings=comparison_findings,
     )
     write_text_atomically(arguments.page, text)
-
-
-def show_headline(_: Namespace) -> None:
-    """Print where the report is and the three lines that sum it up."""
-    from gpu_report.writing.layout import HEADLINE_FILE
-
-    pdf, headline = REPORT / "gpu_report.pdf", REPORT / HEADLINE_FILE
-    if not pdf.exists() or not headline.exists():
-        raise GpuReportError(f"there is no {pdf} yet; make it with: make report")
-    say(f"{pdf.resolve()}\n{headline.read_text('utf-8').rstrip()}")
-
-
-def list_numbers(arguments: Namespace) -> None:
-    """Print each number whose key has all the words in it: key, number, its file and the variant
-    measured.
-    """
-    from rich.table import Table as TextTable
-
-    from gpu_report.writing.layout import NUMBERS_CSV
-    from gpu_report.writing.numbers import read_numbers
-
-    file, words = arguments.folder / NUMBERS_CSV, arguments.words
-    numbers = read_numbers(file)
-    found = [number for number in numbers if all(word in number.key for word in words)]
-    if not found:
-        short = {number.key.partition("/")[2]: number.key for number in numbers}
-        keys = [number.key for number in numbers]
-        near = difflib.get_close_matches("/".join(words), [*keys, *short], n=3, cutoff=0.5)
-        nearest = f"; nearest: {', '.join(short.get(key, key) for key in near)}" if near else ""
-        raise ReportError(
-            f"no key of the {len(numbers)} numbers in {file} has {' and '.join(words)} in it"
-            f"{nearest}"
-        )
-    table = TextTable("key", "number", "table", "run", box=None, pad_edge=False, expand=False)
-    for number in found:
-        table.add_row(number.key, number.text, number.table, number.run)
-    new_console(unwrapped_when_piped=True).print(table)

@@ -9,8 +9,8 @@ import signal
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,10 +22,16 @@ from gpu_report.commands.comparison import (
 )
 from gpu_report.errors import ConfigError, GpuReportError
 from gpu_report.glossary import Row
-from gpu_report.guard.measuring import measure_version
 from gpu_report.guard.messages import Answer, Task
 from gpu_report.guard.sequence import FIRST_LOOK, SECOND_LOOK, Guarded, Pair
-from gpu_report.guard.versions import WORKTREE, Version, checked_out, commit_of, content_of_worktree
+from gpu_report.guard.versions import (
+    WORKTREE,
+    Version,
+    checked_out,
+    commit_of,
+    content_of_worktree,
+    measure_version,
+)
 from gpu_report.measure.probe import require_pytorch
 from gpu_report.measure.processes import ending_stopped
 from gpu_report.printing.number_format import counted, duration
@@ -62,8 +68,8 @@ def guard(arguments: Namespace) -> int:
     tolerance = tolerance_of(arguments)
     _check(arguments)
     take_own_temporary_folder()
+    _end_in_order()
     with ExitStack() as stack:
-        stack.enter_context(_ended_in_order())
         stack.enter_context(machine_to_itself(limit_s=60 * arguments.wait))
         content = content_of_worktree()
         folder_of_all = stack.enter_context(tempfile.TemporaryDirectory(prefix="gpu-report-guard-"))
@@ -135,30 +141,22 @@ def guard(arguments: Namespace) -> int:
     return comparison.status
 
 
-@contextmanager
-def _ended_in_order() -> Iterator[None]:
+def _end_in_order() -> None:
     """What asks this process to end, as the end of a job or of a terminal, ends it in order:
     checkouts are removed.
 
     A signal that is ignored, as nohup does, stays so.
     """
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    handlers = {
-        number: handler for number, handler in handlers.items() if handler is not signal.SIG_IGN
-    }
+    asking = (signal.SIGTERM, signal.SIGHUP)
+    heeded = [number for number in asking if signal.getsignal(number) is not signal.SIG_IGN]
 
     def end(number: int, _frame: object) -> None:
-        while handlers:  # a second signal must not interrupt the removal, nor what comes after it
-            signal.signal(handlers.popitem()[0], signal.SIG_IGN)
+        for each in heeded:  # a second signal must not interrupt the removal
+            signal.signal(each, signal.SIG_IGN)
         sys.exit(128 + number)
 
-    for number in handlers:
+    for number in heeded:
         signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
 
 
 def _check(arguments: Namespace) -> None:

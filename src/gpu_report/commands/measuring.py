@@ -1,5 +1,6 @@
 """Commands that measure, and the one that writes the image files they need."""
 
+import math
 import shutil
 import sys
 import tempfile
@@ -14,15 +15,18 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gpu_report.commands.overview import results_here, results_of, waiting
-from gpu_report.commands.profiling import search_one
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.commands.watching import ToWatchers, in_words, shown_to_watchers
 from gpu_report.errors import ConfigError, MachineError
 from gpu_report.measure import run as messages
+from gpu_report.measure.calibrate import calibrate as measure_ceilings
 from gpu_report.measure.hosts import COUNT, Hosts, hosts_of_environment, nodes_to_share, start_on
+from gpu_report.measure.probe import require_pytorch
 from gpu_report.measure.variant_run import measure_variant as measure
-from gpu_report.printing.number_format import throughput
+from gpu_report.printing.number_format import count, throughput
 from gpu_report.printing.terminal import say, stderr_to
+from gpu_report.records.batch_sizes import SEARCH_FILE
+from gpu_report.records.calibration import CALIBRATION_FILE
 from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, Record
 from gpu_report.storage.files import (
     list_content,
@@ -58,6 +62,33 @@ def write_image_files(arguments: Namespace) -> None:
         test_samples=arguments.test_samples,
         image_px=arguments.image_px,
     )
+
+
+def calibrate(arguments: Namespace) -> None:
+    """Calibrate the devices and write what was found; a line on stdout for each of them, and for
+    their link.
+    """
+    require_machine(arguments.machine)
+    present = find_machine().devices if arguments.linked else ()
+    # A study may ask for more devices than the machine has; its trainings on them are skipped.
+    linked = [device for device in arguments.linked if device in present]
+    with machine_to_itself():
+        take_own_temporary_folder()
+        calibration = measure_ceilings(arguments.devices, linked=linked, machine=arguments.machine)
+    CALIBRATION_FILE.write(calibration, arguments.calibration)
+    for ceilings in calibration.ceilings:
+        products = ", ".join(ceilings.peaks)
+        say(
+            f"{ceilings.device} ({ceilings.name}): calibrated with matrix products in {products}, "
+            f"a copy of its memory and {len(ceilings.transfers)} transfers"
+        )
+    if calibration.link:
+        connections = sorted({pair.connection or "unknown" for pair in calibration.link.pairs})
+        say(
+            f"{', '.join(calibration.link.devices)}: link ({', '.join(connections) or 'unknown'}) "
+            f"calibrated with {calibration.link.backend} and "
+            f"{len(calibration.link.operations)} operations"
+        )
 
 
 def measure_variant(arguments: Namespace) -> None:
@@ -164,11 +195,52 @@ def run(arguments: Namespace) -> None:
                     shown=shown,
                 )
         for slug in searches:
-            search_one(results, slug)
+            _search_one(results, slug)
     if failed:
         raise MachineError(
             f"not trained with NVTX ranges: {', '.join(failed)}; {log} has the tracebacks"
         )
+
+
+def search_batch_size(arguments: Namespace) -> None:
+    """Search the batch size of one of the study's searches; a line on stdout for each number of
+    samples.
+    """
+    results = ResultsFolder.of(arguments.study)
+    require_machine(results.resolved.machine)
+    with machine_to_itself():
+        take_own_temporary_folder()
+        _search_one(results, arguments.search)
+
+
+def _search_one(results: ResultsFolder, slug: str) -> None:
+    """The same in this process, which has the machine to itself.
+
+    Raises:
+        MachineError: PyTorch is not installed.
+    """
+    require_pytorch()
+    from gpu_report.user_training.batch_size import HEAD
+    from gpu_report.user_training.batch_size import search_batch_size as search
+
+    say(f"{slug}:\n{HEAD}")
+    record = search(
+        results.study.search(slug),
+        machine=results.resolved.machine,
+        on_try=lambda probe: say(probe.row()),
+    )
+    SEARCH_FILE.write(record, results.search_file(slug))
+    answers = record.answers
+    if answers is None:
+        say(f"{slug}: {record.status}: {record.reason}")
+        return
+    found = (answers.largest, answers.fastest, answers.smallest_near_fastest)
+    largest, fastest, near = (count(samples or math.nan).plain() for samples in found)
+    unresolved = "" if answers.is_resolved else " (not resolved)"
+    say(
+        f"{slug}: largest {largest}{unresolved}, fastest {fastest}, smallest that is nearly as "
+        f"fast {near}"
+    )
 
 
 def _write_image_files(measurement: Measurement) -> None:

@@ -1,10 +1,9 @@
 """Commands about one model, of the user's own, named as `module:function`, or one of ours by its
-name: profile it, and search its batch size, which a study does too.
+name: profile it, and search its batch size.
 
 `loss: ...` or `give loss=` of a GpuReportError of the Python call -> `--loss`, as it was typed
 """
 
-import math
 import re
 from argparse import Namespace
 from collections.abc import Callable, Iterator
@@ -12,16 +11,9 @@ from contextlib import contextmanager
 from inspect import signature
 from typing import Any, Final
 
-from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import GpuReportError, ProfileError
 from gpu_report.measure.probe import require_pytorch
-from gpu_report.printing.number_format import count
-from gpu_report.printing.terminal import say
-from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
-from gpu_report.storage.files import take_own_temporary_folder
-from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, WITH_PLAIN_STEPS
-from gpu_report.study.machine import require_machine
 from gpu_report.study.single import BuiltInOptions
 
 _ARGUMENTS: Final = re.compile(
@@ -81,10 +73,6 @@ def profile_model(arguments: Namespace) -> None:
             f"MODEL: {arguments.model!r} is no built-in workload; expected a function of yours "
             "that builds the model, for instance train:build_model, or one of "
             f"{', '.join(WITH_PLAIN_STEPS)}"
-        )
-    if not is_own and arguments.batch_size is None:
-        raise ProfileError(
-            f"--batch-size: missing; {arguments.model} needs it, for instance --batch-size 16"
         )
     with named_as_options(profile, arguments, model="MODEL"):
         found = profile(
@@ -158,46 +146,3 @@ def find_own_batch_size(arguments: Namespace) -> None:
             multiple_of=arguments.multiple_of,
             seconds=arguments.seconds,
         )
-
-
-def search_batch_size(arguments: Namespace) -> None:
-    """Search the batch size of one of the study's searches; a line on stdout for each number of
-    samples.
-    """
-    results = ResultsFolder.of(arguments.study)
-    require_machine(results.resolved.machine)
-    with machine_to_itself():
-        take_own_temporary_folder()
-        search_one(results, arguments.search)
-
-
-def search_one(results: ResultsFolder, slug: str) -> None:
-    """The same in this process, which has the machine to itself.
-
-    Raises:
-        MachineError: PyTorch is not installed.
-    """
-    require_pytorch()
-    from gpu_report.user_training.batch_size import HEAD
-    from gpu_report.user_training.batch_size import search_batch_size as search
-
-    say(f"{slug}:\n{HEAD}")
-    record = search(
-        results.study.search(slug),
-        machine=results.resolved.machine,
-        on_try=lambda probe: say(probe.row()),
-    )
-    SEARCH_FILE.write(record, results.search_file(slug))
-    say(f"{slug}: {_outcome(record)}")
-
-
-def _outcome(record: SearchRecord) -> str:
-    answers = record.answers
-    if answers is None:
-        return f"{record.status}: {record.reason}"
-    found = (answers.largest, answers.fastest, answers.smallest_near_fastest)
-    largest, fastest, near = (count(samples or math.nan).plain() for samples in found)
-    unresolved = "" if answers.is_resolved else " (not resolved)"
-    return (
-        f"largest {largest}{unresolved}, fastest {fastest}, smallest that is nearly as fast {near}"
-    )

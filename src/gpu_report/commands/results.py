@@ -3,9 +3,7 @@ only what it needs.
 """
 
 from argparse import Namespace
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.records.calibration import CALIBRATION_FILE
@@ -13,7 +11,6 @@ from gpu_report.storage.files import write_text_atomically
 from gpu_report.tables import MADE_BY, Measured
 from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
 from gpu_report.tables.experiments import EXPERIMENT, tabulate_experiment
-from gpu_report.tables.marks import Today
 from gpu_report.tables.variants import COMPARISON, tabulate_comparison
 
 
@@ -32,23 +29,15 @@ def tabulate_trace(arguments: Namespace) -> None:
 
 def tabulate_calibration(arguments: Namespace) -> None:
     """Write the tables that the calibration alone decides."""
-    write_calibration_tables(arguments.calibration, arguments.tables)
-
-
-def write_calibration_tables(file: Path, tables: Path) -> None:
-    """Of the calibration in the file, into the folder."""
-    calibration = CALIBRATION_FILE.read(file)
+    calibration = CALIBRATION_FILE.read(arguments.calibration)
     for table, rows_of in MADE_BY_CALIBRATION.items():
-        write_text_atomically(tables / f"{table.name}.csv", table.rows_to_csv(rows_of(calibration)))
+        text = table.rows_to_csv(rows_of(calibration))
+        write_text_atomically(arguments.tables / f"{table.name}.csv", text)
 
 
 def tabulate_study(arguments: Namespace) -> None:
     """Write the tables of every experiment, and those that hold every variant of the study."""
-    write_study_tables(ResultsFolder.of(arguments.study, experiment=arguments.experiment))
-
-
-def write_study_tables(results: ResultsFolder) -> None:
-    """All but those of the calibration."""
+    results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
     measured = Measured(
         experiments=results.study.experiments,
         records=results.read_records(),
@@ -76,32 +65,23 @@ def write_study_tables(results: ResultsFolder) -> None:
 def compare_machines(arguments: Namespace) -> None:
     """Write the table of the variants that two of the machines measured."""
     machines = [ResultsFolder.of(path) for path in arguments.studies]
+    todays = [each.resolved.today for each in machines]
+    # All machines are asked for a workload with the same settings.
+    workloads = {name: workload for today in todays for name, workload in today.workloads.items()}
+    digests = {path: digest for today in todays for path, digest in today.workload_digests.items()}
     rows = tabulate_comparison(
         {each.machine_folder.name: each.read_records() for each in machines},
-        today=_today_of_all([each.resolved.today for each in machines]),
+        today=replace(todays[0], workloads=workloads, workload_digests=digests),
     )
     write_text_atomically(arguments.comparison, COMPARISON.rows_to_csv(rows))
 
 
-def _today_of_all(each: Sequence[Today]) -> Today:
-    """For every variant of any machine; all of them are asked for a workload with the same
-    settings.
-    """
-    workloads = {name: workload for today in each for name, workload in today.workloads.items()}
-    digests = {path: digest for today in each for path, digest in today.workload_digests.items()}
-    return replace(each[0], workloads=workloads, workload_digests=digests)
-
-
 def derive_findings(arguments: Namespace) -> None:
-    """Write the findings that follow from the tables."""
-    write_study_findings(ResultsFolder.of(arguments.study, experiment=arguments.experiment))
-
-
-def write_study_findings(results: ResultsFolder) -> None:
-    """Beside the study's tables, from which they are derived."""
+    """Write the findings that follow from the study's tables, beside these."""
     from gpu_report.findings.finding import write_findings
     from gpu_report.findings.rules import derive_findings as derive
 
+    results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
     write_findings(derive(results.read_tables(), results.study.experiments), results.folder)
 
 

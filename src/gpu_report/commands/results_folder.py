@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpu_report.errors import ConfigError
+from gpu_report.printing.terminal import say
 from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER, SearchRecord
 from gpu_report.records.record import RECORD_FILE, Record, with_distinct_titles
-from gpu_report.storage.files import write_text_atomically
+from gpu_report.storage.files import write_errors, write_text_atomically
 from gpu_report.storage.json_files import JsonFile, Part
 from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
@@ -21,6 +22,9 @@ from gpu_report.tables.marks import Today
 
 if TYPE_CHECKING:
     from gpu_report.traces.tables import TraceTables
+
+REPORT: Final = Path("report")
+"""The folder of the templates and of the report that is made of them."""
 
 
 class ResolvedStudy(Part):
@@ -148,3 +152,20 @@ class ResultsFolder:
                 each.name: EXPERIMENT.read_csv(tables / f"{each.name}.csv") for each in experiments
             },
         )
+
+
+def keep_document_of_another(document: Path, about: str) -> None:
+    """Rename an existing report that is about another study or machine than the one that replaces
+    it.
+
+    Raises:
+        FileWriteError: the folder cannot be written.
+    """
+    note = document.with_name(f".{document.name}.about")
+    before = note.read_text("utf-8") if note.exists() else about
+    if before != about and document.exists():
+        kept = document.with_stem(f"{document.stem}-{before}")
+        with write_errors(kept):
+            document.replace(kept)
+        say(f"{document} is about {before}; it is now {kept}")
+    write_text_atomically(note, about)

@@ -100,7 +100,7 @@ def _hyperparameters(record: Record, records: Sequence[Record], began_s: float) 
         ],
         metrics=[
             summary_v2.Metric(
-                _result_tag(name),
+                f"result/{name}",
                 display_name=_display_name(name, figure.unit),
                 description=figure.description,
             )
@@ -124,10 +124,6 @@ def _axes(record: Record) -> dict[str, str | int]:
     axes = asdict(record.as_variant())
     steps = axes["steps_per_epoch"]
     return {**axes, "steps_per_epoch": _WHOLE_EPOCHS if steps is None else str(steps)}
-
-
-def _result_tag(metric: str) -> str:
-    return f"result/{metric}"
 
 
 def _display_name(metric: str, unit: str) -> str:
@@ -206,7 +202,7 @@ def _scalars(record: Record) -> Iterator[tuple[float, int, dict[str, float]]]:
     yield (
         passed_s,
         0,
-        {_result_tag(name): result.value for name, result in results.items() if result.count},
+        {f"result/{name}": result.value for name, result in results.items() if result.count},
     )
 
 

@@ -85,9 +85,14 @@ def watch(arguments: Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="gpu-report-") as folder, nvidia_devices() as devices:
         counts_file = Path(folder, "steps.json")
         counts_file.touch()
-        process = _started(command, {**os.environ, COUNTS_FILE: str(counts_file)})
-        with process, _signals_passed_on(process), _view(arguments.interval) as view:
-            view.say_once(_not_measured(devices))
+        try:
+            process = subprocess.Popen(command, env={**os.environ, COUNTS_FILE: str(counts_file)})
+        except OSError as error:
+            raise ProfileError(
+                f"watch: cannot run {command[0]!r}: {error.strerror}; expected a command, for "
+                "instance python train.py"
+            ) from error
+        with process, _signals_passed_on(process), _view(arguments.interval, devices) as view:
             watched = _Watched([process.pid], counts_file, devices)
             while (status := _ended_within(process, _SAMPLE_S)) is None:
                 view.show(watched.sample(), watched.measuring)
@@ -106,8 +111,11 @@ def _watch_study(interval_s: float) -> None:
             "gpu-report watch -- python train.py ARGS, or a run of snakemake or gpu-report run to "
             "watch"
         )
-    with suppress(KeyboardInterrupt), nvidia_devices() as devices, _view(interval_s) as view:
-        view.say_once(_not_measured(devices))
+    with (
+        suppress(KeyboardInterrupt),
+        nvidia_devices() as devices,
+        _view(interval_s, devices) as view,
+    ):
         watched = _Watched(running, None, devices)
         while running := _running_here():
             watched.pids = running
@@ -121,16 +129,6 @@ def _running_here() -> list[int]:
     measuring = measuring_now(MACHINES)
     found = [*snakemake_here(), *([measuring.process] if measuring is not None else [])]
     return [each.process_id for each in found]
-
-
-def _started(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    try:
-        return subprocess.Popen(command, env=environment)
-    except OSError as error:
-        raise ProfileError(
-            f"watch: cannot run {command[0]!r}: {error.strerror}; expected a command, for "
-            "instance python train.py"
-        ) from error
 
 
 def _ended_within(process: "subprocess.Popen[bytes]", seconds: float) -> int | None:
@@ -322,7 +320,10 @@ def _of_machine(found: Mapping[str, float]) -> str:
 
 
 @contextmanager
-def _view(interval_s: float) -> "Iterator[_PlainLines | _LastLines]":
+def _view(interval_s: float, devices: Mapping[str, Device]) -> "Iterator[_PlainLines | _LastLines]":
+    not_measured = _not_measured(devices)
+    if not_measured:
+        _write(f"gpu-report: {not_measured}\n")
     is_dumb = not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb"
     if is_dumb or _terminal_size().lines < _FEWEST_ROWS:
         yield _PlainLines(interval_s)
@@ -343,7 +344,7 @@ def _view(interval_s: float) -> "Iterator[_PlainLines | _LastLines]":
         yield view
     finally:
         signal.signal(signal.SIGTSTP, before)
-        view.end()
+        view.give_back()
 
 
 def _terminal_size() -> os.terminal_size:
@@ -366,10 +367,6 @@ class _PlainLines:
         self._due_s = time.monotonic() + interval_s
         self._samples: list[dict[str, float]] = []
 
-    def say_once(self, text: str) -> None:
-        if text:
-            _write(f"gpu-report: {text}\n")
-
     def show(self, found: dict[str, float], measuring: str) -> None:
         self._samples.append(found)
         if time.monotonic() < self._due_s:
@@ -386,12 +383,8 @@ class _LastLines:
     """
 
     def __init__(self) -> None:
-        self._once = ""
         self.reserve()
-
-    def say_once(self, text: str) -> None:
-        self._once = text
-        self._draw("waiting for the first step", text)
+        self._draw("waiting for the first step")
 
     def show(self, found: dict[str, float], measuring: str) -> None:
         with suppress(OSError):  # the terminal is gone
@@ -408,11 +401,6 @@ class _LastLines:
         rows = self._size.lines
         erased = "".join(f"\x1b[{rows - line};1H\x1b[2K" for line in range(_LINES))
         _write(f"\x1b7{erased}\x1b[r\x1b8")
-
-    def end(self) -> None:
-        self.give_back()
-        if self._once:
-            _write(f"gpu-report: {self._once}\n")
 
     def _scroll_above(self) -> None:
         self._size = _terminal_size()

@@ -1,5 +1,5 @@
 """The two versions that are compared: states of the user's repository, or Pythons, each in its
-folder.
+folder; and measuring one, by an agent there.
 
 a reference -> a worktree of git in the temporary folder -> Version; a worktree that a killed guard
 left is removed
@@ -21,12 +21,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
+import msgspec
 import psutil
 
 from gpu_report.errors import ConfigError
+from gpu_report.guard.messages import Answer, Task
+from gpu_report.measure.failures import read_oom_kills, unless_memory_ran_out, without_result
 from gpu_report.printing.number_format import counted
+from gpu_report.printing.terminal import clean
 from gpu_report.records.provenance import environment_without_git
 
 WORKTREE: Final = "worktree"
@@ -43,6 +47,12 @@ _MADE_HERE: Final = re.compile(
     r"^worktree (.+)\n(?:.+\n)*locked " + _MADE_BY.format(r"(\d+)", re.escape(_SPACE)) + "$",
     re.MULTILINE,
 )
+
+
+_AGENT: Final = ("-m", "gpu_report.guard.agent")
+_PATIENCE_S: Final = 10.0
+_TAIL_BYTES: Final = 2**16
+"""Of a log, which may be of any length."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +139,10 @@ def checked_out(reference: str, *, written: Sequence[Path] = ()) -> Iterator[tup
             problem=f"{reference}: its repository has no working tree",
         )
     )
-    _remove_left_over()
+    listed = _git("worktree", "list", "--porcelain", problem="git cannot list its worktrees")
+    for made in _MADE_HERE.finditer(listed):
+        if not psutil.pid_exists(int(made[2])):  # of a guard that was killed
+            _remove(Path(made[1]))
     folder = Path(tempfile.mkdtemp(prefix="gpu-report-guard-")).resolve()
     checkout = folder / top.name
     add = (
@@ -224,15 +237,6 @@ def _worktree_in_words(here: Path, written: Sequence[Path]) -> str:
     return f"worktree at {commit}{dirty}"
 
 
-def _remove_left_over() -> None:
-    """The worktrees of guards that were killed."""
-    for made in _MADE_HERE.finditer(
-        _git("worktree", "list", "--porcelain", problem="git cannot list its worktrees")
-    ):
-        if not psutil.pid_exists(int(made[2])):
-            _remove(Path(made[1]))
-
-
 def _remove(checkout: Path) -> None:
     with suppress(ConfigError, OSError):
         _git("worktree", "remove", "--force", "--force", str(checkout), problem="")
@@ -274,3 +278,70 @@ def _git(*arguments: str, problem: str) -> str:
         said = said.strip().rpartition("\n")[-1]
         raise ConfigError(f"{problem} ({said})" if said else problem)
     return printed.strip()
+
+
+def measure_version(version: Version, task: Task) -> Answer:
+    """Carry out a task in a fresh process, which has ended when this returns; its failure is an
+    answer, too.
+
+    No two processes are forked by one server. Processes of one server share the places of its
+    memory and its seed of hashes, which decide a few per cent of a training on the CPU: on 2 cores,
+    two servers of one version were 7 % apart in each of several guards.
+
+    Raises:
+        ConfigError: the version's Python lacks gpu-report, or what that needs.
+    """
+    kills_before = read_oom_kills()
+    with tempfile.TemporaryFile() as log:
+        agent = subprocess.Popen(
+            [version.python, *_AGENT],
+            cwd=version.folder,
+            env=version.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+        )
+        try:
+            line = _asked(agent, task)
+            if line:
+                with suppress(subprocess.TimeoutExpired):
+                    agent.wait(_PATIENCE_S)  # so that it removes its temporary folder
+                return msgspec.json.decode(line, type=Answer)
+            status, said = agent.wait(), _last_line(log)
+        except msgspec.DecodeError as error:
+            return Answer(
+                status="failed", reason=f"this side has another version of gpu-report: {error}"
+            )
+        finally:
+            agent.kill()
+            agent.communicate()
+    if "No module named" in said:  # of the agent itself, which answers whatever the code raises
+        raise ConfigError(
+            f"{version.python}: {said}; each side needs the same gpu-report as this one"
+        )
+    # A signal from outside says nothing about the version; the OOM killer does.
+    ended = unless_memory_ran_out(without_result(version.python, status), kills_before)
+    return Answer(
+        status=ended.status,
+        reason=f"{ended.reason}: {said}",
+        interrupted=bool(ended.interrupted_by),
+    )
+
+
+def _asked(agent: "subprocess.Popen[bytes]", task: Task) -> bytes:
+    """Its answer, before which its input is not closed: it ends with that."""
+    assert agent.stdin  # as both are pipes
+    assert agent.stdout
+    with suppress(BrokenPipeError):
+        agent.stdin.write(msgspec.json.encode(task) + b"\n")
+        agent.stdin.flush()
+        for line in agent.stdout:
+            if line.startswith(b"{"):  # and no greeting of the environment
+                return line
+    return b""
+
+
+def _last_line(log: IO[bytes]) -> str:
+    log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
+    lines = log.read().decode(errors="replace").strip().splitlines()
+    return clean(lines[-1], keep="") if lines else "it printed nothing"

@@ -6,11 +6,9 @@ timed block
                                           -> Answers, where one of them fits
 """
 
-import math
-import re
-from typing import Annotated, Final, Self
+from typing import Final
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field
 
 from gpu_report.errors import RecordError
 from gpu_report.records.record import Environment, MachineId, MemoryKind, Provenance, Status
@@ -28,16 +26,6 @@ from gpu_report.study.search import BatchSearch
 SEARCHES_FOLDER: Final = "batch_sizes"
 """In a machine's folder of results: a file for each search."""
 SCHEMA_VERSION: Final = 1
-SEARCH_NAME: Final = re.compile(r"[a-z][a-z0-9_+-]{0,199}")
-_MOST_TRIES: Final = 100
-
-
-def _named(search: BatchSearch) -> BatchSearch:
-    if not (search.memory_limit_gib is None or 0 < search.memory_limit_gib < math.inf):
-        raise ValueError("memory_limit_gib is not positive and finite")
-    if SEARCH_NAME.fullmatch(search.slug) is None:
-        raise ValueError("it has no name of lower-case letters, digits and _, + or -")
-    return search
 
 
 class Tried(Part):
@@ -69,13 +57,6 @@ class Tried(Part):
     def fits(self) -> bool:
         return self.status == "ok"
 
-    @model_validator(mode="after")
-    def _check_consistency(self) -> Self:
-        memory = (self.memory_peak_mib, self.memory_taken_mib, self.memory_limit_mib)
-        if self.fits != bool(self.throughputs_per_s and None not in memory):
-            raise ValueError("it fits where it has throughput and memory, and nowhere else")
-        return self
-
 
 class Answers(Part):
     """Numbers of samples of those that fit."""
@@ -100,33 +81,14 @@ class SearchRecord(Part):
 
     schema_version: int
     machine: MachineId
-    search: Annotated[BatchSearch, AfterValidator(_named)] = Field(description="As asked.")
+    search: BatchSearch = Field(description="As asked.")
     memory_kind: MemoryKind | None = Field(
         description="That of the peaks; None where nothing fits."
     )
-    tries: Values[Tried] = Field(
-        min_length=1, max_length=_MOST_TRIES, description="In their order."
-    )
+    tries: Values[Tried] = Field(min_length=1, description="In their order.")
     answers: Answers | None
     environment: Environment = Field(description="Software and hardware as found.")
     provenance: Provenance
-
-    @model_validator(mode="after")
-    def _check_consistency(self) -> Self:
-        if len({each.samples for each in self.tries}) < len(self.tries):
-            raise ValueError("it tried a number of samples twice")
-        fitting = {each.samples for each in self.tries if each.fits}
-        if bool(fitting) != (self.answers is not None) or bool(fitting) != (
-            self.memory_kind is not None
-        ):
-            raise ValueError("it has answers where a number of samples fits, and nowhere else")
-        if self.answers and not fitting | {None} >= {
-            self.answers.largest,
-            self.answers.fastest,
-            self.answers.smallest_near_fastest,
-        }:
-            raise ValueError("an answer is none of the numbers of samples that fit")
-        return self
 
     @property
     def status(self) -> Status:

@@ -72,7 +72,18 @@ def find_provenance(class_path: str = "") -> Provenance:
     commit = changes = None
     with suppress(*_NO_ANSWER):
         commit, _ = _git("rev-parse", "HEAD", _OURS).split()
-        changes = _changed_files()
+        # Results are left out: a bundle that was packed anew changes nothing of what is measured.
+        tracked = _git("diff", "--name-only", "-z", "HEAD", "--", ":(top)", ":(top,exclude)results")
+        untracked = _git(
+            "ls-files",
+            "--others",
+            "--exclude-standard",
+            "--full-name",
+            "-z",
+            "--",
+            str(_PACKAGE.parent),
+        )
+        changes = sorted(filter(None, f"{tracked}\0{untracked}".split("\0")))
     return Provenance(
         measured_at=utc_now(),
         package_version=gpu_report.__version__,
@@ -171,25 +182,6 @@ def workload_digest(class_path: str) -> str:
     if spec is None or not spec.has_location or spec.origin is None:
         return ""
     return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
-
-
-def _changed_files() -> list[str]:
-    """Tracked files that differ from the commit, and untracked ones beside the package, relative to
-    the repository.
-
-    Results are left out: a bundle that was packed anew changes nothing of what is measured next.
-    """
-    tracked = _git("diff", "--name-only", "-z", "HEAD", "--", ":(top)", ":(top,exclude)results")
-    untracked = _git(
-        "ls-files",
-        "--others",
-        "--exclude-standard",
-        "--full-name",
-        "-z",
-        "--",
-        str(_PACKAGE.parent),
-    )
-    return sorted(filter(None, f"{tracked}\0{untracked}".split("\0")))
 
 
 def environment_without_git() -> dict[str, str]:

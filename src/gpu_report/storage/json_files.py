@@ -1,5 +1,4 @@
-"""JSON files with a versioned schema: read within bounds, checked once, and refused in one line
-that says what to do.
+"""JSON files with a versioned schema: checked once, and refused in one line that says what to do.
 
 JsonFile (name, schema, version) -> parse(bytes) or read(path) -> Part; whatever a file holds, no
 more than this happens
@@ -8,7 +7,6 @@ more than this happens
 import json
 import math
 import re
-from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -28,8 +26,6 @@ from pydantic_core import from_json
 from gpu_report.errors import GpuReportError
 from gpu_report.storage.files import write_bytes_atomically
 
-MOST_BYTES: Final = 4 * 2**20
-"""Of a file from elsewhere: ten times the largest record of the default study."""
 _LARGEST: Final = 1e39
 _LONGEST_TEXT: Final = 10_000
 _LONGEST_PLACE: Final = 100
@@ -80,15 +76,6 @@ def _storable(text: Any) -> Any:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _check_keys(pairs: list[tuple[str, Any]]) -> None:
-    """Refuse an object that has a key twice: some readers of JSON use the first value, others the
-    last.
-    """
-    counts = Counter(key for key, _ in pairs)
-    if len(counts) < len(pairs):
-        raise ValueError(f"the key {counts.most_common(1)[0][0][:_LONGEST_PLACE]!r} is there twice")
-
-
 Values = Annotated[list[Item], FailFast()]
 """A list that is refused at its first bad value."""
 AnyFloat = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_computed)]
@@ -107,8 +94,7 @@ Text = Annotated[str, BeforeValidator(_storable)]
 """Text from a workload's code or from an error message."""
 Title = Annotated[Text, Field(pattern=r"^[\P{Cc}\n\t]*$")]
 """A name that a reader sees, as a workload's code gives it, without control characters."""
-FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
-FileName = Annotated[str, Field(pattern=f"^{FILE_NAME.pattern}$")]
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,254}$")]
 """The name of a file in a folder that is known, and no path out of it."""
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 """SHA-256."""
@@ -121,8 +107,7 @@ class JsonFile(Generic[Content]):
     """One kind of file.
 
     `again` says how to get a new one, and `older` how to replace one of an older version, as the
-    end of an error. A file from elsewhere has at most `most_parts` keys, lists and objects: each
-    can be an error of its own, and pydantic gathers all before the first can be shown.
+    end of an error.
     """
 
     name: str
@@ -131,10 +116,9 @@ class JsonFile(Generic[Content]):
     error: type[GpuReportError]
     again: str
     older: str = ""
-    most_parts: int = 30_000
 
-    def read(self, path: Path, *, from_elsewhere: bool = False) -> Content:
-        """Read a file and check it; one from elsewhere may not be of any size.
+    def read(self, path: Path) -> Content:
+        """Read a file and check it.
 
         Raises:
             GpuReportError: of type `error`; the file cannot be read, or as for `parse`.
@@ -145,7 +129,7 @@ class JsonFile(Generic[Content]):
             raise self.error(
                 f"cannot read {self.name} {path}: {error.strerror}; {self.again}"
             ) from error
-        return self.parse(text, where=f"{self.name} {path}", from_elsewhere=from_elsewhere)
+        return self.parse(text, where=f"{self.name} {path}")
 
     def write(self, content: Content, path: Path) -> None:
         """Write a file whole or not at all.
@@ -164,28 +148,15 @@ class JsonFile(Generic[Content]):
             json.dumps(content.model_dump(), separators=(",", ":"), sort_keys=True) + "\n"
         ).encode()
 
-    def parse(self, text: bytes, *, where: str, from_elsewhere: bool) -> Content:
+    def parse(self, text: bytes, *, where: str) -> Content:
         """Check the text of a file; `where` names it in errors.
 
         Raises:
             GpuReportError: of type `error`; the text is not complete JSON, is of another version,
-                or contains what the schema forbids; or it is from elsewhere and is too large or has
-                a key twice.
+                or contains what the schema forbids.
         """
-        if from_elsewhere and (
-            len(text) > MOST_BYTES or sum(map(text.count, (b":", b"[", b"{"))) > self.most_parts
-        ):
-            raise self.error(
-                f"{where} holds more than {MOST_BYTES >> 20} MiB or {self.most_parts} keys, lists "
-                f"and objects, more than a {self.name} to exchange may hold; use fewer steps, "
-                "epochs or configurations"
-            )
         try:
             values = from_json(text)
-            if from_elsewhere:
-                json.loads(
-                    text, object_pairs_hook=_check_keys, parse_float=str, parse_int=str
-                )  # twice as fast
         except ValueError as error:
             raise self.error(f"{where} is not whole JSON ({error}); {self.again}") from error
         version = values.get("schema_version") if isinstance(values, dict) else None

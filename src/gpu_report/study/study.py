@@ -498,7 +498,17 @@ def _expand_row(
     on_cpu = fields.pop("on_cpu", {})
     optimizations = _optimizations_of_row(path, fields)
     strategies = _as_list(fields.pop("parallelism", SINGLE))
-    shared = _shared_by(path, strategies, devices)
+    try:
+        # Strategies with their numbers of devices, and whether the row names the number.
+        shared = [
+            (*found, name[-1].isdigit())
+            for name in strategies
+            for found in devices_and_strategy(
+                name, present=devices.accelerators, nodes=devices.nodes
+            )
+        ]
+    except ConfigError as error:
+        raise ConfigError(f"{path}.parallelism: {error}") from error
     per_process = fields.pop("batch_per_process", None)
     if (per_process is None) == ("batch_size" not in fields):
         raise ConfigError(
@@ -581,20 +591,6 @@ def _is_left_out(fields: dict[str, Any], devices: _Devices) -> bool:
     has_accelerator = not set(devices.chosen) <= {"cpu"}
     present = devices.accelerators * devices.nodes if has_accelerator else 0
     return needed > present or (unwanted and has_accelerator)
-
-
-def _shared_by(path: str, names: Sequence[str], devices: _Devices) -> list[tuple[str, int, bool]]:
-    """Strategies with their numbers of devices, and whether the row names the number."""
-    try:
-        return [
-            (*found, name[-1].isdigit())
-            for name in names
-            for found in devices_and_strategy(
-                name, present=devices.accelerators, nodes=devices.nodes
-            )
-        ]
-    except ConfigError as error:
-        raise ConfigError(f"{path}.parallelism: {error}") from error
 
 
 def _optimizations_of_row(path: str, fields: dict[str, Any]) -> list[Optimization]:

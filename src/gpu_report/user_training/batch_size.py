@@ -546,22 +546,13 @@ def search_batch_size(
 
 
 def _tried(probe: Probe) -> Tried:
-    if probe.fits:
-        return Tried(
-            samples=probe.samples,
-            status="ok",
-            reason="",
-            throughputs_per_s=probe.throughputs_per_s,
-            memory_peak_mib=probe.peak_mib,
-            memory_taken_mib=probe.fitting.memory_taken_mib,
-            memory_limit_mib=probe.fitting.memory_limit_mib,
-        )
+    found = probe.result if isinstance(probe.result, OwnResult) else None
     return Tried(
         samples=probe.samples,
-        status=probe.stopped.status,
-        reason=probe.stopped.reason,
-        throughputs_per_s=[],
-        memory_peak_mib=None,
-        memory_taken_mib=None,
-        memory_limit_mib=None,
+        status="ok" if found else probe.stopped.status,
+        reason="" if found else probe.stopped.reason,
+        throughputs_per_s=probe.throughputs_per_s if found else [],
+        memory_peak_mib=found and found.measured.memory_peak_mib,
+        memory_taken_mib=found and found.memory_taken_mib,
+        memory_limit_mib=found and found.memory_limit_mib,
     )

@@ -17,7 +17,7 @@ from gpu_report.errors import ConfigError, MachineError, ProfileError
 from gpu_report.measure.arithmetic import why_not_computed
 from gpu_report.measure.building import load_seeded
 from gpu_report.measure.threads import training_threads
-from gpu_report.measure.training import Training, build_training
+from gpu_report.measure.training import build_training
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, WITH_PLAIN_STEPS
 from gpu_report.study.machine import device_name
 from gpu_report.study.options import Optimization
@@ -45,7 +45,17 @@ def measure_built_in(
     one_epoch = replace(options, epochs=1) if options.epochs is None else options
     measurement, on = _measurement(name, one_epoch, device=device)
     with left_as_found([], optimizer=None, loader=None, device=on):
-        run = _run_of(_built(measurement, on), on, epochs=options.epochs, deadline_s=deadline_s)
+        step = _built(measurement, on)
+        run = StepRun(
+            step,
+            device=on,
+            may_be_on_host=False,
+            loader_workers=measurement.variant.workers,
+            deadline_s=deadline_s,
+            most_steps=math.inf
+            if options.epochs is None
+            else options.epochs * len(step.training.train_loader),
+        )
         return replace(run.measure(), loader_workers=measurement.variant.workers)
 
 
@@ -73,7 +83,7 @@ def built_in_step(
     )
     row = {"optimization": optimization.name, "steps_per_epoch": _STEPS_PER_EPOCH}
     measurement, on = _measurement(name, options, device=device, row=row)
-    return _step_of(_built(measurement, on))
+    return _built(measurement, on)
 
 
 def require_built_in(name: str) -> None:
@@ -108,7 +118,10 @@ def _measurement(
         )
     given = {**vars(options), "device": None if device == "auto" else device, **row}
     dataset = given.pop("dataset")
-    study = single_study(name, given, devices=_devices_here(), dataset=dataset)
+    found = torch.accelerator.current_accelerator(check_available=True)
+    accelerators = range(torch.accelerator.device_count()) if found else ()
+    here = ["cpu", *(device_name(found.type, index) for index in accelerators if found)]
+    study = single_study(name, given, devices=here, dataset=dataset)
     if len(study.variants) != 1:
         raise ProfileError(
             f"model: {len(study.variants)} configurations of {name} are asked for; expected one"
@@ -122,14 +135,8 @@ def _measurement(
     return measurement, on
 
 
-def _devices_here() -> list[str]:
-    found = torch.accelerator.current_accelerator(check_available=True)
-    count = torch.accelerator.device_count() if found else 0
-    return ["cpu", *(device_name(found.type, index) for index in range(count) if found)]
-
-
-def _built(measurement: Measurement, device: torch.device) -> Training:
-    """As a process of the study builds it."""
+def _built(measurement: Measurement, device: torch.device) -> TrainingStep:
+    """Its training as a process of the study builds it."""
     variant = measurement.variant
     workload = load_seeded(measurement, seed=variant.seed)
     training = build_training(
@@ -137,21 +144,4 @@ def _built(measurement: Measurement, device: torch.device) -> Training:
     )
     torch.set_num_threads(training_threads(variant.device_type))
     training.model.train()
-    return training
-
-
-def _step_of(training: Training) -> TrainingStep:
     return TrainingStep(training, loading=Loading(training.train_loader))
-
-
-def _run_of(
-    training: Training, device: torch.device, *, epochs: int | None, deadline_s: float
-) -> StepRun:
-    return StepRun(
-        _step_of(training),
-        device=device,
-        may_be_on_host=False,
-        loader_workers=training.variant.workers,
-        deadline_s=deadline_s,
-        most_steps=math.inf if epochs is None else epochs * len(training.train_loader),
-    )

@@ -140,7 +140,15 @@ def _measured(
 
     def trained(names: Sequence[str], seed: int = 0) -> OwnResult | Stopped:
         began_s = time.monotonic()
-        result = train(replace(_with(common, names), seed=seed))
+        precisions = [name for name in names if name in _PRECISIONS]
+        result = train(
+            replace(
+                common,
+                precision=precisions[-1] if precisions else "fp32",
+                options=tuple(name for name in names if name not in _PRECISIONS),
+                seed=seed,
+            )
+        )
         took = duration(time.monotonic() - began_s).plain()
         which = " + ".join(_TITLES[name] for name in names) or _BASELINE
         found = (
@@ -177,15 +185,6 @@ def _applied(results: _Results) -> list[str]:
         for names, each in results.items()
         if len(names) == 1 and isinstance(each[0], OwnResult)
     ]
-
-
-def _with(common: OwnTraining, names: Sequence[str]) -> OwnTraining:
-    precision = next((name for name in reversed(names) if name in _PRECISIONS), "fp32")
-    return replace(
-        common,
-        precision=precision,
-        options=tuple(name for name in names if name not in _PRECISIONS),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

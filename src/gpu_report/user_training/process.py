@@ -327,14 +327,16 @@ def train_in_this_process(training: OwnTraining) -> OwnResult | Stopped:
     if "graphs" in training.options:
         # After a failed capture, PyTorch's allocator may assume that one is still running, and
         # abort the process later.
-        reason = (
-            "a failed graph capture can abort this process later; pass a function that builds the "
-            "model"
+        return Stopped(
+            status="skipped",
+            reason="a failed graph capture can abort this process later; pass a function that "
+            "builds the model",
         )
-        return Stopped(status="skipped", reason=reason)
     if distributed.is_available() and distributed.is_initialized():
-        reason = "a process group is running; pass a function that builds the model"
-        return Stopped(status="skipped", reason=reason)
+        return Stopped(
+            status="skipped",
+            reason="a process group is running; pass a function that builds the model",
+        )
     device, _ = chosen_device(training.device, None)
     beside = modules_within(training.loss)
     try:
@@ -348,7 +350,13 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
     """Build, train and time; without a limit given it is the training's, and enforced."""
     torch.manual_seed(training.seed)
     device, _ = chosen_device(training.device, None)
-    _require_options(training, device)
+    reason = why_not_computed(training.precision, device) or why_not_applied(
+        joined(training.options), device
+    )
+    if not reason and device.type == "cpu" and "pinned" in training.options:
+        reason = "on the CPU no batch is copied"
+    if reason:
+        raise _NotHereError(reason)
     if limit_mib is None:
         limit_mib = _limit_memory(device, training)
     reported = quality = math.nan
@@ -422,7 +430,14 @@ def _user_step(training: OwnTraining, device: torch.device) -> TrainingStep:
         require_parts(model, batch, loss=loss, optimizer=None, loader=None)
         if blocks_of is not None:
             with _named("naming the blocks to checkpoint"):
-                checkpoint_blocks(_blocks(blocks_of(model)))
+                named = blocks_of(model)
+                blocks = list(named) if isinstance(named, Iterable) else [named]
+                if not blocks or not all(isinstance(each, nn.Module) for each in blocks):
+                    raise ProfileError(
+                        "checkpoint: it named no blocks; expected a function that takes the model "
+                        "and returns modules"
+                    )
+                checkpoint_blocks(blocks)
         return model
 
     def build_optimizer(model: nn.Module) -> Optimizer:
@@ -489,16 +504,6 @@ def _function(name: Factory | None) -> Any:
     return named_function(name) if isinstance(name, str) else name
 
 
-def _require_options(training: OwnTraining, device: torch.device) -> None:
-    reason = why_not_computed(training.precision, device) or why_not_applied(
-        joined(training.options), device
-    )
-    if not reason and device.type == "cpu" and "pinned" in training.options:
-        reason = "on the CPU no batch is copied"
-    if reason:
-        raise _NotHereError(reason)
-
-
 def _limit_memory(device: torch.device, training: OwnTraining) -> float:
     """Have PyTorch fail to allocate more than this, or than the device has, and return which it is,
     in MiB.
@@ -557,16 +562,6 @@ def _allow_memory(private_bytes: int | None) -> None:
         resource.setrlimit(
             resource.RLIMIT_DATA, (hard if private_bytes is None else private_bytes, hard)
         )
-
-
-def _blocks(blocks: Any) -> Iterable[nn.Module]:
-    found = list(blocks) if isinstance(blocks, Iterable) else [blocks]
-    if not found or not all(isinstance(each, nn.Module) for each in found):
-        raise ProfileError(
-            "checkpoint: it named no blocks; expected a function that takes the model and returns "
-            "modules"
-        )
-    return found
 
 
 def _prepared(batch: Any, options: Sequence[str]) -> Any:

@@ -52,7 +52,6 @@ from gpu_report.tables.marks import load_in_words
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
 from gpu_report.traces.advice import weigh
 from gpu_report.traces.analysis import device_model
-from gpu_report.traces.grouping import Row
 from gpu_report.traces.nesting import cover_of
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import Gate
@@ -363,9 +362,17 @@ class Profile(Card):
         before = [*paragraph("limit", self._verdict()), *paragraph("why", self._times())]
         if self.parts:
             before += paragraph("", self._shares())
-        after = paragraph("memory", self._memory())
-        following = _first_that_fit([*self._next()], _MOST_LINES - len(before) - len(after))
-        return "\n".join([*before, *following, *after])
+        kind = {"allocator": "PyTorch's allocator", "resident set": "resident set of this process"}
+        after = paragraph(
+            "memory",
+            f"peak {memory(self.measured.memory_peak_mib).plain()} "
+            f"({kind[self.measured.memory_kind]})",
+        )
+        for text in self._next():
+            if len(before) + len(text) + len(after) > _MOST_LINES:
+                break
+            before += text
+        return "\n".join([*before, *after])
 
     def _verdict(self) -> str:
         if self.problem:
@@ -444,13 +451,6 @@ class Profile(Card):
             texts.append(f"{each.rule}, {stake}: {each.remedy}")
         for number, text in enumerate(texts):
             yield paragraph("" if number else "next", text)
-
-    def _memory(self) -> str:
-        kind = {"allocator": "PyTorch's allocator", "resident set": "resident set of this process"}
-        return (
-            f"peak {memory(self.measured.memory_peak_mib).plain()} "
-            f"({kind[self.measured.memory_kind]})"
-        )
 
     def to_json(self, path: Path | str) -> None:
         """Write all that the card says, with the times of each block; a number that was not
@@ -538,16 +538,6 @@ def paragraph(label: str, text: str) -> list[str]:
     return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
-def _first_that_fit(paragraphs: Sequence[list[str]], most: int) -> list[str]:
-    """The first paragraph, and those after it as long as there is room."""
-    lines: list[str] = []
-    for paragraph in paragraphs:
-        if len(lines) + len(paragraph) > most:
-            break
-        lines += paragraph
-    return lines
-
-
 def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
     """What was measured, with its trace read; `too_few` says what is missing, and what to do, where
     steps are.
@@ -628,12 +618,11 @@ def _with_wait(rows: TraceTables, waited: float) -> TraceTables:
     """
     if math.isnan(waited):
         return rows
-    return {**rows, STEPS: [_step_with_wait(row, waited) for row in rows[STEPS]]}
-
-
-def _step_with_wait(row: Row, waited: float) -> Row:
-    wall_ms = (row["wall_ms"] - row["loader_ms"]) / (1 - waited)
-    return {**row, "wall_ms": wall_ms, "loader_ms": wall_ms * waited}
+    steps = []
+    for row in rows[STEPS]:
+        wall_ms = (row["wall_ms"] - row["loader_ms"]) / (1 - waited)
+        steps.append({**row, "wall_ms": wall_ms, "loader_ms": wall_ms * waited})
+    return {**rows, STEPS: steps}
 
 
 def _with_waiting(parts: dict[str, float], measured: Measured, device: str) -> dict[str, float]:

@@ -9,11 +9,12 @@ becomes there, and gets the tensor itself back.
 """
 
 import copy
+import gc
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Final
 
 import torch
@@ -97,20 +98,10 @@ def modules_within(function: object) -> list[nn.Module]:
         seen.add(id(part))
         if isinstance(part, nn.Module):
             found.append(part)
-            parts += [hidden for module in part.modules() for hidden in _attributes(module)]
-        elif isinstance(part, FunctionType):
-            if (part.__module__ or "").partition(".")[0] != "torch":
-                parts += _used_by(part)
-        elif isinstance(part, MethodType):
-            parts += [part.__func__, part.__self__]
-        elif isinstance(part, partial):
-            parts += [part.func, *part.args, *part.keywords.values()]
-        elif isinstance(part, Mapping):
-            parts += part.values()
-        elif isinstance(part, list | tuple | set):
-            parts += part
-        else:
-            parts += _attributes(part)
+        if not isinstance(part, FunctionType):
+            parts += gc.get_referents(part)
+        elif (part.__module__ or "").partition(".")[0] != "torch":
+            parts += _used_by(part)
     return found
 
 
@@ -119,10 +110,6 @@ def _used_by(function: FunctionType) -> Iterator[object]:
         variables = inspect.getclosurevars(function)
         yield from (*variables.nonlocals.values(), *variables.globals.values())
     yield from (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
-
-
-def _attributes(owner: object) -> Sequence[object]:
-    return [*getattr(owner, "__dict__", {}).values()]
 
 
 def _is_writable(tensor: Tensor) -> bool:

@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -78,17 +78,12 @@ class StepWatch:
         trace_problem: Why no step could be profiled, in a clause; else empty.
     """
 
-    _forks: ClassVar[int] = 0
-    """How many forks separate this process from the first. Each step reads it, which is faster than
-    os.getpid().
-    """
-
     def __init__(self, *listeners: Listener) -> None:
         self.steps = self.ignored = self.pauses = 0
         self.announced_s = self.stalled_s = self.looped_s = 0.0
         self.trace_problem = ""
         self._listeners = listeners
-        self._made_in = self._forks
+        self._made_in = os.getpid()
         self._has_group = False
         self._thread: int | None = None
         self._is_inside = False
@@ -106,20 +101,15 @@ class StepWatch:
         self._profiles = 0
         self._tick_s = 0.0
 
-    @classmethod
-    def count_fork(cls) -> None:
-        """This process has just been forked."""
-        cls._forks += 1
-
     @property
     def is_ours(self) -> bool:
         """Whether this is the process that made it, and no fork, and of several ranks the first."""
-        return self._made_in == self._forks and not self._rank
+        return self._made_in == os.getpid() and not self._rank
 
     @property
     def is_rank_of_environment(self) -> bool:
         """Whether nothing but the environment says that this is not the first rank."""
-        return self._made_in == self._forks and bool(self._rank) and not self._has_group
+        return self._made_in == os.getpid() and bool(self._rank) and not self._has_group
 
     @cached_property
     def _rank(self) -> int:
@@ -137,7 +127,7 @@ class StepWatch:
         if self._thread is None and self.is_ours:
             self._thread = threading.get_ident()
         if self._is_inside or not self._is_in_thread:
-            self.ignored += self._thread is not None and self._made_in == self._forks
+            self.ignored += self._thread is not None and self._made_in == os.getpid()
             return False
         self._is_inside = True
         if self._paused_s is not None:
@@ -234,7 +224,7 @@ class StepWatch:
 
     @property
     def _is_in_thread(self) -> bool:
-        return self._thread == threading.get_ident() and self._made_in == self._forks
+        return self._thread == threading.get_ident() and self._made_in == os.getpid()
 
     def finish(self) -> "Measured | None":
         """What was measured until now; None without a step. A profile that is not complete is
@@ -311,7 +301,8 @@ class StepWatch:
                 "crash"
             )
             return
-        if _has_own_profiler():
+        gc.collect()  # those of ours are gone by now
+        if any(issubclass(type(each), torch.profiler.profile) for each in gc.get_objects()):
             self.trace_problem = (
                 "the script has a torch.profiler.profile of its own, which two at once would break"
             )
@@ -351,9 +342,6 @@ class StepWatch:
         )
         for listener in self._listeners:
             listener(counts)
-
-
-os.register_at_fork(after_in_child=StepWatch.count_fork)
 
 
 @dataclass
@@ -575,14 +563,6 @@ class _Profiling:
         with suppress(GpuReportError, OSError, RuntimeError):
             self._recorder.stop()
         self._temporary.cleanup()
-
-
-def _has_own_profiler() -> bool:
-    """Whether the script holds a profiler, which may begin at any step; those of ours are gone by
-    now.
-    """
-    gc.collect()
-    return any(issubclass(type(each), torch.profiler.profile) for each in gc.get_objects())
 
 
 def _device_and_memory() -> "tuple[torch.device, MemoryMeter]":

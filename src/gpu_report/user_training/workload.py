@@ -11,10 +11,10 @@ import operator
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
 from operator import attrgetter
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
@@ -261,7 +261,13 @@ class UserWorkload:
             ProfileError: there are none.
         """
         if callable(self._samples):
-            samples: int | None = _counted_by(self._samples, batch)
+            try:
+                samples: int | None = operator.index(self._samples(batch))
+            except Exception as error:
+                raise ProfileError(
+                    "samples: for a batch it raised or returned no whole number: "
+                    f"{in_one_line(error)}"
+                ) from error
         else:
             samples = samples_of(batch) if self._samples is None else self._samples
         if samples == 0:
@@ -344,31 +350,14 @@ class UserBatch(Nested):
         return (UserBatch(self.parts, self._device).to() for _ in range(count))
 
 
-class Step(Protocol):
-    """One step of training after another."""
-
-    @property
-    def samples(self) -> int | None:
-        """Trained on so far; None where only the step knows."""
-
-    @property
-    def loading(self) -> Loading | None:
-        """What gives batches; None where there is no loader."""
-
-    @property
-    def part(self) -> str:
-        """What is at work, for the error where it raises; one of EXPECTED."""
-
-    def take(self, *, phase: Phase) -> Any:
-        """The next batch."""
-
-    def once(self, batch: Any, *, phase: Phase) -> object:
-        """Train one step and return its loss; as a rule nothing here waits for the device."""
-
-
 class CalledStep:
     """A callable of the user's own that trains one step; how many samples are in one, only it
     knows, unless they are given.
+
+    Attributes:
+        samples: Trained on so far; None where only the step knows.
+        loading: What gives batches; None where there is no loader.
+        part: What is at work, for the error where it raises; one of EXPECTED.
     """
 
     loading: Loading | None = None
@@ -400,8 +389,17 @@ class TrainingStep:
         self._user: Any = workload if isinstance(workload, BringsBatches) else None
         self._phase, self._steps = "", 0
         self.samples: int | None = 0
-        with _named_capture() if training.captured else nullcontext():
+        try:
             prepare(training)
+        except Exception as error:
+            if not training.captured:
+                raise
+            first: BaseException = error  # the last one says little
+            while first.__context__ is not None:
+                first = first.__context__
+            raise ProfileError(
+                f"graphs: the step cannot be captured: {in_one_line(first)}"
+            ) from error
 
     @property
     def part(self) -> str:
@@ -436,6 +434,10 @@ class TrainingStep:
         return loss
 
 
+Step = CalledStep | TrainingStep
+"""One step of training after another: `take` a batch, train `once` on it."""
+
+
 def user_step(
     workload: UserWorkload,
     batch: Any,
@@ -463,31 +465,8 @@ def user_step(
     return TrainingStep(training, batch=batch, loading=loading)
 
 
-@contextmanager
-def _named_capture() -> Iterator[None]:
-    """Raise the first error of a capture as a one-line ProfileError, because the last one says
-    little.
-    """
-    try:
-        yield
-    except Exception as error:
-        first: BaseException = error
-        while first.__context__ is not None:
-            first = first.__context__
-        raise ProfileError(f"graphs: the step cannot be captured: {in_one_line(first)}") from error
-
-
 _SAY_NOTHING: Final = (type(None), int, float, complex, str, bytes)
 """Parts of a batch beside its tensors that hold no samples."""
-
-
-def _counted_by(function: Callable[[Any], int], batch: Any) -> int:
-    try:
-        return operator.index(function(batch))
-    except Exception as error:
-        raise ProfileError(
-            f"samples: for a batch it raised or returned no whole number: {in_one_line(error)}"
-        ) from error
 
 
 def samples_of(batch: Any) -> int | None:
@@ -600,19 +579,10 @@ def require_parts(
             f"model: {type(model).__name__} has lazy parameters; call it once with a batch, then "
             "profile"
         )
-    if any(each.is_meta for each in model.parameters()):
-        raise ProfileError(
-            f"model: {type(model).__name__} is on meta, where parameters have no values; expected "
-            "one on a device, for instance after model.to_empty(device='cpu')"
-        )
     if isinstance(loss, type) or not (loss is None or callable(loss)):
         raise ProfileError(f"loss: it is {loss!r}; expected a function, or a module that is built")
     if batch is None and loader is None:
         raise ProfileError("batch: none was given; expected a batch, or loader= for batches")
-    if any(each.is_meta for each in tensors_of(batch)):
-        raise ProfileError(
-            "batch: it is on meta, where tensors have no values; expected one on a device"
-        )
     if optimizer is not None and not isinstance(optimizer, Optimizer):
         raise ProfileError(
             f"optimizer: it is a {type(optimizer).__name__}; expected a torch.optim.Optimizer or "
@@ -656,10 +626,6 @@ def chosen_device(name: str | torch.device, model: nn.Module | None) -> tuple[to
         raise ProfileError(
             f"model: it is on {', '.join(sorted(map(str, own)))}; expected one device, or give "
             "step="
-        )
-    if name == "meta":
-        raise ProfileError(
-            "device: meta computes nothing; expected auto, or for instance cpu or cuda:1"
         )
     accelerators = [each for each in own if each.type != "cpu"]
     present = torch.accelerator.current_accelerator(check_available=True)

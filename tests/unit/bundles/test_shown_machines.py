@@ -132,7 +132,7 @@ def test_a_cut_bundle_keeps_nobody_from_showing_this_machine_alone(tmp_path: Pat
     (tmp_path / f"{H100}.tar.xz").write_bytes(b"cut")
 
     assert [machine.id for machine in choose(["here"], tmp_path).machines] == [IN_HAND.id]
-    with pytest.raises(BundleError, match=f"{H100}.tar.xz is damaged .*its end is missing"):
+    with pytest.raises(BundleError, match=f"{H100}.tar.xz is damaged or no bundle"):
         choose(["here", "published"], tmp_path)
 
 

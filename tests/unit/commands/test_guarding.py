@@ -18,10 +18,9 @@ import pytest
 
 from gpu_report.cli import main
 from gpu_report.commands import guarding
-from gpu_report.guard.measuring import measure_version
 from gpu_report.guard.messages import Answer, Task
 from gpu_report.guard.sequence import FIRST_LOOK
-from gpu_report.guard.versions import Version
+from gpu_report.guard.versions import Version, measure_version
 from gpu_report.storage.locks import machine_to_itself
 from tests.unit.guard.sides import MODEL, make_side
 

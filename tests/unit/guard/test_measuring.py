@@ -10,8 +10,7 @@ import psutil
 import pytest
 
 from gpu_report.errors import ConfigError
-from gpu_report.guard.measuring import measure_version
-from gpu_report.guard.versions import Version
+from gpu_report.guard.versions import Version, measure_version
 from tests.unit.guard.sides import MODEL, make_side, make_task
 
 
@@ -77,7 +76,7 @@ def test_an_agent_that_gives_no_answer_is_one_in_a_line(
 INTERRUPTED = """
 import subprocess
 from pathlib import Path
-from gpu_report.guard.measuring import measure_version
+from gpu_report.guard.versions import measure_version
 from gpu_report.guard.messages import Task
 from gpu_report.guard.versions import Version
 

@@ -194,11 +194,11 @@ def test_the_command_links_what_is_present_writes_and_says_what_it_holds(
 
     cuda = Accelerator(backend="cuda", name="", memory_gib=1)
     two = Machine(cpu_model="", cores=1, memory_gib=1, accelerators=(cuda, cuda))
-    monkeypatch.setattr("gpu_report.commands.calibrating.measure", measure)
-    for module in ("commands.calibrating", "study.machine"):
+    monkeypatch.setattr("gpu_report.commands.measuring.measure_ceilings", measure)
+    for module in ("commands.measuring", "study.machine"):
         monkeypatch.setattr(f"gpu_report.{module}.find_machine", lambda: two)
     monkeypatch.setattr(
-        "gpu_report.commands.calibrating.take_own_temporary_folder", lambda: None
+        "gpu_report.commands.measuring.take_own_temporary_folder", lambda: None
     )  # for good
     path = tmp_path / "calibration.json"
 

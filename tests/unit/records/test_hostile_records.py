@@ -118,7 +118,7 @@ def test_a_record_is_refused_in_one_line_or_every_stage_can_use_it(
     tmp_path: Path, content: bytes
 ) -> None:
     try:
-        record = RECORD_FILE.parse(content, where="record.json", from_elsewhere=True)
+        record = RECORD_FILE.parse(content, where="record.json")
     except RecordError as error:
         assert is_one_line(error)  # noqa: PT017 -- refusing is one of two good answers
         return
@@ -132,7 +132,7 @@ def test_a_calibration_is_refused_in_one_line_or_every_stage_can_use_it(
     tmp_path: Path, content: bytes
 ) -> None:
     try:
-        calibration = CALIBRATION_FILE.parse(content, where="calibration.json", from_elsewhere=True)
+        calibration = CALIBRATION_FILE.parse(content, where="calibration.json")
     except RecordError as error:
         assert is_one_line(error)  # noqa: PT017 -- refusing is one of two good answers
         return
@@ -164,7 +164,7 @@ def test_what_no_stage_can_use_is_refused(place: Place, value: Any, message: str
     holder[place[-1]] = value
 
     with pytest.raises(RecordError, match=message):
-        RECORD_FILE.parse(json.dumps(values).encode(), where="record.json", from_elsewhere=True)
+        RECORD_FILE.parse(json.dumps(values).encode(), where="record.json")
 
 
 def test_losses_of_a_training_that_diverged_are_kept() -> None:
@@ -172,9 +172,7 @@ def test_losses_of_a_training_that_diverged_are_kept() -> None:
     epoch = values["repetitions"][0]["epochs"][1]
     epoch["train_losses"][0], epoch["test_loss"] = float("nan"), float("inf")
 
-    record = RECORD_FILE.parse(
-        json.dumps(values).encode(), where="record.json", from_elsewhere=True
-    )
+    record = RECORD_FILE.parse(json.dumps(values).encode(), where="record.json")
 
     assert record.repetitions[0].epochs[1].test_loss == float("inf")
 
@@ -185,9 +183,4 @@ def test_an_error_message_of_any_length_and_with_half_characters_becomes_a_recor
     record = Record.model_validate(values)
 
     assert len(record.reason) < 11_000
-    assert (
-        RECORD_FILE.parse(
-            record.model_dump_json().encode(), where="record.json", from_elsewhere=True
-        )
-        == record
-    )
+    assert RECORD_FILE.parse(record.model_dump_json().encode(), where="record.json") == record

@@ -117,7 +117,7 @@ class Step:
 
 def measured(step: Step, *, seconds: float = 60.0) -> run.Measured:
     own = StepRun(
-        step,
+        step,  # type: ignore[arg-type]  # it stands in for one that trains
         device=CPU,
         may_be_on_host=False,
         loader_workers=0,
