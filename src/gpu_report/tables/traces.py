@@ -26,10 +26,10 @@ from gpu_report.tables.operations import (
     top_operations,
 )
 from gpu_report.tables.statistics import PROFILED
-from gpu_report.traces.advice import ABOUT_IDLE_TIME, ADVICE, ADVICE_OF, UNANSWERED
+from gpu_report.traces.advice import ABOUT_IDLE_TIME, ADVICE, UNANSWERED, weigh
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
-from gpu_report.traces.quality import Gate, UnansweredError
+from gpu_report.traces.quality import Gate
 from gpu_report.traces.ranks import COLLECTIVES as OF_COLLECTIVES
 from gpu_report.traces.ranks import RANKS as OF_RANKS
 from gpu_report.traces.ranks import SLOW_FROM, median_collectives, median_ranks, slow_rank
@@ -463,17 +463,11 @@ def _advised(each: Profiled) -> tuple[list[Row], list[Row]]:
     advice, unanswered = each.tables[ADVICE], each.tables[UNANSWERED]
     if each.variant.device_type == HOST or not each.tables[STEPS]:
         return [*advice], [*unanswered]
-    again: list[tuple[float, Row]] = []
-    doubts: list[Row] = []
-    for rule, find in ABOUT_IDLE_TIME.items():
-        try:
-            again += ADVICE_OF[rule].rows(find(each))
-        except UnansweredError as error:
-            doubts.append({"rule": rule, "reason": str(error)})
+    again, doubts = weigh(each.tables, None, ABOUT_IDLE_TIME)
+    asked = {rule.name for rule in ABOUT_IDLE_TIME}
     return (
-        [row for _, row in sorted(again, key=lambda pair: -pair[0])]
-        + [row for row in advice if row["rule"] not in ABOUT_IDLE_TIME],
-        [*(row for row in unanswered if row["rule"] not in ABOUT_IDLE_TIME), *doubts],
+        [*(row for _, row in again), *(row for row in advice if row["rule"] not in asked)],
+        [*(row for row in unanswered if row["rule"] not in asked), *doubts],
     )
 
 
