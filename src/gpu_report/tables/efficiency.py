@@ -86,9 +86,6 @@ EFFICIENCY: Final = Table(
     ),
 )
 
-_COMPUTE: Final = "compute"
-_MEMORY: Final = "memory"
-
 
 def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | None) -> list[Row]:
     """The table EFFICIENCY in reading order.
@@ -103,14 +100,15 @@ def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | No
     by_device = {one.device: one for one in (calibration.ceilings if calibration else [])}
     rows = []
     for record in in_reading_order(records):
-        variant, work = record.as_variant(), _work(record)
+        variant = record.as_variant()
+        work = record.profile.work if record.profile and record.status == "ok" else None
         ceilings = by_device.get(variant.device)
         peaks = peak_flops_per_s(ceilings, variant.precision) if ceilings else []
         is_whole = variant.strategy == SINGLE or (
             variant.strategy == "ddp" and variant.device_type != "cpu"
         )
         if (
-            not (is_whole and ceilings and peaks and work)
+            not (is_whole and ceilings and peaks and work and min(work.flops, work.bytes) >= 1)
             or is_bound(variant.options)
             or brings_loop(record)
         ):
@@ -130,11 +128,6 @@ def peak_flops_per_s(ceilings: Ceilings, precision: str) -> list[float]:
     return next(
         (one.flops_per_s for one in ceilings.matrix_products if one.precision == precision), []
     )
-
-
-def _work(record: Record) -> Work | None:
-    work = record.profile.work if record.profile and record.status == "ok" else None
-    return work if work and work.flops >= 1 and work.bytes >= 1 else None
 
 
 def _row(
@@ -166,7 +159,7 @@ def _row(
         ),
         "roof_flops_per_s": roof,
         "share_of_roof": of_roof if of_roof <= 1 else math.nan,
-        "roof": _COMPUTE if peak <= memory_roof else _MEMORY,
+        "roof": "compute" if peak <= memory_roof else "memory",
         "uncounted": SEPARATOR.join(work.uncounted_operators),
     }
 

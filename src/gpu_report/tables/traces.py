@@ -5,6 +5,7 @@ trace tables, one set per variant -> rows of columns that passed the checks -> t
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
@@ -33,23 +34,14 @@ from gpu_report.traces.quality import Gate
 from gpu_report.traces.ranks import COLLECTIVES as OF_COLLECTIVES
 from gpu_report.traces.ranks import RANKS as OF_RANKS
 from gpu_report.traces.ranks import SLOW_FROM, median_collectives, median_ranks, slow_rank
-from gpu_report.traces.steps import STEPS
+from gpu_report.traces.steps import SHARES, STEPS
 from gpu_report.traces.timeline import TIMELINE
 from gpu_report.traces.trace import HOST
 
 if TYPE_CHECKING:
     from gpu_report.traces.tables import TraceTables
 
-STEP_PARTS: Final = (
-    "kernel",
-    "memcpy",
-    "memset",
-    "communication",
-    "runtime",
-    "loader",
-    "operator",
-    "other",
-)
+STEP_PARTS: Final = (*SHARES, "other")
 """What the wall time of a step is shared out to: each moment counts once, for the first of these
 that goes on in it.
 """
@@ -408,33 +400,28 @@ def _launches(each: Profiled) -> dict[str, float]:
     """
     wall_ms = {row["step"]: row["wall_ms"] for row in each.rows(STEPS, "wall_ms")}
     short = [row for row in each.rows(LAUNCHES, "launches", "short_share") if row["launches"]]
-    return {
+    found = {
         "launches_per_step": _mean([row["launches"] for row in each.rows(LAUNCHES, "launches")]),
         "short_share": quotient(
             sum(row["launches"] * row["short_share"] for row in short),
             sum(row["launches"] for row in short),
         ),
-        **{
-            name: _mean_over_time(each, name, wall_ms)
-            for name in ("mean_queue", "launch_bound_share")
-        },
     }
-
-
-def _mean_over_time(each: Profiled, column: str, wall_ms: Mapping[int, float]) -> float:
-    rows = [row for row in each.rows(LAUNCHES, column) if row["step"] in wall_ms]
-    return quotient(
-        sum(row[column] * wall_ms[row["step"]] for row in rows),
-        sum(wall_ms[row["step"]] for row in rows),
-    )
+    for column in ("mean_queue", "launch_bound_share"):
+        rows = [row for row in each.rows(LAUNCHES, column) if row["step"] in wall_ms]
+        found[column] = quotient(
+            sum(row[column] * wall_ms[row["step"]] for row in rows),
+            sum(wall_ms[row["step"]] for row in rows),
+        )
+    return found
 
 
 def _idle_causes(each: Profiled) -> Iterator[Row]:
     """The cause with the longest gaps in all first, and the longest operations of each."""
     rows = each.rows(IDLE)
-    total_of: dict[str, float] = {}
+    total_of: Counter[str] = Counter()
     for row in rows:
-        total_of[row["cause"]] = total_of.get(row["cause"], 0.0) + row["total_ms"]
+        total_of[row["cause"]] += row["total_ms"]
     ordered = sorted(
         rows,
         key=lambda row: (-total_of[row["cause"]], row["cause"], -row["total_ms"], row["operation"]),

@@ -25,7 +25,7 @@ from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import COPIES, KERNELS
 from gpu_report.traces.memory import MEMORY
 from gpu_report.traces.quality import Gate, UnansweredError
-from gpu_report.traces.sources import Wait, waits
+from gpu_report.traces.sources import waits
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import HOST, Trace
 from gpu_report.traces.vendors import MATRIX_CORES, matrix_cores
@@ -66,6 +66,11 @@ _FEWER_EXCHANGES: Final = (
 _ELIGIBLE: Final = ("convolution", "matrix product")
 _ELIGIBLE_FROM: Final = 0.10
 """Share of the device time from which on convolutions and matrix products are worth a word."""
+
+_ASKED_BY: Final = {"": "synchronize()", "aten::item": "item()", "aten::to": "to() or cpu()"}
+"""Operations that wait as the program wrote them; what waits outside of every operation asked for
+nothing else.
+"""
 
 _BUSY_FROM: Final = 0.50
 _MOST_IDLE: Final = f"{100 * (1 - _BUSY_FROM):g} %"
@@ -180,10 +185,12 @@ def _all_steps_ms(gate: Gate, *columns: str) -> float:
 
 def _loader(gate: Gate, _: object = None) -> Iterator[Found]:
     share = _share(gate.required(STEPS, "loader_ms", "wall_ms"), "loader_ms")
-    text = (
-        f"The loop waited for the data loader, and nothing else ran, in {_part(share)} of the time."
+    yield Found(
+        share,
+        share,
+        "The loop waited for the data loader, and nothing else ran, in "
+        f"{_part(share)} of the time.",
     )
-    yield Found(share, share, text)
 
 
 def _communication(gate: Gate, trace: Trace) -> Iterator[Found]:
@@ -241,21 +248,26 @@ def _tensor_cores(gate: Gate, trace: Trace) -> Iterator[Found]:
         without_ms / eligible_ms,
         min(1.0, without_ms / _all_steps_ms(gate, "wall_ms")),
     )
-    text = (
+    yield Found(
+        share,
+        at_stake,
         f"{_part(share)} of the time of convolutions and matrix products runs in kernels "
-        "without tensor cores."
+        "without tensor cores.",
+        longest["source"] or longest["operation"],
+        remedy=cores.remedy,
     )
-    place = longest["source"] or longest["operation"]
-    yield Found(share, at_stake, text, place, remedy=cores.remedy)
 
 
 def _allocator(gate: Gate, _: Trace) -> Iterator[Found]:
     rows = [row for row in gate.required(IDLE, "cause", "total_ms") if row["cause"] == "allocator"]
     if rows:
         share = sum(row["total_ms"] for row in rows) / _all_steps_ms(gate, *_WHOLE_STEP)
-        longest = max(rows, key=lambda row: row["total_ms"])
-        text = f"The GPU waited for memory from its driver in {_part(share)} of the time."
-        yield Found(share, share, text, longest["operation"])
+        yield Found(
+            share,
+            share,
+            f"The GPU waited for memory from its driver in {_part(share)} of the time.",
+            max(rows, key=lambda row: row["total_ms"])["operation"],
+        )
 
 
 def _peak_memory(gate: Gate, trace: Trace) -> Iterator[Found]:
@@ -317,21 +329,20 @@ def _synchronising_calls(gate: Gate, trace: Trace) -> Iterator[Found]:
     share = waited_ms / _all_steps_ms(gate, "wall_ms")
     all_ns = sum(step.end_ns - step.start_ns for step in steps)
     found = waits(msgspec.structs.replace(trace, steps=steps)) if share else []
-    for wait in [wait for wait in found if wait.operation or wait.source][:_PLACES]:
-        per_step, waited = (
-            wait.calls / len(steps),
-            number_format.duration(wait.total_ns / _NS_PER_S / len(steps)),
-        )
-        took = (
-            f", which took {waited.plain()} of it"
-            if gate.rows(STEPS, "wall_ms", "host_busy_ms")
-            else ""
-        )
+    for wait in [wait for wait in found if wait["operation"] or wait["source"]][:_PLACES]:
+        per_step = wait["calls"] / len(steps)
         often = "once" if per_step == 1 else f"{number_format.quantity(per_step).plain()} times"
         when = f"{often} a step" if trace.has_steps else often
-        text = f"{_asked_by(wait)} made the host wait {when}{took}."
-        at_stake = min(share, wait.total_ns / all_ns)
-        yield Found(per_step, at_stake, text, wait.source or wait.operation)
+        waited = number_format.duration(wait["total_ns"] / _NS_PER_S / len(steps)).plain()
+        asked_by = _ASKED_BY.get(wait["operation"], wait["operation"])
+        is_known = gate.rows(STEPS, "wall_ms", "host_busy_ms")
+        took = f", which took {waited} of it" if is_known else ""
+        yield Found(
+            per_step,
+            min(share, wait["total_ns"] / all_ns),
+            f"{asked_by} made the host wait {when}{took}.",
+            wait["source"] or wait["operation"],
+        )
 
 
 def _short_kernels(gate: Gate, _: Trace) -> Iterator[Found]:
@@ -353,13 +364,6 @@ def _short_kernels(gate: Gate, _: Trace) -> Iterator[Found]:
 
 def _part(share: float) -> str:
     return number_format.share(share).plain()
-
-
-def _asked_by(wait: Wait) -> str:
-    """As the program wrote it; what waits outside of every operation, asked for nothing else."""
-    return {"": "synchronize()", "aten::item": "item()", "aten::to": "to() or cpu()"}.get(
-        wait.operation, wait.operation
-    )
 
 
 def _device_property(trace: Trace, key: str, meaning: str) -> int:

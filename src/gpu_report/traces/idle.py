@@ -15,12 +15,13 @@ from gpu_report.traces.attribution import (
     DeviceWork,
     HostCalls,
     at_positions,
+    is_of,
     is_waiting,
     loop_thread,
     operations_around,
 )
 from gpu_report.traces.grouping import NS_PER_MS, NS_PER_US, STEP, Row, counts, fits, rows_of, sums
-from gpu_report.traces.nesting import cover, cover_of, innermost_at
+from gpu_report.traces.nesting import cover, cover_of, cut, innermost_at
 from gpu_report.traces.trace import NONE, Columns, Flags, Integers, Trace
 from gpu_report.traces.vendors import ALLOCATING, PINNING
 
@@ -238,17 +239,10 @@ def gaps_in_steps(trace: Trace, calls: HostCalls) -> tuple[Integers, Gaps]:
     A step that saw no device work has none: its events may not have been recorded.
     """
     gaps = _gaps(trace, calls)
-    begin_ns, end_ns = trace.step_bounds
-    first = np.searchsorted(gaps.end_ns, begin_ns, side="right")
-    count = np.searchsorted(gaps.start_ns, end_ns, side="left") - first
-    count[~saw_work(trace)] = 0
-    step = np.repeat(np.arange(len(count)), count)
-    gaps = gaps.chosen(np.arange(len(step)) + np.repeat(first - np.cumsum(count) + count, count))
-    start_ns, end_ns = (
-        np.maximum(gaps.start_ns, begin_ns[step]),
-        np.minimum(gaps.end_ns, end_ns[step]),
-    )
-    return step, msgspec.structs.replace(gaps, start_ns=start_ns, end_ns=end_ns)
+    piece, step, start_ns, end_ns = cut(gaps.start_ns, gaps.end_ns, trace.step_bounds)
+    gaps = msgspec.structs.replace(gaps.chosen(piece), start_ns=start_ns, end_ns=end_ns)
+    was_seen = saw_work(trace)[step]
+    return step[was_seen], gaps.chosen(was_seen)
 
 
 def saw_work(trace: Trace) -> Flags:
@@ -271,7 +265,7 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     is_known = launch != NONE
     start_ns = np.append(begin_ns.min(), busy.end_ns).clip(min=begin_ns.min())
     work_ns = np.append(busy.start_ns, end_ns.max())
-    stop_ns = work_ns.clip(max=end_ns.max())
+    stop_ns = np.maximum(start_ns, work_ns.clip(max=end_ns.max()))
     launch_begin_ns, launch_end_ns = (
         at_positions(each, launch) for each in (calls.spans.start_ns, calls.spans.end_ns)
     )
@@ -283,7 +277,7 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
         start_ns=start_ns,
         end_ns=cut_ns,
         since_ns=start_ns,
-        idle_ns=_within_steps(trace, start_ns, cut_ns),
+        idle_ns=cover(begin_ns, end_ns).within(start_ns, cut_ns),
         cause=np.where(is_late, HOST_LATE, LAUNCH),
         thread=np.where(
             is_known, at_positions(calls.spans.thread, launch), loop_thread(trace, calls)
@@ -298,7 +292,7 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     on_loop = calls.spans.thread == loop_thread(trace, calls)
     late_ns, longest_ns = np.maximum(start_ns, late_ns), np.full(len(start_ns), NONE)
     for cause, which in (
-        (LOADER, calls.of_category("data loading") & on_loop),
+        (LOADER, is_of(calls.category, "data loading") & on_loop),
         (SYNCHRONISATION, is_waiting(trace, calls)),
         (ALLOCATOR, is_allocating & (on_loop | ~is_pinning)),
     ):
@@ -316,20 +310,10 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
         gaps,
         start_ns=cut_ns,
         end_ns=stop_ns,
-        idle_ns=_within_steps(trace, cut_ns, stop_ns),
+        idle_ns=cover(begin_ns, end_ns).within(cut_ns, stop_ns),
         cause=np.full_like(gaps.cause, LAUNCH),
     ).chosen(is_cut)
-    return _joined(gaps, after)
-
-
-def _within_steps(trace: Trace, start_ns: Integers, end_ns: Integers) -> Integers:
-    """How much of each stretch is within steps."""
-    return cover(*trace.step_bounds).within(start_ns, np.maximum(start_ns, end_ns))
-
-
-def _joined(one: Gaps, other: Gaps) -> Gaps:
-    """Both in order, without those of which nothing is within a step."""
-    joined = one.followed_by(other)
+    joined = gaps.followed_by(after)
     joined = joined.chosen(joined.idle_ns > 0)
     return joined.chosen(np.argsort(joined.start_ns, kind="stable"))
 

@@ -26,7 +26,7 @@ from gpu_report.traces.attribution import (
     step_at,
 )
 from gpu_report.traces.grouping import Row, counts, fits, grouped, sums
-from gpu_report.traces.nesting import cover
+from gpu_report.traces.nesting import cover, overlaps
 from gpu_report.traces.steps import SHARES, devices_of_work
 from gpu_report.traces.trace import HOST, NONE, Flags, Trace
 from gpu_report.traces.vendors import BEGINS_CAPTURE, ENDS_CAPTURE, LAUNCHING, REPLAYING
@@ -264,10 +264,8 @@ def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 
 def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[Row]:
     """What a recording lost, by device work and its launches."""
-    begin_ns, end_ns = trace.step_bounds
-    begun = np.searchsorted(np.sort(trace.work.start_ns), end_ns, side="left")
-    ended = np.searchsorted(np.sort(trace.work.end_ns), begin_ns, side="right")
-    for step, pieces in zip(trace.steps, (begun - ended).tolist(), strict=True):
+    for step in trace.steps:
+        pieces = int(overlaps(trace.work, step.start_ns, step.end_ns).sum())
         # A step without any event of the device means a recording that lost them, no idle device.
         yield row_of(
             "device work in the step",
@@ -291,14 +289,18 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
     )
     # A profiler out of memory drops events without a word. Launches of copies and memsets are left
     # out: cuDNN and cuBLAS fill buffers of no bytes, for which nothing runs.
-    # What is launched while a graph is captured runs when the graph does. Work without any number
+    # What is launched while a graph is captured, on whatever thread, as by autograd, runs when the
+    # graph does. Work without any number
     # of its launch, as one library's on AMD, is the work of launches that have one.
-    is_launch = (
-        _is_launch(trace, calls)
-        & calls.in_step
-        & (calls.spans.correlation > 0)
-        & ~_is_captured(trace, calls)
+    begun, ended = (
+        np.searchsorted(
+            np.sort(calls.spans.start_ns[fits(trace.names, calls.spans.name, pattern.fullmatch)]),
+            calls.spans.start_ns,
+        )
+        for pattern in (BEGINS_CAPTURE, ENDS_CAPTURE)
     )
+    is_counted = calls.in_step & (calls.spans.correlation > 0) & (begun <= ended)
+    is_launch = _is_launch(trace, calls) & is_counted
     is_lost = is_launch & ~np.isin(calls.spans.correlation, trace.work.correlation)
     unnumbered = int(((work.spans.correlation <= 0) & is_kernel(trace, work.spans)).sum())
     share = _share(max(int(is_lost.sum()) - unnumbered, 0), int(is_launch.sum()))
@@ -321,16 +323,6 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
 
 def _is_launch(trace: Trace, calls: HostCalls) -> Flags:
     return fits(trace.names, calls.spans.name, LAUNCHING.fullmatch) & calls.is_driver_call
-
-
-def _is_captured(trace: Trace, calls: HostCalls) -> Flags:
-    """Which calls begin while a graph is captured, on whatever thread: autograd launches, too."""
-    begins, ends = (
-        np.sort(calls.spans.start_ns[fits(trace.names, calls.spans.name, pattern.fullmatch)])
-        for pattern in (BEGINS_CAPTURE, ENDS_CAPTURE)
-    )
-    begun, ended = (np.searchsorted(each, calls.spans.start_ns) for each in (begins, ends))
-    return np.greater(begun, ended)
 
 
 def _lost_by_replays(trace: Trace, calls: HostCalls) -> float:

@@ -82,9 +82,12 @@ class Limit:
     row: Row
     name: str
     share: Estimate
-    is_named: bool
-    """Whether it takes more than half, so that nothing else can take as much."""
     table: str = _TABLE
+
+    @property
+    def is_named(self) -> bool:
+        """Whether it takes more than half, so that nothing else can take as much."""
+        return self.share.value > HALF
 
     @property
     def evidence(self) -> Evidence:
@@ -132,14 +135,12 @@ def limit_of(row: Row, ceilings: Row | None) -> Limit | None:
     if ceilings is not None and ceilings["roof_flops_per_s"] > 0 and not passes_roof(ceilings):
         of_roof = share_of_roof({**row, **ceilings})
         if of_roof.against(HALF) == "above":
-            return Limit(
-                row=row, name=ceilings["roof"], share=of_roof, is_named=True, table=EFFICIENCY
-            )
+            return Limit(row=row, name=ceilings["roof"], share=of_roof, table=EFFICIENCY)
     parts = parts_of(row)
     if not parts:
         return None
     name, most = max(parts.items(), key=lambda part: part[1])
-    return Limit(row=row, name=name, share=of_one_run(most), is_named=most > HALF)
+    return Limit(row=row, name=name, share=of_one_run(most))
 
 
 def _limits(scope: Scope, *, on_cpu: bool) -> Iterable[Outcome]:
