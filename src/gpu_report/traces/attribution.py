@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name
 from gpu_report.traces.grouping import fits, numbers_of, sums
-from gpu_report.traces.nesting import cover, nearest, nest, outermost, windows
+from gpu_report.traces.nesting import Windows, cover, nearest, nest, outermost, windows
 from gpu_report.traces.trace import NONE, RUNTIME, CallSpans, Flags, Integers, Trace, WorkSpans
 from gpu_report.traces.vendors import BLOCKING_COPY, REPLAYING, TO_DEVICE, WAITING, copy_kind
 
@@ -192,7 +192,7 @@ def loop_thread(trace: Trace, calls: HostCalls) -> int:
 
 def step_at(trace: Trace, times_ns: Integers) -> Integers:
     """The position of the step at each moment, NONE outside of all."""
-    return windows(*trace.step_bounds, np.arange(len(trace.steps))).at(times_ns)
+    return Windows(*trace.step_bounds, np.arange(len(trace.steps))).at(times_ns)
 
 
 def at_positions(
