@@ -21,7 +21,6 @@ from gpu_report.records.record import Record, Work
 from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.study.options import is_bound
 from gpu_report.study.strategies import SINGLE
-from gpu_report.study.variant import Variant
 from gpu_report.tables.marks import SEPARATOR
 from gpu_report.tables.operations import profiled
 from gpu_report.tables.processes import brings_loop, values_by_seed
@@ -29,7 +28,6 @@ from gpu_report.tables.statistics import (
     DEVICE,
     VARIANT,
     WORKLOAD,
-    BySeed,
     ratio,
     summarise,
     summary_of,
@@ -98,7 +96,7 @@ def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | No
     eager operators are counted with.
     """
     by_device = {one.device: one for one in (calibration.ceilings if calibration else [])}
-    rows = []
+    rows: list[Row] = []
     for record in in_reading_order(records):
         variant = record.as_variant()
         work = record.profile.work if record.profile and record.status == "ok" else None
@@ -113,8 +111,37 @@ def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | No
             or brings_loop(record)
         ):
             continue
+        flops_per_sample, intensity = work.flops / work.samples, work.flops / work.bytes
+        achieved = {
+            seed: flops_per_sample * speed / variant.devices
+            for seed, speed in values_by_seed(record, "throughput_per_s").items()
+        }
+        achieved_flops_per_s = summarise([*achieved.values()])
+        peak = summarise(peaks).value
+        memory_roof = intensity * summarise(ceilings.copy_bytes_per_s).value
+        roof = min(peak, memory_roof)
+        of_peak = ratio(achieved, dict(enumerate(peaks)))
+        of_roof = achieved_flops_per_s.value / roof
         rows.append(
-            _row(variant, work, values_by_seed(record, "throughput_per_s"), peaks, ceilings)
+            {
+                "variant": variant.slug,
+                "workload": variant.workload,
+                "device": variant.device,
+                "precision": variant.precision,
+                "optimization": variant.optimization,
+                "flops_per_sample": flops_per_sample,
+                "bytes_per_sample": work.bytes / work.samples,
+                "intensity": intensity,
+                **achieved_flops_per_s.as_columns("achieved_flops_per_s"),
+                "peak_flops_per_s": peak,
+                **replace(of_peak, high=min(of_peak.high, max(1.0, of_peak.value))).as_columns(
+                    "share_of_peak"
+                ),
+                "roof_flops_per_s": roof,
+                "share_of_roof": of_roof if of_roof <= 1 else math.nan,
+                "roof": "compute" if peak <= memory_roof else "memory",
+                "uncounted": SEPARATOR.join(work.uncounted_operators),
+            }
         )
     return rows
 
@@ -128,40 +155,6 @@ def peak_flops_per_s(ceilings: Ceilings, precision: str) -> list[float]:
     return next(
         (one.flops_per_s for one in ceilings.matrix_products if one.precision == precision), []
     )
-
-
-def _row(
-    variant: Variant, work: Work, throughput_per_s: BySeed, peaks: list[float], ceilings: Ceilings
-) -> Row:
-    flops_per_sample, intensity = work.flops / work.samples, work.flops / work.bytes
-    achieved = {
-        seed: flops_per_sample * speed / variant.devices for seed, speed in throughput_per_s.items()
-    }
-    achieved_flops_per_s = summarise([*achieved.values()])
-    peak = summarise(peaks).value
-    memory_roof = intensity * summarise(ceilings.copy_bytes_per_s).value
-    roof = min(peak, memory_roof)
-    of_peak = ratio(achieved, dict(enumerate(peaks)))
-    of_roof = achieved_flops_per_s.value / roof
-    return {
-        "variant": variant.slug,
-        "workload": variant.workload,
-        "device": variant.device,
-        "precision": variant.precision,
-        "optimization": variant.optimization,
-        "flops_per_sample": flops_per_sample,
-        "bytes_per_sample": work.bytes / work.samples,
-        "intensity": intensity,
-        **achieved_flops_per_s.as_columns("achieved_flops_per_s"),
-        "peak_flops_per_s": peak,
-        **replace(of_peak, high=min(of_peak.high, max(1.0, of_peak.value))).as_columns(
-            "share_of_peak"
-        ),
-        "roof_flops_per_s": roof,
-        "share_of_roof": of_roof if of_roof <= 1 else math.nan,
-        "roof": "compute" if peak <= memory_roof else "memory",
-        "uncounted": SEPARATOR.join(work.uncounted_operators),
-    }
 
 
 OWN_LOOPS: Final = Table(

@@ -99,9 +99,9 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     that are `asked_of`; it is empty where bundles do not show the answer. There `holds` is followed
     by 'in ...' and `whether` by 'is not resolved'; `measure` says what is compared with the
     threshold, `label` the same in short. `caused_by` names advice that finds the cause and
-    recommends the same. If an option in `paid_by` was measured and does not pay, nothing is
-    recommended; `helpful` are the options and precisions whose gain is that of following the
-    advice.
+    recommends the same. `done_by` are options that do what is advised: if they were measured and do
+    not pay, nothing is recommended. `helpful` are the options and precisions whose gain is that of
+    following the advice.
     """
 
     name: str
@@ -119,7 +119,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     measure: str = ""
     label: str = ""
     caused_by: Sequence[str] = ()
-    paid_by: Sequence[str] = ()
+    done_by: Sequence[str] = ()
     helpful: Sequence[str] = ()
 
     def applies(self, found: Found) -> bool:
@@ -493,7 +493,7 @@ ALL_ADVICE: Final = (
         whether="copies from or to pageable memory take enough of a step for pinned memory to help",
         measure="the share of its steps' time that these copies take",
         label="copies from or to pageable memory",
-        paid_by=("pinned", "prefetch"),
+        done_by=("pinned", "prefetch"),
         helpful=("pinned",),
     ),
     Advice(

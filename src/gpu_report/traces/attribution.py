@@ -16,7 +16,7 @@ from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, 
 from gpu_report.traces.grouping import fits, numbers_of, sums
 from gpu_report.traces.nesting import Windows, cover, nearest, nest, outermost, windows
 from gpu_report.traces.trace import NONE, RUNTIME, CallSpans, Flags, Integers, Trace, WorkSpans
-from gpu_report.traces.vendors import BLOCKING_COPY, REPLAYING, TO_DEVICE, WAITING, copy_kind
+from gpu_report.traces.vendors import BLOCKING_COPY, NAMES, TO_DEVICE, copy_kind
 
 CATEGORY_NAMES: Final = tuple(CATEGORIES)
 """What a column of categories counts through."""
@@ -99,7 +99,7 @@ def attribute_host(trace: Trace) -> HostCalls:
     launch = last_with_id(work.correlation, calls.correlation, driver_calls)
     around = at_positions(operations_around(parent, is_driver_call), launch, missing=NONE)
     named = last_with_id(work.external_id, calls.external_id, operations)
-    replays = fits(trace.names, calls.name, REPLAYING.fullmatch) & is_driver_call
+    replays = fits(trace.names, calls.name, NAMES["replaying"].fullmatch) & is_driver_call
     in_graph = at_positions(replays, launch, missing=False)
     launcher = np.where((launch == NONE) | in_graph & (named != NONE), named, around)
     category = _host_categories(trace, calls, parent, is_driver_call)
@@ -170,11 +170,16 @@ def is_of(category: Integers, name: str) -> Flags:
     return np.equal(category, _NUMBER_OF[name])
 
 
+def are_for(purpose: str, trace: Trace, calls: HostCalls) -> Flags:
+    """Which driver calls have names for this purpose, a key of NAMES."""
+    return fits(trace.names, calls.spans.name, NAMES[purpose].fullmatch) & calls.is_driver_call
+
+
 def is_waiting(trace: Trace, calls: HostCalls) -> Flags:
     """Which driver calls of the training loop's thread return only when the device is done: by
     their name, or because they copy to pageable memory of the host.
     """
-    found = fits(trace.names, calls.spans.name, WAITING.fullmatch) & calls.is_driver_call
+    found = are_for("waiting", trace, calls)
     is_blocking = fits(trace.names, trace.work.name, lambda name: copy_kind(name) == BLOCKING_COPY)
     found[calls.launch[is_blocking & (calls.launch != NONE)]] = True
     return found & np.equal(calls.spans.thread, loop_thread(trace, calls))

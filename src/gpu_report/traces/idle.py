@@ -14,6 +14,7 @@ from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.traces.attribution import (
     DeviceWork,
     HostCalls,
+    are_for,
     at_positions,
     is_of,
     is_waiting,
@@ -23,7 +24,7 @@ from gpu_report.traces.attribution import (
 from gpu_report.traces.grouping import NS_PER_MS, NS_PER_US, STEP, Row, counts, fits, rows_of, sums
 from gpu_report.traces.nesting import cover, cover_of, cut, innermost_at
 from gpu_report.traces.trace import NONE, Columns, Flags, Integers, Trace
-from gpu_report.traces.vendors import ALLOCATING, PINNING
+from gpu_report.traces.vendors import PINNING
 
 IDLE: Final = Table(
     name="idle",
@@ -285,10 +286,8 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
         delay_ns=delay_ns,
     )
     late_ns = np.where(is_known, np.minimum(launch_begin_ns, stop_ns), stop_ns)
-    is_allocating, is_pinning = (
-        fits(trace.names, calls.spans.name, pattern.fullmatch) & calls.is_driver_call
-        for pattern in (ALLOCATING, PINNING)
-    )
+    is_pinning = fits(trace.names, calls.spans.name, PINNING.fullmatch)
+    is_allocating = are_for("allocating", trace, calls)
     on_loop = calls.spans.thread == loop_thread(trace, calls)
     late_ns, longest_ns = np.maximum(start_ns, late_ns), np.full(len(start_ns), NONE)
     for cause, which in (

@@ -9,7 +9,6 @@ Library and tensor cores are recognized by the kernel's name: NVIDIA's, AMD's an
 the profiler writes them; the first pattern to fit wins.
 """
 
-from collections import defaultdict
 from functools import cache
 from typing import Final
 
@@ -34,6 +33,7 @@ from gpu_report.traces.grouping import (
     grouped,
     heaviest_text,
     medians,
+    numbers_of,
     quantiles,
     rows_of,
     shares,
@@ -46,6 +46,7 @@ from gpu_report.traces.vendors import (
     LIBRARIES,
     LIBRARIES_OF_XPU,
     ON_TENSOR_CORES,
+    CopyKind,
     copy_kind,
     first_fit,
 )
@@ -216,21 +217,20 @@ def _origins(
 def copy_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of COPIES, the longest time first."""
     copies = work.spans.chosen(fits(trace.kinds, work.spans.kind, "gpu_memcpy".__eq__))
-    names_of_kind = defaultdict(list)
-    for name in np.unique(copies.name).tolist():
-        names_of_kind[copy_kind(trace.names[name])].append(name)
-    rows = []
-    for kind, names in names_of_kind.items():
-        chosen = copies.chosen(np.isin(copies.name, np.array(names, dtype=np.int64)))
-        time_ns, size_bytes = int(chosen.duration_ns.sum()), int(chosen.size_bytes.sum())
-        is_known = not (chosen.size_bytes == NONE).any()
-        rows.append(
-            {
-                **kind._asdict(),
-                "copies": len(chosen),
-                "size_mib": size_bytes / BYTES_PER_MIB if is_known else None,
-                "total_ms": time_ns / NS_PER_MS,
-                "gb_per_s": size_bytes / time_ns if is_known and time_ns else None,
-            }
-        )
+    kinds: dict[CopyKind, int] = {}
+    kind = numbers_of(
+        trace.names, copies.name, lambda name: kinds.setdefault(copy_kind(name), len(kinds))
+    )
+    unknown = sums(kind, np.equal(copies.size_bytes, NONE).astype(np.int64), len(kinds)) > 0
+    size_bytes = np.where(unknown, np.nan, sums(kind, copies.size_bytes, len(kinds)))
+    time_ns = sums(kind, copies.duration_ns, len(kinds))
+    rows = rows_of(
+        range(len(kinds)),
+        direction=[each.direction for each in kinds],
+        host_memory=[each.host_memory for each in kinds],
+        copies=counts(kind, len(kinds)),
+        size_mib=size_bytes / BYTES_PER_MIB,
+        total_ms=time_ns / NS_PER_MS,
+        gb_per_s=size_bytes / np.where(time_ns > 0, time_ns, np.nan),
+    )
     return sorted(rows, key=lambda row: (-row["total_ms"], row["direction"], row["host_memory"]))

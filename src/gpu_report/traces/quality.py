@@ -19,6 +19,7 @@ from gpu_report.traces.attribution import (
     EVALUATING,
     DeviceWork,
     HostCalls,
+    are_for,
     at_positions,
     is_kernel,
     last_with_id,
@@ -28,8 +29,8 @@ from gpu_report.traces.attribution import (
 from gpu_report.traces.grouping import Row, counts, fits, grouped, sums
 from gpu_report.traces.nesting import cover, overlaps
 from gpu_report.traces.steps import SHARES, devices_of_work
-from gpu_report.traces.trace import HOST, NONE, Flags, Trace
-from gpu_report.traces.vendors import BEGINS_CAPTURE, ENDS_CAPTURE, LAUNCHING, REPLAYING
+from gpu_report.traces.trace import HOST, NONE, Trace
+from gpu_report.traces.vendors import NAMES
 
 QUALITY: Final = Table(
     name="quality",
@@ -257,7 +258,7 @@ def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     followed by ON_DEVICE.
     """
     rows = [*_checks_of_host(trace, calls)]
-    if trace.device is not None or _is_launch(trace, calls).any():
+    if trace.device is not None or are_for("launching", trace, calls).any():
         return [*_checks_of_losses(trace, calls, work), *_checks_of_work(trace, calls, work), *rows]
     return rows
 
@@ -294,13 +295,13 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
     # of its launch, as one library's on AMD, is the work of launches that have one.
     begun, ended = (
         np.searchsorted(
-            np.sort(calls.spans.start_ns[fits(trace.names, calls.spans.name, pattern.fullmatch)]),
+            np.sort(calls.spans.start_ns[are_for(purpose, trace, calls)]),
             calls.spans.start_ns,
         )
-        for pattern in (BEGINS_CAPTURE, ENDS_CAPTURE)
+        for purpose in ("begins capture", "ends capture")
     )
     is_counted = calls.in_step & (calls.spans.correlation > 0) & (begun <= ended)
-    is_launch = _is_launch(trace, calls) & is_counted
+    is_launch = are_for("launching", trace, calls) & is_counted
     is_lost = is_launch & ~np.isin(calls.spans.correlation, trace.work.correlation)
     unnumbered = int(((work.spans.correlation <= 0) & is_kernel(trace, work.spans)).sum())
     share = _share(max(int(is_lost.sum()) - unnumbered, 0), int(is_launch.sum()))
@@ -321,10 +322,6 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
     )
 
 
-def _is_launch(trace: Trace, calls: HostCalls) -> Flags:
-    return fits(trace.names, calls.spans.name, LAUNCHING.fullmatch) & calls.is_driver_call
-
-
 def _lost_by_replays(trace: Trace, calls: HostCalls) -> float:
     """The largest share of its kernels that a graph's replay lacks against its fullest one.
 
@@ -332,7 +329,7 @@ def _lost_by_replays(trace: Trace, calls: HostCalls) -> float:
     steps replay different numbers of graphs nothing is known.
     """
     step = step_at(trace, calls.spans.start_ns)
-    is_replay = fits(trace.names, calls.spans.name, REPLAYING.fullmatch) & calls.is_driver_call
+    is_replay = are_for("replaying", trace, calls)
     replays = np.flatnonzero(is_replay & (step != NONE))
     replays = replays[np.argsort(calls.spans.start_ns[replays], kind="stable")]
     of_step = np.bincount(step[replays], minlength=len(trace.steps))
@@ -444,7 +441,7 @@ def _checks_of_host(trace: Trace, calls: HostCalls) -> Iterator[Row]:
     # An optimizer needs gradients. A graph may hold the backward pass, which shows none within.
     is_step = fits(trace.names, trace.marks.name, lambda name: name.startswith("Optimizer.step"))
     if (is_step & (step_at(trace, trace.marks.start_ns) != NONE)).any():
-        functions = re.compile(rf"{EVALUATING}|{REPLAYING.pattern}").match
+        functions = re.compile(rf"{EVALUATING}|{NAMES['replaying'].pattern}").match
         found = int((calls.in_step & fits(trace.names, calls.spans.name, functions)).sum())
         yield row_of(
             "backward pass",

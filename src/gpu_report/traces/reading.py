@@ -56,7 +56,7 @@ from gpu_report.traces.trace import (
     Trace,
     WorkSpans,
 )
-from gpu_report.traces.vendors import COPIES, FILLS
+from gpu_report.traces.vendors import NAMES
 
 EXACT_US: Final = 2.0**43
 """Some 101 days: a smaller 64-bit float is off by less than half a nanosecond."""
@@ -253,8 +253,8 @@ def _corrected(work: WorkSpans, names: tuple[str, ...], kinds: tuple[str, ...]) 
     """The kinds; copies and fills that a profiler took for kernels (ROCm 7.1) are of their own from
     here on.
     """
-    for kind, pattern in (("gpu_memcpy", COPIES), ("gpu_memset", FILLS)):
-        is_it = fits(names, work.name, pattern.search)
+    for kind, purpose in (("gpu_memcpy", "copies"), ("gpu_memset", "fills")):
+        is_it = fits(names, work.name, NAMES[purpose].search)
         if is_it.any():
             kinds = kinds if kind in kinds else (*kinds, kind)
             work.kind[is_it] = kinds.index(kind)

@@ -321,7 +321,7 @@ def _advised(scope: Scope, *, advice: Advice) -> Iterable[Outcome]:
         ]
         causes = (ADVICE_OF[name] for name in advice.caused_by)
         advises = not any(_applying(scope, cause, rows) for cause in causes) and not _slows_down(
-            scope, advice.paid_by
+            scope, advice.done_by
         )
         followed = [row for row, _ in applies] if advises else []
         gain, fields["gained"], measured = _followed(scope, followed, advice.helpful)
