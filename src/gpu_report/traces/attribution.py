@@ -16,7 +16,7 @@ from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, 
 from gpu_report.traces.grouping import fits, numbers_of, sums
 from gpu_report.traces.nesting import Windows, cover, nearest, nest, outermost, windows
 from gpu_report.traces.trace import NONE, RUNTIME, CallSpans, Flags, Integers, Trace, WorkSpans
-from gpu_report.traces.vendors import BLOCKING_COPY, NAMES, TO_DEVICE, copy_kind
+from gpu_report.traces.vendors import NAMES, TO_DEVICE, copy_kind
 
 CATEGORY_NAMES: Final = tuple(CATEGORIES)
 """What a column of categories counts through."""
@@ -177,10 +177,12 @@ def are_for(purpose: str, trace: Trace, calls: HostCalls) -> Flags:
 
 def is_waiting(trace: Trace, calls: HostCalls) -> Flags:
     """Which driver calls of the training loop's thread return only when the device is done: by
-    their name, or because they copy to pageable memory of the host.
+    their name, or because they copy from or to pageable memory of the host.
     """
     found = are_for("waiting", trace, calls)
-    is_blocking = fits(trace.names, trace.work.name, lambda name: copy_kind(name) == BLOCKING_COPY)
+    is_blocking = fits(
+        trace.names, trace.work.name, lambda name: copy_kind(name).host_memory == "pageable"
+    )
     found[calls.launch[is_blocking & (calls.launch != NONE)]] = True
     return found & np.equal(calls.spans.thread, loop_thread(trace, calls))
 

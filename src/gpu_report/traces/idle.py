@@ -22,7 +22,7 @@ from gpu_report.traces.attribution import (
     operations_around,
 )
 from gpu_report.traces.grouping import NS_PER_MS, NS_PER_US, STEP, Row, counts, fits, rows_of, sums
-from gpu_report.traces.nesting import cover, cover_of, cut, innermost_at
+from gpu_report.traces.nesting import Cover, cover, cover_of, cut, innermost_at
 from gpu_report.traces.trace import NONE, Columns, Flags, Integers, Trace
 from gpu_report.traces.vendors import PINNING
 
@@ -36,12 +36,10 @@ IDLE: Final = Table(
         text(
             "cause",
             "launch: the next work was launched, and had not started; host: it was launched late; "
-            "loader: it was launched late, since the host waited for data for at least half as "
-            "long as the gap; synchronisation: the same for the device, or the gap began in such a "
-            "wait and is shorter than 400 us; allocator: the same for memory that the driver "
-            "gives or takes back; unknown: no launch is recorded. Of several waits the one with "
-            "most time in the gap is the cause. A gap in which the next work was launched and "
-            "then waited is two: the second has the cause launch.",
+            "loader, synchronisation, allocator: the part of that by which the host's waits for "
+            "data, for the device, or for memory that the driver gives or takes back held the "
+            "launch up, in the gap or before it; of several that with most time in the gap; "
+            "unknown: no launch is recorded. A gap is cut into the parts that have a cause each.",
         ),
         text(
             "operation",
@@ -97,11 +95,6 @@ AT_ONCE_NS: Final = 10_000
 in 2 to 5 us.
 """
 
-RESUMED_NS: Final = 400_000
-"""Up to here after a wait the host goes on at once: on one H200 the next launch of a training came
-100 to 215 us later with the profiler on.
-"""
-
 STALL_NS: Final = 200_000
 """A longer gap is a stall: a host that goes from launch to launch takes 5 to 150 us for an
 operation of PyTorch.
@@ -118,22 +111,22 @@ class Gaps(Columns, frozen=True, kw_only=True):
     """Stretches in which no device of the trace did anything, in order; columns of one number per
     stretch.
 
-    `since_ns` is where the whole gap began, of which this may be the part within one step, and
-    `idle_ns` how much of it is within steps. `cause` is a position in CAUSES. `thread` is the
+    `since_ns` is where the last wait before the launch began, where waits are the cause, else where
+    the gap did, of which this may be the part within one step; `idle_ns` is how much of it is
+    within steps. `cause` is a position in CAUSES. `thread` is the
     thread that launched the work which ended the gap, and the loop's where that is not known.
     `delay_ns` is the time from the end of the launching call to the start of that work: 0 where it
     started before the call ended, NONE where no launch is known.
 
-    The cause follows from the first work after the gap:
+    The cause follows from the first work after the gap, which is cut where it has several:
 
     - `unknown`: its launch is not recorded.
-    - `launch`: it was launched before the gap. A gap in which it was launched and then waited for
-      AT_ONCE_NS or longer is cut at the launch, and the second part has this cause.
-    - `loader`, `synchronisation`, `allocator`: the host launched it late, after waits for data, for
-      the device or for memory. Only waits of at least half the gap count, with their time before
-      it, by which the launch was late too. Of several the one with most time in the gap is the
-      cause, of equals the first of these.
-    - `host`: it was launched late without such waits, or no work came any more.
+    - `loader`, `synchronisation`, `allocator`: the host launched it late, and waits for data, for
+      the device or for memory held it up. Without a wait every later launch would come earlier by
+      its time, so that the gaps after it would be shorter by that in all (`held_up_ns`). Of several
+      the one with most time in the gap counts, of equals the one that held the host up longest.
+    - `host`: as much of a late launch as such waits do not explain, or no work came any more.
+    - `launch`: it was launched before the gap, or in it, and waited for AT_ONCE_NS or longer.
     """
 
     end_ns: Integers
@@ -254,6 +247,9 @@ def saw_work(trace: Trace) -> Flags:
 def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     """Every gap from the begin of the first step to the end of the last that is in a step, at least
     in part.
+
+    Before the first work no gap is known where that was launched before the recording: the device
+    may have been at work on what was launched before it.
     """
     begin_ns, end_ns = trace.step_bounds
     busy = cover_of(trace.work)
@@ -266,7 +262,9 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     is_known = launch != NONE
     start_ns = np.append(begin_ns.min(), busy.end_ns).clip(min=begin_ns.min())
     work_ns = np.append(busy.start_ns, end_ns.max())
-    stop_ns = np.maximum(start_ns, work_ns.clip(max=end_ns.max()))
+    stop_ns = work_ns.clip(max=end_ns.max())
+    if not is_known[0]:
+        start_ns[0] = max(start_ns[0], stop_ns[0])
     launch_begin_ns, launch_end_ns = (
         at_positions(each, launch) for each in (calls.spans.start_ns, calls.spans.end_ns)
     )
@@ -274,47 +272,81 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     is_late = ~is_known | (launch_begin_ns >= start_ns)
     is_cut = is_late & (delay_ns >= AT_ONCE_NS) & (launch_begin_ns < stop_ns)
     cut_ns = np.where(is_cut, launch_begin_ns, stop_ns)
-    gaps = Gaps(
-        start_ns=start_ns,
-        end_ns=cut_ns,
-        since_ns=start_ns,
-        idle_ns=cover(begin_ns, end_ns).within(start_ns, cut_ns),
-        cause=np.where(is_late, HOST_LATE, LAUNCH),
-        thread=np.where(
-            is_known, at_positions(calls.spans.thread, launch), loop_thread(trace, calls)
-        ),
-        delay_ns=delay_ns,
-    )
     late_ns = np.where(is_known, np.minimum(launch_begin_ns, stop_ns), stop_ns)
+    late_ns = np.maximum(start_ns, late_ns)
+    on_loop = calls.spans.thread == loop_thread(trace, calls)
     is_pinning = fits(trace.names, calls.spans.name, PINNING.fullmatch)
     is_allocating = are_for("allocating", trace, calls)
-    on_loop = calls.spans.thread == loop_thread(trace, calls)
-    late_ns, longest_ns = np.maximum(start_ns, late_ns), np.full(len(start_ns), NONE)
+    # What held the host up, of several the one with most time in the gap, and then in all.
+    waited, held_ns, since_ns = np.full(len(launch), HOST_LATE), np.zeros_like(cut_ns), start_ns
+    in_gap_ns = held_ns
     for cause, which in (
         (LOADER, is_of(calls.category, "data loading") & on_loop),
         (SYNCHRONISATION, is_waiting(trace, calls)),
         (ALLOCATOR, is_allocating & (on_loop | ~is_pinning)),
     ):
         waits = cover_of(calls.spans, which)
-        in_gap_ns = waits.within(start_ns, late_ns)
-        began_ns = waits.begin_at(start_ns)
-        is_long = 2 * waits.within(began_ns, late_ns) >= gaps.idle_ns
-        if cause == SYNCHRONISATION:
-            # A host that had not waited would have launched by then.
-            is_long |= (began_ns < start_ns) & (gaps.idle_ns < RESUMED_NS)
-        is_longest = is_late & is_long & (in_gap_ns > longest_ns)
-        gaps.cause[is_longest], longest_ns[is_longest] = cause, in_gap_ns[is_longest]
-    gaps.cause[:-1][~is_known[:-1]] = UNKNOWN
-    after = msgspec.structs.replace(
-        gaps,
-        start_ns=cut_ns,
-        end_ns=stop_ns,
-        idle_ns=cover(begin_ns, end_ns).within(cut_ns, stop_ns),
-        cause=np.full_like(gaps.cause, LAUNCH),
-    ).chosen(is_cut)
-    joined = gaps.followed_by(after)
-    joined = joined.chosen(joined.idle_ns > 0)
-    return joined.chosen(np.argsort(joined.start_ns, kind="stable"))
+        by_it_ns = held_up_ns(trace, waits, late_ns, np.where(is_late, cut_ns - start_ns, 0))
+        found_ns = waits.within(start_ns, late_ns)
+        by_it_ns[-1] = found_ns[-1]  # no launch ended it that could have come earlier
+        is_more = (found_ns > in_gap_ns) | ((found_ns == in_gap_ns) & (by_it_ns > held_ns))
+        waited, in_gap_ns = np.where(is_more, cause, waited), np.where(is_more, found_ns, in_gap_ns)
+        held_ns = np.where(is_more, by_it_ns, held_ns)
+        since_ns = np.where(is_more, waits.last_begin(late_ns), since_ns)
+    is_unknown = ~is_known & (np.arange(len(launch)) < len(launch) - 1)
+    is_split = is_late & ~is_unknown
+    split_ns = np.where(is_split, np.minimum(start_ns + held_ns, cut_ns), start_ns)
+    thread = np.where(is_known, at_positions(calls.spans.thread, launch), loop_thread(trace, calls))
+    late = np.where(is_late, HOST_LATE, LAUNCH)
+    late[is_unknown] = UNKNOWN
+    parts = [
+        Gaps(
+            start_ns=first_ns,
+            end_ns=last_ns,
+            since_ns=since,
+            idle_ns=_within_steps(trace, first_ns, last_ns),
+            cause=cause,
+            thread=thread,
+            delay_ns=delay_ns,
+        )
+        for first_ns, last_ns, since, cause in (
+            (start_ns, split_ns, since_ns, waited),
+            (split_ns, cut_ns, split_ns, late),
+            (cut_ns, stop_ns, cut_ns, np.full_like(late, LAUNCH)),
+        )
+    ]
+    gaps = parts[0].followed_by(parts[1]).followed_by(parts[2])
+    gaps = gaps.chosen(gaps.idle_ns > 0)
+    return gaps.chosen(np.argsort(gaps.start_ns, kind="stable"))
+
+
+def held_up_ns(trace: Trace, waits: Cover, late_ns: Integers, lost_ns: Integers) -> Integers:
+    """For each gap how long the host's waits held up the launch that ended it: their time until
+    then, less what the gaps before took of it.
+
+    The gaps are in order; `late_ns` is when the host launched what ended each, and `lost_ns` how
+    long the device was idle for that. A host is taken to run at most a step ahead: nothing counts
+    that was before the step before the gap's own.
+    """
+    held_ns = np.zeros_like(lost_ns)
+    begins_ns = trace.step_bounds[0]
+    earlier_ns, next_ns = (
+        np.append(begins_ns[:1], begins_ns[:-1]),
+        np.append(begins_ns[1:], late_ns.max() + 1),
+    )
+    for from_ns, begin_ns, to_ns in zip(earlier_ns, begins_ns, next_ns, strict=True):
+        first, here, end = np.searchsorted(late_ns, (from_ns, begin_ns, to_ns)).tolist()
+        waited_ns = waits.within(np.full(end - first, from_ns), late_ns[first:end])
+        left_ns = waited_ns - np.cumsum(lost_ns[first:end])
+        left_ns -= np.minimum(np.minimum.accumulate(left_ns), 0)
+        before_ns = np.append(0, left_ns)[:-1] + np.diff(waited_ns, prepend=0)
+        held_ns[here:end] = before_ns[here - first :]
+    return held_ns
+
+
+def _within_steps(trace: Trace, start_ns: Integers, end_ns: Integers) -> Integers:
+    """How much of each stretch is within steps."""
+    return cover(*trace.step_bounds).within(start_ns, np.maximum(start_ns, end_ns))
 
 
 def _operations(trace: Trace, calls: HostCalls, gaps: Gaps) -> Integers:

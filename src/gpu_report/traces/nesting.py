@@ -143,13 +143,12 @@ class Cover(NamedTuple):
 
         return covered_until(end_ns) - covered_until(begin_ns)
 
-    def begin_at(self, times_ns: Integers) -> Integers:
-        """The begin of the stretch that holds each moment, its end included; the moment itself
+    def last_begin(self, times_ns: Integers) -> Integers:
+        """Where the last stretch that begins at each moment or before it does; the moment itself
         where none does.
         """
         begun = np.searchsorted(self.start_ns, times_ns, side="right")
-        is_in = times_ns <= np.append(_LONG_AGO, self.end_ns)[begun]
-        return np.where(is_in, np.append(_LONG_AGO, self.start_ns)[begun], times_ns)
+        return np.where(begun > 0, np.append(_LONG_AGO, self.start_ns)[begun], times_ns)
 
     def exposed_within(self, begin_ns: Integers, end_ns: Integers, *, hiding: "Cover") -> Integers:
         """How much of each window this covers and the other does not."""

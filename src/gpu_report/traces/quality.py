@@ -93,6 +93,10 @@ WORK_ON_DEVICE: Final = (
 )
 """What is measured by the device's events, and so is missing where they were lost."""
 
+_OF_STEPS: Final = (
+    *(name for name in WORK_ON_DEVICE if name.startswith("steps.")),
+    *("launches", "devices"),
+)
 _OF_ONE_DEVICE: Final = (
     *(name for name in WORK_ON_DEVICE if name.startswith("steps.") and name != "steps.loader_ms"),
     *("idle", "launches", "ranks", "collectives"),
@@ -278,6 +282,23 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
             invalidates=WORK_ON_DEVICE,
             step=step.number,
         )
+    # Work that began before the recording is not in it. Work that was launched before it waited
+    # for something, and the device may have been busy with that.
+    first = int(np.argmin(trace.work.start_ns)) if len(trace.work) else NONE
+    if first != NONE and calls.launch[first] == NONE:
+        begin_ns, end_ns = trace.step_bounds
+        unknown_ns = cover(trace.work.start_ns[[first]] * 0, trace.work.start_ns[[first]])
+        shares = unknown_ns.within(begin_ns, end_ns) / (end_ns - begin_ns)
+        for step, share in zip(trace.steps, shares.tolist(), strict=True):
+            yield _at_most(
+                MOST_LOST,
+                share,
+                "begin of the recording",
+                f"in {share:.1%} of step {step.number} the device may have been at work on what "
+                f"was launched before the recording; at most {MOST_LOST:.0%}",
+                invalidates=_OF_STEPS,
+                step=step.number,
+            )
     # What each operation took on the device is too low by the share of work without a launch.
     share = _share(int((work.call == NONE).sum()), len(work.call))
     yield _at_most(
@@ -481,9 +502,16 @@ def _checks_of_host(trace: Trace, calls: HostCalls) -> Iterator[Row]:
 
 
 def _at_most(
-    limit: float, found: float, check: str, text: str, *, invalidates: Iterable[str]
+    limit: float,
+    found: float,
+    check: str,
+    text: str,
+    *,
+    invalidates: Iterable[str],
+    step: int = WHOLE_TRACE,
 ) -> Row:
-    return row_of(check, found, limit, passed=found <= limit, text=text, invalidates=invalidates)
+    passed = found <= limit
+    return row_of(check, found, limit, passed=passed, text=text, invalidates=invalidates, step=step)
 
 
 def _share(part: int, whole: int) -> float:

@@ -109,11 +109,6 @@ def copy_kind(name: str) -> CopyKind:
     return CopyKind("between devices" if "P" in (source, target) else "within device", "")
 
 
-BLOCKING_COPY: Final = CopyKind("to host", "pageable")
-"""Its call returns only when it is done, though it is named `cudaMemcpyAsync` (CUDA Runtime API,
-"API synchronization behavior").
-"""
-
 PINNING: Final = re.compile(r"\w*Host\w*")
 """Of the calls for `allocating`, those for memory of the host: they hold up the thread that calls
 them alone.

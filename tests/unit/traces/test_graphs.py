@@ -5,6 +5,8 @@ follow from the times written here.
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gpu_report.traces.analysis import analyse
 from gpu_report.traces.idle import LAUNCHES
 from gpu_report.traces.kernels import KERNELS
@@ -108,7 +110,7 @@ def uncaptured_events(*operations: tuple[str, str, str], beside: bool = False) -
     return events
 
 
-def by(found: TraceTables, table: Any, key: str, value: str) -> dict[str, float]:
+def by(found: TraceTables, table: Any, key: str, value: str) -> dict[str, Any]:
     rows = Gate(found).rows(table, key, value)
     return {row[key]: row[value] for row in rows if row.get("device") != "cpu"}
 
@@ -181,6 +183,37 @@ def test_work_beside_that_of_the_graph_changes_no_match() -> None:
     assert by(found, PHASES, "phase", "self_ms")["backward"] == 0.06
 
 
+@pytest.mark.parametrize(("most_us", "is_trusted"), [(800, True), (300, False)])
+def test_up_to_a_fiftieth_of_the_time_may_be_of_unknown_operations(
+    most_us: int, *, is_trusted: bool
+) -> None:
+    """Those of a kernel of 10 us, which the uncaptured step does not run."""
+    events = [
+        {**event, "dur": most_us} if event["name"] == ADAM else event
+        for event in replay_events("other_kernel", ADAM)
+    ]
+    found = tabulate_trace(trace_of(*events), rich=uncaptured())
+
+    assert Gate(found).trusts(PHASES, on="cuda") == is_trusted
+
+
+def test_what_the_uncaptured_step_runs_for_its_data_is_in_no_graph() -> None:
+    step_and_mark, *rest = uncaptured_events()
+    for_data = [launch(60, 8), span("kernel", RELU, 12, 3, on=(0, 7), correlation=60)]
+    rich = trace_of(step_and_mark, *rest, *for_data)
+
+    found = tabulate_trace(replays(RELU, GEMM, GEMM, ADAM, streams=(7, 8)), rich=rich)
+
+    assert by(found, OPERATIONS, "name", "self_ms")["aten::relu"] == 0.02
+
+
+def test_a_graph_replayed_by_an_operation_is_no_uncaptured_step() -> None:
+    replaying = [operation("graph_step", begin + 28, 10) for begin in (0, 1000)]
+    rich = trace_of(*replay_events(*NAMES), *replaying)
+
+    assert by(tabulate_trace(replays(*NAMES), rich=rich), OPERATIONS, "name", "self_ms") == {}
+
+
 def test_a_fill_that_the_graph_runs_as_a_kernel_is_matched_as_a_fill() -> None:
     fill = ("forward", "aten::zero_", "Memset (Device)")
     found = tabulate_trace(
@@ -214,7 +247,8 @@ def test_graphs_of_one_step_are_matched_one_after_the_other() -> None:
 
 
 def test_a_capture_trace_beside_that_of_the_replays_gives_it_the_operations(tmp_path: Path) -> None:
-    events = [*replay_events(*NAMES)], [*uncaptured_events()]
+    module = span("python_function", "nn.Module: ReLU_0", 202, 88, on=MAIN)
+    events = [*replay_events(*NAMES)], [*uncaptured_events(), module]
     replaying, capture = (
         write(tmp_path / name, each)
         for name, each in zip(("r.json", "c.json"), events, strict=True)
@@ -223,3 +257,4 @@ def test_a_capture_trace_beside_that_of_the_replays_gives_it_the_operations(tmp_
     assert by(analyse(replaying).rows, OPERATIONS, "name", "self_ms") == {}
     found = analyse(replaying, uncaptured=capture).rows
     assert by(found, OPERATIONS, "name", "self_ms")["aten::relu"] == 0.04
+    assert by(found, KERNELS, "operation", "module")["aten::relu"] == "ReLU_0"

@@ -116,14 +116,22 @@ def test_what_another_cover_hides_is_not_exposed(
     assert found.tolist() == [len((covered - hidden) & set(range(start_ns, end_ns)))]
 
 
-def test_a_cover_joins_what_touches_and_shows_where_the_stretch_around_a_moment_began() -> None:
+def test_a_cover_joins_what_touches_and_shows_where_the_last_stretch_until_a_moment_began() -> None:
     found = cover(column([30, 10, 0]), column([40, 20, 10]))
 
     assert list(zip(found.start_ns.tolist(), found.end_ns.tolist(), strict=True)) == [
         (0, 20),
         (30, 40),
     ]
-    assert found.begin_at(column([-5, 0, 15, 20, 25, 40, 41])).tolist() == [-5, 0, 0, 0, 25, 30, 41]
+    assert found.last_begin(column([-5, 0, 15, 20, 25, 30, 41])).tolist() == [
+        -5,
+        0,
+        0,
+        0,
+        0,
+        30,
+        30,
+    ]
 
 
 @given(ON_THREADS, st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 95)), max_size=20))

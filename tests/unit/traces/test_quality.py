@@ -59,6 +59,18 @@ def test_a_step_without_device_work_is_not_reported_as_idle() -> None:
     assert not trusted("kernels", "total_ms", rows)
 
 
+def test_no_busy_time_is_known_before_work_that_was_launched_before_the_recording() -> None:
+    began_before = [operation("aten::mm", 0, 10), kernel("gemm", 15, 5, correlation=9999)]
+    launches = [event for n in range(1, 150) for event in launched(n, 100 + 100 * n)]
+
+    rows = gate(step(1, 0, 100), step(2, 100, 15_000), *began_before, *launches)
+
+    assert failed(rows) == {"begin of the recording": pytest.approx(0.15)}
+    assert not trusted("steps", "device_busy_ms", rows, step=1)
+    assert trusted("steps", "device_busy_ms", rows, step=2)
+    assert trusted("idle", "total_ms", rows)
+
+
 def test_launches_whose_kernels_were_dropped_invalidate_the_device_times() -> None:
     rows = gate(*two_good_steps(), operation("aten::mm", 150, 10), launch(9, 152, 2))
 
@@ -105,6 +117,21 @@ def test_work_that_overlaps_in_one_stream_fails_and_in_two_streams_does_not() ->
         "one after the other in a stream": pytest.approx(0.5)
     }
     assert failed(gate(step(1, 0, 100), *launched(1, 10), apart)) == {}
+
+
+@pytest.mark.parametrize(("overlap_us", "is_trusted"), [(40, True), (60, False)])
+def test_kernels_of_a_stream_may_overlap_by_a_twentieth(
+    overlap_us: int, *, is_trusted: bool
+) -> None:
+    second = kernel("second", 500 - overlap_us, 500, correlation=2)
+
+    rows = gate(
+        step(1, 0, 1200),
+        operation("aten::mm", 0, 10),
+        *(launch(1, 1), kernel("first", 0, 500, correlation=1), launch(2, 3), second),
+    )
+
+    assert trusted("kernels", "total_ms", rows) == is_trusted
 
 
 def test_a_call_that_outlives_the_one_it_began_in_invalidates_own_times() -> None:

@@ -47,6 +47,7 @@ def test_device_work_lasts_as_long_and_the_rest_shrinks_to_the_timed_step() -> N
     assert row["kernel_ms"] == row["device_busy_ms"] == pytest.approx(0.030)
     assert row["device_idle_share"] == pytest.approx(35 / 65)
     assert row["runtime_ms"] == pytest.approx(0.0005)
+    assert row["host_busy_ms"] == pytest.approx(0.040 * 65 / 100)
     assert row["operator_ms"] == pytest.approx(39 / 2 / 1e3)
     parts = ("kernel", "memcpy", "memset", "communication", "runtime", "loader", "operator")
     assert sum(row[f"{part}_ms"] for part in parts) + row["other_ms"] == pytest.approx(0.065)

@@ -513,22 +513,6 @@ def test_ranks_merged_into_one_file_are_refused_without_steps_too() -> None:
     assert len(trace_of(operation("mm", 10, 10), operation("mm", 10, 10, on=(None, 1))).calls) == 2
 
 
-def test_a_short_pause_after_a_wait_is_the_waits_and_a_long_one_the_hosts() -> None:
-    """The host waits for 20 us, 2 of them after the device is done, and then pauses."""
-
-    def causes(pause_us: float) -> set[str]:
-        found = tables(
-            step(1, 0, 3000),
-            *work(1, "gemm", 100, 50),
-            span("cuda_runtime", "cudaStreamSynchronize", 132, 20, on=MAIN),
-            *work(2, "gemm", 152 + pause_us, 2840 - pause_us),
-        )
-        return {row["cause"] for row in found[IDLE] if row["total_ms"] > 0.12}
-
-    assert causes(300) == {"synchronisation"}
-    assert causes(600) == {"host"}
-
-
 def test_a_recording_without_steps_ends_with_its_work_and_not_with_a_watchdog() -> None:
     watchdog = span("cuda_runtime", "cudaEventQuery", 900, 10, on=(100, 555))
     row = only(tables(*work(1, "gemm", 106, 300), watchdog), STEPS)
