@@ -34,6 +34,7 @@ from gpu_report.user_training.trace import trace as read
 
 _SHOWN: Final = {STEP: 1, CATEGORY: 10, OPERATION: 15, KERNEL: 10}
 _SHOWN_IN_BRIEF: Final = {STEP: 1, CATEGORY: 5}
+_COLUMNS: Final = ("", "on", "A", "B", "B - A", "B / A", "calls A", "calls B")
 _TITLES: Final = {
     STEP: "Step time",
     CATEGORY: "Categories, the largest change first",
@@ -104,7 +105,20 @@ def _show_changes(
         known = [row for row in of_level if row["change_ms"] is not None]
         console.print()
         console.print(Text(_TITLES[level], style="bold"))
-        console.print(_changes([row for row in known if row["change_ms"]][:most]))
+        cells = [
+            (
+                fitted(row["name"]),
+                row["device"],
+                *(
+                    duration(row[column] / 1e3, unit="ms").plain()
+                    for column in ("a_ms", "b_ms", "change_ms")
+                ),
+                "" if row["ratio"] is None else ratio(row["ratio"]).plain(),
+                *(rate(row[column]) for column in ("a_calls", "b_calls")),
+            )
+            for row in [row for row in known if row["change_ms"]][:most]
+        ]
+        console.print(text_table(*_COLUMNS, rows=cells))
         if len(known) < len(of_level):
             console.print(
                 Text(f"{len(of_level) - len(known)} not compared: {NOT_RELIABLE}", style="yellow")
@@ -150,23 +164,6 @@ def columns(arguments: Namespace) -> None:
             described.add_row(column.name, column.unit, Text(column.meaning))
         console.print(described)
         console.print()
-
-
-def _changes(rows: Sequence[Mapping[str, Any]]) -> TextTable:
-    table = text_table("operation", "on", "A", "B", "B - A", "B / A", "calls A", "calls B")
-    table.columns[0].header = ""
-    for row in rows:
-        table.add_row(
-            fitted(row["name"]),
-            row["device"],
-            *(
-                duration(row[column] / 1e3, unit="ms").plain()
-                for column in ("a_ms", "b_ms", "change_ms")
-            ),
-            "" if row["ratio"] is None else ratio(row["ratio"]).plain(),
-            *(rate(row[column]) for column in ("a_calls", "b_calls")),
-        )
-    return table
 
 
 def _write(texts: Mapping[Path, str], folder: Path, console: Console) -> None:

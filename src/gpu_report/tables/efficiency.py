@@ -21,7 +21,6 @@ from gpu_report.records.record import Record, Work
 from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.study.options import is_bound
 from gpu_report.study.strategies import SINGLE
-from gpu_report.study.variant import Variant
 from gpu_report.tables.marks import SEPARATOR
 from gpu_report.tables.operations import profiled
 from gpu_report.tables.processes import brings_loop, values_by_seed
@@ -29,7 +28,6 @@ from gpu_report.tables.statistics import (
     DEVICE,
     VARIANT,
     WORKLOAD,
-    BySeed,
     ratio,
     summarise,
     summary_of,
@@ -86,9 +84,6 @@ EFFICIENCY: Final = Table(
     ),
 )
 
-_COMPUTE: Final = "compute"
-_MEMORY: Final = "memory"
-
 
 def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | None) -> list[Row]:
     """The table EFFICIENCY in reading order.
@@ -101,22 +96,52 @@ def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | No
     eager operators are counted with.
     """
     by_device = {one.device: one for one in (calibration.ceilings if calibration else [])}
-    rows = []
+    rows: list[Row] = []
     for record in in_reading_order(records):
-        variant, work = record.as_variant(), _work(record)
+        variant = record.as_variant()
+        work = record.profile.work if record.profile and record.status == "ok" else None
         ceilings = by_device.get(variant.device)
         peaks = peak_flops_per_s(ceilings, variant.precision) if ceilings else []
         is_whole = variant.strategy == SINGLE or (
             variant.strategy == "ddp" and variant.device_type != "cpu"
         )
         if (
-            not (is_whole and ceilings and peaks and work)
+            not (is_whole and ceilings and peaks and work and min(work.flops, work.bytes) >= 1)
             or is_bound(variant.options)
             or brings_loop(record)
         ):
             continue
+        flops_per_sample, intensity = work.flops / work.samples, work.flops / work.bytes
+        achieved = {
+            seed: flops_per_sample * speed / variant.devices
+            for seed, speed in values_by_seed(record, "throughput_per_s").items()
+        }
+        achieved_flops_per_s = summarise([*achieved.values()])
+        peak = summarise(peaks).value
+        memory_roof = intensity * summarise(ceilings.copy_bytes_per_s).value
+        roof = min(peak, memory_roof)
+        of_peak = ratio(achieved, dict(enumerate(peaks)))
+        of_roof = achieved_flops_per_s.value / roof
         rows.append(
-            _row(variant, work, values_by_seed(record, "throughput_per_s"), peaks, ceilings)
+            {
+                "variant": variant.slug,
+                "workload": variant.workload,
+                "device": variant.device,
+                "precision": variant.precision,
+                "optimization": variant.optimization,
+                "flops_per_sample": flops_per_sample,
+                "bytes_per_sample": work.bytes / work.samples,
+                "intensity": intensity,
+                **achieved_flops_per_s.as_columns("achieved_flops_per_s"),
+                "peak_flops_per_s": peak,
+                **replace(of_peak, high=min(of_peak.high, max(1.0, of_peak.value))).as_columns(
+                    "share_of_peak"
+                ),
+                "roof_flops_per_s": roof,
+                "share_of_roof": of_roof if of_roof <= 1 else math.nan,
+                "roof": "compute" if peak <= memory_roof else "memory",
+                "uncounted": SEPARATOR.join(work.uncounted_operators),
+            }
         )
     return rows
 
@@ -129,45 +154,6 @@ def peak_flops_per_s(ceilings: Ceilings, precision: str) -> list[float]:
     """
     product = ceilings.peaks.get(precision)
     return product.flops_per_s if product else []
-
-
-def _work(record: Record) -> Work | None:
-    work = record.profile.work if record.profile and record.status == "ok" else None
-    return work if work and work.flops >= 1 and work.bytes >= 1 else None
-
-
-def _row(
-    variant: Variant, work: Work, throughput_per_s: BySeed, peaks: list[float], ceilings: Ceilings
-) -> Row:
-    flops_per_sample, intensity = work.flops / work.samples, work.flops / work.bytes
-    achieved = {
-        seed: flops_per_sample * speed / variant.devices for seed, speed in throughput_per_s.items()
-    }
-    achieved_flops_per_s = summarise([*achieved.values()])
-    peak = summarise(peaks).value
-    memory_roof = intensity * summarise(ceilings.copy_bytes_per_s).value
-    roof = min(peak, memory_roof)
-    of_peak = ratio(achieved, dict(enumerate(peaks)))
-    of_roof = achieved_flops_per_s.value / roof
-    return {
-        "variant": variant.slug,
-        "workload": variant.workload,
-        "device": variant.device,
-        "precision": variant.precision,
-        "optimization": variant.optimization,
-        "flops_per_sample": flops_per_sample,
-        "bytes_per_sample": work.bytes / work.samples,
-        "intensity": intensity,
-        **achieved_flops_per_s.as_columns("achieved_flops_per_s"),
-        "peak_flops_per_s": peak,
-        **replace(of_peak, high=min(of_peak.high, max(1.0, of_peak.value))).as_columns(
-            "share_of_peak"
-        ),
-        "roof_flops_per_s": roof,
-        "share_of_roof": of_roof if of_roof <= 1 else math.nan,
-        "roof": _COMPUTE if peak <= memory_roof else _MEMORY,
-        "uncounted": SEPARATOR.join(work.uncounted_operators),
-    }
 
 
 OWN_LOOPS: Final = Table(

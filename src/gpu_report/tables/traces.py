@@ -5,6 +5,7 @@ trace tables, one set per variant -> rows of columns that passed the checks -> t
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
@@ -26,30 +27,21 @@ from gpu_report.tables.operations import (
     top_operations,
 )
 from gpu_report.tables.statistics import PROFILED
-from gpu_report.traces.advice import ABOUT_IDLE_TIME, ADVICE, ADVICE_OF, UNANSWERED
+from gpu_report.traces.advice import ABOUT_IDLE_TIME, ADVICE, UNANSWERED, weigh
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
-from gpu_report.traces.quality import Gate, UnansweredError
+from gpu_report.traces.quality import Gate
 from gpu_report.traces.ranks import COLLECTIVES as OF_COLLECTIVES
 from gpu_report.traces.ranks import RANKS as OF_RANKS
 from gpu_report.traces.ranks import SLOW_FROM, median_collectives, median_ranks, slow_rank
-from gpu_report.traces.steps import STEPS
+from gpu_report.traces.steps import SHARES, STEPS
 from gpu_report.traces.timeline import TIMELINE
 from gpu_report.traces.trace import HOST
 
 if TYPE_CHECKING:
     from gpu_report.traces.tables import TraceTables
 
-STEP_PARTS: Final = (
-    "kernel",
-    "memcpy",
-    "memset",
-    "communication",
-    "runtime",
-    "loader",
-    "operator",
-    "other",
-)
+STEP_PARTS: Final = (*SHARES, "other")
 """What the wall time of a step is shared out to: each moment counts once, for the first of these
 that goes on in it.
 """
@@ -408,33 +400,28 @@ def _launches(each: Profiled) -> dict[str, float]:
     """
     wall_ms = {row["step"]: row["wall_ms"] for row in each.rows(STEPS, "wall_ms")}
     short = [row for row in each.rows(LAUNCHES, "launches", "short_share") if row["launches"]]
-    return {
+    found = {
         "launches_per_step": _mean([row["launches"] for row in each.rows(LAUNCHES, "launches")]),
         "short_share": quotient(
             sum(row["launches"] * row["short_share"] for row in short),
             sum(row["launches"] for row in short),
         ),
-        **{
-            name: _mean_over_time(each, name, wall_ms)
-            for name in ("mean_queue", "launch_bound_share")
-        },
     }
-
-
-def _mean_over_time(each: Profiled, column: str, wall_ms: Mapping[int, float]) -> float:
-    rows = [row for row in each.rows(LAUNCHES, column) if row["step"] in wall_ms]
-    return quotient(
-        sum(row[column] * wall_ms[row["step"]] for row in rows),
-        sum(wall_ms[row["step"]] for row in rows),
-    )
+    for column in ("mean_queue", "launch_bound_share"):
+        rows = [row for row in each.rows(LAUNCHES, column) if row["step"] in wall_ms]
+        found[column] = quotient(
+            sum(row[column] * wall_ms[row["step"]] for row in rows),
+            sum(wall_ms[row["step"]] for row in rows),
+        )
+    return found
 
 
 def _idle_causes(each: Profiled) -> Iterator[Row]:
     """The cause with the longest gaps in all first, and the longest operations of each."""
     rows = each.rows(IDLE)
-    total_of: dict[str, float] = {}
+    total_of: Counter[str] = Counter()
     for row in rows:
-        total_of[row["cause"]] = total_of.get(row["cause"], 0.0) + row["total_ms"]
+        total_of[row["cause"]] += row["total_ms"]
     ordered = sorted(
         rows,
         key=lambda row: (-total_of[row["cause"]], row["cause"], -row["total_ms"], row["operation"]),
@@ -463,17 +450,11 @@ def _advised(each: Profiled) -> tuple[list[Row], list[Row]]:
     advice, unanswered = each.tables[ADVICE], each.tables[UNANSWERED]
     if each.variant.device_type == HOST or not each.tables[STEPS]:
         return [*advice], [*unanswered]
-    again: list[tuple[float, Row]] = []
-    doubts: list[Row] = []
-    for rule, find in ABOUT_IDLE_TIME.items():
-        try:
-            again += ADVICE_OF[rule].rows(find(each))
-        except UnansweredError as error:
-            doubts.append({"rule": rule, "reason": str(error)})
+    again, doubts = weigh(each.tables, None, ABOUT_IDLE_TIME)
+    asked = {rule.name for rule in ABOUT_IDLE_TIME}
     return (
-        [row for _, row in sorted(again, key=lambda pair: -pair[0])]
-        + [row for row in advice if row["rule"] not in ABOUT_IDLE_TIME],
-        [*(row for row in unanswered if row["rule"] not in ABOUT_IDLE_TIME), *doubts],
+        [*(row for _, row in again), *(row for row in advice if row["rule"] not in asked)],
+        [*(row for row in unanswered if row["rule"] not in asked), *doubts],
     )
 
 

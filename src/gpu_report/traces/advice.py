@@ -13,7 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -25,7 +25,7 @@ from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import COPIES, KERNELS
 from gpu_report.traces.memory import MEMORY
 from gpu_report.traces.quality import Gate, UnansweredError
-from gpu_report.traces.sources import Wait, waits
+from gpu_report.traces.sources import waits
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import HOST, Trace
 from gpu_report.traces.vendors import MATRIX_CORES, matrix_cores
@@ -67,6 +67,14 @@ _ELIGIBLE: Final = ("convolution", "matrix product")
 _ELIGIBLE_FROM: Final = 0.10
 """Share of the device time from which on convolutions and matrix products are worth a word."""
 
+_ASKED_BY: Final = {"": "synchronize()", "aten::item": "item()", "aten::to": "to() or cpu()"}
+"""Operations that wait as the program wrote them; what waits outside of every operation asked for
+nothing else.
+"""
+
+_BUSY_FROM: Final = 0.50
+_MOST_IDLE: Final = f"{100 * (1 - _BUSY_FROM):g} %"
+
 
 class Found(NamedTuple):
     """A value with its sentence, the share of the steps' time at stake, the place where the trace
@@ -84,8 +92,16 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """What to try where a value is beyond the threshold: from there on, or under it where
     `is_floor`; and where at least `least_at_stake` of the steps' time is at stake.
 
-    `reason` says why the threshold is where it is. `find` raises UnansweredError where the trace
-    lacks what it reads.
+    `reason` says why the threshold is where it is. `find` takes a trace's tables and the trace,
+    and raises UnansweredError where they lack what it reads.
+
+    The other fields are for the report of a study, which asks the `question` of the configurations
+    that are `asked_of`; it is empty where bundles do not show the answer. There `holds` is followed
+    by 'in ...' and `whether` by 'is not resolved'; `measure` says what is compared with the
+    threshold, `label` the same in short. `caused_by` names advice that finds the cause and
+    recommends the same. `done_by` are options that do what is advised: if they were measured and do
+    not pay, nothing is recommended. `helpful` are the options and precisions whose gain is that of
+    following the advice.
     """
 
     name: str
@@ -93,53 +109,57 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     reason: str
     remedy: str
-    find: Callable[[Gate, Trace], Iterator[Found]]
+    find: Callable[[Gate, Any], Iterator[Found]]
     is_floor: bool = False
     least_at_stake: float = 0.0
+    question: str = ""
+    asked_of: Literal["all", "GPUs", "exchanging processes", "single launches"] = "GPUs"
+    holds: str = ""
+    whether: str = ""
+    measure: str = ""
+    label: str = ""
+    caused_by: Sequence[str] = ()
+    done_by: Sequence[str] = ()
+    helpful: Sequence[str] = ()
 
-    def rows(self, findings: Iterator[Found]) -> list[tuple[float, Row]]:
-        """The rows of ADVICE that these make, each with what is at stake."""
-        return [
-            (
-                found.at_stake,
-                {
-                    "rule": self.name,
-                    "finding": found.text,
-                    "advice": found.remedy or self.remedy,
-                    "value": float(found.value),
-                    "threshold": self.threshold,
-                    "unit": self.unit,
-                    "place": found.place,
-                },
-            )
-            for found in findings
-            if (found.value < self.threshold if self.is_floor else found.value >= self.threshold)
-            and found.at_stake >= self.least_at_stake
-        ]
-
-
-def advise(tables: Mapping[Table, Sequence[Row]], trace: Trace) -> dict[Table, list[Row]]:
-    """The rows of ADVICE and UNANSWERED that follow from a trace's other tables, the table of
-    quality among them.
-    """
-    applying, unanswered = weigh(tables, trace)
-    return {ADVICE: [row for _, row in applying], UNANSWERED: unanswered}
+    def applies(self, found: Found) -> bool:
+        """Whether what was found is beyond the threshold, with enough at stake."""
+        value, limit = found.value, self.threshold
+        return (value < limit if self.is_floor else value >= limit) and (
+            found.at_stake >= self.least_at_stake
+        )
 
 
 def weigh(
-    tables: Mapping[Table, Sequence[Row]], trace: Trace
+    tables: Mapping[Table, Sequence[Row]],
+    trace: Trace | None,
+    asked: Sequence[Advice] | None = None,
 ) -> tuple[list[tuple[float, Row]], list[Row]]:
-    """The rows of ADVICE, each with the share of the steps' time at stake, and the rows of
-    UNANSWERED.
+    """The rows of ADVICE that follow from a trace's other tables, the table of quality among them,
+    each with the share of the steps' time at stake, and the rows of UNANSWERED.
+
+    Without the trace only advice ABOUT_IDLE_TIME can be `asked`; by default all is.
     """
     gate = Gate(tables)
     applying: list[tuple[float, Row]] = []
     unanswered = []
-    for advice in ALL_ADVICE:
+    for advice in ALL_ADVICE if asked is None else asked:
         try:
-            applying += advice.rows(advice.find(gate, trace))
+            findings = list(advice.find(gate, trace))
         except UnansweredError as error:
             unanswered.append({"rule": advice.name, "reason": str(error)})
+            continue
+        for found in filter(advice.applies, findings):
+            row = {
+                "rule": advice.name,
+                "finding": found.text,
+                "advice": found.remedy or advice.remedy,
+                "value": float(found.value),
+                "threshold": advice.threshold,
+                "unit": advice.unit,
+                "place": found.place,
+            }
+            applying.append((found.at_stake, row))
     return sorted(applying, key=lambda pair: -pair[0]), unanswered
 
 
@@ -165,10 +185,12 @@ def _all_steps_ms(gate: Gate, *columns: str) -> float:
 
 def _loader(gate: Gate, _: object = None) -> Iterator[Found]:
     share = _share(gate.required(STEPS, "loader_ms", "wall_ms"), "loader_ms")
-    text = (
-        f"The loop waited for the data loader, and nothing else ran, in {_part(share)} of the time."
+    yield Found(
+        share,
+        share,
+        "The loop waited for the data loader, and nothing else ran, in "
+        f"{_part(share)} of the time.",
     )
-    yield Found(share, share, text)
 
 
 def _communication(gate: Gate, trace: Trace) -> Iterator[Found]:
@@ -226,21 +248,26 @@ def _tensor_cores(gate: Gate, trace: Trace) -> Iterator[Found]:
         without_ms / eligible_ms,
         min(1.0, without_ms / _all_steps_ms(gate, "wall_ms")),
     )
-    text = (
+    yield Found(
+        share,
+        at_stake,
         f"{_part(share)} of the time of convolutions and matrix products runs in kernels "
-        "without tensor cores."
+        "without tensor cores.",
+        longest["source"] or longest["operation"],
+        remedy=cores.remedy,
     )
-    place = longest["source"] or longest["operation"]
-    yield Found(share, at_stake, text, place, remedy=cores.remedy)
 
 
 def _allocator(gate: Gate, _: Trace) -> Iterator[Found]:
     rows = [row for row in gate.required(IDLE, "cause", "total_ms") if row["cause"] == "allocator"]
     if rows:
         share = sum(row["total_ms"] for row in rows) / _all_steps_ms(gate, *_WHOLE_STEP)
-        longest = max(rows, key=lambda row: row["total_ms"])
-        text = f"The GPU waited for memory from its driver in {_part(share)} of the time."
-        yield Found(share, share, text, longest["operation"])
+        yield Found(
+            share,
+            share,
+            f"The GPU waited for memory from its driver in {_part(share)} of the time.",
+            max(rows, key=lambda row: row["total_ms"])["operation"],
+        )
 
 
 def _peak_memory(gate: Gate, trace: Trace) -> Iterator[Found]:
@@ -302,21 +329,20 @@ def _synchronising_calls(gate: Gate, trace: Trace) -> Iterator[Found]:
     share = waited_ms / _all_steps_ms(gate, "wall_ms")
     all_ns = sum(step.end_ns - step.start_ns for step in steps)
     found = waits(msgspec.structs.replace(trace, steps=steps)) if share else []
-    for wait in [wait for wait in found if wait.operation or wait.source][:_PLACES]:
-        per_step, waited = (
-            wait.calls / len(steps),
-            number_format.duration(wait.total_ns / _NS_PER_S / len(steps)),
-        )
-        took = (
-            f", which took {waited.plain()} of it"
-            if gate.rows(STEPS, "wall_ms", "host_busy_ms")
-            else ""
-        )
+    for wait in [wait for wait in found if wait["operation"] or wait["source"]][:_PLACES]:
+        per_step = wait["calls"] / len(steps)
         often = "once" if per_step == 1 else f"{number_format.quantity(per_step).plain()} times"
         when = f"{often} a step" if trace.has_steps else often
-        text = f"{_asked_by(wait)} made the host wait {when}{took}."
-        at_stake = min(share, wait.total_ns / all_ns)
-        yield Found(per_step, at_stake, text, wait.source or wait.operation)
+        waited = number_format.duration(wait["total_ns"] / _NS_PER_S / len(steps)).plain()
+        asked_by = _ASKED_BY.get(wait["operation"], wait["operation"])
+        is_known = gate.rows(STEPS, "wall_ms", "host_busy_ms")
+        took = f", which took {waited} of it" if is_known else ""
+        yield Found(
+            per_step,
+            min(share, wait["total_ns"] / all_ns),
+            f"{asked_by} made the host wait {when}{took}.",
+            wait["source"] or wait["operation"],
+        )
 
 
 def _short_kernels(gate: Gate, _: Trace) -> Iterator[Found]:
@@ -340,13 +366,6 @@ def _part(share: float) -> str:
     return number_format.share(share).plain()
 
 
-def _asked_by(wait: Wait) -> str:
-    """As the program wrote it; what waits outside of every operation, asked for nothing else."""
-    return {"": "synchronize()", "aten::item": "item()", "aten::to": "to() or cpu()"}.get(
-        wait.operation, wait.operation
-    )
-
-
 def _device_property(trace: Trace, key: str, meaning: str) -> int:
     """A property of the first device; where there are several they are alike in practice."""
     found = trace.first_device.get(key)
@@ -365,6 +384,13 @@ ALL_ADVICE: Final = (
         remedy="Give the DataLoader worker processes, or more of them (num_workers), and a longer "
         "prefetch; decode less per sample.",
         find=_loader,
+        question="Does any configuration wait for data?",
+        holds="Waiting for data delayed the step",
+        whether="waiting for data delays a step",
+        measure="the share of its steps' time in which the loop waits for data, and nothing else "
+        "runs,",
+        label="waiting for data",
+        asked_of="all",
     ),
     Advice(
         name="communication",
@@ -374,16 +400,29 @@ ALL_ADVICE: Final = (
         remedy="Give each device more samples, so that more computation overlaps each exchange;"
         " DistributedDataParallel exchanges gradients while the backward pass runs.",
         find=_communication,
+        question="Does exchange between processes delay any configuration?",
+        holds="Exchange between processes delayed the step",
+        whether="exchange between processes delays a step",
+        measure="the share of its steps' time in which processes exchange, and no kernel runs,",
+        label="exchange between processes",
+        asked_of="exchanging processes",
     ),
     Advice(
         name="accelerator busy",
-        threshold=0.50,
+        threshold=_BUSY_FROM,
         unit="1",
         reason="Under a half, the host and not the GPU decides how long a step takes.",
         remedy="See what it waits for; a larger batch, CUDA graphs or torch.compile give it more "
         "work per launch.",
         find=_device_busy,
         is_floor=True,
+        question=f"Is the GPU idle for more than {_MOST_IDLE} of the step in any configuration?",
+        holds=f"The GPU was idle for more than {_MOST_IDLE} of the step",
+        whether=f"the GPU is idle for more than {_MOST_IDLE} of a step",
+        measure="the share of its steps' time in which kernels are active",
+        label="kernel-active time",
+        caused_by=("data loader", "launch-bound"),
+        helpful=("compile", "graphs"),
     ),
     Advice(
         name="tensor cores",
@@ -394,6 +433,13 @@ ALL_ADVICE: Final = (
         remedy=MATRIX_CORES[-1].remedy,
         find=_tensor_cores,
         least_at_stake=0.05,
+        question="Does any configuration leave tensor cores unused?",
+        holds="Convolutions and matrix products ran without tensor cores",
+        whether="tensor cores are left unused",
+        measure="the share of convolutions and matrix products, by time, without a kernel known "
+        "to use them,",
+        label="time without tensor cores",
+        helpful=("tf32", "bf16"),
     ),
     Advice(
         name="peak memory",
@@ -403,6 +449,11 @@ ALL_ADVICE: Final = (
         remedy="Before it runs out: a smaller batch with gradient accumulation, activation "
         "checkpointing, or 16 bits.",
         find=_peak_memory,
+        question="Is GPU memory nearly full in any configuration?",
+        holds="GPU memory was nearly full",
+        whether="GPU memory is nearly full",
+        measure="the peak memory, as a share of the GPU's,",
+        label="memory taken at the peak",
     ),
     Advice(
         name="launch-bound",
@@ -412,6 +463,12 @@ ALL_ADVICE: Final = (
         remedy="Launch less often: torch.compile, CUDA graphs, a fused optimizer, or a larger "
         "batch.",
         find=_launch_bound,
+        question="Is any configuration launch-bound?",
+        holds="The step was launch-bound",
+        whether="a step is launch-bound",
+        measure="the share of its steps' time in which the GPU waits for the next launch",
+        label="waiting for the next launch",
+        helpful=("compile", "graphs", "fused"),
     ),
     Advice(
         name="allocator",
@@ -431,6 +488,13 @@ ALL_ADVICE: Final = (
         remedy="Pin the batches (DataLoader's pin_memory=True) and copy them with to(device, "
         "non_blocking=True).",
         find=_pageable_copies,
+        question="Do copies from or to pageable memory take much of any step?",
+        holds="Copies from or to pageable memory took enough of the step for pinned memory to help",
+        whether="copies from or to pageable memory take enough of a step for pinned memory to help",
+        measure="the share of its steps' time that these copies take",
+        label="copies from or to pageable memory",
+        done_by=("pinned", "prefetch"),
+        helpful=("pinned",),
     ),
     Advice(
         name="synchronising calls",
@@ -444,6 +508,13 @@ ALL_ADVICE: Final = (
         ),
         find=_synchronising_calls,
         least_at_stake=0.01,
+        question="Does any loop synchronize with the GPU in every step, apart from the copy of "
+        "its batch?",
+        holds="Apart from the copy of its batch, the loop synchronized with the GPU in every step",
+        whether="the loop synchronizes with the GPU in every step, apart from the copy of its "
+        "batch,",
+        measure="the number of waits a step that one call of the loop asks for",
+        label="synchronizing calls",
     ),
     Advice(
         name="short kernels",
@@ -455,14 +526,20 @@ ALL_ADVICE: Final = (
         "enlarge the batch.",
         find=_short_kernels,
         least_at_stake=0.05,
+        question="Are most kernels of any configuration shorter than their launch overhead?",
+        holds="Most kernels were shorter than their launch overhead",
+        whether="most kernels are shorter than their launch overhead",
+        measure="the share of kernels, copies and memsets that run for less than 10 µs",
+        label="kernels, copies and memsets under 10 µs",
+        asked_of="single launches",
+        caused_by=("launch-bound",),
+        helpful=("compile", "fused"),
     ),
 )
 
 ADVICE_OF: Final[Mapping[str, Advice]] = {advice.name: advice for advice in ALL_ADVICE}
 
-ABOUT_IDLE_TIME: Final[Mapping[str, Callable[[Gate], Iterator[Found]]]] = {
-    "accelerator busy": _device_busy,
-    "launch-bound": _launch_bound,
-    "data loader": _loader,
-}
+ABOUT_IDLE_TIME: Final = tuple(
+    ADVICE_OF[name] for name in ("accelerator busy", "launch-bound", "data loader")
+)
 """Advice that can be asked for again where the tables alone are at hand, such as of timed steps."""

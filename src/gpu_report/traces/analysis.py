@@ -267,15 +267,7 @@ TRACE_CHANGES: Final = Table(
 _STEP_KEY: Final = (STEP, "wall time", "cpu", "")
 
 
-class _Amount(NamedTuple):
-    """Own time and calls per step."""
-
-    ms: float
-    calls: float
-
-
 _Key = tuple[str, str, str, str]
-_NOTHING: Final = _Amount(0.0, 0.0)
 
 
 _LEVELS: Final = {
@@ -294,16 +286,11 @@ class TracePair(NamedTuple):
     b: AnalysedTrace
 
 
-class Paired(NamedTuple):
-    """The pairs in the order of A, and the names of those on one side alone."""
-
-    pairs: list[TracePair]
-    a_alone: list[str]
-    b_alone: list[str]
-
-
-def paired(a: Sequence[AnalysedTrace], b: Sequence[AnalysedTrace]) -> Paired:
-    """The traces of each rank that both have; one trace alone is compared with one, of any rank.
+def paired(
+    a: Sequence[AnalysedTrace], b: Sequence[AnalysedTrace]
+) -> tuple[list[TracePair], list[str], list[str]]:
+    """The traces of each rank that both have, in the order of A, and the names of those that A or B
+    has alone; one trace alone is compared with one, of any rank.
 
     Where the ranks of one side are not known or have several files, traces whose files have one
     name are compared.
@@ -311,24 +298,12 @@ def paired(a: Sequence[AnalysedTrace], b: Sequence[AnalysedTrace]) -> Paired:
     Raises:
         TraceError: there is no such pair, or one trace of it has marked steps and the other none.
     """
-    found = _paired(a, b)
-    for pair in found.pairs:
-        if pair.a.has_steps != pair.b.has_steps:
-            without, other = (pair.b, pair.a) if pair.a.has_steps else (pair.a, pair.b)
-            raise TraceError(
-                f"{without.path} marks no steps and {other.path} does, so that nothing of them can "
-                "be compared per step; call profiler.step() after each step of both"
-            )
-    return found
-
-
-def _paired(a: Sequence[AnalysedTrace], b: Sequence[AnalysedTrace]) -> Paired:
-    if len(a) == len(b) == 1:
-        return Paired([TracePair(labels(a)[0], a[0], b[0])], [], [])
     name = labels if have_own_ranks(a) and have_own_ranks(b) else file_labels
     in_a, in_b = (dict(zip(name(side), side, strict=True)) for side in (a, b))
-    both = [label for label in in_a if label in in_b]
-    if not both:
+    if len(a) == len(b) == 1:
+        in_a, in_b = {labels(a)[0]: a[0]}, {labels(a)[0]: b[0]}
+    pairs = [TracePair(label, in_a[label], in_b[label]) for label in in_a if label in in_b]
+    if not pairs:
         held = "; ".join(
             f"{side[0].path if len(side) == 1 else side[0].path.parent} holds "
             f"{', '.join(name(side))}"
@@ -337,11 +312,18 @@ def _paired(a: Sequence[AnalysedTrace], b: Sequence[AnalysedTrace]) -> Paired:
         raise TraceError(
             f"nothing to compare: {held}; name two folders that share a rank, or two files"
         )
-    return Paired(
-        [TracePair(label, in_a[label], in_b[label]) for label in both],
-        [label for label in in_a if label not in in_b],
-        [label for label in in_b if label not in in_a],
+    for pair in pairs:
+        if pair.a.has_steps != pair.b.has_steps:
+            without, other = (pair.b, pair.a) if pair.a.has_steps else (pair.a, pair.b)
+            raise TraceError(
+                f"{without.path} marks no steps and {other.path} does, so that nothing of them can "
+                "be compared per step; call profiler.step() after each step of both"
+            )
+    a_alone, b_alone = (
+        [label for label in here if label not in there]
+        for here, there in ((in_a, in_b), (in_b, in_a))
     )
+    return pairs, a_alone, b_alone
 
 
 def change_rows(a: TraceTables, b: TraceTables) -> list[Row]:
@@ -353,7 +335,26 @@ def change_rows(a: TraceTables, b: TraceTables) -> list[Row]:
     if not (a.get(STEPS) and b.get(STEPS)):
         return []
     in_a, in_b = _amounts(a), _amounts(b)
-    rows = [_row(key, _amount(a, in_a, key), _amount(b, in_b, key)) for key in {**in_a, **in_b}]
+    rows = []
+    for key in {**in_a, **in_b}:
+        level, name, device, category = key
+        a_ms, a_calls = _amount(a, in_a, key)
+        b_ms, b_calls = _amount(b, in_b, key)
+        change_ms = None if a_ms is None or b_ms is None else b_ms - a_ms
+        rows.append(
+            {
+                "level": level,
+                "name": name,
+                "device": device,
+                "category": category,
+                "a_ms": a_ms,
+                "b_ms": b_ms,
+                "change_ms": change_ms,
+                "ratio": b_ms / a_ms if a_ms and b_ms is not None else None,
+                "a_calls": a_calls,
+                "b_calls": b_calls,
+            }
+        )
     levels = (STEP, CATEGORY, OPERATION, KERNEL)
     return sorted(
         rows,
@@ -367,42 +368,29 @@ def change_rows(a: TraceTables, b: TraceTables) -> list[Row]:
     )
 
 
-def _row(key: _Key, a: _Amount | None, b: _Amount | None) -> Row:
-    level, name, device, category = key
-    return {
-        "level": level,
-        "name": name,
-        "device": device,
-        "category": category,
-        "a_ms": a.ms if a else None,
-        "b_ms": b.ms if b else None,
-        "change_ms": b.ms - a.ms if a and b else None,
-        "ratio": b.ms / a.ms if a and b and a.ms else None,
-        "a_calls": a.calls if a else None,
-        "b_calls": b.calls if b else None,
-    }
-
-
-def _amounts(tables: TraceTables) -> dict[_Key, _Amount]:
-    """The amount per step of each row of the tables; of the step itself the mean over those that
-    can be trusted.
+def _amounts(tables: TraceTables) -> dict[_Key, tuple[float, float]]:
+    """Own time and calls per step of each row of the tables; of the step itself the mean over those
+    that can be trusted.
     """
     steps = len(tables[STEPS])
     walls_ms = [row["wall_ms"] for row in Gate(tables).rows(STEPS, "wall_ms")]
-    amounts = {_STEP_KEY: _Amount(sum(walls_ms) / len(walls_ms), 1.0)} if walls_ms else {}
+    amounts = {_STEP_KEY: (sum(walls_ms) / len(walls_ms), 1.0)} if walls_ms else {}
     for level, (table, name, time) in _LEVELS.items():
         for row in tables.get(table, ()):
             key = (level, row[name], row.get("device", ""), row["category"])
-            amounts[key] = _Amount(row[time] / steps, row["calls"] / steps)
+            amounts[key] = (row[time] / steps, row["calls"] / steps)
     return amounts
 
 
-def _amount(tables: TraceTables, amounts: Mapping[_Key, _Amount], key: _Key) -> _Amount | None:
+def _amount(
+    tables: TraceTables, amounts: Mapping[_Key, tuple[float, float]], key: _Key
+) -> tuple[float, float] | tuple[None, None]:
     """The trace's amount, nothing where it has no such row, None where the quality gate does not
     trust that number.
     """
     level, _, device, _ = key
     if level == STEP:
-        return amounts.get(key)
+        return amounts.get(key, (None, None))
     table, _, time = _LEVELS[level]
-    return amounts.get(key, _NOTHING) if Gate(tables).trusts(table, time, on=device) else None
+    is_trusted = Gate(tables).trusts(table, time, on=device)
+    return amounts.get(key, (0.0, 0.0)) if is_trusted else (None, None)

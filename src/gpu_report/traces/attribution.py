@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name
 from gpu_report.traces.grouping import fits, numbers_of, sums
-from gpu_report.traces.nesting import cover, nearest, nest, outermost, windows
+from gpu_report.traces.nesting import Windows, cover, nearest, nest, outermost, windows
 from gpu_report.traces.trace import NONE, RUNTIME, CallSpans, Flags, Integers, Trace, WorkSpans
-from gpu_report.traces.vendors import REPLAYING, TO_DEVICE, WAITING, copy_kind
+from gpu_report.traces.vendors import NAMES, TO_DEVICE, copy_kind
 
 CATEGORY_NAMES: Final = tuple(CATEGORIES)
 """What a column of categories counts through."""
@@ -44,11 +44,13 @@ class HostCalls(msgspec.Struct, frozen=True, kw_only=True):
     calls into the accelerator's driver; the others are operations of PyTorch. A call is in a step
     where the outermost call around it began in one.
 
-    `launch`, `launcher` and `in_graph` have one number per piece of the trace's device work: the
-    position of
-    the driver call that launched it, and of the operation around that call; NONE where none is
-    recorded. Work without such a call has the operation that it names itself, and so has that of a
-    graph if it names one.
+    `backward` is the position of the call around it in which autograd runs a function of the
+    backward pass, its own where it is one, NONE outside of all.
+
+    `launch`, `launcher`, `in_graph` and `work_category` have one number per piece of the trace's
+    device work: the position of the driver call that launched it, and of the operation around that
+    call; NONE where none is recorded. Work without such a call has the operation that it names
+    itself, and so has that of a graph if it names one.
     """
 
     spans: CallSpans
@@ -57,13 +59,11 @@ class HostCalls(msgspec.Struct, frozen=True, kw_only=True):
     category: Integers
     in_step: Flags
     is_driver_call: Flags
+    backward: Integers
     launch: Integers
     launcher: Integers
     in_graph: Flags
-
-    def of_category(self, name: str) -> Flags:
-        """Which calls are of that category."""
-        return np.equal(self.category, _NUMBER_OF[name])
+    work_category: Integers
 
 
 class DeviceWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,10 +78,6 @@ class DeviceWork(msgspec.Struct, frozen=True, kw_only=True):
     call: Integers
     category: Integers
     in_graph: Flags
-
-    def of_category(self, name: str) -> Flags:
-        """Which pieces of work are of that category."""
-        return np.equal(self.category, _NUMBER_OF[name])
 
 
 Attributed = tuple[Trace, HostCalls, DeviceWork]
@@ -98,22 +94,33 @@ def attribute_host(trace: Trace) -> HostCalls:
     calls, work = trace.calls, trace.work
     parent, self_ns = nest(calls)
     is_driver_call = fits(trace.kinds, calls.kind, RUNTIME.fullmatch)
+    is_evaluating = fits(trace.names, calls.name, lambda name: name.startswith(EVALUATING))
     driver_calls, operations = np.flatnonzero(is_driver_call), np.flatnonzero(~is_driver_call)
     launch = last_with_id(work.correlation, calls.correlation, driver_calls)
     around = at_positions(operations_around(parent, is_driver_call), launch, missing=NONE)
     named = last_with_id(work.external_id, calls.external_id, operations)
-    replays = fits(trace.names, calls.name, REPLAYING.fullmatch) & is_driver_call
+    replays = fits(trace.names, calls.name, NAMES["replaying"].fullmatch) & is_driver_call
     in_graph = at_positions(replays, launch, missing=False)
+    launcher = np.where((launch == NONE) | in_graph & (named != NONE), named, around)
+    category = _host_categories(trace, calls, parent, is_driver_call)
+    # A launching call that says nothing of the work leaves its category to its name, and so do all
+    # kernels of collectives.
+    of_work = at_positions(category, launcher, missing=NONE)
+    by_name = _categories_by(category_by_name, trace, work.name)
+    exchanges = is_kernel(trace, work) & (by_name == _NUMBER_OF["communication"])
+    of_work = np.where(np.isin(of_work, _SAYS_NOTHING) | exchanges, by_name, of_work)
     return HostCalls(
         spans=calls,
         parent=parent,
         self_ns=self_ns,
-        category=_host_categories(trace, calls, parent, is_driver_call),
+        category=category,
         in_step=(step_at(trace, calls.start_ns) != NONE)[outermost(parent)],
         is_driver_call=is_driver_call,
+        backward=nearest(parent, is_evaluating),
         launch=launch,
-        launcher=np.where((launch == NONE) | in_graph & (named != NONE), named, around),
+        launcher=launcher,
         in_graph=in_graph,
+        work_category=np.where(of_work == NONE, _NUMBER_OF[OTHER], of_work),
     )
 
 
@@ -154,18 +161,25 @@ def is_upload(trace: Trace, work: WorkSpans) -> Flags:
     return to_device & fits(trace.kinds, work.kind, "gpu_memcpy".__eq__)
 
 
-def communicates(trace: Trace, calls: HostCalls) -> Flags:
-    """Which pieces of the trace's device work communicate: kernels by their own name, and all that
-    an operation that communicates launched, copies too.
+def is_of(category: Integers, name: str) -> Flags:
+    """Which calls or pieces of work are of the category of that name.
+
+    Of work that communicates these are kernels by their own name, and all that an operation that
+    communicates launched, copies too.
     """
-    return np.equal(_categories_of_work(trace, calls), _NUMBER_OF["communication"])
+    return np.equal(category, _NUMBER_OF[name])
+
+
+def are_for(purpose: str, trace: Trace, calls: HostCalls) -> Flags:
+    """Which driver calls have names for this purpose, a key of NAMES."""
+    return fits(trace.names, calls.spans.name, NAMES[purpose].fullmatch) & calls.is_driver_call
 
 
 def is_waiting(trace: Trace, calls: HostCalls) -> Flags:
     """Which driver calls of the training loop's thread return only when the device is done: by
     their name, or because they copy from or to pageable memory of the host.
     """
-    found = fits(trace.names, calls.spans.name, WAITING.fullmatch) & calls.is_driver_call
+    found = are_for("waiting", trace, calls)
     is_blocking = fits(
         trace.names, trace.work.name, lambda name: copy_kind(name).host_memory == "pageable"
     )
@@ -185,7 +199,7 @@ def loop_thread(trace: Trace, calls: HostCalls) -> int:
 
 def step_at(trace: Trace, times_ns: Integers) -> Integers:
     """The position of the step at each moment, NONE outside of all."""
-    return windows(*trace.step_bounds, np.arange(len(trace.steps))).at(times_ns)
+    return Windows(*trace.step_bounds, np.arange(len(trace.steps))).at(times_ns)
 
 
 def at_positions(
@@ -204,18 +218,9 @@ def _device_work(trace: Trace, calls: HostCalls, kept: Flags) -> DeviceWork:
         spans=trace.work.chosen(kept),
         launch=calls.launch[kept],
         call=calls.launcher[kept],
-        category=_categories_of_work(trace, calls)[kept],
+        category=calls.work_category[kept],
         in_graph=calls.in_graph[kept],
     )
-
-
-def _categories_of_work(trace: Trace, calls: HostCalls) -> Integers:
-    """The category of each piece of the trace's device work."""
-    category = at_positions(calls.category, calls.launcher, missing=NONE)
-    by_name = _categories_by(category_by_name, trace, trace.work.name)
-    exchanges = is_kernel(trace, trace.work) & (by_name == _NUMBER_OF["communication"])
-    category = np.where(np.isin(category, _SAYS_NOTHING) | exchanges, by_name, category)
-    return np.where(category == NONE, _NUMBER_OF[OTHER], category)
 
 
 def _categories_by(

@@ -32,6 +32,7 @@ from gpu_report.printing.terminal import clean
 from gpu_report.storage.columns import Table
 from gpu_report.traces.advice import ADVICE, UNANSWERED
 from gpu_report.traces.analysis import AnalysedTrace, labels
+from gpu_report.traces.grouping import BYTES_PER_MIB
 from gpu_report.traces.idle import IDLE
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.memory import MEMORY
@@ -161,14 +162,12 @@ def _sections(analysed: AnalysedTrace) -> Iterator[RenderableType]:
     if analysed.rows.get(IDLE):
         yield _idle(analysed)
     if analysed.rows.get(MEMORY):
-        table = text_table("", "given to tensors", "taken from the device")
         rows = analysed.rows[MEMORY]
-        for device in dict.fromkeys(row["device"] for row in rows):
-            peaks = [
-                _peak(row[column] for row in rows if row["device"] == device)
-                for column in _MEMORY_COLUMNS
-            ]
-            table.add_row(device, *peaks)
+        peaks = [
+            (device, *(_peak(rows, device, column) for column in _MEMORY_COLUMNS))
+            for device in dict.fromkeys(row["device"] for row in rows)
+        ]
+        table = text_table("", "given to tensors", "taken from the device", rows=peaks)
         yield _titled("Peak memory", table)
 
 
@@ -186,7 +185,8 @@ def steps_of(analysed: AnalysedTrace) -> str:
 
 
 def _step_time(analysed: AnalysedTrace) -> Text:
-    walls = [row["wall_ms"] / 1e3 for row in analysed.gate.rows(STEPS, "wall_ms")]
+    wall_of = {row["step"]: row["wall_ms"] for row in analysed.gate.rows(STEPS, "wall_ms")}
+    walls = [wall_ms / 1e3 for wall_ms in wall_of.values()]
     if not walls:
         return Text(f"step time {_refusal(analysed, STEPS, 'wall_ms')}")
     mean = sum(walls) / len(walls)
@@ -196,7 +196,6 @@ def _step_time(analysed: AnalysedTrace) -> Text:
         else ""
     )
     busy_ms: Counter[str] = Counter()
-    wall_of = {row["step"]: row["wall_ms"] for row in analysed.gate.rows(STEPS, "wall_ms")}
     rows = [row for row in analysed.gate.rows(DEVICES) if row["step"] in wall_of]
     for row in rows:
         busy_ms[row["device"]] += row["busy_ms"]
@@ -221,17 +220,18 @@ def _breakdown(analysed: AnalysedTrace) -> RenderableType:
     if not rows:
         return _refused(title, refusal)
     wall_ms = sum(row["wall_ms"] for row in rows)
-    table = text_table("", "a step", "share", "")
-    for column, meaning in _SHARES.items():
-        spent_ms = sum(row[column] or 0.0 for row in rows)
-        if spent_ms:
-            part = spent_ms / wall_ms
-            cells = (
-                _milliseconds(spent_ms / len(rows)),
-                share(part).plain(),
-                "█" * round(part * _BAR),
-            )
-            table.add_row(meaning, *cells)
+    spent_ms = {meaning: _sum(rows, column) for column, meaning in _SHARES.items()}
+    cells = [
+        (
+            meaning,
+            _milliseconds(time_ms / len(rows)),
+            share(time_ms / wall_ms).plain(),
+            "█" * round(time_ms / wall_ms * _BAR),
+        )
+        for meaning, time_ms in spent_ms.items()
+        if time_ms
+    ]
+    table = text_table("", "a step", "share", "", rows=cells)
     left_out = len(analysed.rows[STEPS]) - len(rows)
     note = [Text(f"{left_out} steps left out, {refusal}")] if left_out else []
     return _titled(title, table, *note)
@@ -263,14 +263,16 @@ def _longest(
         return _refused(title, refusal)
     of_device = [row for row in analysed.rows[table] if not on or row["device"] == on]
     rows, steps = [row for row in of_device if row[time]], analysed.step_count
-    shown = text_table(*cells, "time", "share", "calls")
-    for row in rows[:most]:
-        numbers = (
+    shown_rows = [
+        (
+            *(cell(row) for cell in cells.values()),
             _milliseconds(row[time] / steps),
             _cell(row[part], share),
             rate(row["calls"] / steps),
         )
-        shown.add_row(*(cell(row) for cell in cells.values()), *numbers)
+        for row in rows[:most]
+    ]
+    shown = text_table(*cells, "time", "share", "calls", rows=shown_rows)
     more = [Text(f"and {len(rows) - most} more", style="dim")] if len(rows) > most else []
     return _titled(title, shown, *more)
 
@@ -283,30 +285,32 @@ def _idle(analysed: AnalysedTrace) -> RenderableType:
     if refusal:
         return _refused(title, refusal)
     rows = analysed.rows[IDLE]
-    table = text_table("", "most of it in", "a step", "of the time", "longest")
     causes = {
         row["cause"]: [each for each in rows if each["cause"] == row["cause"]] for row in rows
     }
-    for cause, members in sorted(
-        causes.items(), key=lambda pair: (-_sum(pair[1], "total_ms"), pair[0])
-    ):
-        table.add_row(
+    cells = [
+        (
             cause,
             fitted(max(members, key=lambda row: row["total_ms"])["operation"] or "(no operation)"),
             _milliseconds(_sum(members, "total_ms") / analysed.step_count),
             _cell(_sum(members, "share"), share),
             duration(max(row["longest_us"] for row in members) / 1e6).plain(),
         )
-    return _titled(title, table)
+        for cause, members in sorted(
+            causes.items(), key=lambda pair: (-_sum(pair[1], "total_ms"), pair[0])
+        )
+    ]
+    columns = ("", "most of it in", "a step", "of the time", "longest")
+    return _titled(title, text_table(*columns, rows=cells))
 
 
-_BYTES_PER_MIB: Final = 2**20
 _MEMORY_COLUMNS: Final = ("allocated_mib", "reserved_mib")
 
 
-def _peak(numbers: Iterable[float | None]) -> str:
+def _peak(rows: Sequence[Row], device: str, column: str) -> str:
+    numbers = (row[column] for row in rows if row["device"] == device)
     known = [number for number in numbers if number is not None and number == number]
-    return size(max(known) * _BYTES_PER_MIB).plain() if known else "not recorded"
+    return size(max(known) * BYTES_PER_MIB).plain() if known else "not recorded"
 
 
 def _advice(analysed: AnalysedTrace) -> RenderableType:
@@ -328,7 +332,7 @@ def _one_advice(number: int, row: Row) -> RenderableType:
     return grid
 
 
-def text_table(*columns: str) -> TextTable:
+def text_table(*columns: str, rows: Iterable[Iterable[RenderableType]] = ()) -> TextTable:
     """Text is aligned left, numbers right; what `fitted` made is cut where the width is short."""
     table = TextTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
@@ -337,6 +341,8 @@ def text_table(*columns: str) -> TextTable:
             justify="left" if column in _TEXTS else "right",
             no_wrap=column not in _GIVING_WAY,
         )
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
@@ -390,9 +396,7 @@ def rank_summary(analysed: Sequence[AnalysedTrace]) -> RenderableType | None:
         "with waits": [_milliseconds(row["longest_ms"]) for row in shown],
     }
     known = {name: cells for name, cells in columns.items() if any(cells)}
-    table = text_table(*known)
-    for cells in zip(*known.values(), strict=True):
-        table.add_row(*cells)
+    table = text_table(*known, rows=zip(*known.values(), strict=True))
     left_out = len(found) - len(shown)
     return Group(
         Text("A step of each rank (medians)", style="bold"),
@@ -432,17 +436,17 @@ def _share_of(each: AnalysedTrace, rows: Sequence[Row], column: str, wall_ms: fl
 
 
 def _ranks(rows: Sequence[dict[str, Any]]) -> TextTable:
-    table = text_table(
-        "", "step time", "compute", "communication", "hidden", "exposed", "waits for others"
-    )
-    for row in median_ranks(rows):
-        times = (
-            row[f"{name}_ms"] for name in ("wall", "compute", "communication", "hidden", "exposed")
+    times = ("wall_ms", "compute_ms", "communication_ms", "hidden_ms", "exposed_ms")
+    cells = [
+        (
+            f"rank{row['rank']}",
+            *(_milliseconds(row[time]) for time in times),
+            _cell(row["wait_share"], share),
         )
-        table.add_row(
-            f"rank{row['rank']}", *map(_milliseconds, times), _cell(row["wait_share"], share)
-        )
-    return table
+        for row in median_ranks(rows)
+    ]
+    columns = ("step time", "compute", "communication", "hidden", "exposed", "waits for others")
+    return text_table("", *columns, rows=cells)
 
 
 def _who_waits(rows: Sequence[dict[str, Any]]) -> str:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Final
 
 from gpu_report.storage.columns import text
-from gpu_report.traces.vendors import CALLS, COMMUNICATION, COPIES, FILLS, compiled, first_fit
+from gpu_report.traces.vendors import COMMUNICATION, NAMES, compiled, first_fit
 
 OTHER: Final = "other"
 
@@ -42,7 +42,7 @@ CATEGORIES: Final[dict[str, str]] = {
 CATEGORY: Final = text("category", "Kind of work, one of gpu_report.traces.categories.CATEGORIES.")
 
 _RULES: Final = compiled(
-    ("runtime", rf"^({CALLS.pattern})$"),
+    ("runtime", rf"^({NAMES['calls'].pattern})$"),
     ("communication", COMMUNICATION.pattern),
     ("data loading", r"^enumerate\(DataLoader\)"),
     (
@@ -103,7 +103,7 @@ _RULES: Final = compiled(
         "copy",
         r"(Copy|Clone|Cat|Stack|Index|Gather|Scatter|Repeat)\w*Backward|CatArray|[Mm]em(cpy|set)|copy_kernel",
     ),
-    ("copy", rf"{COPIES.pattern}|{FILLS.pattern}"),
+    ("copy", rf"{NAMES['copies'].pattern}|{NAMES['fills'].pattern}"),
     ("copy", r"::copy_bucket_to_grad$|aten::(un)?flatten_dense_tensors\b"),
     (
         "copy",

@@ -23,11 +23,59 @@ import msgspec
 
 from gpu_report.errors import TraceError
 from gpu_report.printing.terminal import clean
-from gpu_report.traces.signs import NAME_A_TRACE, sign_in
 from gpu_report.traces.trace import NONE
 
 MEMORY: Final = "[memory]"
 """The name of what the allocator writes."""
+
+NAME_A_TRACE: Final = "name a trace that torch.profiler of PyTorch 2.0 or newer exported"
+
+_SIGNS: Final = (
+    (
+        rb"PK\x03\x04|.{257}ustar",
+        ("it is a zip or tar archive", "unpack it and name the trace in it"),
+    ),
+    (
+        rb"version https://git-lfs",
+        ("it is a Git LFS pointer, not the file itself", "run git lfs pull"),
+    ),
+    (
+        rb"(?i:\s*<(!doctype|html|\?xml))",
+        ("it is a web page", "download the trace itself, on GitHub by its raw link"),
+    ),
+    (
+        rb"\xff\xfe|\xfe\xff|[\[{]\x00|\x00[\[{]",
+        ("it is UTF-16 text", "save it as UTF-8"),
+    ),
+    (
+        rb"\n.{0,64}?[\x00-\x08\x0e-\x1f]",  # JSON has no such characters
+        ("it is a Perfetto trace (protobuf)", NAME_A_TRACE),
+    ),
+    (rb"(\xef\xbb\xbf)?\s*[^\s\[{\xef]", ("it is not a JSON object", NAME_A_TRACE)),
+    (
+        rb'\s*\[.*"pid"\s*:\s*"(CPU|CUDA) functions"',
+        ("it is a list of operations by torch.autograd.profiler", NAME_A_TRACE),
+    ),
+    (
+        rb'\s*\[.*"ts"\s*:\s*"[0-9]',
+        ("it is a trace of another profiler, such as Ascend's: its times are text", NAME_A_TRACE),
+    ),
+    # Kineto wrote `Trace iteration` into the arguments of each operation from its first version to
+    # October 2022 (pytorch/kineto#665), which is for PyTorch 1.8 to 1.13, and the kind `Operator`
+    # up to PyTorch 1.11. PyTorch since 2.0 writes `Ev Idx` (pytorch/pytorch#87477), also where
+    # another program adds events. Gaudi's plug-in still writes the old kinds `Kernel` and `Runtime`
+    # and the old `Profiler Event Index`, so that those are no sign.
+    (
+        rb'(?!.*"Ev Idx").*("Trace iteration"\s*:|"cat"\s*:\s*"Operator")',
+        (
+            "PyTorch before 2.0 recorded it, and its phases would be wrong",
+            "record it with PyTorch 2.0 or newer",
+        ),
+    ),
+)
+"""Of a file that is not a trace of torch.profiler in PyTorch 2.0 or newer: patterns of its first
+bytes, the first of which to match counts, with what the file is and what to do.
+"""
 
 _CONVOLUTION: Final = "aten::convolution"
 _NO_TEXT: Final = msgspec.Raw(b"")
@@ -240,8 +288,9 @@ def events_of(
     head, rest = b"", bytearray()
     decoded = attempt_at = 0
     for number, block in enumerate(blocks):
-        if number == 0 and (sign := sign_in(block)):
-            raise DamagedDocumentError(*sign)
+        for pattern, sign in _SIGNS if number == 0 else ():
+            if re.match(pattern, block, re.DOTALL):
+                raise DamagedDocumentError(*sign)
         rest += block if rest else block.removeprefix(_BYTE_ORDER_MARK).lstrip()
         if len(rest) < attempt_at:
             continue

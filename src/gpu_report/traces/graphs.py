@@ -19,7 +19,7 @@ import numpy as np
 from gpu_report.traces.attribution import Attributed, attribute
 from gpu_report.traces.grouping import fits
 from gpu_report.traces.phases import is_of_data
-from gpu_report.traces.trace import NONE, Flags, Integers, Spans, Trace, WorkSpans
+from gpu_report.traces.trace import NONE, Integers, Spans
 
 _AnySpans = TypeVar("_AnySpans", bound=Spans)
 
@@ -39,13 +39,18 @@ def with_operations(replaying: Attributed, uncaptured: Attributed) -> Attributed
         return replaying
     names, name_of = _merged(trace.names, other.names)
     kinds, kind_of = _merged(trace.kinds, other.kinds)
-    replayed = _by_begin(trace.work, host.in_graph)
-    launched = _by_begin(
-        work.spans,
-        (work.call != NONE) & ~is_of_data(other, calls, work) & ~work.in_graph,
+    is_offered = (work.call != NONE) & ~is_of_data(other, calls, work) & ~work.in_graph
+    replayed, launched = (
+        np.flatnonzero(which)[np.argsort(spans.start_ns[which], kind="stable")]
+        for spans, which in ((trace.work, host.in_graph), (work.spans, is_offered))
     )
-    wanted = _keys(trace, trace.work.chosen(replayed), np.arange(len(trace.names)))
-    offered = _keys(other, work.spans.chosen(launched), name_of)
+    wanted, offered = (
+        np.where(fits(of.kinds, spans.kind, "gpu_memset".__eq__), NONE, number[spans.name])
+        for of, spans, number in (
+            (trace, trace.work.chosen(replayed), np.arange(len(trace.names))),
+            (other, work.spans.chosen(launched), name_of),
+        )
+    )  # one number for all fills, which a graph may run as kernels
     found = np.full(len(replayed), NONE)
     of_launch = host.launch[replayed]
     behind = 0  # graphs of one step follow each other in the uncaptured step, too
@@ -93,20 +98,6 @@ def _merged(texts: Sequence[str], others: Sequence[str]) -> tuple[tuple[str, ...
     place = {text: position for position, text in enumerate(texts)}
     places = [place.setdefault(text, len(place)) for text in others]
     return tuple(place), np.array(places, dtype=np.int64)
-
-
-def _by_begin(work: WorkSpans, which: Flags) -> Integers:
-    """The positions of the work that the flags mark, in order of time."""
-    chosen = np.flatnonzero(which)
-    return chosen[np.argsort(work.start_ns[chosen], kind="stable")]
-
-
-def _keys(trace: Trace, work: WorkSpans, name_of: Integers) -> Integers:
-    """The number of each piece's name, and one number for all fills, which a graph may run as
-    kernels.
-    """
-    is_fill = fits(trace.kinds, work.kind, "gpu_memset".__eq__)
-    return np.where(is_fill, NONE, name_of[work.name])
 
 
 def _counterparts(wanted: Integers, offered: Integers, behind: int) -> Integers:

@@ -3,7 +3,7 @@ without event loops.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -35,21 +35,14 @@ _MOST_OF_LIST: Final = 50_000
 """An operation on every tensor of a model has as many shapes as the model has tensors."""
 
 
-class Grouped(NamedTuple):
-    """The distinct keys in ascending order, and for each member the position of its key
-    among them.
+def grouped(keys: Integers) -> tuple[Integers, Integers]:
+    """The distinct keys in ascending order, and for each member the position of its key among
+    them.
     """
-
-    keys: Integers
-    group: Integers
-
-
-def grouped(keys: Integers) -> Grouped:
-    """Put members of equal key together."""
     if not len(keys) or keys.min() < 0 or keys.max() > _SPARSE * len(keys):
-        return Grouped(*np.unique(keys, return_inverse=True))
+        return np.unique(keys, return_inverse=True)
     occurs = np.bincount(keys) > 0
-    return Grouped(np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[keys])
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[keys]
 
 
 def fits(texts: Sequence[str], positions: Integers, test: Callable[[str], object]) -> Flags:
@@ -83,24 +76,19 @@ def counts(group: Integers, groups: int) -> Integers:
     return np.bincount(group, minlength=groups).astype(np.int64)
 
 
-class Quantiles(NamedTuple):
-    """For each group the values that a tenth, half and nine tenths of its members do not exceed."""
+def quantiles(
+    group: Integers, values: Integers, groups: int
+) -> tuple[Integers, Integers, Integers]:
+    """For each group the values that a tenth, half and nine tenths of its members do not exceed.
 
-    p10: Integers
-    median: Integers
-    p90: Integers
-
-
-def quantiles(group: Integers, values: Integers, groups: int) -> Quantiles:
-    """Values that occur, by nearest rank: the least that at least that share of the members does
-    not exceed.
-
-    Every group has a member.
+    Values that occur, by nearest rank: the least that at least that share of the members does not
+    exceed. Every group has a member.
     """
     size = counts(group, groups)
     first = np.cumsum(size) - size
     ordered = values[np.lexsort((values, group))]
-    return Quantiles(*(ordered[first + (size * tenths + 9) // 10 - 1] for tenths in (1, 5, 9)))
+    p10, median, p90 = (ordered[first + (size * tenths + 9) // 10 - 1] for tenths in (1, 5, 9))
+    return p10, median, p90
 
 
 def medians(group: Integers, values: Floats, groups: int) -> Floats:
@@ -109,7 +97,8 @@ def medians(group: Integers, values: Floats, groups: int) -> Floats:
     occurring, rank = np.unique(values[is_known], return_inverse=True)
     present, among_present = grouped(group[is_known])
     found = np.full(groups, np.nan)
-    found[present] = occurring[quantiles(among_present, rank, len(present)).median]
+    _, median, _ = quantiles(among_present, rank, len(present))
+    found[present] = occurring[median]
     return found
 
 
@@ -126,6 +115,17 @@ def heaviest(group: Integers, values: Integers, weights: Integers, groups: int) 
     return found
 
 
+def heaviest_text(
+    group: Integers, position: Integers, weights: Integers, groups: int, texts: Sequence[Any]
+) -> Integers:
+    """For each group the position of the text whose members weigh most together, the first by the
+    texts of those that tie; NONE without any. A member's position may be NONE.
+    """
+    by_text = np.array(sorted(range(len(texts)), key=texts.__getitem__), dtype=np.int64)
+    rank = np.append(np.argsort(by_text), NONE)
+    return np.append(by_text, NONE)[heaviest(group, rank[position], weights, groups)]
+
+
 def shares(parts: Integers) -> Floats:
     """Each part over their sum, NaN where that is nothing."""
     whole = parts.sum()
@@ -138,19 +138,12 @@ def rows_of(
     """One row for each position of the order, with what the columns hold there; a number that is
     NaN is missing.
     """
-    picked = [_picked(column, order) for column in columns.values()]
+    picked = []
+    for column in columns.values():
+        values = np.asarray(column, dtype=getattr(column, "dtype", object))
+        in_order = values[np.asarray(order, dtype=np.int64)].tolist()
+        picked.append([None if value != value else value for value in in_order])
     return [dict(zip(columns, values, strict=True)) for values in zip(*picked, strict=True)]
-
-
-def _picked(column: npt.NDArray[Any] | Sequence[Any], order: Sequence[int] | Integers) -> list[Any]:
-    if not isinstance(column, np.ndarray):
-        return [column[position] for position in order]
-    values: list[Any] = column[np.asarray(order, dtype=np.int64)].tolist()
-    return (
-        [None if value != value else value for value in values]
-        if column.dtype.kind == "f"
-        else values
-    )
 
 
 def evenly_spaced(text: str) -> str:

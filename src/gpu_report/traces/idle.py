@@ -14,15 +14,17 @@ from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.traces.attribution import (
     DeviceWork,
     HostCalls,
+    are_for,
     at_positions,
+    is_of,
     is_waiting,
     loop_thread,
     operations_around,
 )
 from gpu_report.traces.grouping import NS_PER_MS, NS_PER_US, STEP, Row, counts, fits, rows_of, sums
-from gpu_report.traces.nesting import Cover, cover, cover_of, innermost_at
+from gpu_report.traces.nesting import Cover, cover, cover_of, cut, innermost_at
 from gpu_report.traces.trace import NONE, Columns, Flags, Integers, Trace
-from gpu_report.traces.vendors import ALLOCATING, PINNING
+from gpu_report.traces.vendors import PINNING
 
 IDLE: Final = Table(
     name="idle",
@@ -231,17 +233,10 @@ def gaps_in_steps(trace: Trace, calls: HostCalls) -> tuple[Integers, Gaps]:
     A step that saw no device work has none: its events may not have been recorded.
     """
     gaps = _gaps(trace, calls)
-    begin_ns, end_ns = trace.step_bounds
-    first = np.searchsorted(gaps.end_ns, begin_ns, side="right")
-    count = np.searchsorted(gaps.start_ns, end_ns, side="left") - first
-    count[~saw_work(trace)] = 0
-    step = np.repeat(np.arange(len(count)), count)
-    gaps = gaps.chosen(np.arange(len(step)) + np.repeat(first - np.cumsum(count) + count, count))
-    start_ns, end_ns = (
-        np.maximum(gaps.start_ns, begin_ns[step]),
-        np.minimum(gaps.end_ns, end_ns[step]),
-    )
-    return step, msgspec.structs.replace(gaps, start_ns=start_ns, end_ns=end_ns)
+    piece, step, start_ns, end_ns = cut(gaps.start_ns, gaps.end_ns, trace.step_bounds)
+    gaps = msgspec.structs.replace(gaps.chosen(piece), start_ns=start_ns, end_ns=end_ns)
+    was_seen = saw_work(trace)[step]
+    return step[was_seen], gaps.chosen(was_seen)
 
 
 def saw_work(trace: Trace) -> Flags:
@@ -280,15 +275,13 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     late_ns = np.where(is_known, np.minimum(launch_begin_ns, stop_ns), stop_ns)
     late_ns = np.maximum(start_ns, late_ns)
     on_loop = calls.spans.thread == loop_thread(trace, calls)
-    is_allocating, is_pinning = (
-        fits(trace.names, calls.spans.name, pattern.fullmatch) & calls.is_driver_call
-        for pattern in (ALLOCATING, PINNING)
-    )
+    is_pinning = fits(trace.names, calls.spans.name, PINNING.fullmatch)
+    is_allocating = are_for("allocating", trace, calls)
     # What held the host up, of several the one with most time in the gap, and then in all.
     waited, held_ns, since_ns = np.full(len(launch), HOST_LATE), np.zeros_like(cut_ns), start_ns
     in_gap_ns = held_ns
     for cause, which in (
-        (LOADER, calls.of_category("data loading") & on_loop),
+        (LOADER, is_of(calls.category, "data loading") & on_loop),
         (SYNCHRONISATION, is_waiting(trace, calls)),
         (ALLOCATOR, is_allocating & (on_loop | ~is_pinning)),
     ):

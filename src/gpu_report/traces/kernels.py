@@ -9,7 +9,6 @@ Library and tensor cores are recognized by the kernel's name: NVIDIA's, AMD's an
 the profiler writes them; the first pattern to fit wins.
 """
 
-from collections import defaultdict
 from functools import cache
 from typing import Final
 
@@ -27,26 +26,27 @@ from gpu_report.traces.grouping import (
     BYTES_PER_MIB,
     NS_PER_MS,
     NS_PER_US,
-    Grouped,
     Row,
     counts,
     evenly_spaced,
     fits,
     grouped,
-    heaviest,
+    heaviest_text,
     medians,
+    numbers_of,
     quantiles,
     rows_of,
     shares,
     sums,
 )
-from gpu_report.traces.operations import categories_of, key_of, names_of, ordered
+from gpu_report.traces.operations import key_of, of_keys, ordered
 from gpu_report.traces.sources import module_name, origins
-from gpu_report.traces.trace import NONE, Flags, Integers, Trace, WorkSpans
+from gpu_report.traces.trace import NONE, Integers, Trace
 from gpu_report.traces.vendors import (
     LIBRARIES,
     LIBRARIES_OF_XPU,
     ON_TENSOR_CORES,
+    CopyKind,
     copy_kind,
     first_fit,
 )
@@ -140,35 +140,38 @@ def kernel_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
     They count the work that STEPS counts, where it ran, so that the totals of both agree.
     """
     work, within_ns = work_within_steps(trace, calls)
-    rows = grouped(key_of(work.spans.name, work.category))
-    count = len(rows.keys)
-    name, category = names_of(rows.keys).tolist(), categories_of(rows.keys).tolist()
+    keys, group = grouped(key_of(work.spans.name, work.category))
+    count, (name, category) = len(keys), of_keys(keys)
     texts, names = (*trace.texts, ""), (*trace.names, "")
-    kernels = [trace.names[position] for position in name]
-    runs, total_ns = counts(rows.group, count), sums(rows.group, within_ns, count)
-    each_ns = quantiles(rows.group, work.spans.duration_ns, count)
+    kernels = [trace.names[position] for position in name.tolist()]
+    runs, total_ns = counts(group, count), sums(group, within_ns, count)
+    p10_ns, median_ns, p90_ns = quantiles(group, work.spans.duration_ns, count)
     known = np.flatnonzero(work.launch != NONE)
     # Work that starts before its call returns has not waited.
     delay_ns = work.spans.start_ns[known] - calls.spans.end_ns[work.launch[known]]
-    grid, block = _launch_sizes(trace, work, rows)
-    operation, module, function = _origins(trace, calls, work, rows)
+    # Grid and block of the most frequent pair.
+    every, ones = max(len(trace.texts), 1), np.ones_like(group)
+    sizes, size = grouped(work.spans.grid * every + work.spans.block)
+    pairs = [(trace.texts[pair // every], trace.texts[pair % every]) for pair in sizes.tolist()]
+    grid, block = np.divmod(sizes[heaviest_text(group, size, ones, count, pairs)], every)
+    operation, module, function = _origins(trace, calls, work, group, count)
     return rows_of(
-        ordered(total_ns, names_of(rows.keys), categories_of(rows.keys), trace.names),
+        ordered(total_ns, name, category, trace.names),
         name=kernels,
-        category=[CATEGORY_NAMES[position] for position in category],
+        category=[CATEGORY_NAMES[position] for position in category.tolist()],
         calls=runs,
         total_ms=total_ns / NS_PER_MS,
         mean_us=total_ns / NS_PER_US / runs,
         share=shares(total_ns),
-        p10_us=each_ns.p10 / NS_PER_US,
-        median_us=each_ns.median / NS_PER_US,
-        p90_us=each_ns.p90 / NS_PER_US,
-        launch_delay_us=medians(rows.group[known], np.maximum(delay_ns, 0) / NS_PER_US, count),
+        p10_us=p10_ns / NS_PER_US,
+        median_us=median_ns / NS_PER_US,
+        p90_us=p90_ns / NS_PER_US,
+        launch_delay_us=medians(group[known], np.maximum(delay_ns, 0) / NS_PER_US, count),
         library=[library_of(kernel, trace.device) for kernel in kernels],
         tensor_cores=list(map(on_tensor_cores, kernels)),
         grid=[evenly_spaced(texts[position]) for position in grid.tolist()],
         block=[evenly_spaced(texts[position]) for position in block.tolist()],
-        occupancy=medians(rows.group, work.spans.occupancy_percent, count) / _PERCENT,
+        occupancy=medians(group, work.spans.occupancy_percent, count) / _PERCENT,
         operation=[names[position] for position in operation.tolist()],
         module=[module_name(names[position]) for position in module.tolist()],
         source=[names[position] for position in function.tolist()],
@@ -191,23 +194,9 @@ def on_tensor_cores(kernel: str) -> str:
     return first_fit(kernel, ON_TENSOR_CORES) or UNKNOWN
 
 
-def _launch_sizes(trace: Trace, work: DeviceWork, rows: Grouped) -> tuple[Integers, Integers]:
-    """Grid and block of each row's most frequent pair; of pairs as frequent the first in the order
-    of their texts.
-    """
-    grid, block = work.spans.grid, work.spans.block
-    used, place = np.unique(np.concatenate([grid, block]), return_inverse=True)
-    by_text = np.array(
-        sorted(range(len(used)), key=lambda index: trace.texts[used[index]]), dtype=np.int64
-    )
-    rank = np.argsort(by_text)[place]
-    pairs, pair = grouped(rank[: len(grid)] * len(used) + rank[len(grid) :])
-    found = pairs[heaviest(rows.group, pair, np.ones_like(pair), len(rows.keys))]
-    in_text_order = used[by_text]
-    return in_text_order[found // max(len(used), 1)], in_text_order[found % max(len(used), 1)]
-
-
-def _origins(trace: Trace, calls: HostCalls, work: DeviceWork, rows: Grouped) -> list[Integers]:
+def _origins(
+    trace: Trace, calls: HostCalls, work: DeviceWork, group: Integers, count: int
+) -> list[Integers]:
     """The operation that launched most of each row's time; of that part the module, and of that the
     function.
 
@@ -215,41 +204,33 @@ def _origins(trace: Trace, calls: HostCalls, work: DeviceWork, rows: Grouped) ->
     """
     known = np.flatnonzero(work.call != NONE)
     launching, which = grouped(work.call[known])
-    by_name = np.array(sorted(range(len(trace.names)), key=trace.names.__getitem__), dtype=np.int64)
-    rank = np.append(np.argsort(by_name), NONE)
     found = []
     for name_of_call in (calls.spans.name[launching], *origins(trace, calls, launching)):
-        value, group = rank[name_of_call][which], rows.group[known]
-        best = heaviest(group, value, work.spans.duration_ns[known], len(rows.keys))
-        found.append(np.where(best == NONE, NONE, by_name[best]))
-        is_best = value == best[group]
+        name, duration_ns = name_of_call[which], work.spans.duration_ns[known]
+        best = heaviest_text(group[known], name, duration_ns, count, trace.names)
+        is_best = name == best[group[known]]
         known, which = known[is_best], which[is_best]
+        found.append(best)
     return found
 
 
 def copy_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of COPIES, the longest time first."""
-    copies = work.spans.chosen(is_copy(trace, work.spans))
-    names_of_kind = defaultdict(list)
-    for name in np.unique(copies.name).tolist():
-        names_of_kind[copy_kind(trace.names[name])].append(name)
-    rows = []
-    for kind, names in names_of_kind.items():
-        chosen = copies.chosen(np.isin(copies.name, np.array(names, dtype=np.int64)))
-        time_ns, size_bytes = int(chosen.duration_ns.sum()), int(chosen.size_bytes.sum())
-        is_known = not (chosen.size_bytes == NONE).any()
-        rows.append(
-            {
-                **kind._asdict(),
-                "copies": len(chosen),
-                "size_mib": size_bytes / BYTES_PER_MIB if is_known else None,
-                "total_ms": time_ns / NS_PER_MS,
-                "gb_per_s": size_bytes / time_ns if is_known and time_ns else None,
-            }
-        )
+    copies = work.spans.chosen(fits(trace.kinds, work.spans.kind, "gpu_memcpy".__eq__))
+    kinds: dict[CopyKind, int] = {}
+    kind = numbers_of(
+        trace.names, copies.name, lambda name: kinds.setdefault(copy_kind(name), len(kinds))
+    )
+    unknown = sums(kind, np.equal(copies.size_bytes, NONE).astype(np.int64), len(kinds)) > 0
+    size_bytes = np.where(unknown, np.nan, sums(kind, copies.size_bytes, len(kinds)))
+    time_ns = sums(kind, copies.duration_ns, len(kinds))
+    rows = rows_of(
+        range(len(kinds)),
+        direction=[each.direction for each in kinds],
+        host_memory=[each.host_memory for each in kinds],
+        copies=counts(kind, len(kinds)),
+        size_mib=size_bytes / BYTES_PER_MIB,
+        total_ms=time_ns / NS_PER_MS,
+        gb_per_s=size_bytes / np.where(time_ns > 0, time_ns, np.nan),
+    )
     return sorted(rows, key=lambda row: (-row["total_ms"], row["direction"], row["host_memory"]))
-
-
-def is_copy(trace: Trace, spans: WorkSpans) -> Flags:
-    """Which pieces of device work are copies."""
-    return fits(trace.kinds, spans.kind, "gpu_memcpy".__eq__)

@@ -4,22 +4,12 @@ intervals cover.
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from gpu_report.traces.grouping import sums
 from gpu_report.traces.trace import NONE, Flags, Integers, Spans
-
-
-class Nesting(NamedTuple):
-    """For each event the position of the event it began in (NONE: outermost), and its own time.
-
-    Positions are those of the events that were nested.
-    """
-
-    parent: Integers
-    self_ns: Integers
 
 
 def begin_order(spans: Spans) -> Integers:
@@ -39,8 +29,9 @@ def begin_order(spans: Spans) -> Integers:
     return order
 
 
-def nest(spans: Spans) -> Nesting:
-    """Nest events in `begin_order`.
+def nest(spans: Spans) -> tuple[Integers, Integers]:
+    """For each event in `begin_order` the position of the event it began in (NONE: outermost), and
+    its own time.
 
     Each moment of a thread belongs to the latest begun event that still runs, so that own times add
     up to the busy time even where an event outlives the one it began in, as happens in real traces.
@@ -54,7 +45,7 @@ def nest(spans: Spans) -> Nesting:
         )
         parent[begin:end] = [NONE if each == NONE else begin + each for each in parents]
         self_ns[begin:end] = own_ns
-    return Nesting(parent, self_ns)
+    return parent, self_ns
 
 
 def _nest_thread(starts_ns: Sequence[int], ends_ns: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -87,10 +78,7 @@ def outermost(parent: Integers) -> Integers:
     """For each event the position of the outermost event around it, its own where nothing is around
     it.
     """
-    root = np.where(parent == NONE, np.arange(len(parent)), parent)
-    while (root != root[root]).any():
-        root = root[root]
-    return root
+    return nearest(parent, parent == NONE)
 
 
 def nearest(parent: Integers, is_wanted: Flags) -> Integers:
@@ -133,6 +121,10 @@ def with_inner(parent: Integers, values: Integers) -> Integers:
     return total
 
 
+_LONG_AGO: Final = -(1 << 62)
+"""Before all times, and differs from each of them by less than 64 bits."""
+
+
 class Cover(NamedTuple):
     """Stretches of time apart from each other, in order: what intervals cover together."""
 
@@ -141,14 +133,13 @@ class Cover(NamedTuple):
 
     def within(self, begin_ns: Integers, end_ns: Integers) -> Integers:
         """How much of each window from begin to end is covered."""
-        if not len(self.start_ns):
-            return np.zeros(len(begin_ns), dtype=np.int64)
-        before = np.append(0, np.cumsum(self.end_ns - self.start_ns))
+        begun_ns = np.append(0, np.cumsum(self.end_ns - self.start_ns))
+        ends_ns = np.append(_LONG_AGO, self.end_ns)
 
         def covered_until(times_ns: Integers) -> Integers:
-            piece = np.searchsorted(self.start_ns, times_ns, side="right") - 1
-            within = np.minimum(times_ns, self.end_ns[piece]) - self.start_ns[piece]
-            return np.where(piece < 0, 0, before[piece] + within)
+            begun = np.searchsorted(self.start_ns, times_ns, side="right")
+            covered: Integers = begun_ns[begun] + np.minimum(times_ns - ends_ns[begun], 0)
+            return covered
 
         return covered_until(end_ns) - covered_until(begin_ns)
 
@@ -156,10 +147,8 @@ class Cover(NamedTuple):
         """Where the last stretch that begins at each moment or before it does; the moment itself
         where none does.
         """
-        if not len(self.start_ns):
-            return times_ns
-        piece = np.searchsorted(self.start_ns, times_ns, side="right") - 1
-        return np.where(piece >= 0, self.start_ns[piece], times_ns)
+        begun = np.searchsorted(self.start_ns, times_ns, side="right")
+        return np.where(begun > 0, np.append(_LONG_AGO, self.start_ns)[begun], times_ns)
 
     def exposed_within(self, begin_ns: Integers, end_ns: Integers, *, hiding: "Cover") -> Integers:
         """How much of each window this covers and the other does not."""
@@ -184,6 +173,25 @@ def cover_of(spans: Spans, which: Flags | Integers | slice = slice(None)) -> Cov
     """
     start_ns = spans.start_ns[which]
     return cover(start_ns, start_ns + spans.duration_ns[which])
+
+
+def overlaps(spans: Spans, begin_ns: int, end_ns: int) -> Flags:
+    """Which events go on between two moments, be it in part."""
+    return (spans.start_ns < end_ns) & (spans.end_ns > begin_ns)
+
+
+def cut(
+    start_ns: Integers, end_ns: Integers, windows: tuple[Integers, Integers]
+) -> tuple[Integers, Integers, Integers, Integers]:
+    """What of intervals is in windows, both apart from each other and in order: for each piece the
+    positions of its interval and of its window, its begin and its end.
+    """
+    first = np.searchsorted(end_ns, windows[0], side="right")
+    count = np.searchsorted(start_ns, windows[1], side="left") - first
+    window = np.repeat(np.arange(len(count)), count)
+    piece = np.arange(len(window)) + np.repeat(first - np.cumsum(count) + count, count)
+    begin_ns, stop_ns = (each[window] for each in windows)
+    return piece, window, np.maximum(start_ns[piece], begin_ns), np.minimum(end_ns[piece], stop_ns)
 
 
 def innermost_at(
@@ -227,10 +235,9 @@ class Windows(NamedTuple):
         """The label of the window that holds each moment, NONE outside of all; a window's end is
         outside it.
         """
-        if not len(self.start_ns):
-            return np.full(len(times_ns), NONE)
-        index = np.searchsorted(self.start_ns, times_ns, side="right") - 1
-        return np.where((index >= 0) & (times_ns < self.end_ns[index]), self.label[index], NONE)
+        begun = np.searchsorted(self.start_ns, times_ns, side="right")
+        is_in = times_ns < np.append(_LONG_AGO, self.end_ns)[begun]
+        return np.where(is_in, np.append(NONE, self.label)[begun], NONE)
 
 
 def windows(start_ns: Integers, end_ns: Integers, label: Integers) -> Windows:

@@ -17,7 +17,6 @@ from gpu_report.traces.grouping import (
     DEVICE,
     NS_PER_MS,
     NS_PER_US,
-    Quantiles,
     Row,
     counts,
     grouped,
@@ -105,21 +104,21 @@ def key_of(name: Integers, category: Integers) -> Integers:
     return name * len(CATEGORY_NAMES) + category
 
 
-def names_of(keys: Integers) -> Integers:
-    """The names, or whatever stood in their place, of such numbers."""
-    return keys // len(CATEGORY_NAMES)
-
-
-def categories_of(keys: Integers) -> Integers:
-    """The categories of such numbers."""
-    return keys % len(CATEGORY_NAMES)
+def of_keys(keys: Integers) -> tuple[Integers, Integers]:
+    """The names, or whatever stood in their place, and the categories of such numbers."""
+    name, category = np.divmod(keys, len(CATEGORY_NAMES))
+    return name, category
 
 
 def _times(
-    keys: Integers, calls: Integers, total_ns: Integers, self_ns: Integers, each_ns: Quantiles
+    keys: Integers,
+    calls: Integers,
+    total_ns: Integers,
+    self_ns: Integers,
+    each_ns: tuple[Integers, Integers, Integers],
 ) -> _Times:
-    times = {"name": names_of(keys), "category": categories_of(keys), "calls": calls}
-    return {**times, "total": total_ns, "self": self_ns, **each_ns._asdict()}
+    columns = ("name", "category", "calls", "total", "self", "p10", "median", "p90")
+    return dict(zip(columns, (*of_keys(keys), calls, total_ns, self_ns, *each_ns), strict=True))
 
 
 def _device_times(calls: HostCalls, work: DeviceWork) -> _Times:
@@ -128,11 +127,9 @@ def _device_times(calls: HostCalls, work: DeviceWork) -> _Times:
     """
     is_launched = work.call != NONE
     own_key, piece = grouped(key_of(work.call[is_launched], work.category[is_launched]))
-    call, launched_ns = (
-        names_of(own_key),
-        sums(piece, work.spans.duration_ns[is_launched], len(own_key)),
-    )
-    own_key = key_of(calls.spans.name[call], categories_of(own_key))
+    launched_ns = sums(piece, work.spans.duration_ns[is_launched], len(own_key))
+    call, category = of_keys(own_key)
+    own_key = key_of(calls.spans.name[call], category)
     key_of_call = key_of(calls.spans.name, calls.category)
     pieces, keys_around, callers_around = [np.arange(len(call))], [own_key], [call]
     for outer in outwards(calls.parent, call):

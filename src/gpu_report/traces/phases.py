@@ -34,10 +34,10 @@ import numpy as np
 
 from gpu_report.storage.columns import Table, number, text
 from gpu_report.traces.attribution import (
-    EVALUATING,
     DeviceWork,
     HostCalls,
     at_positions,
+    is_of,
     is_upload,
     step_at,
 )
@@ -104,14 +104,14 @@ def phase_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
         HOST,
         of_call[calls.in_step],
         calls.self_ns[calls.in_step],
-        is_convolution=calls.of_category("convolution")[calls.in_step],
+        is_convolution=is_of(calls.category, "convolution")[calls.in_step],
         is_cudnn=None,
     )
     device = _rows(
         trace.device or "",
         at_positions(of_call, work.call, missing=_OTHER),
         work.spans.duration_ns,
-        is_convolution=work.of_category("convolution"),
+        is_convolution=is_of(work.category, "convolution"),
         is_cudnn=is_cudnn,
     )
     return [*host, *device]
@@ -119,8 +119,7 @@ def phase_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 
 def is_of_data(trace: Trace, calls: HostCalls, work: DeviceWork) -> Flags:
     """Which pieces of work were launched to bring the next batch."""
-    found: Flags = at_positions(_phases(trace, calls, work), work.call, missing=_OTHER) == _DATA
-    return found
+    return np.equal(at_positions(_phases(trace, calls, work), work.call, missing=_OTHER), _DATA)
 
 
 def phase_stretches(
@@ -154,12 +153,14 @@ def _phases(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers:
     if marked is not None:
         phase = marked.at(calls.spans.start_ns)
         return np.where(phase == NONE, _OTHER, phase)
-    is_evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(EVALUATING))
-    is_data = calls.of_category("data loading") | _copies_to_device(trace, calls, work)
-    rules = (is_evaluating, _is_optimizing(trace, calls, is_evaluating), is_data)
+    is_evaluating = calls.backward == np.arange(len(calls.spans))
+    is_data = is_of(calls.category, "data loading") | _copies_to_device(trace, calls, work)
+    rules = (_is_optimizing(trace, calls, is_evaluating), is_data)
     holds = [nearest(calls.parent, rule) != NONE for rule in rules]
     return np.select(
-        holds, [_BACKWARD, _OPTIMIZER, _DATA], default=_phases_by_time(trace, calls, is_evaluating)
+        [calls.backward != NONE, *holds],
+        [_BACKWARD, _OPTIMIZER, _DATA],
+        default=_phases_by_time(trace, calls, is_evaluating),
     )
 
 
@@ -183,7 +184,7 @@ def _is_optimizing(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Flag
     label = np.zeros(len(marks), dtype=np.int64)
     is_closure = windows(marks.start_ns, own_ns, label).at(calls.spans.start_ns) != NONE
     is_own = windows(own_ns, marks.end_ns, label).at(calls.spans.start_ns) != NONE
-    found: Flags = is_own | (calls.of_category("optimizer") & ~is_closure)
+    found: Flags = is_own | (is_of(calls.category, "optimizer") & ~is_closure)
     return found
 
 

@@ -19,6 +19,7 @@ from gpu_report.traces.attribution import (
     EVALUATING,
     DeviceWork,
     HostCalls,
+    are_for,
     at_positions,
     is_kernel,
     last_with_id,
@@ -26,10 +27,10 @@ from gpu_report.traces.attribution import (
     step_at,
 )
 from gpu_report.traces.grouping import Row, counts, fits, grouped, sums
-from gpu_report.traces.nesting import cover
+from gpu_report.traces.nesting import cover, overlaps
 from gpu_report.traces.steps import SHARES, devices_of_work
-from gpu_report.traces.trace import HOST, NONE, Flags, Trace
-from gpu_report.traces.vendors import BEGINS_CAPTURE, ENDS_CAPTURE, LAUNCHING, REPLAYING
+from gpu_report.traces.trace import HOST, NONE, Trace
+from gpu_report.traces.vendors import NAMES
 
 QUALITY: Final = Table(
     name="quality",
@@ -261,17 +262,15 @@ def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     followed by ON_DEVICE.
     """
     rows = [*_checks_of_host(trace, calls)]
-    if trace.device is not None or _is_launch(trace, calls).any():
+    if trace.device is not None or are_for("launching", trace, calls).any():
         return [*_checks_of_losses(trace, calls, work), *_checks_of_work(trace, calls, work), *rows]
     return rows
 
 
 def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[Row]:
     """What a recording lost, by device work and its launches."""
-    begin_ns, end_ns = trace.step_bounds
-    begun = np.searchsorted(np.sort(trace.work.start_ns), end_ns, side="left")
-    ended = np.searchsorted(np.sort(trace.work.end_ns), begin_ns, side="right")
-    for step, pieces in zip(trace.steps, (begun - ended).tolist(), strict=True):
+    for step in trace.steps:
+        pieces = int(overlaps(trace.work, step.start_ns, step.end_ns).sum())
         # A step without any event of the device means a recording that lost them, no idle device.
         yield row_of(
             "device work in the step",
@@ -287,6 +286,7 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
     # for something, and the device may have been busy with that.
     first = int(np.argmin(trace.work.start_ns)) if len(trace.work) else NONE
     if first != NONE and calls.launch[first] == NONE:
+        begin_ns, end_ns = trace.step_bounds
         unknown_ns = cover(trace.work.start_ns[[first]] * 0, trace.work.start_ns[[first]])
         shares = unknown_ns.within(begin_ns, end_ns) / (end_ns - begin_ns)
         for step, share in zip(trace.steps, shares.tolist(), strict=True):
@@ -311,14 +311,18 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
     )
     # A profiler out of memory drops events without a word. Launches of copies and memsets are left
     # out: cuDNN and cuBLAS fill buffers of no bytes, for which nothing runs.
-    # What is launched while a graph is captured runs when the graph does. Work without any number
+    # What is launched while a graph is captured, on whatever thread, as by autograd, runs when the
+    # graph does. Work without any number
     # of its launch, as one library's on AMD, is the work of launches that have one.
-    is_launch = (
-        _is_launch(trace, calls)
-        & calls.in_step
-        & (calls.spans.correlation > 0)
-        & ~_is_captured(trace, calls)
+    begun, ended = (
+        np.searchsorted(
+            np.sort(calls.spans.start_ns[are_for(purpose, trace, calls)]),
+            calls.spans.start_ns,
+        )
+        for purpose in ("begins capture", "ends capture")
     )
+    is_counted = calls.in_step & (calls.spans.correlation > 0) & (begun <= ended)
+    is_launch = are_for("launching", trace, calls) & is_counted
     is_lost = is_launch & ~np.isin(calls.spans.correlation, trace.work.correlation)
     unnumbered = int(((work.spans.correlation <= 0) & is_kernel(trace, work.spans)).sum())
     share = _share(max(int(is_lost.sum()) - unnumbered, 0), int(is_launch.sum()))
@@ -339,20 +343,6 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
     )
 
 
-def _is_launch(trace: Trace, calls: HostCalls) -> Flags:
-    return fits(trace.names, calls.spans.name, LAUNCHING.fullmatch) & calls.is_driver_call
-
-
-def _is_captured(trace: Trace, calls: HostCalls) -> Flags:
-    """Which calls begin while a graph is captured, on whatever thread: autograd launches, too."""
-    begins, ends = (
-        np.sort(calls.spans.start_ns[fits(trace.names, calls.spans.name, pattern.fullmatch)])
-        for pattern in (BEGINS_CAPTURE, ENDS_CAPTURE)
-    )
-    begun, ended = (np.searchsorted(each, calls.spans.start_ns) for each in (begins, ends))
-    return np.greater(begun, ended)
-
-
 def _lost_by_replays(trace: Trace, calls: HostCalls) -> float:
     """The largest share of its kernels that a graph's replay lacks against its fullest one.
 
@@ -360,7 +350,7 @@ def _lost_by_replays(trace: Trace, calls: HostCalls) -> float:
     steps replay different numbers of graphs nothing is known.
     """
     step = step_at(trace, calls.spans.start_ns)
-    is_replay = fits(trace.names, calls.spans.name, REPLAYING.fullmatch) & calls.is_driver_call
+    is_replay = are_for("replaying", trace, calls)
     replays = np.flatnonzero(is_replay & (step != NONE))
     replays = replays[np.argsort(calls.spans.start_ns[replays], kind="stable")]
     of_step = np.bincount(step[replays], minlength=len(trace.steps))
@@ -472,7 +462,7 @@ def _checks_of_host(trace: Trace, calls: HostCalls) -> Iterator[Row]:
     # An optimizer needs gradients. A graph may hold the backward pass, which shows none within.
     is_step = fits(trace.names, trace.marks.name, lambda name: name.startswith("Optimizer.step"))
     if (is_step & (step_at(trace, trace.marks.start_ns) != NONE)).any():
-        functions = re.compile(rf"{EVALUATING}|{REPLAYING.pattern}").match
+        functions = re.compile(rf"{EVALUATING}|{NAMES['replaying'].pattern}").match
         found = int((calls.in_step & fits(trace.names, calls.spans.name, functions)).sum())
         yield row_of(
             "backward pass",

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_report.storage.columns import Table, number, text, whole
-from gpu_report.traces.attribution import EVALUATING, DeviceWork, HostCalls, is_kernel
+from gpu_report.traces.attribution import DeviceWork, HostCalls, is_kernel
 from gpu_report.traces.grouping import NS_PER_MS, Row, counts, fits, grouped, rows_of, sums
-from gpu_report.traces.nesting import cover, innermost_at, lies_in_its_like, nearest, with_inner
+from gpu_report.traces.nesting import cover, innermost_at, lies_in_its_like, with_inner
 from gpu_report.traces.phases import PHASE_NAMES
 from gpu_report.traces.sources import Running, module_name, modules_of
 from gpu_report.traces.trace import NONE, Integers, Trace
@@ -98,8 +98,6 @@ _OF_OUR_LOOP: Final = frozenset((*PHASE_NAMES, "data_transfer"))
 run of gpu-report's has them from it.
 """
 
-_Column = npt.NDArray[Any] | list[str]
-
 
 def range_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of RANGES, the longest time on the device first, then on the host, then by name."""
@@ -114,13 +112,10 @@ def range_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     around = np.full(len(launch), NONE)
     around[known] = marks.around(calls.spans, launch[known])
     # The backward pass runs in a thread of its own, while the loop's waits in the range.
-    evaluates = fits(trace.names, calls.spans.name, lambda name: name.startswith(EVALUATING))
-    is_backward = nearest(calls.parent, evaluates) != NONE
-    alone = known[is_backward[launch[known]] & (around[known] == NONE)]
+    alone = known[(calls.backward[launch[known]] != NONE) & (around[known] == NONE)]
     loop = np.full(len(alone), trace.loop_thread)
     around[alone] = innermost_at(*marks, loop, calls.spans.start_ns[launch[alone]])
-    columns = _columns(trace, marks, work, around, np.zeros(len(around), dtype=np.int64))
-    return _rows(RANGES, columns)
+    return _rows(RANGES, trace, marks, work, around, np.zeros(len(around), dtype=np.int64))
 
 
 def module_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
@@ -132,13 +127,17 @@ def module_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     modules, module, origin = modules_of(trace, calls, launching)
     around, is_backward = np.full(len(work.call), NONE), np.zeros(len(work.call), dtype=np.int64)
     around[known], is_backward[known] = module[which], (origin != launching)[which]
-    columns = _columns(trace, modules, work, around, is_backward)
-    return _rows(MODULES, {**columns, "name": [*map(module_name, columns["name"])]})
+    return _rows(MODULES, trace, modules, work, around, is_backward)
 
 
-def _columns(
-    trace: Trace, running: Running, work: DeviceWork, around: Integers, is_backward: Integers
-) -> dict[str, _Column]:
+def _rows(
+    table: Table,
+    trace: Trace,
+    running: Running,
+    work: DeviceWork,
+    around: Integers,
+    is_backward: Integers,
+) -> list[Row]:
     """Sums by name over what ran within the steps; `around` is the position of the innermost event
     to which each piece of work belongs, NONE where it belongs to none.
     """
@@ -161,8 +160,8 @@ def _columns(
     backward_ns = by_name(with_inner(parent, innermost(work_ns * is_backward)))
     kernels = by_name(with_inner(parent, innermost(is_kernel(trace, work.spans).astype(np.int64))))
     host_ns, nothing = by_name(within_ns), np.nan if trace.device is None else 0.0
-    return {
-        "name": [trace.names[position] for position in names.tolist()],
+    columns: dict[str, npt.NDArray[Any] | list[str]] = {
+        "name": [module_name(trace.names[position]) for position in names.tolist()],
         "calls": counts(group, len(names)),
         "host_ms": host_ns / NS_PER_MS,
         "host_share": host_ns / (end_ns - begin_ns).sum(),
@@ -172,10 +171,5 @@ def _columns(
         "device_share": device_ns / max(int(work_ns.sum()), 1) + nothing,
         "kernels": kernels,
     }
-
-
-def _rows(table: Table, columns: dict[str, _Column]) -> list[Row]:
-    rows = rows_of(
-        range(len(columns["name"])), **{name: columns[name] for name in table.column_names}
-    )
+    rows = rows_of(range(len(names)), **{name: columns[name] for name in table.column_names})
     return sorted(rows, key=lambda row: (-(row["device_ms"] or 0), -row["host_ms"], row["name"]))

@@ -24,12 +24,11 @@ import numpy as np
 
 from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.traces.attribution import (
-    EVALUATING,
     DeviceWork,
     HostCalls,
     at_positions,
-    communicates,
     is_kernel,
+    is_of,
     last_with_id,
     step_at,
 )
@@ -106,9 +105,13 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 def exchange_of(trace: Trace, calls: HostCalls, work: DeviceWork) -> Exchange:
     """The collectives that the steps launched, whenever they ran."""
     if trace.device is None:
-        compute = cover_of(calls.spans, ~calls.is_driver_call & ~calls.of_category("communication"))
+        compute = cover_of(
+            calls.spans, ~calls.is_driver_call & ~is_of(calls.category, "communication")
+        )
     else:
-        compute = cover_of(trace.work, is_kernel(trace, trace.work) & ~communicates(trace, calls))
+        compute = cover_of(
+            trace.work, is_kernel(trace, trace.work) & ~is_of(calls.work_category, "communication")
+        )
     info = trace.metadata.get("distributedInfo")
     size = info.get("world_size") if isinstance(info, dict) else None
     has_size = isinstance(size, int) and not isinstance(size, bool) and 0 < size <= MOST_RANKS
@@ -125,7 +128,7 @@ def exchange_of(trace: Trace, calls: HostCalls, work: DeviceWork) -> Exchange:
 def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Collective]:
     spans = work.spans
     marks = trace.marks.chosen(fits(trace.names, trace.marks.name, _ON_HOST.match))
-    kernels = np.flatnonzero(is_kernel(trace, spans) & work.of_category("communication"))
+    kernels = np.flatnonzero(is_kernel(trace, spans) & is_of(work.category, "communication"))
     start_ns = np.append(spans.start_ns[kernels], marks.start_ns)
     end_ns = np.append(spans.end_ns[kernels], marks.end_ns)
     name = np.append(spans.name[kernels], marks.name)
@@ -142,7 +145,7 @@ def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Colle
     )
     note = last_with_id(ids, notes, np.arange(len(notes)))
     # An all-to-all runs as the kernel of sends and receives; the operation around has its name.
-    names_it = calls.of_category("communication") & fits(
+    names_it = is_of(calls.category, "communication") & fits(
         trace.names, calls.spans.name, lambda text: first_fit(text, _OPERATIONS)
     )
     around = at_positions(nearest(calls.parent, names_it), call, missing=NONE)
@@ -186,12 +189,9 @@ def _noted(trace: Trace, note: int) -> tuple[str, str, int | None, int | None]:
         trace.texts[column[note]].strip('"')
         for column in (of.group, of.group_ranks, of.collective, of.dtype)
     )
-    elements, group_size = (
-        int(max(of.in_elements[note], of.out_elements[note])),
-        int(of.group_size[note]),
-    )
-    element_bytes = _BYTES_OF.get(dtype)
-    size_bytes = elements * element_bytes if element_bytes and elements > 0 else None
+    elements = int(max(of.in_elements[note], of.out_elements[note], 0))
+    size_bytes = elements * _BYTES_OF.get(dtype, 0) or None
+    group_size = int(of.group_size[note])
     return f"{group} {ranks}".strip(), operation, group_size if group_size > 0 else None, size_bytes
 
 
@@ -202,16 +202,13 @@ def _backward_ends(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers
     What DistributedDataParallel does after them, such as copying a bucket back, waits for the
     collective itself.
     """
-    evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(EVALUATING))
+    evaluating = calls.backward == np.arange(len(calls.spans))
     begun_ns, end_ns = calls.spans.start_ns[evaluating], calls.spans.end_ns[evaluating]
     if trace.device is not None:
-        spans, inside = work.spans, nearest(calls.parent, evaluating) != NONE
-        computes = is_kernel(trace, spans) & ~work.of_category("communication")
-        computes &= at_positions(inside, work.call, missing=False)
-        begun_ns, end_ns = (
-            at_positions(calls.spans.start_ns, work.call)[computes],
-            spans.end_ns[computes],
-        )
+        computes = is_kernel(trace, work.spans) & ~is_of(work.category, "communication")
+        computes &= at_positions(calls.backward, work.call, missing=NONE) != NONE
+        begun_ns = calls.spans.start_ns[work.call[computes]]
+        end_ns = work.spans.end_ns[computes]
     step = step_at(trace, begun_ns)
     ends_ns = np.full(len(trace.steps), NONE)
     np.maximum.at(ends_ns, step[step != NONE], end_ns[step != NONE])
@@ -360,14 +357,10 @@ def _transfers(exchanges: Sequence[Exchange]) -> Mapping[Key, int]:
 
 
 def _rank_rows(each: Exchange, transfers_ns: Mapping[Key, int]) -> list[Row]:
-    start_ns, end_ns, transfer_ns = (
-        np.array(column, dtype=np.int64)
-        for column in (
-            [one.start_ns for one in each.collectives],
-            [one.end_ns for one in each.collectives],
-            [transfers_ns.get(one.key, 0) for one in each.collectives],
-        )
-    )
+    times_ns = [
+        (one.start_ns, one.end_ns, transfers_ns.get(one.key, 0)) for one in each.collectives
+    ]
+    start_ns, end_ns, transfer_ns = np.array(times_ns, dtype=np.int64).reshape(-1, 3).T
     unknown = {one.key[0] for one in each.collectives if one.key not in transfers_ns}
     begins_ns, ends_ns = each.step_bounds
     communication = cover(start_ns, end_ns)
@@ -388,11 +381,9 @@ def _rank_rows(each: Exchange, transfers_ns: Mapping[Key, int]) -> list[Row]:
 
 
 def _collective_rows(each: Exchange, transfers_ns: Mapping[Key, int]) -> Iterator[Row]:
-    for one in each.collectives:
-        begin_ns, end_ns = np.array([one.start_ns]), np.array([one.end_ns])
-        (exposed_ns,) = (
-            Cover(begin_ns, end_ns).exposed_within(begin_ns, end_ns, hiding=each.compute).tolist()
-        )
+    times_ns = np.array([(one.start_ns, one.end_ns) for one in each.collectives]).reshape(-1, 2)
+    hidden_ns = each.compute.within(*times_ns.T).tolist()
+    for one, of_it_hidden_ns in zip(each.collectives, hidden_ns, strict=True):
         step, group, position = one.key
         transfer_ns = transfers_ns.get(one.key)
         yield {
@@ -405,7 +396,7 @@ def _collective_rows(each: Exchange, transfers_ns: Mapping[Key, int]) -> Iterato
             "bytes": one.size_bytes,
             "begin_after_backward_ms": _milliseconds(one.after_backward_ns),
             "duration_ms": one.duration_ns / NS_PER_MS,
-            "exposed_ms": exposed_ns / NS_PER_MS,
+            "exposed_ms": (one.duration_ns - of_it_hidden_ns) / NS_PER_MS,
             "transfer_ms": _milliseconds(transfer_ns),
             "bus_bandwidth_gb_per_s": _bus_bandwidth(one, transfer_ns),
         }
@@ -413,10 +404,10 @@ def _collective_rows(each: Exchange, transfers_ns: Mapping[Key, int]) -> Iterato
 
 def _bus_bandwidth(one: Collective, transfer_ns: int | None) -> float | None:
     """A gigabyte per second is a byte per nanosecond."""
-    size, factor_of = one.group_size, BUS_FACTORS.get(one.operation)
-    if not transfer_ns or one.size_bytes is None or size is None or size < 2 or factor_of is None:
+    factor_of = BUS_FACTORS.get(one.operation)
+    if not (transfer_ns and one.size_bytes and factor_of) or (one.group_size or 1) < 2:
         return None
-    return factor_of(size) * one.size_bytes / transfer_ns
+    return factor_of(one.group_size or 1) * one.size_bytes / transfer_ns
 
 
 def _milliseconds(time_ns: int | None) -> float | None:

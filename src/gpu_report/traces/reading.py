@@ -10,13 +10,14 @@ with three decimals.
 
 import re
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from decimal import Decimal
 from functools import lru_cache
+from itertools import count
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -25,6 +26,7 @@ from gpu_report.errors import TraceError
 from gpu_report.traces.document import (
     BLOCK_BYTES,
     MEMORY,
+    NAME_A_TRACE,
     Arguments,
     DamagedDocumentError,
     ExactEvent,
@@ -36,8 +38,7 @@ from gpu_report.traces.document import (
     shortened,
 )
 from gpu_report.traces.grouping import fits
-from gpu_report.traces.nesting import begin_order
-from gpu_report.traces.signs import NAME_A_TRACE
+from gpu_report.traces.nesting import begin_order, overlaps
 from gpu_report.traces.trace import (
     MOST_RANKS,
     NONE,
@@ -55,7 +56,7 @@ from gpu_report.traces.trace import (
     Trace,
     WorkSpans,
 )
-from gpu_report.traces.vendors import COPIES, FILLS
+from gpu_report.traces.vendors import NAMES
 
 EXACT_US: Final = 2.0**43
 """Some 101 days: a smaller 64-bit float is off by less than half a nanosecond."""
@@ -74,6 +75,7 @@ _NS_PER_DAY: Final = 24 * 3600 * 10**9
 is 0, is farther away than that on all days but the first.
 """
 _STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
+_TS: Final = "ts, which every event has"
 _EXCHANGE: Final = "record_param_comms"
 _LOADER: Final = "enumerate(DataLoader)#"
 _SORT_OF_KIND: Final = {
@@ -82,7 +84,6 @@ _SORT_OF_KIND: Final = {
     "user_annotation": "marks",
     "python_function": "functions",
 }
-_UNESCAPED: Final = re.compile(rb'\\\\|\\(?!")')
 _UNSIGNED_NONE: Final = (1 << 64) - 1
 _ARGUMENTS: Final = {each.name: each for each in msgspec.structs.fields(Arguments)}
 _TEXTS: Final = {"inputs", *(name for name, of in _ARGUMENTS.items() if of.type is msgspec.Raw)}
@@ -97,44 +98,32 @@ class InexactTimesError(Exception):
     """
 
 
-class Numbering(dict[Any, int]):
+Numbering = defaultdict[Any, int]
+Numberings = Mapping[str, Numbering]
+"""What the columns of positions count through; threads are pairs of the pid and the tid."""
+
+
+def numbering() -> Numbering:
     """Numbers what it is asked for in the order in which it is first asked."""
-
-    def __missing__(self, key: Any) -> int:
-        self[key] = number = len(self)
-        return number
+    return defaultdict(count().__next__)
 
 
-class Numberings(msgspec.Struct, kw_only=True):
-    """What the columns of positions count through; threads are pairs of the pid and the tid."""
-
-    names: Numbering = msgspec.field(default_factory=Numbering)
-    threads: Numbering = msgspec.field(default_factory=Numbering)
-    kinds: Numbering = msgspec.field(default_factory=Numbering)
-    texts: Numbering = msgspec.field(default_factory=Numbering)
-
-
-class SortedColumns(NamedTuple):
-    """The events of each sort."""
-
-    calls: CallSpans
-    marks: LinkedSpans
-    work: WorkSpans
-    functions: Spans
-    memory: MemoryEvents
-    exchanges: Exchanges
-
-
-_SORTS: Final[Mapping[str, type[Columns]]] = SortedColumns.__annotations__
+_SORTS: Final[Mapping[str, type[Columns]]] = {
+    "calls": CallSpans,
+    "marks": LinkedSpans,
+    "work": WorkSpans,
+    "functions": Spans,
+    "memory": MemoryEvents,
+    "exchanges": Exchanges,
+}
+"""What is kept of a trace, with its columns."""
 
 
 def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
     """Read a `.pt.trace.json` or `.pt.trace.json.gz` as torch.profiler exports it, `block_bytes` at
     a time.
 
-    It is read again, from its begin, with exact times where floats do not hold them, and with every
-    backslash as itself where one escapes nothing, but for an escaped quote or backslash: PyTorch
-    before 2.1 wrote Windows' paths so.
+    It is read again, from its begin, with exact times where floats do not hold them.
 
     The loader's own mark, `enumerate(DataLoader)#...`, is taken for an operation: waiting for data
     is work of the loop.
@@ -143,35 +132,55 @@ def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
         TraceError: the file is missing, cut short, no trace, of PyTorch before 2.0, or holds
             neither a step nor a call nor device work.
     """
-    event_type: type[RawEvent] = RawEvent
-    is_escaped = False
-    while True:
-        blocks = blocks_of(path, block_bytes=block_bytes)
+    try:
         try:
-            if is_escaped:
-                blocks = iter([_UNESCAPED.sub(rb"\\\\", b"".join(blocks))])
-            return _read_as(event_type, blocks)
+            return _read_as(RawEvent, blocks_of(path, block_bytes=block_bytes))
         except InexactTimesError:
-            event_type = ExactEvent
-        except DamagedDocumentError as error:
-            if is_escaped or "escape" not in str(error):
-                raise TraceError(f"trace {path}: {error}") from error
-            is_escaped = True
+            return _read_as(ExactEvent, blocks_of(path, block_bytes=block_bytes))
+    except DamagedDocumentError as error:
+        raise TraceError(f"trace {path}: {error}") from error
 
 
 def _read_as(event_type: type[RawEvent], blocks: Iterable[bytes]) -> Trace:
     metadata: dict[str, Any] = {}
-    numberings = Numberings()
+    numberings = {of: numbering() for of in ("names", "threads", "kinds", "texts")}
     collectors: dict[str, Collector[Any]] = {
         sort: Collector(columns, numberings) for sort, columns in _SORTS.items()
     }
     for events in events_of(blocks, metadata, event_type=event_type):
-        for sort, of_sort in _sorted(events).items():
-            if sort is not None:  # others, such as arrows from launch to kernel, are left out
-                collectors[sort].add(of_sort)
-    columns = SortedColumns(**{sort: each.collected() for sort, each in collectors.items()})
-    dropped = sum(collectors[sort].negative_durations for sort in ("calls", "work"))
-    return _trace(columns, numberings, metadata, negative_durations=dropped)
+        of_sorts = _sorted(events)
+        for sort, collector in collectors.items():
+            collector.add(of_sorts[sort])
+    columns = {sort: each.collected() for sort, each in collectors.items()}
+    names, threads, kinds = _place([*columns.values()], numberings)
+    calls, marks, work = columns["calls"], columns["marks"], columns["work"]
+    kinds = _corrected(work, names, kinds)
+    steps, loop_thread, marks = _split_steps(calls, marks, work, names, threads, kinds)
+    calls = calls.chosen(begin_order(calls))
+    run_id, info = metadata.get("gpu_report_run"), metadata.get("distributedInfo")
+    rank = info.get("rank") if isinstance(info, dict) else metadata.get("rank")
+    has_rank = isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < MOST_RANKS
+    backends = {match["backend"] for kind in kinds if (match := RUNTIME.fullmatch(kind))}
+    return Trace(
+        rank=rank if has_rank else None,
+        run_id=run_id if isinstance(run_id, str) else None,
+        device=min(backends, default=UNNAMED_DEVICE) if len(work) else None,
+        negative_durations=sum(collectors[sort].negative_durations for sort in ("calls", "work")),
+        has_steps=bool(steps),
+        metadata=metadata,
+        names=names,
+        threads=threads,
+        kinds=kinds,
+        texts=tuple(text.decode("utf-8", "replace") for text in numberings["texts"]),
+        steps=steps or (_whole_recording(calls, work, kinds),),
+        loop_thread=loop_thread,
+        calls=calls,
+        marks=marks,
+        work=columns["work"],
+        functions=columns["functions"],
+        memory=columns["memory"],
+        exchanges=columns["exchanges"],
+    )
 
 
 def _sorted(events: Sequence[RawEvent]) -> Mapping[str | None, list[RawEvent]]:
@@ -191,45 +200,8 @@ def _sorted(events: Sequence[RawEvent]) -> Mapping[str | None, list[RawEvent]]:
     return of_sort
 
 
-def _trace(
-    columns: SortedColumns,
-    numberings: Numberings,
-    metadata: Mapping[str, Any],
-    *,
-    negative_durations: int,
-) -> Trace:
-    names, threads, kinds = _place(columns, numberings)
-    kinds = _corrected(columns.work, names, kinds)
-    steps, loop_thread, marks = _split_steps(columns, names, threads, kinds)
-    calls = columns.calls.chosen(begin_order(columns.calls))
-    run_id, info = metadata.get("gpu_report_run"), metadata.get("distributedInfo")
-    rank = info.get("rank") if isinstance(info, dict) else metadata.get("rank")
-    has_rank = isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < MOST_RANKS
-    backends = {match["backend"] for kind in kinds if (match := RUNTIME.fullmatch(kind))}
-    return Trace(
-        rank=rank if has_rank else None,
-        run_id=run_id if isinstance(run_id, str) else None,
-        device=min(backends, default=UNNAMED_DEVICE) if len(columns.work) else None,
-        negative_durations=negative_durations,
-        has_steps=bool(steps),
-        metadata=metadata,
-        names=names,
-        threads=threads,
-        kinds=kinds,
-        texts=tuple(text.decode("utf-8", "replace") for text in numberings.texts),
-        steps=steps or (_whole_recording(calls, columns.work, kinds),),
-        loop_thread=loop_thread,
-        calls=calls,
-        marks=marks,
-        work=columns.work,
-        functions=columns.functions,
-        memory=columns.memory,
-        exchanges=columns.exchanges,
-    )
-
-
 def _place(
-    columns: SortedColumns, numberings: Numberings
+    groups: Sequence[Columns], numberings: Numberings
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Move the times to begin with the earliest, and give names, threads and kinds that are kept
     alike one number.
@@ -243,19 +215,19 @@ def _place(
         DamagedDocumentError: the last event begins a day or more after the first, such as after a
             kernel whose time was lost and is 0.
     """
-    names, threads, kinds = Numbering(), Numbering(), Numbering()
-    every_name = tuple(numberings.names)
+    names, threads, kinds = numbering(), numbering(), numbering()
+    every_name = tuple(numberings["names"])
     name_of = np.array([names[kept_name(name)] for name in every_name], dtype=np.int64)
     thread_of = np.array(
-        [threads[kept_name(f"{pid}/{tid}")] for pid, tid in numberings.threads], dtype=np.int64
+        [threads[kept_name(f"{pid}/{tid}")] for pid, tid in numberings["threads"]], dtype=np.int64
     )
-    kind_of = np.array([kinds[kept_name(kind)] for kind in numberings.kinds], dtype=np.int64)
+    kind_of = np.array([kinds[kept_name(kind)] for kind in numberings["kinds"]], dtype=np.int64)
     begins = [
         (
             int(group.start_ns[at]),
             every_name[group.name[at]] if isinstance(group, Spans) else MEMORY,
         )
-        for group in columns
+        for group in groups
         if len(group)
         for at in (group.start_ns.argmin(), group.start_ns.argmax())
     ]
@@ -268,7 +240,7 @@ def _place(
             f"{named(first)} begins {(latest_ns - origin_ns) / _NS_PER_DAY:,.0f} days before "
             f"{named(last)}, so one time is wrong"
         )
-    for group in columns:  # in place: the columns of a large trace are most of the memory there is
+    for group in groups:  # in place: the columns of a large trace are most of the memory there is
         group.start_ns[:] -= origin_ns
         group.thread[:] = thread_of[group.thread]
         if isinstance(group, Spans):
@@ -281,8 +253,8 @@ def _corrected(work: WorkSpans, names: tuple[str, ...], kinds: tuple[str, ...]) 
     """The kinds; copies and fills that a profiler took for kernels (ROCm 7.1) are of their own from
     here on.
     """
-    for kind, pattern in (("gpu_memcpy", COPIES), ("gpu_memset", FILLS)):
-        is_it = fits(names, work.name, pattern.search)
+    for kind, purpose in (("gpu_memcpy", "copies"), ("gpu_memset", "fills")):
+        is_it = fits(names, work.name, NAMES[purpose].search)
         if is_it.any():
             kinds = kinds if kind in kinds else (*kinds, kind)
             work.kind[is_it] = kinds.index(kind)
@@ -290,7 +262,12 @@ def _corrected(work: WorkSpans, names: tuple[str, ...], kinds: tuple[str, ...]) 
 
 
 def _split_steps(
-    columns: SortedColumns, names: tuple[str, ...], threads: tuple[str, ...], kinds: tuple[str, ...]
+    calls: CallSpans,
+    marks: LinkedSpans,
+    work: WorkSpans,
+    names: tuple[str, ...],
+    threads: tuple[str, ...],
+    kinds: tuple[str, ...],
 ) -> tuple[tuple[Step, ...], int, LinkedSpans]:
     """The steps in order of time, the first one's thread, and the marks that are no steps.
 
@@ -298,7 +275,6 @@ def _split_steps(
         DamagedDocumentError: they and the operations are of several processes, or two steps overlap
             or have one number; of two marks of one step the outer counts.
     """
-    marks, calls = columns.marks, columns.calls
     matches = ((position, _STEP.fullmatch(name)) for position, name in enumerate(names))
     numbers = {position: int(match[1]) for position, match in matches if match}
     is_step = np.isin(marks.name, np.array(list(numbers), dtype=np.int64))
@@ -313,26 +289,24 @@ def _split_steps(
             f"({', '.join(processes[:_MOST_NAMED])}), as a file merged from several ranks does",
             "name a folder with one trace for each rank",
         )
-    reached_ns = np.append(0, np.maximum.accumulate(spans.end_ns))[: len(spans)]
-    within = np.flatnonzero(spans.end_ns <= reached_ns)
-    is_inner = np.zeros(len(spans), dtype=np.bool_)
-    is_inner[within] = spans.name[within] == spans.name[within - 1]
-    spans, reached_ns = spans.chosen(~is_inner), reached_ns[~is_inner]
-    is_first = np.isin(np.arange(len(spans)), np.unique(spans.name, return_index=True)[1])
-    overlaps = spans.start_ns < reached_ns - _STEPS_MEET_NS
-    for position in np.flatnonzero(overlaps | ~is_first)[:1].tolist():
+    _, first, which = np.unique(spans.name, return_index=True, return_inverse=True)
+    is_again = spans.end_ns > spans.end_ns[first[which]]
+    first.sort()
+    reached_ns = np.append(0, np.maximum.accumulate(spans.end_ns[first]))[: len(first)]
+    is_early = spans.start_ns[first] < reached_ns - _STEPS_MEET_NS
+    wrong = spans.name[np.append(np.flatnonzero(is_again), first[is_early])]
+    if len(wrong):
         raise DamagedDocumentError(
-            f"{names[spans.name[position]]} begins again, or before another step has ended, so "
+            f"{names[wrong[0]]} begins again, or before another step has ended, so "
             "that it is not one training",
             "record each training in a trace of its own",
         )
+    spans = spans.chosen(first)
     # The last call of step() leaves a mark in which nothing is called and no device works.
     *others, begin_ns = spans.start_ns.tolist() or [0]
     end_ns = spans.end_ns[-1:].max(initial=0)
-    happens = [
-        (each.end_ns > begin_ns) & (each.start_ns < end_ns) for each in (calls, columns.work)
-    ]
-    if others and len(calls) and not any(each.any() for each in happens):
+    happens = [overlaps(each, begin_ns, end_ns).any() for each in (calls, work)]
+    if others and len(calls) and not any(happens):
         spans = spans.chosen(np.arange(len(others)))
     steps = tuple(
         Step(number=numbers[name], start_ns=start_ns, end_ns=end_ns)
@@ -399,11 +373,7 @@ class Collector(Generic[_Columns]):
         """
         if not events:
             return
-        names, threads, kinds = (
-            self._numberings.names,
-            self._numberings.threads,
-            self._numberings.kinds,
-        )
+        names, threads, kinds = (self._numberings[of] for of in ("names", "threads", "kinds"))
         self._buffers["start_ns"].frombytes(starts_ns(events).tobytes())
         self._buffers["thread"].extend([threads[event.pid, event.tid] for event in events])
         if issubclass(self._columns, Spans):
@@ -428,7 +398,8 @@ class Collector(Generic[_Columns]):
         return columns.chosen(is_kept)
 
     def _add_arguments(self, events: Sequence[RawEvent]) -> None:
-        texts, nothing = self._numberings.texts, self._numberings.texts[b""]
+        texts = self._numberings["texts"]
+        nothing = texts[b""]
         arguments: list[Any] = [event.args or _NO_ARGUMENTS for event in events]
         try:
             # Few calls have inputs, and to ask each for the text of them would take long.
@@ -490,22 +461,19 @@ def starts_ns(events: Sequence[RawEvent]) -> Integers:
         InexactTimesError: a time is a float that is not below EXACT_US.
     """
     if events and isinstance(events[0], ExactEvent):
-        return np.array(
-            [_exact_ns(cast("ExactEvent", event).ts, event.name) for event in events],
-            dtype=np.int64,
-        )
-    starts_us = _floats([event.ts for event in events], events, "ts, which every event has")
+        exact_ns = []
+        for event in events:
+            time_us = cast("ExactEvent", event).ts
+            if time_us is None:
+                raise DamagedDocumentError(f"{named(event.name)} has no {_TS}")
+            if not time_us.is_finite() or time_us.copy_abs() >= _LATEST_US:
+                raise DamagedDocumentError(f"{named(event.name)} has a ts beyond any clock")
+            exact_ns.append(round(time_us * _NS_PER_US))
+        return np.array(exact_ns, dtype=np.int64)
+    starts_us = _floats([event.ts for event in events], events, _TS)
     if (np.abs(starts_us) >= EXACT_US).any():
         raise InexactTimesError
     return _nanoseconds(starts_us)
-
-
-def _exact_ns(time_us: Decimal | None, name: str) -> int:
-    if time_us is None:
-        raise DamagedDocumentError(f"{named(name)} has no ts, which every event has")
-    if not time_us.is_finite() or time_us.copy_abs() >= _LATEST_US:
-        raise DamagedDocumentError(f"{named(name)} has a ts beyond any clock")
-    return round(time_us * _NS_PER_US)
 
 
 def durations_ns(events: Sequence[RawEvent]) -> Integers:

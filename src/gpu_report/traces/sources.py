@@ -1,8 +1,8 @@
 """Which module of the model and function of the user's code a call came from, and which calls
 waited for a device.
 
-calls -> the Python functions that ran on their thread at their time -> Origins
-waiting driver calls -> the operation and the user's function around each -> Wait
+calls -> the Python functions that ran on their thread at their time -> origins
+waiting driver calls -> the operation and the user's function around each -> waits
 
 The backward pass runs on a thread that no Python function runs on: its calls come from where their
 counterparts in the forward pass, which have the same sequence number, were made.
@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpu_report.traces.attribution import (
-    EVALUATING,
     HostCalls,
     at_positions,
     attribute_host,
@@ -25,8 +24,8 @@ from gpu_report.traces.attribution import (
     last_with_id,
     step_at,
 )
-from gpu_report.traces.grouping import counts, fits, grouped, sums
-from gpu_report.traces.nesting import begin_order, innermost_at, nearest, nest, outermost
+from gpu_report.traces.grouping import Row, counts, fits, grouped, rows_of, sums
+from gpu_report.traces.nesting import begin_order, innermost_at, nest, outermost
 from gpu_report.traces.trace import NONE, Integers, Spans, Trace
 
 _MODULE: Final = "nn.Module: "
@@ -70,43 +69,20 @@ asked for.
 """
 
 
-class Origins(NamedTuple):
-    """For each call the positions of the names of its module and of its function; NONE where there
-    is none.
-    """
-
-    module: Integers
-    function: Integers
-
-
-class Wait(NamedTuple):
-    """How often and how long an operation, called from a source line, waited for the device.
-
-    `source` is `file(line): function`, the line being where the function begins; it and `operation`
-    are empty where the trace does not show them.
-    """
-
-    operation: str
-    source: str
-    calls: int
-    total_ns: int
-
-
-def origins(trace: Trace, calls: HostCalls, chosen: Integers) -> Origins:
-    """Where the calls at the chosen positions came from.
+def origins(trace: Trace, calls: HostCalls, chosen: Integers) -> tuple[Integers, Integers]:
+    """For each call at the chosen positions the positions of the names of its module and of its
+    function; NONE where there is none.
 
     A call of the backward pass that no module is around, came from where its forward counterpart
     did. Where none is recorded, from the function that waited for it.
     """
     if not len(trace.functions):
-        return Origins(np.full(len(chosen), NONE), np.full(len(chosen), NONE))
+        return np.full(len(chosen), NONE), np.full(len(chosen), NONE)
     modules, module, origin = modules_of(trace, calls, chosen)
     functions = Running.functions(trace, is_users_own)
     function = functions.names_around(calls.spans, origin)
-    return Origins(
-        module=at_positions(modules.spans.name, module, missing=NONE),
-        function=np.where(function == NONE, functions.names_around(calls.spans, chosen), function),
-    )
+    around = np.where(function == NONE, functions.names_around(calls.spans, chosen), function)
+    return at_positions(modules.spans.name, module, missing=NONE), around
 
 
 def modules_of(
@@ -122,20 +98,21 @@ def modules_of(
     # of all with one number the last begun is the counterpart (torch.autograd.profiler.emit_nvtx
     # explains the numbers).
     sequence = calls.spans.sequence
-    evaluating = fits(trace.names, calls.spans.name, lambda name: name.startswith(EVALUATING))
-    backward = nearest(calls.parent, evaluating)
-    candidates = np.flatnonzero((sequence > 0) & (backward == NONE))
+    candidates = np.flatnonzero((sequence > 0) & (calls.backward == NONE))
     by_time = candidates[np.argsort(calls.spans.start_ns[candidates], kind="stable")]
     forward = last_with_id(
-        at_positions(sequence, backward[chosen], missing=NONE), sequence, by_time
+        at_positions(sequence, calls.backward[chosen], missing=NONE), sequence, by_time
     )
     origin = np.where((direct == NONE) & (forward != NONE), forward, chosen)
     return modules, modules.around(calls.spans, origin), origin
 
 
-def waits(trace: Trace) -> list[Wait]:
-    """The waits of the training loop for the device within the steps, the longest first; each
-    outermost call that waits counts once.
+def waits(trace: Trace) -> list[Row]:
+    """How often and how long each operation, called from a source line, made the training loop wait
+    for the device within the steps, the longest first; each outermost call that waits counts once.
+
+    The `source` is `file(line): function`, the line being where the function begins; it and
+    `operation` are empty where the trace does not show them.
 
     A call that copies to the device waits as well, where the memory is pageable; it is left out,
     since it is in the table of copies.
@@ -152,16 +129,14 @@ def waits(trace: Trace) -> list[Wait]:
     every = len(trace.names) + 1
     places, group = grouped((operation + 1) * every + source + 1)
     names = ("", *trace.names)
-    found = [
-        Wait(names[place // every], names[place % every], count, total_ns)
-        for place, count, total_ns in zip(
-            places.tolist(),
-            counts(group, len(places)).tolist(),
-            sums(group, waited_ns, len(places)).tolist(),
-            strict=True,
-        )
-    ]
-    return sorted(found, key=lambda wait: (-wait.total_ns, wait.operation, wait.source))
+    rows = rows_of(
+        range(len(places)),
+        operation=[names[place // every] for place in places.tolist()],
+        source=[names[place % every] for place in places.tolist()],
+        calls=counts(group, len(places)),
+        total_ns=sums(group, waited_ns, len(places)),
+    )
+    return sorted(rows, key=lambda row: (-row["total_ns"], row["operation"], row["source"]))
 
 
 def module_name(name: str) -> str:
@@ -193,7 +168,7 @@ class Running(NamedTuple):
     def of(cls, spans: Spans) -> "Running":
         """Events in any order."""
         spans = spans.chosen(begin_order(spans))
-        return cls(spans, nest(spans).parent)
+        return cls(spans, nest(spans)[0])
 
     @classmethod
     def functions(cls, trace: Trace, is_wanted: Callable[[str], bool]) -> "Running":

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from gpu_report.storage.columns import Table, number, text
-from gpu_report.traces.attribution import DeviceWork, HostCalls, communicates
+from gpu_report.traces.attribution import DeviceWork, HostCalls, is_of
 from gpu_report.traces.grouping import NS_PER_MS, STEP, Row, fits, rows_of
 from gpu_report.traces.nesting import Cover, cover_of, outermost
 from gpu_report.traces.trace import NONE, Integers, Trace
@@ -124,7 +124,7 @@ def step_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
     begin_ns, end_ns = trace.step_bounds
     wall_ns = end_ns - begin_ns
     work = trace.work
-    is_exchange, is_operation = communicates(trace, calls), ~calls.is_driver_call
+    is_exchange, is_operation = is_of(calls.work_category, "communication"), ~calls.is_driver_call
     kernels, copies, memsets = (
         cover_of(work, fits(trace.kinds, work.kind, kind.__eq__) & ~is_exchange)
         for kind in ("kernel", "gpu_memcpy", "gpu_memset")
@@ -133,7 +133,7 @@ def step_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
     # What the host does to launch an exchange on the device is no exchange.
     root = outermost(calls.parent)
     launching = root[calls.launcher[is_exchange & (calls.launcher != NONE)]]
-    on_host = is_operation & calls.of_category("communication") & ~np.isin(root, launching)
+    on_host = is_operation & is_of(calls.category, "communication") & ~np.isin(root, launching)
     of_host = cover_of(calls.spans, on_host)
     communication = collectives.and_also(of_host)
     covers = {
@@ -142,7 +142,7 @@ def step_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
         "memset": memsets,
         "communication": communication,
         "runtime": cover_of(calls.spans, calls.is_driver_call),
-        "loader": cover_of(calls.spans, calls.of_category("data loading")),
+        "loader": cover_of(calls.spans, is_of(calls.category, "data loading")),
         "operator": cover_of(calls.spans, is_operation),
     }
     unions = [

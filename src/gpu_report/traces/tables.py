@@ -20,7 +20,7 @@ from gpu_report.records.record import MOST_SLOWED, Record, is_as_timed
 from gpu_report.storage.columns import Table
 from gpu_report.storage.json_files import nine_digits
 from gpu_report.study.variant import Variant
-from gpu_report.traces.advice import ADVICE, UNANSWERED, advise
+from gpu_report.traces.advice import ADVICE, UNANSWERED, weigh
 from gpu_report.traces.attribution import Attributed, DeviceWork, HostCalls, attribute
 from gpu_report.traces.graphs import with_operations
 from gpu_report.traces.grouping import Row
@@ -154,7 +154,8 @@ def tabulate_trace(
                 check = f"{row['check']}, rank {each.rank}"
                 rows[QUALITY].append({**row, "check": check, "spoils": ", ".join(names)})
     rows |= tabulate_ranks([exchange_of(*light), *others])
-    return {**rows, **advise(of_timed_steps(rows, timed) if timed else rows, trace)}
+    applying, unanswered = weigh(of_timed_steps(rows, timed) if timed else rows, trace)
+    return {**rows, ADVICE: [row for _, row in applying], UNANSWERED: unanswered}
 
 
 def _checks_of_both(light: Sequence[Row], rich: Sequence[Row]) -> list[Row]:

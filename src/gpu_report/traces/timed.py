@@ -83,10 +83,15 @@ def of_timed_steps(
     rows = {step: _timed_step(row, factor) for step, row in before.items()}
     all_ms = sum(rows[row["step"]]["wall_ms"] for row in steps)
     a_step_ms = fixed_ms / len(steps)
+    devices = []
+    for row in tables[DEVICES]:
+        was, step = before[row["step"]], rows[row["step"]]
+        busy_ms = row["busy_ms"] * step["device_busy_ms"] / was["device_busy_ms"]
+        devices.append({**row, "busy_ms": busy_ms, "idle_share": 1 - busy_ms / step["wall_ms"]})
     return {
         **tables,
         STEPS: [*rows.values()],
-        DEVICES: [_timed_device(row, before, rows) for row in tables[DEVICES]],
+        DEVICES: devices,
         IDLE: [
             {
                 **row,
@@ -141,12 +146,6 @@ def _timed_step(row: Row, factor: float) -> Row:
         "device_busy_ms": busy_ms,
         "device_idle_share": 1 - busy_ms / wall_ms,
     }
-
-
-def _timed_device(row: Row, before: Mapping[int, Row], after: Mapping[int, Row]) -> Row:
-    was, step = before[row["step"]], after[row["step"]]
-    busy_ms = row["busy_ms"] * step["device_busy_ms"] / was["device_busy_ms"]
-    return {**row, "busy_ms": busy_ms, "idle_share": 1 - busy_ms / step["wall_ms"]}
 
 
 def _known(time_ms: float | None) -> float:

@@ -6,7 +6,6 @@ it -> TIMELINE
 """
 
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from gpu_report.storage.columns import Table, number, text
 from gpu_report.traces.attribution import CATEGORY_NAMES, DeviceWork, HostCalls
 from gpu_report.traces.grouping import NS_PER_MS, STEP, Row
-from gpu_report.traces.nesting import cover, cover_of, innermost_at
+from gpu_report.traces.nesting import cover, cover_of, innermost_at, overlaps
 from gpu_report.traces.phases import PHASE_NAMES, phase_stretches
 from gpu_report.traces.trace import HOST, NONE, Integers, Spans, Step, Trace
 
@@ -108,7 +107,7 @@ def median_step(steps: Sequence[Step]) -> Step:
 
 def _host_lanes(trace: Trace, calls: HostCalls, step: Step) -> Iterator[_Lane]:
     category = np.where(calls.is_driver_call, _RUNTIME, calls.category)
-    here = calls.spans.chosen(_within(calls.spans, step))
+    here = calls.spans.chosen(overlaps(calls.spans, step.start_ns, step.end_ns))
     for position, thread in enumerate(_busiest(trace, here, step)[:MOST_THREADS], start=1):
         on_thread = here.chosen(here.thread == thread)
         times_ns = (on_thread.start_ns, on_thread.end_ns, (step.start_ns, step.end_ns))
@@ -125,7 +124,7 @@ def _stream_lanes(trace: Trace, work: DeviceWork, step: Step) -> Iterator[_Lane]
     """The busiest streams; where there are more than MOST_STREAMS, the last lane is of all others
     together.
     """
-    within = _within(work.spans, step)
+    within = overlaps(work.spans, step.start_ns, step.end_ns)
     here, category = work.spans.chosen(within), work.category[within]
     streams = _busiest(trace, here, step)
     alone = streams if len(streams) <= MOST_STREAMS else streams[: MOST_STREAMS - 1]
@@ -146,11 +145,6 @@ def _stream_lanes(trace: Trace, work: DeviceWork, step: Step) -> Iterator[_Lane]
         yield _Lane(name, trace.device or "", *columns, CATEGORY_NAMES)
 
 
-def _within(spans: Spans, step: Step) -> Integers:
-    """The positions of what went on in the step, be it in part."""
-    return np.flatnonzero((spans.start_ns < step.end_ns) & (spans.end_ns > step.start_ns))
-
-
 def _busiest(trace: Trace, here: Spans, step: Step) -> list[int]:
     """The threads that had something to do in the step, the busiest first; of those equally busy by
     their names.
@@ -163,14 +157,22 @@ def _busiest(trace: Trace, here: Spans, step: Step) -> list[int]:
     ranked = sorted(
         (-busy, trace.threads[thread], thread) for thread, busy in busy_ns.items() if busy
     )
-    return list(map(itemgetter(2), ranked))
+    return [thread for _, _, thread in ranked]
 
 
 def _rows(lane: _Lane, step: Step) -> Iterator[Row]:
+    """A bin has the label that took most of it, the first of equals."""
     wall_ns = step.end_ns - step.start_ns
     count = min(MOST_BINS, wall_ns)
     bounds_ns = np.arange(count + 1) * wall_ns // count
-    label, busy_ns = _bins(lane, step.start_ns + bounds_ns)
+    bins_ns = step.start_ns + bounds_ns[:-1], step.start_ns + bounds_ns[1:]
+    busy_ns = cover(lane.begin_ns, lane.end_ns).within(*bins_ns)
+    labels = np.unique(np.append(lane.label, NONE))
+    times_ns = [
+        cover(lane.begin_ns[lane.label == one], lane.end_ns[lane.label == one]).within(*bins_ns)
+        for one in labels
+    ]
+    label = labels[np.argmax(times_ns, axis=0)]
     level = -(-LEVELS * busy_ns // np.diff(bounds_ns))
     is_first = np.append(True, (np.diff(label) != 0) | (np.diff(level) != 0))
     firsts = np.flatnonzero(is_first).tolist()
@@ -189,20 +191,3 @@ def _rows(lane: _Lane, step: Step) -> Iterator[Row]:
                     int(busy_ns[begin:end].sum()) / (end_ns - begin_ns), _SHARE_DIGITS
                 ),
             }
-
-
-def _bins(lane: _Lane, bounds_ns: Integers) -> tuple[Integers, Integers]:
-    """The label that took most of each bin, the first of equals, and how much of the bin was busy
-    at all.
-    """
-    begin_ns, end_ns = bounds_ns[:-1], bounds_ns[1:]
-    within = (lane.begin_ns < bounds_ns[-1]) & (lane.end_ns > bounds_ns[0])
-    starts_ns, stops_ns, label = lane.begin_ns[within], lane.end_ns[within], lane.label[within]
-    if not len(label):
-        return np.full(len(begin_ns), NONE), np.zeros(len(begin_ns), dtype=np.int64)
-    labels = np.unique(label)
-    times_ns = [
-        cover(starts_ns[label == each], stops_ns[label == each]).within(begin_ns, end_ns)
-        for each in labels
-    ]
-    return labels[np.argmax(times_ns, axis=0)], cover(starts_ns, stops_ns).within(begin_ns, end_ns)

@@ -198,18 +198,12 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def step_bounds(self) -> tuple[Integers, Integers]:
         """Begin and end of each step."""
-        begin_ns, end_ns = (
-            [getattr(step, side) for step in self.steps] for side in ("start_ns", "end_ns")
-        )
-        return np.array(begin_ns, dtype=np.int64), np.array(end_ns, dtype=np.int64)
+        steps = np.array(self.steps, dtype=np.int64).reshape(-1, 3)
+        return steps[:, 1], steps[:, 2]
 
     @property
     def first_device(self) -> Mapping[str, Any]:
         """What the trace says of its first device's properties; empty where it says nothing."""
         properties = self.metadata.get("deviceProperties")
-        devices = (
-            [each for each in properties if isinstance(each, dict)]
-            if isinstance(properties, list)
-            else []
-        )
-        return devices[0] if devices else {}
+        devices = properties if isinstance(properties, list) else []
+        return next((each for each in devices if isinstance(each, dict)), {})

@@ -66,19 +66,11 @@ profiler may show as a kernel, and is a copy or a fill.
 """
 
 
-def _any(purpose: str) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{names[purpose]})" for names in VENDORS.values()))
-
-
-CALLS: Final = _any("calls")
-LAUNCHING: Final = _any("launching")
-REPLAYING: Final = _any("replaying")
-WAITING: Final = _any("waiting")
-ALLOCATING: Final = _any("allocating")
-BEGINS_CAPTURE: Final = _any("begins capture")
-ENDS_CAPTURE: Final = _any("ends capture")
-COPIES: Final = _any("copies")
-FILLS: Final = _any("fills")
+NAMES: Final = {
+    purpose: re.compile("|".join(f"(?:{names[purpose]})" for names in VENDORS.values()))
+    for purpose in VENDORS["NVIDIA"]
+}
+"""The patterns of all vendors together, by what the calls are for."""
 
 TO_DEVICE: Final = "to device"
 _ENDS: Final = re.compile(
@@ -118,7 +110,9 @@ def copy_kind(name: str) -> CopyKind:
 
 
 PINNING: Final = re.compile(r"\w*Host\w*")
-"""Of ALLOCATING, those for memory of the host: they hold up the thread that calls them alone."""
+"""Of the calls for `allocating`, those for memory of the host: they hold up the thread that calls
+them alone.
+"""
 
 COMMUNICATION: Final = re.compile(
     r"\b_?(nccl|rccl|oneccl)|\bx?ccl::|(?i:nvshmem|rocshmem|ishmem|mscclpp|deep_?ep\b)"
@@ -197,7 +191,7 @@ def matrix_cores(device: str, version: tuple[int, int]) -> MatrixCores | None:
 
 
 LIBRARIES: Final = compiled(
-    ("driver", rf"{COPIES.pattern}|{FILLS.pattern}"),
+    ("driver", rf"{NAMES['copies'].pattern}|{NAMES['fills'].pattern}"),
     ("NCCL", r"(?i)[nr]ccl"),
     ("oneCCL", r"\bx?ccl::|oneccl"),
     ("Triton", r"^triton_"),
@@ -236,7 +230,7 @@ LIBRARIES: Final = compiled(
 ON_TENSOR_CORES: Final = compiled(
     (
         "no",
-        rf"{COPIES.pattern}|{FILLS.pattern}|(?i:nccl)|_[fdh]fma_|simt|splitKreduce|ReduceSplitK",
+        rf"{NAMES['copies'].pattern}|{NAMES['fills'].pattern}|(?i:nccl)|_[fdh]fma_|simt|splitKreduce|ReduceSplitK",
     ),
     ("no", r"(Sub|Op)Tensor(Op|\d)"),
     ("yes", r"^Cijk_\w*_MI\d|gtcx\d?|xdl|mfma|(?i:wmma)"),

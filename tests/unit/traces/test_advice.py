@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_report.storage.columns import Table
-from gpu_report.traces.advice import ADVICE, ALL_ADVICE, UNANSWERED, advise, weigh
+from gpu_report.traces.advice import ADVICE, ALL_ADVICE, weigh
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import COPIES, KERNELS
 from gpu_report.traces.memory import MEMORY
@@ -64,11 +64,11 @@ def launch_row(**changed: Any) -> dict[str, Any]:
 
 
 def advice_rows(tables: Tables, trace: Trace) -> list[dict[str, Any]]:
-    return advise(tables, trace)[ADVICE]
+    return [row for _, row in weigh(tables, trace)[0]]
 
 
 def unanswered(tables: Tables, trace: Trace) -> dict[str, str]:
-    return {row["rule"]: row["reason"] for row in advise(tables, trace)[UNANSWERED]}
+    return {row["rule"]: row["reason"] for row in weigh(tables, trace)[1]}
 
 
 def waiting(*more: RawEvent, steps: int = 1) -> Trace:

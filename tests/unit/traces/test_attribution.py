@@ -75,6 +75,17 @@ def test_a_call_between_two_steps_is_in_none() -> None:
     }
 
 
+def test_a_step_that_begins_within_the_last_microsecond_of_the_one_before_has_its_calls() -> None:
+    trace = trace_of(
+        step(1, 0, 100),
+        step(2, 99.5, 100),
+        operation("aten::add", 10, 5),
+        operation("aten::mm", 150, 5),
+    )
+
+    assert attribute_host(trace).in_step.all()
+
+
 def test_autograd_has_its_own_stack() -> None:
     calls = host(
         step(1, 0, 20), operation("aten::item", 1, 10), operation("aten::mm", 3, 2, on=AUTOGRAD)

@@ -21,10 +21,10 @@ def columns(members: list[tuple[int, int]]) -> tuple[list[int], np.ndarray, np.n
 
 @pytest.mark.parametrize("keys", [[], [3, 1, 3], [-1, 4, -1], [10**12, 5, 10**12]])
 def test_equal_keys_are_one_group_in_ascending_order(keys: list[int]) -> None:
-    found = grouped(np.array(keys, dtype=np.int64))
+    keys_found, group = grouped(np.array(keys, dtype=np.int64))
 
-    assert found.keys.tolist() == sorted(set(keys))
-    assert found.keys[found.group].tolist() == keys
+    assert keys_found.tolist() == sorted(set(keys))
+    assert keys_found[group].tolist() == keys
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(-(2**45), 2**45)), max_size=30))

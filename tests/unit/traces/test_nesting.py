@@ -40,10 +40,8 @@ def spans(intervals: list[Interval], threads: list[int] | None = None) -> Spans:
 def nested(*intervals: Interval) -> list[tuple[int, int, int]]:
     """Per event in order of begin its position in the list, its parent and its own time."""
     ordered = spans(list(intervals)).chosen(begin_order(spans(list(intervals))))
-    nesting = nest(ordered)
-    return list(
-        zip(ordered.name.tolist(), nesting.parent.tolist(), nesting.self_ns.tolist(), strict=True)
-    )
+    parent, self_ns = nest(ordered)
+    return list(zip(ordered.name.tolist(), parent.tolist(), self_ns.tolist(), strict=True))
 
 
 @given(st.one_of(ON_THREADS, TIED), st.sampled_from([1, 10**15]))
@@ -152,7 +150,7 @@ def test_the_innermost_event_is_the_latest_begun_that_runs_on_the_thread(
 
     found = innermost_at(
         ordered,
-        nest(ordered).parent,
+        nest(ordered)[0],
         column([thread for thread, _ in asked]),
         column([moment for _, moment in asked]),
     )

@@ -30,9 +30,9 @@ def numbered(
 def origin_of(trace: Trace, name: str) -> tuple[str, str]:
     calls = attribute_host(trace)
     (position,) = np.flatnonzero(calls.spans.name == trace.names.index(name))
-    found = origins(trace, calls, np.array([position]))
+    (module,), (origin,) = origins(trace, calls, np.array([position]))
     names = (*trace.names, "")
-    return module_name(names[found.module[0]]), names[found.function[0]]
+    return module_name(names[module]), names[origin]
 
 
 def test_the_innermost_module_and_function_around_a_call_are_its_origin() -> None:

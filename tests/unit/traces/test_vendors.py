@@ -10,12 +10,13 @@ import pytest
 from gpu_report.errors import TraceError
 from gpu_report.storage.columns import Table
 from gpu_report.traces.advice import ADVICE
+from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import COPIES, KERNELS
 from gpu_report.traces.operations import CATEGORY_TIMES
 from gpu_report.traces.quality import QUALITY, Gate
 from gpu_report.traces.ranks import COLLECTIVES, RANKS
-from gpu_report.traces.sources import Wait, waits
+from gpu_report.traces.sources import waits
 from gpu_report.traces.steps import DEVICES, STEPS
 from gpu_report.traces.tables import TraceTables, tabulate_trace
 from tests.unit.traces.by_hand import (
@@ -250,13 +251,13 @@ def test_a_waiting_call_of_any_vendor_is_found_by_idle_time_and_advice(call: str
     assert "synchronising calls" in advised(found)
 
 
-COPYING_CALLS: dict[str, tuple[str, str, tuple[int, int], list[Wait]]] = {
+COPYING_CALLS: dict[str, tuple[str, str, tuple[int, int], list[Row]]] = {
     "an upload of AMD": ("hipMemcpyWithStream", "MEMORY_COPY_HOST_TO_DEVICE", MAIN, []),
     "a copy to pageable memory": (
         "cudaMemcpyAsync",
         "Memcpy DtoH (Device -> Pageable)",
         MAIN,
-        [Wait("aten::to", "", 1, 400_000)],
+        [{"operation": "aten::to", "source": "", "calls": 1, "total_ns": 400_000}],
     ),
     "a copy on another thread": (
         "cudaMemcpy",

@@ -2,15 +2,15 @@
 the traces' advice.
 
 parts of the step -> the one that takes more than half of it
-a rule of the traces' advice, asked of the scope's variants -> a rule of the findings, with one
-outcome for all
+one advice of traces, asked of the scope's variants -> a rule of the findings, with one outcome for
+all
 
 Where the profiler slowed the step too much, the trace's quality gate leaves the parts out.
 """
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -28,14 +28,13 @@ from gpu_report.study.options import EXECUTIONS, execution
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.statistics import holm
 from gpu_report.tables.traces import STEP_PARTS, shares_of_steps
-from gpu_report.traces.advice import ADVICE_OF, Advice
+from gpu_report.traces.advice import ADVICE_OF, ALL_ADVICE, Advice
 from gpu_report.traces.quality import Gate
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables
 from gpu_report.words import described, device_in_words, listed, model_words, optimization_in_words
 
 BOTTLENECK: Final = ADVICE_OF["launch-bound"].threshold
-_MOST_IDLE: Final = f"{100 * (1 - ADVICE_OF['accelerator busy'].threshold):g} %"
 
 _TABLE: Final = "step_shares"
 _PROFILED: Final = "profiled configuration"
@@ -83,9 +82,12 @@ class Limit:
     row: Row
     name: str
     share: Estimate
-    is_named: bool
-    """Whether it takes more than half, so that nothing else can take as much."""
     table: str = _TABLE
+
+    @property
+    def is_named(self) -> bool:
+        """Whether it takes more than half, so that nothing else can take as much."""
+        return self.share.value > HALF
 
     @property
     def evidence(self) -> Evidence:
@@ -133,14 +135,12 @@ def limit_of(row: Row, ceilings: Row | None) -> Limit | None:
     if ceilings is not None and ceilings["roof_flops_per_s"] > 0 and not passes_roof(ceilings):
         of_roof = share_of_roof({**row, **ceilings})
         if of_roof.against(HALF) == "above":
-            return Limit(
-                row=row, name=ceilings["roof"], share=of_roof, is_named=True, table=EFFICIENCY
-            )
+            return Limit(row=row, name=ceilings["roof"], share=of_roof, table=EFFICIENCY)
     parts = parts_of(row)
     if not parts:
         return None
     name, most = max(parts.items(), key=lambda part: part[1])
-    return Limit(row=row, name=name, share=of_one_run(most), is_named=most > HALF)
+    return Limit(row=row, name=name, share=of_one_run(most))
 
 
 def _limits(scope: Scope, *, on_cpu: bool) -> Iterable[Outcome]:
@@ -258,89 +258,80 @@ def _transfer(scope: Scope) -> Iterable[Outcome]:
     ]
 
 
-def _why_unanswered(scope: Scope, rule: Advice) -> dict[str, str]:
-    """Why traces cannot show whether a rule of the advice applies, by variant."""
-    rows = [row for row in rows_of(scope.tables.trace_unanswered) if row["rule"] == rule.name]
+def _asked(scope: Scope, advice: Advice) -> Sequence[Row]:
+    """The variants of which the advice is asked: all, or those on a GPU; of these all that share a
+    training, as soon as one of them exchanges; or those that launch kernels one by one, since a
+    CUDA graph has one launch for all of its kernels.
+    """
+    on_gpus = [row for row in scope.rows if row["device"] != CPU]
+    if advice.asked_of == "exchanging processes":
+        rows = [row for row in scope.rows if row["devices"] > 1]
+        return rows if any(row["communication_share"] > 0 for row in rows) else ()
+    if advice.asked_of == "single launches":
+        return [row for row in on_gpus if execution(row["options"]) != EXECUTIONS["graphs"]]
+    return scope.rows if advice.asked_of == "all" else on_gpus
+
+
+def _why_unanswered(scope: Scope, advice: Advice) -> dict[str, str]:
+    """Why traces cannot show whether the advice applies, by variant."""
+    rows = [row for row in rows_of(scope.tables.trace_unanswered) if row["rule"] == advice.name]
     return {row["variant"]: str(row["reason"]) for row in rows}
 
 
-def _applying(scope: Scope, rule: Advice, asked: Iterable[Row]) -> list[tuple[Row, Row]]:
-    """The variants to which a rule of the advice applies, each with its row of advice, the most
-    extreme first.
+def _applying(scope: Scope, advice: Advice, asked: Iterable[Row]) -> list[tuple[Row, Row]]:
+    """The variants to which the advice applies, each with its row of advice, the most extreme
+    first.
 
-    The most extreme value is farthest beyond the threshold, then where the rule comes first in its
-    own trace.
+    The most extreme value is farthest beyond the threshold, then where the advice comes first in
+    its own trace.
     """
-    sign = 1 if rule.is_floor else -1
-    why_of, advice = _why_unanswered(scope, rule), dict[str, Row]()
+    sign = 1 if advice.is_floor else -1
+    why_of, applying = _why_unanswered(scope, advice), dict[str, Row]()
     by_variant = {row["variant"]: row for row in asked if row["variant"] not in why_of}
     for row in sorted(
-        (row for row in rows_of(scope.tables.trace_advice) if row["rule"] == rule.name),
+        (row for row in rows_of(scope.tables.trace_advice) if row["rule"] == advice.name),
         key=lambda row: (sign * float(row["value"]), int(row["rank"])),
     ):
-        advice.setdefault(row["variant"], row)
-    return [(by_variant[name], found) for name, found in advice.items() if name in by_variant]
+        applying.setdefault(row["variant"], row)
+    return [(by_variant[name], found) for name, found in applying.items() if name in by_variant]
 
 
-def _asked_on_accelerators(scope: Scope) -> Sequence[Row]:
-    return [row for row in scope.rows if row["device"] != CPU]
-
-
-def _asked_where_processes_exchange(scope: Scope) -> Sequence[Row]:
-    """All that share a training, as soon as one of them exchanges."""
-    rows = [row for row in scope.rows if row["devices"] > 1]
-    return rows if any(row["communication_share"] > 0 for row in rows) else ()
-
-
-def _asked_where_kernels_are_launched_one_by_one(scope: Scope) -> Sequence[Row]:
-    """A CUDA graph has one launch for all of its kernels."""
-    return [
-        row
-        for row in _asked_on_accelerators(scope)
-        if execution(row["options"]) != EXECUTIONS["graphs"]
-    ]
-
-
-def _advised(
-    scope: Scope,
-    *,
-    rule: Advice,
-    label: str,
-    asked: Callable[[Scope], Sequence[Row]],
-    advised_by: Sequence[str],
-    advised: Sequence[str],
-    helpful: Sequence[str],
-) -> Iterable[Outcome]:
-    """In how many of the variants whose traces show it a rule of the advice applies, and what
-    following it gained.
+def _advised(scope: Scope, *, advice: Advice) -> Iterable[Outcome]:
+    """In how many of the variants whose traces show it the advice applies, and what following it
+    gained.
     """
-    rows, why_of = asked(scope), _why_unanswered(scope, rule)
+    rows, why_of = _asked(scope, advice), _why_unanswered(scope, advice)
     doubted = [row for row in rows if row["variant"] in why_of]
     reliable = [row for row in rows if row["variant"] not in why_of]
-    applies = _applying(scope, rule, rows)
+    applies = _applying(scope, advice, rows)
     fields = {
         "count": how_many(len(applies), len(reliable), _PROFILED),
         "others": _more_traces(len(doubted)),
     }
     if applies:
-        row, advice = applies[0]
-        place = f" ({advice['place']})" if advice["place"] else ""
-        fields |= {"extreme": described(row), "found": f"{label}, {_value(rule, advice)}{place}."}
+        row, most = applies[0]
+        place = f" ({most['place']})" if most["place"] else ""
+        fields |= {
+            "extreme": described(row),
+            "found": f"{advice.label}, {_value(advice, most)}{place}.",
+        }
         evidence = [
-            phrases.evidence(label, _value(rule, one), "trace_advice", of) for of, one in applies
+            phrases.evidence(advice.label, _value(advice, one), "trace_advice", of)
+            for of, one in applies
         ]
-        causes = (ADVICE_OF[name] for name in advised_by)
+        causes = (ADVICE_OF[name] for name in advice.caused_by)
         advises = not any(_applying(scope, cause, rows) for cause in causes) and not _slows_down(
-            scope, advised
+            scope, advice.done_by
         )
-        followed = _followed(scope, [row for row, _ in applies], helpful) if advises else None
-        fields["gained"] = f" (measured: {followed.words})" if followed else ""
-        if followed:
-            evidence += followed.evidence
-        gain = followed.gain if followed else None
+        followed = [row for row, _ in applies] if advises else []
+        gain, fields["gained"], measured = _followed(scope, followed, advice.helpful)
         return [
             Outcome(
-                verdict="yes", fields=fields, evidence=tuple(evidence), gain=gain, advises=advises
+                verdict="yes",
+                fields=fields,
+                evidence=(*evidence, *measured),
+                gain=gain,
+                advises=advises,
             )
         ]
     if not doubted:
@@ -355,36 +346,11 @@ def _advised(
     return [Outcome(verdict="not resolved", fields={"doubt": doubt})]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Followed:
-    """A training to which a rule of the advice applies, the same with what is advised, and what
-    that gained.
-    """
-
-    before: Row
-    after: Row
-    what: str
-    """The precision or the option."""
-    gain: Estimate
-
-    @property
-    def words(self) -> str:
-        what = self.what if self.what in PRECISIONS else optimization_in_words(self.what)
-        devices = f" on {self.after['devices']} devices" if self.after["devices"] > 1 else ""
-        return f"{what} with {model_words(self.after)}{devices}"
-
-    @property
-    def evidence(self) -> tuple[Evidence, ...]:
-        rows = {"throughput before": self.before, f"throughput with {self.what}": self.after}
-        return tuple(
-            phrases.evidence(label, phrases.of_column(row, "throughput_per_s"), "variants", row)
-            for label, row in rows.items()
-        )
-
-
-def _followed(scope: Scope, rows: Sequence[Row], helpful: Sequence[str]) -> _Followed | None:
+def _followed(
+    scope: Scope, rows: Sequence[Row], helpful: Sequence[str]
+) -> tuple[Estimate | None, str, list[Evidence]]:
     """The greatest gain of one of these options or precisions, by itself, in one of these
-    trainings; None without any.
+    trainings, with a clause and its evidence; None without any.
 
     It is significant among all such comparisons (Holm). Precisions are compared with fp32, and
     custom training loops with nothing.
@@ -399,15 +365,21 @@ def _followed(scope: Scope, rows: Sequence[Row], helpful: Sequence[str]) -> _Fol
         and before["variant"] not in own_loops
         and (what not in PRECISIONS or before["precision"] == PRECISIONS[0])
     ]
-    gains = [gain_over(scope.tables, after, before) for before, after, _ in pairs]
-    found = [
-        _Followed(before=before, after=after, what=what, gain=replace(gain, p=p))
-        for (before, after, what), gain, p in zip(
-            pairs, gains, holm([gain.p for gain in gains]), strict=True
-        )
+    alone = [gain_over(scope.tables, after, before) for before, after, _ in pairs]
+    gains = [
+        replace(gain, p=p) for gain, p in zip(alone, holm([gain.p for gain in alone]), strict=True)
     ]
-    gained = [each for each in found if each.gain.against(1.0) == "above"]
-    return max(gained, key=lambda each: each.gain.value, default=None)
+    gained = [pair for pair in zip(gains, pairs, strict=True) if pair[0].against(1.0) == "above"]
+    if not gained:
+        return None, "", []
+    gain, (before, after, what) = max(gained, key=lambda pair: pair[0].value)
+    followed = what if what in PRECISIONS else optimization_in_words(what)
+    devices = f" on {after['devices']} devices" if after["devices"] > 1 else ""
+    evidence = [
+        phrases.evidence(label, phrases.of_column(row, "throughput_per_s"), "variants", row)
+        for label, row in (("throughput before", before), (f"throughput with {what}", after))
+    ]
+    return gain, f" (measured: {followed} with {model_words(after)}{devices})", evidence
 
 
 def _slows_down(scope: Scope, options: Sequence[str]) -> bool:
@@ -423,59 +395,28 @@ def _slows_down(scope: Scope, options: Sequence[str]) -> bool:
     return "below" in sides and "above" not in sides
 
 
-def _value(rule: Advice, advice: Row) -> str:
-    return (
-        share(advice["value"]).plain()
-        if rule.unit == "1"
-        else f"{quantity(advice['value']).plain()} times a step"
-    )
+def _value(advice: Advice, row: Row) -> str:
+    value = row["value"]
+    return share(value).plain() if advice.unit == "1" else f"{quantity(value).plain()} times a step"
 
 
-def _rule(
-    advice: str,
-    *,
-    question: str,
-    holds: str,
-    whether: str,
-    measure: str,
-    label: str,
-    asked: Callable[[Scope], Sequence[Row]] = _asked_on_accelerators,
-    advised_by: Sequence[str] = (),
-    advised: Sequence[str] = (),
-    helpful: Sequence[str] = (),
-) -> Rule:
-    """The finding that a rule of the advice gives; `holds` is followed by 'in ...', `whether` by
-    'is not resolved'.
-
-    `measure` says what is compared with the limit, `label` the same in short. `advised_by` are
-    rules of the advice that find the cause and recommend the same. If an option in `advised` was
-    measured and does not pay, nothing is recommended; `helpful` are the options and precisions
-    whose gain is that of following the advice.
-    """
-    rule = ADVICE_OF[advice]
-    percent_or_number = f"{100 * rule.threshold:g} %" if rule.unit == "1" else f"{rule.threshold:g}"
-    limit = f"{'below' if rule.is_floor else 'at least'} {percent_or_number}"
+def _rule(advice: Advice) -> Rule:
+    """The finding that asks all traces for one advice, in the advice's own words."""
+    is_share = advice.unit == "1"
+    threshold = f"{100 * advice.threshold:g} %" if is_share else f"{advice.threshold:g}"
+    limit = f"{'below' if advice.is_floor else 'at least'} {threshold}"
+    remedy = advice.remedy.rstrip(".").replace("{", "{{").replace("}", "}}")
     return Rule(
-        name=key_of(advice),
+        name=key_of(advice.name),
         about=TRACE,
-        question=question,
-        threshold=f"A configuration counts if {measure} is {limit}. {rule.reason}",
-        test=partial(
-            _advised,
-            rule=rule,
-            label=label,
-            asked=asked,
-            advised_by=advised_by,
-            advised=advised,
-            helpful=helpful,
-        ),
-        yes=f"{holds} in {{count}}, most of all in {{extreme}}: {{found}}{{others}}",
-        no=f"{holds} in {{count}}.",
-        unresolved=f"Whether {whether} is not resolved, because {{doubt}}.",
+        question=advice.question,
+        threshold=f"A configuration counts if {advice.measure} is {limit}. {advice.reason}",
+        test=partial(_advised, advice=advice),
+        yes=f"{advice.holds} in {{count}}, most of all in {{extreme}}: {{found}}{{others}}",
+        no=f"{advice.holds} in {{count}}.",
+        unresolved=f"Whether {advice.whether} is not resolved, because {{doubt}}.",
         not_measured="",
-        advice={
-            "yes": f"{rule.remedy.rstrip('.').replace('{', '{{').replace('}', '}}')}{{gained}}."
-        },
+        advice={"yes": f"{remedy}{{gained}}."},
     )
 
 
@@ -530,91 +471,5 @@ RULES: Final = (
         measured="{seen}.",
         not_measured="",
     ),
-    _rule(
-        "data loader",
-        question="Does any configuration wait for data?",
-        holds="Waiting for data delayed the step",
-        whether="waiting for data delays a step",
-        measure="the share of its steps' time in which the loop waits for data, and nothing else "
-        "runs,",
-        label="waiting for data",
-        asked=lambda scope: scope.rows,
-    ),
-    _rule(
-        "communication",
-        question="Does exchange between processes delay any configuration?",
-        holds="Exchange between processes delayed the step",
-        whether="exchange between processes delays a step",
-        measure="the share of its steps' time in which processes exchange, and no kernel runs,",
-        label="exchange between processes",
-        asked=_asked_where_processes_exchange,
-    ),
-    _rule(
-        "accelerator busy",
-        question=f"Is the GPU idle for more than {_MOST_IDLE} of the step in any configuration?",
-        holds=f"The GPU was idle for more than {_MOST_IDLE} of the step",
-        whether=f"the GPU is idle for more than {_MOST_IDLE} of a step",
-        measure="the share of its steps' time in which kernels are active",
-        label="kernel-active time",
-        advised_by=("data loader", "launch-bound"),
-        helpful=("compile", "graphs"),
-    ),
-    _rule(
-        "tensor cores",
-        question="Does any configuration leave tensor cores unused?",
-        holds="Convolutions and matrix products ran without tensor cores",
-        whether="tensor cores are left unused",
-        measure="the share of convolutions and matrix products, by time, without a kernel known "
-        "to use them,",
-        label="time without tensor cores",
-        helpful=("tf32", "bf16"),
-    ),
-    _rule(
-        "peak memory",
-        question="Is GPU memory nearly full in any configuration?",
-        holds="GPU memory was nearly full",
-        whether="GPU memory is nearly full",
-        measure="the peak memory, as a share of the GPU's,",
-        label="memory taken at the peak",
-    ),
-    _rule(
-        "launch-bound",
-        question="Is any configuration launch-bound?",
-        holds="The step was launch-bound",
-        whether="a step is launch-bound",
-        measure="the share of its steps' time in which the GPU waits for the next launch",
-        label="waiting for the next launch",
-        helpful=("compile", "graphs", "fused"),
-    ),
-    _rule(
-        "pageable copies",
-        question="Do copies from or to pageable memory take much of any step?",
-        holds="Copies from or to pageable memory took enough of the step for pinned memory to help",
-        whether="copies from or to pageable memory take enough of a step for pinned memory to help",
-        measure="the share of its steps' time that these copies take",
-        label="copies from or to pageable memory",
-        advised=("pinned", "prefetch"),
-        helpful=("pinned",),
-    ),
-    _rule(
-        "synchronising calls",
-        question="Does any loop synchronize with the GPU in every step, apart from the copy of "
-        "its batch?",
-        holds="Apart from the copy of its batch, the loop synchronized with the GPU in every step",
-        whether="the loop synchronizes with the GPU in every step, apart from the copy of its "
-        "batch,",
-        measure="the number of waits a step that one call of the loop asks for",
-        label="synchronizing calls",
-    ),
-    _rule(
-        "short kernels",
-        question="Are most kernels of any configuration shorter than their launch overhead?",
-        holds="Most kernels were shorter than their launch overhead",
-        whether="most kernels are shorter than their launch overhead",
-        measure="the share of kernels, copies and memsets that run for less than 10 µs",
-        label="kernels, copies and memsets under 10 µs",
-        asked=_asked_where_kernels_are_launched_one_by_one,
-        advised_by=("launch-bound",),
-        helpful=("compile", "fused"),
-    ),
+    *(_rule(advice) for advice in ALL_ADVICE if advice.question),
 )
