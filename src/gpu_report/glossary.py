@@ -486,10 +486,6 @@ METRICS: Final[Mapping[str, Metric]] = {
             show=partial(quantity, unit="ms"),
             scale="linear",
             is_timing=True,
-            label="Exposed communication",
-            drawn_unit="ms",
-            reference=0,
-            reference_label="bound without communication",
         ),
         Metric(
             column="exposed_share",
@@ -833,7 +829,6 @@ QUALITY: Final = METRICS["quality"]
 SPEEDUP: Final = METRICS["speedup"]
 RATIO: Final = METRICS["ratio"]
 PASS: Final = METRICS["pass_us"]
-EXPOSED: Final = METRICS["exposed_ms"]
 
 
 _MACHINE_ID: Final = re.compile(r"(?:(?P<gpu>.+)-x(?P<count>\d+)-)?(?P<cpu>.+)-(?P<cores>\d+)c")

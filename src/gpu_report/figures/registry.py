@@ -10,7 +10,7 @@ from typing import Final
 from gpu_report.figures import labels
 from gpu_report.figures.convergence import CONVERGENCE, LOSS_SCALE
 from gpu_report.figures.declaration import FigureSpec, MachineFigure, Subject, VariantFigure
-from gpu_report.figures.devices import EXPOSED_COMMUNICATION, LINKS, TELEMETRY, TRANSFER
+from gpu_report.figures.devices import LINKS, TRANSFER
 from gpu_report.figures.ladder import LADDER, TRADE_OFF
 from gpu_report.figures.overview import OVERVIEW
 from gpu_report.figures.own_loops import PARTS, PASSES
@@ -32,7 +32,7 @@ FIGURES: Final[tuple[VariantFigure | MachineFigure, ...]] = (
     *(SCALING, PHASES, LOSS_SCALE, CONVERGENCE, CATEGORIES),
     *(STEPS, TIMELINE, IDLE),
     *(PARTS, PASSES),
-    *(EXPOSED_COMMUNICATION, OVERVIEW, TRANSFER, LINKS, ROOFLINE, TELEMETRY),
+    *(OVERVIEW, TRANSFER, LINKS, ROOFLINE),
 )
 
 

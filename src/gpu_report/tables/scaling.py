@@ -420,12 +420,6 @@ def bucket_mib(options: str) -> int:
     )
 
 
-def sets_bucket_alone(options: str) -> bool:
-    """Whether it has DistributedDataParallel's defaults in all but the size of its buckets."""
-    of_ddp = [name for name in option_names(options) if OPTIONS[name].ddp_only]
-    return len(of_ddp) <= 1 and all(name in BUCKETS_MIB for name in of_ddp)
-
-
 def _steps_ms(record: Record) -> BySeed:
     """Wall time of an epoch over its steps, the median over the timed epochs of each process."""
     samples = record.as_variant().batch_size

@@ -1,17 +1,20 @@
-from tests.unit.figures.drawn import drawn, specs_of, texts_of
+import numpy as np
+import pytest
+
+from tests.factories import make_calibration, make_records, make_tables
+from tests.unit.figures.drawn import draw_named, study_of, texts_of
 
 
-def test_what_the_driver_did_not_report_has_no_panel() -> None:
-    unknown = dict.fromkeys(("utilisation_percent", "sm_clock_mhz"), float("nan"))
+def test_the_links_of_several_numbers_of_devices_have_a_panel_each_and_a_line_per_operation() -> (
+    None
+):
+    study = study_of("device", devices=("cpu", "cuda", "cuda:1", "cuda:2"))
+    tables = make_tables(study, make_records(study), calibration=make_calibration(linked=3))
 
-    assert "Clock" not in texts_of(
-        drawn("study_telemetry", "models", telemetry=lambda table: table.assign(**unknown))
-    )
+    figure = draw_named("study_links", tables, study)
 
-
-def test_a_driver_that_reported_nothing_has_no_figure() -> None:
-    unknown = dict.fromkeys(("power_w", "utilisation_percent", "sm_clock_mhz"), float("nan"))
-
-    assert "study_telemetry" not in specs_of(
-        "models", telemetry=lambda table: table.assign(**unknown)
-    )
+    for axes, (_, rows) in zip(figure.axes, tables.links.groupby("devices"), strict=True):
+        drawn = [line.get_ydata() for line in axes.lines if line.get_linestyle() == "-"]
+        expected = [each["bus_bandwidth_gb_per_s"] for _, each in rows.groupby("operation")]
+        assert np.concatenate(drawn) == pytest.approx(np.concatenate(expected))
+    assert "25 MiB" in texts_of(figure)
