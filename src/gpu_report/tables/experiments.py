@@ -17,7 +17,7 @@ interval: in it, no size is significantly faster on either.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -283,17 +283,6 @@ _ABOVE: Final = math.inf
 """That of one that wins at none."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Crossover:
-    """Where a GPU begins to win; `batch_size` is measured only where the verdict is 'crosses'."""
-
-    verdict: str
-    batch_size: Summary = NOT_MEASURED
-
-
-UNCLEAR: Final = Crossover(verdict="unclear")
-
-
 def tabulate_crossovers(experiments: Iterable[Experiment], records: Iterable[Record]) -> list[Row]:
     """The table CROSSOVERS, in the order of the experiments; batch sizes that one side did not
     train are passed over.
@@ -315,27 +304,27 @@ def tabulate_crossovers(experiments: Iterable[Experiment], records: Iterable[Rec
     ]
 
 
-def find_crossover(speedups: Mapping[int, Summary]) -> Crossover:
-    """From which batch size on the second of two devices is faster; `speedups` are its over the
-    first by batch size.
+def find_crossover(speedups: Mapping[int, Summary]) -> tuple[str, Summary]:
+    """Whether and from which batch size on the second of two devices is faster; `speedups` are its
+    over the first by batch size.
+
+    The size is measured only where the verdict is 'crosses'.
     """
     processes = min(each.count for each in speedups.values())
     if processes < FEWEST_FOR_INTERVAL:
-        return UNCLEAR
+        return "unclear", NOT_MEASURED
     ordered = sorted(speedups.items())
     value, high, low = (
         _crossing_size([(size, getattr(each, end)) for size, each in ordered])
         for end in ("value", "low", "high")
     )
     if low == value == high == _BELOW:
-        return Crossover(verdict="accelerator always")
+        return "accelerator always", NOT_MEASURED
     if low == value == high == _ABOVE:
-        return Crossover(verdict="cpu always")
+        return "cpu always", NOT_MEASURED
     if not _BELOW < low <= value <= high < _ABOVE:
-        return UNCLEAR
-    return Crossover(
-        verdict="crosses", batch_size=Summary(value=value, low=low, high=high, count=processes)
-    )
+        return "unclear", NOT_MEASURED
+    return "crosses", Summary(value=value, low=low, high=high, count=processes)
 
 
 def _crossing_size(speedups: Sequence[tuple[int, float]]) -> float:
@@ -369,7 +358,7 @@ def _crossover_rows(experiment: Experiment, by_variant: Mapping[str, Record]) ->
     names = group_names(fields for _, fields in groups)
     for (device, fields), speedups in groups.items():
         if len(speedups) > 1:
-            found_at = find_crossover(speedups)
+            verdict, batch_size = find_crossover(speedups)
             yield {
                 "experiment": experiment.name,
                 "group": names[fields],
@@ -377,8 +366,8 @@ def _crossover_rows(experiment: Experiment, by_variant: Mapping[str, Record]) ->
                 "device": device,
                 "smallest": min(speedups),
                 "largest": max(speedups),
-                "verdict": found_at.verdict,
-                **found_at.batch_size.as_columns("batch_size"),
+                "verdict": verdict,
+                **batch_size.as_columns("batch_size"),
             }
 
 

@@ -27,7 +27,6 @@ MACHINE: Final = Table(
 
 NONE: Final = "none"
 _HARDWARE: Final = ("host", "other_jobs", "accelerator", "cpu", "memory")
-_MEASUREMENT: Final = ("torch_threads",)
 _NAMES: Final = {
     "other_jobs": "other jobs on the node",
     "cpu_model": "CPU",
@@ -52,7 +51,6 @@ _WORKLOAD_FACTS: Final = (
     ),
     *("quality_name", "quality_chance", "optimizer", "loss", "source_file"),
 )
-_DAY: Final = len("2026-05-04")
 _SHORT_DIGEST: Final = 12
 
 
@@ -79,8 +77,7 @@ def _environment(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
         name = _NAMES.get(
             key, key.removesuffix("_gib").replace("_", " ").replace("accelerator", "GPU")
         )
-        is_measurement = key.startswith(_MEASUREMENT)
-        topic = "measurement" if is_measurement else "software"
+        topic = "measurement" if key.startswith("torch_threads") else "software"
         yield "hardware" if key.startswith(_HARDWARE) else topic, name, _joined(values)
     variants = [record.as_variant() for record in records if record.status == "ok"]
     most = max((variant.devices for variant in variants if variant.device_type != "cpu"), default=1)
@@ -91,7 +88,7 @@ def _environment(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
 def _measurement(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
     if not records:
         return
-    days = sorted(record.provenance.measured_at[:_DAY] for record in records)
+    days = sorted(record.provenance.measured_at[: len("2026-05-04")] for record in records)
     counts = [str(len(record.repetitions)) for record in records if record.status == "ok"]
     measured = {
         "machine": _joined(record.machine for record in records),

@@ -1,6 +1,5 @@
 """Where an accelerator begins to win is found where it was planted, and doubt is told as doubt."""
 
-import math
 from collections.abc import Callable, Mapping
 
 import pandas as pd
@@ -11,8 +10,8 @@ from hypothesis import strategies as st
 from gpu_report.records.record import Record
 from gpu_report.study.study import Experiment
 from gpu_report.study.variant import Variant
-from gpu_report.tables.experiments import UNCLEAR, find_crossover
-from gpu_report.tables.statistics import Summary, ratio
+from gpu_report.tables.experiments import find_crossover
+from gpu_report.tables.statistics import NOT_MEASURED, Summary, ratio
 from tests.factories import make_record
 from tests.tabulated import tabulate_crossovers
 
@@ -39,15 +38,15 @@ def speedups_of(
 def test_a_planted_crossover_is_found_and_its_interval_holds_it(
     planted: float, steepness: float
 ) -> None:
-    found = find_crossover(speedups_of(lambda size: (size / planted) ** steepness))
+    verdict, batch_size = find_crossover(speedups_of(lambda size: (size / planted) ** steepness))
 
     # Close to the ends of the sizes measured, the interval may leave them, which is told as
     # unclear.
     assume(1.5 * 1.05 ** (1 / steepness) < planted < 200 / 1.05 ** (1 / steepness))
-    assert found.verdict == "crosses"
-    assert found.batch_size.value == pytest.approx(planted, rel=1e-3 / steepness)
-    assert found.batch_size.low <= planted * (1 + 1e-9)
-    assert found.batch_size.high >= planted * (1 - 1e-9)
+    assert verdict == "crosses"
+    assert batch_size.value == pytest.approx(planted, rel=1e-3 / steepness)
+    assert batch_size.low <= planted * (1 + 1e-9)
+    assert batch_size.high >= planted * (1 - 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -57,10 +56,7 @@ def test_a_planted_crossover_is_found_and_its_interval_holds_it(
 def test_a_device_that_wins_everywhere_is_named_and_a_draw_is_unclear(
     speedup: float, verdict: str
 ) -> None:
-    found = find_crossover(speedups_of(lambda _: speedup))
-
-    assert found.verdict == verdict
-    assert math.isnan(found.batch_size.value)
+    assert find_crossover(speedups_of(lambda _: speedup)) == (verdict, NOT_MEASURED)
 
 
 @pytest.mark.parametrize(
@@ -76,12 +72,15 @@ def test_a_device_that_wins_everywhere_is_named_and_a_draw_is_unclear(
 def test_a_curve_without_one_crossing_among_the_sizes_is_unclear(
     speedups: dict[int, float],
 ) -> None:
-    assert find_crossover(speedups_of(speedups)) == UNCLEAR
+    assert find_crossover(speedups_of(speedups)) == ("unclear", NOT_MEASURED)
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_too_few_processes_for_an_interval_resolve_nothing(processes: int) -> None:
-    assert find_crossover(speedups_of(lambda size: size / 10, spread=(1.0,) * processes)) == UNCLEAR
+    assert find_crossover(speedups_of(lambda size: size / 10, spread=(1.0,) * processes)) == (
+        "unclear",
+        NOT_MEASURED,
+    )
 
 
 def variants(device: str, *, size: str = "small", length: str = "e2x30") -> list[Variant]:
