@@ -8,10 +8,12 @@ of every page
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from markupsafe import Markup
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
 from gpu_report import words
-from gpu_report.figures.blocks import blocks_figure
-from gpu_report.figures.drawing import draw_all
-from gpu_report.figures.style import report_style
+from gpu_report.figures import style
 from gpu_report.glossary import Row, device_words
 from gpu_report.page.shared import COLORS, KERNELS, html_table, inline_svg, rendered, timelines_of
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary
@@ -107,15 +109,11 @@ def render_profile(
     of_device: dict[str, list[Row]] = {}
     for row in operations:
         of_device.setdefault(row["device"], []).append(row)
-    figures = []
+    figure = Markup("")
     if time_ms is not None and len(blocks) >= FEWEST_FOR_INTERVAL:
-        with report_style():
-            drawn = blocks_figure(
-                [row["time_ms"] for row in blocks],
-                [row["in_use_mib"] for row in blocks],
-                mean_ms=time_ms,
-            )
-            figures = [*draw_all([lambda: drawn], file_format="svg")]
+        with style.report_style():
+            drawn = blocks_figure(blocks, mean_ms=time_ms)
+        figure = inline_svg(style.figure_bytes(drawn, "svg").decode(), 0)
     data = {
         "names": {},
         "first": "",
@@ -146,9 +144,31 @@ def render_profile(
         data,
         card=card,
         facts=facts,
-        figure=inline_svg(figures[0].decode(), 0) if figures else "",
+        figure=figure,
         blocks=html_table(_BLOCKS, blocks),
         parts=html_table(_PARTS, parts),
         suggestions=html_table(_SUGGESTIONS, suggestions),
         doubts=[*dict.fromkeys(check["text"] for check in gate.failed)],
     )
+
+
+def blocks_figure(blocks: Sequence[Row], *, mean_ms: Summary) -> Figure:
+    """Draw time per step and memory in use against the number of the block, with the mean time and
+    its interval behind the times.
+    """
+    numbers = range(1, len(blocks) + 1)
+    times_ms, in_use_mib = ([row[column] for row in blocks] for column in ("time_ms", "in_use_mib"))
+    figure = style.new_figure(height_in=1.9)
+    left, right = figure.subplots(1, 2)
+    left.axhspan(mean_ms.low, mean_ms.high, color=style.SKY, alpha=0.5, linewidth=0, zorder=0)
+    left.axhline(mean_ms.value, color=style.BLUE, zorder=1)
+    left.plot(numbers, times_ms, "o", color=style.BLUE)
+    left.set_ylabel("Time per step (ms)")
+    right.plot(numbers, in_use_mib, "s-", color=style.ORANGE)
+    right.set_ylabel("Memory in use (MiB)")
+    right.set_ylim(bottom=0, top=max(1.15 * max(in_use_mib), 1))
+    for axes in (left, right):
+        axes.set_xlabel("Timed block")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.ticklabel_format(axis="y", useOffset=False)
+    return figure
