@@ -24,17 +24,12 @@ from gpu_report.figures.declaration import (
     VariantFigure,
     extremes_of,
     found_in,
-    high_panels,
     range_in,
 )
 from gpu_report.figures.speed import repeats_crossover
 from gpu_report.glossary import QUALITY
 
-_PANEL_HEIGHT_IN: Final = 1.4
-_LEGEND_HEIGHT_IN: Final = 0.4
 _MOST_COLUMNS: Final = 3
-_SCALES_HEIGHT_IN: Final = 2.0
-_SCALES_LEGEND_ROW_IN: Final = 0.2
 _LINES: Final = ("-", "--", ":", "-.")
 _MOST_POINTS: Final = 200
 """More points than that in a line of two inches are ink, not information; neighbouring steps are
@@ -51,7 +46,7 @@ def convergence_figure(shown: Shown) -> Figure:
     headings, devices = list(dict.fromkeys(frame["heading"])), list(dict.fromkeys(frame["device"]))
     columns = min(len(headings), _MOST_COLUMNS)
     blocks = math.ceil(len(headings) / _MOST_COLUMNS)
-    figure = style.new_figure(height_in=2 * blocks * _PANEL_HEIGHT_IN + _LEGEND_HEIGHT_IN)
+    figure = style.new_figure(height_in=2.8 * blocks + 0.4)
     grid = figure.add_gridspec(2 * blocks, columns)
     for position, heading in enumerate(headings):
         block, column = divmod(position, _MOST_COLUMNS)
@@ -62,7 +57,9 @@ def convergence_figure(shown: Shown) -> Figure:
         _draw_losses(upper, group, shown.tables.losses, devices)
         _draw_quality(lower, group, shown.tables.convergence, devices)
         missing = group[group["status"] != "ok"]
-        reasons = "\n".join(labels.device_status(row) for _, row in missing.iterrows())
+        reasons = "\n".join(
+            labels.status_text(row, name_device=True) for _, row in missing.iterrows()
+        )
         look: dict[str, Any] = {
             "ha": "right",
             "va": "top",
@@ -94,18 +91,12 @@ def _draw_losses(axes: Axes, group: pd.DataFrame, losses: pd.DataFrame, devices:
         spread = _spread(losses[losses["variant"] == variant], "step", "train_loss")
         block = math.ceil(len(spread) / _MOST_POINTS)
         spread = spread.groupby(spread.index // max(block, 1) * max(block, 1)).mean()
-        color, marker = style.device_look(device, devices)
-        few = len(spread) <= _MOST_MARKED_POINTS
-        axes.fill_between(
-            spread.index, spread["low"], spread["high"], color=color, alpha=0.25, linewidth=0
-        )
-        axes.plot(
-            spread.index,
-            spread["value"],
-            color=color,
-            marker=marker if few else "",
-            **_layer(position, len(group)),
-        )
+        look = {**style.device_look(device, devices), **_layer(position, len(group))}
+        if len(spread) > _MOST_MARKED_POINTS:
+            look["marker"] = ""
+        band = {"color": look["color"], "alpha": 0.25, "linewidth": 0}
+        axes.fill_between(spread.index, spread["low"], spread["high"], **band)
+        axes.plot(spread.index, spread["value"], **look)
         drawn += [*spread["low"], *spread["high"]]
     style.set_scale(axes, "y", drawn)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
@@ -122,15 +113,8 @@ def _draw_quality(
         zip(group["variant"], group["device"], strict=True)
     ):
         spread = _spread(convergence[convergence["variant"] == variant], by, "quality")
-        color, marker = style.device_look(device, devices)
-        look = {
-            "color": color,
-            "marker": marker,
-            "elinewidth": 0.8,
-            "capthick": 0.8,
-            **_layer(position, len(group)),
-        }
-        draw_intervals(axes, spread.index + first, spread, **look)
+        look = {**style.device_look(device, devices), **_layer(position, len(group))}
+        draw_intervals(axes, spread.index + first, spread, elinewidth=0.8, capthick=0.8, **look)
         drawn += [*spread["low"], *spread["high"]]
     style.set_scale(axes, "y", drawn, from_zero=False)
     # A dashed line at the quality that guessing reaches, with its name on it.
@@ -170,7 +154,7 @@ def _spread(values: pd.DataFrame, by: str, column: str) -> pd.DataFrame:
 def _of_one_course(shown: Shown) -> pd.DataFrame:
     """Without what begins anew in every epoch, so that its epochs are no course of one training."""
     rows = shown.rows[~shown.rows["begins_anew"]]
-    return found_in("convergence")(replace(shown, rows=rows))
+    return found_in("convergence", replace(shown, rows=rows))
 
 
 CONVERGENCE: Final = VariantFigure(
@@ -184,7 +168,7 @@ CONVERGENCE: Final = VariantFigure(
     along=("device",),
     rows=_of_one_course,
     draw=convergence_figure,
-    layout=high_panels(2 * _MOST_COLUMNS),
+    groups_on_page=2 * _MOST_COLUMNS,
     sentences=(extremes_of(QUALITY),),
     unless=(repeats_crossover,),
     tables=("losses", "convergence"),
@@ -201,7 +185,7 @@ def _scaled(shown: Shown) -> pd.DataFrame:
 def loss_scale_figure(shown: Shown) -> Figure:
     """Draw the factor after every step."""
     losses = shown.tables.losses
-    figure = style.new_figure(height_in=_SCALES_HEIGHT_IN + len(shown.rows) * _SCALES_LEGEND_ROW_IN)
+    figure = style.new_figure(height_in=2.0 + 0.2 * len(shown.rows))
     axes = figure.subplots()
     for (_, row), color, line in zip(
         shown.rows.iterrows(), cycle(style.PALETTE), cycle(_LINES), strict=False

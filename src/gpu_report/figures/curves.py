@@ -15,7 +15,7 @@ from gpu_report.figures import labels, style
 from gpu_report.glossary import device_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _SPAN_FOR_POWERS_OF_TWO: Final = 8
 _ROOM: Final = 0.07
@@ -29,7 +29,13 @@ def add_legend(
     """Say above the panels which look is which device, and what a hollow marker means if one is
     drawn.
     """
-    handles = [*(_handle(device, list(devices)) for device in devices), *hollow_handles(marks)]
+    handles = [
+        *(
+            Line2D([], [], label=device_words(device), **style.device_look(device, list(devices)))
+            for device in devices
+        ),
+        *hollow_handles(marks),
+    ]
     if handles:
         figure.legend(
             handles=handles, loc="outside upper right", ncols=len(handles), borderaxespad=0.2
@@ -46,11 +52,6 @@ def hollow_handles(marks: "Sequence[str] | pd.Series[str]") -> list[Line2D]:
         "linestyle": "none",
     }
     return [Line2D([], [], label=f"hollow: {', '.join(doubts)}", **look)] if doubts else []
-
-
-def _handle(device: str, devices: list[str]) -> Line2D:
-    color, marker = style.device_look(device, devices)
-    return Line2D([], [], color=color, marker=marker, label=device_words(device))
 
 
 def draw_lines(axes: Axes, panel: pd.DataFrame, *, axis: str, devices: list[str]) -> None:
@@ -79,29 +80,28 @@ def draw_intervals(
         axes.errorbar(numbers["value"], along, xerr=spread, **look)
 
 
-def draw_line(axes: Axes, rows: pd.DataFrame, *, axis: str, look: tuple[str, str]) -> None:
+def draw_line(axes: Axes, rows: pd.DataFrame, *, axis: str, look: "Mapping[str, Any]") -> None:
     """A line through the columns `value`, with bars from `low` to `high`; doubted numbers get a
     hollow marker.
     """
-    color, marker = look
-    draw_intervals(axes, rows[axis], rows, color=color, marker=marker, capthick=0.8, elinewidth=0.8)
+    draw_intervals(axes, rows[axis], rows, capthick=0.8, elinewidth=0.8, **look)
     doubted = rows[rows["marks"].map(lambda marks: bool(labels.doubts([marks]))).astype(bool)]
     axes.plot(
         doubted[axis],
         doubted["value"],
         linestyle="none",
-        marker=marker,
-        color=color,
         markerfacecolor="white",
         zorder=3,
+        **look,
     )
 
 
 def draw_gaps(axes: Axes, missing: pd.DataFrame, *, axis: str, name_device: bool) -> None:
     """Why there is no number, upright at the place of each variant that has none."""
     for position, rows in missing.groupby(axis):
-        text = labels.device_status if name_device else labels.status_text
-        reasons = "\n".join(text(row) for _, row in rows.iterrows())
+        reasons = "\n".join(
+            labels.status_text(row, name_device=name_device) for _, row in rows.iterrows()
+        )
         look = {"rotation": 90, "ha": "center", "va": "bottom"}
         place = (float(str(position)), 0)
         style.note(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from html import escape
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
@@ -20,7 +20,7 @@ from pandas.api.types import is_numeric_dtype
 from gpu_report.figures import labels
 from gpu_report.figures.style import figure_bytes, report_style
 from gpu_report.glossary import AXES, device_words
-from gpu_report.printing.number_format import count, quantity, share
+from gpu_report.printing.number_format import counted, quantity, share
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.efficiency import compares_own_loops
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
@@ -40,22 +40,14 @@ def variants_shown(rows: "pd.DataFrame", axis: str) -> str:
     of U-Net, ...`.
     """
     titles = list(dict.fromkeys(rows["workload_title"].map(labels.printable)))
-    named = ", ".join(titles[:_MOST_NAMED]) + (" and others" if len(titles) > _MOST_NAMED else "")
-    variants = f"{count(len(rows)).plain()} configuration" + ("s" if len(rows) > 1 else "")
+    others = " and others" if len(titles) > _MOST_NAMED else ""
+    shown = f"{counted(len(rows), 'configuration')} of {', '.join(titles[:_MOST_NAMED])}{others}"
     values = list(dict.fromkeys(rows[axis].dropna())) if axis and axis != "workload" else []
-    if len(values) < 2:
-        return f"{variants} of {named}"
-    if is_numeric_dtype(rows[axis]):
-        lowest, highest = (
-            labels.field_label(axis, min(values)),
-            labels.value_label(axis, max(values)),
-        )
-        return f"{variants} of {named}, {lowest} to {highest}"
-    if len(values) > _MOST_NAMED:
-        return f"{variants} of {named}"
-    return (
-        f"{variants} of {named}: {', '.join(labels.field_label(axis, value) for value in values)}"
-    )
+    named = [labels.field_label(axis, value) for value in values]
+    if len(values) > 1 and is_numeric_dtype(rows[axis]):
+        highest = labels.value_label(axis, max(values))
+        return f"{shown}, {labels.field_label(axis, min(values))} to {highest}"
+    return f"{shown}: {', '.join(named)}" if 1 < len(named) <= _MOST_NAMED else shown
 
 
 def extremes_of(metric: "Metric", *, along: str = "") -> Sentence:
@@ -222,43 +214,7 @@ class FigureSpec:
 
 
 LINES: Final = 38
-"""Of rows and their headings, as many as one page holds."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Layout:
-    """How the rows are named, and how many of them one page holds."""
-
-    label: Callable[[pd.DataFrame, str], pd.DataFrame]
-    """Orders the rows along an axis, names them, and gives the column `group_on_page`: what has to
-    stay together.
-    """
-    groups: int = LINES
-    """As many as one page holds."""
-    lines: int = LINES
-
-
-def row_groups(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
-    """A row per variant; those under one heading stay together."""
-    return labels.with_row_labels(rows, axis=axis).assign(
-        group_on_page=lambda labelled: labelled["heading"]
-    )
-
-
-def panel_groups(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
-    """A panel for what varies along a numeric axis."""
-    rows = labels.sorted_by(labels.with_panels(rows, axis=axis), "panel")
-    return rows.assign(group_on_page=rows["panel"])
-
-
-def high_panels(
-    groups: int, label: Callable[[pd.DataFrame, str], pd.DataFrame] = row_groups
-) -> Layout:
-    """This number of groups on a page, however many variants each has."""
-    return Layout(label=label, groups=groups, lines=1000)
-
-
-ROWS: Final = Layout(label=row_groups)
+"""Maximum number of rows and headings on a page."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,7 +242,12 @@ class VariantFigure:
     """Where another figure shows the same."""
     of_own_loops: bool = False
     """Whether it shows custom training loops, of which experiments have no other figures."""
-    layout: Layout = ROWS
+    label: Callable[[pd.DataFrame, str], pd.DataFrame] = labels.with_row_labels
+    """Names the rows, and orders them along an axis."""
+    together: str = "heading"
+    """The column in which rows are equal that have to stay together on a page."""
+    groups_on_page: int | None = None
+    """Maximum number of such groups, however many rows each has; without one, a page has LINES."""
     sentences: Sequence[Sentence] = ()
     """The sentences of its alternative text after that which says what is shown."""
     tables: tuple[str, ...] = ()
@@ -309,28 +270,24 @@ class VariantFigure:
         rows = self.rows(given) if is_shown else rows.iloc[:0]
         if rows.empty:
             return
-        rows, layout = self.layout.label(rows, subject.axis), self.layout
-        pages = split_into_pages(
-            rows["group_on_page"].tolist(), groups=layout.groups, lines=layout.lines
-        )
+        rows = self.label(rows, subject.axis)
+        pages = split_into_pages(rows[self.together].tolist(), groups=self.groups_on_page)
+        words = {**subject.words, "intervals": intervals_in_words(tables.variants)}
+        title = self.title.format(**words)
         for number, positions in enumerate(pages, start=1):
             shown = Shown(
                 rows=rows.iloc[positions].reset_index(drop=True), subject=subject, tables=tables
             )
             part = f" Part {number} of {len(pages)}." if len(pages) > 1 else ""
             on_gpus = self.caption_on_gpus if (shown.rows["device"] != "cpu").any() else ""
-            caption = " ".join(filter(None, (self.caption, on_gpus)))
-            title = self.title.format(**shown.subject.words)
-            first = f"{title}: {variants_shown(shown.rows, shown.subject.axis)}."
+            caption = " ".join(filter(None, (self.caption, on_gpus))).format(**words)
+            first = f"{title}: {variants_shown(shown.rows, subject.axis)}."
             yield FigureSpec(
                 name=f"{subject.name}_{self.name}" + (f"_{number}" if number > 1 else ""),
                 subject=subject.name,
                 kind=self.name,
-                title=self.title.format(**subject.words),
-                caption=caption.format(
-                    **shown.subject.words, intervals=intervals_in_words(shown.tables.variants)
-                )
-                + part,
+                title=title,
+                caption=caption + part,
                 alt=" ".join(
                     filter(None, (first, *(sentence(shown) for sentence in self.sentences)))
                 ),
@@ -377,40 +334,33 @@ def intervals_in_words(rows: pd.DataFrame) -> str:
     return "95 % intervals" if has_some else "the range of three processes"
 
 
-def found_in(table: str) -> Callable[[Shown], pd.DataFrame]:
+def found_in(table: str, shown: Shown) -> pd.DataFrame:
     """All rows where the named table has data of any of them."""
-
-    def rows_found(shown: Shown) -> pd.DataFrame:
-        found = shown.rows["variant"].isin(getattr(shown.tables, table)["variant"])
-        return shown.rows if found.any() else shown.rows.iloc[:0]
-
-    return rows_found
+    found = shown.rows["variant"].isin(getattr(shown.tables, table)["variant"])
+    return shown.rows if found.any() else shown.rows.iloc[:0]
 
 
-def groups_where(holds: Callable[[pd.DataFrame], bool], rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the groups of an experiment for which that holds."""
-    chosen = {group for group, members in rows.groupby("group") if holds(members)}
-    return rows[rows["group"].isin(chosen)]
-
-
-def split_into_pages(
-    headings: Sequence[str], *, groups: int = LINES, lines: int = LINES
-) -> list[list[int]]:
+def split_into_pages(headings: Sequence[str], *, groups: int | None = None) -> list[list[int]]:
     """The positions of the rows on each page, given the heading of each row; rows of one heading
     follow each other.
 
-    A page has at most `groups` groups and `lines` lines, of which a heading is one. A group goes to
-    the next page where it does not fit; only a group longer than a page is split.
+    A page has at most `groups` groups, or without a number LINES lines, of which a heading is one:
+    there, a group goes to the next page where it does not fit, and one longer than a page is split.
     """
-    pages: list[list[int]] = [[]]
-    groups_here = 0
-    for _, members in groupby(range(len(headings)), key=headings.__getitem__):
-        group, most = list(members), lines - 1
-        for part in (group[start : start + most] for start in range(0, len(group), most)):
-            lines_here = len(pages[-1]) + groups_here
-            if pages[-1] and (groups_here == groups or lines_here + len(part) + 1 > lines):
+    found = [list(rows) for _, rows in groupby(range(len(headings)), key=headings.__getitem__)]
+    if groups is not None:
+        return [
+            list(chain.from_iterable(found[first : first + groups]))
+            for first in range(0, len(found), groups)
+        ]
+    pages: list[list[int]] = []
+    lines = LINES  # the first group begins a page
+    for group in found:
+        for start in range(0, len(group), LINES - 1):
+            part = group[start : start + LINES - 1]
+            lines += len(part) + 1
+            if lines > LINES:
                 pages.append([])
-                groups_here = 0
+                lines = len(part) + 1
             pages[-1] += part
-            groups_here += 1
-    return [page for page in pages if page]
+    return pages

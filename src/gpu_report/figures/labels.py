@@ -16,11 +16,11 @@ from gpu_report.glossary import (
     device_words,
     field_words,
 )
-from gpu_report.printing.number_format import NOT_MEASURED, counted, field_value
+from gpu_report.printing.number_format import NOT_MEASURED, counted
 from gpu_report.study.options import NO_OPTIONS, ladder, option_names
 from gpu_report.study.variant import AXIS_FIELDS, LENGTH_FIELDS, Variant
 from gpu_report.tables.marks import INVALIDATING, marks_in
-from gpu_report.words import EAGER_BASELINE, model_words, parallelism_words, part_words
+from gpu_report.words import EAGER_BASELINE, model_words, part_words, value_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,19 +43,15 @@ def axis_label(axis: str) -> str:
 
 def value_label(field: str, value: Any) -> str:
     """A field's value as it stands on an axis."""
-    if field == "device":
-        return device_words(str(value))
     if field == "optimization":
         return optimization_label(str(value))
-    if field == "parallelism":
-        return parallelism_words(str(value))
     if field in ("options", "short_optimization"):
         return (
             EAGER_BASELINE
             if value == NO_OPTIONS
             else shortened(str(value), most_chars=_MOST_OPTIONS_CHARS)
         )
-    return printable(field_value(value))
+    return printable(value_words(field, value))
 
 
 def field_label(field: str, value: Any) -> str:
@@ -203,7 +199,7 @@ def with_fields(frame: "pd.DataFrame") -> "pd.DataFrame":
     )
 
 
-def with_row_labels(frame: "pd.DataFrame", *, axis: str) -> "pd.DataFrame":
+def with_row_labels(frame: "pd.DataFrame", axis: str) -> "pd.DataFrame":
     """The table with `heading` and `label` for its rows, the rows of one heading together.
 
     Headings name what the variants compared along `axis` share, as the first that is no baseline
@@ -259,15 +255,14 @@ def _lengths_differ(frame: "pd.DataFrame") -> "pd.Series[bool]":
     return lengths.groupby(frame["group"]).transform("nunique") > 1
 
 
-def with_panels(frame: "pd.DataFrame", *, axis: str) -> "pd.DataFrame":
-    """The table with the column `panel`: what a variant shares with those it is drawn beside."""
+def with_panels(frame: "pd.DataFrame", axis: str) -> "pd.DataFrame":
+    """The table by its column `panel`: what a variant shares with those it is drawn beside."""
     frame = with_labels(frame, without=(axis, "device"))
     frame = frame.assign(panel=full_names(frame))
     is_alone = frame.groupby("panel")["device"].transform("nunique") == 1
     devices = frame["device"].map(device_words).where(is_alone, "")
-    return frame.assign(
-        panel=[joined(*parts) for parts in zip(frame["panel"], devices, strict=True)]
-    )
+    panels = [joined(*parts) for parts in zip(frame["panel"], devices, strict=True)]
+    return sorted_by(frame.assign(panel=panels), "panel")
 
 
 def _heading(row: dict[Any, Any], without: Sequence[str]) -> str:
@@ -332,14 +327,12 @@ def joined(*parts: str) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def status_text(row: "pd.Series[Any]") -> str:
-    """Why a variant has no number, in two words; one that went well may lack its profile."""
-    return STATUS_WORDS.get(str(row["status"]), NOT_MEASURED)
-
-
-def device_status(row: "pd.Series[Any]") -> str:
-    """Why a variant has no number, after the name of its device."""
-    return f"{device_words(row['device'])}: {status_text(row)}"
+def status_text(row: "pd.Series[Any]", *, name_device: bool = False) -> str:
+    """Why a variant has no number, in two words, if need be after the name of its device; one that
+    went well may lack a profile or what it is compared with.
+    """
+    text = STATUS_WORDS.get(str(row.get("status")), NOT_MEASURED)
+    return f"{device_words(row['device'])}: {text}" if name_device else text
 
 
 def doubts(marks: Iterable[str]) -> list[str]:

@@ -20,8 +20,6 @@ from gpu_report.figures.declaration import (
     Shown,
     VariantFigure,
     extremes_of,
-    groups_where,
-    high_panels,
 )
 from gpu_report.figures.rows import Entry, new_rows, place_rows
 from gpu_report.glossary import MEMORY, SPEEDUP, THROUGHPUT
@@ -35,8 +33,6 @@ below.
 """
 _COLUMNS_PT: Final = (8, 64, 116)
 _COLUMN_HEADINGS: Final = ("individual", "cumulative", "break-even")
-_PANEL_HEIGHT_IN: Final = 2.0
-_LEGEND_ROW_IN: Final = 0.17
 _GIB: Final = 1024
 _OPTIMIZATION: Final[dict[str, Any]] = {
     "markeredgecolor": style.INK,
@@ -52,7 +48,7 @@ def is_ladder(group: pd.DataFrame) -> bool:
 
 
 def _ladders(shown: Shown) -> pd.DataFrame:
-    rows = groups_where(is_ladder, shown.rows)
+    rows = shown.rows.groupby("group").filter(is_ladder)
     return rows if rows[~rows["is_baseline"]][SPEEDUP.column].notna().any() else rows.iloc[:0]
 
 
@@ -188,13 +184,13 @@ LADDER: Final = VariantFigure(
     along=("optimization",),
     rows=_ladders,
     draw=ladder_figure,
-    layout=high_panels(3),
+    groups_on_page=3,
     sentences=(extremes_of(SPEEDUP),),
 )
 
 
 def _no_ladders(shown: Shown) -> pd.DataFrame:
-    rows = groups_where(lambda group: not is_ladder(group), shown.rows)
+    rows = shown.rows.groupby("group").filter(lambda group: not is_ladder(group))
     return (
         rows
         if rows[MEMORY.column].notna().any() and rows[THROUGHPUT.column].notna().any()
@@ -206,9 +202,7 @@ def trade_off_figure(shown: Shown) -> Figure:
     """Draw every variant by its peak memory and throughput."""
     panels = [panel for _, panel in shown.rows.groupby("heading", sort=False)]
     rows = max(len(panel) for panel in panels)
-    figure = style.new_figure(
-        height_in=len(panels) * max(_PANEL_HEIGHT_IN, rows * _LEGEND_ROW_IN + 0.6)
-    )
+    figure = style.new_figure(height_in=len(panels) * max(2.0, 0.17 * rows + 0.6))
     grid = figure.subplots(len(panels), 1, squeeze=False)
     for axes, panel in zip(grid.flat, panels, strict=True):
         style.set_panel_title(axes, panel["heading"].iloc[0], columns=1)
@@ -260,6 +254,6 @@ TRADE_OFF: Final = VariantFigure(
     along=("optimization",),
     rows=_no_ladders,
     draw=trade_off_figure,
-    layout=high_panels(3),
+    groups_on_page=3,
     sentences=(extremes_of(THROUGHPUT), extremes_of(MEMORY)),
 )

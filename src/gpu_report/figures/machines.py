@@ -8,18 +8,17 @@ from functools import partial
 from typing import Final
 
 import pandas as pd
-from matplotlib.figure import Figure
 
-from gpu_report.figures import labels, style
-from gpu_report.figures.curves import add_legend
+from gpu_report.figures import labels
 from gpu_report.figures.declaration import (
     FigureSpec,
     extremes,
     intervals_in_words,
     split_into_pages,
 )
-from gpu_report.figures.rows import Entry, draw_points, draw_reference, new_rows, place_rows
+from gpu_report.figures.rows import rows_figure
 from gpu_report.glossary import RATIO, machine_words
+from gpu_report.printing.number_format import counted
 
 _NAME: Final = "machines_comparison"
 _CAPTION: Final = (
@@ -43,7 +42,7 @@ def comparison_figures(comparison: pd.DataFrame) -> list[FigureSpec]:
         for number, page in enumerate(pages, start=1):
             rows = pair.iloc[page].reset_index(drop=True)
             part = f" Part {number} of {len(pages)}." if len(pages) > 1 else ""
-            variants = f"{len(rows)} configuration" + ("s" if len(rows) > 1 else "")
+            variants = counted(len(rows), "configuration")
             specs.append(
                 FigureSpec(
                     name=_NAME + (f"_{len(specs) + 1}" if specs else ""),
@@ -56,7 +55,7 @@ def comparison_figures(comparison: pd.DataFrame) -> list[FigureSpec]:
                     + part,
                     alt=f"{title}: {variants}. {extremes(RATIO, rows, '')}".rstrip(),
                     variants=tuple(rows["variant"]),
-                    drawing=partial(_comparison_figure, rows, title),
+                    drawing=partial(rows_figure, rows, metric=RATIO, title=title, numbers="ratio"),
                 )
             )
     return specs
@@ -64,23 +63,3 @@ def comparison_figures(comparison: pd.DataFrame) -> list[FigureSpec]:
 
 def _shortened(name: str) -> str:
     return labels.shortened(name, most_chars=36)
-
-
-def _comparison_figure(rows: pd.DataFrame, title: str) -> Figure:
-    numbers = RATIO.intervals(rows)
-    named = zip(rows["heading"], rows["label"], numbers["text"], numbers["value"], strict=True)
-    entries = [
-        Entry(heading=heading, label=label, text=text, missing=pd.isna(value))
-        for heading, label, text, value in named
-    ]
-    marks = rows.loc[numbers["value"].notna(), "marks"]
-    figure, axes = new_rows(entries, legend_rows=2 if labels.doubts(marks) else 1)
-    drawn = numbers.dropna()
-    positions = place_rows(axes, entries, text_heading=RATIO.text_heading(rows, "ratio"))
-    style.set_scale(axes, "x", [1.0, *drawn["low"], *drawn["high"]])
-    draw_points(axes, rows.assign(**numbers), positions)
-    draw_reference(axes, RATIO)
-    axes.set_xlabel(RATIO.axis_label)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=style.FONT_SIZE_PT)
-    add_legend(figure, [], marks=marks)
-    return figure

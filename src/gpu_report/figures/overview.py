@@ -21,11 +21,7 @@ from gpu_report.figures.rows import draw_rows
 from gpu_report.glossary import SPEEDUP, capitalized, device_words
 from gpu_report.tables.bundle import Tables
 
-_PANELS_HEIGHT_IN: Final = 2.0
-_LEGEND_ROW_IN: Final = 0.18
 _LEGEND_COLUMNS: Final = 6
-_LONGEST_NAME: Final = 22
-"""Characters of a model's name beside a row."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +43,7 @@ def draw_overview(tables: Tables) -> Figure:
         handle for panel in panels for handle in panel.handles if str(handle.get_label()).strip()
     ]
     legend_rows = -(-len(handles) // _LEGEND_COLUMNS)
-    figure = style.new_figure(height_in=_PANELS_HEIGHT_IN + legend_rows * _LEGEND_ROW_IN)
+    figure = style.new_figure(height_in=2.0 + 0.18 * legend_rows)
     grid = figure.subplots(
         1, len(panels), squeeze=False, width_ratios=[panel.width for panel in panels]
     )
@@ -84,8 +80,7 @@ def _devices(tables: Tables) -> _Panel | None:
         return None
     rows = labels.with_titles(on_gpu, tables.variants)
     names = [
-        labels.shortened(labels.workload_label(row), most_chars=_LONGEST_NAME)
-        for _, row in rows.iterrows()
+        labels.shortened(labels.workload_label(row), most_chars=22) for _, row in rows.iterrows()
     ]
     rows = rows.assign(heading="", label=names)
     metric = replace(SPEEDUP.named(baseline="CPU"), reference_label="")
@@ -93,7 +88,7 @@ def _devices(tables: Tables) -> _Panel | None:
         title="GPU against CPU\n",
         shows="speedups over the CPU",
         width=1,
-        draw=lambda axes: draw_rows(axes, rows, metric=metric, with_numbers=False),
+        draw=lambda axes: draw_rows(axes, rows, metric=metric, numbers=""),
         handles=(),
     )
 

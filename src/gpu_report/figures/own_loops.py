@@ -7,7 +7,7 @@ phases, top_kernels -> time per iteration of each part -> rows (loop) -> segment
 import math
 import re
 from itertools import cycle
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import draw_gaps, draw_line, hollow_handles
-from gpu_report.figures.declaration import Shown, VariantFigure, extremes_of, high_panels
+from gpu_report.figures.declaration import Shown, VariantFigure, extremes_of
 from gpu_report.figures.rows import Entry, new_rows, place_rows
 from gpu_report.figures.stacked_bars import BAR_LOOK, PHASE_COLORS, add_color_legend
 from gpu_report.glossary import PASS, device_words
@@ -31,10 +31,8 @@ _OF_LOOPS: Final = (
     "pass_us_count",
     "points",
 )
-_PANEL_HEIGHT_IN: Final = 2.3
 _ROOM: Final = 2.0
 """Above and below the measured values, as a factor."""
-_LEGEND_ROW_IN: Final = 0.2
 _LEGEND_COLUMNS: Final = 3
 _TOGETHER: Final = "together"
 _OTHER: Final = "other"
@@ -64,17 +62,16 @@ def passes_figure(shown: Shown) -> Figure:
     """
     frame = shown.rows.assign(**PASS.intervals(shown.rows))
     devices, loops = (list(dict.fromkeys(frame[column])) for column in ("device", "optimization"))
-    looks = dict(
-        zip(loops, zip(cycle(style.PALETTE), cycle(style.MARKERS), strict=False), strict=False)
-    )
+    looks: dict[str, dict[str, Any]] = {
+        loop: {"color": color, "marker": marker, "label": labels.optimization_label(loop)}
+        for loop, color, marker in zip(
+            loops, cycle(style.PALETTE), cycle(style.MARKERS), strict=False
+        )
+    }
     doubted = hollow_handles(frame.loc[frame["value"].notna(), "marks"])
-    loops_drawn = [
-        Line2D([], [], color=color, marker=marker, label=labels.optimization_label(loop))
-        for loop, (color, marker) in looks.items()
-    ]
-    handles = [*loops_drawn, *doubted]
+    handles = [*(Line2D([], [], **look) for look in looks.values()), *doubted]
     legend_rows = math.ceil(len(handles) / _LEGEND_COLUMNS)
-    figure = style.new_figure(height_in=_PANEL_HEIGHT_IN + legend_rows * _LEGEND_ROW_IN)
+    figure = style.new_figure(height_in=2.3 + 0.2 * legend_rows)
     grid = figure.subplots(1, len(devices), squeeze=False, sharex=True, sharey=True)
     for axes, device in zip(grid.flat, devices, strict=True):
         style.set_panel_title(axes, device_words(device), columns=len(devices))
@@ -108,12 +105,9 @@ PASSES: Final = VariantFigure(
     rows=_with_passes,
     draw=passes_figure,
     of_own_loops=True,
-    layout=high_panels(
-        1,
-        lambda rows, axis: labels.with_labels(rows, without=(axis,)).assign(
-            group_on_page=rows["workload"]
-        ),
-    ),
+    label=lambda rows, axis: labels.with_labels(rows, without=(axis,)),
+    together="workload",
+    groups_on_page=1,
     sentences=(extremes_of(PASS),),
     tables=("own_loops",),
 )

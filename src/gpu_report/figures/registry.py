@@ -42,15 +42,18 @@ def available_figures(tables: Tables, experiments: Sequence[Experiment]) -> list
 
     Experiments without a variant on the machine have none.
     """
-    subjects = [_subject(experiment) for experiment in experiments if experiment.variants]
+    subjects = [
+        Subject(
+            name=experiment.name,
+            axis=experiment.axis,
+            baseline=labels.field_label(experiment.axis, experiment.baseline),
+        )
+        for experiment in experiments
+        if experiment.variants
+    ]
     return [
         spec
         for subject in [*subjects, Subject()]
         for figure in FIGURES
         for spec in figure.specs(subject, tables)
     ]
-
-
-def _subject(experiment: Experiment) -> Subject:
-    baseline = labels.field_label(experiment.axis, experiment.baseline)
-    return Subject(name=experiment.name, axis=experiment.axis, baseline=baseline)

@@ -25,8 +25,6 @@ from gpu_report.glossary import METRICS, PRECISIONS, device_words
 from gpu_report.printing.number_format import scaled
 from gpu_report.tables.bundle import Tables
 
-_PANEL_HEIGHT_IN: Final = 2.1
-_LEGEND_ROW_IN: Final = 0.2
 _LEGEND_COLUMNS: Final = 4
 PRECISION_COLORS: Final = dict(
     zip(PRECISIONS, (style.SKY, style.PURPLE, style.GREEN, style.BLUE), strict=True)
@@ -36,7 +34,6 @@ _POINT: Final[dict[str, Any]] = {
     "markeredgecolor": style.INK,
     "markeredgewidth": 0.4,
 }
-_MOST_PANELS_HEIGHT_IN: Final = 7.5
 _NEARLY_THE_SAME: Final = 0.05
 """A roof that a later one covers is drawn broader, so that both are seen."""
 _LABEL_HEIGHT: Final = 0.05
@@ -52,8 +49,7 @@ def roofline_figure(tables: Tables) -> Figure:
     devices = list(dict.fromkeys(efficiency["device"]))
     handles = roofline_handles(efficiency, titles)
     legend_rows = math.ceil(len(handles) / _LEGEND_COLUMNS)
-    panels_in = min(_PANEL_HEIGHT_IN * len(devices), _MOST_PANELS_HEIGHT_IN)
-    figure = style.new_figure(height_in=panels_in + legend_rows * _LEGEND_ROW_IN)
+    figure = style.new_figure(height_in=min(2.1 * len(devices), 7.5) + 0.2 * legend_rows)
     grid = figure.subplots(len(devices), 1, squeeze=False, sharex=True)
     span = _intensity_span(efficiency, peaks[peaks["device"].isin(devices)])
     for axes, device in zip(grid.flat, devices, strict=True):

@@ -6,7 +6,6 @@ entries (heading, label, text) -> axes whose y positions are the entries -> poin
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -15,10 +14,6 @@ from matplotlib.figure import Figure
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import add_legend, draw_intervals
 from gpu_report.glossary import Metric
-
-_ROW_HEIGHT_IN: Final = 0.165
-_AXIS_HEIGHT_IN: Final = 0.62
-_LEGEND_ROW_IN: Final = 0.22
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,39 +28,40 @@ class Entry:
     """Whether the text replaces a number that is missing."""
 
 
-def rows_figure(frame: pd.DataFrame, *, metric: Metric) -> Figure:
+def rows_figure(
+    frame: pd.DataFrame, *, metric: Metric, title: str = "", numbers: str = "mean"
+) -> Figure:
     """Draw `metric` of every variant; the table has the columns `heading` and `label` of
     `with_row_labels`.
     """
     marks = frame.loc[frame[metric.column].notna(), "marks"]
     figure, axes = new_rows(
-        metric_entries(frame, metric), legend_rows=1 if labels.doubts(marks) else 0
+        metric_entries(frame, metric), legend_rows=bool(title) + bool(labels.doubts(marks))
     )
-    draw_rows(axes, frame, metric=metric)
+    draw_rows(axes, frame, metric=metric, numbers=numbers)
+    if title:
+        figure.suptitle(title, x=0.01, ha="left", fontsize=style.FONT_SIZE_PT)
     add_legend(figure, [], marks=marks)
     return figure
 
 
-def draw_rows(
-    axes: Axes, frame: pd.DataFrame, *, metric: Metric, with_numbers: bool = True
-) -> None:
+def draw_rows(axes: Axes, frame: pd.DataFrame, *, metric: Metric, numbers: str = "mean") -> None:
     """Draw `metric` of every variant in the table on the axes, as in `rows_figure` but without a
     legend.
 
-    A variant without a number keeps its row, with the reason. Hollow points are doubted.
-    `with_numbers` writes what is drawn, or the reason, at the right.
+    A variant without a number keeps its row, with the reason. Hollow points are doubted. At the
+    right is what is drawn, or the reason, below what the `numbers` are; without a name there is
+    nothing.
     """
-    numbers = metric.intervals(frame)
-    entries = metric_entries(frame, metric)
-    if not with_numbers:
+    spread, entries = metric.intervals(frame), metric_entries(frame, metric)
+    if not numbers:
         entries = [replace(entry, text="") for entry in entries]
-    positions = place_rows(
-        axes, entries, text_heading=metric.text_heading(frame) if with_numbers else ""
-    )
-    drawn = numbers.dropna()
+    heading = metric.text_heading(frame, numbers) if numbers else ""
+    positions = place_rows(axes, entries, text_heading=heading)
+    drawn = spread.dropna()
     lines = [] if metric.reference is None else [metric.reference]
     style.set_scale(axes, "x", [*drawn["low"], *drawn["high"], *lines])
-    draw_points(axes, frame.assign(**numbers), positions)
+    draw_points(axes, frame.assign(**spread), positions)
     draw_reference(axes, metric)
     axes.set_xlabel(metric.axis_label)
 
@@ -88,8 +84,8 @@ def draw_points(axes: Axes, rows: pd.DataFrame, positions: Sequence[float]) -> N
     faces = ["white" if labels.doubts([marks]) else "" for marks in rows["marks"]]
     placed = rows.assign(position=positions, face=faces).dropna(subset=["value"])
     for (device, face), alike in placed.groupby(["device", "face"], sort=False):
-        color, marker = style.device_look(str(device), devices)
-        look = {"color": color, "marker": marker, "markerfacecolor": str(face) or color}
+        look = style.device_look(str(device), devices)
+        look["markerfacecolor"] = str(face) or look["color"]
         draw_intervals(axes, alike["position"], alike, upright=False, linestyle="none", **look)
 
 
@@ -116,7 +112,7 @@ def new_rows(entries: Sequence[Entry], *, legend_rows: int = 0) -> tuple[Figure,
 
 def height_of_rows(entries: Sequence[Entry], *, legend_rows: int = 0) -> float:
     """The height in inches that these rows, their axis and their legend need."""
-    return len(_ticks(entries)[0]) * _ROW_HEIGHT_IN + _AXIS_HEIGHT_IN + legend_rows * _LEGEND_ROW_IN
+    return 0.165 * len(_ticks(entries)[0]) + 0.62 + 0.22 * legend_rows
 
 
 def place_rows(axes: Axes, entries: Sequence[Entry], *, text_heading: str = "") -> list[float]:

@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.curves import draw_intervals, hollow_handles
-from gpu_report.figures.declaration import Shown, VariantFigure, high_panels
+from gpu_report.figures.declaration import Shown, VariantFigure
 from gpu_report.figures.rows import Entry, draw_reference, height_of_rows, place_rows
 from gpu_report.glossary import METRICS
 from gpu_report.printing.number_format import share
@@ -25,9 +25,6 @@ from gpu_report.study.variant import AXIS_FIELDS
 from gpu_report.tables.bundle import rows_of
 from gpu_report.words import model_words, with_configurations
 
-_LEAST_HEIGHT_IN: Final = 1.9
-_WIDTH_OF_RANKS: Final = 0.85
-"""Over that of the efficiencies."""
 _LOOKS: Final = tuple(zip(cycle(style.PALETTE), style.MARKERS, strict=False))
 """Color and marker of each number of GPUs, in their order."""
 _APART: Final = 0.34
@@ -41,8 +38,6 @@ _CHARACTERS_BELOW_RANKS: Final = 36
 """In a line, of all models together."""
 _MODEL: Final = ["workload", "size"]
 _IN_CONFIGURATION: Final = ("precision", *AXIS_FIELDS["optimization"])
-_ROWS: Final = 30
-"""Of configurations, as many as one page holds."""
 _PARTS: Final = {
     "compute alone": style.BLUE,
     "both at once": style.SKY,
@@ -111,7 +106,7 @@ def _labelled(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
     )
     longest = rows.groupby(["heading", "label"])[_STEP_TIME.column].transform("max")
     rows = labels.sorted_by(rows.assign(order=-longest), "heading", then=["order", "devices"])
-    return rows.assign(group_on_page=rows["heading"] + rows["label"])
+    return rows.assign(entry=rows["heading"] + rows["label"])
 
 
 def scaling_figure(shown: Shown) -> Figure:
@@ -126,10 +121,8 @@ def scaling_figure(shown: Shown) -> Figure:
         )
         for row in rows_of(rows.drop_duplicates("line"))
     ]
-    figure = style.new_figure(
-        height_in=max(_LEAST_HEIGHT_IN, height_of_rows(entries, legend_rows=2))
-    )
-    widths = [1.0, _WIDTH_OF_RANKS] if len(ranks) else [1.0]
+    figure = style.new_figure(height_in=max(1.9, height_of_rows(entries, legend_rows=2)))
+    widths = [1.0, 0.85] if len(ranks) else [1.0]
     axes, *beside = figure.subplots(1, len(widths), squeeze=False, width_ratios=widths)[0]
     looks: dict[int, dict[str, Any]] = {
         devices: {
@@ -255,7 +248,9 @@ SCALING: Final = VariantFigure(
     along=("parallelism",),
     rows=_scaled,
     draw=scaling_figure,
-    layout=high_panels(_ROWS, _labelled),
+    label=_labelled,
+    together="entry",
+    groups_on_page=30,
     sentences=(_extremes, _parts),
     tables=("scaling_efficiency", "ranks"),
 )

@@ -20,9 +20,6 @@ from gpu_report.figures.declaration import (
     Shown,
     VariantFigure,
     extremes_of,
-    groups_where,
-    high_panels,
-    panel_groups,
 )
 from gpu_report.figures.rows import rows_figure
 from gpu_report.figures.scaling import is_drawn
@@ -36,13 +33,7 @@ from gpu_report.glossary import (
     device_words,
 )
 from gpu_report.printing.number_format import memory, quantity
-from gpu_report.tables.bundle import rows_of
-from gpu_report.tables.marks import INVALIDATING, marks_in
 
-_PANEL_HEIGHT_IN: Final = 1.6
-_LEGEND_HEIGHT_IN: Final = 0.35
-_TALL_PANEL_IN: Final = 2.0
-_TALL_LEGEND_IN: Final = 0.3
 _MIB_PER_GIB: Final = 1024
 _SHARE_OF_MEMORY: Final = 0.5
 """A batch that takes more than that of a device's memory is near enough to the frontier for a
@@ -138,7 +129,7 @@ def curves_figure(shown: Shown) -> Figure:
     axis, devices = shown.subject.axis, list(dict.fromkeys(shown.rows["device"]))
     panels = shown.rows["panel"].nunique()
     columns = min(panels, 2) if panels in (1, 2, 4) else 3 if panels <= 9 else 4
-    height_in = math.ceil(panels / columns) * _PANEL_HEIGHT_IN + _LEGEND_HEIGHT_IN
+    height_in = 1.6 * math.ceil(panels / columns) + 0.35
 
     def draw(axes: Axes, panel: pd.DataFrame) -> None:
         style.set_scale(axes, "y", [*panel["low"].dropna(), *panel["high"].dropna()])
@@ -163,14 +154,14 @@ def crossover_figure(shown: Shown) -> Figure:
     ]
     panels = shown.rows["panel"].nunique()
     columns = min(panels, 2)
-    height_in = math.ceil(panels / columns) * _TALL_PANEL_IN + _TALL_LEGEND_IN
+    height_in = 2.0 * math.ceil(panels / columns) + 0.3
 
     def draw(axes: Axes, panel: pd.DataFrame) -> None:
         style.set_scale(axes, "y", [1.0, *panel["low"].dropna(), *panel["high"].dropna()])
         style.level(axes, 1, f"as fast as {baseline}", at_left=False, zorder=1)
         draw_lines(axes, panel, axis="batch_size", devices=devices)
         for device, own in panel.groupby("device", sort=False):
-            color, _ = style.device_look(str(device), devices)
+            look = style.device_look(str(device), devices)
             found = crossovers[
                 (crossovers["device"] == device)
                 & (crossovers["workload"] == own["workload"].iloc[0])
@@ -187,17 +178,15 @@ def crossover_figure(shown: Shown) -> Figure:
                 ]
             ]
             # Whether a quality flag invalidates a time of the workload on the device or on the CPU.
-            rows = rows_of(shown.tables.experiments[shown.subject.name])
-            compared = [
-                row
-                for row in rows
-                if row["workload"] == str(own["workload"].iloc[0])
-                and row["device"] in ("cpu", str(device))
+            compared = shown.tables.experiments[shown.subject.name]
+            compared = compared[
+                (compared["workload"] == own["workload"].iloc[0])
+                & compared["device"].isin(["cpu", device])
             ]
-            if any(INVALIDATING.keys() & {*marks_in(row["marks"])} for row in compared):
+            if labels.doubts(compared["marks"]):
                 found = found.assign(verdict="flagged")
             for _, crossover in found.iterrows():
-                _shade(axes, crossover, color=color)
+                _shade(axes, crossover, color=look["color"])
 
     metric = SPEEDUP.named(baseline=baseline)
     return _panels_figure(
@@ -251,7 +240,12 @@ THROUGHPUT_ROWS: Final = VariantFigure(
     ),
 )
 THROUGHPUT_CURVES: Final = replace(
-    THROUGHPUT_ROWS, along=_NUMBERS, draw=curves_figure, layout=high_panels(16, panel_groups)
+    THROUGHPUT_ROWS,
+    along=_NUMBERS,
+    draw=curves_figure,
+    label=labels.with_panels,
+    together="panel",
+    groups_on_page=16,
 )
 CROSSOVER: Final = VariantFigure(
     name="crossover",
@@ -264,7 +258,9 @@ CROSSOVER: Final = VariantFigure(
     along=("device",),
     rows=_crossing,
     draw=crossover_figure,
-    layout=high_panels(6, lambda rows, _: panel_groups(rows, "batch_size")),
+    label=lambda rows, _: labels.with_panels(rows, "batch_size"),
+    together="panel",
+    groups_on_page=6,
     sentences=(extremes_of(SPEEDUP, along="batch_size"),),
     tables=("crossovers",),
 )
@@ -274,7 +270,7 @@ def frontier_figure(shown: Shown) -> Figure:
     """Draw memory and throughput along the batch size."""
     rows, axis = shown.rows, shown.subject.axis
     panels, devices = list(rows.groupby("panel", sort=False)), list(dict.fromkeys(rows["device"]))
-    figure = style.new_figure(height_in=len(panels) * _TALL_PANEL_IN + _TALL_LEGEND_IN)
+    figure = style.new_figure(height_in=2.0 * len(panels) + 0.3)
     grid = figure.subplots(len(panels), 2, squeeze=False)
     for pair, (title, panel) in zip(grid, panels, strict=True):
         left, right = pair
@@ -314,20 +310,14 @@ def _draw_numbers(
 ) -> None:
     drawn = [*numbers["low"].dropna(), *numbers["high"].dropna(), *beside]
     style.set_scale(axes, "y", drawn)
-    _make_room_for_crosses(axes, drawn)
-    draw_lines(axes, panel.assign(**numbers), axis=axis, devices=devices)
-
-
-def _make_room_for_crosses(axes: Axes, drawn: list[float]) -> None:
-    """The topmost eighth stays free."""
-    if not drawn:
-        return
+    # The topmost eighth stays free for crosses.
     bottom, top = axes.get_ylim()
-    if axes.get_yscale() == "log":
+    if drawn and axes.get_yscale() == "log":
         low, high = min(drawn) / 1.4, max(drawn)
         axes.set_ylim(low, max(top, low * (high / low) ** (8 / 7)))
-    else:
+    elif drawn:
         axes.set_ylim(bottom, max(top, bottom + (max(drawn) - bottom) * 8 / 7))
+    draw_lines(axes, panel.assign(**numbers), axis=axis, devices=devices)
 
 
 def _draw_crosses(axes: Axes, missing: pd.DataFrame, *, axis: str) -> None:
@@ -359,8 +349,10 @@ FRONTIER: Final = VariantFigure(
         "batch that did not fit. Points are means over processes and bars show {intervals}."
     ),
     along=("batch_size",),
-    rows=lambda shown: groups_where(reaches_frontier, shown.rows),
+    rows=lambda shown: shown.rows.groupby("group").filter(reaches_frontier),
     draw=frontier_figure,
-    layout=high_panels(3, panel_groups),
+    label=labels.with_panels,
+    together="panel",
+    groups_on_page=3,
     sentences=(extremes_of(THROUGHPUT), extremes_of(MEMORY)),
 )

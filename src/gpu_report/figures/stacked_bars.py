@@ -21,15 +21,12 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.declaration import (
-    Layout,
     Shown,
     VariantFigure,
     found_in,
-    high_panels,
     largest_columns,
     largest_parts,
     range_in,
-    row_groups,
 )
 from gpu_report.figures.rows import Entry, new_rows, place_rows
 from gpu_report.figures.speed import repeats_crossover
@@ -67,17 +64,15 @@ PHASE_COLORS: Final[Mapping[str, str]] = {
     "other": style.OTHERS,
 }
 
-_IN_ORDER: Final = (
-    style.BLUE,
-    style.ORANGE,
-    style.YELLOW,
-    style.VERMILLION,
-    style.PURPLE,
-    style.GREEN,
-    style.SKY,
-)
 PART_COLORS: Final[Mapping[str, str]] = dict(
-    zip(STEP_PARTS, (*_IN_ORDER, style.OTHERS), strict=True)
+    zip(
+        STEP_PARTS,
+        (
+            *(style.BLUE, style.ORANGE, style.YELLOW, style.VERMILLION),
+            *(style.PURPLE, style.GREEN, style.SKY, style.OTHERS),
+        ),
+        strict=True,
+    )
 )
 """Neighbours differ in grey too; parts are in the order in which a moment counts for them."""
 
@@ -221,7 +216,7 @@ PHASES: Final = VariantFigure(
         "kernels in that time."
     ),
     along=("workload", "device"),
-    rows=found_in("phases"),
+    rows=lambda shown: found_in("phases", shown),
     draw=phases_figure,
     sentences=(largest_parts("phases", "phase"),),
     unless=(repeats_crossover,),
@@ -233,7 +228,7 @@ CATEGORIES: Final = VariantFigure(
     caption="What the time of the profiled steps went into, by category of operations; numbers "
     "are per cent.",
     along=("device",),
-    rows=lambda shown: found_in("category_shares")(shown).drop_duplicates(["workload", "device"]),
+    rows=lambda shown: found_in("category_shares", shown).drop_duplicates(["workload", "device"]),
     draw=lambda shown: stacked_bars_figure(
         shown, shown.tables.category_shares, colors=CATEGORY_COLORS
     ),
@@ -257,8 +252,8 @@ def _one_list(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
     """A row per variant with all its names beside it, since most workloads have one and would take
     two lines.
     """
-    labelled = row_groups(rows, axis)
-    return labelled.assign(label=labels.full_names(labelled), heading="")
+    labelled = labels.with_row_labels(rows, axis)
+    return labelled.assign(model=labelled["heading"], label=labels.full_names(labelled), heading="")
 
 
 def steps_figure(shown: Shown) -> Figure:
@@ -303,7 +298,8 @@ STEPS: Final = VariantFigure(
     ),
     rows=profiled_rows,
     draw=steps_figure,
-    layout=Layout(label=_one_list),
+    label=_one_list,
+    together="model",
     sentences=(largest_columns("step_shares", {f"{part}_share": part for part in STEP_PARTS}),),
     tables=("step_shares",),
 )
@@ -357,7 +353,8 @@ IDLE: Final = VariantFigure(
     ),
     rows=_with_gaps,
     draw=idle_figure,
-    layout=Layout(label=_one_list),
+    label=_one_list,
+    together="model",
     sentences=(largest_parts("idle_causes", "cause"),),
     tables=("idle_causes", "step_shares"),
 )
@@ -382,9 +379,6 @@ _PHASE_LOOKS: Final[Mapping[str, _Look]] = {
     for phase, color in PHASE_COLORS.items()
 }
 
-_LANE_HEIGHT_IN: Final = 0.22
-_PANEL_EXTRA_IN: Final = 0.5
-_LEGEND_ROW_IN: Final = 0.2
 _FULL_HEIGHT: Final = 0.8
 _LEAST_HEIGHT: Final = 0.08
 """Of a lane's height: what was busy at all stays visible."""
@@ -424,9 +418,9 @@ def timelines_figure(shown: Shown) -> Figure:
         str(variant): timelines[timelines["variant"] == variant] for variant in frame["variant"]
     }
     lanes = [_lanes(row, stretches[row["variant"]]) for _, row in frame.iterrows()]
-    heights = [len(lane_names) * _LANE_HEIGHT_IN + _PANEL_EXTRA_IN for lane_names in lanes]
+    heights = [0.22 * len(lane_names) + 0.5 for lane_names in lanes]
     legend_rows = 4 + math.ceil(len(looks) / LEGEND_COLUMNS)
-    figure = style.new_figure(height_in=sum(heights) + legend_rows * _LEGEND_ROW_IN)
+    figure = style.new_figure(height_in=sum(heights) + 0.2 * legend_rows)
     panels = figure.subplots(len(frame), squeeze=False, height_ratios=heights)[:, 0]
     for axes, lane_names, (_, row) in zip(panels, lanes, frame.iterrows(), strict=True):
         own = stretches[row["variant"]]
@@ -500,12 +494,8 @@ TIMELINE: Final = VariantFigure(
     caption_on_gpus="Below are the GPU's busiest streams, by the work that ran there.",
     rows=_first_timelines,
     draw=timelines_figure,
-    layout=high_panels(
-        MOST_PANELS,
-        lambda rows, axis: row_groups(rows, axis).assign(
-            group_on_page=lambda labelled: labelled["variant"]
-        ),
-    ),
+    together="variant",
+    groups_on_page=MOST_PANELS,
     sentences=(range_in("timelines", "wall_ms", what="The steps", unit="ms"),),
     tables=("timelines",),
 )

@@ -56,7 +56,6 @@ BLANK: Final[dict[str, Any]] = {"facecolor": "white", "edgecolor": "none", "pad"
 
 MARKERS: Final = ("o", "s", "^", "D", "v", "*", "P", "<", ">", "X", "h", "p", "d")
 
-_CPU_LOOK: Final = (ORANGE, "o")
 _GPU_LOOKS: Final = ((BLUE, "s"), (GREEN, "^"), (VERMILLION, "D"), (PURPLE, "v"), (INK, "P"))
 
 _SETTINGS: Final[Any] = {
@@ -127,14 +126,15 @@ def new_figure(*, height_in: float) -> Figure:
     return Figure(figsize=(TEXT_WIDTH_IN, height_in), layout="constrained")
 
 
-def device_look(device: str, devices: list[str]) -> tuple[str, str]:
+def device_look(device: str, devices: list[str]) -> dict[str, Any]:
     """Color and marker of a device; the CPU looks the same in every figure, GPUs go by
     their order.
     """
     if device == "cpu":
-        return _CPU_LOOK
+        return {"color": ORANGE, "marker": "o"}
     gpus = [name for name in devices if name != "cpu"]
-    return _GPU_LOOKS[gpus.index(device) % len(_GPU_LOOKS)]
+    color, marker = _GPU_LOOKS[gpus.index(device) % len(_GPU_LOOKS)]
+    return {"color": color, "marker": marker}
 
 
 def workload_markers(workloads: Iterable[str]) -> dict[str, str]:
