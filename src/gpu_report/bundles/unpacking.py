@@ -40,7 +40,7 @@ from gpu_report.traces.tables import read_trace_tables
 
 _MOST_BYTES: Final = 8 << 30
 _MOST_OF_MANIFEST: Final = 64 << 20
-"""What a bundle may unpack to, and the manifest alone, which is read into memory: zeros pack well, so
+"""What a bundle may unpack to, and the manifest, which is read into memory: zeros pack well, so
 that a small file may fill a disk.
 """
 _RUNS: Final = f"runs/*/{RECORD_NAME}"

@@ -131,6 +131,11 @@ class Cover(NamedTuple):
     start_ns: Integers
     end_ns: Integers
 
+    @property
+    def total_ns(self) -> int:
+        """How long they are together."""
+        return int((self.end_ns - self.start_ns).sum())
+
     def within(self, begin_ns: Integers, end_ns: Integers) -> Integers:
         """How much of each window from begin to end is covered."""
         begun_ns = np.append(0, np.cumsum(self.end_ns - self.start_ns))

@@ -26,8 +26,8 @@ from gpu_report.traces.attribution import (
     operations_around,
     step_at,
 )
-from gpu_report.traces.grouping import Row, counts, fits, grouped, sums
-from gpu_report.traces.nesting import cover, overlaps
+from gpu_report.traces.grouping import NS_PER_MS, Row, counts, fits, grouped, sums
+from gpu_report.traces.nesting import cover, cover_of
 from gpu_report.traces.steps import SHARES, devices_of_work
 from gpu_report.traces.trace import HOST, NONE, Trace
 from gpu_report.traces.vendors import NAMES
@@ -67,6 +67,12 @@ more.
 MOST_DROPPED: Final = 0.001
 """A share of events up to here may be dropped; their times are unknown, so the limit is stricter
 than MOST_LOST.
+"""
+
+AHEAD: Final = "host ahead of the device"
+MOST_AHEAD: Final = 1.05
+"""Device work that the steps launched over their own time: up to here they differ by what was
+launched before them and ends in them.
 """
 
 LEAST_LAST_STEP: Final = 0.5
@@ -269,8 +275,10 @@ def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 
 def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[Row]:
     """What a recording lost, by device work and its launches."""
-    for step in trace.steps:
-        pieces = int(overlaps(trace.work, step.start_ns, step.end_ns).sum())
+    begin_ns, end_ns = trace.step_bounds
+    begun = np.searchsorted(np.sort(trace.work.start_ns), end_ns, side="left")
+    ended = np.searchsorted(np.sort(trace.work.end_ns), begin_ns, side="right")
+    for step, pieces in zip(trace.steps, (begun - ended).tolist(), strict=True):
         # A step without any event of the device means a recording that lost them, no idle device.
         yield row_of(
             "device work in the step",
@@ -286,7 +294,6 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
     # for something, and the device may have been busy with that.
     first = int(np.argmin(trace.work.start_ns)) if len(trace.work) else NONE
     if first != NONE and calls.launch[first] == NONE:
-        begin_ns, end_ns = trace.step_bounds
         unknown_ns = cover(trace.work.start_ns[[first]] * 0, trace.work.start_ns[[first]])
         shares = unknown_ns.within(begin_ns, end_ns) / (end_ns - begin_ns)
         for step, share in zip(trace.steps, shares.tolist(), strict=True):
@@ -299,6 +306,21 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
                 invalidates=_OF_STEPS,
                 step=step.number,
             )
+    # A host that only launches is not held up until the device's queue is full. What is known of
+    # the step's own time is right; but the training's steps take longer.
+    launched = np.flatnonzero(calls.launch != NONE)
+    in_step = step_at(trace, calls.spans.start_ns[calls.launch[launched]]) != NONE
+    device_ns = cover_of(trace.work, launched[in_step]).total_ns
+    wall_ns = int((end_ns - begin_ns).sum())
+    yield _at_most(
+        MOST_AHEAD,
+        device_ns / wall_ns,
+        AHEAD,
+        f"the steps took {wall_ns / NS_PER_MS:.4g} ms on the host and launched "
+        f"{device_ns / NS_PER_MS:.4g} ms of device work: the host ran ahead, and a step of the "
+        "training takes as long as the device does",
+        invalidates=(),
+    )
     # What each operation took on the device is too low by the share of work without a launch.
     share = _share(int((work.call == NONE).sum()), len(work.call))
     yield _at_most(
@@ -412,7 +434,7 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
     # launch), for some microseconds. The streams are laid one after the other.
     apart_ns = spans.thread * (int(spans.end_ns.max(initial=0)) + 1)
     laid_out = cover(spans.start_ns + apart_ns, spans.end_ns + apart_ns)
-    share = _share(all_ns - int((laid_out.end_ns - laid_out.start_ns).sum()), all_ns)
+    share = _share(all_ns - laid_out.total_ns, all_ns)
     yield _at_most(
         MOST_OVERLAP,
         share,

@@ -18,7 +18,7 @@ from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES
-from gpu_report.traces.quality import QUALITY, Gate, row_of
+from gpu_report.traces.quality import AHEAD, QUALITY, Gate, row_of
 from gpu_report.traces.steps import DEVICES, STEPS
 
 _FIXED: Final = ("kernel", "memcpy", "memset")
@@ -111,7 +111,7 @@ def of_timed_steps(
             for row in tables[LAUNCHES]
         ],
         QUALITY: [
-            *tables[QUALITY],
+            *(row for row in tables[QUALITY] if row["check"] != AHEAD),
             row_of(
                 "busy within a timed step",
                 a_step_ms / timed.slowest_ms,

@@ -193,11 +193,6 @@ def doubts(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def doubted_rows(rows: Sequence[Row]) -> list[Row]:
-    """The variants that have no numbers, or any doubt about them."""
-    return [row for row in rows if row["status"] != "ok" or flags_of(row) or any(_unwatched([row]))]
-
-
 def _processes(rows: Sequence[Row]) -> Iterator[str]:
     counts = sorted({int(row["processes"]) for row in rows})
     if not counts:

@@ -71,6 +71,24 @@ def test_no_busy_time_is_known_before_work_that_was_launched_before_the_recordin
     assert trusted("idle", "total_ms", rows)
 
 
+def test_a_host_that_runs_ahead_of_the_device_is_named_and_withholds_nothing() -> None:
+    events = [
+        event
+        for n in range(3)
+        for event in (
+            step(n, 100 * n, 100),
+            operation("aten::mm", 100 * n, 20),
+            launch(n + 1, 100 * n + 2),
+            kernel("gemm", 10 + 250 * n, 250, correlation=n + 1),
+        )
+    ]
+
+    rows = gate(*events)
+
+    assert failed(rows) == {"host ahead of the device": pytest.approx(2.5)}
+    assert trusted("steps", "wall_ms", rows)
+
+
 def test_launches_whose_kernels_were_dropped_invalidate_the_device_times() -> None:
     rows = gate(*two_good_steps(), operation("aten::mm", 150, 10), launch(9, 152, 2))
 

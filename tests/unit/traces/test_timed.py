@@ -6,7 +6,7 @@ import pytest
 
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES
-from gpu_report.traces.quality import Gate
+from gpu_report.traces.quality import QUALITY, Gate
 from gpu_report.traces.steps import DEVICES, STEPS
 from gpu_report.traces.tables import TraceTables, tabulate_trace
 from gpu_report.traces.timed import TimedStep, of_timed_steps
@@ -68,6 +68,21 @@ def test_a_device_that_works_as_long_as_a_timed_step_is_never_idle() -> None:
     row = rows(timed(profiled(), step_us=29), STEPS)[0]
 
     assert (row["device_idle_share"], row["wall_ms"]) == (0, pytest.approx(0.030))
+
+
+def test_a_timed_step_is_right_where_the_profiled_host_ran_ahead() -> None:
+    events = [
+        *(step(1, 0, 100), operation("aten::mm", 10, 40), launch(1, 45)),
+        kernel("gemm", 50, 130, correlation=1),
+    ]
+    tables = tabulate_trace(trace_of(*events))
+
+    failed = [
+        [row["check"] for row in each[QUALITY] if not row["passed"]]
+        for each in (tables, timed(tables, step_us=150))
+    ]
+
+    assert failed == [["host ahead of the device"], []]
 
 
 def test_busy_beyond_the_slowest_timed_step_is_not_reliable() -> None:
