@@ -28,7 +28,10 @@ def test_every_precision_of_the_device_is_measured_by_every_process(
 ) -> None:
     products = calibration.ceilings[0].matrix_products
 
-    assert [one.precision for one in products] == precisions_of(accelerator())
+    shapes = plan_for(accelerator().type).product_shapes
+    assert [(one.precision, one.shape) for one in products] == [
+        (precision, shape) for precision in precisions_of(accelerator()) for shape in shapes
+    ]
     assert all(len(one.flops_per_s) == 2 and min(one.flops_per_s) > 0 for one in products)
 
 
@@ -37,7 +40,8 @@ def test_tensor_cores_are_among_the_precisions_of_a_device_that_has_them() -> No
     if device.type != "cuda" or torch.version.hip or torch.cuda.get_device_capability() < (8, 0):
         pytest.skip("needs a CUDA device of compute capability 8.0 or later")
 
-    assert precisions_of(device) == ["fp32", "tf32", "fp16", "bf16"]
+    of_8_bits = ["fp8"] if torch.cuda.get_device_capability() >= (8, 9) else []
+    assert precisions_of(device) == ["fp32", "tf32", "fp16", "bf16", *of_8_bits]
 
 
 def test_copies_go_both_ways_from_both_kinds_of_memory_in_every_size(

@@ -28,12 +28,18 @@ _SEARCH: Final = re.compile(rf"{SEARCHES_FOLDER}/([^/]+)\.json")
 FETCH_AGAIN: Final = "fetch it again, or have it packed anew"
 
 
+_NAME: Final = "[^/.][^/]{0,254}"
+_PATH: Final = (
+    f"^({CALIBRATION_FILE}|{SEARCHES_FOLDER}/{_NAME}|runs/{_NAME}/({RECORD_NAME}"
+    f"|({'|'.join((TABLES_FOLDER, *RAW_FOLDERS))})/{_NAME}))$"
+)
+"""A file that a bundle may have; none of these paths leaves the machine's folder."""
+
+
 class FileEntry(Part):
     """One file of the bundle, under its path inside a machine's folder of results."""
 
-    path: str = Field(
-        pattern="^[^/.][^/]*(/[^/.][^/]*)*$", description="None that leaves the folder."
-    )
+    path: str = Field(pattern=_PATH)
     bytes: int = Field(ge=0)
     sha256: Digest
 

@@ -145,6 +145,10 @@ def _opened(bundle: Path) -> Iterator[tuple[tarfile.TarFile, Manifest]]:
                     f"{bundle}: its records have schema version {version}, this gpu-report reads "
                     f"{SCHEMA_VERSION}; {action}"
                 )
+            if len(manifest.variants) != manifest.records:
+                raise ValueError(
+                    f"says {manifest.records} records and names {len(manifest.variants)}"
+                )
             yield archive, manifest
     except (EOFError, lzma.LZMAError, tarfile.TarError, ValueError, RecursionError) as error:
         raise BundleError(f"{bundle} is damaged or no bundle: {error}; {FETCH_AGAIN}") from error

@@ -4,6 +4,7 @@ read it, and `compare` itself, of two bundles or folders that were measured befo
 rows of VERDICTS, what else differs, where the time went -> Comparison -> terminal, Markdown, JSON
 """
 
+import json
 import math
 import re
 import statistics
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pydantic_core import to_json
+from pydantic_core import to_jsonable_python
 from rich.console import Console
 from rich.table import Table as TextTable
 from rich.text import Text
@@ -282,7 +283,9 @@ def as_json(comparison: Comparison) -> str:
         "notes": comparison.notes,
         "changes": comparison.changes,
     }
-    return to_json(document, indent=1, inf_nan_mode="null").decode() + "\n"
+    # What is no UTF-8, as in a name of a file, is escaped like all that is not ASCII.
+    plain = to_jsonable_python(document, inf_nan_mode="null")
+    return json.dumps(plain, indent=1, allow_nan=False) + "\n"
 
 
 def _names(rows: Sequence[Row], verdicts: Collection[str], *, say: str) -> list[str]:

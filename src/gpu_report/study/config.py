@@ -4,6 +4,7 @@ Errors name the key, its value and what is allowed.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
     import yaml
 
 DEFAULT_CONFIGFILE: Final = Path("config/study.yaml")
+_LARGEST: Final = 10**15
 _MOST_VALUES: Final = 100_000
 """A hundred times those of the default study; aliases of aliases could expand to more than any
 memory holds.
 """
 _LONGEST_KEY: Final = 100
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _VALUES: Final = Repr()
 _VALUES.maxstring = 100
 
@@ -118,7 +121,9 @@ def check_config(config: Mapping[str, Any]) -> None:
 
 
 def _check_values(value: Any, path: tuple[str | int, ...]) -> None:
-    """What a JSON schema cannot say: YAML reads a bare number or date as a key."""
+    """What a JSON schema cannot say: YAML reads a bare number or date as a key, and numbers of any
+    length.
+    """
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if not isinstance(key, str):
@@ -131,6 +136,12 @@ def _check_values(value: Any, path: tuple[str | int, ...]) -> None:
     elif isinstance(value, list):
         for position, inner in enumerate(value):
             _check_values(inner, (*path, position))
+    elif isinstance(value, str) and (found := _CONTROL.search(value)):
+        raise ConfigError(
+            f"{_dotted(path)}: it holds the control character {found[0]!r}; remove it"
+        )
+    elif isinstance(value, int) and abs(value) >= _LARGEST:
+        raise ConfigError(f"{_dotted(path)}: it has more than 15 digits; use a smaller number")
 
 
 @cache

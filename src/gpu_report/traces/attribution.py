@@ -187,6 +187,16 @@ def is_waiting(trace: Trace, calls: HostCalls) -> Flags:
     return found & np.equal(calls.spans.thread, loop_thread(trace, calls))
 
 
+def begins_with_earlier_work(trace: Trace, calls: HostCalls) -> bool:
+    """Whether the first device work was launched before the recording. Work without a number of its
+    launch may have been launched in it.
+    """
+    if not len(trace.work):
+        return False
+    first = int(np.argmin(trace.work.start_ns))
+    return bool(calls.launch[first] == NONE and trace.work.correlation[first] > 0)
+
+
 def loop_thread(trace: Trace, calls: HostCalls) -> int:
     """The thread that ran the steps; without steps the one with the most time in marks, or else in
     calls.

@@ -5,6 +5,7 @@ work and the calls that launched it -> how long it was queued, and gaps of a hos
 -> LAUNCHES
 """
 
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -16,6 +17,7 @@ from gpu_report.traces.attribution import (
     HostCalls,
     are_for,
     at_positions,
+    begins_with_earlier_work,
     is_of,
     is_waiting,
     loop_thread,
@@ -194,7 +196,7 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     # kernels.
     step, gaps = gaps_in_steps(trace, calls)
     is_at_once = (gaps.delay_ns != NONE) & (gaps.delay_ns < AT_ONCE_NS)
-    is_bound = is_at_once & np.isin(gaps.cause, (HOST_LATE, LAUNCH))
+    is_bound = is_at_once & np.not_equal(gaps.cause, UNKNOWN)
     goes_on = is_bound.sum() >= LEAST_GAPS * saw_work(trace).sum() > 0
     usual_ns = np.median(gaps.idle_ns[is_bound]) if goes_on else 0
     is_bound &= gaps.idle_ns < np.clip(STALL_TIMES * usual_ns, STALL_NS, LONGEST_STALL_NS)
@@ -263,13 +265,14 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     start_ns = np.append(begin_ns.min(), busy.end_ns).clip(min=begin_ns.min())
     work_ns = np.append(busy.start_ns, end_ns.max())
     stop_ns = work_ns.clip(max=end_ns.max())
-    if not is_known[0]:
+    if begins_with_earlier_work(trace, calls):
         start_ns[0] = max(start_ns[0], stop_ns[0])
     launch_begin_ns, launch_end_ns = (
         at_positions(each, launch) for each in (calls.spans.start_ns, calls.spans.end_ns)
     )
     delay_ns = np.where(is_known, (work_ns - launch_end_ns).clip(min=0), NONE)
     is_late = ~is_known | (launch_begin_ns >= start_ns)
+    is_unknown = ~is_known & (np.arange(len(launch)) < len(launch) - 1)
     is_cut = is_late & (delay_ns >= AT_ONCE_NS) & (launch_begin_ns < stop_ns)
     cut_ns = np.where(is_cut, launch_begin_ns, stop_ns)
     late_ns = np.where(is_known, np.minimum(launch_begin_ns, stop_ns), stop_ns)
@@ -286,17 +289,17 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
         (ALLOCATOR, is_allocating & (on_loop | ~is_pinning)),
     ):
         waits = cover_of(calls.spans, which)
-        by_it_ns = held_up_ns(trace, waits, late_ns, np.where(is_late, cut_ns - start_ns, 0))
+        lost_ns = np.where(is_late & ~is_unknown, cut_ns - start_ns, 0)
+        by_it_ns = held_up_ns(trace, waits, late_ns, lost_ns)
         found_ns = waits.within(start_ns, late_ns)
         by_it_ns[-1] = found_ns[-1]  # no launch ended it that could have come earlier
         is_more = (found_ns > in_gap_ns) | ((found_ns == in_gap_ns) & (by_it_ns > held_ns))
         waited, in_gap_ns = np.where(is_more, cause, waited), np.where(is_more, found_ns, in_gap_ns)
         held_ns = np.where(is_more, by_it_ns, held_ns)
         since_ns = np.where(is_more, waits.last_begin(late_ns), since_ns)
-    is_unknown = ~is_known & (np.arange(len(launch)) < len(launch) - 1)
-    is_split = is_late & ~is_unknown
-    split_ns = np.where(is_split, np.minimum(start_ns + held_ns, cut_ns), start_ns)
+    split_ns = np.where(is_late & ~is_unknown, np.minimum(start_ns + held_ns, cut_ns), start_ns)
     thread = np.where(is_known, at_positions(calls.spans.thread, launch), loop_thread(trace, calls))
+    unheld_ns = np.where(in_gap_ns > 0, NONE, delay_ns)
     late = np.where(is_late, HOST_LATE, LAUNCH)
     late[is_unknown] = UNKNOWN
     parts = [
@@ -304,19 +307,19 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
             start_ns=first_ns,
             end_ns=last_ns,
             since_ns=since,
-            idle_ns=_within_steps(trace, first_ns, last_ns),
+            idle_ns=_within_steps(trace, *whole),
             cause=cause,
             thread=thread,
-            delay_ns=delay_ns,
+            delay_ns=delay,
         )
-        for first_ns, last_ns, since, cause in (
-            (start_ns, split_ns, since_ns, waited),
-            (split_ns, cut_ns, split_ns, late),
-            (cut_ns, stop_ns, cut_ns, np.full_like(late, LAUNCH)),
+        for first_ns, last_ns, whole, since, cause, delay in (
+            (start_ns, split_ns, (start_ns, cut_ns), since_ns, waited, unheld_ns),
+            (split_ns, cut_ns, (start_ns, cut_ns), split_ns, late, delay_ns),
+            (cut_ns, stop_ns, (cut_ns, stop_ns), cut_ns, np.full_like(late, LAUNCH), delay_ns),
         )
     ]
     gaps = parts[0].followed_by(parts[1]).followed_by(parts[2])
-    gaps = gaps.chosen(gaps.idle_ns > 0)
+    gaps = gaps.chosen(_within_steps(trace, gaps.start_ns, gaps.end_ns) > 0)
     return gaps.chosen(np.argsort(gaps.start_ns, kind="stable"))
 
 
@@ -330,13 +333,13 @@ def held_up_ns(trace: Trace, waits: Cover, late_ns: Integers, lost_ns: Integers)
     """
     held_ns = np.zeros_like(lost_ns)
     begins_ns = trace.step_bounds[0]
-    earlier_ns, next_ns = (
-        np.append(begins_ns[:1], begins_ns[:-1]),
-        np.append(begins_ns[1:], late_ns.max() + 1),
-    )
-    for from_ns, begin_ns, to_ns in zip(earlier_ns, begins_ns, next_ns, strict=True):
-        first, here, end = np.searchsorted(late_ns, (from_ns, begin_ns, to_ns)).tolist()
-        waited_ns = waits.within(np.full(end - first, from_ns), late_ns[first:end])
+    all_ns = waits.within(np.full_like(late_ns, begins_ns[0]), late_ns)
+    before_step_ns = waits.within(np.full_like(begins_ns, begins_ns[0]), begins_ns)
+    bounds = [*np.searchsorted(late_ns, begins_ns).tolist(), len(late_ns)]
+    for step, (here, end) in enumerate(pairwise(bounds)):
+        earlier = max(step - 1, 0)
+        first = bounds[earlier]
+        waited_ns = all_ns[first:end] - before_step_ns[earlier]
         left_ns = waited_ns - np.cumsum(lost_ns[first:end])
         left_ns -= np.minimum(np.minimum.accumulate(left_ns), 0)
         before_ns = np.append(0, left_ns)[:-1] + np.diff(waited_ns, prepend=0)

@@ -21,6 +21,7 @@ from gpu_report.traces.attribution import (
     HostCalls,
     are_for,
     at_positions,
+    begins_with_earlier_work,
     is_kernel,
     last_with_id,
     operations_around,
@@ -292,10 +293,9 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
         )
     # Work that began before the recording is not in it. Work that was launched before it waited
     # for something, and the device may have been busy with that.
-    first = int(np.argmin(trace.work.start_ns)) if len(trace.work) else NONE
-    if first != NONE and calls.launch[first] == NONE:
-        unknown_ns = cover(trace.work.start_ns[[first]] * 0, trace.work.start_ns[[first]])
-        shares = unknown_ns.within(begin_ns, end_ns) / (end_ns - begin_ns)
+    if begins_with_earlier_work(trace, calls):
+        unknown_ns = (trace.work.start_ns.min() - begin_ns).clip(0, end_ns - begin_ns)
+        shares = unknown_ns / (end_ns - begin_ns)
         for step, share in zip(trace.steps, shares.tolist(), strict=True):
             yield _at_most(
                 MOST_LOST,
@@ -317,8 +317,12 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
         device_ns / wall_ns,
         AHEAD,
         f"the steps took {wall_ns / NS_PER_MS:.4g} ms on the host and launched "
-        f"{device_ns / NS_PER_MS:.4g} ms of device work: the host ran ahead, and a step of the "
-        "training takes as long as the device does",
+        f"{device_ns / NS_PER_MS:.4g} ms of device work"
+        + (
+            ": the host ran ahead, and a step of the training takes as long as the device does"
+            if device_ns > MOST_AHEAD * wall_ns
+            else ""
+        ),
         invalidates=(),
     )
     # What each operation took on the device is too low by the share of work without a launch.

@@ -24,6 +24,8 @@ _LINE_BYTES: Final = 512
 """One write of this length replaces the whole line, so the reader never sees half of it and never
 reads more.
 """
+_LARGEST: Final = 1e15
+"""No clock or counter reaches this, and every quotient of two numbers below it is finite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +110,8 @@ def read_counts(path: Path) -> StepCounts | None:
 
     try:
         with path.open("rb") as file:
-            return msgspec.json.decode(file.read(_LINE_BYTES), type=StepCounts)
+            found = msgspec.json.decode(file.read(_LINE_BYTES), type=StepCounts)
     except (OSError, ValueError):
         return None
+    numbers = [value for value in asdict(found).values() if not isinstance(value, str)]
+    return found if 0 <= min(numbers) <= max(numbers) < _LARGEST else None

@@ -579,6 +579,11 @@ def require_parts(
             f"model: {type(model).__name__} has lazy parameters; call it once with a batch, then "
             "profile"
         )
+    if any(each.is_meta for each in model.parameters()):
+        raise ProfileError(
+            f"model: {type(model).__name__} is on meta, where parameters have no values; expected "
+            "one on a device, for instance after model.to_empty(device='cpu')"
+        )
     if isinstance(loss, type) or not (loss is None or callable(loss)):
         raise ProfileError(f"loss: it is {loss!r}; expected a function, or a module that is built")
     if batch is None and loader is None:

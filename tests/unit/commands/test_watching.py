@@ -31,6 +31,9 @@ def script(code: str) -> list[str]:
     [
         b'{"moment_s":1,"steps":"1","samples":{},"waited_s":[]}',
         b'{"moment_s":1,"steps":1,"samples":1,"waited_s":1,"device_uuid":7}',
+        b'{"moment_s":1,"steps":1,"samples":1e999,"waited_s":1}',
+        b'{"moment_s":1,"steps":%s,"samples":1,"waited_s":1}' % (b"9" * 400),
+        b'{"moment_s":-1,"steps":1,"samples":1,"waited_s":NaN}',
         b"[" * 100_000,
         b'{"moment_s":' * 100_000,
         b'{"a":' + b"[" * 100_000,
@@ -38,7 +41,7 @@ def script(code: str) -> list[str]:
         b"\xff\x00",
         b"null",
     ],
-    ids=range(8),
+    ids=range(11),
 )
 def test_a_file_of_counts_that_holds_anything_else_counts_no_step(
     written: bytes, tmp_path: Path

@@ -132,6 +132,9 @@ def test_a_variant_that_is_not_in_the_study_is_answered_with_those_that_are() ->
 
 BAD = {
     "title: missing": lambda config: config.pop("title"),
+    "workloads.cnn.train_samples: it has more than 15 digits": lambda config: config[
+        "workloads"
+    ].update(cnn={"train_samples": 16**5000}),
     "they ask for more than 1000 configurations": lambda config: [
         grid(config, name).update(batch_size=list(range(1, 601)))
         for name in ("batch_size", "device")
@@ -190,6 +193,9 @@ BAD = {
     "name: 'tiny.n' is not allowed; it must match": lambda config: config.update(name="tiny\n"),
     f"name: '{'a' * 10}.*' is not allowed; use at most 100 characters": lambda config: (
         config.update(name="a" * 101)
+    ),
+    r"title: it holds the control character '.x00'; remove it": lambda config: config.update(
+        title="A\0study"
     ),
     "epochs: 1000000000 is not allowed; use 100000 or less": lambda config: grid(
         config, "device"

@@ -209,6 +209,37 @@ def test_a_wait_holds_up_no_launch_of_the_step_after_the_next() -> None:
     assert found == [("host", 0, 10), ("synchronisation", 100, 110), ("host", 200, 210)]
 
 
+def test_gaps_before_the_steps_are_no_wait() -> None:
+    earlier = [kernel("gemm", 100 * n, 50, correlation=90 + n) for n in range(3)]
+    late = [
+        event for n in range(5) for event in launched(n + 1, 1100 + 100 * n, 1101 + 100 * n, 50)
+    ]
+
+    found = causes(*earlier, step(1, 1000, 600), *late)
+
+    assert {cause for cause, _, _ in found} == {"host"}
+
+
+def test_gaps_that_a_faster_host_would_shorten_are_launch_bound_whoever_is_charged() -> None:
+    """Each step ends in a wait of 790 us; its short kernels are launched one after the other."""
+
+    def one(number: int, begin: int) -> list[RawEvent]:
+        short = [
+            event
+            for n in range(20)
+            for event in launched(100 * number + n, begin + 20 * n, begin + 20 * n + 1, 8)
+        ]
+        last = launched(100 * number + 50, begin + 400, begin + 401, 790)
+        wait = waiting("cudaStreamSynchronize", begin + 402, 790)
+        return [step(number, begin, 1195), *short, *last, wait]
+
+    rows = rows_of(*one(1, 0), *one(2, 1200), *one(3, 2400))
+
+    shares = [row["launch_bound_share"] for row in rows]
+    assert shares == pytest.approx([shares[0]] * 3, abs=0.01)
+    assert shares[0] > 0.15
+
+
 def test_before_work_launched_before_the_recording_no_gap_is_known() -> None:
     began_before = kernel("gemm", 30, 10, correlation=9)
 

@@ -71,6 +71,14 @@ def test_no_busy_time_is_known_before_work_that_was_launched_before_the_recordin
     assert trusted("idle", "total_ms", rows)
 
 
+def test_work_of_a_library_that_numbers_no_launch_may_have_been_launched_here() -> None:
+    unnumbered = [operation("c10d::allreduce_", 30, 10), kernel("ncclDevKernel", 50, 10)]
+
+    rows = gate(step(1, 0, 100), *unnumbered, step(2, 100, 100), *launched(2, 110))
+
+    assert "begin of the recording" not in {row["check"] for row in rows}
+
+
 def test_a_host_that_runs_ahead_of_the_device_is_named_and_withholds_nothing() -> None:
     events = [
         event
@@ -86,6 +94,8 @@ def test_a_host_that_runs_ahead_of_the_device_is_named_and_withholds_nothing() -
     rows = gate(*events)
 
     assert failed(rows) == {"host ahead of the device": pytest.approx(2.5)}
+    passed = next(row for row in gate(*two_good_steps()) if row["check"].startswith("host ahead"))
+    assert "ran ahead" not in passed["text"]
     assert trusted("steps", "wall_ms", rows)
 
 
