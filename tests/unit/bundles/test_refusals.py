@@ -94,7 +94,9 @@ MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
     ": colour: Extra inputs": lambda manifest: manifest.update(colour="red"),
     "path: String should match": add_file("../../escaped"),
     "files.*path: String should match": add_file("/etc/passwd"),
-    "lacks 'runs/a/record.json', which": add_file("runs/a/record.json"),
+    "lacks 'batch_sizes/a.json', which": add_file("batch_sizes/a.json"),
+    "says 1 records and names 2": add_file("runs/a/record.json"),
+    r"files\.\d+\.path: String should match": add_file("runs/a/evil.py"),
     "records have schema version 1,.*packed anew": lambda manifest: manifest.update(
         record_schema_version=1
     ),
