@@ -154,7 +154,11 @@ def main() -> int:
         "--peer-repeats", type=int, default=5, help="a large trace takes the peer minutes"
     )
     parser.add_argument(
-        "--scaling", type=int, nargs="*", default=[10, 50, 250, 1000, 2000], help="sizes in MB"
+        "--scaling",
+        type=int,
+        nargs="*",
+        default=[10, 50, 250, 1000, 2000],
+        help="sizes in MB; none without two",
     )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -171,7 +175,8 @@ def main() -> int:
                 repeats=arguments.repeats,
                 peer_repeats=arguments.peer_repeats,
             )
-        scaling(arguments.gpu_trace, Path(folder), arguments.scaling)
+        if len(arguments.scaling) > 1:
+            scaling(arguments.gpu_trace, Path(folder), arguments.scaling)
     return 0
 
 
