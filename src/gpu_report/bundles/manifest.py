@@ -30,7 +30,8 @@ FETCH_AGAIN: Final = "fetch it again, or have it packed anew"
 
 _NAME: Final = "[^/.][^/]{0,254}"
 _PATH: Final = (
-    f"^({CALIBRATION_FILE}|{SEARCHES_FOLDER}/{_NAME}|runs/{_NAME}/({RECORD_NAME}"
+    f"^({re.escape(CALIBRATION_FILE)}|{SEARCHES_FOLDER}/{_NAME}"
+    f"|runs/{_NAME}/({re.escape(RECORD_NAME)}"
     f"|({'|'.join((TABLES_FOLDER, *RAW_FOLDERS))})/{_NAME}))$"
 )
 """A file that a bundle may have; none of these paths leaves the machine's folder."""

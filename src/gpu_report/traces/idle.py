@@ -114,11 +114,12 @@ class Gaps(Columns, frozen=True, kw_only=True):
     stretch.
 
     `since_ns` is where the last wait before the launch began, where waits are the cause, else where
-    the gap did, of which this may be the part within one step; `idle_ns` is how much of it is
-    within steps. `cause` is a position in CAUSES. `thread` is the
-    thread that launched the work which ended the gap, and the loop's where that is not known.
-    `delay_ns` is the time from the end of the launching call to the start of that work: 0 where it
-    started before the call ended, NONE where no launch is known.
+    the gap did, of which this may be the part within one step. `idle_ns` is how long the device was
+    idle within steps before the launch, or after it where the cause is `launch`: that of all parts
+    there. `cause` is a position in CAUSES. `thread` is the one that launched the work which ended
+    the gap, and the loop's where that is not known. `delay_ns` is the time from the end of the
+    launching call to the start of that work: 0 where it started before the call ended, NONE where
+    no launch is known, and where the cause is a wait that went on in the gap.
 
     The cause follows from the first work after the gap, which is cut where it has several:
 
@@ -283,13 +284,14 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     # What held the host up, of several the one with most time in the gap, and then in all.
     waited, held_ns, since_ns = np.full(len(launch), HOST_LATE), np.zeros_like(cut_ns), start_ns
     in_gap_ns = held_ns
+    is_split = is_late & ~is_unknown
+    lost_ns = np.where(is_split, cut_ns - start_ns, 0)
     for cause, which in (
         (LOADER, is_of(calls.category, "data loading") & on_loop),
         (SYNCHRONISATION, is_waiting(trace, calls)),
         (ALLOCATOR, is_allocating & (on_loop | ~is_pinning)),
     ):
         waits = cover_of(calls.spans, which)
-        lost_ns = np.where(is_late & ~is_unknown, cut_ns - start_ns, 0)
         by_it_ns = held_up_ns(trace, waits, late_ns, lost_ns)
         found_ns = waits.within(start_ns, late_ns)
         by_it_ns[-1] = found_ns[-1]  # no launch ended it that could have come earlier
@@ -297,11 +299,10 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
         waited, in_gap_ns = np.where(is_more, cause, waited), np.where(is_more, found_ns, in_gap_ns)
         held_ns = np.where(is_more, by_it_ns, held_ns)
         since_ns = np.where(is_more, waits.last_begin(late_ns), since_ns)
-    split_ns = np.where(is_late & ~is_unknown, np.minimum(start_ns + held_ns, cut_ns), start_ns)
+    split_ns = np.where(is_split, np.minimum(start_ns + held_ns, cut_ns), start_ns)
     thread = np.where(is_known, at_positions(calls.spans.thread, launch), loop_thread(trace, calls))
     unheld_ns = np.where(in_gap_ns > 0, NONE, delay_ns)
-    late = np.where(is_late, HOST_LATE, LAUNCH)
-    late[is_unknown] = UNKNOWN
+    late = np.select([is_unknown, is_late], [UNKNOWN, HOST_LATE], LAUNCH)
     parts = [
         Gaps(
             start_ns=first_ns,

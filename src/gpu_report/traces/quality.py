@@ -338,8 +338,8 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
     # A profiler out of memory drops events without a word. Launches of copies and memsets are left
     # out: cuDNN and cuBLAS fill buffers of no bytes, for which nothing runs.
     # What is launched while a graph is captured, on whatever thread, as by autograd, runs when the
-    # graph does. Work without any number
-    # of its launch, as one library's on AMD, is the work of launches that have one.
+    # graph does. Work without any number of its launch, as one library's on AMD, is the work of
+    # launches that have one.
     begun, ended = (
         np.searchsorted(
             np.sort(calls.spans.start_ns[are_for(purpose, trace, calls)]),
