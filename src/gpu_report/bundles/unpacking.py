@@ -101,10 +101,12 @@ def _extract(archive: tarfile.TarFile, manifest: Manifest, folder: Path) -> None
     """Write every file that the manifest names into the folder, each as it says."""
     missing = {entry.path: entry.sha256 for entry in manifest.files}
     room = _MOST_BYTES
-    for member in archive:
+    while member := archive.next():
         content = archive.extractfile(member) if member.isreg() else None
         if content is None or member.name not in missing:
-            continue
+            raise ValueError(
+                f"holds {member.name!r:.200}, which is no file that its manifest names"
+            )
         room -= member.size
         if room < 0:
             raise ValueError(f"more than {_MOST_BYTES >> 30} GiB of files")
@@ -130,7 +132,8 @@ def _opened(bundle: Path) -> Iterator[tuple[tarfile.TarFile, Manifest]]:
             "are there"
         ) from error
     try:
-        with file, tarfile.open(fileobj=file, mode="r:xz") as archive:
+        # As a stream: a member of negative size would lead back to itself, without end.
+        with file, tarfile.open(fileobj=file, mode="r|xz") as archive:
             member = archive.next()
             content = archive.extractfile(member) if member and member.isreg() else None
             if member is None or member.name != MANIFEST_FILE or content is None:
