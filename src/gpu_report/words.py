@@ -25,6 +25,7 @@ from gpu_report.printing.number_format import counted, field_value
 from gpu_report.study.options import (
     BUCKETS_MIB,
     EXECUTIONS,
+    LOWER_PRECISIONS,
     NO_OPTIONS,
     OPTIONS,
     SEPARATOR,
@@ -152,6 +153,8 @@ def part_words(part: str) -> str:
     """One part of an optimization: `4 DataLoader workers` for `workers4`, an option's title."""
     if part in OPTIONS:
         return OPTIONS[part].title
+    if part in LOWER_PRECISIONS:
+        return part
     one = Optimization.from_name(part)
     field = "workers" if one.workers else "accumulation"
     return in_words(field, getattr(one, field))
@@ -179,6 +182,8 @@ def option_words(optimizations: Iterable[str]) -> list[tuple[str, str, str]]:
 def _meaning(part: str) -> str:
     if part in OPTIONS:
         return OPTIONS[part].meaning
+    if part in LOWER_PRECISIONS:
+        return LOWER_PRECISIONS[part]
     if part.startswith("workers"):
         return "batches are loaded by processes of their own while the training computes"
     number = Optimization.from_name(part).accumulation
@@ -239,7 +244,8 @@ def with_configurations(rows: Sequence[Row], *, in_sentences: bool = False) -> l
 
 def settings_in_words(row: Row) -> list[str]:
     """A precision other than fp32, and the optimizations, of a variant that has them."""
-    precision = [] if row["precision"] == "fp32" else [row["precision"]]
+    said = ("fp32", *option_names(row["optimization"]))
+    precision = [] if row["precision"] in said else [row["precision"]]
     return precision + (
         [] if row["optimization"] == NO_OPTIONS else [optimization_in_words(row["optimization"])]
     )
@@ -256,27 +262,36 @@ def described(row: Row) -> str:
     return f"{model_words(row)} on {device_in_words(row['device'])} ({details})"
 
 
-def titled(row: Row, among: Sequence[Row], *, leave_out: str = "") -> str:
+def fields_along(axis: str, rows: Iterable[Row]) -> tuple[str, ...]:
+    """The fields in which the rows that an experiment compares differ: also in the precision, where
+    the names of their optimizations have it.
+    """
+    goes_through_precisions = axis == "optimization" and any(
+        row["precision"] in option_names(row["optimization"]) for row in rows
+    )
+    return AXIS_FIELDS.get(axis, (axis,)) + (("precision",) if goes_through_precisions else ())
+
+
+def titled(row: Row, among: Sequence[Row], *, leave_out: Sequence[str]) -> str:
     """The workload's title and what distinguishes the variant from others of its workload, as in
     'U-Net (on CUDA)'.
 
-    A precision other than fp32 is always named. `leave_out` is the axis along which the variants of
+    A precision other than fp32 is always named. `leave_out` are the fields in which the variants of
     a group differ; where that is the workload, no title is shared.
     """
-    across = leave_out == "workload"
-    left_out = AXIS_FIELDS.get(leave_out, (leave_out,))
+    across = "workload" in leave_out
     rivals = [other for other in among if across or other["workload"] == row["workload"]]
     title: str = "training" if across else row["workload_title"]
     details: list[str] = []
     for field in DISTINGUISHING:
         alike = [other for other in rivals if str(other[field]) == str(row[field])]
         is_named = len(alike) < len(rivals) or (field == "precision" and row[field] != "fp32")
-        if field not in left_out and is_named:
+        if field not in leave_out and is_named:
             shown = {"device": f"on {in_words(field, row[field])}", "precision": str(row[field])}
             details.append(shown.get(field) or in_words(field, row[field]))
             rivals = alike
     loop = optimization_in_words(row["options"])
-    if row["begins_anew"] and "options" not in left_out and loop not in details:
+    if row["begins_anew"] and "options" not in leave_out and loop not in details:
         details.append(loop)
     return f"{title} ({', '.join(details)})" if details else title
 

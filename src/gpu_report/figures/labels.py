@@ -4,7 +4,7 @@ what they name.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,10 +17,11 @@ from gpu_report.glossary import (
     field_words,
 )
 from gpu_report.printing.number_format import NOT_MEASURED, counted
-from gpu_report.study.options import NO_OPTIONS, ladder, option_names
+from gpu_report.study.options import NO_OPTIONS, ladder, left_out, option_names
 from gpu_report.study.variant import AXIS_FIELDS, LENGTH_FIELDS, Variant
+from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import INVALIDATING, marks_in
-from gpu_report.words import EAGER_BASELINE, model_words, part_words, value_words
+from gpu_report.words import EAGER_BASELINE, fields_along, model_words, part_words, value_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,14 +72,16 @@ def optimization_label(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class LadderStep:
-    """One optimization of a ladder: by itself, and together with those below that it does not make
-    redundant.
+    """One optimization of a ladder: by itself, together with those below that it does not make
+    redundant, and left out of the whole ladder.
     """
 
     title: str
     individual: str
     """An optimization's name, as `cumulative`; the two are the same where nothing below is left."""
     cumulative: str
+    left_out: str = ""
+    """Empty where the whole ladder has two steps, or does not have this one."""
 
 
 def ladder_steps_of(names: Sequence[str]) -> list[LadderStep]:
@@ -94,7 +97,11 @@ def ladder_steps_of(names: Sequence[str]) -> list[LadderStep]:
     together = set(names) - {NO_OPTIONS, *alone}
     if len(kinds) < len(alone) or not together or not together <= set(ladder(alone)):
         return []
-    return [_ladder_step(alone, position) for position in range(len(alone))]
+    steps = [_ladder_step(alone, position) for position in range(len(alone))]
+    lacking = {part: name for name, part in left_out(steps[-1].cumulative).items()}
+    if len(lacking) > 2:
+        steps = [replace(step, left_out=lacking.get(step.individual, "")) for step in steps]
+    return steps
 
 
 def _ladder_step(alone: Sequence[str], position: int) -> LadderStep:
@@ -105,11 +112,14 @@ def _ladder_step(alone: Sequence[str], position: int) -> LadderStep:
 
 
 def ladder_step_label(name: str, steps: Sequence[LadderStep]) -> str:
-    """An optimization as it stands in a row: `+ fused optimizer` with all steps below, otherwise
-    its parts in words.
+    """An optimization as it stands in a row: `+ fused optimizer` with all steps below, `all but
+    fused optimizer`, otherwise its parts in words.
     """
-    cumulative = next((step for step in steps if step.cumulative == name != step.individual), None)
-    return f"+ {cumulative.title}" if cumulative else optimization_label(name)
+    for step in steps:
+        if step.cumulative == name != step.individual:
+            return f"+ {step.title}"
+    lacking = next((step.title for step in steps if step.left_out == name), "")
+    return f"all but {lacking}" if lacking else optimization_label(name)
 
 
 def with_titles(frame: "pd.DataFrame", variants: "pd.DataFrame") -> "pd.DataFrame":
@@ -208,7 +218,7 @@ def with_row_labels(frame: "pd.DataFrame", axis: str) -> "pd.DataFrame":
     """
     if not axis:
         return sorted_by(with_labels(frame), "heading", "device", then=["batch_size", "workers"])
-    fields = AXIS_FIELDS.get(axis, (axis,))
+    fields = fields_along(axis, rows_of(frame))
     if axis == "device" and _lengths_differ(frame).any():
         fields = (*fields, *LENGTH_FIELDS)  # the rows have them
     frame = with_labels(frame, without=fields)

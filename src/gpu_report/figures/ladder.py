@@ -1,8 +1,7 @@
-"""What optimizations bring: each step of a ladder, individually and cumulatively, or throughput
-against memory.
+"""What optimizations bring: each step of a ladder, individually, cumulatively and left out, or
+throughput against memory.
 
-experiment table -> groups (what the variants share) -> a line per step: two points, individual and
-cumulative
+experiment table -> groups (what the variants share) -> a line per step: a point each
 experiment table -> panels (what the variants share) -> points (optimization)
 """
 
@@ -27,12 +26,11 @@ from gpu_report.printing.number_format import count
 
 _INDIVIDUAL: Final[dict[str, Any]] = {"color": style.VERMILLION, "marker": "D"}
 _CUMULATIVE: Final[dict[str, Any]] = {"color": style.BLUE, "marker": "s"}
-_OFFSETS: Final = (-0.16, 0.16)
-"""How far, in lines, the individual point is above its row's middle, and the cumulative one
-below.
-"""
-_COLUMNS_PT: Final = (8, 64, 116)
-_COLUMN_HEADINGS: Final = ("individual", "cumulative", "break-even")
+_LEFT_OUT: Final[dict[str, Any]] = {"color": style.GREEN, "marker": "^"}
+_OFFSETS: Final = (-0.22, 0, 0.22)
+"""How far, in lines, the points of a step are below its row's middle."""
+_COLUMNS_PT: Final = (8, 56, 104, 152)
+_COLUMN_HEADINGS: Final = ("individual", "cumulative", "all but it", "break-even")
 _GIB: Final = 1024
 _OPTIMIZATION: Final[dict[str, Any]] = {
     "markeredgecolor": style.INK,
@@ -87,17 +85,16 @@ def draw_ladder(axes: Axes, frame: pd.DataFrame, *, with_numbers: bool = True) -
         path = []
         for step in steps[str(heading)]:
             position = next(positions)
-            if step.individual in rows:
-                _draw_step(axes, rows[step.individual], position, 0, with_numbers=with_numbers)
+            for column, name in enumerate((step.individual, step.cumulative, step.left_out)):
+                if name in rows:
+                    _draw_step(axes, rows[name], position, column, with_numbers=with_numbers)
             if step.cumulative in rows:
-                row = rows[step.cumulative]
-                _draw_step(axes, row, position, 1, with_numbers=with_numbers)
-                path.append((row["value"], position + _OFFSETS[1]))
+                path.append((rows[step.cumulative]["value"], position + _OFFSETS[1]))
         values, heights = zip(*path, strict=True) if path else ((), ())
         axes.plot(values, heights, color=_CUMULATIVE["color"], linewidth=0.8, zorder=1.5)
     axes.set_xlabel("Speedup over the eager baseline")
     if with_numbers:
-        headings = _COLUMN_HEADINGS[: 3 if frame["break_even_steps"].notna().any() else 2]
+        headings = _COLUMN_HEADINGS[: 4 if frame["break_even_steps"].notna().any() else 3]
         for offset_pt, text in zip(_COLUMNS_PT, headings, strict=False):
             style.note(axes, text, (1, 1), offset=(offset_pt, 3), fontsize=style.SMALL_FONT_SIZE_PT)
 
@@ -112,6 +109,7 @@ def ladder_handles() -> list[Line2D]:
             label="cumulative: with the steps above that it does not make redundant",
             **_CUMULATIVE,
         ),
+        Line2D([], [], linestyle="none", label="the whole ladder without it", **_LEFT_OUT),
     ]
 
 
@@ -133,10 +131,8 @@ def _entries(steps: Mapping[str, list[labels.LadderStep]]) -> list[Entry]:
 def _draw_step(
     axes: Axes, row: "pd.Series[Any]", position: float, column: int, *, with_numbers: bool
 ) -> None:
-    """The point of a step, individual in the first column and cumulative in the second, with its
-    numbers.
-    """
-    look = (_INDIVIDUAL, _CUMULATIVE)[column]
+    """The point of a step in one of the first three columns, with its numbers."""
+    look = (_INDIVIDUAL, _CUMULATIVE, _LEFT_OUT)[column]
     text, color = labels.status_text(row), style.QUIET
     if pd.notna(row["value"]):
         text, color = SPEEDUP.show(row["speedup"]).plain(unit=False), style.INK
@@ -154,7 +150,7 @@ def _draw_step(
         if column == 1 and pd.notna(row["break_even_steps"]):
             _write_cell(
                 axes,
-                2,
+                3,
                 position,
                 f"{count(row['break_even_steps']).plain()} steps",
                 color=style.INK,
@@ -176,10 +172,10 @@ LADDER: Final = VariantFigure(
     name="ladder",
     title="Speedup by {axis}, individual and cumulative",
     caption=(
-        "Speedup of each optimization over the eager baseline: individual, and cumulative with "
-        "those above that it does not make redundant. Bars show {intervals}. For compiled or "
-        "captured configurations, the last column has the break-even steps, after which the time "
-        "saved exceeds the cold-cache compile time."
+        "Speedup of each optimization over the eager baseline: individual, cumulative with those "
+        "above that it does not make redundant, and of the whole ladder without it. Bars show "
+        "{intervals}. For compiled or captured configurations, the last column has the break-even "
+        "steps, after which the time saved exceeds the cold-cache compile time."
     ),
     along=("optimization",),
     rows=_ladders,

@@ -107,15 +107,15 @@ def _ladder(tables: Tables) -> _Panel | None:
         return None
     rows = labels.with_row_labels(labels.with_titles(ladder, tables.variants), axis="optimization")
     rows = rows.assign(heading="")
-    individual, cumulative = ladder_handles()
+    individual, cumulative, without = ladder_handles()
     cumulative.set_label("cumulative")
     return _Panel(
-        title=f"Optimization ladder\n{labels.workload_label(rows.iloc[0])}, "
-        f"{rows['precision'].iloc[0]}",
+        title=f"Optimization ladder\n{labels.workload_label(rows.iloc[0])}, from "
+        f"{rows.loc[rows['is_baseline'], 'precision'].iloc[0]}",
         shows="speedups over the eager baseline",
         width=1.15,
         draw=lambda axes: draw_ladder(axes, rows, with_numbers=False),
-        handles=[individual, cumulative],
+        handles=[individual, cumulative, without],
     )
 
 

@@ -16,7 +16,7 @@ from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.efficiency import compares_own_loops
-from gpu_report.words import DISTINGUISHING, described, in_words, model_words, titled
+from gpu_report.words import DISTINGUISHING, described, fields_along, in_words, model_words, titled
 
 EFFICIENCY: Final = "efficiency"
 TRANSFER: Final = "transfer"
@@ -132,9 +132,10 @@ class Scope:
         for row in self.rows:
             by_name.setdefault(row["group"], []).append(row)
         compared = [_compared(rows) for rows in by_name.values()]
+        leave_out = fields_along(self.axis, self.rows)
         return tuple(
             Group(
-                title=titled(_compared(rows), compared, leave_out=self.axis),
+                title=titled(_compared(rows), compared, leave_out=leave_out),
                 key=key_of(name),
                 axis=self.axis,
                 table=self.table,

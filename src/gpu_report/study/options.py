@@ -3,7 +3,8 @@ without PyTorch.
 
 A variant names its options joined by `+`, in the order declared here: `pinned+prefetch`. An
 optimization is the options with the loader's processes and the parts of a batch: `workers4+pinned`,
-`accumulate4+checkpoint`.
+`accumulate4+checkpoint`. Where an experiment goes through precisions, it begins with the precision:
+`bf16+fused`.
 """
 
 import re
@@ -180,6 +181,14 @@ OPTIONS: Final[Mapping[str, Option]] = {
 """By name, in the order in which a variant names them."""
 
 
+LOWER_PRECISIONS: Final[Mapping[str, str]] = {
+    "tf32": "matrix products of fp32 values are computed in TF32 on tensor cores",
+    "fp16": "matrix products and convolutions are computed in fp16, with scaled gradients",
+    "bf16": "matrix products and convolutions are computed in bf16",
+}
+"""What a ladder may begin with, or have as a step -> what it does."""
+
+
 def first_loss_scale(options: str) -> float:
     """Where the gradient scaler begins; 2 to the power of 16 is PyTorch's default."""
     return 2.0**32 if "highscale" in option_names(options) else 2.0**16
@@ -229,8 +238,11 @@ _LEAST: Final = {"workers": 1, "accumulate": 2}
 class Optimization:
     """How a training differs from the eager baseline: the fields of a variant that an axis
     `optimization` varies.
+
+    `precision` is empty where it is none of the optimization's steps.
     """
 
+    precision: str = ""
     workers: int = 0
     accumulation: int = 1
     options: str = NO_OPTIONS
@@ -240,7 +252,11 @@ class Optimization:
         """For instance `workers4+pinned`; `none` for the eager baseline."""
         workers = [f"workers{self.workers}"] if self.workers else []
         accumulation = [f"accumulate{self.accumulation}"] if self.accumulation > 1 else []
-        return SEPARATOR.join([*workers, *accumulation, *option_names(self.options)]) or NO_OPTIONS
+        precision = [self.precision] if self.precision else []
+        return (
+            SEPARATOR.join([*precision, *workers, *accumulation, *option_names(self.options)])
+            or NO_OPTIONS
+        )
 
     @classmethod
     def from_name(cls, name: str) -> "Optimization":
@@ -251,7 +267,13 @@ class Optimization:
         """
         counts: dict[str, int] = {}
         options: list[str] = []
+        precision = ""
         for part in option_names(name):
+            if part in LOWER_PRECISIONS:
+                if precision:
+                    raise ConfigError(f"{name!r}: give one precision")
+                precision = part
+                continue
             match = _COUNTED.fullmatch(part)
             if match is None:
                 options.append(part)
@@ -263,6 +285,7 @@ class Optimization:
                 counts[match[1]] = int(match[2])
         _check_names(name, options)
         return cls(
+            precision=precision,
             workers=counts.get("workers", 0),
             accumulation=counts.get("accumulate", 1),
             options=joined(options),
@@ -274,17 +297,19 @@ def _check_names(optimization: str, options: Sequence[str]) -> None:
         if option not in OPTIONS:
             raise ConfigError(
                 f"{option!r} in {optimization!r} is unknown; use some of workers<number>, "
-                f"accumulate<number>, {', '.join(OPTIONS)}, joined by {SEPARATOR}, or {NO_OPTIONS}"
+                f"accumulate<number>, {', '.join([*LOWER_PRECISIONS, *OPTIONS])}, joined by "
+                f"{SEPARATOR}, or {NO_OPTIONS}"
             )
         if options.count(option) > 1:
             raise ConfigError(f"{optimization!r}: give {option} once")
 
 
 def ladder(optimizations: Sequence[str]) -> list[str]:
-    """The names of the eager baseline, of each optimization individually, and of each with all
-    before it.
+    """The names of the eager baseline, of each optimization individually, of each with all before
+    it, and of the last of these without each of its parts.
 
-    Options made redundant by the new one are dropped, and a count takes the place of a smaller one.
+    Options made redundant by the new one are dropped, and a count or a precision takes the place of
+    another.
     """
     names = [NO_OPTIONS, *(Optimization.from_name(name).name for name in optimizations)]
     cumulative: list[str] = []
@@ -300,11 +325,19 @@ def ladder(optimizations: Sequence[str]) -> list[str]:
         ]
         cumulative = [*kept, *parts]
         names.append(Optimization.from_name(SEPARATOR.join(cumulative)).name)
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys([*names, *left_out(names[-1])]))
+
+
+def left_out(name: str) -> dict[str, str]:
+    """An optimization without each of its parts -> the part that it lacks."""
+    parts = option_names(name)
+    return {
+        SEPARATOR.join(each for each in parts if each != part) or NO_OPTIONS: part for part in parts
+    }
 
 
 def _kind(part: str) -> str:
-    return part.rstrip("0123456789")
+    return "precision" if part in LOWER_PRECISIONS else part.rstrip("0123456789")
 
 
 def check_options(options: str, *, workers: int, precision: str, device: str) -> None:

@@ -130,4 +130,8 @@ def check_search(search: BatchSearch, built_in: BuiltInWorkload | None) -> None:
             f"optimization: {search.optimization} has workers or graphs, which are made for one "
             "batch size; leave them out of a search"
         )
+    if Optimization.from_name(search.optimization).precision:
+        raise ConfigError(
+            f"optimization: {search.optimization} names a precision; give it in precision"
+        )
     built_in.check(variant)

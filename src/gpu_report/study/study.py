@@ -19,7 +19,7 @@ from gpu_report.study.modules import OUR_WORKLOADS, find_module
 from gpu_report.study.options import NO_OPTIONS, Optimization, ladder
 from gpu_report.study.search import BatchSearch, check_search
 from gpu_report.study.strategies import SINGLE, STRATEGIES, can_share, devices_and_strategy
-from gpu_report.study.variant import Variant
+from gpu_report.study.variant import AXIS_FIELDS, Variant
 
 PROTOCOL_VERSION: Final = 3
 """Raised whenever a change in how a number is measured makes old records incomparable with new
@@ -102,7 +102,8 @@ class Experiment:
     baseline.
 
     `target` is a held-out quality; the experiment then says how long each variant trained to reach
-    it. One that searches has neither axis nor variants.
+    it. One that searches has neither axis nor variants. Along an axis `optimization` that goes
+    `through_precisions` the precision is one of the steps.
     """
 
     name: str
@@ -110,8 +111,23 @@ class Experiment:
     axis: str = ""
     baseline: Any = None
     target: float | None = None
+    through_precisions: bool = False
     variants: tuple[Variant, ...] = ()
     searches: tuple[BatchSearch, ...] = ()
+
+    @property
+    def compared_fields(self) -> tuple[str, ...]:
+        """The fields of a variant in which those that are compared differ."""
+        precision = ("precision",) if self.through_precisions else ()
+        return precision + AXIS_FIELDS.get(self.axis, (self.axis,))
+
+    def value_of(self, variant: Variant) -> Any:
+        """A variant's place on the axis."""
+        return (
+            variant.optimization_with_precision
+            if self.through_precisions
+            else getattr(variant, self.axis)
+        )
 
     @property
     def is_search(self) -> bool:
@@ -447,26 +463,23 @@ def _expand_experiment(
         return Experiment(
             name=name, question=entry["question"], searches=tuple(dict.fromkeys(searches))
         )
-    axis, baseline = entry["axis"], entry["baseline"]
-    if (
-        variants
-        and devices.refuse_absent
-        and not any(getattr(variant, axis) == baseline for variant in variants)
-    ):
-        values = ", ".join(
-            str(value) for value in dict.fromkeys(getattr(variant, axis) for variant in variants)
-        )
-        raise ConfigError(
-            f"experiments.{name}.baseline: {baseline!r} is not among its values of {axis}: {values}"
-        )
-    return Experiment(
+    experiment = Experiment(
         name=name,
         question=entry["question"],
-        axis=axis,
-        baseline=baseline,
+        axis=entry["axis"],
+        baseline=entry["baseline"],
         target=entry.get("target"),
+        through_precisions=entry["axis"] == "optimization"
+        and any(map(_names_a_precision, entry["grid"])),
         variants=tuple(dict.fromkeys(variants)),
     )
+    values = dict.fromkeys(map(experiment.value_of, experiment.variants))
+    if values and devices.refuse_absent and experiment.baseline not in values:
+        raise ConfigError(
+            f"experiments.{name}.baseline: {experiment.baseline!r} is not among its values of "
+            f"{experiment.axis}: {', '.join(map(str, values))}"
+        )
+    return experiment
 
 
 def _check_workload_and_size(
@@ -519,7 +532,6 @@ def _expand_row(
     fields["batch_size"] = fields.get("batch_size", per_process)
     fields = {
         "size": "default",
-        "precision": "fp32",
         "steps_per_epoch": None,
         "seed": seed,
         **fields,
@@ -555,8 +567,10 @@ def _expand_row(
             if count > 2 and not is_named and not suits:
                 continue  # the machine suggests this number, no row names it
             elsewhere = on_cpu if chosen["device"] == "cpu" else {}
+            optimized = asdict(optimization)
+            optimized["precision"] = optimization.precision or chosen.get("precision", "fp32")
             try:
-                variant = Variant(**{**chosen, **asdict(optimization), **sharing, **elsewhere})
+                variant = Variant(**{**chosen, **optimized, **sharing, **elsewhere})
                 if built_in is not None:
                     built_in.check(variant)
             except ConfigError as error:
@@ -609,7 +623,18 @@ def _optimizations_of_row(path: str, fields: dict[str, Any]) -> list[Optimizatio
         named = [Optimization.from_name(name) for name in names]
     except ConfigError as error:
         raise ConfigError(f"{path}.{keys[0]}: {error}") from error
+    if "precision" in fields and any(each.precision for each in named):
+        raise ConfigError(
+            f"{path}.precision: {keys[0]} names a precision too; say all of it in {keys[0]}, as in "
+            "bf16+fused"
+        )
     return named or [Optimization(workers=workers) for workers in given.get("workers", [0])]
+
+
+def _names_a_precision(row: Mapping[str, Any]) -> bool:
+    """Whether a checked row's optimizations do."""
+    named = [*row.get("ladder", []), *_as_list(row.get("optimization", []))]
+    return any(Optimization.from_name(name).precision for name in named)
 
 
 def _devices_of_row(path: str, device: str | list[str], devices: _Devices) -> list[str]:

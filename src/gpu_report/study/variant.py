@@ -10,6 +10,7 @@ from gpu_report.errors import ConfigError
 from gpu_report.study.options import (
     NO_OPTIONS,
     OPTIONS,
+    SEPARATOR,
     Optimization,
     check_options,
     joined,
@@ -145,6 +146,12 @@ class Variant:
         return Optimization(
             workers=self.workers, accumulation=self.accumulation, options=self.options
         ).name
+
+    @property
+    def optimization_with_precision(self) -> str:
+        """The same where the precision is one of its steps: `bf16+fused`; `none` in fp32."""
+        precision = [] if self.precision == "fp32" else [self.precision]
+        return SEPARATOR.join([*precision, *option_names(self.optimization)]) or NO_OPTIONS
 
     @property
     def parallelism(self) -> str:

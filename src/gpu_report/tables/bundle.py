@@ -11,8 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from gpu_report.glossary import Row
-from gpu_report.study.options import NO_OPTIONS, is_bound
-from gpu_report.tables.marks import INVALIDATING, marks_in
+from gpu_report.study.options import NO_OPTIONS, is_bound, option_names
 from gpu_report.tables.statistics import NOT_MEASURED, SIGNIFICANCE, Summary, ratio_of_means
 
 if TYPE_CHECKING:
@@ -98,11 +97,9 @@ def shown_profiles(tables: Tables) -> list[str]:
 
 
 def eager_and_fastest(tables: Tables) -> list[list[str]]:
-    """Of each workload and device the eager baseline, and what is fastest and significantly faster
-    beside it.
-
-    That has its size, batch size and parallelism, and no quality flag that keeps either from every
-    conclusion.
+    """Of each workload and device the eager baseline, and the fastest of all with its size and
+    parallelism, where that is significantly faster; of those not significantly slower than the
+    fastest, the one with the fewest optimizations.
 
     Of the variants with a row of STEP_SHARES, those on GPUs where there are any; bounds are left
     out. The baseline is the first in the order of the study, of custom training loops that of the
@@ -126,20 +123,33 @@ def _eager_and_fastest(tables: Tables, rows: Sequence[Row]) -> list[str]:
     if not baselines:
         return [rows[0]["variant"]]
     eager = baselines[0]
-    if eager["begins_anew"]:
+    shared = ["size", "parallelism"]
+    if eager["begins_anew"]:  # its batch is the whole training set
         eager = max(baselines, key=lambda row: row["batch_size"])
+        shared.append("batch_size")
+
+    def is_faster(row: Row, other: Row) -> bool:
+        gain = gain_over(tables, row, other)
+        return gain.value > 1 and gain.p < SIGNIFICANCE
+
     rivals = [
         row
         for row in rows
-        if all(row[axis] == eager[axis] for axis in ("size", "batch_size", "parallelism"))
-        and any(row[axis] != eager[axis] for axis in ("precision", "optimization"))
+        if all(row[field] == eager[field] for field in shared)
+        and any(row[field] != eager[field] for field in ("precision", "optimization", "batch_size"))
         and not is_bound(row["options"])
-        and INVALIDATING.keys().isdisjoint(marks_in(row["marks"]) + marks_in(eager["marks"]))
-        and (gain := gain_over(tables, row, eager)).value > 1
-        and gain.p < SIGNIFICANCE
+        and is_faster(row, eager)
     ]
-    fastest = max(rivals, key=lambda row: row["throughput_per_s"], default=eager)
-    return list(dict.fromkeys((eager["variant"], fastest["variant"])))
+    if not rivals:
+        return [eager["variant"]]
+    fastest = max(rivals, key=lambda row: row["throughput_per_s"])
+    tied = [row for row in rivals if row is fastest or not is_faster(fastest, row)]
+    best = min(tied, key=lambda row: (_steps_from_eager(row), -row["throughput_per_s"]))
+    return [eager["variant"], best["variant"]]
+
+
+def _steps_from_eager(row: Row) -> int:
+    return len({row["precision"], *option_names(row["optimization"])} - {"fp32"})
 
 
 def gain_over(tables: Tables, row: Row, baseline: Row) -> Summary:

@@ -27,7 +27,7 @@ from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.study import Experiment, Prices
-from gpu_report.study.variant import AXIS_FIELDS, LENGTH_FIELDS, Variant
+from gpu_report.study.variant import LENGTH_FIELDS, Variant
 from gpu_report.tables.curves import REFERENCE_DEVICE
 from gpu_report.tables.marks import Today
 from gpu_report.tables.operations import convolution_workspace_mib, profiled
@@ -138,6 +138,9 @@ def tabulate_experiment(
         rows.append(
             {
                 **variant_row(record, today=today, prices=prices, reference=reference),
+                "optimization": variant.optimization_with_precision
+                if experiment.through_precisions
+                else variant.optimization,
                 "group": names[groups[variant]],
                 "is_baseline": record is reference,
                 **found.as_columns("speedup"),
@@ -201,13 +204,15 @@ def break_even_steps(record: Record, reference: Record | None, speedup: Summary)
 
 
 def _is_baseline(variant: Variant, experiment: Experiment) -> bool:
-    return bool(getattr(variant, experiment.axis) == experiment.baseline)
+    return bool(experiment.value_of(variant) == experiment.baseline)
 
 
 def _groups(experiment: Experiment) -> dict[Variant, _Fields]:
     """Variant -> what it shares with those it is compared with."""
-    compared_fields = AXIS_FIELDS.get(experiment.axis, (experiment.axis,))
-    groups = {variant: variant.fields_without(*compared_fields) for variant in experiment.variants}
+    groups = {
+        variant: variant.fields_without(*experiment.compared_fields)
+        for variant in experiment.variants
+    }
     if experiment.axis != "device":
         return groups
     exact = dict(groups)

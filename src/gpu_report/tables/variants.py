@@ -77,7 +77,8 @@ VARIANTS: Final = Table(
         ),
         text(
             "optimization",
-            "Workers, accumulation and options in one name; 'none' for the eager baseline.",
+            "Workers, accumulation and options in one name; 'none' for the eager baseline. In the "
+            "table of an experiment through precisions the name begins with the precision.",
         ),
         whole("epochs", "1", "Epochs trained, the first included."),
         number(

@@ -14,7 +14,6 @@ from gpu_report.glossary import AXES, SHOWN, Row, capitalized, device_words
 from gpu_report.printing.number_format import NOT_MEASURED, count
 from gpu_report.study.options import SEPARATOR, option_names
 from gpu_report.study.study import Experiment
-from gpu_report.study.variant import AXIS_FIELDS
 from gpu_report.tables.bundle import rows_of
 from gpu_report.words import (
     axis_value_words,
@@ -236,7 +235,8 @@ class ExperimentResults:
 
     def _heading(self, row: Row) -> str:
         """The model that rows train, with its precision where models differ in it."""
-        precision = f", {row['precision']}" if varying(["precision"], self.rows) else ""
+        varies = "precision" in self._other_axes and varying(["precision"], self.rows)
+        precision = f", {row['precision']}" if varies else ""
         return f"{model_cell(row)}{precision}" if self._has_headings else ""
 
     @property
@@ -249,7 +249,7 @@ class ExperimentResults:
     @property
     def _other_axes(self) -> list[str]:
         """The fields of a variant that are not what is varied."""
-        varied = (self.experiment.axis, *AXIS_FIELDS.get(self.experiment.axis, ()))
+        varied = (self.experiment.axis, *self.experiment.compared_fields)
         return [axis for axis in _SHOWN_AXES if axis not in varied]
 
     def beside(self, name: str) -> list[Row]:

@@ -1,5 +1,7 @@
+from gpu_report.figures import labels
 from gpu_report.figures.style import figure_bytes
-from tests.unit.figures.drawn import drawn_after_failures, texts_of
+from tests.factories import make_records, make_tables
+from tests.unit.figures.drawn import draw_named, drawn_after_failures, study_of, texts_of
 
 
 def test_a_step_that_failed_says_so_where_its_number_would_be() -> None:
@@ -7,7 +9,26 @@ def test_a_step_that_failed_says_so_where_its_number_would_be() -> None:
         "optimization_ladder", "optimization", graphs="failed", compile="failed"
     )
 
-    assert texts_of(figure).count("failed") == 6, (
-        "each step alone, and cumulative from the first of them on"
+    assert texts_of(figure).count("failed") == 10, (
+        "each step alone, cumulative from the first of them on, and all that are left out with them"
     )
     assert figure_bytes(figure).startswith(b"%PDF")
+
+
+def test_a_ladder_through_precisions_is_drawn_under_its_model_with_each_step_left_out() -> None:
+    row = {"workload": "lstm", "device": "fastest", "batch_size": 64, "epochs": 5}
+    grid = [{**row, "ladder": ["bf16", "fused", "graphs"]}]
+    asked = {"question": "?", "axis": "optimization", "baseline": "none", "grid": grid}
+    study = study_of("device", through=asked)
+
+    tables = make_tables(study, make_records(study, processes=4))
+    frame = labels.with_row_labels(tables.experiments["through"], "optimization")
+
+    assert frame.groupby(["heading", "label"], sort=False).size().index.tolist() == [
+        ("Bidirectional LSTM, CUDA", label)
+        for label in (
+            *("eager baseline", "bf16", "fused optimizer", "CUDA graphs", "+ fused optimizer"),
+            *("+ CUDA graphs", "all but bf16", "all but fused optimizer"),
+        )
+    ]
+    assert "the whole ladder without it" in texts_of(draw_named("through_ladder", tables, study))

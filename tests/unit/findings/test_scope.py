@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from gpu_report.figures.labels import with_fields
-from gpu_report.findings.scope import TRACE, chapter_scopes, only_difference
+from gpu_report.findings.scope import TRACE, chapter_scopes, experiment_scope, only_difference
 from gpu_report.tables.bundle import rows_of
 from tests.unit.findings.editing import base
 
@@ -51,3 +51,20 @@ def test_one_further_option_or_another_precision_is_the_only_difference(
     first, second = rows_of(with_fields(pd.DataFrame({"variant": [FUSED, after]})))
 
     assert only_difference(first, second) == difference
+
+
+def test_groups_through_precisions_are_not_named_by_one_of_them() -> None:
+    tables, study = base()
+    (ladder,) = (each for each in study.experiments if each.name == "optimization")
+    rows = tables.experiments["optimization"]
+    names = rows["optimization"].mask(rows["optimization"] == "fused", "bf16")
+    precisions = rows["precision"].mask(rows["optimization"] == "fused", "bf16")
+    changed = rows.assign(optimization=names, precision=precisions)
+    tables = replace(tables, experiments={**tables.experiments, "optimization": changed})
+
+    (group,) = experiment_scope(tables, ladder).groups
+
+    assert group.title == "U-Net"
+    assert [group.value_in_words(row) for row in group.rows if row["precision"] == "bf16"] == [
+        "bf16"
+    ]

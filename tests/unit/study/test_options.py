@@ -1,4 +1,4 @@
-"""An optimization is read back from its name, a ladder climbs rung by rung, and what cannot be
+"""An optimization is read back from its name, a ladder leads step by step, and what cannot be
 together is refused.
 """
 
@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gpu_report.errors import ConfigError
 from gpu_report.study.options import (
+    LOWER_PRECISIONS,
     NO_OPTIONS,
     OPTIONS,
     Optimization,
@@ -44,7 +45,7 @@ def test_the_parts_of_a_name_may_come_in_any_order(
         (
             "turbo",
             r"'turbo' in 'turbo' is unknown; use some of workers<number>, accumulate<number>, "
-            r"pinned",
+            r"tf32, fp16, bf16, pinned",
         ),
         ("pinned+workers", "'workers' in 'pinned.workers' is unknown"),
         ("workers0", "'workers0': give workers once, with a number of 1 or more"),
@@ -59,23 +60,36 @@ def test_a_name_that_means_nothing_or_two_things_is_refused(name: str, problem: 
         Optimization.from_name(name)
 
 
-def test_a_ladder_is_the_eager_baseline_each_step_alone_and_each_with_all_before_it() -> None:
-    assert ladder(["workers4", "pinned", "fused"]) == [
+def test_a_ladder_has_each_step_alone_with_all_before_it_and_left_out_of_the_whole() -> None:
+    assert ladder(["bf16", "workers4", "fused", "compile"]) == [
         "none",
+        "bf16",
         "workers4",
-        "pinned",
         "fused",
-        "workers4+pinned",
-        "workers4+pinned+fused",
+        "compile",
+        "bf16+workers4",
+        "bf16+workers4+fused",
+        "bf16+workers4+fused+compile",
+        "workers4+fused+compile",
+        "bf16+fused+compile",
+        "bf16+workers4+compile",
     ]
 
 
-@given(st.lists(st.sampled_from(list(OPTIONS)), min_size=1, unique=True))
-def test_a_ladder_names_nothing_twice(rungs: list[str]) -> None:
-    names = ladder(rungs)
+def test_a_step_takes_the_place_of_what_it_makes_redundant() -> None:
+    assert ladder(["tf32", "pinned", "bf16", "resident"])[-3:] == [
+        "tf32+pinned",
+        "bf16+pinned",
+        "bf16+resident",
+    ]
+
+
+@given(st.lists(st.sampled_from([*LOWER_PRECISIONS, *OPTIONS]), min_size=1, unique=True))
+def test_a_ladder_names_nothing_twice(steps: list[str]) -> None:
+    names = ladder(steps)
 
     assert names[0] == NO_OPTIONS
-    assert len(names) == len(set(names)) <= 2 * len(rungs)
+    assert len(names) == len(set(names)) <= 3 * len(steps)
 
 
 @pytest.mark.parametrize(

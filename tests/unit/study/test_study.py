@@ -123,6 +123,24 @@ def test_a_ladder_has_variants_that_differ_in_their_optimization_alone() -> None
     assert {replace(variant, workers=0, options="none") for variant in variants} == {variants[0]}
 
 
+def test_a_ladder_through_precisions_leads_from_eager_fp32_and_is_one_group() -> None:
+    row = {"workload": "cnn", "size": "small", "batch_size": 8, "epochs": 2}
+    grid = [{**row, "device": "cuda", "ladder": ["bf16", "fused", "compile"]}]
+    experiment = {"question": "?", "axis": "optimization", "baseline": "none", "grid": grid}
+    config = changed(lambda config: config.update(experiments={"mine": experiment}))
+
+    (found,) = load_study(config, devices=["cuda"]).experiments
+
+    assert [*map(found.value_of, found.variants)] == ladder(["bf16", "fused", "compile"])
+    assert (found.variants[0].precision, found.variants[1].precision) == ("fp32", "bf16")
+    assert len({each.fields_without(*found.compared_fields) for each in found.variants}) == 1
+
+
+def test_a_precision_beside_a_ladder_that_names_one_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"precision: ladder names a precision too; .* bf16"):
+        expanded({"ladder": ["tf32", "fused"], "precision": "bf16"}, "cuda", axis="optimization")
+
+
 def test_a_variant_that_is_not_in_the_study_is_answered_with_those_that_are() -> None:
     study = load_study(CONFIG, devices=["cpu"])
 

@@ -310,7 +310,7 @@ def _agreement(scope: Scope, row: Row, compared: Sequence[Row]) -> Outcome:
     short = ("workload", "size", "batch_size", "device")
     alike = [other for other in scope.rows if all(other[name] == row[name] for name in short)]
     title, key = (
-        titled(row, on_accelerators, leave_out="device"),
+        titled(row, on_accelerators, leave_out=("device",)),
         key_of("_".join(str(row[name]) for name in short) if len(alike) == 1 else row["variant"]),
     )
     twins = [other for other in scope.rows if twin(other) == twin(row)]

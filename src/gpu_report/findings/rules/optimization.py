@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import ratio_of, speedup
+from gpu_report.findings.estimate import estimate, ratio_of, speedup
 from gpu_report.findings.finding import Verdict
 from gpu_report.findings.phrases import Named, times
 from gpu_report.findings.rule import (
@@ -26,10 +26,14 @@ from gpu_report.findings.rules import axes
 from gpu_report.findings.scope import Group, Scope, key_of
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import count, duration, memory, quantity
-from gpu_report.study.options import SEPARATOR, option_names
+from gpu_report.study.options import SEPARATOR, left_out, option_names
+from gpu_report.words import listed, part_words
 
 SAVES_MEMORY: Final = "checkpoint"
 """The option that makes a training slower on purpose."""
+
+NEEDED: Final = 1.02
+"""How many times as fast the whole ladder is as the one without a step that it needs, or more."""
 
 WORKSPACE_SHARE: Final = 0.25
 """Of the peak: from there on a convolution's workspace is named, since it can hide what saving
@@ -161,6 +165,54 @@ def _saving_and_cost(compared: Compared) -> dict[str, Any]:
     }
 
 
+def _whole_ladder(group: Group) -> tuple[Row, dict[str, Row]] | None:
+    """The configuration with all steps of a ladder, and each of its parts -> the one without it."""
+    by_name = {row["optimization"]: row for row in group.measured}
+    for name in sorted(by_name, key=lambda name: -len(option_names(name))):
+        without = {part: by_name.get(shorter) for shorter, part in left_out(name).items()}
+        if len(without) > 2 and None not in without.values():
+            return by_name[name], {part: row for part, row in without.items() if row is not None}
+    return None
+
+
+def _needed(scope: Scope) -> Iterable[Outcome]:
+    ladders = [(group, found) for group in scope.groups if (found := _whole_ladder(group))]
+    for group, (whole, without) in ladders:
+        rate = estimate(whole, "throughput_per_s")
+        gains = {
+            part: rate.over(estimate(row, "throughput_per_s")) for part, row in without.items()
+        }
+        by_side: dict[str, list[str]] = {"above": [], "below": [], "unclear": []}
+        for part, gain in gains.items():
+            by_side[gain.against(NEEDED)].append(part_words(part))
+        unclear = [gain for gain in gains.values() if gain.against(NEEDED) == "unclear"]
+        verdict: Verdict = "not resolved" if unclear else "yes"
+        yield Outcome(
+            verdict="no" if by_side["below"] else verdict,
+            fields={
+                "subject": group.title,
+                "whole": Named(whole, group.value_in_words(whole)),
+                "parts": len(without),
+                "needless": listed(by_side["below"] or ["none"]),
+                "unclear": listed(by_side["unclear"] or ["none"]),
+                "doubt": unclear[0].why_unclear("2 %") if unclear else "",
+                "factors": "; ".join(
+                    f"{part_words(part)} {times(gain, short=True)}" for part, gain in gains.items()
+                ),
+            },
+            evidence=tuple(
+                phrases.evidence(
+                    f"throughput without {part_words(part)}",
+                    phrases.of_column(row, "throughput_per_s"),
+                    group.table,
+                    row,
+                )
+                for part, row in without.items()
+            ),
+            key=group.key,
+        )
+
+
 RULES: Final = (
     replace(axes.BEST, about="optimization", test=replace(axes.FASTEST, groups=_for_speed)),
     replace(
@@ -207,6 +259,22 @@ RULES: Final = (
         measured=": it compiled and captured for {cold} with an empty cache, {warm} with a filled "
         "one, for {speedup:short} the speed.",
         advice={"no": "{advice}"},
+    ),
+    Rule(
+        name="needed",
+        about="optimization",
+        question="Does the whole ladder need each of its steps?",
+        threshold="Each step is left out once. A step is needed if the training is at least 2 % "
+        "faster with it than without, intervals included.",
+        test=_needed,
+        yes="{subject} needs all {parts} steps of its ladder; each makes the whole faster: "
+        "{factors}.",
+        no="{subject} does not need {needless} beside the other steps of its ladder. Each step "
+        "makes the whole faster: {factors}.",
+        unresolved="Whether {subject} needs {unclear} beside the other steps of its ladder",
+        measured=". Each step makes the whole faster: {factors}.",
+        not_measured="",
+        advice={"no": "Leave {needless} out for {subject}."},
     ),
     Rule(
         name="saves",

@@ -35,6 +35,7 @@ from gpu_report.printing.number_format import counted
 from gpu_report.study.options import NO_OPTIONS, SEPARATOR, option_names
 from gpu_report.tables.bundle import rows_of
 from gpu_report.words import (
+    fields_along,
     listed,
     model_words,
     optimization_in_words,
@@ -538,7 +539,7 @@ def _by_plain(scope: Scope) -> list[Group]:
     together = dict.fromkeys((row["plain"], row["devices"]) for row in shared)
     return [
         Group(
-            title=f"{titled(rows[plain], plains, leave_out=scope.axis)} on "
+            title=f"{titled(rows[plain], plains, leave_out=fields_along(scope.axis, ()))} on "
             f"{counted(devices, 'device')}",
             key=key_of(f"{rows[plain]['group']} on {devices}"),
             axis=scope.axis,

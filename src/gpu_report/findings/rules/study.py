@@ -15,15 +15,15 @@ from gpu_report.findings.scope import Scope, key_of
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import quantity
 from gpu_report.tables.bundle import eager_and_fastest
-from gpu_report.words import described, listed, settings_in_words
+from gpu_report.words import described, in_words, listed, settings_in_words
 
 ABOVE_CHANCE: Final = 0.05
 PERFECT: Final = 0.995
 
 
 def _fastest(scope: Scope) -> Iterable[Outcome]:
-    """Of each model whose profiles are shown, the fastest configuration over the eager baseline of
-    its batch size.
+    """Of each model whose profiles are shown, the fastest configuration over the eager
+    baseline.
     """
     rows = {row["variant"]: row for row in scope.measured if not row["begins_anew"]}
     pairs = [
@@ -32,20 +32,23 @@ def _fastest(scope: Scope) -> Iterable[Outcome]:
         if rows.keys() >= {*names}
     ]
     pairs = [(eager, row) for eager, row in pairs if row is not eager]
-    ratios = [(row, gain_over(scope.tables, row, eager)) for eager, row in pairs]
+    ratios = [(eager, row, gain_over(scope.tables, row, eager)) for eager, row in pairs]
     gains = sorted(
-        (pair for pair in ratios if pair[1].against(1.0) == "above"),
-        key=lambda pair: -pair[1].value,
+        (each for each in ratios if each[2].against(1.0) == "above"),
+        key=lambda each: -each[2].value,
     )
     if not gains:
         return []
-    named = [
-        f"{row['workload_title']} {phrases.times(ratio, short=True)} with "
-        f"{', '.join(settings_in_words(row))}"
-        for row, ratio in gains
-    ]
+    named = []
+    for eager, row, ratio in gains:
+        is_same = row["batch_size"] == eager["batch_size"]
+        settings = [] if is_same else [in_words("batch_size", row["batch_size"])]
+        settings += settings_in_words(row)
+        named.append(
+            f"{row['workload_title']} {phrases.times(ratio, short=True)} with {', '.join(settings)}"
+        )
     evidence = phrases.evidence_of_columns(
-        [row for row, _ in gains], {"throughput_per_s": "throughput"}, scope.table
+        [row for _, row, _ in gains], {"throughput_per_s": "throughput"}, scope.table
     )
     precisions = listed(list(dict.fromkeys(str(eager["precision"]) for eager, row in pairs)))
     fields = {"gains": "; ".join(named), "precisions": precisions}

@@ -15,8 +15,16 @@ def alone(*speedups: float, spread: float = 0.01) -> list[Edit]:
     return [rung(name, **figure("speedup", value, spread)) for name, value in pairs]
 
 
-EVERYTHING = ("workers4+fused", "fused+resident", TOP, *ALONE)
+LEFT_OUT = ("resident+compile", "fused+compile", "fused+resident")
+EVERYTHING = ("workers4+fused", TOP, *LEFT_OUT, *ALONE)
 LOST_ALL = [rung(name, **LOST) for name in EVERYTHING]
+
+
+def left_out(*rates: float, spread: float = 0.2) -> list[Edit]:
+    """100 samples/s with all steps, and these without each of fused, resident and compile."""
+    pairs = zip((TOP, *LEFT_OUT), (100, *rates), strict=True)
+    return [rung(name, **figure("throughput_per_s", rate, spread)) for name, rate in pairs]
+
 
 OPTIMIZATION_CASES = [
     *cases(
@@ -32,6 +40,12 @@ OPTIMIZATION_CASES = [
         no=alone(0.7, 0.8, 0.9, 0.95),
         unresolved=alone(1.0, 1.1, 1.2, 1.5, spread=0.6),
         missing=LOST_ALL,
+    ),
+    *cases(
+        f"optimization_needed/{GROUP}",
+        yes=left_out(50, 60, 70),
+        no=left_out(50, 99.5, 70),
+        unresolved=left_out(50, 60, 98, spread=4),
     ),
     *cases(
         f"optimization_memory_cost/{GROUP}",
@@ -61,6 +75,14 @@ def test_the_fastest_alone_is_none_that_was_measured_with_others() -> None:
     assert found.statement.startswith("Individually, torch.compile gained most for U-Net")
 
 
+def test_a_step_without_which_the_whole_is_as_fast_is_advised_to_be_left_out() -> None:
+    edits = left_out(50, 99.5, 70)
+
+    found = Case(finding=f"optimization_needed/{GROUP}", verdict="no", edits=edits).derive()
+
+    assert found.recommendation == "Leave data on the device out for U-Net."
+
+
 PREPARATION_GROUP = "unet_64px_cuda"
 FINDING = f"optimization_compiling/{PREPARATION_GROUP}"
 
@@ -72,7 +94,7 @@ def compiled(**cells: object) -> Edit:
 FASTER = figure("speedup", 1.5, 0.1)
 NOTHING_PREPARED = [
     Edit(table="optimization", where={"optimization": name}, cells={"preparation_cold_s": 0.0})
-    for name in ("compile", "fused+resident+compile")
+    for name in ("compile", "fused+compile", "resident+compile", "fused+resident+compile")
 ]
 PREPARATION_CASES = [
     *cases(
