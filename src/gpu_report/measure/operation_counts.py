@@ -8,16 +8,19 @@ since it is missing from the count.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
+from torch.amp import GradScaler
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 from torch.utils.flop_counter import FlopCounterMode
 
+from gpu_report.measure.arithmetic import Arithmetic
 from gpu_report.measure.batches import example_batch
 from gpu_report.measure.training import Training, eager_step
 from gpu_report.records.record import Work
@@ -90,9 +93,10 @@ def count_work(training: Training) -> Work | None:
     """Count what a step on a full batch executes: forward pass, loss, backward pass and optimizer.
 
     The step is the eager one, so that what compiling saves in bytes is not seen. What checkpointing
-    computes again is counted again, as it is executed again. The model is one step further
-    afterwards. None where PyTorch cannot look into the step, or the eager step does not fit into
-    the device's memory.
+    computes again is counted again, as it is executed again. Gradients are scaled by 1, so that
+    none overflows: a step that the scaler skips lacks the optimizer's bytes. The model is one step
+    further afterwards. None where PyTorch cannot look into the step, or the eager step does not fit
+    into the device's memory.
     """
     if training.variant.strategy == "dp" or training.pipeline is not None:
         # replicas compute in threads, which the counters do not see; a pipeline's ranks do a stage
@@ -106,7 +110,7 @@ def count_work(training: Training) -> Work | None:
     training.model.train()
     try:
         with traffic, counter:
-            eager_step(training, batch)
+            eager_step(replace(training, arithmetic=_with_scale_of_1(training.arithmetic)), batch)
     except _NOT_COUNTED:
         if training.world.is_launched:
             raise  # the others are in the middle of the same step
@@ -125,6 +129,13 @@ def count_work(training: Training) -> Work | None:
             if name not in by_operator
         },
     )
+
+
+def _with_scale_of_1(arithmetic: Arithmetic) -> Arithmetic:
+    scaler = GradScaler(
+        arithmetic.device_type, init_scale=1.0, enabled=arithmetic.scaler.is_enabled()
+    )
+    return replace(arithmetic, scaler=scaler)
 
 
 def _count_custom(loop: Loop, *, samples: int) -> Work | None:

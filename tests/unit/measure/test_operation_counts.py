@@ -157,6 +157,16 @@ def test_counting_does_the_step_that_training_does() -> None:
         assert torch.equal(one, other)
 
 
+def test_a_first_loss_scale_that_overflows_leaves_out_no_work() -> None:
+    usual, high = (
+        count_work(build(tiny(), precision="fp16", options=options))
+        for options in ("none", "highscale")
+    )
+
+    assert usual is not None
+    assert usual == high
+
+
 class _OpaqueOptimizer(SGD):
     def step(self, closure: object = None) -> None:  # type: ignore[override]
         raise NotImplementedError("no dispatch mode may look in here")
