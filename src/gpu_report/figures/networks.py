@@ -272,7 +272,10 @@ MODELS: Final[Mapping[tuple[str, str], Callable[[], Network]]] = {
         for pixels in (32, 64, 128)
     },
     ("gpu_report.workloads.lstm", ""): lstm,
-    ("gpu_report.workloads.transformer", ""): transformer,
+    ("gpu_report.workloads.transformer", "default"): transformer,
+    ("gpu_report.workloads.transformer", "bertlarge"): partial(
+        transformer, width=1024, heads=16, feed_forward=4096, layers=24
+    ),
     ("gpu_report.workloads.cnn", "small"): partial(image_cnn, base_channels=8, hidden_units=48),
     ("gpu_report.workloads.cnn", "medium"): partial(image_cnn, base_channels=32, hidden_units=152),
     ("gpu_report.workloads.cnn", "large"): partial(image_cnn, base_channels=40, hidden_units=2545),

@@ -40,6 +40,7 @@ MEASURES_ALIKE: Final = frozenset(
         "8f6de7f7e0a887b6aa075b38234a0c551a742aa624d137a76f9ab8e6feb4a231",
         "279c2b611ec6fdd5f3dbc20d00f3a5c995470e6c470232e0d7f25d36d693caa1",
         "65e4bddabe467b14ad2babe028360d2054f21dced2b868b73c0bd45b7947bd3a",
+        "d792a0aa43fcbeca80d4a6614c578381e41a1f8c87922e81b66999ec729a802a",
     }
 )
 """Digests of measuring code whose numbers may stand side by side, all of the present
@@ -55,7 +56,8 @@ a model is divided among devices (by the time that its pieces take, which moves 
 in what hosts exchange, in what a process that is ended or stopped from outside means, in what a CPU
 quota leaves, in what of a Python file is digested, in that the loop trains a user's model, too, in
 that the rich trace of a captured step is recorded before its capture, in what a calibration
-multiplies, and in what a record says of the host's processor and of a power of nothing.
+multiplies, in what a record says of the host's processor and of a power of nothing, and in what
+else than its default the points of a line and the size of a transformer can be.
 """
 _MOST_CHANGES: Final = 100
 _OURS: Final = "HEAD:./__init__.py"

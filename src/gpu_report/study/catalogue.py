@@ -128,6 +128,7 @@ BUILT_IN_WORKLOADS: Final[Mapping[str, BuiltInWorkload]] = {
     "transformer": BuiltInWorkload(
         class_path="gpu_report.workloads.transformer:TransformerClassification",
         title="transformer encoder",
+        sizes=("default", "bertlarge"),
         useless_options=("channelslast",),
     ),
     "resnet18": BuiltInWorkload(

@@ -92,7 +92,7 @@ MADE_BY: Final[Mapping[Table, Callable[[Measured], Sequence[Row]]]] = {
     CONSISTENCY: lambda of: tabulate_consistency(of.records),
     CROSSOVERS: lambda of: tabulate_crossovers(of.experiments, of.records),
     MACHINE: lambda of: tabulate_machine(of.records),
-    SOURCES: lambda of: tabulate_sources(of.records, today=of.today),
+    SOURCES: lambda of: tabulate_sources(of.records, of.timed_traces, today=of.today),
     EFFICIENCY: lambda of: tabulate_efficiency(of.records, of.calibration),
     SCALING: lambda of: tabulate_scaling(of.records),
     OWN_LOOPS: lambda of: tabulate_own_loops(of.records, of.calibration, of.traces),

@@ -1,24 +1,34 @@
 """The sources' own figures beside ours: what each reports, what the same training took here, and
 the ratio of the two.
 
-tables/sources.yaml (theirs) + records (ours) -> one row per figure; ours is missing where no record
-is of that training
+tables/sources.yaml (theirs) + records and traces (ours) -> one row per figure; ours is missing
+where no record is of that training
 """
 
+import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from gpu_report.glossary import METRICS, Row
 from gpu_report.records.record import Record, Repetition
 from gpu_report.storage.columns import Table, number, text
 from gpu_report.storage.json_files import Part, Positive
+from gpu_report.study.variant import Variant
 from gpu_report.tables.marks import SEPARATOR, Today, marks_of
+from gpu_report.tables.operations import Profiled, quotient, tabulate_category_speedups
 from gpu_report.tables.processes import brings_loop, built_in, pairs_of, same_protocol, values_of
 from gpu_report.tables.statistics import summarise, summary
 from gpu_report.tables.variants import records_by_variant
+from gpu_report.traces.operations import CATEGORY_TIMES as CATEGORIES
+from gpu_report.traces.operations import OPERATIONS
+from gpu_report.traces.phases import PHASES
+from gpu_report.traces.steps import STEPS
+
+if TYPE_CHECKING:
+    from gpu_report.traces.tables import TraceTables
 
 SOURCES: Final = Table(
     name="sources",
@@ -29,16 +39,13 @@ SOURCES: Final = Table(
         text("source", "The source, in words."),
         text("hardware", "The source's hardware; 'not reported' where it does not name it."),
         text("measured", "What it is, in words."),
-        text(
-            "metric",
-            "training_time_s, speedup (of that), throughput_per_s, memory_peak_mib, quality or "
-            "parameters.",
-        ),
+        text("metric", "What is measured, a metric of the sources; speedup is of training_time_s."),
+        text("part", "Phase, kind of work, operation or number of the epoch it is of; or empty."),
         text("unit", "Unit of reported and ours."),
         number(
             "reported",
             "unit",
-            "The source's figure, on its hardware; missing where it reports none.",
+            "The source's figure, on its hardware; missing where it reports only which is faster.",
         ),
         *summary(
             "ours",
@@ -46,15 +53,33 @@ SOURCES: Final = Table(
             "The same on this machine; missing without a measurement of the same training",
         ),
         *summary("ratio", "1", "Ours over the source's"),
-        text("variant", "The variant of ours that answers it."),
-        text("reference_variant", "The variant that a speedup is over; else empty."),
-        text("assumed", "What the source leaves open and was chosen here; or empty."),
+        text("variant", "The variant of ours that answers it; empty where none can."),
+        text("reference_variant", "The variant that it is compared with; else empty."),
+        text(
+            "differs",
+            "What differs from the source, or was chosen where that says nothing; where no variant "
+            "answers it, why; or empty.",
+        ),
         text("marks", "Quality flags of our measurement, separated by semicolons; empty if none."),
     ),
 )
 
 Metric = Literal[
-    "training_time_s", "speedup", "throughput_per_s", "memory_peak_mib", "quality", "parameters"
+    "training_time_s",
+    "epoch_time_s",
+    "throughput_per_s",
+    "memory_peak_mib",
+    "memory_percent",
+    "utilisation_percent",
+    "quality",
+    "parameters",
+    "speedup",
+    "ratio",
+    "time_percent",
+    "time_reduction_percent",
+    "category_speedup",
+    "device_time_percent",
+    "profiled_time_ms",
 ]
 
 
@@ -66,17 +91,18 @@ class Source(Part):
 
 
 class ReportedFigure(Part):
-    """A number that a source reports, or that it could have; tables/sources.yaml explains the
-    fields.
+    """A number that a source reports, or which of two it reports as faster; tables/sources.yaml
+    explains the fields.
     """
 
     row: str
     measured: str
     metric: Metric
+    part: str = ""
     value: Positive | None = None
-    variant: str
-    over: str | None = None
-    assumed: str = ""
+    variant: str = ""
+    over: str = ""
+    differs: str = ""
 
 
 class Reported(Part):
@@ -96,7 +122,9 @@ def reported() -> Reported:
     return Reported.model_validate(yaml.safe_load(text))
 
 
-def tabulate_sources(records: Iterable[Record], *, today: Today) -> list[Row]:
+def tabulate_sources(
+    records: Iterable[Record], traces: "Mapping[str, TraceTables]", *, today: Today
+) -> list[Row]:
     """The table SOURCES, in the order of the sources.
 
     Raises:
@@ -105,7 +133,7 @@ def tabulate_sources(records: Iterable[Record], *, today: Today) -> list[Row]:
     by_variant = records_by_variant(
         record for record in records if record.status == "ok" and _is_same(record)
     )
-    return [_row(figure, by_variant, today) for figure in reported().figures]
+    return [_row(figure, by_variant, traces, today) for figure in reported().figures]
 
 
 def _is_same(record: Record) -> bool:
@@ -119,9 +147,14 @@ def _is_same(record: Record) -> bool:
     return asked is not None and built_in(record) is not None and asked.items() <= found.items()
 
 
-def _row(figure: ReportedFigure, by_variant: Mapping[str, Record], today: Today) -> Row:
-    record, reference = by_variant.get(figure.variant), by_variant.get(figure.over or "")
-    values = [*_values(figure, record, reference)] if record else []
+def _row(
+    figure: ReportedFigure,
+    by_variant: Mapping[str, Record],
+    traces: "Mapping[str, TraceTables]",
+    today: Today,
+) -> Row:
+    record, reference = by_variant.get(figure.variant), by_variant.get(figure.over)
+    values = [*_values(figure, record, reference, traces)] if record else []
     source, theirs = reported().sources[figure.row[0]], figure.value
     metric = METRICS[figure.metric]
     throughput = summarise(values_of(record, "throughput_per_s") if record else [])
@@ -132,6 +165,7 @@ def _row(figure: ReportedFigure, by_variant: Mapping[str, Record], today: Today)
         "hardware": source.hardware,
         "measured": figure.measured,
         "metric": figure.metric,
+        "part": figure.part,
         "unit": metric.unit,
         "reported": theirs,
         **summarise(values, scale=metric.scale).as_columns("ours"),
@@ -139,26 +173,87 @@ def _row(figure: ReportedFigure, by_variant: Mapping[str, Record], today: Today)
             [value / theirs for value in values] if theirs else [], scale=metric.scale
         ).as_columns("ratio"),
         "variant": figure.variant,
-        "reference_variant": figure.over or "",
-        "assumed": figure.assumed,
+        "reference_variant": figure.over,
+        "differs": figure.differs,
         "marks": SEPARATOR.join(marks),
     }
 
 
-def _values(figure: ReportedFigure, record: Record, reference: Record | None) -> Iterator[float]:
-    """One value per process; none of a speedup over what was not measured, or by another
-    protocol.
+def _values(
+    figure: ReportedFigure,
+    record: Record,
+    reference: Record | None,
+    traces: "Mapping[str, TraceTables]",
+) -> Iterator[float]:
+    """One value per process, and one of a profiled run; none of a comparison with what was not
+    measured, or by another protocol.
     """
-    if figure.metric == "speedup":
+    if figure.metric in _OF_TWO:
         if reference and same_protocol(record, reference):
             for before, after in pairs_of(reference, record):
-                yield _training_time_s(reference, before) / _training_time_s(record, after)
+                yield _OF_TWO[figure.metric](
+                    _training_time_s(reference, before) / _training_time_s(record, after),
+                    after.throughput_per_s / before.throughput_per_s,
+                )
     elif figure.metric == "training_time_s":
         yield from (_training_time_s(record, repetition) for repetition in record.repetitions)
+    elif figure.metric == "epoch_time_s":
+        for repetition in record.repetitions:
+            yield repetition.epochs[int(figure.part) - 1].wall_time_s
     elif figure.metric == "parameters":
         yield from [float(record.workload.parameters)] if record.workload else []
+    elif figure.metric == "memory_percent":
+        installed_gib = float(record.environment.get("accelerator_memory_gib") or math.nan)
+        for memory_mib in values_of(record, "memory_peak_mib"):
+            yield 100 * memory_mib / (1024 * installed_gib)
+    elif figure.part:
+        found = _profiled(figure, traces).get((figure.metric, figure.part))
+        yield from [] if found is None else [found]
     else:
         yield from values_of(record, figure.metric)
+
+
+_OF_TWO: Final[Mapping[str, Callable[[float, float], float]]] = {
+    "speedup": lambda time_ratio, _: time_ratio,
+    "time_reduction_percent": lambda time_ratio, _: 100 * (1 - 1 / time_ratio),
+    "ratio": lambda _, rate_ratio: rate_ratio,
+    "time_percent": lambda _, rate_ratio: 100 / rate_ratio,
+}
+"""Metrics of two variants, from the ratios of their training times and of their throughputs."""
+
+
+def _profiled(
+    figure: ReportedFigure, traces: "Mapping[str, TraceTables]"
+) -> dict[tuple[str, str], float]:
+    """What profiled runs say of the figure's variant, by metric and part.
+
+    The time of an operation is the mean of a call, on the GPU where it launches work; that of a
+    phase is on the device, per step.
+    """
+    compared = {name: traces[name] for name in (figure.over, figure.variant) if name in traces}
+    profile = Profiled(
+        variant=Variant.from_slug(figure.variant), tables=traces.get(figure.variant, {})
+    )
+    phases = profile.rows_on_own_device(PHASES)
+    all_ms, cudnn_ms = (sum(row[name] for row in phases) for name in ("self_ms", "cudnn_ms"))
+    percent = {
+        **{row["category"]: 100 * row["share"] for row in profile.rows_on_own_device(CATEGORIES)},
+        **{row["phase"]: 100 * row["share"] for row in phases},
+        "cuDNN": 100 * quotient(cudnn_ms, all_ms),
+    }
+    operations = (*profile.rows(OPERATIONS), *profile.rows_on_own_device(OPERATIONS))
+    times_ms = {
+        **{row["name"]: row["total_ms"] / row["calls"] for row in operations},
+        **{row["phase"]: row["self_ms"] / len(profile.tables[STEPS]) for row in phases},
+    }
+    return {
+        **{
+            ("category_speedup", row["category"]): row["speedup"]
+            for row in tabulate_category_speedups(compared, loops=())
+        },
+        **{("device_time_percent", part): value for part, value in percent.items()},
+        **{("profiled_time_ms", part): value for part, value in times_ms.items()},
+    }
 
 
 def _training_time_s(record: Record, repetition: Repetition) -> float:

@@ -28,6 +28,7 @@ from gpu_report.tables.bundle import Tables, best_of_each, rows_of, shown_profil
 from gpu_report.tables.scaling import compared_with
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.words import (
+    flags_but_projected,
     listed,
     model_cell,
     on_device,
@@ -186,17 +187,20 @@ def differences_between_devices(machine: MachineResults) -> list[Row]:
 
 
 def results_of_sources(sources: "pd.DataFrame") -> list[Row]:
-    """The sources' results beside ours: those of each requirement of which any was measured
-    here.
+    """The results beside ours of each source of which any was measured here.
+
+    One that says only which of two is faster has no number.
     """
-    reported = [row for row in rows_of(sources) if math.isfinite(row["reported"])]
-    answered = {row["row"] for row in reported if math.isfinite(row["ours"])}
+    reported = rows_of(sources)
+    answered = {row["source"] for row in reported if math.isfinite(row["ours"])}
     return [
         {
             **row,
             "theirs in words": exact(
                 float(row["reported"]), _UNITS.get(row["unit"], row["unit"])
-            ).plain(),
+            ).plain()
+            if math.isfinite(row["reported"])
+            else "faster",
             "ours in words": METRICS[row["metric"]]
             .show(
                 float(row["ours"]),
@@ -210,8 +214,13 @@ def results_of_sources(sources: "pd.DataFrame") -> list[Row]:
             "heading": f"{row['source']} (hardware: {row['hardware']})",
         }
         for row in reported
-        if row["row"] in answered
+        if row["source"] in answered
     ]
+
+
+def notes_on_source(row: Row) -> list[str]:
+    """What differs from the source, or why ours is missing, and the quality flags of ours."""
+    return [*filter(None, [row["differs"]]), *flags_but_projected(row)]
 
 
 _UNITS: Final[Mapping[str, str]] = {"1": "", "1/s": "samples/s"}

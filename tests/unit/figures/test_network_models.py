@@ -141,6 +141,14 @@ def test_stages_have_the_shapes_parameters_and_blocks_of_the_real_network(
         assert [int(stage.name.split()[0]) for stage in stages] == [len(part) for part in parts]  # type: ignore[arg-type]
 
 
+def test_the_encoder_as_large_as_bert_large_has_the_parameters_that_it_claims() -> None:
+    of = "gpu_report.workloads.transformer"
+
+    assert model_of(
+        source_file=of, workload="transformer", size="bertlarge", parameters=302_482_435
+    )
+
+
 @pytest.mark.parametrize("change", [{"parameters": 31_037_764}, {"source_file": "my.own"}])
 def test_a_network_that_is_not_the_one_known_here_is_not_drawn(change: dict[str, Any]) -> None:
     known: dict[str, Any] = {

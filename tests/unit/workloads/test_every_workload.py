@@ -46,6 +46,11 @@ def test_a_network_has_the_parameters_that_it_claims(workload: Any, parameters: 
     assert parameters_of(workload) == parameters
 
 
+def test_the_large_encoder_has_the_dimensions_of_bert_large() -> None:
+    with torch.device("meta"):  # without its 1.2 GB of weights
+        assert parameters_of(TransformerClassification(size="bertlarge", **FEW)) == 302_482_435
+
+
 @networks
 def test_training_and_held_out_samples_are_different_and_reproducible(
     workload: Any, output: tuple[int, ...], steps: int

@@ -6,7 +6,7 @@ how exact a loop was
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from gpu_report.workloads.linear_regression.loops import (
 )
 from gpu_report.workloads.linear_regression.reference import relative_error, train_by_sums
 from gpu_report.workloads.protocol import Loop, NotHereError, Phase, WorkloadError
-from gpu_report.workloads.synthetic import Split, stream
+from gpu_report.workloads.synthetic import Floats, Split, stream
 
 TRAIN_SAMPLES: Final = 4_000_000
 SLOPE: Final = 2.0
@@ -37,28 +37,29 @@ INTERCEPT: Final = 1.0
 NOISE: Final = 1.0
 """Standard deviation of the noise."""
 X_MAX: Final = 10.0
+HELD_OUT_EVERY: Final = 5
+"""Of a grid, every fifth point is held out."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearRegression:
     """One weight and one bias. The batch of a variant is its training set; `train_data` is one of
     the usual size.
+
+    `points` says where x is: `random` is uniform, `grid` has equal distances from 0, of which every
+    fifth point is held out.
     """
 
     size: str
     seed: int
     test_samples: int = 1_000_000
     learning_rate: float = LEARNING_RATE
+    points: Literal["random", "grid"] = "random"
 
     title: ClassVar[str] = "linear regression"
     quality_name: ClassVar[str] = "R²"
     loss_name: ClassVar[str] = "mean squared error"
     sample_description: ClassVar[str] = f"one number from 0 to {X_MAX:g}, one target"
-    data_description: ClassVar[str] = (
-        f"Generated: points on the line y = {SLOPE:g} x + {INTERCEPT:g} with normal noise of "
-        f"standard deviation {NOISE:g}, x uniform from 0 to {X_MAX:g}. The batch is the whole "
-        "training set."
-    )
 
     def __post_init__(self) -> None:
         check_settings(
@@ -67,6 +68,20 @@ class LinearRegression:
             sizes=("default",),
             test_samples=self.test_samples,
             learning_rate=self.learning_rate,
+        )
+        if self.points not in ("random", "grid"):
+            raise WorkloadError(
+                f"workloads.linear_regression.points: there are no points {self.points!r}; use one "
+                "of random, grid"
+            )
+
+    @property
+    def data_description(self) -> str:
+        spread = "uniform" if self.points == "random" else "at equal distances"
+        return (
+            f"Generated: points on the line y = {SLOPE:g} x + {INTERCEPT:g} with normal noise of "
+            f"standard deviation {NOISE:g}, x {spread} from 0 to {X_MAX:g}. The batch is the whole "
+            "training set."
         )
 
     @property
@@ -89,9 +104,12 @@ class LinearRegression:
         return SGD(model.parameters(), lr=self.learning_rate)
 
     def draw(self, samples: int, split: Split) -> tuple[Tensor, Tensor]:
-        """Points in float32, x uniform from 0, y on the line with noise; both with one column."""
+        """Points in float32, x from 0, y on the line with noise; both with one column."""
         generator = stream(seed=self.seed, split=split, quantity="points")
-        x = np.float32(X_MAX) * generator.random(samples, dtype=np.float32)
+        if self.points == "grid":
+            x = grid(samples, split)
+        else:
+            x = np.float32(X_MAX) * generator.random(samples, dtype=np.float32)
         noise = np.float32(NOISE) * generator.standard_normal(samples, dtype=np.float32)
         y = np.float32(SLOPE) * x + np.float32(INTERCEPT) + noise
         return torch.from_numpy(x).unsqueeze(1), torch.from_numpy(y).unsqueeze(1)
@@ -147,6 +165,19 @@ class LinearRegression:
         except NoCompilerError as reason:
             raise NotHereError(str(reason)) from reason
         return _as_loop(line_loop, train, model=model, problem=problem)
+
+
+def grid(samples: int, split: Split) -> Floats:
+    """Where this many points of a split are, at equal distances from 0: with 4,000,000 to train
+    and 1,000,000 held out they are together 0, 0.000002 and so on, up to 10 and without it.
+    """
+    kept = HELD_OUT_EVERY - 1
+    count = HELD_OUT_EVERY * samples if split == "test" else -(-HELD_OUT_EVERY * samples // kept)
+    place = np.arange(count)
+    is_held_out = place % HELD_OUT_EVERY == kept
+    chosen = place[is_held_out if split == "test" else ~is_held_out][:samples]
+    x: Floats = (X_MAX / count * chosen).astype(np.float32)
+    return x
 
 
 def _as_loop(line_loop: LineLoop, train: Train, *, model: nn.Module, problem: Problem) -> Loop:

@@ -58,6 +58,30 @@ def test_every_loop_of_its_own_is_an_option_that_a_reader_can_look_up() -> None:
     assert {name for name, option in OPTIONS.items() if option.is_loop} <= set(LOOPS)
 
 
+def test_points_of_a_grid_have_equal_distances_and_every_fifth_is_held_out() -> None:
+    workload = LinearRegression(size="default", seed=0, points="grid")
+
+    (train, _), (held_out, _) = workload.draw(40, "train"), workload.draw(10, "test")
+
+    assert torch.cat([train, held_out]).flatten().sort().values.tolist() == pytest.approx(
+        [0.2 * place for place in range(50)]
+    )
+    assert held_out.flatten().tolist() == pytest.approx([0.8 + place for place in range(10)])
+
+
+@pytest.mark.parametrize("samples", range(1, 12))
+def test_a_grid_has_as_many_points_as_are_asked_for(samples: int) -> None:
+    workload = LinearRegression(size="default", seed=0, points="grid")
+
+    assert len(workload.draw(samples, "train")[0]) == samples
+    assert len(workload.draw(samples, "test")[0]) == samples
+
+
+def test_points_that_are_neither_random_nor_a_grid_are_refused() -> None:
+    with pytest.raises(WorkloadError, match=r"linear_regression\.points.*'line'.*random, grid"):
+        LinearRegression(size="default", seed=0, points="line")  # type: ignore[arg-type]
+
+
 def test_a_perfect_prediction_has_quality_1_and_naming_the_mean_that_of_chance() -> None:
     _, target = line().draw(500, "test")
     mean = target.mean().expand_as(target)
