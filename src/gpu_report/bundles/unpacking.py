@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from gpu_report.bundles.manifest import (
     CALIBRATION_FILE,
@@ -43,6 +43,9 @@ _MOST_OF_MANIFEST: Final = 64 << 20
 """What a bundle may unpack to, and the manifest, which is read into memory: zeros pack well, so
 that a small file may fill a disk.
 """
+_MOST_OF_NAME: Final = 1 << 16
+_KINDS: Final = (*tarfile.REGULAR_TYPES, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME)
+"""Files, and what gives one a long name, which tarfile reads into memory."""
 _RUNS: Final = f"runs/*/{RECORD_NAME}"
 
 
@@ -97,6 +100,19 @@ def read_manifest(bundle: Path) -> Manifest:
         return manifest
 
 
+class _Member(tarfile.TarInfo):
+    """A member, refused before tarfile follows it where no sound bundle has one like it."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        member = super().frombuf(buf, encoding, errors)
+        if member.type not in _KINDS:
+            raise ValueError(f"holds {member.name!r}, which is no file")
+        if member.size < 0 or (not member.isreg() and member.size > _MOST_OF_NAME):
+            raise ValueError(f"holds {member.name!r} of {member.size} bytes")
+        return member
+
+
 def _extract(archive: tarfile.TarFile, manifest: Manifest, folder: Path) -> None:
     """Write every file that the manifest names into the folder, each as it says."""
     missing = {entry.path: entry.sha256 for entry in manifest.files}
@@ -132,8 +148,7 @@ def _opened(bundle: Path) -> Iterator[tuple[tarfile.TarFile, Manifest]]:
             "are there"
         ) from error
     try:
-        # As a stream: a member of negative size would lead back to itself, without end.
-        with file, tarfile.open(fileobj=file, mode="r|xz") as archive:
+        with file, tarfile.open(fileobj=file, mode="r|xz", tarinfo=_Member) as archive:
             member = archive.next()
             content = archive.extractfile(member) if member and member.isreg() else None
             if member is None or member.name != MANIFEST_FILE or content is None:

@@ -53,6 +53,7 @@ ARCHIVES: Final[dict[str, Callable[[], bytes]]] = {
     ),
     "a name without end": lambda: file("././@LongLink", b"", tarfile.GNUTYPE_LONGNAME) * 100_000,
     "a member of less than nothing": lambda: manifest_of(b"{}")[:1024] + header("x", size=-512),
+    "a name of 4 GiB": lambda: header("././@LongLink", tarfile.GNUTYPE_LONGNAME, 4 << 30),
     "a manifest of less than nothing": lambda: header("manifest.json", size=-512) + bytes(1024),
     "lists nested 100,000 deep": lambda: manifest_of(b"[" * 100_000),
     "objects nested 100,000 deep": lambda: manifest_of(b'{"files":' * 100_000),
