@@ -87,17 +87,22 @@ class LadderStep:
 def ladder_steps_of(names: Sequence[str]) -> list[LadderStep]:
     """The steps, in the order of the individual names; none where the names do not make a ladder.
 
-    They make one where each is the eager baseline, an individual or a cumulative step, and some
-    step has others below.
+    They make one where each is the eager baseline, an individual or a cumulative step, or all steps
+    but one, and some step has others below. Individual ones that none has below are no steps where
+    they would keep the others from making a ladder.
     """
     alone = [
         name for name in dict.fromkeys(names) if name != NO_OPTIONS and len(option_names(name)) == 1
     ]
-    kinds = {name.rstrip(_DIGITS) for name in alone}
     together = set(names) - {NO_OPTIONS, *alone}
-    if len(kinds) < len(alone) or not together or not together <= set(ladder(alone)):
+    used = {part for name in together for part in option_names(name)}
+    for chosen in (alone, [name for name in alone if name in used]):
+        kinds = {name.rstrip(_DIGITS) for name in chosen}
+        if len(kinds) == len(chosen) and together and together <= set(ladder(chosen)):
+            break
+    else:
         return []
-    steps = [_ladder_step(alone, position) for position in range(len(alone))]
+    steps = [_ladder_step(chosen, position) for position in range(len(chosen))]
     lacking = {part: name for name, part in left_out(steps[-1].cumulative).items()}
     if len(lacking) > 2:
         steps = [replace(step, left_out=lacking.get(step.individual, "")) for step in steps]
@@ -291,7 +296,11 @@ def _distinction(row: dict[Any, Any], differing: Sequence[str], without: Sequenc
     of_optimization = AXIS_FIELDS["optimization"]
     if {"accumulation", "options"} & set(named) and not set(of_optimization) & set(without):
         row = {**row, "short_optimization": row["optimization"]}
-        named = [*(field for field in named if field not in of_optimization), "short_optimization"]
+        said = option_names(row["optimization"])
+        named = [
+            *(each for each in named if each not in of_optimization and row[each] not in said),
+            "short_optimization",
+        ]
     if {*LENGTH_FIELDS} <= set(named):
         named.remove("steps_per_epoch")  # they are part of the length
         return joined(

@@ -23,6 +23,7 @@ from gpu_report.findings.finding import Evidence, Finding, Verdict
 from gpu_report.findings.phrases import Named
 from gpu_report.findings.scope import Group, Scope
 from gpu_report.glossary import Row, capitalized
+from gpu_report.tables.bundle import fastest_of
 from gpu_report.words import why_no_numbers
 
 ANY_AXIS: Final = "any axis"
@@ -264,11 +265,13 @@ def evidence_of(
 
 
 def baseline_and_fastest(by: str = "throughput_per_s") -> Callable[[Group], tuple[Row, Row] | None]:
-    """The baseline and the fastest variant beside it."""
+    """The baseline and the fastest variant beside it; of optimizations, on a tie, the fewest."""
 
     def choose(group: Group) -> tuple[Row, Row] | None:
         if group.baseline is None or not group.others:
             return None
+        if group.axis == "optimization":
+            return group.baseline, fastest_of(group.others)
         return group.baseline, max(group.others, key=lambda row: float(row[by]))
 
     return choose

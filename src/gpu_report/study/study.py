@@ -16,7 +16,13 @@ from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, BuiltInWorkload, imag
 from gpu_report.study.config import check_config
 from gpu_report.study.machine import device_name
 from gpu_report.study.modules import OUR_WORKLOADS, find_module
-from gpu_report.study.options import NO_OPTIONS, Optimization, ladder
+from gpu_report.study.options import (
+    LOWER_PRECISIONS,
+    NO_OPTIONS,
+    Optimization,
+    ladder,
+    option_names,
+)
 from gpu_report.study.search import BatchSearch, check_search
 from gpu_report.study.strategies import SINGLE, STRATEGIES, can_share, devices_and_strategy
 from gpu_report.study.variant import AXIS_FIELDS, Variant
@@ -448,9 +454,17 @@ def _expand_experiment(
 ) -> Experiment:
     variants: list[Variant] = []
     searches: list[BatchSearch] = []
+    through_precisions = entry.get("axis") == "optimization" and any(
+        map(_names_a_precision, entry["grid"])
+    )
     for position, row in enumerate(entry["grid"]):
         path = f"experiments.{name}.grid[{position}]"
         _check_workload_and_size(path, row, workloads)
+        if through_precisions and "precision" in row:
+            raise ConfigError(
+                f"{path}.precision: an optimization or a ladder of this experiment names a "
+                "precision; say all of them there, as in bf16+fused"
+            )
         if "search" in entry:
             searches += _searches_of_row(path, row, devices=devices, workloads=workloads)
         else:
@@ -469,8 +483,7 @@ def _expand_experiment(
         axis=entry["axis"],
         baseline=entry["baseline"],
         target=entry.get("target"),
-        through_precisions=entry["axis"] == "optimization"
-        and any(map(_names_a_precision, entry["grid"])),
+        through_precisions=through_precisions,
         variants=tuple(dict.fromkeys(variants)),
     )
     values = dict.fromkeys(map(experiment.value_of, experiment.variants))
@@ -624,17 +637,16 @@ def _optimizations_of_row(path: str, fields: dict[str, Any]) -> list[Optimizatio
     except ConfigError as error:
         raise ConfigError(f"{path}.{keys[0]}: {error}") from error
     if "precision" in fields and any(each.precision for each in named):
-        raise ConfigError(
-            f"{path}.precision: {keys[0]} names a precision too; say all of it in {keys[0]}, as in "
-            "bf16+fused"
-        )
+        raise ConfigError(f"{path}.precision: {keys[0]} names a precision too; give one of them")
     return named or [Optimization(workers=workers) for workers in given.get("workers", [0])]
 
 
 def _names_a_precision(row: Mapping[str, Any]) -> bool:
-    """Whether a checked row's optimizations do."""
+    """Whether a row's optimizations do."""
     named = [*row.get("ladder", []), *_as_list(row.get("optimization", []))]
-    return any(Optimization.from_name(name).precision for name in named)
+    return not LOWER_PRECISIONS.keys().isdisjoint(
+        part for name in named for part in option_names(name)
+    )
 
 
 def _devices_of_row(path: str, device: str | list[str], devices: _Devices) -> list[str]:

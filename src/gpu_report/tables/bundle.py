@@ -5,13 +5,14 @@ experiments' tables -> the profiled variants of each workload and device -> the 
 what is fastest beside it
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.glossary import Row
-from gpu_report.study.options import NO_OPTIONS, is_bound, option_names
+from gpu_report.study.options import is_bound, option_names
 from gpu_report.tables.statistics import NOT_MEASURED, SIGNIFICANCE, Summary, ratio_of_means
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ class Tables:
         return {name: rows_of(frame) for name, frame in self.experiments.items()}
 
 
+_TIED: Final = 1.02
+
+
 def rows_of(frame: "pd.DataFrame") -> tuple[Mapping[str, Any], ...]:
     """One mapping per row, by column name, with plain Python values.
 
@@ -92,23 +96,23 @@ def best_of_each(rows: Iterable[Row], of: str, *columns: str) -> list[Row]:
 
 
 def shown_profiles(tables: Tables) -> list[str]:
-    """The variants of `eager_and_fastest`, in its order."""
-    return [slug for pair in eager_and_fastest(tables) for slug in pair]
+    """The variants of `eager_and_fastest` with a row of STEP_SHARES, in its order."""
+    profiled = set(tables.step_shares["variant"])
+    return [slug for pair in eager_and_fastest(tables) for slug in pair if slug in profiled]
 
 
 def eager_and_fastest(tables: Tables) -> list[list[str]]:
     """Of each workload and device the eager baseline, and the fastest of all with its size and
-    parallelism, where that is significantly faster; of those not significantly slower than the
-    fastest, the one with the fewest optimizations.
+    parallelism, where that is significantly faster (`fastest_of`).
 
-    Of the variants with a row of STEP_SHARES, those on GPUs where there are any; bounds are left
-    out. The baseline is the first in the order of the study, of custom training loops that of the
-    most points; without any eager training the first variant is alone. Workloads with two variants
-    come first, those with custom training loops last.
+    Of the variants that were measured, those on GPUs where there are any; bounds are left out. The
+    baseline is of the size with most variants, in fp32 if that was measured, and the first in the
+    order of the study, of custom training loops that of the most points; without any eager training
+    the first variant is alone. Workloads with two variants come first, those with custom training
+    loops last.
     """
-    profiled = set(tables.step_shares["variant"])
     rows = {row["variant"]: row for rows in tables.rows_of_experiments.values() for row in rows}
-    found = [row for slug, row in rows.items() if slug in profiled]
+    found = [row for row in rows.values() if row["status"] == "ok"]
     by_device: dict[tuple[str, str], list[Row]] = {}
     for row in [row for row in found if row["device"] != "cpu"] or found:
         by_device.setdefault((row["workload"], row["device"]), []).append(row)
@@ -119,37 +123,53 @@ def eager_and_fastest(tables: Tables) -> list[list[str]]:
 
 
 def _eager_and_fastest(tables: Tables, rows: Sequence[Row]) -> list[str]:
-    baselines = [row for row in rows if row["optimization"] == NO_OPTIONS]
+    baselines = [row for row in rows if _steps_from_eager(row) <= {row["precision"]}]
     if not baselines:
         return [rows[0]["variant"]]
-    eager = baselines[0]
+    sizes = Counter(row["size"] for row in rows)
+    eager = min(baselines, key=lambda row: (-sizes[row["size"]], row["precision"] != "fp32"))
     shared = ["size", "parallelism"]
     if eager["begins_anew"]:  # its batch is the whole training set
         eager = max(baselines, key=lambda row: row["batch_size"])
         shared.append("batch_size")
 
-    def is_faster(row: Row, other: Row) -> bool:
-        gain = gain_over(tables, row, other)
-        return gain.value > 1 and gain.p < SIGNIFICANCE
+    def differs(row: Row) -> bool:
+        """In more than the length of the training."""
+        return row["batch_size"] != eager["batch_size"] or (
+            _steps_from_eager(row) != _steps_from_eager(eager)
+        )
 
     rivals = [
         row
         for row in rows
         if all(row[field] == eager[field] for field in shared)
-        and any(row[field] != eager[field] for field in ("precision", "optimization", "batch_size"))
+        and differs(row)
         and not is_bound(row["options"])
-        and is_faster(row, eager)
+        and (gain := gain_over(tables, row, eager)).value > 1
+        and gain.p < SIGNIFICANCE
     ]
-    if not rivals:
-        return [eager["variant"]]
-    fastest = max(rivals, key=lambda row: row["throughput_per_s"])
-    tied = [row for row in rivals if row is fastest or not is_faster(fastest, row)]
-    best = min(tied, key=lambda row: (_steps_from_eager(row), -row["throughput_per_s"]))
-    return [eager["variant"], best["variant"]]
+    return [eager["variant"], *([fastest_of(rivals)["variant"]] if rivals else [])]
 
 
-def _steps_from_eager(row: Row) -> int:
-    return len({row["precision"], *option_names(row["optimization"])} - {"fp32"})
+def fastest_of(rows: Sequence[Row]) -> Row:
+    """The row with the highest throughput; of those that are neither significantly slower nor
+    slower by 2 %, the one with the fewest optimizations.
+    """
+    fastest = max(rows, key=lambda row: float(row["throughput_per_s"]))
+    rate = _summary_in(fastest, "throughput_per_s")
+
+    def is_tied(row: Row) -> bool:
+        other = _summary_in(row, "throughput_per_s")
+        return rate.value < _TIED * other.value and not ratio_of_means(rate, other).low > 1
+
+    return min(
+        [fastest, *filter(is_tied, rows)],
+        key=lambda row: (len(_steps_from_eager(row)), -float(row["throughput_per_s"])),
+    )
+
+
+def _steps_from_eager(row: Row) -> set[str]:
+    return {row["precision"], *option_names(row["optimization"])} - {"fp32"}
 
 
 def gain_over(tables: Tables, row: Row, baseline: Row) -> Summary:

@@ -147,7 +147,7 @@ def ratio_of_means(one: Summary, other: Summary) -> Summary:
         return Summary(
             value=one.value / other.value,
             low=one.low / other.high,
-            high=one.high / other.low,
+            high=one.high / other.low if other.low else math.inf,
             count=count,
         )
     logs = (

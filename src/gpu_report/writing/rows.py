@@ -29,6 +29,7 @@ from gpu_report.tables.scaling import compared_with
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.words import (
     flags_but_projected,
+    in_words,
     listed,
     model_cell,
     on_device,
@@ -482,25 +483,33 @@ def profiled_steps(machine: MachineResults) -> list[Row]:
     found = {str(row["variant"]): row for row in rows_of(machine.tables.step_shares)}
     measured = {str(row["variant"]): row for row in machine.in_order}
     failed = rows_of(machine.tables.trace_doubts)
+    shown = [measured[slug] for slug in shown_profiles(machine.tables) if slug in measured]
     return [
         {
-            **measured[slug],
-            **found[slug],
+            **row,
+            **found[str(row["variant"])],
             "doubts": "; ".join(
-                dict.fromkeys(str(row["text"]) for row in failed if row["variant"] == slug)
+                dict.fromkeys(
+                    str(each["text"]) for each in failed if each["variant"] == row["variant"]
+                )
             ),
-            "configuration": _configuration(measured[slug]),
+            "configuration": _configuration(row, shown),
         }
-        for slug in shown_profiles(machine.tables)
-        if slug in measured
+        for row in shown
     ]
 
 
-def _configuration(row: Row) -> str:
-    """Device, precision, whether DataLoader workers load, and what is switched on."""
+def _configuration(row: Row, among: Iterable[Row]) -> str:
+    """Device, precision, whether DataLoader workers load, and what is switched on; the batch size
+    where the workload has others among the rows.
+    """
+    sizes = {each["batch_size"] for each in among if each["workload"] == row["workload"]}
+    batch = [in_words("batch_size", row["batch_size"])] if len(sizes) > 1 else []
     workers = ["DataLoader workers"] if row["workers"] else []
     options = [] if row["options"] == NO_OPTIONS else [str(row["options"])]
-    return ", ".join([device_words(row["device"]), str(row["precision"]), *workers, *options])
+    return ", ".join(
+        [device_words(row["device"]), str(row["precision"]), *batch, *workers, *options]
+    )
 
 
 def doubts_of(row: Row) -> list[str]:

@@ -136,9 +136,10 @@ def test_a_ladder_through_precisions_leads_from_eager_fp32_and_is_one_group() ->
     assert len({each.fields_without(*found.compared_fields) for each in found.variants}) == 1
 
 
-def test_a_precision_beside_a_ladder_that_names_one_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"precision: ladder names a precision too; .* bf16"):
-        expanded({"ladder": ["tf32", "fused"], "precision": "bf16"}, "cuda", axis="optimization")
+@pytest.mark.parametrize("axis", ["optimization", "device"])
+def test_a_precision_beside_a_ladder_that_names_one_is_refused(axis: str) -> None:
+    with pytest.raises(ConfigError, match=r"precision: .* names a precision"):
+        expanded({"ladder": ["tf32", "fused"], "precision": "bf16"}, "cuda", axis=axis)
 
 
 def test_a_variant_that_is_not_in_the_study_is_answered_with_those_that_are() -> None:

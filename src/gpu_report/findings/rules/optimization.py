@@ -3,7 +3,7 @@ C6).
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ from gpu_report.findings.scope import Group, Scope, key_of
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import count, duration, memory, quantity
 from gpu_report.study.options import SEPARATOR, left_out, option_names
+from gpu_report.tables.bundle import fastest_of
 from gpu_report.words import listed, part_words
 
 SAVES_MEMORY: Final = "checkpoint"
@@ -97,7 +98,7 @@ def _prepared_in(scope: Scope, group: Group, baseline: Row, row: Row) -> Outcome
     saves_time, needed_in_words, advice = math.isfinite(needed), "", ""
     if saves_time:
         needed_in_words = count(needed).plain()
-        if row is max(group.others, key=lambda other: float(other["throughput_per_s"])):
+        if row is fastest_of(group.others):
             advice = (
                 f"Switch on {group.value_in_words(row)} for {group.title} only in trainings of "
                 f"more than {needed_in_words} steps."
@@ -167,50 +168,68 @@ def _saving_and_cost(compared: Compared) -> dict[str, Any]:
 
 def _whole_ladder(group: Group) -> tuple[Row, dict[str, Row]] | None:
     """The configuration with all steps of a ladder, and each of its parts -> the one without it."""
-    by_name = {row["optimization"]: row for row in group.measured}
+    by_name = {row["optimization"]: row for row in group.rows}
     for name in sorted(by_name, key=lambda name: -len(option_names(name))):
-        without = {part: by_name.get(shorter) for shorter, part in left_out(name).items()}
-        if len(without) > 2 and None not in without.values():
-            return by_name[name], {part: row for part, row in without.items() if row is not None}
+        shorter = left_out(name)
+        if len(shorter) > 2 and shorter.keys() <= by_name.keys():
+            return by_name[name], {part: by_name[other] for other, part in shorter.items()}
     return None
 
 
 def _needed(scope: Scope) -> Iterable[Outcome]:
-    ladders = [(group, found) for group in scope.groups if (found := _whole_ladder(group))]
-    for group, (whole, without) in ladders:
-        rate = estimate(whole, "throughput_per_s")
-        gains = {
-            part: rate.over(estimate(row, "throughput_per_s")) for part, row in without.items()
-        }
-        by_side: dict[str, list[str]] = {"above": [], "below": [], "unclear": []}
-        for part, gain in gains.items():
-            by_side[gain.against(NEEDED)].append(part_words(part))
-        unclear = [gain for gain in gains.values() if gain.against(NEEDED) == "unclear"]
-        verdict: Verdict = "not resolved" if unclear else "yes"
-        yield Outcome(
-            verdict="no" if by_side["below"] else verdict,
-            fields={
-                "subject": group.title,
-                "whole": Named(whole, group.value_in_words(whole)),
-                "parts": len(without),
-                "needless": listed(by_side["below"] or ["none"]),
-                "unclear": listed(by_side["unclear"] or ["none"]),
-                "doubt": unclear[0].why_unclear("2 %") if unclear else "",
-                "factors": "; ".join(
-                    f"{part_words(part)} {times(gain, short=True)}" for part, gain in gains.items()
-                ),
-            },
-            evidence=tuple(
-                phrases.evidence(
-                    f"throughput without {part_words(part)}",
-                    phrases.of_column(row, "throughput_per_s"),
-                    group.table,
-                    row,
-                )
-                for part, row in without.items()
-            ),
-            key=group.key,
+    for group in _for_speed(scope):
+        if (ladder := _whole_ladder(group)) is not None:
+            yield _needed_in(group, *ladder)
+
+
+def _needed_in(group: Group, whole: Row, without: Mapping[str, Row]) -> Outcome:
+    """Which parts of the whole it needs; one without which nothing was measured is named."""
+    gains = {
+        part_words(part): estimate(whole, "throughput_per_s").over(
+            estimate(row, "throughput_per_s")
         )
+        for part, row in without.items()
+        if whole["status"] == row["status"] == "ok"
+    }
+    if not gains:
+        reason = why_missing([whole, *without.values()], NOTHING_TO_COMPARE)
+        return not_measured(f"what {group.title} needs", reason, key=group.key)
+    by_side: dict[str, list[str]] = {"above": [], "below": [], "unclear": []}
+    for part, gain in gains.items():
+        by_side[gain.against(NEEDED)].append(part)
+    unclear, needless = by_side["unclear"], by_side["below"]
+    lost = [part_words(part) for part in without if part_words(part) not in gains]
+    more = [
+        *([f"; of {listed(unclear)} it is not resolved"] if unclear and needless else []),
+        *([f"; without {listed(lost)} there are no numbers"] if lost else []),
+    ]
+    verdict: Verdict = "not resolved" if unclear else "yes"
+    return Outcome(
+        verdict="no" if needless else verdict,
+        fields={
+            "subject": group.title,
+            "whole": Named(whole, group.value_in_words(whole)),
+            "needless": listed(needless or ["nothing"]),
+            "least": min(gains, key=lambda part: gains[part].value),
+            "unclear": listed(unclear or ["nothing"]),
+            "doubt": gains[unclear[0]].why_unclear("2 %") if unclear else "",
+            "factors": "; ".join(
+                f"{part} {times(each, short=True)}" for part, each in gains.items()
+            )
+            + "".join(more),
+        },
+        evidence=tuple(
+            phrases.evidence(
+                f"throughput without {part_words(part)}",
+                phrases.of_column(row, "throughput_per_s"),
+                group.table,
+                row,
+            )
+            for part, row in without.items()
+            if row["status"] == "ok"
+        ),
+        key=group.key,
+    )
 
 
 RULES: Final = (
@@ -267,14 +286,13 @@ RULES: Final = (
         threshold="Each step is left out once. A step is needed if the training is at least 2 % "
         "faster with it than without, intervals included.",
         test=_needed,
-        yes="{subject} needs all {parts} steps of its ladder; each makes the whole faster: "
+        yes="{subject} needs each step of {whole}. What a step multiplies the throughput by: "
         "{factors}.",
-        no="{subject} does not need {needless} beside the other steps of its ladder. Each step "
-        "makes the whole faster: {factors}.",
-        unresolved="Whether {subject} needs {unclear} beside the other steps of its ladder",
-        measured=". Each step makes the whole faster: {factors}.",
-        not_measured="",
-        advice={"no": "Leave {needless} out for {subject}."},
+        no="{subject} does not need {needless} in {whole}. What a step multiplies the throughput "
+        "by: {factors}.",
+        unresolved="Whether {subject} needs {unclear} in {whole}",
+        measured=". What a step multiplies the throughput by: {factors}.",
+        advice={"no": "Leave {least} out for {subject}."},
     ),
     Rule(
         name="saves",

@@ -46,6 +46,7 @@ OPTIMIZATION_CASES = [
         yes=left_out(50, 60, 70),
         no=left_out(50, 99.5, 70),
         unresolved=left_out(50, 60, 98, spread=4),
+        missing=[rung(TOP, **LOST)],
     ),
     *cases(
         f"optimization_memory_cost/{GROUP}",
@@ -81,6 +82,14 @@ def test_a_step_without_which_the_whole_is_as_fast_is_advised_to_be_left_out() -
     found = Case(finding=f"optimization_needed/{GROUP}", verdict="no", edits=edits).derive()
 
     assert found.recommendation == "Leave data on the device out for U-Net."
+
+
+def test_a_step_without_which_nothing_was_measured_is_named_beside_the_others() -> None:
+    edits = [*left_out(50, 60, 70), rung("fused+compile", **LOST)]
+
+    found = Case(finding=f"optimization_needed/{GROUP}", verdict="yes", edits=edits).derive()
+
+    assert found.statement.endswith("; without data on the device there are no numbers.")
 
 
 PREPARATION_GROUP = "unet_64px_cuda"
