@@ -665,6 +665,11 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             "measure one variant of the study and write its record and traces",
             [_STUDY, _required("--variant", "its name")],
         ),
+        "measure-sentinels": _Command(
+            "measuring:measure_sentinels",
+            "measure the study's sentinels if anything was measured since they were",
+            [_STUDY],
+        ),
         "search-batch-size": _Command(
             "measuring:search_batch_size",
             "search the batch size for a workload of the study and write what was found",

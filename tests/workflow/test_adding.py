@@ -2,6 +2,7 @@
 configuration.
 """
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +37,19 @@ def add_a_workload_that_fails(config: dict[str, Any]) -> None:
     )
 
 
+def add_sentinels(config: dict[str, Any]) -> None:
+    config["sentinels"] = [{"workload": ["tiny", "faulty"], "batch_size": 32, "epochs": 2}]
+
+
 @pytest.fixture(scope="module")
 def extended(built_tiny: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The built tiny study, built again with both."""
+    """The built tiny study, built again with all of it."""
 
     def extend(folder: Path) -> None:
         project = built_tiny.copy_to(folder)
         project.change_config(add_an_experiment_with_its_own_loop)
         project.change_config(add_a_workload_that_fails)
+        project.change_config(add_sentinels)
         built = project.snakemake(PDF)
         assert built.returncode == 0, built.stdout + built.stderr
 
@@ -72,3 +78,21 @@ def test_a_workload_that_fails_is_a_row_and_the_report_is_built(extended: Projec
     assert "failed" in listed
     assert "[/lost] the loss is [lost]" in listed
     assert "[/lost] the loss is [lost]" in text_of(extended)
+
+
+def test_sentinels_are_measured_before_and_after_what_was_added_and_one_that_fails_stops_nothing(
+    extended: Project,
+) -> None:
+    (table,) = extended.folder.glob("results/machines/*/tables/sentinels.csv")
+    with table.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    by_workload = {
+        workload: [row["status"] for row in rows if row["variant"].startswith(workload)]
+        for workload in ("tiny", "faulty")
+    }
+
+    assert by_workload["tiny"] == ["ok"] * len(by_workload["tiny"])
+    assert by_workload["faulty"] == ["failed"] * len(by_workload["faulty"])
+    assert len(rows) >= 4
+    assert "Sentinels" in text_of(extended)
+    assert extended.planned(PDF) == {}

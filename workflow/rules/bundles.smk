@@ -9,6 +9,7 @@ rule import_bundle:
     output:
         runs=directory("results/imported/{machine}/runs"),
         searches=directory("results/imported/{machine}/batch_sizes"),
+        sentinels=directory("results/imported/{machine}/sentinels"),
         calibration="results/imported/{machine}/calibration.json",
     log:
         "results/imported/{machine}/logs/import_bundle.log",

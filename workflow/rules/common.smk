@@ -243,11 +243,17 @@ def folder_of(wildcards):
 
 
 def records(results, study):
-    """Where to read records and searches from: files where they are measured, whole folders where
-    they are imported.
+    """Where to read records, searches and sentinels from: files where they are measured, whole
+    folders where they are imported.
     """
     if MACHINES[results].bundle:
-        return [f"{results}/runs", f"{results}/batch_sizes"]
+        return [f"{results}/{name}" for name in ("runs", "batch_sizes", "sentinels")]
+    last_point = [f"{results}/sentinels.measured"] if study.sentinels else []
+    return [*measured(results, study), *last_point]
+
+
+def measured(results, study):
+    """Records and searches alone."""
     searches = [f"{results}/batch_sizes/{search.slug}.json" for search in study.searches]
     return [*(f"{results}/runs/{slug}/record.json" for slug in slugs(study)), *searches]
 

@@ -93,6 +93,27 @@ rule search_batch_size:
         "gpu-report search-batch-size --study {params.study:q} --search {wildcards.search:q} 2> {log:q}"
 
 
+# The sentinels at the end: after everything else, and again after each addition. Before that, jobs
+# of measure_variant measure them where it is due. Their folder is no output: Snakemake would delete
+# the points in it before the next are measured.
+rule measure_sentinels:
+    input:
+        lambda wildcards: measured(results_of(wildcards), study_of(wildcards)),
+    output:
+        touch("results/machines/{measured}/sentinels.measured"),
+    log:
+        "results/machines/{measured}/logs/measure_sentinels.log",
+    conda:
+        ENVIRONMENT
+    threads: cores_of
+    params:
+        study="results/machines/{measured}/study.json",
+    message:
+        "measuring the sentinels of {wildcards.measured}"
+    shell:
+        "gpu-report measure-sentinels --study {params.study:q} 2> {log:q}"
+
+
 rule tabulate_trace:
     input:
         record="results/machines/{measured}/runs/{variant}/record.json",

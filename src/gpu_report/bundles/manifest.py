@@ -12,7 +12,14 @@ from pydantic import Field
 
 from gpu_report.errors import BundleError
 from gpu_report.records.batch_sizes import SEARCHES_FOLDER
-from gpu_report.records.record import RICH_TRACE_FOLDER, TRACE_FOLDER, DeviceName, MachineId, Record
+from gpu_report.records.record import (
+    RICH_TRACE_FOLDER,
+    SENTINELS_FOLDER,
+    TRACE_FOLDER,
+    DeviceName,
+    MachineId,
+    Record,
+)
 from gpu_report.storage.json_files import Digest, JsonFile, Moment, Part, Text, Values
 
 SCHEMA_VERSION: Final = 3
@@ -30,7 +37,7 @@ FETCH_AGAIN: Final = "fetch it again, or have it packed anew"
 
 _NAME: Final = "[^/.][^/]{0,254}"
 _PATH: Final = (
-    f"^({re.escape(CALIBRATION_FILE)}|{SEARCHES_FOLDER}/{_NAME}"
+    f"^({re.escape(CALIBRATION_FILE)}|({SEARCHES_FOLDER}|{SENTINELS_FOLDER})/{_NAME}"
     f"|runs/{_NAME}/({re.escape(RECORD_NAME)}"
     f"|({'|'.join((TABLES_FOLDER, *RAW_FOLDERS))})/{_NAME}))$"
 )

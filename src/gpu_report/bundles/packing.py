@@ -28,11 +28,14 @@ from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER, SearchR
 from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
 from gpu_report.records.provenance import why_no_commit
 from gpu_report.records.record import (
+    POINT_FILE,
     RECORD_FILE,
     RICH_TRACE_FOLDER,
+    SENTINELS_FOLDER,
     TRACE_FOLDER,
     Provenance,
     Record,
+    SentinelPoint,
 )
 from gpu_report.records.record import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.storage.files import unfinished_folder, write_errors, write_text_atomically
@@ -53,7 +56,7 @@ _QUICK: Final = 1
 """With traces, which are compressed already: 79 MB of them take a quarter of the time and become 3
 % larger.
 """
-Measured = TypeVar("Measured", bound=Record | SearchRecord)
+Measured = TypeVar("Measured", bound=Record | SearchRecord | SentinelPoint)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +83,8 @@ def pack(
     without traces.
 
     Args:
-        results: The machine's folder, which holds `runs`, `batch_sizes` and `calibration.json`.
+        results: The machine's folder, which holds `runs`, `batch_sizes`, `sentinels` and
+            `calibration.json`.
         target: The file to write.
         machine: The machine's id.
         study: Name of the study, for the manifest.
@@ -108,14 +112,22 @@ def pack(
         raise BundleError(f"there is nothing to pack in {results}: {reason}")
     files = {path.stem: path for path in sorted((results / SEARCHES_FOLDER).glob("*.json"))}
     searches, unreadable = _read_all(SEARCH_FILE, files, machine=machine)
-    left_out |= unreadable
+    files = {path.stem: path for path in sorted((results / SENTINELS_FOLDER).glob("*.json"))}
+    points, unreadable_points = _read_all(POINT_FILE, files, machine=machine)
+    left_out |= unreadable | unreadable_points
     if not allow_dirty:
         of_searches = {name: search.provenance for name, search in searches.items()}
         _check_commits({slug: record.provenance for slug, record in records.items()} | of_searches)
+        # Nobody measures a point again, so that one of an edited tree must not keep the rest back.
+        points = {name: point for name, point in points.items() if point.provenance.is_clean}
     _check_calibration(
         results / CALIBRATION_FILE, machine, needed=not with_traces, allow_dirty=allow_dirty
     )
-    paths = _paths(results, list(records), list(searches), with_traces=with_traces)
+    beside = [
+        *(f"{SEARCHES_FOLDER}/{name}.json" for name in searches),
+        *(f"{SENTINELS_FOLDER}/{name}.json" for name in points),
+    ]
+    paths = _paths(results, list(records), beside, with_traces=with_traces)
     entries = [_entry(results, path) for path in sorted(paths, key=_with_its_like)]
     searched = {found.search.device for found in searches.values()}
     manifest = _manifest(
@@ -130,8 +142,8 @@ def pack(
 def _read_all(
     kind: JsonFile[Measured], files: Mapping[str, Path], *, machine: str
 ) -> tuple[dict[str, Measured], dict[str, str]]:
-    """What has the current schema, by the name of its variant or search, and why the others are
-    left out.
+    """What has the current schema, by the name of its variant, search or point, and why the others
+    are left out.
     """
     found: dict[str, Measured] = {}
     left_out: dict[str, str] = {}
@@ -141,8 +153,9 @@ def _read_all(
         except RecordError as error:
             left_out[slug] = str(error)
             continue
-        name = content.variant if isinstance(content, Record) else content.search.slug
-        if (content.machine, name) != (machine, slug):
+        name = content.search.slug if isinstance(content, SearchRecord) else content.variant
+        # The name of a point begins with its time.
+        if content.machine != machine or not (name == slug or slug.endswith(f"Z-{name}")):
             raise BundleError(
                 f"{path} is of {name} on {content.machine}; take it out of this folder"
             )
@@ -220,11 +233,11 @@ def _check_calibration(path: Path, machine: str, *, needed: bool, allow_dirty: b
 
 
 def _paths(
-    results: Path, variants: Sequence[str], searches: Sequence[str], *, with_traces: bool
+    results: Path, variants: Sequence[str], beside: Sequence[str], *, with_traces: bool
 ) -> Iterator[Path]:
     if (results / CALIBRATION_FILE).exists():
         yield results / CALIBRATION_FILE
-    yield from (results / SEARCHES_FOLDER / f"{slug}.json" for slug in searches)
+    yield from (results / name for name in beside)
     for run in (results / "runs" / slug for slug in variants):
         yield run / RECORD_NAME
         if _has_its_tables(run):

@@ -6,7 +6,7 @@ between machines
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -112,7 +112,9 @@ def choose_machines(
             )
         request = requests.get(name)
         study = load_study(config, devices=machine.devices, nodes=request.nodes if request else 1)
-        machines.append(ShownMachine(id=machine.id, study=study, bundle=None, request=request))
+        # Jobs of a cluster may run on several nodes, which have no sessions in common.
+        asked = replace(study, sentinels=()) if request else study
+        machines.append(ShownMachine(id=machine.id, study=asked, bundle=None, request=request))
         notes += [note for note in study.foreign_code if note not in notes]
         if machine.id in chosen:
             notes.append(f"{machine.id} is measured: shown without {bundles[machine.id].path}")

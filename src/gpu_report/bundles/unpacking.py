@@ -34,7 +34,13 @@ from gpu_report.bundles.manifest import (
 from gpu_report.errors import BundleError, RecordError, TableError
 from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER
 from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
-from gpu_report.records.record import RECORD_FILE, SCHEMA_VERSION, Record
+from gpu_report.records.record import (
+    POINT_FILE,
+    RECORD_FILE,
+    SCHEMA_VERSION,
+    SENTINELS_FOLDER,
+    Record,
+)
 from gpu_report.storage.files import unfinished_folder, write_errors
 from gpu_report.traces.tables import read_trace_tables
 
@@ -176,7 +182,8 @@ def _check(folder: Path, manifest: Manifest) -> None:
     """Whether the files are of the manifest's machine, and of the names that they have.
 
     Raises:
-        RecordError: a record, search or calibration is not, cannot be read, or lacks its trace.
+        RecordError: a record, search, point or calibration is not, cannot be read, or lacks its
+            trace.
         TableError: a trace table cannot be read.
     """
     for slug in manifest.variants:
@@ -192,6 +199,8 @@ def _check(folder: Path, manifest: Manifest) -> None:
         path = folder / SEARCHES_FOLDER / f"{slug}.json"
         found = SEARCH_FILE.read(path)
         _check_owner(path, (found.machine, found.search.slug), (manifest.machine, slug))
+    for path in (folder / SENTINELS_FOLDER).glob("*"):
+        _check_owner(path, (POINT_FILE.read(path).machine,), (manifest.machine,))
     if manifest.has_calibration:
         path = folder / CALIBRATION_FILE
         calibration = CALIBRATIONS.read(path)
@@ -223,10 +232,16 @@ def _put_in_place(unpacked: Path, folder: Path, manifest: Manifest) -> Unpacked:
     for slug in placed:
         shutil.rmtree(folder / "runs" / slug, ignore_errors=True)
         (unpacked / "runs" / slug).rename(folder / "runs" / slug)
-    # Of a bundle without searches it is empty; without it, it would count as not unpacked.
-    (folder / SEARCHES_FOLDER).mkdir(exist_ok=True)
-    searches = [f"{SEARCHES_FOLDER}/{slug}.json" for slug in manifest.searches]
-    for name in [*searches, *([CALIBRATION_FILE] if manifest.has_calibration else [])]:
+    # Of a bundle without searches or sentinels they are empty; without them, they would count as
+    # not unpacked.
+    for name in (SEARCHES_FOLDER, SENTINELS_FOLDER):
+        (folder / name).mkdir(exist_ok=True)
+    beside = [
+        f"{path.parent.name}/{path.name}"
+        for name in (SEARCHES_FOLDER, SENTINELS_FOLDER)
+        for path in unpacked.glob(f"{name}/*")
+    ]
+    for name in [*beside, *([CALIBRATION_FILE] if manifest.has_calibration else [])]:
         if not (folder / name).exists():
             (unpacked / name).rename(folder / name)
     return Unpacked(folder=folder, manifest=manifest, placed=tuple(placed), kept=tuple(kept))

@@ -14,7 +14,7 @@ from gpu_report.commands.results_folder import REPORT
 from gpu_report.errors import GpuReportError, RecordError, ReportError
 from gpu_report.printing.terminal import new_console, say
 from gpu_report.records.batch_sizes import SEARCHES_FOLDER
-from gpu_report.records.record import RECORD_FILE
+from gpu_report.records.record import RECORD_FILE, SENTINELS_FOLDER
 from gpu_report.storage.files import list_content
 from gpu_report.study.config import read_config
 from gpu_report.study.machine import find_machine
@@ -47,7 +47,7 @@ def unpack(arguments: Namespace) -> None:
     already.
     """
     unpacked = unpack_results(arguments.bundle, arguments.machine_folder)
-    for name in ("runs", SEARCHES_FOLDER):
+    for name in ("runs", SEARCHES_FOLDER, SENTINELS_FOLDER):
         list_content(unpacked.folder / name)
     say(f"{unpacked.folder}: {len(unpacked.placed)} records of {unpacked.manifest.hardware}")
     if unpacked.kept:

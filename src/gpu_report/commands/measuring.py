@@ -7,6 +7,7 @@ import tempfile
 from argparse import Namespace
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
@@ -27,7 +28,16 @@ from gpu_report.printing.number_format import count, throughput
 from gpu_report.printing.terminal import say, stderr_to
 from gpu_report.records.batch_sizes import SEARCH_FILE
 from gpu_report.records.calibration import CALIBRATION_FILE
-from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, Record
+from gpu_report.records.record import (
+    POINT_FILE,
+    RECORD_FILE,
+    RICH_TRACE_FOLDER,
+    SENTINELS_FOLDER,
+    Attempt,
+    Record,
+    SentinelPoint,
+    read_points,
+)
 from gpu_report.storage.files import (
     list_content,
     require_space,
@@ -48,6 +58,12 @@ _ROW: Final = (
     "optimization", "parallelism",
 )  # fmt: skip
 """Options of a run without a file that are keys of a study's row."""
+
+_TIMES_THEIR_COST: Final = 20
+"""Sentinels take a twentieth of the time that all measuring takes: then a study of three minutes,
+whose sentinels take a few seconds, has points in its middle as well as one of an hour.
+"""
+_MOST_PAUSE: Final = timedelta(minutes=15)
 
 
 def write_image_files(arguments: Namespace) -> None:
@@ -92,8 +108,8 @@ def calibrate(arguments: Namespace) -> None:
 
 
 def measure_variant(arguments: Namespace) -> None:
-    """Measure a variant of the study; a line on stdout for each process that has trained to its
-    end.
+    """Measure a variant of the study, and before it the sentinels where that is due; a line on
+    stdout for each process that has trained to its end.
     """
     results, hosts = ResultsFolder.of(arguments.study), hosts_of_environment()
     slug = arguments.variant
@@ -102,10 +118,51 @@ def measure_variant(arguments: Namespace) -> None:
     require_machine(results.resolved.machine)
     with machine_to_itself(), shown_to_watchers(results.machine_folder, host=hosts.index) as shown:
         take_own_temporary_folder()
+        _measure_sentinels(results)
         record = _measure_whole(
             results, slug, on_progress=shown(slug, _LineForEachRun(slug)), hosts=hosts
         )
     say(f"{record.variant}: {_outcome(record)}{_part_in_it(hosts)}")
+
+
+def measure_sentinels(arguments: Namespace) -> None:
+    """Measure the sentinels at the end, unless nothing was measured since they were."""
+    results = ResultsFolder.of(arguments.study)
+    require_machine(results.resolved.machine)
+    newest = max(record.provenance.began for record in results.read_records())
+    with machine_to_itself():
+        take_own_temporary_folder()
+        _measure_sentinels(results, since=newest)
+
+
+def _measure_sentinels(results: ResultsFolder, *, since: datetime | None = None) -> None:
+    """Measure each sentinel, without a profile, unless that was done since; one that fails is a
+    point with its reason.
+
+    Without a time it is done again after `_TIMES_THEIR_COST` times as long as it took.
+    """
+    sentinels, points = results.study.sentinels, read_points(results.machine_folder)
+    if points:
+        last = points[-1].provenance
+        pause = _TIMES_THEIR_COST * len(sentinels) * (last.ended - last.began)
+        since = since or datetime.now(UTC) - min(pause, _MOST_PAUSE)
+        if last.ended > since:
+            return
+    for sentinel in sentinels:
+        with tempfile.TemporaryDirectory(prefix="gpu-report-traces-") as traces:
+            record = measure(
+                sentinel,
+                machine=results.resolved.machine,
+                trace_folder=Path(traces),
+                is_profiled=False,
+            )
+        point = SentinelPoint(
+            **{name: getattr(record, name) for name in Attempt.model_fields},
+            throughputs_per_s=values_of(record, "throughput_per_s"),
+        )
+        name = f"{point.provenance.began:%Y%m%dT%H%M%SZ}-{point.variant}.json"
+        POINT_FILE.write(point, results.machine_folder / SENTINELS_FOLDER / name)
+        say(f"{point.variant}, a sentinel: {_outcome(record)}")
 
 
 def run(arguments: Namespace) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.records.calibration import CALIBRATION_FILE
+from gpu_report.records.record import read_points
 from gpu_report.storage.files import write_text_atomically
 from gpu_report.tables import MADE_BY, Measured
 from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
@@ -46,6 +47,7 @@ def tabulate_study(arguments: Namespace) -> None:
         today=results.resolved.today,
         prices=results.study.prices,
         searches=results.read_searches(),
+        points=read_points(results.machine_folder),
     )
     tables = results.folder / "tables"
     # Those that the machine has no variants of have tables without rows.
@@ -56,6 +58,7 @@ def tabulate_study(arguments: Namespace) -> None:
             measured.traces,
             today=measured.today,
             prices=measured.prices,
+            sessions=measured.sessions,
         )
         write_text_atomically(tables / f"{experiment.name}.csv", EXPERIMENT.rows_to_csv(rows))
     for table, rows_of in MADE_BY.items():

@@ -54,9 +54,10 @@ def measure_variant(
     on_progress: OnProgress = ignore_progress,
     patience_s: float = PATIENCE_S,
     hosts: Hosts = ONE_HOST,
+    is_profiled: bool = True,
 ) -> Record:
-    """Train the variant in fresh processes, profile it in one more, and return the record, which is
-    not written.
+    """Train the variant in fresh processes, profile it in one more unless `is_profiled` is switched
+    off, and return the record, which is not written.
 
     Of several processes one waits for the others for at most `patience_s`; then the run has failed.
     Of several hosts every one does this, and each has the whole record.
@@ -99,7 +100,8 @@ def measure_variant(
         )
         repetitions = measurement.protocol.repetitions
         runs = [replace(first_run, index=index) for index in range(repetitions)]
-        runs.append(replace(first_run, index=repetitions, is_profiled=True))
+        if is_profiled:
+            runs.append(replace(first_run, index=repetitions, is_profiled=True))
         outcomes = _carry_out_runs(runs, on_progress)
     measuring_s = round(time.monotonic() - began_s, 1)
     record = _record(runs, outcomes, provenance.model_copy(update={"measuring_s": measuring_s}))

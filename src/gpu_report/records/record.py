@@ -2,11 +2,14 @@
 checked on reading.
 
 record.json -> Record -> repetitions (fresh processes) -> epochs -> steps
+sentinels/<time>-<variant>.json -> SentinelPoint -> throughput of each process
 """
 
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NotRequired, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator, with_config
@@ -541,13 +544,23 @@ class Provenance(Part):
     )
 
     @property
+    def began(self) -> datetime:
+        """When measuring began."""
+        return datetime.fromisoformat(self.measured_at)
+
+    @property
+    def ended(self) -> datetime:
+        """When it ended; in older records, which do not say it, when it began."""
+        return self.began + timedelta(seconds=self.measuring_s or 0)
+
+    @property
     def is_clean(self) -> bool:
         """Whether its commit holds all of the code."""
         return self.git_commit is not None and self.git_dirty is False
 
 
-class Record(Part):
-    """One variant measured on one machine, or why it was not."""
+class Attempt(Part):
+    """Which variant was to be measured on which machine, when and by what, and whether it was."""
 
     schema_version: int
     variant: Annotated[str, AfterValidator(_variant_name)]
@@ -559,6 +572,13 @@ class Record(Part):
     measurement: Asked = Field(
         description="Measurement.as_dict(): variant, workload and protocol as asked."
     )
+    environment: Environment = Field(description="Software and hardware as found.")
+    provenance: Provenance
+
+
+class Record(Attempt):
+    """One variant measured on one machine, or why it was not."""
+
     workload: WorkloadFacts | None = Field(
         description="None where the workload could not be built."
     )
@@ -567,8 +587,6 @@ class Record(Part):
         description="None where the variant, or the profiled run alone, did not fit or failed."
     )
     out_of_memory: OutOfMemory | None = Field(description="None unless the status is oom.")
-    environment: Environment = Field(description="Software and hardware as found.")
-    provenance: Provenance
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
@@ -640,6 +658,37 @@ RECORD_FILE: Final = JsonFile(
     error=RecordError,
     again="delete it and run the same command again to measure it anew",
 )
+
+
+class SentinelPoint(Attempt):
+    """A sentinel at one time: a configuration that is measured again and again, in few processes,
+    so that the drift of the machine is known.
+    """
+
+    throughputs_per_s: Values[Positive] = Field(
+        description="Samples over wall time of each process; empty unless the status is ok."
+    )
+
+
+SENTINELS_FOLDER: Final = "sentinels"
+"""In a machine's folder of results: a file for each point, none of which is ever replaced."""
+POINT_FILE: Final = JsonFile(
+    name="sentinel point",
+    content=SentinelPoint,
+    version=SCHEMA_VERSION,
+    error=RecordError,
+    again="delete it; no other point needs it",
+)
+
+
+def read_points(machine_folder: Path) -> list[SentinelPoint]:
+    """The points in a machine's folder of results, the oldest first.
+
+    Raises:
+        RecordError: one cannot be read.
+    """
+    paths = (machine_folder / SENTINELS_FOLDER).glob("*.json")
+    return sorted(map(POINT_FILE.read, paths), key=lambda point: point.provenance.began)
 
 
 def with_distinct_titles(records: Sequence[Record]) -> list[Record]:

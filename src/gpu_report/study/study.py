@@ -35,6 +35,8 @@ MOST_VARIANTS: Final = 1000
 """Several times what a report can show; at half a minute each, their measuring takes eight
 hours.
 """
+OF_SENTINELS: Final[Mapping[str, Any]] = {"repetitions": 2, "timed_seconds": 1.0}
+"""What is otherwise in their protocol: they are measured often, so each time briefly."""
 
 
 _Asked = TypeVar("_Asked", Variant, BatchSearch)
@@ -166,6 +168,8 @@ class Study:
     prices: Prices
     workloads: Mapping[str, Workload]
     experiments: tuple[Experiment, ...]
+    sentinels: tuple[Measurement, ...] = ()
+    """Measured at the begin, in the middle and at the end, to show how the machine drifts."""
 
     @cached_property
     def variants(self) -> tuple[Variant, ...]:
@@ -246,10 +250,11 @@ class Study:
         )
         used = {variant.workload for experiment in experiments for variant in experiment.variants}
         workloads = {name: workload for name, workload in self.workloads.items() if name in used}
-        return replace(self, experiments=experiments, workloads=workloads)
+        return replace(self, experiments=experiments, workloads=workloads, sentinels=())
 
     def alone(self, experiment: str) -> "Study":
-        """The study as if this were its only experiment.
+        """The study as if this were its only experiment, without sentinels, whose last points need
+        every record.
 
         Raises:
             ConfigError: the machine has no variant and no search of it.
@@ -260,7 +265,7 @@ class Study:
                 f"experiments.{experiment}: the machine shown has no configuration of it; "
                 "name another experiment, or give it rows for this machine"
             )
-        return replace(self, experiments=(chosen,))
+        return replace(self, experiments=(chosen,), sentinels=())
 
     def reported_alone(self, experiment: str) -> "Study":
         """The same, of an experiment that a report can be about.
@@ -284,7 +289,10 @@ class Study:
         return [
             f"workloads.{workload.name} runs the code of {workload.class_path}, as the "
             "configuration asks"
-            for workload in self.workloads.values()
+            for workload in {
+                **{each.workload.name: each.workload for each in self.sentinels},
+                **self.workloads,
+            }.values()
             if not workload.class_path.startswith(OUR_WORKLOADS)
         ]
 
@@ -344,6 +352,13 @@ def load_study(
                 "multiple_of or margin; give one of them"
             )
     used = {variant.workload for experiment in experiments for variant in experiment.variants}
+    sentinels: list[Variant] = []
+    for position, row in enumerate(config.get("sentinels", ())):
+        path = f"sentinels[{position}]"
+        _check_workload_and_size(path, row, workloads)
+        sentinels += _expand_row(
+            path, row, devices=usable, seed=config["seed"], workloads=workloads
+        )
     return Study(
         name=config["name"],
         title=config["title"],
@@ -351,6 +366,14 @@ def load_study(
         prices=Prices(**config.get("prices", {})),
         workloads={name: workload for name, workload in workloads.items() if name in used},
         experiments=tuple(experiments),
+        sentinels=tuple(
+            Measurement(
+                variant=variant,
+                workload=workloads[variant.workload],
+                protocol=Protocol(**{**config["protocol"], **OF_SENTINELS}),
+            )
+            for variant in dict.fromkeys(sentinels)
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from gpu_report.glossary import Row
 from gpu_report.records.batch_sizes import SearchRecord
 from gpu_report.records.calibration import Calibration
-from gpu_report.records.record import Record
+from gpu_report.records.record import Record, SentinelPoint
 from gpu_report.storage.columns import Table
 from gpu_report.study.study import Experiment, Prices
 from gpu_report.tables.batch_sizes import BATCH_SIZES, tabulate_batch_sizes
@@ -48,6 +48,13 @@ from gpu_report.tables.scaling import (
     tabulate_model_splits,
     tabulate_scaling,
 )
+from gpu_report.tables.sessions import (
+    SENTINELS,
+    Sessions,
+    number_sessions,
+    spread_of,
+    tabulate_sentinels,
+)
 from gpu_report.tables.sources import SOURCES, tabulate_sources
 from gpu_report.tables.traces import ROWS_OF_PROFILE, tabulate_profiles
 from gpu_report.tables.variants import VARIANTS, tabulate_variants
@@ -68,6 +75,13 @@ class Measured:
     today: Today
     prices: Prices
     searches: Sequence[SearchRecord] = ()
+    points: Sequence[SentinelPoint] = ()
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """The session of each record and point, and the spread between sessions."""
+        numbers = number_sessions([*self.records, *self.points])
+        return Sessions(numbers=numbers, spread=spread_of(tabulate_sentinels(self.points, numbers)))
 
     @cached_property
     def timed_traces(self) -> "Mapping[str, TraceTables]":
@@ -84,20 +98,22 @@ def _of_profiles(table: Table, of: Measured) -> Sequence[Row]:
 
 
 MADE_BY: Final[Mapping[Table, Callable[[Measured], Sequence[Row]]]] = {
-    VARIANTS: lambda of: tabulate_variants(of.records, today=of.today, prices=of.prices),
+    VARIANTS: lambda of: tabulate_variants(
+        of.records, today=of.today, prices=of.prices, sessions=of.sessions
+    ),
     CONVERGENCE: lambda of: tabulate_convergence(of.records),
     LOSSES: lambda of: tabulate_losses(of.records),
     EPOCHS: lambda of: tabulate_epochs(of.records),
     TELEMETRY: lambda of: tabulate_telemetry(of.records),
     CONSISTENCY: lambda of: tabulate_consistency(of.records),
-    CROSSOVERS: lambda of: tabulate_crossovers(of.experiments, of.records),
+    CROSSOVERS: lambda of: tabulate_crossovers(of.experiments, of.records, of.sessions),
     MACHINE: lambda of: tabulate_machine(of.records),
     SOURCES: lambda of: tabulate_sources(of.records, of.timed_traces, today=of.today),
     EFFICIENCY: lambda of: tabulate_efficiency(of.records, of.calibration),
-    SCALING: lambda of: tabulate_scaling(of.records),
+    SCALING: lambda of: tabulate_scaling(of.records, of.sessions),
     OWN_LOOPS: lambda of: tabulate_own_loops(of.records, of.calibration, of.traces),
     COMMUNICATION: lambda of: tabulate_communication(of.records, of.traces),
-    MODEL_SPLITS: lambda of: tabulate_model_splits(of.records),
+    MODEL_SPLITS: lambda of: tabulate_model_splits(of.records, of.sessions),
     BATCH_SIZES: lambda of: tabulate_batch_sizes(of.searches),
     CATEGORY_SPEEDUPS: lambda of: tabulate_category_speedups(
         of.traces, loops={record.variant for record in of.records if brings_loop(record)}

@@ -49,6 +49,7 @@ class Tables:
     crossovers: "pd.DataFrame"
     telemetry: "pd.DataFrame"
     machine: "pd.DataFrame"
+    sentinels: "pd.DataFrame"
     sources: "pd.DataFrame"
     step_shares: "pd.DataFrame"
     idle_causes: "pd.DataFrame"
@@ -176,8 +177,8 @@ def gain_over(tables: Tables, row: Row, baseline: Row) -> Summary:
     """The throughput over the baseline's: as an experiment with this baseline compares them, else
     by Welch's t.
 
-    Its p is adjusted for the other comparisons of such an experiment. Of two protocol versions
-    nothing is known.
+    Its p is adjusted for the other comparisons of such an experiment. Of two sessions the interval
+    includes the spread between them; of two protocol versions nothing is known.
     """
     for rows in tables.rows_of_experiments.values():
         known = {each["variant"]: each for each in rows}
@@ -186,7 +187,11 @@ def gain_over(tables: Tables, row: Row, baseline: Row) -> Summary:
             return replace(_summary_in(own, "speedup"), p=own["speedup_p"])
     if row["protocol_version"] != baseline["protocol_version"]:
         return NOT_MEASURED
-    return ratio_of_means(*(_summary_in(each, "throughput_per_s") for each in (row, baseline)))
+    return ratio_of_means(
+        _summary_in(row, "throughput_per_s"),
+        _summary_in(baseline, "throughput_per_s"),
+        spread_of(rows_of(tables.sentinels)) if row["session"] != baseline["session"] else None,
+    )
 
 
 def _summary_in(row: Row, column: str) -> Summary:

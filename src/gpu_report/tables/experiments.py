@@ -18,6 +18,7 @@ interval: in it, no size is significantly faster on either.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,6 +39,7 @@ from gpu_report.tables.processes import (
     times_to_target_s,
     values_of,
 )
+from gpu_report.tables.sessions import ONE_SESSION, Sessions
 from gpu_report.tables.statistics import (
     DEVICE,
     FEWEST_FOR_INTERVAL,
@@ -95,6 +97,7 @@ def tabulate_experiment(
     *,
     today: Today,
     prices: Prices = NO_PRICES,
+    sessions: Sessions = ONE_SESSION,
 ) -> list[Row]:
     """The table EXPERIMENT, in the order of the experiment's variants; records and traces of others
     are passed over.
@@ -124,7 +127,7 @@ def tabulate_experiment(
         variant: chosen[baselines[group]] if group in baselines else None
         for variant, group in groups.items()
     }
-    speedups = _compared(chosen, references, _speedup)
+    speedups = _compared(chosen, references, partial(_speedup, sessions=sessions))
     changes = _compared(chosen, references, quality_change)
     workspaces = {
         each.variant: convolution_workspace_mib(each)
@@ -178,11 +181,11 @@ def _compared(
     }
 
 
-def _speedup(record: Record, reference: Record | None) -> Summary:
+def _speedup(record: Record, reference: Record | None, sessions: Sessions) -> Summary:
     """Over the baseline of its group; a measured baseline is 1 by definition, without any
     uncertainty.
     """
-    found = speedup(record, reference)
+    found = speedup(record, reference, sessions)
     return replace(found, low=1.0, high=1.0) if record is reference and found.count else found
 
 
@@ -288,7 +291,11 @@ _ABOVE: Final = math.inf
 """That of one that wins at none."""
 
 
-def tabulate_crossovers(experiments: Iterable[Experiment], records: Iterable[Record]) -> list[Row]:
+def tabulate_crossovers(
+    experiments: Iterable[Experiment],
+    records: Iterable[Record],
+    sessions: Sessions = ONE_SESSION,
+) -> list[Row]:
     """The table CROSSOVERS, in the order of the experiments; batch sizes that one side did not
     train are passed over.
 
@@ -305,7 +312,7 @@ def tabulate_crossovers(experiments: Iterable[Experiment], records: Iterable[Rec
         row
         for experiment in experiments
         if experiment.axis == "device"
-        for row in _crossover_rows(experiment, by_variant)
+        for row in _crossover_rows(experiment, by_variant, sessions)
     ]
 
 
@@ -348,7 +355,9 @@ def _crossing_size(speedups: Sequence[tuple[int, float]]) -> float:
     return math.exp(size - speedup * (next_size - size) / (next_speedup - speedup))
 
 
-def _crossover_rows(experiment: Experiment, by_variant: Mapping[str, Record]) -> Iterator[Row]:
+def _crossover_rows(
+    experiment: Experiment, by_variant: Mapping[str, Record], sessions: Sessions
+) -> Iterator[Row]:
     groups: dict[tuple[str, _Fields], dict[int, Summary]] = {}
     for variant in experiment.variants:
         twin = _twin(variant, experiment)
@@ -356,7 +365,7 @@ def _crossover_rows(experiment: Experiment, by_variant: Mapping[str, Record]) ->
             by_variant.get(variant.slug),
             by_variant.get(twin.slug) if twin else None,
         )
-        found = speedup(record, reference) if record else NOT_MEASURED
+        found = speedup(record, reference, sessions) if record else NOT_MEASURED
         if found.count:
             shared = variant.fields_without("device", "batch_size")
             groups.setdefault((variant.device, shared), {})[variant.batch_size] = found

@@ -21,6 +21,7 @@ from gpu_report.tables.processes import (
     same_threads,
     values_of,
 )
+from gpu_report.tables.sessions import ONE_SESSION, Sessions
 from gpu_report.tables.statistics import Summary
 
 NOISY_RELATIVE_WIDTH: Final = 0.20
@@ -103,6 +104,8 @@ MEANINGS: Final[Mapping[str, str]] = {
     "other software": "measured with a different version of PyTorch, Python, NumPy, CUDA, cuDNN "
     "or the driver than what it is compared with",
     "other threads": "trained with a different thread setting than what it is compared with",
+    "other session": "measured in a different session than what it is compared with, so that the "
+    "interval includes the spread between sessions",
 }
 """Every mark with what it says, in the order they are given."""
 
@@ -163,7 +166,12 @@ class Today:
 
 
 def marks_of(
-    record: Record, throughput: Summary, today: Today, *, reference: Record | None = None
+    record: Record,
+    throughput: Summary,
+    today: Today,
+    *,
+    reference: Record | None = None,
+    sessions: Sessions = ONE_SESSION,
 ) -> list[str]:
     """The marks of a record, in the order of MEANINGS; those about numbers only where there are
     numbers.
@@ -183,6 +191,7 @@ def marks_of(
             "other protocol": is_other_protocol or not same_protocol(record, reference),
             "other software": any(other_software(record, reference)),
             "other threads": not same_threads(record, reference),
+            "other session": sessions.between(record, reference) is not None,
         }
     return [mark for mark in MEANINGS if found.get(mark)]
 

@@ -17,6 +17,7 @@ from gpu_report.study.catalogue import BuiltInWorkload
 from gpu_report.study.machine import default_threads
 from gpu_report.study.options import first_loss_scale
 from gpu_report.study.study import Workload
+from gpu_report.tables.sessions import ONE_SESSION, Sessions
 from gpu_report.tables.statistics import NOT_MEASURED, Summary, difference, ratio
 
 
@@ -227,12 +228,12 @@ def pairs_of(reference: Record, record: Record) -> Pairs:
     ]
 
 
-def speedup(record: Record, reference: Record | None) -> Summary:
+def speedup(record: Record, reference: Record | None, sessions: Sessions = ONE_SESSION) -> Summary:
     """Its throughput over the reference's; not measured where either was not, or by another version
     of the protocol.
 
     Nor where their optimizers keep other types of numbers: a smaller state is faster, whatever else
-    differs.
+    differs. Between two of the machine's sessions the interval includes the spread between them.
     """
     if reference is None or not same_protocol(record, reference):
         return NOT_MEASURED
@@ -242,7 +243,8 @@ def speedup(record: Record, reference: Record | None) -> Summary:
     ]
     if all(kept) and kept[0] != kept[1]:
         return NOT_MEASURED
-    return ratio(*(values_by_seed(each, "throughput_per_s") for each in (record, reference)))
+    sides = (values_by_seed(each, "throughput_per_s") for each in (record, reference))
+    return ratio(*sides, spread=sessions.between(record, reference))
 
 
 def over_base(record: Record) -> Summary:

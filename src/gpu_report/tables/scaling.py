@@ -44,6 +44,7 @@ from gpu_report.tables.processes import (
     values_by_seed,
     values_of,
 )
+from gpu_report.tables.sessions import ONE_SESSION, Sessions
 from gpu_report.tables.statistics import (
     DEVICE,
     NOT_MEASURED,
@@ -136,7 +137,7 @@ SCALING: Final = Table(
 )
 
 
-def tabulate_scaling(records: Iterable[Record]) -> list[Row]:
+def tabulate_scaling(records: Iterable[Record], sessions: Sessions = ONE_SESSION) -> list[Row]:
     """The table SCALING in reading order; a comparison with what was not measured is missing.
 
     A base measured in turn is compared repetition by repetition, others by seed. Where a strategy
@@ -147,7 +148,7 @@ def tabulate_scaling(records: Iterable[Record]) -> list[Row]:
         slug: each for slug, each in records_by_variant(records).items() if each.status == "ok"
     }
     return [
-        _row(record, record.as_variant(), measured)
+        _row(record, record.as_variant(), measured, sessions)
         for record in in_reading_order(measured.values())
         if record.as_variant().strategy != SINGLE
     ]
@@ -176,13 +177,15 @@ def compared_with(variant: Variant, measured: Collection[str]) -> Row:
     }
 
 
-def _row(record: Record, variant: Variant, measured: Mapping[str, Record]) -> Row:
+def _row(
+    record: Record, variant: Variant, measured: Mapping[str, Record], sessions: Sessions
+) -> Row:
     devices, compared = variant.devices, compared_with(variant, measured)
     plain, ddp1, strong = (
         measured.get(compared[f"{base}_variant"]) for base in ("plain", "ddp1", "strong")
     )
     bases = [each.base for each in record.repetitions if each.base is not None]
-    gained, over_strong = over_base(record), speedup(record, strong)
+    gained, over_strong = over_base(record), speedup(record, strong, sessions)
     efficiency = gained if variant.divides_batch else summarise([])
     throughputs = values_of(record, "throughput_per_s")
     facts = record.workload
@@ -204,8 +207,8 @@ def _row(record: Record, variant: Variant, measured: Mapping[str, Record]) -> Ro
         ),
         "base_speedup": gained,
         "weak_efficiency": _per_device(efficiency, devices),
-        "weak_efficiency_plain": _per_device(speedup(record, plain), devices),
-        "weak_efficiency_ddp1": _per_device(speedup(record, ddp1), devices),
+        "weak_efficiency_plain": _per_device(speedup(record, plain, sessions), devices),
+        "weak_efficiency_ddp1": _per_device(speedup(record, ddp1, sessions), devices),
         "strong_speedup": over_strong,
         "strong_efficiency": _per_device(over_strong, devices),
         "memory_allocated_most_mib": summarise(values_of(record, "memory_peak_mib")),
@@ -269,7 +272,7 @@ MODEL_SPLITS: Final = Table(
 )
 
 
-def tabulate_model_splits(records: Iterable[Record]) -> list[Row]:
+def tabulate_model_splits(records: Iterable[Record], sessions: Sessions = ONE_SESSION) -> list[Row]:
     """The table MODEL_SPLITS in reading order; bounds, which are no trainings, are left out."""
     by_variant = records_by_variant(records)
     rows: list[Row] = []
@@ -291,7 +294,7 @@ def tabulate_model_splits(records: Iterable[Record]) -> list[Row]:
                     "plain": plain.variant,
                     "micro_batches": variant.accumulation,
                     "bubble_share": bubble_share(variant),
-                    **speedup(record, plain).as_columns("speedup_over_one"),
+                    **speedup(record, plain, sessions).as_columns("speedup_over_one"),
                     **_missing_to_one(over_base(record), variant.devices).as_columns("lost_share"),
                     **_missing_to_one(memory, 1).as_columns("memory_saved_share"),
                 }

@@ -18,7 +18,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gpu_report.glossary import METRICS, Scale
 from gpu_report.printing.number_format import FEWEST_FOR_RANGE, is_range
@@ -74,6 +74,15 @@ class Summary:
         }
 
 
+class Spread(NamedTuple):
+    """How far a number differs from one session of measuring to the next: the standard deviation of
+    its logarithm, estimated from so many sessions, two at least.
+    """
+
+    deviation: float
+    sessions: int
+
+
 NOT_MEASURED: Final = Summary(value=math.nan, low=math.nan, high=math.nan, count=0)
 
 
@@ -107,13 +116,20 @@ def summarise(values: Sequence[float], *, scale: Scale = "log") -> Summary:
 
 
 def ratio(
-    values: BySeed, reference: BySeed, *, paired: bool = True, confidence: float = CONFIDENCE
+    values: BySeed,
+    reference: BySeed,
+    *,
+    paired: bool = True,
+    confidence: float = CONFIDENCE,
+    spread: Spread | None = None,
 ) -> Summary:
     """The mean of `values` over that of `reference`, each one value per process by its seed.
 
     With the same seeds on both sides the processes are compared in pairs, unless `paired` is
     switched off. Not measured where a side is empty or holds a value that is not finite and
-    positive; the count is that of the smaller side.
+    positive; the count is that of the smaller side. A `spread` is given where the sides are of two
+    sessions: each then adds its variance to that of the difference, and Satterthwaite's degrees of
+    freedom count from how few sessions it was estimated. A range is not widened.
     """
     if not all(_can_be_averaged([*side.values()], "log") for side in (values, reference)):
         return NOT_MEASURED
@@ -121,8 +137,9 @@ def ratio(
         {key: math.log(value) for key, value in side.items()} for side in (values, reference)
     )
     if paired and logs.keys() == reference_logs.keys():
-        return _exponential(_mean([logs[key] - reference_logs[key] for key in logs], confidence))
-    return _exponential(_welch([*logs.values()], [*reference_logs.values()], confidence))
+        differences = [logs[key] - reference_logs[key] for key in logs]
+        return _exponential(_mean(differences, confidence, spread))
+    return _exponential(_welch([*logs.values()], [*reference_logs.values()], confidence, spread))
 
 
 def difference(values: BySeed, reference: BySeed, *, confidence: float = CONFIDENCE) -> Summary:
@@ -135,8 +152,9 @@ def difference(values: BySeed, reference: BySeed, *, confidence: float = CONFIDE
     return _mean(found, confidence)
 
 
-def ratio_of_means(one: Summary, other: Summary) -> Summary:
-    """The quotient of two geometric means, by Welch's t from their intervals.
+def ratio_of_means(one: Summary, other: Summary, spread: Spread | None = None) -> Summary:
+    """The quotient of two geometric means, by Welch's t from their intervals, with a `spread` as in
+    `ratio`.
 
     Where one of them has no interval, from the least to the greatest quotient that the bounds
     allow.
@@ -150,7 +168,7 @@ def ratio_of_means(one: Summary, other: Summary) -> Summary:
             high=one.high / other.low if other.low else math.inf,
             count=count,
         )
-    logs = (
+    log_one, log_other = (
         Summary(
             value=math.log(each.value),
             low=math.log(each.low),
@@ -159,10 +177,10 @@ def ratio_of_means(one: Summary, other: Summary) -> Summary:
         )
         for each in (one, other)
     )
-    return _exponential(difference_of_means(*logs))
+    return _exponential(difference_of_means(log_one, log_other, spread))
 
 
-def difference_of_means(one: Summary, other: Summary) -> Summary:
+def difference_of_means(one: Summary, other: Summary, spread: Spread | None = None) -> Summary:
     """The difference of two arithmetic means, by Welch's t from their intervals, as
     `ratio_of_means`.
 
@@ -181,7 +199,7 @@ def difference_of_means(one: Summary, other: Summary) -> Summary:
         (half / students_t(each.count - 1)) ** 2
         for half, each in zip(halves, (one, other), strict=True)
     ]
-    return _of_two(one.value - other.value, squares, (one.count, other.count))
+    return _of_two(one.value - other.value, squares, (one.count, other.count), spread=spread)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -225,15 +243,21 @@ def _can_be_averaged(values: Sequence[float], scale: Scale) -> bool:
     return bool(values) and all(map(math.isfinite, values)) and (scale != "log" or min(values) > 0)
 
 
-def _mean(values: Sequence[float], confidence: float = CONFIDENCE) -> Summary:
+def _mean(
+    values: Sequence[float], confidence: float = CONFIDENCE, spread: Spread | None = None
+) -> Summary:
     """As the values are; p is that of a mean of 0."""
     if len(values) < FEWEST_FOR_INTERVAL:
         return _few(statistics.fmean(values), min(values), max(values), len(values))
     error = statistics.stdev(values) / math.sqrt(len(values))
+    if spread:
+        return _of_two(statistics.fmean(values), [error**2], [len(values)], confidence, spread)
     return _student(statistics.fmean(values), error, len(values) - 1, len(values), confidence)
 
 
-def _welch(values: Sequence[float], reference: Sequence[float], confidence: float) -> Summary:
+def _welch(
+    values: Sequence[float], reference: Sequence[float], confidence: float, spread: Spread | None
+) -> Summary:
     """The difference of two means; its range is between the values that are farthest apart in
     either direction.
     """
@@ -244,7 +268,7 @@ def _welch(values: Sequence[float], reference: Sequence[float], confidence: floa
     if count < FEWEST_FOR_INTERVAL:
         return _few(mean, min(values) - max(reference), max(values) - min(reference), count)
     squares = [statistics.variance(side) / len(side) for side in (values, reference)]
-    return _of_two(mean, squares, (len(values), len(reference)), confidence)
+    return _of_two(mean, squares, (len(values), len(reference)), confidence, spread)
 
 
 def _of_two(
@@ -252,15 +276,19 @@ def _of_two(
     squares: Sequence[float],
     counts: Sequence[int],
     confidence: float = CONFIDENCE,
+    spread: Spread | None = None,
 ) -> Summary:
     """Welch's t of a difference of two means, by the squares of their standard errors and their
-    numbers of values.
+    numbers of values; the spread between two sessions is one more square.
     """
+    processes = min(counts)
+    if spread:
+        squares, counts = [*squares, 2 * spread.deviation**2], [*counts, spread.sessions]
     if sum(squares) == 0:
-        return _student(difference, 0.0, min(counts), min(counts), confidence)
+        return _student(difference, 0.0, processes, processes, confidence)
     parts = [square**2 / (count - 1) for square, count in zip(squares, counts, strict=True)]
     freedom = sum(squares) ** 2 / sum(parts)
-    return _student(difference, math.sqrt(sum(squares)), freedom, min(counts), confidence)
+    return _student(difference, math.sqrt(sum(squares)), freedom, processes, confidence)
 
 
 def _few(value: float, least: float, greatest: float, count: int) -> Summary:

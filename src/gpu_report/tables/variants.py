@@ -37,6 +37,7 @@ from gpu_report.tables.processes import (
     speedup,
     values_of,
 )
+from gpu_report.tables.sessions import ONE_SESSION, SESSION, Sessions
 from gpu_report.tables.statistics import (
     DEVICE,
     VARIANT,
@@ -116,6 +117,7 @@ VARIANTS: Final = Table(
         ),
         metric("profile_overhead"),
         text("measured_at", "UTC, ISO 8601."),
+        SESSION,
         flag("same_code", "Measured by the code of today."),
         text("commit", "Commit of the project that measured; empty where it is not known."),
         text(
@@ -169,7 +171,11 @@ _SECONDS_PER_HOUR: Final = 3600.0
 
 
 def tabulate_variants(
-    records: Iterable[Record], *, today: Today, prices: Prices = NO_PRICES
+    records: Iterable[Record],
+    *,
+    today: Today,
+    prices: Prices = NO_PRICES,
+    sessions: Sessions = ONE_SESSION,
 ) -> list[Row]:
     """The table VARIANTS in reading order, whatever the order of the records.
 
@@ -181,23 +187,31 @@ def tabulate_variants(
     """
     by_variant = records_by_variant(records)
     return [
-        variant_row(record, today=today, prices=prices)
+        variant_row(record, today=today, prices=prices, sessions=sessions)
         for record in in_reading_order(by_variant.values())
     ]
 
 
 def variant_row(
-    record: Record, *, today: Today, prices: Prices = NO_PRICES, reference: Record | None = None
+    record: Record,
+    *,
+    today: Today,
+    prices: Prices = NO_PRICES,
+    reference: Record | None = None,
+    sessions: Sessions = ONE_SESSION,
 ) -> Row:
     """One row of the table VARIANTS; its numbers are NaN unless the status is ok, but for memory.
 
-    `reference` is the record it is compared with, which may have been measured with other software.
+    `reference` is the record it is compared with, which may have been measured with other software,
+    or in another of the machine's sessions.
     """
     values, variant = process_values(record), record.as_variant()
     summaries = {
         name: summarise(values[name], scale=figure.scale) for name, figure in PER_PROCESS.items()
     }
-    marks = marks_of(record, summaries["throughput_per_s"], today, reference=reference)
+    marks = marks_of(
+        record, summaries["throughput_per_s"], today, reference=reference, sessions=sessions
+    )
     return {
         "variant": variant.slug,
         "workload": variant.workload,
@@ -230,6 +244,7 @@ def variant_row(
         "epoch_time_projected": record.status == "ok" and is_projected(record),
         "profile_overhead": record.profile_overhead,
         "measured_at": record.provenance.measured_at,
+        "session": sessions.numbers.get(record.provenance.measured_at, 1),
         "same_code": is_same_code(record, today),
         "commit": record.provenance.git_commit or "",
         "commit_state": {None: "", False: "clean", True: "with changes"}[

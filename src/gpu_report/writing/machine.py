@@ -20,7 +20,8 @@ from gpu_report.study.options import is_bound
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables, best_of_each, rows_of
 from gpu_report.tables.marks import MEANINGS
-from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
+from gpu_report.tables.sessions import spread_of
+from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Spread
 from gpu_report.words import (
     date_words,
     execution_in_words,
@@ -142,9 +143,9 @@ software.
 """
 
 
-def limits(rows: Sequence[Row]) -> Mapping[str, list[str]]:
+def limits(rows: Sequence[Row], spread: Spread | None = None) -> Mapping[str, list[str]]:
     """The sentences about the limits that these rows have, by what limits them; those with names
-    are TeX.
+    are TeX. The `spread` is that between the machine's sessions.
     """
     measured = [row for row in rows if row["status"] == "ok"]
     projected = [row for row in measured if row["epoch_time_projected"]]
@@ -154,6 +155,12 @@ def limits(rows: Sequence[Row]) -> Mapping[str, list[str]]:
             *_unwatched(measured),
         ],
         "processes": [*_processes(measured), *_marked(measured, _OF_PROCESSES)],
+        "sessions": [
+            "The configurations were measured in different sessions, whose spread is not measured; "
+            "a session ends where an hour passes without a measurement."
+        ]
+        if spread is None and len({row["session"] for row in measured}) > 1
+        else [],
         "projected": [
             f"In {_of(projected, measured)}, epochs have a fixed number of steps, whatever the "
             "size of the training set: the time of a full epoch is projected, and the quality is "
@@ -262,6 +269,8 @@ _MARK_CLAUSES: Final = {
     "than in what it is compared with",
     "other threads": "the thread setting differs from that of what it is compared with, and the "
     "times support no conclusion",
+    "other session": "the session differs from that of what it is compared with, and the interval "
+    "includes the spread between sessions",
 }
 """What each mark but `projected` means for the numbers."""
 
@@ -387,7 +396,7 @@ class MachineResults:
     @cached_property
     def limits(self) -> Mapping[str, list[str]]:
         """What its numbers do not say, by what limits them."""
-        return limits(self.variants)
+        return limits(self.variants, spread_of(rows_of(self.tables.sentinels)))
 
     @property
     def doubts(self) -> list[str]:

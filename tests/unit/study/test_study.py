@@ -350,3 +350,26 @@ def test_what_yaml_cannot_make_a_value_of_is_one_line(tmp_path: Path, content: s
 
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 1000
+
+
+def test_sentinels_are_expanded_as_a_grid_is_and_measured_in_less_time() -> None:
+    rows = [
+        {"workload": "cnn", "size": "small", "batch_size": [8, 16], "epochs": 1, "device": "cpu"},
+        {"workload": "lstm", "batch_size": 8, "epochs": 1, "needs_accelerator": True},
+    ]
+    config = changed(lambda config: config.update(sentinels=rows))
+
+    study = load_study(config, devices=["cpu"])
+
+    assert [each.variant.batch_size for each in study.sentinels] == [8, 16]
+    assert {each.protocol.repetitions for each in study.sentinels} == {2}
+    assert study.alone("batch_size").sentinels == ()
+
+
+def test_a_mistake_in_a_sentinel_is_named() -> None:
+    config = changed(
+        lambda config: config.update(sentinels=[{"workload": "none", "batch_size": 8, "epochs": 1}])
+    )
+
+    with pytest.raises(ConfigError, match=r"sentinels\[0\]\.workload: 'none' does not exist"):
+        load_study(config, devices=["cpu"])

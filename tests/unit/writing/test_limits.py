@@ -8,6 +8,7 @@ from gpu_report.glossary import Row
 from gpu_report.records.record import Record
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import MEANINGS, Today
+from gpu_report.tables.statistics import Spread
 from gpu_report.writing.machine import limits
 from tests.factories import CODE_DIGEST, make_records, make_study
 from tests.tabulated import tabulate_variants
@@ -71,3 +72,13 @@ def test_every_mark_is_a_limit() -> None:
     for mark in MEANINGS:
         marked = {**plain, "marks": mark, "epoch_time_projected": mark == "projected"}
         assert sum(map(len, limits([marked, *unmarked]).values())) == 2, mark
+
+
+def test_sessions_without_a_measured_spread_are_said_and_with_one_they_are_in_the_intervals() -> (
+    None
+):
+    rows = variant_rows(make_records(STUDY))
+    of_two = [{**row, "session": 1 + index % 2} for index, row in enumerate(rows)]
+
+    assert limits(rows)["sessions"] == limits(of_two, Spread(0.01, 2))["sessions"] == []
+    assert "whose spread is not measured" in limits(of_two)["sessions"][0]

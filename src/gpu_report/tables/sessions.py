@@ -1,0 +1,142 @@
+"""The table of sentinels: how far the numbers of one machine drift within a session of measuring,
+and from one session to the next.
+
+times of records and points -> number of the session of each; points by session -> spread of a
+sentinel's throughput -> Sessions, by which two records of one machine are compared
+
+The spread is that of the logarithm: within sessions the standard deviation between points, pooled;
+between sessions that of the means of sessions. Points belong together where the same was asked: by
+another version of the protocol, or with other settings, it is another sentinel.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from statistics import fmean, stdev
+from typing import Final
+
+from gpu_report.glossary import Row
+from gpu_report.records.record import Attempt, Record, SentinelPoint
+from gpu_report.storage.columns import Table, number, text, whole
+from gpu_report.tables.statistics import VARIANT, Spread, summarise
+
+LONGEST_GAP: Final = timedelta(hours=1)
+"""Between two measurements of a session, from the end of one to the begin of the next."""
+
+SESSION: Final = whole(
+    "session", "1", "Number of the session: measurements on the machine without a gap of an hour."
+)
+SENTINELS: Final = Table(
+    name="sentinels",
+    meaning="One row per sentinel, a configuration that is measured again and again, and point.",
+    columns=(
+        VARIANT,
+        whole("protocol_version", "1", "Version of the protocol by which it was measured."),
+        SESSION,
+        text("measured_at", "UTC, ISO 8601."),
+        text("status", "ok, oom, failed or skipped."),
+        text("reason", "Why there is no measurement; else empty."),
+        whole("processes", "1", "Fresh processes that trained to the end."),
+        number(
+            "throughput_per_s", "1/s", "Training samples per second; geometric mean of processes."
+        ),
+        number("ratio_to_first", "1", "The same over that of the sentinel's first point."),
+        whole(
+            "sessions",
+            "1",
+            "Sessions in which it was measured; the same in every row of the sentinel, as what "
+            "follows.",
+        ),
+        number(
+            "deviation_within",
+            "1",
+            "Standard deviation of its log throughput between points of one session, pooled; "
+            "missing without two such points.",
+        ),
+        number(
+            "deviation_between",
+            "1",
+            "That between the means of sessions; missing of fewer than two sessions.",
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sessions:
+    """The number of the session by the time at which something was measured, and how far numbers
+    differ from one session to the next; None where that is not measured.
+    """
+
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    spread: Spread | None = None
+
+    def between(self, record: Record, reference: Record) -> Spread | None:
+        """The spread by which their comparison is widened; None in one session."""
+        times = (each.provenance.measured_at for each in (record, reference))
+        return self.spread if len({self.numbers.get(time) for time in times}) > 1 else None
+
+
+ONE_SESSION: Final = Sessions()
+"""Of records that are not known to be of several, such as those of two machines."""
+
+
+def number_sessions(measured: Iterable[Attempt]) -> dict[str, int]:
+    """The session of each record and point, from 1, by the time at which it was measured."""
+    numbers: dict[str, int] = {}
+    ended = None
+    for each in sorted((each.provenance for each in measured), key=lambda one: one.began):
+        is_next = ended is None or each.began - ended > LONGEST_GAP
+        numbers[each.measured_at] = max(numbers.values(), default=0) + is_next
+        ended = max(ended or each.ended, each.ended)
+    return numbers
+
+
+def spread_of(sentinels: Iterable[Row]) -> Spread | None:
+    """That of the sentinel which differs most between sessions; None of fewer than two sessions."""
+    spreads = [
+        Spread(row["deviation_between"], row["sessions"])
+        for row in sentinels
+        if row["sessions"] > 1
+    ]
+    return max(spreads, default=None)
+
+
+def tabulate_sentinels(points: Iterable[SentinelPoint], numbers: Mapping[str, int]) -> list[Row]:
+    """The table SENTINELS, the points of each sentinel in their order."""
+    sentinels: dict[str, list[SentinelPoint]] = {}
+    for point in points:
+        sentinels.setdefault(f"{point.measurement}", []).append(point)
+    return [row for each in sentinels.values() for row in _rows_of(each, numbers)]
+
+
+def _rows_of(points: Sequence[SentinelPoint], numbers: Mapping[str, int]) -> list[Row]:
+    speeds = [summarise(point.throughputs_per_s).value for point in points]
+    logs: dict[int, list[float]] = {}
+    for point, speed in zip(points, speeds, strict=True):
+        if point.throughputs_per_s:
+            logs.setdefault(numbers[point.provenance.measured_at], []).append(math.log(speed))
+    means = [fmean(values) for values in logs.values()]
+    squares = [(log - fmean(values)) ** 2 for values in logs.values() for log in values]
+    freedom = len(squares) - len(means)
+    of_all = {
+        "sessions": len(means),
+        "deviation_within": math.sqrt(sum(squares) / freedom) if freedom else math.nan,
+        "deviation_between": stdev(means) if len(means) > 1 else math.nan,
+    }
+    return [
+        {
+            "variant": point.variant,
+            "protocol_version": point.measurement["protocol"]["version"],
+            "session": numbers[point.provenance.measured_at],
+            "measured_at": point.provenance.measured_at,
+            "status": point.status,
+            "reason": point.reason,
+            "processes": len(point.throughputs_per_s),
+            "throughput_per_s": speed,
+            "ratio_to_first": speed / next(each for each in speeds if each > 0 or means == []),
+            **of_all,
+        }
+        for point, speed in zip(points, speeds, strict=True)
+    ]

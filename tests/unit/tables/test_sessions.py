@@ -1,0 +1,154 @@
+"""Sentinels show how far numbers drift, and a comparison of two sessions is widened by it."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from gpu_report.records.record import Attempt, Record, SentinelPoint
+from gpu_report.tables.marks import Today
+from gpu_report.tables.sessions import (
+    SENTINELS,
+    Sessions,
+    number_sessions,
+    spread_of,
+    tabulate_sentinels,
+)
+from gpu_report.tables.statistics import Spread, ratio
+from gpu_report.tables.variants import variant_row
+from tests.factories import CODE_DIGEST, PROTOCOL, make_record
+from tests.tabulated import tabulate_experiment
+
+from .test_experiments import CPU, CUDA, experiment_of
+
+MORNING, LATER, EVENING = (f"2026-05-04T{hour}:00:00Z" for hour in ("10", "11", "20"))
+TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
+
+
+def made_at(time: str, *, lasting_s: float = 0.0, slug: str = CPU, **options: Any) -> Record:
+    record = make_record(slug, measured_at=time, **options)
+    provenance = record.provenance.model_copy(update={"measuring_s": lasting_s})
+    return record.model_copy(update={"provenance": provenance})
+
+
+def point_at(time: str, speeds: Sequence[float], **options: Any) -> SentinelPoint:
+    record = make_record(CUDA, measured_at=time, **options)
+    fields = {name: getattr(record, name) for name in Attempt.model_fields}
+    return SentinelPoint(**fields, throughputs_per_s=list(speeds))
+
+
+def rows(*points: SentinelPoint) -> list[dict[str, Any]]:
+    found = [dict(row) for row in tabulate_sentinels(points, number_sessions(points))]
+    SENTINELS.rows_to_csv(found)
+    return found
+
+
+def test_a_session_ends_where_nothing_is_measured_for_more_than_an_hour() -> None:
+    half_past, afternoon = "2026-05-04T10:59:00Z", "2026-05-04T12:10:00Z"
+    records = [made_at(afternoon), made_at(MORNING), made_at(half_past)]
+
+    assert number_sessions(records) == {MORNING: 1, half_past: 1, afternoon: 2}
+
+
+def test_a_long_measurement_is_no_gap() -> None:
+    records = [made_at(MORNING, lasting_s=9.5 * 3600), made_at(LATER), made_at(EVENING)]
+
+    assert {*number_sessions(records).values()} == {1}
+
+
+def test_points_are_compared_with_the_first_within_and_between_sessions() -> None:
+    found = rows(
+        point_at(MORNING, [100, 100]),
+        point_at("2026-05-04T10:20:00Z", [104, 104]),
+        point_at(EVENING, [110, 110]),
+    )
+    low, high = math.log(100), math.log(104)
+
+    assert [row["session"] for row in found] == [1, 1, 2]
+    assert [row["ratio_to_first"] for row in found] == pytest.approx([1.0, 1.04, 1.1])
+    assert found[0]["deviation_within"] == pytest.approx((high - low) / math.sqrt(2))
+    between = abs(math.log(110) - (low + high) / 2) / math.sqrt(2)
+    assert spread_of(found) == pytest.approx((between, 2))
+
+
+def test_one_session_has_no_spread_between_sessions() -> None:
+    found = rows(point_at(MORNING, [100, 101]))
+
+    assert math.isnan(found[0]["deviation_within"])
+    assert math.isnan(found[0]["deviation_between"])
+    assert spread_of(found) is None
+
+
+def test_a_sentinel_that_failed_is_a_row_with_its_reason() -> None:
+    failed, measured = rows(
+        point_at(MORNING, [], status="oom", reason="repetition 1: no memory"),
+        point_at(LATER, [50, 50]),
+    )
+
+    assert (failed["status"], failed["reason"]) == ("oom", "repetition 1: no memory")
+    assert math.isnan(failed["throughput_per_s"])
+    assert measured["ratio_to_first"] == 1
+    assert math.isnan(rows(point_at(MORNING, [], status="failed"))[0]["ratio_to_first"])
+
+
+def test_a_sentinel_with_other_settings_is_another_one() -> None:
+    other = point_at(EVENING, [200, 200])
+    asked = {
+        **other.measurement,
+        "workload": {**other.measurement["workload"], "settings": {"a": 1}},
+    }
+
+    found = rows(point_at(MORNING, [100, 100]), other.model_copy(update={"measurement": asked}))
+
+    assert [row["ratio_to_first"] for row in found] == [1.0, 1.0]
+    assert spread_of(found) is None
+
+
+SPREAD = Spread(0.02, 4)
+
+
+def compared(sessions: Sessions) -> Any:
+    records = [made_at(MORNING), made_at(EVENING, slug=CUDA)]
+    return tabulate_experiment(
+        experiment_of(CPU, CUDA), records, today=TODAY, sessions=sessions
+    ).iloc[1]
+
+
+def test_a_comparison_of_two_sessions_is_widened_and_flagged() -> None:
+    plain = compared(Sessions(numbers={MORNING: 1, EVENING: 1}, spread=SPREAD))
+    across = compared(Sessions(numbers={MORNING: 1, EVENING: 2}, spread=SPREAD))
+
+    assert across["speedup"] == plain["speedup"]
+    assert across["speedup_low"] < plain["speedup_low"] < plain["speedup_high"]
+    assert plain["speedup_high"] < across["speedup_high"]
+    assert across["speedup_p"] > plain["speedup_p"]
+    assert ("other session" in across["marks"], "other session" in plain["marks"]) == (True, False)
+    assert across["session"] == 2
+
+
+def test_a_comparison_stays_as_it_is_where_the_spread_is_not_measured() -> None:
+    plain = compared(Sessions())
+    unmeasured = compared(Sessions(numbers={MORNING: 1, EVENING: 2}))
+
+    columns = ["speedup", "speedup_low", "speedup_high", "speedup_p", "marks"]
+    assert list(unmeasured[columns]) == list(plain[columns])
+
+
+def test_the_spread_counts_once_for_each_side_with_its_own_degrees_of_freedom() -> None:
+    same = dict.fromkeys(range(5), 100.0)
+
+    found = ratio(same, same, spread=Spread(0.01, 4))
+
+    half = 3.182446 * math.sqrt(2) * 0.01  # Student's t of 3 degrees of freedom
+    assert (found.low, found.high, found.count) == pytest.approx(
+        (math.exp(-half), math.exp(half), 5)
+    )
+
+
+def test_a_variant_alone_has_its_session_and_no_flag() -> None:
+    sessions = Sessions(numbers={EVENING: 3}, spread=SPREAD)
+
+    row = variant_row(made_at(EVENING), today=TODAY, sessions=sessions)
+
+    assert (row["session"], "other session" in row["marks"]) == (3, False)
