@@ -108,6 +108,7 @@ MADE_BY: Final[Mapping[Table, Callable[[Measured], Sequence[Row]]]] = {
     CONSISTENCY: lambda of: tabulate_consistency(of.records),
     CROSSOVERS: lambda of: tabulate_crossovers(of.experiments, of.records, of.sessions),
     MACHINE: lambda of: tabulate_machine(of.records),
+    SENTINELS: lambda of: tabulate_sentinels(of.points, of.sessions.numbers),
     SOURCES: lambda of: tabulate_sources(of.records, of.timed_traces, today=of.today),
     EFFICIENCY: lambda of: tabulate_efficiency(of.records, of.calibration),
     SCALING: lambda of: tabulate_scaling(of.records, of.sessions),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.glossary import Row
 from gpu_report.study.options import is_bound, option_names
+from gpu_report.tables.sessions import spread_of
 from gpu_report.tables.statistics import NOT_MEASURED, SIGNIFICANCE, Summary, ratio_of_means
 
 if TYPE_CHECKING:

@@ -140,7 +140,9 @@ def tabulate_experiment(
         reference, found, change = references[variant], speedups[variant], changes[variant]
         rows.append(
             {
-                **variant_row(record, today=today, prices=prices, reference=reference),
+                **variant_row(
+                    record, today=today, prices=prices, reference=reference, sessions=sessions
+                ),
                 "optimization": variant.optimization_with_precision
                 if experiment.through_precisions
                 else variant.optimization,
