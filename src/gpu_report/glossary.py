@@ -434,6 +434,15 @@ METRICS: Final[Mapping[str, Metric]] = {
             reference_label="as fast as {baseline}",
         ),
         Metric(
+            column="fastest_cpu_speedup",
+            key="fastest_cpu_speedup",
+            header="over fastest CPU",
+            meaning="throughput over that of the fastest CPU configuration",
+            detail="of those measured with the same model and batch; missing where that is one",
+            show=number_format.ratio,
+            is_timing=True,
+        ),
+        Metric(
             column="ratio",
             header="ratio",
             meaning="the latter over the former",

@@ -15,7 +15,7 @@ from gpu_report.bundles.unpacking import read_manifest
 from gpu_report.errors import ConfigError
 from gpu_report.study.cluster import REQUESTS, Request, known_machine, read_requests
 from gpu_report.study.config import check_config
-from gpu_report.study.machine import DESCRIPTIONS, Machine, find_machine
+from gpu_report.study.machine import DESCRIPTIONS, Machine, cpu_has_bf16, find_machine
 from gpu_report.study.study import Study, load_study
 from gpu_report.study.variant import Variant
 
@@ -111,7 +111,12 @@ def choose_machines(
                 f"machines: {name} is {machine.id} as another one is; name one of them"
             )
         request = requests.get(name)
-        study = load_study(config, devices=machine.devices, nodes=request.nodes if request else 1)
+        study = load_study(
+            config,
+            devices=machine.devices,
+            nodes=request.nodes if request else 1,
+            has_bf16=request is not None or cpu_has_bf16(),
+        )
         # Jobs of a cluster may run on several nodes, which have no sessions in common.
         asked = replace(study, sentinels=()) if request else study
         machines.append(ShownMachine(id=machine.id, study=asked, bundle=None, request=request))

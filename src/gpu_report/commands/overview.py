@@ -22,7 +22,7 @@ from gpu_report.study.cluster import describe_machine as describe_machine_as
 from gpu_report.study.cluster import read_requests
 from gpu_report.study.config import read_config
 from gpu_report.study.control_groups import cpu_quota
-from gpu_report.study.machine import find_machine, usable_cores
+from gpu_report.study.machine import cpu_has_bf16, find_machine, usable_cores
 from gpu_report.study.search import BatchSearch
 from gpu_report.study.study import Study, load_study
 from gpu_report.study.variant import Variant
@@ -153,7 +153,8 @@ def _show_plan_of(machine: ShownMachine) -> None:
 def results_here(config_file: Path) -> ResultsFolder:
     """The study of a configuration, and the folder of this machine's results."""
     machine = find_machine()
-    return results_of(machine.id, load_study(read_config(config_file), devices=machine.devices))
+    study = load_study(read_config(config_file), devices=machine.devices, has_bf16=cpu_has_bf16())
+    return results_of(machine.id, study)
 
 
 def results_of(machine: str, study: Study) -> ResultsFolder:

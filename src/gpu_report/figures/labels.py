@@ -30,6 +30,7 @@ _FIELDS: Final = (
     *("device", "batch_size", "accumulation", "workers", "precision"),
     *("epochs", "steps_per_epoch", "seed", "options", "parallelism"),
 )
+_CONFIGURATION: Final = ("precision", *AXIS_FIELDS["optimization"])
 _DIGITS: Final = "0123456789"
 _MOST_HEADING_CHARS: Final = 44
 _MOST_OPTIONS_CHARS: Final = 30
@@ -224,8 +225,10 @@ def with_row_labels(frame: "pd.DataFrame", axis: str) -> "pd.DataFrame":
     if not axis:
         return sorted_by(with_labels(frame), "heading", "device", then=["batch_size", "workers"])
     fields = fields_along(axis, rows_of(frame))
-    if axis == "device" and _lengths_differ(frame).any():
-        fields = (*fields, *LENGTH_FIELDS)  # the rows have them
+    if axis == "device":
+        for those in (LENGTH_FIELDS, _CONFIGURATION):
+            if _differ(frame, those).any():
+                fields = (*fields, *those)  # the rows have them
     frame = with_labels(frame, without=fields)
     names = full_names(frame)
     for_group = (
@@ -258,16 +261,24 @@ def _labels_along(frame: "pd.DataFrame", axis: str) -> list[str]:
         ]
     if axis == "device":
         return [
-            joined(device_words(row["device"]), length_label(row) if unlike else "")
-            for (_, row), unlike in zip(frame.iterrows(), _lengths_differ(frame), strict=True)
+            joined(
+                _distinction(row, ["device", *(_CONFIGURATION if configured else ())], ()),
+                length_label(row) if unlike else "",
+            )
+            for row, unlike, configured in zip(
+                frame.to_dict("records"),
+                _differ(frame, LENGTH_FIELDS),
+                _differ(frame, _CONFIGURATION),
+                strict=True,
+            )
         ]
     return [field_label(axis, value) for value in frame[axis]]
 
 
-def _lengths_differ(frame: "pd.DataFrame") -> "pd.Series[bool]":
-    """Of each row whether its group has trainings of other lengths."""
-    lengths = frame[[*LENGTH_FIELDS]].apply(tuple, axis="columns").astype(str)
-    return lengths.groupby(frame["group"]).transform("nunique") > 1
+def _differ(frame: "pd.DataFrame", fields: Sequence[str]) -> "pd.Series[bool]":
+    """Of each row whether its group has rows that differ in these fields."""
+    values = frame[[*fields]].apply(tuple, axis="columns").astype(str)
+    return values.groupby(frame["group"]).transform("nunique") > 1
 
 
 def with_panels(frame: "pd.DataFrame", axis: str) -> "pd.DataFrame":

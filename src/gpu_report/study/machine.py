@@ -38,6 +38,7 @@ _VISIBILITY: Final = (
     "ROCR_VISIBLE_DEVICES",
     "ZE_AFFINITY_MASK",
 )
+_FAST_BF16: Final = re.compile(r"\b(?:avx512_bf16|amx_bf16)\b")
 _TRADE_MARK: Final = r"\((?:r|tm|c)\)"
 _CPU_NOISE: Final = re.compile(
     rf"{_TRADE_MARK}|\bcpu\b|@.*|\b(?:intel|amd|apple|arm|processor|genuine|virtual)\b"
@@ -94,6 +95,11 @@ class Machine:
             "cpu",
             *(device_name(each.backend, index) for index, each in enumerate(self.accelerators)),
         )
+
+
+def cpu_has_bf16(flags: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether this machine's CPU computes in bf16 itself; without that bf16 is slower than fp32."""
+    return flags.exists() and bool(_FAST_BF16.search(flags.read_text("utf-8")))
 
 
 def device_name(backend: str, index: int) -> str:

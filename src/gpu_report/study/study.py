@@ -311,14 +311,19 @@ def _named(slug: str, asked: Sequence[_Asked], kind: str) -> _Asked:
 
 
 def load_study(
-    config: Mapping[str, Any], *, devices: Sequence[str], nodes: int = 1, elsewhere: bool = False
+    config: Mapping[str, Any],
+    *,
+    devices: Sequence[str],
+    nodes: int = 1,
+    elsewhere: bool = False,
+    has_bf16: bool = True,
 ) -> Study:
     """Check a configuration and expand it for a machine with these devices, the CPU first.
 
     As many nodes as `nodes` says, each with these devices, may share a training. With `devices:
     auto` the study takes one accelerator of a kind: `cuda` and not `cuda:1`, which can still be
     named. For a machine `elsewhere`, which has measured already, what is named and not there is
-    passed over.
+    passed over. `has_bf16` says whether its CPU computes in bf16 itself.
 
     Raises:
         ConfigError: an unknown key, an impossible value or variant, an unknown workload, or a
@@ -326,7 +331,11 @@ def load_study(
     """
     check_config(config)
     usable = _choose_devices(
-        config["devices"], tuple(devices), nodes=nodes, refuse_absent=not elsewhere
+        config["devices"],
+        tuple(devices),
+        nodes=nodes,
+        refuse_absent=not elsewhere,
+        has_bf16=has_bf16,
     )
     workloads = {name: _workload(name, entry or {}) for name, entry in config["workloads"].items()}
     experiments: list[Experiment] = []
@@ -391,6 +400,7 @@ class _Devices:
     sharing: tuple[str, ...]
     nodes: int
     refuse_absent: bool
+    has_bf16: bool
 
     @property
     def accelerators(self) -> int:
@@ -423,7 +433,12 @@ class _Devices:
 
 
 def _choose_devices(
-    configured: str | Sequence[str], present: tuple[str, ...], *, nodes: int, refuse_absent: bool
+    configured: str | Sequence[str],
+    present: tuple[str, ...],
+    *,
+    nodes: int,
+    refuse_absent: bool,
+    has_bf16: bool,
 ) -> _Devices:
     """The devices of a study: `auto` is one of each kind that is there, of which all may share a
     training.
@@ -438,6 +453,7 @@ def _choose_devices(
         sharing=present,
         nodes=nodes,
         refuse_absent=refuse_absent,
+        has_bf16=has_bf16,
     )
     if configured == "auto":
         return devices
@@ -634,13 +650,14 @@ def _searches_of_row(
 
 def _is_left_out(fields: dict[str, Any], devices: _Devices) -> bool:
     """Takes the keys that say on which machines a row is measured out of it."""
-    needed, unwanted = (
+    needed, unwanted, in_bf16 = (
         int(fields.pop("needs_accelerator", 0)),
         fields.pop("without_accelerator", False),
+        fields.pop("needs_bf16_on_cpu", False),
     )
     has_accelerator = not set(devices.chosen) <= {"cpu"}
     present = devices.accelerators * devices.nodes if has_accelerator else 0
-    return needed > present or (unwanted and has_accelerator)
+    return needed > present or (unwanted and has_accelerator) or (in_bf16 and not devices.has_bf16)
 
 
 def _optimizations_of_row(path: str, fields: dict[str, Any]) -> list[Optimization]:

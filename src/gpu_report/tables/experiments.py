@@ -16,7 +16,7 @@ interval: in it, no size is significantly faster on either.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -73,6 +73,7 @@ EXPERIMENT: Final = Table(
         *summary_of("speedup"),
         number("speedup_p", "1", f"That chance alone made it differ from 1, {_ADJUSTED}"),
         metric("time_reduction_percent"),
+        *summary_of("fastest_cpu_speedup"),
         metric("break_even_steps"),
         *summary_of("quality_change"),
         number("quality_change_p", "1", f"That chance alone made it differ from 0, {_ADJUSTED}"),
@@ -87,6 +88,8 @@ EXPERIMENT: Final = Table(
 )
 
 _ALWAYS_NAMED: Final = ("workload", "size", "device")
+_OF_CONFIGURATION: Final = (*LENGTH_FIELDS, "precision", "workers", "accumulation", "options")
+"""Fields in which two trainings of one model and batch may differ."""
 _Fields = tuple[tuple[str, Any], ...]
 
 
@@ -103,7 +106,9 @@ def tabulate_experiment(
     are passed over.
 
     Along the axis `device`, a variant without a twin at the baseline is compared with the one that
-    differs in the length of its epochs too: a CPU that cannot keep up trains for fewer steps.
+    differs in the length of its epochs too: a CPU that cannot keep up trains for fewer steps. One
+    at the baseline that nothing is compared with, such as a CPU in its fastest configuration, is in
+    the group of the first that trains the same model and batch, and is compared with that.
 
     Raises:
         RecordError: a variant has no record, or two.
@@ -129,6 +134,10 @@ def tabulate_experiment(
     }
     speedups = _compared(chosen, references, partial(_speedup, sessions=sessions))
     changes = _compared(chosen, references, quality_change)
+    on_cpu: dict[_Fields, list[Record]] = {}
+    for variant, record in chosen.items():
+        if variant.device == REFERENCE_DEVICE and record.status == "ok":
+            on_cpu.setdefault(groups[variant], []).append(record)
     workspaces = {
         each.variant: convolution_workspace_mib(each)
         for each in profiled(
@@ -151,6 +160,9 @@ def tabulate_experiment(
                 **found.as_columns("speedup"),
                 "speedup_p": found.p,
                 "time_reduction_percent": 100 * (1 - 1 / found.value),
+                **_over_fastest(record, on_cpu.get(groups[variant], [])).as_columns(
+                    "fastest_cpu_speedup"
+                ),
                 "break_even_steps": break_even_steps(record, reference, found),
                 **change.as_columns("quality_change"),
                 "quality_change_p": change.p,
@@ -191,6 +203,17 @@ def _speedup(record: Record, reference: Record | None, sessions: Sessions) -> Su
     return replace(found, low=1.0, high=1.0) if record is reference and found.count else found
 
 
+def _over_fastest(record: Record, on_cpu: Sequence[Record]) -> Summary:
+    """The speedup over the fastest of these; missing of one on the CPU, and where there is one
+    alone, which is the baseline.
+    """
+    if record.as_variant().device == REFERENCE_DEVICE or len(on_cpu) < 2:
+        return NOT_MEASURED
+    return speedup(
+        record, max(on_cpu, key=lambda each: summarise(values_of(each, "throughput_per_s")).value)
+    )
+
+
 def break_even_steps(record: Record, reference: Record | None, speedup: Summary) -> float:
     """Whole steps after which the time saved per step exceeds the extra time of compiling.
 
@@ -227,20 +250,31 @@ def _groups(experiment: Experiment) -> dict[Variant, _Fields]:
     # A baseline that has a twin of its own comes last, so that it is nobody else's where another
     # one is left.
     lengthless = {
-        _without_length(exact[v]): v for v in sorted(baselines, key=lambda v: exact[v] not in twins)
+        _without(exact[v], LENGTH_FIELDS): v
+        for v in sorted(baselines, key=lambda v: exact[v] not in twins)
     }
     for variant in compared:
-        baseline = lengthless.get(_without_length(exact[variant]))
+        baseline = lengthless.get(_without(exact[variant], LENGTH_FIELDS))
         if baseline is None or exact[variant] in {exact[each] for each in baselines}:
             continue
         if groups[baseline] not in twins:
             groups[baseline] = exact[variant]
         groups[variant] = groups[baseline]
-    return groups
+    used = {groups[variant] for variant in compared}
+    of_batch = {
+        _without(groups[each], _OF_CONFIGURATION): groups[each]
+        for each in reversed(baselines)
+        if groups[each] in used
+    }
+    alone = {each: groups[each] for each in baselines if groups[each] not in used}
+    return groups | {
+        each: of_batch.get(_without(group, _OF_CONFIGURATION), group)
+        for each, group in alone.items()
+    }
 
 
-def _without_length(fields: _Fields) -> _Fields:
-    return tuple((name, value) for name, value in fields if name not in LENGTH_FIELDS)
+def _without(fields: _Fields, names: Collection[str]) -> _Fields:
+    return tuple((name, value) for name, value in fields if name not in names)
 
 
 def group_names(groups: Iterable[_Fields]) -> dict[_Fields, str]:
@@ -398,6 +432,7 @@ def _twin(variant: Variant, experiment: Experiment) -> Variant | None:
         each
         for each in experiment.variants
         if each.device == REFERENCE_DEVICE
-        and _without_length(each.fields_without("device")) == _without_length(fields)
+        and _without(each.fields_without("device"), LENGTH_FIELDS)
+        == _without(fields, LENGTH_FIELDS)
     ]
     return max(twins, key=lambda each: each.fields_without("device") == fields, default=None)

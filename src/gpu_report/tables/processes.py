@@ -102,7 +102,7 @@ def is_projected(record: Record) -> bool:
     if facts is None or facts.begins_anew:
         return False
     epochs = [epoch for repetition in record.repetitions for epoch in repetition.timed_epochs]
-    return any(len(epoch.step_times_ms) != facts.steps_per_full_epoch for epoch in epochs)
+    return any(epoch.samples != facts.train_samples for epoch in epochs)
 
 
 def protocol_version(record: Record) -> int:
@@ -165,9 +165,10 @@ _FIGURES: Final[Mapping[str, Callable[[Repetition, WorkloadFacts], float | None]
         chain.from_iterable(epoch.step_times_ms for epoch in repetition.timed_epochs)
     ),
     "throughput_per_s": lambda repetition, _: repetition.throughput_per_s,
-    # Wall time per step, times the steps of a whole epoch; for a whole epoch that is its wall time.
+    # Wall time per sample, times the samples of a whole epoch, whose last step may have fewer than
+    # the others; for a whole epoch that is its wall time.
     "epoch_time_s": lambda repetition, facts: statistics.median(
-        epoch.wall_time_s * (facts.steps_per_full_epoch / len(epoch.step_times_ms))
+        epoch.wall_time_s * (facts.train_samples / epoch.samples)
         for epoch in repetition.timed_epochs
     ),
     "first_epoch_ratio": lambda repetition, _: (

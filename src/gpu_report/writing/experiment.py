@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _METRICS: Final[Mapping[str, tuple[str, ...]]] = {
     "workload": ("parameters", "step_time", "throughput", "memory", "quality"),
     "size": ("parameters", "step_time", "throughput", "speedup", "memory", "quality"),
-    "device": ("step_time", "throughput", "speedup", "memory", "quality"),
+    "device": ("step_time", "throughput", "speedup", "fastest_cpu_speedup", "memory", "quality"),
     "batch_size": ("step_time", "throughput", "epoch_time", "speedup", "memory", "quality"),
     "workers": ("step_time", "throughput", "data_wait", "speedup", "quality"),
     "precision": ("step_time", "throughput", "speedup", "memory", "quality"),

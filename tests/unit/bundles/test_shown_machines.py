@@ -148,7 +148,7 @@ def test_two_bundles_of_one_machine_are_refused(published: Path, tmp_path: Path)
 
 def test_code_that_a_configuration_names_is_announced_where_it_will_run(published: Path) -> None:
     own = copy.deepcopy(DEFAULT["workloads"])
-    own["lstm"] = {"class": "json.decoder:JSONDecoder"}
+    own["cnn"] = {"class": "json.decoder:JSONDecoder"}
 
     here = choose(["here"], published, workloads=own)
     elsewhere = choose([LAPTOP], published, find_here=never, workloads=own)
@@ -156,7 +156,7 @@ def test_code_that_a_configuration_names_is_announced_where_it_will_run(publishe
     assert [
         note
         for note in here.notes
-        if "workloads.lstm runs the code of json.decoder:JSONDecoder" in note
+        if "workloads.cnn runs the code of json.decoder:JSONDecoder" in note
     ]
     assert not elsewhere.notes
 

@@ -57,6 +57,22 @@ def test_only_marks_that_cast_doubt_are_doubts() -> None:
     ]
 
 
+def test_two_configurations_of_a_cpu_are_distinguished_below_one_heading() -> None:
+    tuned = {"precision": "bf16", "options": "channelslast", "optimization": "channelslast"}
+    frame = variants({}, {"device": "cuda"}, tuned)
+
+    shown = labels.with_row_labels(
+        frame.assign(group="cnn", is_baseline=[True, False, False]), "device"
+    )
+
+    assert shown["heading"].tolist() == ["Image CNN"] * 3
+    assert shown["label"].tolist() == [
+        "CPU, fp32, eager baseline",
+        "CUDA, fp32, eager baseline",
+        "CPU, bf16, channelslast",
+    ]
+
+
 PLAIN_OPTIONS = [name for name, option in OPTIONS.items() if not option.ddp_only]
 
 

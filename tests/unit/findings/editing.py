@@ -53,6 +53,12 @@ def make_finding(**changes: object) -> Finding:
 
 _ON_GPU: Final = {"device": "fastest", "needs_accelerator": True}
 _UNET: Final = {"workload": "unet", "size": "64px", "batch_size": 8}
+_TUNED_CPU: Final = {
+    "device": "cpu",
+    "precision": "bf16",
+    "optimization": "channelslast",
+    "needs_accelerator": True,
+}
 _LARGE_UNET: Final = {"workload": "unet", "size": "128px", **_ON_GPU}
 _CNN: Final = {"workload": "cnn", "size": "medium", "batch_size": 64}
 _SMALL_CNN: Final = {"workload": "cnn", "size": "small", "needs_accelerator": True}
@@ -73,6 +79,7 @@ CONFIG: Final = configured(
         "device",
         "cpu",
         {**_UNET, "steps_per_epoch": 6},
+        {**_UNET, **_TUNED_CPU, "steps_per_epoch": 6},
         {"workload": "lstm", "batch_size": 64, "steps_per_epoch": 10},
         _CNN,
     ),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.study.machine import Accelerator, Machine, find_machine
+from gpu_report.study.machine import Accelerator, Machine, cpu_has_bf16, find_machine
 
 H100 = Accelerator(backend="cuda", name="NVIDIA H100 80GB HBM3", memory_gib=79.1)
 
@@ -50,6 +50,17 @@ def test_the_first_accelerator_goes_by_its_kind_and_the_second_by_its_index() ->
 
 
 @pytest.mark.slow
+def test_a_cpu_computes_in_bf16_where_its_flags_say_so(tmp_path: Path) -> None:
+    lines = ["avx2 avx512_bf16 fma", "amx_bf16 amx_tile", "avx2 avx512f"]
+    for number, line in enumerate(lines):
+        (tmp_path / str(number)).write_text(f"flags : {line}\n")
+
+    assert [cpu_has_bf16(tmp_path / name) for name in ("0", "1", "2", "absent")] == [
+        *(True, True),
+        *(False, False),
+    ]
+
+
 def test_pytorch_is_asked_once_and_again_when_the_environment_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

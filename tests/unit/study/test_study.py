@@ -109,6 +109,19 @@ def test_a_row_that_needs_an_accelerator_is_left_out_where_there_is_none() -> No
     assert {variant.device for variant in expanded(row, "cpu", "cuda")} == {"cpu", "cuda"}
 
 
+def test_the_default_study_trains_in_bf16_only_on_cpus_that_compute_in_it() -> None:
+    with_bf16, without = (
+        {
+            variant.workload
+            for variant in load_study(CONFIG, devices=["cpu", "cuda"], has_bf16=has_bf16).variants
+            if (variant.device, variant.precision) == ("cpu", "bf16")
+        }
+        for has_bf16 in (True, False)
+    )
+
+    assert (with_bf16, without) == ({"unet", "lstm"}, set())
+
+
 def test_a_ladder_has_variants_that_differ_in_their_optimization_alone() -> None:
     variants = expanded(
         {"device": "cuda", "ladder": ["workers4", "pinned", "resident"]},

@@ -87,9 +87,15 @@ def test_a_shortened_or_lengthened_epoch_is_projected_to_the_whole_training_set(
     record = record_of(EPOCHS)
 
     assert is_projected(shortened)
-    assert process_values(shortened)["epoch_time_s"] == [pytest.approx(63 * 8 / 2.0)]
-    assert is_projected(with_facts(record, steps_per_full_epoch=1))
+    assert process_values(shortened)["epoch_time_s"] == [pytest.approx(500 / 2.0)]
+    assert is_projected(with_facts(record, train_samples=64, steps_per_full_epoch=1))
     assert not is_projected(record)
+
+
+def test_a_projected_epoch_has_a_last_step_of_what_the_training_set_has_left() -> None:
+    shortened = with_facts(record_of(EPOCHS), train_samples=3 * 64 + 4, steps_per_full_epoch=4)
+
+    assert process_values(shortened)["epoch_time_s"] == [pytest.approx(4.0 * 196 / 128)]
 
 
 ON_GPU = SLUG.replace("cpu", "cuda")

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from gpu_report.findings import phrases
-from gpu_report.findings.estimate import Estimate, estimate, ratio_of, speedup
+from gpu_report.findings.estimate import Estimate, against_other, estimate, ratio_of, speedup
 from gpu_report.findings.finding import Evidence, Verdict
 from gpu_report.findings.phrases import CPU
 from gpu_report.findings.rule import (
@@ -42,12 +42,19 @@ from gpu_report.printing.number_format import count, share, size
 from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import MEANINGS, marks_in
-from gpu_report.words import device_in_words, model_words, optimization_in_words, titled
+from gpu_report.words import (
+    device_in_words,
+    model_words,
+    optimization_in_words,
+    settings_in_words,
+    titled,
+)
 
 CLEARLY_MORE: Final = 1.10
 CONVOLUTION: Final = "convolution"
 SHARE_APART: Final = 0.05
 AGREE_WITHIN_PERCENT: Final = 1.0
+EAGER_FP32: Final = "eager fp32"
 NO_ACCELERATOR: Final = "no configuration of this study ran on a GPU"
 
 _CROSSINGS: Final[Mapping[str, Verdict]] = {
@@ -63,13 +70,21 @@ def twin(row: Row) -> tuple[str, ...]:
 
 
 def gains(scope: Scope) -> list[Compared]:
-    """Every measured speedup over a measured baseline, in the order of the table."""
+    """Every measured speedup over a measured baseline on another device, in the order of the
+    table.
+    """
     return [
         Compared(group=group, before=group.baseline, after=row, figure=speedup(row, group.baseline))
         for group in scope.groups
         if group.baseline is not None
-        for row in group.others
+        for row in _on_others(group)
     ]
+
+
+def _on_others(group: Group) -> list[Row]:
+    """The measured variants on another device than the measured baseline."""
+    baseline = group.baseline
+    return [row for row in group.others if baseline and row["device"] != baseline["device"]]
 
 
 def along_batch_sizes(scope: Scope) -> bool:
@@ -87,15 +102,16 @@ def _on_one_device(scope: Scope) -> bool:
 
 
 def _each_accelerator(scope: Scope) -> Iterable[Group]:
-    """A group for each accelerator and the baseline; the whole group where either is missing."""
+    """A group for each accelerator and the baseline; where either is missing, one of what was not
+    measured.
+    """
     for group in scope.groups:
-        if group.baseline is None or not group.others:
-            yield group
+        others = _on_others(group)
+        if group.baseline is None or not others:
+            yield replace(group, rows=tuple(row for row in group.rows if row not in group.others))
             continue
-        for row in group.others:
-            key = group.key + (
-                f"_{row['device'].replace(':', '')}" if len(group.others) > 1 else ""
-            )
+        for row in others:
+            key = group.key + (f"_{row['device'].replace(':', '')}" if len(others) > 1 else "")
             shown = {**row, "has_whole_twin": has_whole_twin(row, scope.rows)}
             yield replace(group, key=key, rows=(group.baseline, shown))
 
@@ -185,6 +201,46 @@ def _gains_most(scope: Scope) -> Iterable[Outcome]:
             ),
         )
     ]
+
+
+def _fastest_cpu(scope: Scope) -> Iterable[Outcome]:
+    """Against the CPU's fastest configuration, where more than one was measured."""
+    for gain in gains(scope):
+        if not estimate(gain.after, "fastest_cpu_speedup").known:
+            continue
+        fastest = max(
+            (row for row in gain.group.measured if row["device"] == CPU),
+            key=lambda row: float(row["throughput_per_s"]),
+        )
+        figure = against_other(gain.after, "fastest_cpu_speedup", fastest)
+        device = device_in_words(gain.after["device"])
+        yield Outcome(
+            verdict=verdict_of(figure, 1.0),
+            fields={
+                "subject": gain.group.title,
+                "device": device,
+                "figure": figure,
+                "fastest": ", ".join(settings_in_words(fastest)) or EAGER_FP32,
+                "speedup": gain.figure,
+                "baseline": ", ".join(settings_in_words(gain.before)) or EAGER_FP32,
+                "doubt": figure.why_unclear("1"),
+            },
+            evidence=(
+                phrases.evidence(
+                    "speedup over the fastest CPU configuration",
+                    phrases.times(figure),
+                    scope.table,
+                    gain.after,
+                ),
+                *(
+                    phrases.evidence(
+                        "throughput", phrases.of_column(row, "throughput_per_s"), scope.table, row
+                    )
+                    for row in (gain.after, fastest)
+                ),
+            ),
+            key=key_of(f"{gain.group.key} {device}"),
+        )
 
 
 def _convolutions(scope: Scope) -> Iterable[Outcome]:
@@ -399,6 +455,23 @@ RULES: Final = (
         "{speedup} as fast, {second} {second_speedup:short}.",
         unresolved="Which workload gains most from {device}",
         measured=": {subject} ran {speedup} as fast, {second} {second_speedup:short}.",
+    ),
+    Rule(
+        name="fastest_cpu",
+        about="device",
+        question="Is the GPU faster than the CPU's fastest configuration?",
+        threshold="The fastest CPU configuration is that of the highest throughput among those "
+        "measured with the same model and batch. Faster means that the whole interval of the "
+        "speedup over it is above 1.",
+        test=_fastest_cpu,
+        yes="{subject} on {device}: {speedup:short} the speed of the CPU in {baseline}, "
+        "{figure:short} that of its fastest configuration, {fastest}.",
+        no="{subject} trained no faster on {device} than in the CPU's fastest configuration, "
+        "{fastest}: {figure:short} the speed.",
+        unresolved="Whether {subject} trains faster on {device} than in the CPU's fastest "
+        "configuration, {fastest},",
+        measured="; it trained {figure:short} as fast.",
+        not_measured="",
     ),
     Rule(
         name="convolutions",

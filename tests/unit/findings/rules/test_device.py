@@ -11,6 +11,14 @@ def speedup(workload: str, value: float, spread: float = 0.0, **cells: object) -
     )
 
 
+def over_fastest_cpu(value: float, spread: float = 0.0, **cells: object) -> Edit:
+    return Edit(
+        table="device",
+        where={"workload": "unet", "device": "cuda"},
+        cells={**figure("fastest_cpu_speedup", value, spread), **cells},
+    )
+
+
 def convolutions(workload: str, share: float) -> Edit:
     where = {"workload": workload, "device": "cpu", "category": "convolution"}
     return Edit(table="category_shares", where=where, cells={"share": share})
@@ -50,6 +58,12 @@ DEVICE_CASES = [
         ],
     ),
     *cases(
+        "device_fastest_cpu/unet_64px_cuda",
+        yes=[over_fastest_cpu(2.0, 0.2)],
+        no=[over_fastest_cpu(0.8, 0.1)],
+        unresolved=[over_fastest_cpu(1.1, 0.2)],
+    ),
+    *cases(
         "device_convolutions",
         yes=UNET_FIRST + UNET_DENSEST,
         no=UNET_FIRST + CNN_DENSEST,
@@ -65,6 +79,19 @@ def test_a_slower_accelerator_is_advised_against_with_the_gain_of_the_cpu() -> N
 
     assert found.recommendation.startswith("Train bidirectional LSTM on the CPU")
     assert found.gain == 2.0
+
+
+def test_a_cpu_that_failed_to_train_faster_leaves_the_gain_over_the_eager_one() -> None:
+    tuned = Edit(table="device", where={"device": "cpu", "precision": "bf16"}, cells=FAILED)
+    gpu_failed = Edit(table="device", where={"workload": "unet", "device": "cuda"}, cells=FAILED)
+
+    gain = Case(finding="device_faster/unet_64px", verdict="yes", edits=[tuned]).derive()
+    lost = Case(
+        finding="device_faster/unet_64px", verdict="not measured", edits=[gpu_failed]
+    ).derive()
+
+    assert "on the CPU" in gain.statement
+    assert "no kernel image" in lost.statement
 
 
 CLOSE = Edit(table="consistency", where={"workload": "lstm"}, cells={"difference_percent": 0.2})
