@@ -110,8 +110,8 @@ def eager_and_fastest(tables: Tables) -> list[list[str]]:
     Of the variants that were measured, those on GPUs where there are any; bounds are left out. The
     baseline is of the size with most variants, in fp32 if that was measured, and the first in the
     order of the study, of custom training loops that of the most points; without any eager training
-    the first variant is alone. Workloads with two variants come first, those with custom training
-    loops last.
+    the first variant is alone. Workloads with two variants come first, those whose fastest has
+    another batch size than its baseline after the others, custom training loops last.
     """
     rows = {row["variant"]: row for rows in tables.rows_of_experiments.values() for row in rows}
     found = [row for row in rows.values() if row["status"] == "ok"]
@@ -120,7 +120,11 @@ def eager_and_fastest(tables: Tables) -> list[list[str]]:
         by_device.setdefault((row["workload"], row["device"]), []).append(row)
     return sorted(
         (_eager_and_fastest(tables, each) for each in by_device.values()),
-        key=lambda pair: (rows[pair[0]]["begins_anew"], -len(pair)),
+        key=lambda pair: (
+            rows[pair[0]]["begins_anew"],
+            -len(pair),
+            rows[pair[0]]["batch_size"] != rows[pair[-1]]["batch_size"],
+        ),
     )
 
 
