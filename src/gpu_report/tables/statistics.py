@@ -76,7 +76,7 @@ class Summary:
 
 class Spread(NamedTuple):
     """How far a number differs from one session of measuring to the next: the standard deviation of
-    its logarithm, estimated from so many sessions, two at least.
+    its logarithm, and the number of sessions that it is estimated from, two at least.
     """
 
     deviation: float
