@@ -108,6 +108,7 @@ rule measure_sentinels:
     threads: cores_of
     params:
         study="results/machines/{measured}/study.json",
+        sentinels=lambda wildcards: [each.as_dict() for each in study_of(wildcards).sentinels],
     message:
         "measuring the sentinels of {wildcards.measured}"
     shell:

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from gpu_report.commands.overview import results_here, results_of, waiting
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.commands.watching import ToWatchers, in_words, shown_to_watchers
-from gpu_report.errors import ConfigError, MachineError
+from gpu_report.errors import ConfigError, GpuReportError, MachineError
 from gpu_report.measure import run as messages
 from gpu_report.measure.calibrate import calibrate as measure_ceilings
 from gpu_report.measure.hosts import COUNT, Hosts, hosts_of_environment, nodes_to_share, start_on
@@ -26,7 +26,7 @@ from gpu_report.measure.probe import require_pytorch
 from gpu_report.measure.variant_run import measure_variant as measure
 from gpu_report.printing.number_format import count, throughput
 from gpu_report.printing.terminal import say, stderr_to
-from gpu_report.records.batch_sizes import SEARCH_FILE
+from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
 from gpu_report.records.calibration import CALIBRATION_FILE
 from gpu_report.records.record import (
     POINT_FILE,
@@ -129,7 +129,8 @@ def measure_sentinels(arguments: Namespace) -> None:
     """Measure the sentinels at the end, unless nothing was measured since they were."""
     results = ResultsFolder.of(arguments.study)
     require_machine(results.resolved.machine)
-    newest = max(record.provenance.began for record in results.read_records())
+    measured: list[Record | SearchRecord] = [*results.read_records(), *results.read_searches()]
+    newest = max(each.provenance.ended for each in measured)
     with machine_to_itself():
         take_own_temporary_folder()
         _measure_sentinels(results, since=newest)
@@ -137,25 +138,36 @@ def measure_sentinels(arguments: Namespace) -> None:
 
 def _measure_sentinels(results: ResultsFolder, *, since: datetime | None = None) -> None:
     """Measure each sentinel, without a profile, unless that was done since; one that fails is a
-    point with its reason.
+    point with its reason, and one that cannot begin is named.
 
-    Without a time it is done again after `_TIMES_THEIR_COST` times as long as it took.
+    Without a time each is measured again after `_TIMES_THEIR_COST` times as long as all took.
     """
-    sentinels, points = results.study.sentinels, read_points(results.machine_folder)
-    if points:
-        last = points[-1].provenance
-        pause = _TIMES_THEIR_COST * len(sentinels) * (last.ended - last.began)
-        since = since or datetime.now(UTC) - min(pause, _MOST_PAUSE)
-        if last.ended > since:
-            return
-    for sentinel in sentinels:
+    now, points = datetime.now(UTC), read_points(results.machine_folder)
+    newest = [
+        [
+            point.provenance
+            for point in points
+            # A clock may have been ahead.
+            if point.measurement == sentinel.as_dict() and point.provenance.began <= now
+        ][-1:]
+        for sentinel in results.study.sentinels
+    ]
+    took = [each.ended - each.began for found in newest for each in found]
+    since = since or now - min(_TIMES_THEIR_COST * sum(took, timedelta()), _MOST_PAUSE)
+    for sentinel, found in zip(results.study.sentinels, newest, strict=True):
+        if any(each.ended > since for each in found):
+            continue
         with tempfile.TemporaryDirectory(prefix="gpu-report-traces-") as traces:
-            record = measure(
-                sentinel,
-                machine=results.resolved.machine,
-                trace_folder=Path(traces),
-                is_profiled=False,
-            )
+            try:
+                record = measure(
+                    sentinel,
+                    machine=results.resolved.machine,
+                    trace_folder=Path(traces),
+                    is_profiled=False,
+                )
+            except GpuReportError as error:
+                say(f"{sentinel.variant.slug}, a sentinel, is not measured: {error}")
+                continue
         point = SentinelPoint(
             **{name: getattr(record, name) for name in Attempt.model_fields},
             throughputs_per_s=values_of(record, "throughput_per_s"),

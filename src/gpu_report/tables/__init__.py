@@ -80,7 +80,7 @@ class Measured:
     @cached_property
     def sessions(self) -> Sessions:
         """The session of each record and point, and the spread between sessions."""
-        numbers = number_sessions([*self.records, *self.points])
+        numbers = number_sessions([*self.records, *self.searches, *self.points])
         return Sessions(numbers=numbers, spread=spread_of(tabulate_sentinels(self.points, numbers)))
 
     @cached_property

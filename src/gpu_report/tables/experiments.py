@@ -122,11 +122,18 @@ def tabulate_experiment(
             )
     chosen = {variant: by_variant[variant.slug] for variant in experiment.variants}
     groups = _groups(experiment)
-    baselines = {
-        groups[variant]: variant
-        for variant in reversed(experiment.variants)
-        if _is_baseline(variant, experiment)
-    }
+    own = {each: each.fields_without(*experiment.compared_fields) for each in experiment.variants}
+
+    def is_at_home(variant: Variant) -> tuple[bool, bool]:
+        """Whether it is in its own group, by all fields and but for the length."""
+        group = groups[variant]
+        alike = _without(own[variant], LENGTH_FIELDS) == _without(group, LENGTH_FIELDS)
+        return alike, own[variant] == group
+
+    baselines: dict[_Fields, Variant] = {}
+    for variant in sorted(experiment.variants, key=is_at_home, reverse=True):
+        if _is_baseline(variant, experiment):
+            baselines.setdefault(groups[variant], variant)
     names = group_names(groups.values())
     references = {
         variant: chosen[baselines[group]] if group in baselines else None
@@ -160,7 +167,7 @@ def tabulate_experiment(
                 **found.as_columns("speedup"),
                 "speedup_p": found.p,
                 "time_reduction_percent": 100 * (1 - 1 / found.value),
-                **_over_fastest(record, on_cpu.get(groups[variant], [])).as_columns(
+                **_over_fastest(record, on_cpu.get(groups[variant], []), sessions).as_columns(
                     "fastest_cpu_speedup"
                 ),
                 "break_even_steps": break_even_steps(record, reference, found),
@@ -203,15 +210,14 @@ def _speedup(record: Record, reference: Record | None, sessions: Sessions) -> Su
     return replace(found, low=1.0, high=1.0) if record is reference and found.count else found
 
 
-def _over_fastest(record: Record, on_cpu: Sequence[Record]) -> Summary:
+def _over_fastest(record: Record, on_cpu: Sequence[Record], sessions: Sessions) -> Summary:
     """The speedup over the fastest of these; missing of one on the CPU, and where there is one
     alone, which is the baseline.
     """
     if record.as_variant().device == REFERENCE_DEVICE or len(on_cpu) < 2:
         return NOT_MEASURED
-    return speedup(
-        record, max(on_cpu, key=lambda each: summarise(values_of(each, "throughput_per_s")).value)
-    )
+    fastest = max(on_cpu, key=lambda each: summarise(values_of(each, "throughput_per_s")).value)
+    return speedup(record, fastest, sessions)
 
 
 def break_even_steps(record: Record, reference: Record | None, speedup: Summary) -> float:

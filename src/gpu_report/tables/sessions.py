@@ -17,6 +17,7 @@ from statistics import fmean, stdev
 from typing import Final
 
 from gpu_report.glossary import Row
+from gpu_report.records.batch_sizes import SearchRecord
 from gpu_report.records.record import Attempt, Record, SentinelPoint
 from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.tables.statistics import VARIANT, Spread, summarise
@@ -82,8 +83,8 @@ ONE_SESSION: Final = Sessions()
 """Of records that are not known to be of several, such as those of two machines."""
 
 
-def number_sessions(measured: Iterable[Attempt]) -> dict[str, int]:
-    """The session of each record and point, from 1, by the time at which it was measured."""
+def number_sessions(measured: Iterable[Attempt | SearchRecord]) -> dict[str, int]:
+    """The session of each record, search and point, from 1, by when it was measured."""
     numbers: dict[str, int] = {}
     ended = None
     for each in sorted((each.provenance for each in measured), key=lambda one: one.began):
@@ -94,13 +95,18 @@ def number_sessions(measured: Iterable[Attempt]) -> dict[str, int]:
 
 
 def spread_of(sentinels: Iterable[Row]) -> Spread | None:
-    """That of the sentinel which differs most between sessions; None of fewer than two sessions."""
-    spreads = [
-        Spread(row["deviation_between"], row["sessions"])
+    """That of the sentinel with most sessions by the newest protocol, of several the one that
+    differs most between them; None of fewer than two sessions.
+    """
+    found = [
+        (row["protocol_version"], row["sessions"], row["deviation_between"])
         for row in sentinels
         if row["sessions"] > 1
     ]
-    return max(spreads, default=None)
+    if not found:
+        return None
+    _, sessions, deviation = max(found)
+    return Spread(deviation, sessions)
 
 
 def tabulate_sentinels(points: Iterable[SentinelPoint], numbers: Mapping[str, int]) -> list[Row]:

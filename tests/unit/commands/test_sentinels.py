@@ -3,6 +3,7 @@ by records that are made.
 """
 
 from argparse import Namespace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from gpu_report.commands import measuring
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
+from gpu_report.errors import GpuReportError
 from gpu_report.records.record import RECORD_FILE, Record, read_points
 from gpu_report.study.machine import Machine
 from gpu_report.study.study import Measurement
@@ -83,3 +85,35 @@ def test_at_the_end_sentinels_are_measured_once_after_the_newest_record(
         counts.append(len(read_points(results.machine_folder)))
 
     assert counts == [2, 2]
+
+
+def test_a_sentinel_without_a_point_is_measured_beside_one_that_has_a_recent_one(
+    results: ResultsFolder, now: list[datetime]
+) -> None:
+    measuring._measure_sentinels(results)
+    (first,) = STUDY.sentinels
+    second = replace(first, variant=replace(first.variant, seed=1))
+    both = replace(STUDY, sentinels=(first, second))
+    resolved = ResolvedStudy.of("xeon-2c", both)
+
+    measuring._measure_sentinels(replace(results, resolved=resolved))
+
+    points = read_points(results.machine_folder)
+    assert [point.variant for point in points] == [first.variant.slug, second.variant.slug]
+
+
+def test_a_sentinel_that_cannot_begin_is_named_and_stops_nothing(
+    results: ResultsFolder,
+    now: list[datetime],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refuse(*_: Any, **__: Any) -> Record:
+        raise GpuReportError("there is no manifest.json")
+
+    monkeypatch.setattr(measuring, "measure", refuse)
+    measuring._measure_sentinels(results)
+
+    printed = capsys.readouterr()
+    assert "a sentinel, is not measured: there is no manifest.json" in printed.out + printed.err
+    assert read_points(results.machine_folder) == []

@@ -105,6 +105,20 @@ def test_a_sentinel_with_other_settings_is_another_one() -> None:
     assert spread_of(found) is None
 
 
+def test_the_spread_is_that_of_the_sentinel_with_most_sessions_by_the_newest_protocol() -> None:
+    found = [
+        {"protocol_version": version, "sessions": sessions, "deviation_between": deviation}
+        for version, sessions, deviation in (
+            (2, 20, 0.5),
+            (3, 12, 0.01),
+            (3, 12, 0.02),
+            (3, 2, 0.4),
+        )
+    ]
+
+    assert spread_of(found) == Spread(0.02, 12)
+
+
 SPREAD = Spread(0.02, 4)
 
 

@@ -221,6 +221,10 @@ def _fastest_cpu(scope: Scope) -> Iterable[Outcome]:
                 "device": device,
                 "figure": figure,
                 "fastest": ", ".join(settings_in_words(fastest)) or EAGER_FP32,
+                "over_fastest": ", which is its fastest configuration"
+                if fastest is gain.before
+                else f", {phrases.times(figure, short=True)} that of its fastest configuration, "
+                f"{', '.join(settings_in_words(fastest)) or EAGER_FP32}",
                 "speedup": gain.figure,
                 "baseline": ", ".join(settings_in_words(gain.before)) or EAGER_FP32,
                 "doubt": figure.why_unclear("1"),
@@ -464,8 +468,8 @@ RULES: Final = (
         "measured with the same model and batch. Faster means that the whole interval of the "
         "speedup over it is above 1.",
         test=_fastest_cpu,
-        yes="{subject} on {device}: {speedup:short} the speed of the CPU in {baseline}, "
-        "{figure:short} that of its fastest configuration, {fastest}.",
+        yes="{subject} on {device}: {speedup:short} the speed of the CPU in {baseline}"
+        "{over_fastest}.",
         no="{subject} trained no faster on {device} than in the CPU's fastest configuration, "
         "{fastest}: {figure:short} the speed.",
         unresolved="Whether {subject} trains faster on {device} than in the CPU's fastest "
