@@ -60,8 +60,8 @@ _ROW: Final = (
 """Options of a run without a file that are keys of a study's row."""
 
 _TIMES_THEIR_COST: Final = 20
-"""Sentinels take a twentieth of the time that all measuring takes: then a study of three minutes,
-whose sentinels take a few seconds, has points in its middle as well as one of an hour.
+"""Sentinels take a twentieth of the time that all measuring takes; a study shorter than twenty
+times a point has none in its middle.
 """
 _MOST_PAUSE: Final = timedelta(minutes=15)
 
@@ -142,20 +142,16 @@ def _measure_sentinels(results: ResultsFolder, *, since: datetime | None = None)
 
     Without a time each is measured again after `_TIMES_THEIR_COST` times as long as all took.
     """
-    now, points = datetime.now(UTC), read_points(results.machine_folder)
-    newest = [
-        [
-            point.provenance
-            for point in points
-            # A clock may have been ahead.
-            if point.measurement == sentinel.as_dict() and point.provenance.began <= now
-        ][-1:]
-        for sentinel in results.study.sentinels
+    now, points = datetime.now(UTC), reversed(read_points(results.machine_folder))
+    past = [point for point in points if point.provenance.began <= now]  # a clock may be ahead
+    last = [
+        next((point.provenance for point in past if point.measurement == each.as_dict()), None)
+        for each in results.study.sentinels
     ]
-    took = [each.ended - each.began for found in newest for each in found]
-    since = since or now - min(_TIMES_THEIR_COST * sum(took, timedelta()), _MOST_PAUSE)
-    for sentinel, found in zip(results.study.sentinels, newest, strict=True):
-        if any(each.ended > since for each in found):
+    took = sum((each.ended - each.began for each in last if each), timedelta())
+    since = since or now - min(_TIMES_THEIR_COST * took, _MOST_PAUSE)
+    for sentinel, newest in zip(results.study.sentinels, last, strict=True):
+        if newest and newest.ended > since:
             continue
         with tempfile.TemporaryDirectory(prefix="gpu-report-traces-") as traces:
             try:

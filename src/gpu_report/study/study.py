@@ -169,7 +169,7 @@ class Study:
     workloads: Mapping[str, Workload]
     experiments: tuple[Experiment, ...]
     sentinels: tuple[Measurement, ...] = ()
-    """Measured at the begin, in the middle and at the end, to show how the machine drifts."""
+    """Measured at the begin, on the way and at the end, to show how the machine drifts."""
 
     @cached_property
     def variants(self) -> tuple[Variant, ...]:

@@ -10,7 +10,6 @@ from gpu_report.errors import ConfigError
 from gpu_report.study.options import (
     NO_OPTIONS,
     OPTIONS,
-    SEPARATOR,
     Optimization,
     check_options,
     joined,
@@ -150,8 +149,8 @@ class Variant:
     @property
     def optimization_with_precision(self) -> str:
         """The same where the precision is one of its steps: `bf16+fused`; `none` in fp32."""
-        precision = [] if self.precision == "fp32" else [self.precision]
-        return SEPARATOR.join([*precision, *option_names(self.optimization)]) or NO_OPTIONS
+        precision = "" if self.precision == "fp32" else self.precision
+        return replace(Optimization.from_name(self.optimization), precision=precision).name
 
     @property
     def parallelism(self) -> str:

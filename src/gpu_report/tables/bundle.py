@@ -1,7 +1,7 @@
 """The study's tables of one machine, by name, for the findings, figures and sections that read
-them; and which profiled variants are shown of each workload.
+them; and which variants are shown of each workload.
 
-experiments' tables -> the profiled variants of each workload and device -> the eager baseline, and
+experiments' tables -> the measured variants of each workload and device -> the eager baseline, and
 what is fastest beside it
 """
 

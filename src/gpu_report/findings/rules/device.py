@@ -54,7 +54,6 @@ CLEARLY_MORE: Final = 1.10
 CONVOLUTION: Final = "convolution"
 SHARE_APART: Final = 0.05
 AGREE_WITHIN_PERCENT: Final = 1.0
-EAGER_FP32: Final = "eager fp32"
 NO_ACCELERATOR: Final = "no configuration of this study ran on a GPU"
 
 _CROSSINGS: Final[Mapping[str, Verdict]] = {
@@ -203,6 +202,10 @@ def _gains_most(scope: Scope) -> Iterable[Outcome]:
     ]
 
 
+def _configuration(row: Row) -> str:
+    return ", ".join(settings_in_words(row)) or "eager fp32"
+
+
 def _fastest_cpu(scope: Scope) -> Iterable[Outcome]:
     """Against the CPU's fastest configuration, where more than one was measured."""
     for gain in gains(scope):
@@ -220,13 +223,13 @@ def _fastest_cpu(scope: Scope) -> Iterable[Outcome]:
                 "subject": gain.group.title,
                 "device": device,
                 "figure": figure,
-                "fastest": ", ".join(settings_in_words(fastest)) or EAGER_FP32,
+                "fastest": _configuration(fastest),
                 "over_fastest": ", which is its fastest configuration"
                 if fastest is gain.before
                 else f", {phrases.times(figure, short=True)} that of its fastest configuration, "
-                f"{', '.join(settings_in_words(fastest)) or EAGER_FP32}",
+                f"{_configuration(fastest)}",
                 "speedup": gain.figure,
-                "baseline": ", ".join(settings_in_words(gain.before)) or EAGER_FP32,
+                "baseline": _configuration(gain.before),
                 "doubt": figure.why_unclear("1"),
             },
             evidence=(

@@ -167,12 +167,16 @@ def _saving_and_cost(compared: Compared) -> dict[str, Any]:
 
 
 def _whole_ladder(group: Group) -> tuple[Row, dict[str, Row]] | None:
-    """The configuration with all steps of a ladder, and each of its parts -> the one without it."""
+    """The configuration with all steps of a ladder, and each of them in words -> the one without
+    it.
+    """
     by_name = {row["optimization"]: row for row in group.rows}
     for name in sorted(by_name, key=lambda name: -len(option_names(name))):
         shorter = left_out(name)
         if len(shorter) > 2 and shorter.keys() <= by_name.keys():
-            return by_name[name], {part: by_name[other] for other, part in shorter.items()}
+            return by_name[name], {
+                part_words(part): by_name[lacking] for lacking, part in shorter.items()
+            }
     return None
 
 
@@ -185,9 +189,7 @@ def _needed(scope: Scope) -> Iterable[Outcome]:
 def _needed_in(group: Group, whole: Row, without: Mapping[str, Row]) -> Outcome:
     """Which parts of the whole it needs; one without which nothing was measured is named."""
     gains = {
-        part_words(part): estimate(whole, "throughput_per_s").over(
-            estimate(row, "throughput_per_s")
-        )
+        part: estimate(whole, "throughput_per_s").over(estimate(row, "throughput_per_s"))
         for part, row in without.items()
         if whole["status"] == row["status"] == "ok"
     }
@@ -198,7 +200,7 @@ def _needed_in(group: Group, whole: Row, without: Mapping[str, Row]) -> Outcome:
     for part, gain in gains.items():
         by_side[gain.against(NEEDED)].append(part)
     unclear, needless = by_side["unclear"], by_side["below"]
-    lost = [part_words(part) for part in without if part_words(part) not in gains]
+    lost = [part for part in without if part not in gains]
     more = [
         *([f"; of {listed(unclear)} it is not resolved"] if unclear and needless else []),
         *([f"; without {listed(lost)} there are no numbers"] if lost else []),
@@ -220,7 +222,7 @@ def _needed_in(group: Group, whole: Row, without: Mapping[str, Row]) -> Outcome:
         },
         evidence=tuple(
             phrases.evidence(
-                f"throughput without {part_words(part)}",
+                f"throughput without {part}",
                 phrases.of_column(row, "throughput_per_s"),
                 group.table,
                 row,

@@ -22,9 +22,7 @@ PERFECT: Final = 0.995
 
 
 def _fastest(scope: Scope) -> Iterable[Outcome]:
-    """Of each model whose profiles are shown, the fastest configuration over the eager
-    baseline.
-    """
+    """Of each model, the fastest configuration over the eager baseline."""
     rows = {row["variant"]: row for row in scope.measured if not row["begins_anew"]}
     pairs = [
         (rows[names[0]], rows[names[-1]])
@@ -104,7 +102,7 @@ RULES: Final = (
         question="How much does the fastest configuration gain?",
         threshold="Compared are the eager baseline of each workload and the fastest configuration "
         "of the same size and parallelism, precision and batch size included; of those that are "
-        "not slower by 2 %, intervals included, the one with the fewest optimizations.",
+        "neither significantly slower nor slower by 2 %, the one with the fewest optimizations.",
         test=_fastest,
         yes="Over the throughput of the eager {precisions} baseline: {gains}.",
         no="",
