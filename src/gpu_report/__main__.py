@@ -5,13 +5,14 @@ imported.
 import gc
 import sys
 import traceback
+from collections.abc import Sequence
 
 from gpu_report.printing.terminal import takes
 
 
-def main() -> int:
-    """Run the command that was typed and return its exit status for the shell: 3 if gpu-report
-    itself fails.
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command that was typed, or this one, and return its exit status for the shell: 3 if
+    gpu-report itself fails.
     """
     gc.set_threshold(
         50_000
@@ -19,10 +20,9 @@ def main() -> int:
     try:
         from gpu_report import cli
 
-        sys.path.insert(
-            0, ""
-        )  # a study's own workloads and train:build_model are found in the current folder
-        return cli.main()
+        if "" not in sys.path:  # where a study's own workloads and train:build_model are found
+            sys.path.insert(0, "")
+        return cli.main(arguments)
     except KeyboardInterrupt:
         takes(sys.stderr, "gpu-report: interrupted; run the same command again to go on\n")
         return 130

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
 from gpu_report import __version__
+from gpu_report.commands.measuring_job import carried_out
 from gpu_report.errors import GpuReportError
 from gpu_report.glossary import PRECISIONS, TIME_TOLERANCE
 from gpu_report.printing.terminal import clean, say, takes
@@ -57,8 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise GpuReportError(
                 "standard output is closed, so nobody would see the verdict; redirect it to a file"
             )
-        module, function = command.target.split(":")
-        status = int(getattr(import_module(f"gpu_report.commands.{module}"), function)(parsed) or 0)
+        is_measuring = command in COMMANDS[MEASURING_STAGES].values()
+        status = carried_out(arguments or sys.argv[1:]) if is_measuring else None
+        if status is None:
+            module, function = command.target.split(":")
+            carry_out = getattr(import_module(f"gpu_report.commands.{module}"), function)
+            status = int(carry_out(parsed) or 0)
         sys.stdout.flush()
         return status
     except GpuReportError as error:
@@ -685,6 +690,11 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             "overview:describe_machine",
             "write down which machine a job of a cluster got",
             [_required("--name", "the machine's name in config/machines.yaml")],
+        ),
+        "measure-for-jobs": _Command(
+            "measuring_for_jobs:measure_for_jobs",
+            "measure for the jobs of a Snakemake until it ends",
+            [_required("--snakemake", "its process")],
         ),
         "tabulate-trace": _Command(
             "results:tabulate_trace",

@@ -1,6 +1,7 @@
 # What the rules share: the machines shown, the study resolved for each, and the files and code that
 # a stage reads.
 
+import os
 import re
 import shlex
 from dataclasses import asdict
@@ -9,10 +10,12 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
+from gpu_report.commands.measuring_job import SNAKEMAKE
 from gpu_report.errors import ConfigError, GpuReportError
 from gpu_report.storage.locks import release_stale_lock
 
 if workflow.is_main_process:  # not in its jobs, which read this file too
+    os.environ[SNAKEMAKE] = str(os.getpid())
     try:
         # Before the other imports: a run that is killed before this line leaves its temporary
         # folder for good.

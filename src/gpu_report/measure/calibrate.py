@@ -17,7 +17,7 @@ from gpu_report.measure.calibration_plan import LINK, LinkPlan, Plan, plan_for
 from gpu_report.measure.children import end_with_parent
 from gpu_report.measure.environment import host_environment
 from gpu_report.measure.probe import require_pytorch
-from gpu_report.measure.processes import ending_stopped, fresh_processes
+from gpu_report.measure.processes import Output, ending_stopped, fresh_processes
 from gpu_report.measure.run import EnvironmentValue
 from gpu_report.measure.threads import training_threads
 from gpu_report.records.calibration import (
@@ -36,8 +36,6 @@ PROCESSES: Final = 5
 interval.
 """
 
-_PRELOADED: Final = ("gpu_report.measure.calibration_process",)
-_PRELOADED_FOR_LINKS: Final = ("gpu_report.measure.link_process",)
 _Measured = TypeVar("_Measured", MatrixProduct, Transfer, LinkOperation)
 _Found = TypeVar("_Found")
 
@@ -66,8 +64,7 @@ def calibrate(
     provenance = find_provenance()
     environment: dict[str, EnvironmentValue] = host_environment()
     linked = linked or [device for device in devices if device != "cpu"]
-    # The server that forks the processes imports modules before its first one, and none later.
-    context = fresh_processes(_PRELOADED + (_PRELOADED_FOR_LINKS if len(linked) > 1 else ()))
+    context = fresh_processes()
     ceilings = []
     for device in devices:
         plan = plan_of(device)
@@ -146,7 +143,7 @@ def _in_fresh_process(
     with (
         ending_stopped(f"calibrating {what}"),
         ProcessPoolExecutor(
-            max_workers=1, mp_context=context, initializer=end_with_parent
+            max_workers=1, mp_context=context, initializer=_begin, initargs=(Output(),)
         ) as executor,
     ):
         try:
@@ -162,6 +159,11 @@ def _in_fresh_process(
                 f"calibrating {what} failed: {said}; make sure that nothing else uses the device, "
                 "then run the same command again"
             ) from error
+
+
+def _begin(output: Output) -> None:
+    output.take()
+    end_with_parent()
 
 
 def _measure(device: str, threads: int, plan: Plan) -> tuple[Ceilings, dict[str, EnvironmentValue]]:

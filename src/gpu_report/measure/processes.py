@@ -7,12 +7,13 @@ process imports it for itself.
 """
 
 import multiprocessing
+import os
 import signal
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing import forkserver, resource_tracker
@@ -41,10 +42,25 @@ from gpu_report.measure.run import (
 )
 from gpu_report.measure.telemetry import DeviceWatch, watch_device
 from gpu_report.records.record import WorkloadFacts
-from gpu_report.study.modules import OUR_WORKLOADS
+from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 
-# Building an optimizer imports torch._dynamo, which takes a second that the server spends once.
-_PRELOADED: Final = ("gpu_report.measure.training_process", "torch._dynamo", "torch.profiler")
+# Building an optimizer imports torch._dynamo, which takes seconds that the server spends once, as
+# do jsonschema and yaml, which check the configuration of a built-in workload. A user's module may
+# do anything when imported, so it is left to the process that trains.
+_PRELOADED: Final = (
+    "gpu_report.measure.training_process",
+    "gpu_report.measure.calibration_process",
+    "gpu_report.measure.link_process",
+    "gpu_report.user_training.process",
+    "torch._dynamo",
+    "torch.profiler",
+    # what its compiler imports without asking for devices
+    "torch._functorch.aot_autograd",
+    "torch._inductor.decomposition",
+    "jsonschema",
+    "yaml",
+    *sorted({ours.class_path.partition(":")[0] for ours in BUILT_IN_WORKLOADS.values()}),
+)
 _SAID_AFTER_S: Final = 30.0
 _LOOK_S: Final = 5.0
 SERVER_GONE: Final = 255
@@ -64,9 +80,9 @@ class Outcome:
     end: TimedRun | ProfiledRun | Stopped
 
 
-def fresh_processes(preloaded: Sequence[str]) -> ForkServerContext | SpawnContext:
-    """Where fresh processes come from: on Linux a server that has imported these modules, and that
-    ignores Ctrl-C.
+def fresh_processes() -> ForkServerContext | SpawnContext:
+    """Where fresh processes come from: on Linux a server that has imported PyTorch and what any of
+    them needs, and that ignores Ctrl-C.
 
     A terminal sends SIGINT to every process. This one ends those that it started; the server would
     answer in the middle of importing PyTorch, with a traceback. So the server inherits that SIGINT
@@ -79,7 +95,7 @@ def fresh_processes(preloaded: Sequence[str]) -> ForkServerContext | SpawnContex
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(preloaded))
+    context.set_forkserver_preload(list(_PRELOADED))
     # No other thread may change what a signal does, and one that was ignored from the start stays
     # so.
     is_main = threading.current_thread() is threading.main_thread()
@@ -120,6 +136,24 @@ def start(process: BaseProcess) -> None:
         ) from error
 
 
+class Output:
+    """Standard output and error of this process, for one that it has a server fork: the server has
+    those that it was started with.
+    """
+
+    def __init__(self) -> None:
+        # Connections, since multiprocessing hands over the files of those.
+        self._files = {}
+        for number in (1, 2):
+            with suppress(OSError):  # it may be closed
+                self._files[number] = Connection(os.dup(number), readable=False)
+
+    def take(self) -> None:
+        """Make them those of the process that was forked."""
+        for number, file in self._files.items():
+            os.dup2(file.fileno(), number)
+
+
 class FreshProcess:
     """A fresh process that calls `target` with the arguments and a pipe, and what it sends through
     it; where the context ends, it is ended.
@@ -128,13 +162,13 @@ class FreshProcess:
         MeasurementInterruptedError: as `start`.
     """
 
-    def __init__(
-        self, target: Callable[..., None], *arguments: Any, name: str, preloaded: Sequence[str]
-    ) -> None:
-        context = fresh_processes(preloaded)
+    def __init__(self, target: Callable[..., None], *arguments: Any, name: str) -> None:
+        context = fresh_processes()
         self._server = server_pid()
         self._receiving, sending = context.Pipe(duplex=False)
-        self._process = context.Process(target=target, args=(*arguments, sending), name=name)
+        self._process = context.Process(
+            target=_begin, args=(Output(), target, *arguments, sending), name=name
+        )
         start(self._process)
         sending.close()
         self.exit_status: int | None = None
@@ -179,6 +213,11 @@ class FreshProcess:
             "the server that forks fresh processes", -signal.SIGKILL if status is None else status
         )
         return replace(end, interrupted_by=end.interrupted_by or "the end of its server")
+
+
+def _begin(output: Output, target: Callable[..., None], *arguments: Any) -> None:
+    output.take()
+    target(*arguments)
 
 
 @contextmanager
@@ -284,11 +323,8 @@ def _until_ended(
     """The messages of the process, without its progress, and what its end means where none of them
     says it.
     """
-    module = run.measurement.workload.class_path.partition(":")[0]
-    # A user's module may do anything when imported, so it is left to the process that trains.
-    preloaded = [*_PRELOADED, *([module] if module.startswith(OUR_WORKLOADS) else [])]
     messages: list[Message] = []
-    with FreshProcess(_carry_out, run, name=run.title, preloaded=preloaded) as process:
+    with FreshProcess(_carry_out, run, name=run.title) as process:
         for message in process.messages():
             waiting.heard_s = time.monotonic()
             if isinstance(message, Progress):

@@ -499,7 +499,6 @@ def _half(fitting: Sequence[Probe]) -> Probe:
     )
 
 
-@own_server()
 def search_batch_size(
     search: BatchSearch, *, machine: str, on_try: Callable[[Probe], None]
 ) -> SearchRecord:

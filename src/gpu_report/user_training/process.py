@@ -70,8 +70,6 @@ from gpu_report.workloads.protocol import WorkloadError
 Factory = Callable[..., Any] | str
 """A function of a module, or its name as `package.module:function`."""
 
-_PRELOADED: Final = ("gpu_report.user_training.process", "torch._dynamo", "jsonschema", "yaml")
-"""The last two check the configuration of a built-in workload: 0.5 s of each process."""
 _NAME: Final = "gpu-report probe"
 _CALLED_ANEW: Final = 97
 """The exit status of a fresh process whose import of the user's script makes the call that started
@@ -215,7 +213,7 @@ def train_in_fresh_process(
         ) from error
     kills_before = read_oom_kills()
     with ending_stopped(_NAME, patience_s=patience_s):  # the server may be stopped before it forks
-        fresh = FreshProcess(_carry_out, pickled, name=_NAME, preloaded=_PRELOADED)
+        fresh = FreshProcess(_carry_out, pickled, name=_NAME)
     with fresh as process:
         result: OwnResult | Stopped | None = next(process.messages(patience_s), None)
         if result is None and not process.is_silent:

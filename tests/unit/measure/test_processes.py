@@ -23,7 +23,7 @@ from gpu_report.measure.processes import (
 )
 from gpu_report.user_training.process import own_server
 
-STARTS = "from gpu_report.measure.processes import fresh_processes; fresh_processes(['json'])"
+STARTS = "from gpu_report.measure.processes import fresh_processes; fresh_processes()"
 SEARCHES = """
 from gpu_report.cli import main
 raise SystemExit(main(["batch-size", "cnn", "--device", "cpu", "--size", "small"]))
@@ -64,7 +64,7 @@ def test_ctrl_c_while_the_server_starts_is_answered_afterwards(
     monkeypatch.setattr(forkserver, "ensure_running", start_and_interrupt)
 
     with pytest.raises(KeyboardInterrupt):
-        fresh_processes(["json"])
+        fresh_processes()
 
     assert started == [True]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -77,7 +77,7 @@ def interrupt_oneself() -> None:
 
 
 def test_sigint_ends_a_fresh_process_at_once() -> None:
-    process = fresh_processes(["json"]).Process(target=interrupt_oneself)
+    process = fresh_processes().Process(target=interrupt_oneself)
 
     process.start()
     process.join(timeout=60)
@@ -90,7 +90,7 @@ def sleep() -> None:
 
 
 def test_a_server_that_is_killed_is_named_and_the_next_process_gets_a_new_one() -> None:
-    first, *others = (fresh_processes(["json"]).Process(target=sleep) for _ in range(2))
+    first, *others = (fresh_processes().Process(target=sleep) for _ in range(2))
     start(first)
     server = server_pid()
     assert server is not None
@@ -112,7 +112,7 @@ def test_a_stopped_server_is_said_once_with_its_number_and_ended(
 ) -> None:
     monkeypatch.setattr(processes, "_SAID_AFTER_S", 0.4)
     monkeypatch.setattr(processes, "_LOOK_S", 0.1)
-    process = fresh_processes(["json"]).Process(target=sleep)
+    process = fresh_processes().Process(target=sleep)
     server = server_pid()
     assert server is not None
     os.kill(server, signal.SIGSTOP)

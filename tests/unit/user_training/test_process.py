@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,15 +42,6 @@ TRAINING = OwnTraining(
 @pytest.fixture(autouse=True)
 def one_server() -> None:
     """Each call ends its own, as for a user: that is tested here."""
-
-
-@pytest.fixture
-def server_ended() -> Iterator[None]:
-    """One that stayed would lack PyTorch, which each fresh process of later tests would import
-    anew.
-    """
-    yield
-    process._end_server()
 
 
 def stopped(training: OwnTraining, *, patience_s: float = 60.0) -> Stopped:
@@ -224,9 +214,8 @@ def test_after_a_search_no_server_is_left_and_the_next_search_starts_one() -> No
         assert not servers()
 
 
-@pytest.mark.usefixtures("server_ended")
 def test_a_server_that_another_measurement_left_is_not_used() -> None:
-    fresh_processes(["json"])
+    fresh_processes()
     deadline_s = time.monotonic() + 60
     while not (left := servers()):  # until it has become another program than this one
         assert time.monotonic() < deadline_s
@@ -237,9 +226,8 @@ def test_a_server_that_another_measurement_left_is_not_used() -> None:
         assert not set(servers()) & set(left)
 
 
-@pytest.mark.usefixtures("server_ended")
 def test_a_server_that_still_serves_a_process_stays() -> None:
-    child = fresh_processes(["json"]).Process(target=own_model.hang)
+    child = fresh_processes().Process(target=own_model.hang)
     child.start()
     try:
         with process.own_server():

@@ -1,0 +1,103 @@
+"""The process that measures for all jobs of a Snakemake run, one after another."""
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from gpu_report import __main__ as command_line
+from gpu_report.commands.measuring_job import SNAKEMAKE, STANDARD, address_of
+from gpu_report.printing.terminal import takes
+
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM)
+_INTERRUPTED: Final = 130
+_LONGEST: Final = 2**16
+
+
+def measure_for_jobs(arguments: Namespace) -> None:
+    """Carry out the commands of jobs one after another until Snakemake has ended, or one of them
+    was interrupted.
+
+    Raises:
+        OSError: the socket cannot be made, or the system does not tell when a process ends.
+    """
+    del os.environ[SNAKEMAKE]  # or it would leave the commands to itself
+    for number in _ENDING:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    ended, address = os.pidfd_open(int(arguments.snakemake)), address_of(arguments.snakemake)
+    threading.Thread(target=_end_with, args=(ended,), name="snakemake", daemon=True).start()
+    address.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX) as jobs, suppress(KeyboardInterrupt):
+        try:
+            jobs.bind(str(address))
+            jobs.listen()
+            while _carry_out(jobs.accept()[0]) != _INTERRUPTED:
+                pass
+        finally:
+            address.unlink(missing_ok=True)
+
+
+def _interrupt(*_: object) -> None:
+    """Once: Ctrl-C reaches the job and Snakemake as well, and their end is the next reason."""
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _carry_out(job: socket.socket) -> int:
+    """The command that the job sends; it is interrupted if the job ends before."""
+    answered = threading.Event()
+
+    def interrupt_if_gone() -> None:
+        with suppress(OSError):
+            job.recv(1)
+        if not answered.is_set():
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with job:
+        content, files, *_ = socket.recv_fds(job, _LONGEST, len(STANDARD))
+        watching = threading.Thread(target=interrupt_if_gone, name="job", daemon=True)
+        watching.start()
+        with _writing_to(files):
+            status = command_line.main(json.loads(content))
+        answered.set()
+        with suppress(OSError):
+            job.sendall(bytes([status]))
+            job.shutdown(socket.SHUT_RDWR)
+        watching.join()
+    return status
+
+
+@contextmanager
+def _writing_to(files: Sequence[int]) -> Iterator[None]:
+    """Standard output and error are these files, which are closed."""
+    kept = [os.dup(number) for number in STANDARD]
+    _exchange(files)
+    try:
+        yield
+    finally:
+        _exchange(kept)
+
+
+def _exchange(files: Sequence[int]) -> None:
+    for name, number, file in zip(("stdout", "stderr"), STANDARD, files, strict=True):
+        stream = getattr(sys, name)
+        takes(stream)
+        os.dup2(file, number)
+        os.close(file)
+        # A stream remembers of the file that it began with whether one can seek in it.
+        kind = {"encoding": stream.encoding, "errors": stream.errors}
+        setattr(sys, name, open(number, "w", closefd=False, **kind))  # noqa: SIM115
+
+
+def _end_with(process: int) -> None:
+    select.select([process], [], [])
+    os.kill(os.getpid(), signal.SIGTERM)
