@@ -8,6 +8,7 @@ written last: a folder with a manifest is whole.
 import hashlib
 import io
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, get_args
@@ -15,7 +16,7 @@ from typing import Final, get_args
 import numpy as np
 from PIL import Image, ImageDraw
 
-from gpu_report.storage.files import write_bytes_atomically, write_text_atomically
+from gpu_report.storage.files import write_errors, write_text_atomically
 from gpu_report.workloads.protocol import WorkloadError
 from gpu_report.workloads.synthetic import Split, draw_blends, stream
 
@@ -50,7 +51,11 @@ def write_image_files(
             samples=counts[split], image_px=image_px, seed=seed, split=split
         ):
             digest.update(f"{split}/{name}\0".encode() + content)
-            write_bytes_atomically(folder / split / name, content)
+            path = folder / split / name
+            with write_errors(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+    os.sync()  # once, which takes less than for each file
     facts = {
         "version": MANIFEST_VERSION,
         "train_samples": train_samples,
