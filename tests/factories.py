@@ -173,7 +173,7 @@ def make_tables(
     """
     study = study or make_study()
     records = make_records(study) if records is None else records
-    today = Today(code_digest=CODE_DIGEST, protocol=study.protocol)
+    today = Today(code_digest=CODE_DIGEST)
     calibration = calibration or make_calibration(
         tuple(dict.fromkeys(variant.device for variant in study.variants))
     )
@@ -225,7 +225,7 @@ def make_comparison(machines: Sequence[str] = ("xeon-2c", "h100-x1", "h200-x1"))
                 zip(machines, environments, strict=True)
             )
         },
-        today=Today(code_digest=CODE_DIGEST, protocol=study.protocol),
+        today=Today(code_digest=CODE_DIGEST),
     )
 
 
@@ -403,4 +403,4 @@ def _measurement(variant: Variant) -> Measurement:
         else f"somewhere:{variant.workload}"
     )
     workload = Workload(name=variant.workload, class_path=known, settings={})
-    return Measurement(variant=variant, workload=workload, protocol=PROTOCOL)
+    return Measurement(variant=variant, workload=workload)

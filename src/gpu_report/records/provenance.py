@@ -20,44 +20,15 @@ _PACKAGE: Final = Path(gpu_report.__file__).resolve().parent
 _MEASURING: Final = ("measure", "workloads")
 MEASURES_ALIKE: Final = frozenset(
     {
-        "19c43a3e60c70ef1d368e237cc48bd60ebc8383749c348398f8e2331abed599c",
-        "4239a585837d59ef4a3e91e2d260be713e38df147119eae4cb250f5909c7d309",
-        "0d3b17c74873e5a59da5c1800af19d392f316ef89787799c38954904bd3336b1",
-        "f050f368b82ccbccba6ca21939203d8c07a64faf23da023cab5f1c36b741746c",
-        "1ef345aa365be7f6073993a6f0cb56d561faf42c07b385cc7b7c89562b121d55",
-        "1248bd67ba25242640697d66c82daf0e713c95705af36d29561e6983bbb901bd",
-        "6506e9ecc2336c21cafc430bc399a859a838b51c963486a2eba12c28bd774e7a",
-        "94b6c266699fe694d2c7cc4fcae87eabbe36d03ae9a1bc2fe630de96e5a6159f",
-        "5c5d4c6d925673b375d79ddf8ad69352e3070581166d02e1f9da3c034b347763",
-        "90e660429e65ae552f2c053c0c3793c7d581f028afad971f42fa413cdfa34129",
-        "6d772bea71e6180eb0534e53a2730097b4b98acedab690ad11ae491fb0643aa1",
-        "67201654c1bd4bb711be06e67079f640ea4bd3805495699bffc9027510517eb5",
-        "a2e1ef95868139c2dd2791b85bdd127d73e472a8373b3c3916f26273027b6b7e",
-        "8c0e56e228427fa06ba31f7530aa39c39843198e901c8a1c09d75e13327bf818",
-        "3c1ff6cb31607ef4fb0853a3b50a9ea578c1fd0c8b8c5c2bc964e308f3278e7f",
-        "d1cc8cf11dc8d38bc1f9e755f31932901dcae9d65c927f751365e81d44fab6dc",
-        "25789c0bc894cf772d23a9a1caa29810b6a561b12d9238b8a1649aa40d18a6a3",
-        "8f6de7f7e0a887b6aa075b38234a0c551a742aa624d137a76f9ab8e6feb4a231",
-        "279c2b611ec6fdd5f3dbc20d00f3a5c995470e6c470232e0d7f25d36d693caa1",
-        "65e4bddabe467b14ad2babe028360d2054f21dced2b868b73c0bd45b7947bd3a",
-        "4f790fb09aeb5ff592b1f30a4a30154c14e7566e22a740777147f09a8f5b9971",
+        "f4e9828df88094514cf6a44ccad2b4e1bff6331fcb6a50a5f4a6f894d574aa63",
     }
 )
 """Digests of measuring code whose numbers may stand side by side, all of the present
 study.PROTOCOL_VERSION.
 
 A change of the measuring code raises the version and restarts this list, unless `python -m
-benchmarks.same_measuring` shows that the new code measures alike: then its digest is added. These
-differ in the profiled run, how long it warms up and when it takes a trace anew, in how the code is
-divided into modules, in how several processes can train, in what a workload's batches may be, in
-how a Ctrl-C is answered, in whether a record names its host and how several meet, in where the
-device is waited for before step times are read, in what follows a profiled run that crashes, in how
-a model is divided among devices (by the time that its pieces take, which moves one or two of them),
-in what hosts exchange, in what a process that is ended or stopped from outside means, in what a CPU
-quota leaves, in what of a Python file is digested, in that the loop trains a user's model, too, in
-that the rich trace of a captured step is recorded before its capture, in what a calibration
-multiplies, in what a record says of the host's processor and of a power of nothing, and in what
-else than its default the points of a line and the size of a transformer can be.
+benchmarks.same_measuring` shows that the new code measures alike: then its digest is added, and
+here what differs.
 """
 _MOST_CHANGES: Final = 100
 _OURS: Final = "HEAD:./__init__.py"

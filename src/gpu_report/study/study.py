@@ -27,7 +27,7 @@ from gpu_report.study.search import BatchSearch, check_search
 from gpu_report.study.strategies import SINGLE, STRATEGIES, can_share, devices_and_strategy
 from gpu_report.study.variant import AXIS_FIELDS, Variant
 
-PROTOCOL_VERSION: Final = 3
+PROTOCOL_VERSION: Final = 4
 """Raised whenever a change in how a number is measured makes old records incomparable with new
 ones.
 """

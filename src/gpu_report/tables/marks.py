@@ -13,7 +13,7 @@ from typing import Final
 from gpu_report.printing.number_format import count
 from gpu_report.records.provenance import code_digest, measures_alike, workload_digest
 from gpu_report.records.record import OTHER_JOBS, OTHER_JOBS_ALLOWED, Load, Record
-from gpu_report.study.study import Protocol, Study, Workload
+from gpu_report.study.study import Study, Workload
 from gpu_report.tables.processes import (
     is_projected,
     other_software,
@@ -98,8 +98,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "projected": "epochs were not the whole training set; the time of a whole epoch is projected "
     "from them",
     "earlier code": "measured by an earlier version of the measuring code",
-    "other protocol": "measured by another protocol version than the current one, or than its "
-    "baseline",
+    "other protocol": "measured by another protocol version than what it is compared with",
     "other settings": "measured with other workload settings than the study asks for",
     "other software": "measured with a different version of PyTorch, Python, NumPy, CUDA, cuDNN "
     "or the driver than what it is compared with",
@@ -126,7 +125,7 @@ which is how a device works under full load.
 """
 
 INVALIDATES_ALL: Final[Mapping[str, str]] = {
-    "other protocol": "{variants} used another protocol version",
+    "other protocol": "{variants} used another protocol version than their baseline",
     "other settings": "{variants} had other workload settings than the study asks for",
 }
 """Marks with which no figure of a variant supports a conclusion, in words."""
@@ -137,15 +136,13 @@ INVALIDATING: Final[Mapping[str, str]] = {**INVALIDATES_TIMES, **INVALIDATES_ALL
 
 @dataclass(frozen=True, kw_only=True)
 class Today:
-    """What measures today: the digest of its code, and the protocol and the workloads of the study,
-    by name.
+    """What measures today: the digest of its code, and the workloads of the study, by name.
 
     A record of another workload is not compared with what is asked for today. `workload_digests`
     are those of users' own workloads, by class path.
     """
 
     code_digest: str
-    protocol: Protocol
     workloads: Mapping[str, Workload] = field(default_factory=dict)
     workload_digests: Mapping[str, str] = field(default_factory=dict)
 
@@ -159,7 +156,6 @@ class Today:
         digests = {path: workload_digest(path) for path in sorted(paths)}
         return cls(
             code_digest=code_digest(),
-            protocol=study.protocol,
             workloads=workloads,
             workload_digests={path: digest for path, digest in digests.items() if digest},
         )
@@ -179,16 +175,14 @@ def marks_of(
     `reference` is what it is compared with; None where it stands alone.
     """
     asked = today.workloads.get(record.as_variant().workload)
-    is_other_protocol = record.measurement.get("protocol") != asdict(today.protocol)
     found = {
         "earlier code": not is_same_code(record, today),
-        "other protocol": is_other_protocol,
         "other settings": asked is not None and record.measurement.get("workload") != asdict(asked),
         **dict.fromkeys(marks_of_numbers(record, throughput), True),
     }
     if reference is not None:
         found |= {
-            "other protocol": is_other_protocol or not same_protocol(record, reference),
+            "other protocol": not same_protocol(record, reference),
             "other software": any(other_software(record, reference)),
             "other threads": not same_threads(record, reference),
             "other session": sessions.between(record, reference) is not None,

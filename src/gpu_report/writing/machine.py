@@ -262,7 +262,8 @@ _MARK_CLAUSES: Final = {
     "seen",
     "diverged": "a loss was not finite: the training failed, whatever its speed",
     "earlier code": "an earlier version of the measuring code was used",
-    "other protocol": "another version of the protocol was used, and nothing is compared with it",
+    "other protocol": "another version of the protocol was used than in what it is compared with, "
+    "and no ratio is formed",
     "other settings": "the workload had other settings than the study asks for, and comparisons "
     "support no conclusion",
     "other software": "PyTorch, Python, NumPy, CUDA, cuDNN or the driver has a different version "

@@ -12,12 +12,12 @@ from gpu_report.study.study import PROTOCOL_VERSION
 from gpu_report.tables.marks import Today
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
-from tests.factories import CODE_DIGEST, ENVIRONMENT, PROTOCOL, make_record
+from tests.factories import CODE_DIGEST, ENVIRONMENT, make_record
 from tests.tabulated import tabulate_comparison
 from tests.unit.tables.changed import with_measurement
 
 SLUG, OTHER = "cnn-medium-cuda-b64-w0-fp32-e3", "lstm-cuda-b64-w0-fp32-e3"
-TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
+TODAY = Today(code_digest=CODE_DIGEST)
 
 
 def compare(**records: list[Record]) -> pd.DataFrame:

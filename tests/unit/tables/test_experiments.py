@@ -11,10 +11,10 @@ from gpu_report.study.variant import Variant
 from gpu_report.tables.marks import Today
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
-from tests.factories import CODE_DIGEST, PROTOCOL, make_record
+from tests.factories import CODE_DIGEST, make_record
 from tests.tabulated import tabulate_experiment
 
-TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
+TODAY = Today(code_digest=CODE_DIGEST)
 CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda-b64-w0-fp32-e3"
 
 

@@ -10,11 +10,11 @@ from gpu_report.records.record import Record
 from gpu_report.tables.marks import INVALIDATING, MEANINGS, Today, is_same_code, marks_of
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
-from tests.factories import CODE_DIGEST, ENVIRONMENT, PROTOCOL, make_record, make_study
+from tests.factories import CODE_DIGEST, ENVIRONMENT, make_record, make_study
 from tests.unit.tables.changed import with_measurement, with_repetitions
 
 SLUG = "cnn-medium-cpu-b64-w0-fp32-e3"
-TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
+TODAY = Today(code_digest=CODE_DIGEST)
 NODE = {"other_jobs": "none"}
 
 
@@ -99,10 +99,8 @@ def test_an_edit_to_a_users_own_workload_is_other_code() -> None:
     )
     path = record.measurement["workload"]["class_path"]
 
-    assert is_same_code(record, Today(code_digest=CODE_DIGEST, protocol=study.protocol))
-    edited = Today(
-        code_digest=CODE_DIGEST, protocol=study.protocol, workload_digests={path: "another"}
-    )
+    assert is_same_code(record, Today(code_digest=CODE_DIGEST))
+    edited = Today(code_digest=CODE_DIGEST, workload_digests={path: "another"})
     assert not is_same_code(record, edited)
 
 

@@ -17,13 +17,13 @@ from gpu_report.tables.sessions import (
 )
 from gpu_report.tables.statistics import Spread, ratio
 from gpu_report.tables.variants import variant_row
-from tests.factories import CODE_DIGEST, PROTOCOL, make_record
+from tests.factories import CODE_DIGEST, make_record
 from tests.tabulated import tabulate_experiment
 
 from .test_experiments import CPU, CUDA, experiment_of
 
 MORNING, LATER, EVENING = (f"2026-05-04T{hour}:00:00Z" for hour in ("10", "11", "20"))
-TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
+TODAY = Today(code_digest=CODE_DIGEST)
 
 
 def made_at(time: str, *, lasting_s: float = 0.0, slug: str = CPU, **options: Any) -> Record:

@@ -148,7 +148,7 @@ def record_of(
 
 
 def table_of(study: Study, *records: Record, traces: Any = MappingProxyType({})) -> Any:
-    today = Today(code_digest=CODE_DIGEST, protocol=study.protocol)
+    today = Today(code_digest=CODE_DIGEST)
     return tabulate_sources(records, traces, today=today)
 
 

@@ -9,10 +9,10 @@ from gpu_report.errors import RecordError
 from gpu_report.glossary import PER_PROCESS
 from gpu_report.study.study import Prices
 from gpu_report.tables.marks import Today
-from tests.factories import CODE_DIGEST, PROTOCOL, make_record
+from tests.factories import CODE_DIGEST, make_record
 from tests.tabulated import tabulate_variants
 
-TODAY = Today(code_digest=CODE_DIGEST, protocol=PROTOCOL)
+TODAY = Today(code_digest=CODE_DIGEST)
 SLUG = "cnn-medium-cuda-b64-w0-fp32-e3"
 
 
