@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         if "" not in sys.path:  # where a study's own workloads and train:build_model are found
             sys.path.insert(0, "")
-        return cli.main(arguments)
+        return cli.main(arguments, carry_out=main)
     except KeyboardInterrupt:
         takes(sys.stderr, "gpu-report: interrupted; run the same command again to go on\n")
         return 130

@@ -7,7 +7,8 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -32,12 +33,16 @@ _MISTAKE: Final = 2
 """The exit status where a person has something to correct."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(
+    arguments: Sequence[str] | None = None,
+    *,
+    carry_out: Callable[[Sequence[str]], int] | None = None,
+) -> int:
     """Run one command; a mistake that a person can correct, or a full disk, is one line on stderr
     and exit status 2.
 
     For a command whose status is a verdict, every system error is one line too, and the exit status
-    is 3.
+    is 3. What measures for the jobs of Snakemake carries out their commands by `carry_out`.
 
     Returns:
         The exit status, 0 unless the command has others; one run by hand may also raise
@@ -47,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in closed:  # else a file that is opened later gets its number and what is printed
         setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w"))  # noqa: SIM115
     parser = _parser()
-    parsed, unknown = parser.parse_known_args(arguments)
+    parsed, unknown = parser.parse_known_args(arguments, Namespace(carry_out=carry_out or main))
     command: _Command = parsed.command
     has_verdict = command.error_status != _MISTAKE
     if unknown:
@@ -62,8 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = carried_out(arguments or sys.argv[1:]) if is_measuring else None
         if status is None:
             module, function = command.target.split(":")
-            carry_out = getattr(import_module(f"gpu_report.commands.{module}"), function)
-            status = int(carry_out(parsed) or 0)
+            status = int(
+                getattr(import_module(f"gpu_report.commands.{module}"), function)(parsed) or 0
+            )
         sys.stdout.flush()
         return status
     except GpuReportError as error:

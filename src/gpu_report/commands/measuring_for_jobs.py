@@ -8,11 +8,10 @@ import socket
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from gpu_report import __main__ as command_line
 from gpu_report.commands.measuring_job import SNAKEMAKE, STANDARD, address_of
 from gpu_report.printing.terminal import takes
 
@@ -39,7 +38,7 @@ def measure_for_jobs(arguments: Namespace) -> None:
         try:
             jobs.bind(str(address))
             jobs.listen()
-            while _carry_out(jobs.accept()[0]) != _INTERRUPTED:
+            while _answer(jobs.accept()[0], arguments.carry_out) != _INTERRUPTED:
                 pass
         finally:
             address.unlink(missing_ok=True)
@@ -52,8 +51,10 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def _carry_out(job: socket.socket) -> int:
-    """The command that the job sends; it is interrupted if the job ends before."""
+def _answer(job: socket.socket, carry_out: Callable[[Sequence[str]], int]) -> int:
+    """Carry out the command that the job sends, and answer with its status; it is interrupted if
+    the job ends before.
+    """
     answered = threading.Event()
 
     def interrupt_if_gone() -> None:
@@ -67,7 +68,7 @@ def _carry_out(job: socket.socket) -> int:
         watching = threading.Thread(target=interrupt_if_gone, name="job", daemon=True)
         watching.start()
         with _writing_to(files):
-            status = command_line.main(json.loads(content))
+            status = carry_out(json.loads(content))
         answered.set()
         with suppress(OSError):
             job.sendall(bytes([status]))
