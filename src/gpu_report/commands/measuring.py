@@ -28,6 +28,7 @@ from gpu_report.printing.number_format import count, throughput
 from gpu_report.printing.terminal import say, stderr_to
 from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
 from gpu_report.records.calibration import CALIBRATION_FILE
+from gpu_report.records.provenance import boot
 from gpu_report.records.record import (
     POINT_FILE,
     RECORD_FILE,
@@ -143,7 +144,10 @@ def _measure_sentinels(results: ResultsFolder, *, since: datetime | None = None)
     Without a time each is measured again after `_TIMES_THEIR_COST` times as long as all took.
     """
     now, points = datetime.now(UTC), reversed(read_points(results.machine_folder))
-    past = [point for point in points if point.provenance.began <= now]  # a clock may be ahead
+    # A clock may be ahead, and another machine of this id says nothing of this one.
+    past = [
+        each for each in points if each.provenance.began <= now and each.provenance.boot == boot()
+    ]
     last = [
         next((point.provenance for point in past if point.measurement == each.as_dict()), None)
         for each in results.study.sentinels

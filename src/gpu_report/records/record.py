@@ -528,6 +528,11 @@ class Provenance(Part):
         default=None,
         description="From then until the last process had ended; None in older records.",
     )
+    boot: str = Field(
+        default="",
+        description="Linux's random number of when the machine was booted, which tells two of one "
+        "id apart; empty elsewhere and in older records.",
+    )
     package_version: Text
     git_commit: str | None = Field(description="None outside a git checkout.")
     git_dirty: bool | None

@@ -12,7 +12,7 @@ another version of the protocol, or with other settings, it is another sentinel.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from statistics import fmean, stdev
 from typing import Final
 
@@ -26,7 +26,9 @@ LONGEST_GAP: Final = timedelta(hours=1)
 """Between two measurements of a session, from the end of one to the begin of the next."""
 
 SESSION: Final = whole(
-    "session", "1", "Number of the session: measurements on the machine without a gap of an hour."
+    "session",
+    "1",
+    "Number of the session: measurements on the machine, from one boot, without a gap of an hour.",
 )
 SENTINELS: Final = Table(
     name="sentinels",
@@ -84,13 +86,18 @@ ONE_SESSION: Final = Sessions()
 
 
 def number_sessions(measured: Iterable[Attempt | SearchRecord]) -> dict[str, int]:
-    """The session of each record, search and point, from 1, by when it was measured."""
+    """The session of each record, search and point, from 1, by when it was measured.
+
+    Two machines of one id, and one before and after it was booted, have sessions of their own.
+    """
     numbers: dict[str, int] = {}
-    ended = None
+    newest: dict[str, tuple[int, datetime]] = {}
     for each in sorted((each.provenance for each in measured), key=lambda one: one.began):
-        is_next = ended is None or each.began - ended > LONGEST_GAP
-        numbers[each.measured_at] = max(numbers.values(), default=0) + is_next
-        ended = max(ended or each.ended, each.ended)
+        number, ended = newest.get(each.boot, (0, each.began))
+        if not number or each.began - ended > LONGEST_GAP:
+            number = max(numbers.values(), default=0) + 1
+        numbers[each.measured_at] = number
+        newest[each.boot] = number, max(ended, each.ended)
     return numbers
 
 

@@ -157,7 +157,8 @@ def limits(rows: Sequence[Row], spread: Spread | None = None) -> Mapping[str, li
         "processes": [*_processes(measured), *_marked(measured, _OF_PROCESSES)],
         "sessions": [
             "The configurations were measured in different sessions, whose spread is not measured; "
-            "a session ends where an hour passes without a measurement."
+            "a session ends where the machine is another, was booted, or measured nothing for an "
+            "hour."
         ]
         if spread is None and len({row["session"] for row in measured}) > 1
         else [],
@@ -261,7 +262,7 @@ _MARK_CLAUSES: Final = {
     "shared node": "Slurm may have run other jobs on the node, whose load is marked where it was "
     "seen",
     "diverged": "a loss was not finite: the training failed, whatever its speed",
-    "earlier code": "an earlier version of the measuring code was used",
+    "earlier code": "an earlier version of the measuring code was used than in others",
     "other protocol": "another version of the protocol was used than in what it is compared with, "
     "and no ratio is formed",
     "other settings": "the workload had other settings than the study asks for, and comparisons "

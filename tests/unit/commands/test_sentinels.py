@@ -13,6 +13,7 @@ import pytest
 from gpu_report.commands import measuring
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.errors import GpuReportError
+from gpu_report.records.provenance import boot
 from gpu_report.records.record import RECORD_FILE, Record, read_points
 from gpu_report.study.machine import Machine
 from gpu_report.study.study import Measurement
@@ -41,7 +42,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
             measured_at=time[0].isoformat(),
         )
         time[0] += timedelta(seconds=30)
-        provenance = record.provenance.model_copy(update={"measuring_s": 30.0})
+        provenance = record.provenance.model_copy(update={"measuring_s": 30.0, "boot": boot()})
         return record.model_copy(update={"provenance": provenance})
 
     monkeypatch.setattr(measuring, "datetime", Clock)
@@ -64,6 +65,16 @@ def test_sentinels_are_measured_at_the_begin_and_again_after_twenty_times_as_lon
         counts.append(len(read_points(results.machine_folder)))
 
     assert counts == [1, 1, 2, 2]
+
+
+def test_another_machine_of_the_same_id_measures_its_own(
+    results: ResultsFolder, now: list[datetime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measuring._measure_sentinels(results)
+    monkeypatch.setattr(measuring, "boot", lambda: "another")
+    measuring._measure_sentinels(results)
+
+    assert len(read_points(results.machine_folder)) == 2
 
 
 def test_at_the_end_sentinels_are_measured_once_after_the_newest_record(

@@ -26,9 +26,11 @@ MORNING, LATER, EVENING = (f"2026-05-04T{hour}:00:00Z" for hour in ("10", "11", 
 TODAY = Today(code_digest=CODE_DIGEST)
 
 
-def made_at(time: str, *, lasting_s: float = 0.0, slug: str = CPU, **options: Any) -> Record:
+def made_at(
+    time: str, *, lasting_s: float = 0.0, boot: str = "", slug: str = CPU, **options: Any
+) -> Record:
     record = make_record(slug, measured_at=time, **options)
-    provenance = record.provenance.model_copy(update={"measuring_s": lasting_s})
+    provenance = record.provenance.model_copy(update={"measuring_s": lasting_s, "boot": boot})
     return record.model_copy(update={"provenance": provenance})
 
 
@@ -55,6 +57,13 @@ def test_a_long_measurement_is_no_gap() -> None:
     records = [made_at(MORNING, lasting_s=9.5 * 3600), made_at(LATER), made_at(EVENING)]
 
     assert {*number_sessions(records).values()} == {1}
+
+
+def test_machines_of_one_id_and_a_machine_that_was_booted_anew_have_sessions_of_their_own() -> None:
+    times = [f"2026-05-04T10:{minute}:00Z" for minute in (10, 20, 30, 40)]
+    records = [made_at(time, boot=boot) for time, boot in zip(times, "abab", strict=True)]
+
+    assert [*number_sessions(records).values()] == [1, 2, 1, 2]
 
 
 def test_points_are_compared_with_the_first_within_and_between_sessions() -> None:
