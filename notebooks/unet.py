@@ -24,7 +24,7 @@ from gpu_report.findings.answers import answer_word, answered
 from gpu_report.notebook import read_bundle, readable
 
 machine = read_bundle(
-    "../results/published/h100-80gb-x1-xeon-16c.tar.xz", study="../config/study.yaml"
+    "../results/published/h100-80gb-x1-xeon-16c.tar.xz", study="../results/published/study.yaml"
 )
 experiments = machine.tables.experiments
 figures = {figure.name: figure for figure in machine.figures}

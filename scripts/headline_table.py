@@ -31,7 +31,6 @@ from gpu_report.records.calibration import CALIBRATION_FILE, Calibration
 from gpu_report.records.record import RECORD_FILE, Record
 from gpu_report.storage.files import write_text_atomically
 from gpu_report.study.options import NO_OPTIONS
-from gpu_report.study.study import Protocol
 from gpu_report.tables.ceilings import tabulate_peaks
 from gpu_report.tables.efficiency import tabulate_efficiency
 from gpu_report.tables.experiments import break_even_steps
@@ -201,10 +200,7 @@ def _row_of(published: Published, record: Record) -> Mapping[str, Any]:
     """The record's row of the table of variants, with doubts about the measurement and none about
     today's code.
     """
-    today = Today(
-        code_digest=record.provenance.code_digest,
-        protocol=Protocol(**record.measurement["protocol"]),
-    )
+    today = Today(code_digest=record.provenance.code_digest)
     return variant_row(record, today=today)
 
 

@@ -403,4 +403,4 @@ def _measurement(variant: Variant) -> Measurement:
         else f"somewhere:{variant.workload}"
     )
     workload = Workload(name=variant.workload, class_path=known, settings={})
-    return Measurement(variant=variant, workload=workload)
+    return Measurement(variant=variant, workload=workload, protocol=PROTOCOL)

@@ -37,7 +37,7 @@ from tests.unit.figures.drawn import texts_of as texts_in
 
 FOLDER: Final = Path(__file__).parent
 TRACES: Final = PROJECT / "tests" / "data" / "traces"
-STUDY: Final = PROJECT / "config" / "study.yaml"
+STUDY: Final = PROJECT / "results" / "published" / "study.yaml"
 DEVICES: Final = ("cpu", "cuda", "cuda:1")
 MOST_BYTES: Final = 40_000
 ALWAYS_WHOLE: Final = ("findings.txt", "tables/variants.csv")
@@ -59,7 +59,7 @@ def synthetic() -> Texts:
 
 
 def published(bundle: Path) -> Texts:
-    """The default study with what the bundle has of it."""
+    """The published study with what the bundle has of it."""
     study = study_of(read_config(STUDY), read_manifest(bundle))
     with chdir(PROJECT):  # so that sources are named as in any checkout
         machine = read_bundle(bundle.relative_to(PROJECT), study=STUDY)

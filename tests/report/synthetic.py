@@ -21,7 +21,7 @@ from gpu_report.tables.marks import Today
 from gpu_report.writing.layout import LISTED_SOURCE, experiment_layout, report_layout
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.report import SourceFile, render_report
-from tests.factories import CODE_DIGEST, PROTOCOL, make_records, make_study, make_tables
+from tests.factories import CODE_DIGEST, make_records, make_study, make_tables
 from tests.searches import make_search
 from tests.tabulated import tabulate_comparison
 
@@ -96,7 +96,7 @@ def render_machines(
 def comparison_of(machines: Sequence[MachineResults]) -> "pd.DataFrame":
     """The table of these machines side by side."""
     records = {machine.id: machine.records for machine in machines}
-    return tabulate_comparison(records, today=Today(code_digest=CODE_DIGEST, protocol=PROTOCOL))
+    return tabulate_comparison(records, today=Today(code_digest=CODE_DIGEST))
 
 
 def render_study(

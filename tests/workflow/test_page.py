@@ -20,6 +20,7 @@ from tests.made_once import made_once
 from .conftest import PAGE, Project, copy_of_the_project
 
 MACHINE = "h100-80gb-x1-xeon-16c"
+STUDY = "results/published/study.yaml"
 MOST_BYTES = 2_000_000
 USED = (Path(__file__).parent / "page_use.js").read_text("utf-8")
 WIDTH = (
@@ -53,14 +54,12 @@ class Built:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     def make(folder: Path) -> None:
-        project = copy_of_the_project(folder, "config/study.yaml")
-        made = project.run(
-            "snakemake", "--cores", "4", "--config", "machines=[published]", "--", PAGE
-        )
+        project = copy_of_the_project(folder, STUDY)
+        made = project.snakemake("--config", "machines=[published]", "--", PAGE)
         assert made.returncode == 0, made.stdout + made.stderr
 
     folder = made_once(tmp_path_factory, "page", make)
-    return Built(project=Project(folder=folder, configfile="config/study.yaml"))
+    return Built(project=Project(folder=folder, configfile=STUDY))
 
 
 @dataclass(frozen=True, kw_only=True)

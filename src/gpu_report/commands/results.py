@@ -4,6 +4,7 @@ only what it needs.
 
 from argparse import Namespace
 from dataclasses import replace
+from itertools import chain
 
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.records.calibration import CALIBRATION_FILE
@@ -39,12 +40,13 @@ def tabulate_calibration(arguments: Namespace) -> None:
 def tabulate_study(arguments: Namespace) -> None:
     """Write the tables of every experiment, and those that hold every variant of the study."""
     results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
+    records = results.read_records()
     measured = Measured(
         experiments=results.study.experiments,
-        records=results.read_records(),
+        records=records,
         calibration=CALIBRATION_FILE.read(results.calibration_file),
         traces=results.read_trace_tables(),
-        today=results.resolved.today,
+        today=results.resolved.today.or_newest(records),
         prices=results.study.prices,
         searches=results.read_searches(),
         points=read_points(results.machine_folder),
@@ -72,10 +74,9 @@ def compare_machines(arguments: Namespace) -> None:
     # All machines are asked for a workload with the same settings.
     workloads = {name: workload for today in todays for name, workload in today.workloads.items()}
     digests = {path: digest for today in todays for path, digest in today.workload_digests.items()}
-    rows = tabulate_comparison(
-        {each.machine_folder.name: each.read_records() for each in machines},
-        today=replace(todays[0], workloads=workloads, workload_digests=digests),
-    )
+    records = {each.machine_folder.name: each.read_records() for each in machines}
+    today = replace(todays[0], workloads=workloads, workload_digests=digests)
+    rows = tabulate_comparison(records, today=today.or_newest(chain(*records.values())))
     write_text_atomically(arguments.comparison, COMPARISON.rows_to_csv(rows))
 
 

@@ -7,7 +7,7 @@ Record, Summary of its throughput, Today -> marks such as `high variance`, `proj
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
 from gpu_report.printing.number_format import count
@@ -97,7 +97,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "diverged": "a loss was not finite",
     "projected": "epochs were not the whole training set; the time of a whole epoch is projected "
     "from them",
-    "earlier code": "measured by an earlier version of the measuring code",
+    "earlier code": "measured by an earlier version of the measuring code than others",
     "other protocol": "measured by another protocol version than what it is compared with",
     "other settings": "measured with other workload settings than the study asks for",
     "other software": "measured with a different version of PyTorch, Python, NumPy, CUDA, cuDNN "
@@ -159,6 +159,16 @@ class Today:
             workloads=workloads,
             workload_digests={path: digest for path, digest in digests.items() if digest},
         )
+
+    def or_newest(self, records: Iterable[Record]) -> "Today":
+        """This, where its code measured one of the records; else the code that measured the newest:
+        what they have in common is no flag of each.
+        """
+        newest = sorted(records, key=lambda record: record.provenance.began)
+        digests = [record.provenance.code_digest for record in newest]
+        if not digests or any(measures_alike(digest, self.code_digest) for digest in digests):
+            return self
+        return replace(self, code_digest=digests[-1])
 
 
 def marks_of(

@@ -23,7 +23,7 @@ from gpu_report.study.options import OPTIONS, option_names
 from gpu_report.study.strategies import STRATEGIES
 from gpu_report.study.study import Prices
 from gpu_report.study.variant import Variant
-from gpu_report.tables.marks import MEANINGS, SEPARATOR, Today, is_same_code, marks_of
+from gpu_report.tables.marks import MEANINGS, SEPARATOR, Today, marks_of
 from gpu_report.tables.processes import (
     brings_loop,
     is_projected,
@@ -118,7 +118,6 @@ VARIANTS: Final = Table(
         metric("profile_overhead"),
         text("measured_at", "UTC, ISO 8601."),
         SESSION,
-        flag("same_code", "Measured by the code of today."),
         text("commit", "Commit of the project that measured; empty where it is not known."),
         text(
             "commit_state",
@@ -245,7 +244,6 @@ def variant_row(
         "profile_overhead": record.profile_overhead,
         "measured_at": record.provenance.measured_at,
         "session": sessions.numbers.get(record.provenance.measured_at, 1),
-        "same_code": is_same_code(record, today),
         "commit": record.provenance.git_commit or "",
         "commit_state": {None: "", False: "clean", True: "with changes"}[
             record.provenance.git_dirty

@@ -13,11 +13,11 @@ from gpu_report.errors import BundleError
 from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
 from tests.factories import make_study
 from tests.machine_results import write_results
-from tests.searches import make_search
+from tests.searches import CONFIG, make_search
 
 from .test_refusals import MACHINE, SLUG, replace_file
 
-SEARCHES = make_study().searches
+SEARCHES = make_study(config=CONFIG).searches
 NAME = f"batch_sizes/{SEARCHES[0].slug}.json"
 
 
@@ -101,7 +101,7 @@ def test_a_search_under_the_name_of_another_is_refused_on_unpacking(
 def test_a_search_of_another_machine_is_not_packed(results: Path) -> None:
     SEARCH_FILE.write(make_search(SEARCHES[0], machine="laptop-8c"), results / NAME)
 
-    with pytest.raises(BundleError, match="is of unet-128px-cuda-fp32 on laptop-8c; take it out"):
+    with pytest.raises(BundleError, match=f"is of {SEARCHES[0].slug} on laptop-8c; take it out"):
         packed(results)
 
 

@@ -142,6 +142,22 @@ def test_processes_at_other_clocks_are_marked(slowest_mhz: float, found: list[st
     )
 
 
+def test_what_all_records_have_in_common_is_no_flag_of_each() -> None:
+    older, newer = (
+        make_record(SLUG, code_digest=digest, measured_at=f"2026-05-0{day}T10:00:00Z")
+        for day, digest in ((3, "older"), (4, "newer"))
+    )
+    throughput = summarise(process_values(older)["throughput_per_s"])
+
+    def flagged(*records: Record) -> list[list[str]]:
+        today = TODAY.or_newest(records)
+        return [marks_of(record, throughput, today) for record in records]
+
+    assert flagged(older) == [[]]
+    assert flagged(newer, older) == [[], ["earlier code"]]
+    assert flagged(newer, older, make_record(SLUG)) == [["earlier code"], ["earlier code"], []]
+
+
 @pytest.mark.parametrize(
     ("reference", "mark"),
     [
@@ -158,5 +174,5 @@ def test_what_the_reference_was_measured_with_is_doubted_beside_it_alone(
 
     assert marks_of(record, throughput, TODAY, reference=reference) == [mark]
     assert marks_of(record, throughput, TODAY, reference=record) == []
-    assert marks(reference) == [mark] * (mark == "other protocol")
+    assert marks(reference) == []
     assert "other threads" in INVALIDATING

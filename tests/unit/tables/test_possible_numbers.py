@@ -20,7 +20,7 @@ from gpu_report.tables.traces import STEP_PARTS
 from tests.factories import make_records, make_study, make_tables
 
 PROJECT = Path(__file__).parents[3]
-STUDY = PROJECT / "config" / "study.yaml"
+STUDY = PROJECT / "results" / "published" / "study.yaml"
 BUNDLES = find_bundles(PROJECT / "results" / "published")
 IN_EVERY_RUN = ("h200-140gb-x4-xeon-64c",)
 ROUNDING = 1e-9

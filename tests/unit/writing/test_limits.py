@@ -17,9 +17,7 @@ STUDY = make_study(devices=("cpu",))
 
 
 def variant_rows(records: Sequence[Record]) -> Sequence[Row]:
-    return rows_of(
-        tabulate_variants(records, today=Today(code_digest=CODE_DIGEST, protocol=STUDY.protocol))
-    )
+    return rows_of(tabulate_variants(records, today=Today(code_digest=CODE_DIGEST)))
 
 
 def of_records(**options: Any) -> Mapping[str, list[str]]:
