@@ -23,24 +23,24 @@ time.
 """
 
 
-def measuring_command(snakemake: psutil.Process) -> psutil.Process | None:
-    """The process that measures; Snakemake's shell holds the words in one argument, so it does not
-    match.
+def process_with(word: str, snakemake: psutil.Process) -> psutil.Process | None:
+    """The process below Snakemake whose command has this word; Snakemake's shell holds the words in
+    one argument, so it does not match.
     """
     below = snakemake.children(recursive=True)
-    return next((process for process in below if "measure-variant" in process.cmdline()), None)
+    return next((process for process in below if word in process.cmdline()), None)
 
 
-def training_of(command: psutil.Process) -> psutil.Process | None:
-    """The process that trains: forked by a child of the command that has loaded PyTorch, so that it
-    runs the same.
+def training_of(measuring: psutil.Process) -> psutil.Process | None:
+    """The process that trains: forked by a child of what measures that has loaded PyTorch, so that
+    it runs the same.
 
     While that child loads, it asks programs of the system, which are its children for a moment.
     """
     return next(
         (
             training
-            for child in command.children()
+            for child in measuring.children()
             for training in child.children()
             if training.cmdline() == child.cmdline()
         ),
@@ -54,12 +54,18 @@ def victims(snakemake: psutil.Process) -> dict[str, psutil.Process]:
     while time.monotonic() < deadline:
         time.sleep(0.05)
         try:
-            command = measuring_command(snakemake)
-            training = training_of(command) if command else None
+            job = process_with("measure-variant", snakemake)
+            measuring = process_with("measure-for-jobs", snakemake)
+            training = training_of(measuring) if measuring else None
         except psutil.NoSuchProcess:
             continue
-        if command and training:
-            return {"snakemake": snakemake, "command": command, "training": training}
+        if job and measuring and training:
+            return {
+                "snakemake": snakemake,
+                "job": job,
+                "measuring": measuring,
+                "training": training,
+            }
     pytest.fail(f"no training began within {GIVEN_UP_AFTER_S} s")
 
 
@@ -79,7 +85,7 @@ def started(project: Project) -> Iterator["subprocess.Popen[str]"]:
     "victim",
     [
         "training",
-        *(pytest.param(each, marks=pytest.mark.slow) for each in ("command", "snakemake")),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("job", "measuring", "snakemake")),
     ],
 )
 def test_after_a_kill_the_same_command_completes(tiny: Project, victim: str) -> None:
@@ -93,11 +99,9 @@ def test_after_a_kill_the_same_command_completes(tiny: Project, victim: str) -> 
         running.communicate(timeout=GIVEN_UP_AFTER_S)
 
     assert running.returncode != 0
-    if victim != "snakemake":  # the command that it started goes on, and the next one waits for it
-        assert not killed.exists()
-    if victim == "command":
-        _, alive = psutil.wait_procs([found["training"]], timeout=60)
-        assert not alive, "a training outlived the command that was measuring it"
+    assert not killed.exists()
+    _, alive = psutil.wait_procs([found["training"]], timeout=60)
+    assert not alive, "a training outlived what it was measured for"
 
     again = tiny.snakemake(TARGET)
 
