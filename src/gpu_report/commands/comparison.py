@@ -26,6 +26,7 @@ from gpu_report.printing.number_format import change, counted, share, signed
 from gpu_report.printing.terminal import clean, new_console
 from gpu_report.records.record import Record
 from gpu_report.storage.files import write_text_atomically
+from gpu_report.tables.bundle import grouped
 from gpu_report.tables.variants import in_reading_order
 from gpu_report.tables.verdicts import (
     NO_CHANGE,
@@ -121,16 +122,20 @@ class Comparison:
             title = what + (
                 f" ({NO_CHANGE} in {counted(unchanged, 'configuration')})" if unchanged else ""
             )
-            reasons: dict[str, list[str]] = {}
-            for row in shown:
-                if row["why"]:
-                    reasons.setdefault(f"{row['verdict']}: {row['why']}", []).append(
-                        row["configuration"]
-                    )
+            reasons = grouped(
+                [row for row in shown if row["why"]], lambda row: f"{row['verdict']}: {row['why']}"
+            )
             cells = [
                 [row["configuration"], *in_words(row).values(), row["verdict"]] for row in shown
             ]
-            yield title, cells, [f"{why}: {', '.join(each)}" for why, each in reasons.items()]
+            yield (
+                title,
+                cells,
+                [
+                    f"{why}: {', '.join(row['configuration'] for row in each)}"
+                    for why, each in reasons.items()
+                ],
+            )
 
     @property
     def mean(self) -> str:
@@ -292,11 +297,11 @@ def _names(rows: Sequence[Row], verdicts: Collection[str], *, say: str) -> list[
     """The configurations with one of the verdicts, and in parentheses what that column says of
     them.
     """
-    found: dict[str, list[str]] = {}
-    for row in rows:
-        if row["verdict"] in verdicts:
-            found.setdefault(row["configuration"], []).append(row[say])
-    return [f"{name} ({', '.join(words)})" for name, words in found.items()]
+    found = [row for row in rows if row["verdict"] in verdicts]
+    return [
+        f"{name} ({', '.join(row[say] for row in of_it)})"
+        for name, of_it in grouped(found, lambda row: row["configuration"]).items()
+    ]
 
 
 def _the_first(names: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ from gpu_report.findings.rules import RULES
 from gpu_report.findings.scope import DDP_OPTIONS, TRACE, TRANSFER, Group, experiment_scope
 from gpu_report.glossary import Row
 from gpu_report.study.study import Experiment
-from gpu_report.tables.bundle import Tables
+from gpu_report.tables.bundle import Tables, grouped
 from gpu_report.words import listed
 
 RuleName = tuple[str, str]
@@ -190,14 +190,14 @@ def answered(findings: Iterable[Finding], subject: str, rules: Sequence[str]) ->
         raise ReportError(
             f"there is no rule {unknown[0]!r} to answer by; use one of {', '.join(sorted(known))}"
         )
-    alike: dict[tuple[str, str], list[Finding]] = {}
-    for finding in findings:
-        if (
-            finding.experiment == subject
-            and finding.verdict != "not measured"
-            and (not rules or finding.rule in rules)
-        ):
-            alike.setdefault((finding.question, answer_word(finding)), []).append(finding)
+    measured = [
+        finding
+        for finding in findings
+        if finding.experiment == subject
+        and finding.verdict != "not measured"
+        and (not rules or finding.rule in rules)
+    ]
+    alike = grouped(measured, lambda finding: (finding.question, answer_word(finding)))
     questions = list(dict.fromkeys(question for question, _ in alike))
     in_order = sorted(alike.items(), key=lambda item: questions.index(item[0][0]))
     together = []
@@ -240,10 +240,9 @@ def discussed(
         For each its `question`, the `statement` that decides it, the `sentences` that answer it,
         and the `sections` with the findings behind these.
     """
-    by_rule: dict[RuleName, list[Finding]] = {}
-    for finding in findings:
-        about = axes.get(finding.experiment, finding.experiment)
-        by_rule.setdefault((about, finding.rule), []).append(finding)
+    by_rule = grouped(
+        findings, lambda each: (axes.get(each.experiment, each.experiment), each.rule)
+    )
     answers: list[Mapping[str, Any]] = []
     for question in QUESTIONS:
         parts = [
@@ -296,15 +295,15 @@ def rank_effects(tables: Tables, experiments: Sequence[Experiment]) -> str:
     ]
     groups = [group for scope in scopes if scope.about in RANKED_AXES for group in scope.groups]
     accelerated = [group for group in groups if any(row["device"] != CPU for row in group.measured)]
-    largest: dict[str, tuple[float, str]] = {}
-    for group in accelerated or groups:
-        for size, words in _effects(group):
-            if size > largest.get(group.axis, (0.0, ""))[0]:
-                largest[group.axis] = size, words
-    if not largest:
-        return ""
-    *_, ranked = zip(*sorted(largest.values(), reverse=True), strict=True)
-    return f"Throughput over that of the baseline: {'; '.join(ranked)}."
+    effects = [
+        (size, words, group.axis)
+        for group in accelerated or groups
+        for size, words in _effects(group)
+    ]
+    by_axis = grouped(effects, lambda effect: effect[2]).values()
+    largest = [max(alike, key=lambda effect: effect[0]) for alike in by_axis]
+    ranked = [words for _, words, _ in sorted(largest, reverse=True)]
+    return f"Throughput over that of the baseline: {'; '.join(ranked)}." if ranked else ""
 
 
 def _effects(group: Group) -> Iterator[tuple[float, str]]:
@@ -487,12 +486,12 @@ def _chosen(advised: Sequence[Finding], workloads: Mapping[str, str]) -> Sequenc
     rather than a trace's.
     """
     gained = [one for one in advised if one.gain]
-    best: dict[str, Finding] = {}
-    for finding in sorted(gained, key=lambda one: one.experiment == TRACE):
+
+    def workload(finding: Finding) -> str:
         # The evidence of a trace's gain is last: its advice may be most urgent in another workload.
         decisive = reversed(finding.evidence) if finding.experiment == TRACE else finding.evidence
-        best.setdefault(
-            next((workloads[each.variant] for each in decisive if each.variant), finding.id),
-            finding,
-        )
-    return [one for one in gained if one in best.values()] or advised
+        return next((workloads[each.variant] for each in decisive if each.variant), finding.id)
+
+    in_order = sorted(gained, key=lambda one: one.experiment == TRACE)
+    best = [alike[0] for alike in grouped(in_order, workload).values()]
+    return [one for one in gained if one in best] or advised

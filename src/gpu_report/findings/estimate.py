@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from gpu_report.glossary import Row, is_timing
 from gpu_report.printing.number_format import is_range
 from gpu_report.tables import bundle
-from gpu_report.tables.bundle import Tables
+from gpu_report.tables.bundle import Tables, grouped
 from gpu_report.tables.marks import INVALIDATES_ALL, INVALIDATING, marks_in
 from gpu_report.tables.statistics import (
     NOT_MEASURED,
@@ -83,12 +83,10 @@ class Estimate:
         'because'.
         """
         if self.doubts:
-            variants: dict[str, list[str]] = {}
-            for doubt in self.doubts:
-                variants.setdefault(doubt.mark, []).append(doubt.variant)
+            by_mark = grouped(self.doubts, lambda doubt: doubt.mark)
             return "; ".join(
-                INVALIDATING[mark].format(variants=listed(names))
-                for mark, names in variants.items()
+                INVALIDATING[mark].format(variants=listed([doubt.variant for doubt in doubts]))
+                for mark, doubts in by_mark.items()
             )
         if not self.has_interval:
             given = "1 process gives" if self.processes == 1 else f"{self.processes} processes give"

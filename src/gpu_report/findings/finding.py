@@ -18,6 +18,7 @@ from gpu_report.errors import ReportError
 from gpu_report.storage.columns import Table, number, text
 from gpu_report.storage.files import write_text_atomically
 from gpu_report.storage.json_files import JsonFile, Part
+from gpu_report.tables.bundle import grouped
 
 SCHEMA_VERSION: Final = 2
 """2: verdicts are yes, no, not resolved and not measured."""
@@ -101,10 +102,7 @@ def recommendations(findings: Sequence[Finding]) -> list[Finding]:
     """
     advising = [finding for finding in findings if finding.recommendation]
     ranked = sorted(advising, key=lambda finding: (-(finding.gain or 0.0), finding.id))
-    best: dict[str, Finding] = {}
-    for finding in ranked:
-        best.setdefault(finding.recommendation, finding)
-    return list(best.values())
+    return [alike[0] for alike in grouped(ranked, lambda each: each.recommendation).values()]
 
 
 def findings_to_json(findings: Sequence[Finding]) -> str:

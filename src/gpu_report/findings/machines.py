@@ -14,7 +14,7 @@ from gpu_report.findings.phrases import times
 from gpu_report.findings.rule import Claim, Outcome
 from gpu_report.findings.scope import key_of
 from gpu_report.glossary import Row, machine_words
-from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.bundle import grouped, rows_of
 from gpu_report.tables.variants import COMPARISON
 from gpu_report.words import device_in_words, listed
 
@@ -40,26 +40,23 @@ FASTER: Final = Claim(
 
 def derive_comparison(frame: "pd.DataFrame") -> list[Finding]:
     """One finding per pair of machines of the table COMPARISON, in the order of the table."""
-    pairs: dict[tuple[str, str], list[Row]] = {}
-    for row in rows_of(frame):
-        pairs.setdefault((row["machine"], row["reference_machine"]), []).append(row)
-    return [_faster(*pair, rows) for pair, rows in pairs.items()]
+    pairs = grouped(rows_of(frame), lambda row: (row["machine"], row["reference_machine"]))
+    return [_faster(machine, reference, rows) for (machine, reference), rows in pairs.items()]
 
 
 def _faster(machine: str, reference: str, rows: Sequence[Row]) -> Finding:
     names = {"machine": machine_words(machine), "reference": machine_words(reference)}
     ratios = [estimate(row, "ratio") for row in rows]
     sides = [ratio.against(1.0) for ratio in ratios]
-    alike: dict[tuple[str, str], list[Estimate]] = {}
-    for row, ratio in zip(rows, ratios, strict=True):
-        alike.setdefault((row["workload_title"], row["device"]), []).append(ratio)
+    alike = grouped(rows, lambda row: (row["workload_title"], row["device"]))
     outcome = Outcome(
         verdict="yes" if {*sides} == {"above"} else "no" if "below" in sides else "not resolved",
         fields={
             **names,
             "subject": names["machine"],
             "parts": "; ".join(
-                f"{title} on {device_in_words(device)} {_in_words(found)}"
+                f"{title} on {device_in_words(device)} "
+                + _in_words([estimate(row, "ratio") for row in found])
                 for (title, device), found in alike.items()
             ),
             "doubt": next(

@@ -14,7 +14,7 @@ from gpu_report.glossary import Row
 from gpu_report.study.options import OPTIONS, is_bound, option_names
 from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.study import Experiment
-from gpu_report.tables.bundle import Tables, rows_of
+from gpu_report.tables.bundle import Tables, grouped, rows_of
 from gpu_report.tables.efficiency import compares_own_loops
 from gpu_report.words import DISTINGUISHING, described, fields_along, in_words, model_words, titled
 
@@ -128,9 +128,7 @@ class Scope:
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """The groups in the order of the table."""
-        by_name: dict[str, list[Row]] = {}
-        for row in self.rows:
-            by_name.setdefault(row["group"], []).append(row)
+        by_name = grouped(self.rows, lambda row: row["group"])
         compared = [_compared(rows) for rows in by_name.values()]
         leave_out = fields_along(self.axis, self.rows)
         return tuple(

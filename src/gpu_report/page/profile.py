@@ -16,6 +16,7 @@ from gpu_report import words
 from gpu_report.figures import style
 from gpu_report.glossary import Row, device_words
 from gpu_report.page.shared import COLORS, KERNELS, html_table, inline_svg, rendered, timelines_of
+from gpu_report.tables.bundle import grouped
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary
 from gpu_report.tables.traces import top_kernels, trusted_timeline
 from gpu_report.traces.operations import OPERATIONS
@@ -106,9 +107,7 @@ def render_profile(
     """
     operations = gate.rows(OPERATIONS)
     operations.sort(key=lambda row: (row["device"] == HOST, row["device"], -row["self_ms"]))
-    of_device: dict[str, list[Row]] = {}
-    for row in operations:
-        of_device.setdefault(row["device"], []).append(row)
+    of_device = grouped(operations, lambda row: row["device"])
     figure = Markup("")
     if time_ms is not None and len(blocks) >= FEWEST_FOR_INTERVAL:
         with style.report_style():

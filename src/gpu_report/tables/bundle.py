@@ -6,10 +6,10 @@ what is fastest beside it
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gpu_report.glossary import Row
 from gpu_report.study.options import is_bound, option_names
@@ -18,6 +18,8 @@ from gpu_report.tables.statistics import NOT_MEASURED, SIGNIFICANCE, Summary, ra
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_Member = TypeVar("_Member")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,16 +87,20 @@ def rows_of(frame: "pd.DataFrame") -> tuple[Mapping[str, Any], ...]:
     )
 
 
+def grouped(members: Iterable[_Member], key: Callable[[_Member], Any]) -> dict[Any, list[_Member]]:
+    """The members by what they share, both in the order in which they first come."""
+    groups: dict[Any, list[_Member]] = {}
+    for member in members:
+        groups.setdefault(key(member), []).append(member)
+    return groups
+
+
 def best_of_each(rows: Iterable[Row], of: str, *columns: str) -> list[Row]:
     """The row with the most in the column `of`, of those with each combination of values in the
     others, in order.
     """
-    best: dict[tuple[object, ...], Row] = {}
-    for row in rows:
-        key = tuple(row[column] for column in columns)
-        if key not in best or row[of] > best[key][of]:
-            best[key] = row
-    return list(best.values())
+    alike = grouped(rows, lambda row: tuple(row[column] for column in columns))
+    return [max(each, key=lambda row: float(row[of])) for each in alike.values()]
 
 
 def shown_profiles(tables: Tables) -> list[str]:
@@ -115,9 +121,10 @@ def eager_and_fastest(tables: Tables) -> list[list[str]]:
     """
     rows = {row["variant"]: row for rows in tables.rows_of_experiments.values() for row in rows}
     found = [row for row in rows.values() if row["status"] == "ok"]
-    by_device: dict[tuple[str, str], list[Row]] = {}
-    for row in [row for row in found if row["device"] != "cpu"] or found:
-        by_device.setdefault((row["workload"], row["device"]), []).append(row)
+    by_device = grouped(
+        [row for row in found if row["device"] != "cpu"] or found,
+        lambda row: (row["workload"], row["device"]),
+    )
     return sorted(
         (_eager_and_fastest(tables, each) for each in by_device.values()),
         key=lambda pair: (

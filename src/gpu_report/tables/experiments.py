@@ -29,6 +29,7 @@ from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.study import Experiment, Prices
 from gpu_report.study.variant import LENGTH_FIELDS, Variant
+from gpu_report.tables.bundle import grouped
 from gpu_report.tables.curves import REFERENCE_DEVICE
 from gpu_report.tables.marks import Today
 from gpu_report.tables.operations import convolution_workspace_mib, profiled
@@ -141,10 +142,14 @@ def tabulate_experiment(
     }
     speedups = _compared(chosen, references, partial(_speedup, sessions=sessions))
     changes = _compared(chosen, references, quality_change)
-    on_cpu: dict[_Fields, list[Record]] = {}
-    for variant, record in chosen.items():
-        if variant.device == REFERENCE_DEVICE and record.status == "ok":
-            on_cpu.setdefault(groups[variant], []).append(record)
+    on_cpu = grouped(
+        [
+            record
+            for variant, record in chosen.items()
+            if variant.device == REFERENCE_DEVICE and record.status == "ok"
+        ],
+        lambda record: groups[record.as_variant()],
+    )
     workspaces = {
         each.variant: convolution_workspace_mib(each)
         for each in profiled(

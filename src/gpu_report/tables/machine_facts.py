@@ -12,6 +12,7 @@ from gpu_report.glossary import Row
 from gpu_report.printing.number_format import quantity
 from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table, text
+from gpu_report.tables.bundle import grouped
 from gpu_report.tables.processes import SOFTWARE
 from gpu_report.tables.variants import in_reading_order
 
@@ -115,23 +116,15 @@ def _measurement(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
 
 def _workloads(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
     """What each workload said of itself, size by size, with every digit."""
-    models = dict.fromkeys(
-        (record.as_variant().workload, record.as_variant().size) for record in records
+    models = grouped(
+        [record for record in records if record.workload],
+        lambda record: (record.as_variant().workload, record.as_variant().size),
     )
-    for workload, size in models:
-        said = [
-            record.workload
-            for record in records
-            if record.workload
-            and (record.as_variant().workload, record.as_variant().size) == (workload, size)
-        ]
+    for (workload, size), of_model in models.items():
         for fact in _WORKLOAD_FACTS:
-            if said:
-                values = (
-                    NONE if (value := getattr(facts, fact)) in (None, "") else str(value)
-                    for facts in said
-                )
-                yield "workload", f"{workload} {size}: {fact.replace('_', ' ')}", _joined(values)
+            said = (getattr(record.workload, fact) for record in of_model)
+            values = (NONE if value in (None, "") else str(value) for value in said)
+            yield "workload", f"{workload} {size}: {fact.replace('_', ' ')}", _joined(values)
 
 
 def _text(key: str, value: str | float | None) -> str:

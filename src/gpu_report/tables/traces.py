@@ -5,13 +5,12 @@ trace tables, one set per variant -> rows of columns that passed the checks -> t
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from gpu_report.glossary import Row
 from gpu_report.storage.columns import Table, flag, number, text, whole
+from gpu_report.tables.bundle import grouped
 from gpu_report.tables.operations import (
     CATEGORY_SHARES,
     OPERATION_MEMORY,
@@ -418,16 +417,10 @@ def _launches(each: Profiled) -> dict[str, float]:
 
 def _idle_causes(each: Profiled) -> Iterator[Row]:
     """The cause with the longest gaps in all first, and the longest operations of each."""
-    rows = each.rows(IDLE)
-    total_of: Counter[str] = Counter()
-    for row in rows:
-        total_of[row["cause"]] += row["total_ms"]
-    ordered = sorted(
-        rows,
-        key=lambda row: (-total_of[row["cause"]], row["cause"], -row["total_ms"], row["operation"]),
-    )
-    for cause, of_cause in groupby(ordered, key=lambda row: row["cause"]):
-        longest = list(of_cause)
+    by_cause = grouped(each.rows(IDLE), lambda row: row["cause"])
+    total_ms = {cause: sum(row["total_ms"] for row in rows) for cause, rows in by_cause.items()}
+    for cause in sorted(by_cause, key=lambda cause: (-total_ms[cause], cause)):
+        longest = sorted(by_cause[cause], key=lambda row: (-row["total_ms"], row["operation"]))
         yield from longest[:TOP_OF_CAUSE]
         if rest := longest[TOP_OF_CAUSE:]:
             yield {

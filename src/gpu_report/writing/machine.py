@@ -18,7 +18,7 @@ from gpu_report.records.record import Record, Telemetry
 from gpu_report.study.machine import hardware_words
 from gpu_report.study.options import is_bound
 from gpu_report.study.study import Experiment
-from gpu_report.tables.bundle import Tables, best_of_each, rows_of
+from gpu_report.tables.bundle import Tables, best_of_each, grouped, rows_of
 from gpu_report.tables.marks import MEANINGS
 from gpu_report.tables.sessions import spread_of
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Spread
@@ -322,11 +322,9 @@ class MachineResults:
     @cached_property
     def in_order(self) -> list[Row]:
         """The variants with numbers, each once, as the first experiment that has it shows it."""
-        first: dict[str, Row] = {}
-        for experiment in self.experiments:
-            for row in self.rows_of(experiment.name):
-                first.setdefault(row["variant"], row)
-        return [row for row in first.values() if row["status"] == "ok"]
+        shown = [row for each in self.experiments for row in self.rows_of(each.name)]
+        found = [same[0] for same in grouped(shown, lambda row: row["variant"]).values()]
+        return [row for row in found if row["status"] == "ok"]
 
     def rows_of(self, experiment: str) -> Sequence[Row]:
         """The table of an experiment; empty where the machine has no variants of it."""
@@ -454,12 +452,11 @@ class MachineResults:
     @property
     def memory_kinds(self) -> str:
         """What kind of memory was measured on which devices, in words."""
-        kinds: dict[str, list[str]] = {}
-        for row in self.measured:
-            kinds.setdefault(str(row["memory_kind"]), []).append(device_words(row["device"]))
+        kinds = grouped(self.measured, lambda row: str(row["memory_kind"]))
         return "; ".join(
-            f"{_MEMORY_KINDS.get(kind, kind)} ({', '.join(dict.fromkeys(devices))})"
-            for kind, devices in kinds.items()
+            f"{_MEMORY_KINDS.get(kind, kind)} "
+            f"({', '.join(dict.fromkeys(device_words(row['device']) for row in rows))})"
+            for kind, rows in kinds.items()
         )
 
     @cached_property

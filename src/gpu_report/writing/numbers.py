@@ -26,7 +26,7 @@ from gpu_report.glossary import SHOWN, Row
 from gpu_report.printing.number_format import Quantity, count, duration, exact, share, size
 from gpu_report.study.search import NEAR, RESOLUTION
 from gpu_report.study.study import Protocol
-from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.bundle import grouped, rows_of
 from gpu_report.tables.marks import HOST_JITTER
 from gpu_report.tables.statistics import CONFIDENCE, SIGNIFICANCE
 from gpu_report.writing.machine import MachineResults
@@ -285,10 +285,7 @@ def read_numbers(path: Path) -> list[ListedNumber]:
 
 
 def _each_once(found: Iterable[KeyedNumber]) -> list[KeyedNumber]:
-    first: dict[str, KeyedNumber] = {}
-    for number in found:
-        first.setdefault(number.key, number)
-    return list(first.values())
+    return [same[0] for same in grouped(found, lambda number: number.key).values()]
 
 
 def _macro(number: KeyedNumber) -> str:

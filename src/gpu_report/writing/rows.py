@@ -5,7 +5,7 @@ trained and how, from what the workloads said of themselves in the records.
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate, groupby
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.findings.estimate import Estimate, estimate, ratio_of
@@ -24,7 +24,7 @@ from gpu_report.records.record import Record
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.variant import Variant
-from gpu_report.tables.bundle import Tables, best_of_each, rows_of, shown_profiles
+from gpu_report.tables.bundle import Tables, best_of_each, grouped, rows_of, shown_profiles
 from gpu_report.tables.scaling import compared_with
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.words import (
@@ -55,10 +55,8 @@ _PRICED: Final = (("electricity", "kwh", "kWh"), ("device time", "device_hour", 
 
 def first_of_each(rows: Iterable[Row], *columns: str) -> list[Row]:
     """The first row with each combination of values in these columns, in order."""
-    first: dict[tuple[object, ...], Row] = {}
-    for row in rows:
-        first.setdefault(tuple(row[column] for column in columns), row)
-    return list(first.values())
+    found = grouped(rows, lambda row: tuple(row[column] for column in columns))
+    return [same[0] for same in found.values()]
 
 
 def alike(rows: Iterable[Row], row: Row, *columns: str) -> list[Row]:
@@ -343,29 +341,26 @@ def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
     on_several = [
         row for row in on_gpus if row["devices"] > 1 and math.isfinite(row["base_speedup"])
     ]
-    weak: dict[str, list[Row]] = {}
-    for row in on_several:
-        if not row["is_divided"]:
-            weak.setdefault(model_cell(row), []).append(
-                {**row, "plain": alone.get(row["plain_variant"])}
-            )
+    on_more_samples = [
+        {**row, "plain": alone.get(row["plain_variant"])}
+        for row in on_several
+        if not row["is_divided"]
+    ]
+    weak = grouped(on_more_samples, model_cell).values()
     strong = best_of_each(
         [row for row in on_several if row["is_divided"]], "base_speedup", "heading", "configuration"
     )
     advice = [
-        *(("weak: most samples/s", *_fastest(own)) for own in weak.values()),
-        *(("weak: least memory", *found) for own in weak.values() if (found := _smallest(own))),
+        *(("weak: most samples/s", *_fastest(own)) for own in weak),
+        *(("weak: least memory", *found) for own in weak if (found := _smallest(own))),
         *(
             ("strong: most samples/s", *_faster(row, estimate(row, "base_speedup")))
             for row in strong
         ),
     ]
-    measured: dict[tuple[str, str], list[str]] = {}
-    for situation, use, words in advice:
-        measured.setdefault((situation, use), []).append(words)
     return [
-        {"situation": situation, "use": use, "measured": "; ".join(words)}
-        for (situation, use), words in measured.items()
+        {"situation": situation, "use": use, "measured": "; ".join(words for *_, words in alike)}
+        for (situation, use), alike in grouped(advice, lambda each: each[:2]).items()
     ]
 
 
@@ -529,18 +524,14 @@ def longest(steps: Sequence[Row], frame: "pd.DataFrame", most: int = 3) -> list[
     """The first rows of a trace table about each of the first profiled steps that have some, with
     the variant's own.
     """
-    found = [rows for step in steps if (rows := _with_variant(frame, step)[:most])]
-    return [row for rows in found[:_VARIANTS_WITH_LONGEST] for row in rows]
-
-
-def _with_variant(frame: "pd.DataFrame", variant: Row) -> list[Row]:
-    """The table's rows of a variant, with what the variant's own row says besides.
-
-    Where both have a number, the interval beside the variant's is not that of the table's.
-    """
+    # Where both have a number, the interval beside the variant's is not that of the table's.
     bounds = {f"{column}_{end}" for column in frame.columns for end in ("low", "high", "count")}
-    known = {key: value for key, value in variant.items() if key not in bounds}
-    return [{**known, **row} for row in rows_of(frame[frame["variant"] == variant["variant"]])]
+    rows = grouped(rows_of(frame), lambda row: row["variant"])
+    return [
+        {**{key: value for key, value in step.items() if key not in bounds}, **row}
+        for step in [step for step in steps if step["variant"] in rows][:_VARIANTS_WITH_LONGEST]
+        for row in rows[step["variant"]][:most]
+    ]
 
 
 def variant_heading(row: Row) -> str:
@@ -592,28 +583,26 @@ def failed_checks(tables: Tables) -> list[Row]:
     """
     rows = sorted(rows_of(tables.trace_doubts), key=lambda row: str(row["check"]))
     checks: list[Row] = []
-    for check, alike in groupby(rows, key=lambda row: str(row["check"])):
-        of_check = list(alike)
+    for check, of_check in grouped(rows, lambda row: str(row["check"])).items():
         unreliable = dict.fromkeys(
             name for row in of_check for name in str(row["spoils"]).split(", ") if name
         )
         variants = len({row["variant"] for row in of_check})
         # Names of tables and columns, the columns of one table together: `idle, steps (loader,
         # other)`.
-        columns: dict[str, list[str]] = {}
-        for name in unreliable:
-            table, _, column = name.partition(".")
-            columns.setdefault(table, []).extend(
-                [_UNIT.sub("", column).replace("_", " ")] if column else []
-            )
+        columns = grouped(unreliable, lambda name: name.partition(".")[0])
+        words = {
+            table: [_UNIT.sub("", name.partition(".")[2]).replace("_", " ") for name in names]
+            for table, names in columns.items()
+        }
         checks.append(
             {
                 "check": check,
                 "variants": variants,
                 "left out": (
                     ", ".join(
-                        f"{table} ({', '.join(found)})" if found else table
-                        for table, found in columns.items()
+                        f"{table} ({', '.join(filter(None, found))})" if any(found) else table
+                        for table, found in words.items()
                     )
                 )
                 or "nothing",
@@ -635,16 +624,13 @@ def trained_models(records: Sequence[Record]) -> list[Mapping[str, Any]]:
 
     Records that say other things of a workload, such as another learning rate, have a row each.
     """
-    twins: dict[tuple[object, ...], list[Record]] = {}
-    for record in records:
-        if record.workload is not None:
-            twins.setdefault(
-                (
-                    record.as_variant().size,
-                    *(value for name, value in _facts(record).items() if name != "chance"),
-                ),
-                [],
-            ).append(record)
+    twins = grouped(
+        [record for record in records if record.workload is not None],
+        lambda record: (
+            record.as_variant().size,
+            *(value for name, value in _facts(record).items() if name != "chance"),
+        ),
+    )
     return [{**_facts(of_model[0]), **_values(of_model)} for of_model in twins.values()]
 
 
@@ -694,9 +680,7 @@ def networks(models: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
     Data that a workload above has too are described there alone.
     """
-    has_data: dict[str, str] = {}
-    for model in models:
-        has_data.setdefault(model["data"], model["title"])
+    has_data = {model["data"]: model["title"] for model in first_of_each(models, "data")}
     return [
         {
             **first,

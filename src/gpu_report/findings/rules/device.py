@@ -40,7 +40,7 @@ from gpu_report.findings.scope import (
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import count, share, size
 from gpu_report.study.variant import Variant
-from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.bundle import grouped, rows_of
 from gpu_report.tables.marks import MEANINGS, marks_in
 from gpu_report.words import (
     device_in_words,
@@ -561,9 +561,10 @@ def passes_roof(row: Row) -> bool:
 
 def _ways(scope: Scope) -> list[Group]:
     """The copies by device and direction, by growing size."""
-    found: dict[tuple[str, str], list[Row]] = {}
-    for row in sorted(scope.rows, key=lambda row: int(row["bytes"])):
-        found.setdefault((row["device"], row["direction"]), []).append({**row, "status": "ok"})
+    copies = [
+        {**row, "status": "ok"} for row in sorted(scope.rows, key=lambda row: int(row["bytes"]))
+    ]
+    by_way = grouped(copies, lambda row: (row["device"], row["direction"]))
     return [
         Group(
             title=f"copies {_WAYS[direction].format(device_in_words(device))}",
@@ -572,7 +573,7 @@ def _ways(scope: Scope) -> list[Group]:
             table=scope.table,
             rows=tuple(rows),
         )
-        for (device, direction), rows in found.items()
+        for (device, direction), rows in by_way.items()
     ]
 
 

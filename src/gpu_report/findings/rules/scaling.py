@@ -33,7 +33,7 @@ from gpu_report.findings.scope import (
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import counted
 from gpu_report.study.options import NO_OPTIONS, SEPARATOR, option_names
-from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.bundle import grouped, rows_of
 from gpu_report.words import (
     fields_along,
     listed,
@@ -130,15 +130,15 @@ def shared_by_model(scope: Scope, keep: Callable[[Row], bool]) -> list[Group]:
 
     `configuration` says how the code is trained, `sharing` by which devices.
     """
-    found: dict[str, list[Row]] = {}
     everything = [row for group in groups_beside(scope, "scaling_efficiency") for row in group.rows]
-    for row in with_configurations(everything, in_sentences=True):
-        if row["status"] == "ok" and "is_weak" in row and keep(row):
-            shared = {**row, "sharing": parallelism_words(row["parallelism"]), "is_baseline": False}
-            found.setdefault(model_words(row), []).append(shared)
+    shared = [
+        {**row, "sharing": parallelism_words(row["parallelism"]), "is_baseline": False}
+        for row in with_configurations(everything, in_sentences=True)
+        if row["status"] == "ok" and "is_weak" in row and keep(row)
+    ]
     return [
         Group(title=model, key=key_of(model), axis="", table="scaling_efficiency", rows=tuple(rows))
-        for model, rows in found.items()
+        for model, rows in grouped(shared, model_words).items()
     ]
 
 
@@ -204,16 +204,15 @@ def _captured(scope: Scope) -> Iterable[Group]:
         if name in variants
     ]
     own = {row["variant"] for row in scope.rows}
-    pairs: dict[str, list[tuple[Row, Row]]] = {}
-    for captured in (
-        row for row in rows if row["variant"] in own and _is_ddp(row) and row["devices"] > 1
-    ):
-        for without in (
-            row for row in rows if only_difference(row, captured) == "graphs" and _is_ddp(row)
-        ):
-            pairs.setdefault(model_words(captured), []).append((without, captured))
-    for model in sorted(pairs):
-        pair = max(pairs[model], key=lambda pair: (pair[1]["devices"], pair[1]["throughput_per_s"]))
+    pairs = [
+        (without, captured)
+        for captured in rows
+        if captured["variant"] in own and _is_ddp(captured) and captured["devices"] > 1
+        for without in rows
+        if only_difference(without, captured) == "graphs" and _is_ddp(without)
+    ]
+    for model, found in sorted(grouped(pairs, lambda pair: model_words(pair[1])).items()):
+        pair = max(found, key=lambda pair: (pair[1]["devices"], pair[1]["throughput_per_s"]))
         yield Group(title=model, key=key_of(model), axis="", table="scaling_efficiency", rows=pair)
 
 

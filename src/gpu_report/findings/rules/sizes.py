@@ -27,11 +27,12 @@ from gpu_report.findings.rule import (
     why_missing,
 )
 from gpu_report.findings.rules.axes import QUALITY, QUALITY_THRESHOLD
-from gpu_report.findings.scope import BATCH_SEARCH, Group, Scope, key_of
+from gpu_report.findings.scope import BATCH_SEARCH, Group, key_of
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import count, memory
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.search import NEAR, RESOLUTION
+from gpu_report.tables.bundle import grouped
 from gpu_report.words import device_in_words, listed, memory_asked, model_words, why_no_numbers
 
 NEARLY_AS_FAST: Final = 0.95
@@ -57,11 +58,6 @@ _NEARLY: Final = (
 )
 _LOADED: Final = "Other programs used the CPU meanwhile, so no speeds are compared"
 _ALONE: Final = f"{_FASTEST}, and no smaller batch tried is within {_NEAR} of that"
-
-
-def _each_search(scope: Scope) -> Iterable[Outcome]:
-    for search in dict.fromkeys(row["search"] for row in scope.rows):
-        yield _outcome([row for row in scope.rows if row["search"] == search])
 
 
 def _outcome(rows: list[Row]) -> Outcome:
@@ -407,7 +403,7 @@ RULES: Final = (
         threshold=f"The largest is resolved if a batch that is larger by {_RESOLUTION} or less "
         "failed. Throughputs are of one process each, so two that are close may change places in "
         "another.",
-        test=_each_search,
+        test=lambda scope: map(_outcome, grouped(scope.rows, lambda row: row["search"]).values()),
         yes="{subject}: the largest batch that fits has {largest.samples} samples and leaves"
         " {largest.headroom_share} of {limit}. {speed}.",
         no="",

@@ -14,7 +14,7 @@ from gpu_report.findings.rule import Outcome, Rule, not_measured
 from gpu_report.findings.scope import Scope, key_of
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import quantity
-from gpu_report.tables.bundle import eager_and_fastest
+from gpu_report.tables.bundle import eager_and_fastest, grouped
 from gpu_report.words import described, in_words, listed, settings_in_words
 
 ABOVE_CHANCE: Final = 0.05
@@ -53,11 +53,8 @@ def _fastest(scope: Scope) -> Iterable[Outcome]:
 
 
 def _learns(scope: Scope) -> Iterable[Outcome]:
-    workloads = dict.fromkeys(row["workload"] for row in scope.rows)
-    return [
-        _learns_in(scope, [row for row in scope.rows if row["workload"] == workload])
-        for workload in workloads
-    ]
+    by_workload = grouped(scope.rows, lambda row: row["workload"])
+    return [_learns_in(scope, rows) for rows in by_workload.values()]
 
 
 def _learns_in(scope: Scope, rows: Sequence[Row]) -> Outcome:

@@ -25,7 +25,7 @@ from gpu_report.findings.scope import EFFICIENCY, TRACE, Scope, key_of, only_dif
 from gpu_report.glossary import PRECISIONS, Row
 from gpu_report.printing.number_format import quantity, share
 from gpu_report.study.options import EXECUTIONS, execution
-from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.bundle import grouped, rows_of
 from gpu_report.tables.statistics import holm
 from gpu_report.tables.traces import STEP_PARTS, shares_of_steps
 from gpu_report.traces.advice import ADVICE_OF, ALL_ADVICE, Advice
@@ -157,13 +157,11 @@ def _limits(scope: Scope, *, on_cpu: bool) -> Iterable[Outcome]:
         unknown = [row for row, limit in limits if limit is None]
         named = [limit for limit in known if limit.is_named]
         shared = [limit for limit in known if not limit.is_named]
-        counts: dict[str, Counter[str]] = {}
-        for limit in named:
-            counts.setdefault(limit.row["workload_title"], Counter())[limit.name] += 1
         by_workload = [
             f"{title}: "
-            + listed([f"{PARTS_IN_WORDS[name]} ({number})" for name, number in each.most_common()])
-            for title, each in counts.items()
+            + listed([f"{PARTS_IN_WORDS[name]} ({number})" for name, number in most_common])
+            for title, each in grouped(named, lambda limit: limit.row["workload_title"]).items()
+            for most_common in [Counter(limit.name for limit in each).most_common()]
         ]
         rest = {0: "", 1: " The other one has no such part."}.get(
             len(shared), f" The other {len(shared)} have no such part."
@@ -286,14 +284,14 @@ def _applying(scope: Scope, advice: Advice, asked: Iterable[Row]) -> list[tuple[
     its own trace.
     """
     sign = 1 if advice.is_floor else -1
-    why_of, applying = _why_unanswered(scope, advice), dict[str, Row]()
+    why_of = _why_unanswered(scope, advice)
     by_variant = {row["variant"]: row for row in asked if row["variant"] not in why_of}
-    for row in sorted(
+    given = sorted(
         (row for row in rows_of(scope.tables.trace_advice) if row["rule"] == advice.name),
         key=lambda row: (sign * float(row["value"]), int(row["rank"])),
-    ):
-        applying.setdefault(row["variant"], row)
-    return [(by_variant[name], found) for name, found in applying.items() if name in by_variant]
+    )
+    applying = grouped(given, lambda row: row["variant"])
+    return [(by_variant[name], rows[0]) for name, rows in applying.items() if name in by_variant]
 
 
 def _advised(scope: Scope, *, advice: Advice) -> Iterable[Outcome]:
