@@ -8,7 +8,7 @@ records, traces, tables
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gpu_report.errors import ConfigError
 from gpu_report.printing.terminal import say
@@ -19,9 +19,7 @@ from gpu_report.storage.json_files import JsonFile, Part
 from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.marks import Today
-
-if TYPE_CHECKING:
-    from gpu_report.traces.tables import TraceTables
+from gpu_report.traces.tables import TraceTables, read_trace_tables
 
 REPORT: Final = Path("report")
 """The folder of the templates and of the report that is made of them."""
@@ -127,10 +125,8 @@ class ResultsFolder:
             [RECORD_FILE.read(self.record_file(variant.slug)) for variant in self.study.variants]
         )
 
-    def read_trace_tables(self) -> "dict[str, TraceTables]":
+    def read_trace_tables(self) -> dict[str, TraceTables]:
         """The trace tables of the study's variants by name."""
-        from gpu_report.traces.tables import read_trace_tables
-
         folders = {
             variant.slug: self.record_file(variant.slug).parent for variant in self.study.variants
         }

@@ -7,7 +7,7 @@ A module declares a table and, beside it, makes its rows; MADE_BY lists them all
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gpu_report.glossary import Row
 from gpu_report.records.batch_sizes import SearchRecord
@@ -58,10 +58,8 @@ from gpu_report.tables.sessions import (
 from gpu_report.tables.sources import SOURCES, tabulate_sources
 from gpu_report.tables.traces import ROWS_OF_PROFILE, tabulate_profiles
 from gpu_report.tables.variants import VARIANTS, tabulate_variants
+from gpu_report.traces.tables import TraceTables
 from gpu_report.traces.timed import TimedStep, of_timed_steps
-
-if TYPE_CHECKING:
-    from gpu_report.traces.tables import TraceTables
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,7 +69,7 @@ class Measured:
     experiments: Sequence[Experiment]
     records: Sequence[Record]
     calibration: Calibration
-    traces: "Mapping[str, TraceTables]"
+    traces: Mapping[str, TraceTables]
     today: Today
     prices: Prices
     searches: Sequence[SearchRecord] = ()
@@ -84,7 +82,7 @@ class Measured:
         return Sessions(numbers=numbers, spread=spread_of(tabulate_sentinels(self.points, numbers)))
 
     @cached_property
-    def timed_traces(self) -> "Mapping[str, TraceTables]":
+    def timed_traces(self) -> Mapping[str, TraceTables]:
         """The tables of the traces as of steps that took as long as the records say."""
         steps = {record.variant: TimedStep.of(record) for record in self.records}
         return {

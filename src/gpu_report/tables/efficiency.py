@@ -13,7 +13,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from gpu_report.glossary import Row
 from gpu_report.records.calibration import Calibration, Ceilings
@@ -35,10 +35,7 @@ from gpu_report.tables.statistics import (
 from gpu_report.tables.variants import in_reading_order
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.steps import STEPS
-
-if TYPE_CHECKING:
-    from gpu_report.traces.tables import TraceTables
-
+from gpu_report.traces.tables import TraceTables
 
 EFFICIENCY: Final = Table(
     name="efficiency",
@@ -215,7 +212,7 @@ def compares_own_loops(rows: Sequence[Mapping[str, Any]], axis: str) -> bool:
 
 
 def tabulate_own_loops(
-    records: Iterable[Record], calibration: Calibration | None, traces: "Mapping[str, TraceTables]"
+    records: Iterable[Record], calibration: Calibration | None, traces: Mapping[str, TraceTables]
 ) -> list[Row]:
     """The table OWN_LOOPS in reading order; without a calibration of the device no floor is
     known.

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from gpu_report.errors import RecordError
 from gpu_report.glossary import Row, field_words
@@ -54,10 +54,7 @@ from gpu_report.tables.statistics import (
     summary_of,
 )
 from gpu_report.tables.variants import NO_PRICES, VARIANTS, records_by_variant, variant_row
-
-if TYPE_CHECKING:
-    from gpu_report.traces.tables import TraceTables
-
+from gpu_report.traces.tables import TraceTables
 
 _ADJUSTED: Final = (
     "adjusted for the table's other comparisons (Holm); missing of fewer than 4 processes."
@@ -97,7 +94,7 @@ _Fields = tuple[tuple[str, Any], ...]
 def tabulate_experiment(
     experiment: Experiment,
     records: Iterable[Record],
-    traces: "Mapping[str, TraceTables]" = MappingProxyType({}),
+    traces: Mapping[str, TraceTables] = MappingProxyType({}),
     *,
     today: Today,
     prices: Prices = NO_PRICES,

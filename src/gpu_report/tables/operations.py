@@ -9,7 +9,7 @@ CATEGORY_SHARES, OPERATION_MEMORY; those of one configuration on two devices -> 
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.study.variant import LENGTH_FIELDS, Variant
@@ -21,10 +21,8 @@ from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.phases import PHASES as TRACE_PHASES
 from gpu_report.traces.quality import Gate
 from gpu_report.traces.steps import STEPS
+from gpu_report.traces.tables import TraceTables
 from gpu_report.traces.trace import HOST
-
-if TYPE_CHECKING:
-    from gpu_report.traces.tables import TraceTables
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +53,7 @@ class Profiled(Gate):
         ]
 
 
-def profiled(traces: "Mapping[str, TraceTables]") -> Iterator[Profiled]:
+def profiled(traces: Mapping[str, TraceTables]) -> Iterator[Profiled]:
     """The variants in the order of their names."""
     for slug, tables in sorted(traces.items()):
         yield Profiled(variant=Variant.from_slug(slug), tables=tables)
@@ -216,7 +214,7 @@ def convolution_workspace_mib(each: Profiled) -> float:
 
 
 def tabulate_category_speedups(
-    traces: "Mapping[str, TraceTables]", *, loops: Container[str]
+    traces: Mapping[str, TraceTables], *, loops: Container[str]
 ) -> list[Row]:
     """The table CATEGORY_SPEEDUPS, the most time on the CPU first.
 

@@ -27,7 +27,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gpu_report.glossary import Row
 from gpu_report.records.record import Record
@@ -60,10 +60,7 @@ from gpu_report.tables.statistics import (
 )
 from gpu_report.tables.variants import in_reading_order, records_by_variant
 from gpu_report.traces.ranks import RANKS
-
-if TYPE_CHECKING:
-    from gpu_report.traces.tables import TraceTables
-
+from gpu_report.traces.tables import TraceTables
 
 SCALING: Final = Table(
     name="scaling_efficiency",
@@ -347,7 +344,7 @@ _DEFAULT_BUCKET_MIB: Final = 25
 
 
 def tabulate_communication(
-    records: Iterable[Record], traces: "Mapping[str, TraceTables]"
+    records: Iterable[Record], traces: Mapping[str, TraceTables]
 ) -> list[Row]:
     """The table COMMUNICATION in reading order: t - t_bound of the wall time per step, process by
     process.

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from gpu_report.glossary import METRICS, Row
 from gpu_report.records.record import Record, Repetition
@@ -26,9 +26,7 @@ from gpu_report.traces.operations import CATEGORY_TIMES as CATEGORIES
 from gpu_report.traces.operations import OPERATIONS
 from gpu_report.traces.phases import PHASES
 from gpu_report.traces.steps import STEPS
-
-if TYPE_CHECKING:
-    from gpu_report.traces.tables import TraceTables
+from gpu_report.traces.tables import TraceTables
 
 SOURCES: Final = Table(
     name="sources",
@@ -123,7 +121,7 @@ def reported() -> Reported:
 
 
 def tabulate_sources(
-    records: Iterable[Record], traces: "Mapping[str, TraceTables]", *, today: Today
+    records: Iterable[Record], traces: Mapping[str, TraceTables], *, today: Today
 ) -> list[Row]:
     """The table SOURCES, in the order of the sources.
 
@@ -150,7 +148,7 @@ def _is_same(record: Record) -> bool:
 def _row(
     figure: ReportedFigure,
     by_variant: Mapping[str, Record],
-    traces: "Mapping[str, TraceTables]",
+    traces: Mapping[str, TraceTables],
     today: Today,
 ) -> Row:
     record, reference = by_variant.get(figure.variant), by_variant.get(figure.over)
@@ -183,7 +181,7 @@ def _values(
     figure: ReportedFigure,
     record: Record,
     reference: Record | None,
-    traces: "Mapping[str, TraceTables]",
+    traces: Mapping[str, TraceTables],
 ) -> Iterator[float]:
     """One value per process, and one of a profiled run; none of a comparison with what was not
     measured, or by another protocol.
@@ -223,7 +221,7 @@ _OF_TWO: Final[Mapping[str, Callable[[float, float], float]]] = {
 
 
 def _profiled(
-    figure: ReportedFigure, traces: "Mapping[str, TraceTables]"
+    figure: ReportedFigure, traces: Mapping[str, TraceTables]
 ) -> dict[tuple[str, str], float]:
     """What profiled runs say of the figure's variant, by metric and part.
 

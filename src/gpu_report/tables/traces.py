@@ -6,7 +6,7 @@ trace tables, one set per variant -> rows of columns that passed the checks -> t
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gpu_report.glossary import Row
 from gpu_report.storage.columns import Table, flag, number, text, whole
@@ -34,11 +34,9 @@ from gpu_report.traces.ranks import COLLECTIVES as OF_COLLECTIVES
 from gpu_report.traces.ranks import RANKS as OF_RANKS
 from gpu_report.traces.ranks import SLOW_FROM, median_collectives, median_ranks, slow_rank
 from gpu_report.traces.steps import SHARES, STEPS
+from gpu_report.traces.tables import TraceTables
 from gpu_report.traces.timeline import TIMELINE
 from gpu_report.traces.trace import HOST
-
-if TYPE_CHECKING:
-    from gpu_report.traces.tables import TraceTables
 
 STEP_PARTS: Final = (*SHARES, "other")
 """What the wall time of a step is shared out to: each moment counts once, for the first of these
@@ -337,7 +335,7 @@ _OF_STRETCHES: Final = ("step", "wall_ms", "lane", "begin_ms", "end_ms", "busy_s
 _OF_LAUNCHING_CALLS: Final = ("category", "operation", "module", "source")
 
 
-def tabulate_profiles(table: Table, traces: "Mapping[str, TraceTables]") -> list[Row]:
+def tabulate_profiles(table: Table, traces: Mapping[str, TraceTables]) -> list[Row]:
     """One of the tables of ROWS_OF_PROFILE; a variant without a trace has no rows."""
     return [
         {**each.identity, **row}
