@@ -36,7 +36,7 @@ from gpu_report.study.options import (
 )
 from gpu_report.study.strategies import SINGLE, STRATEGIES, devices_and_strategy
 from gpu_report.study.variant import AXIS_FIELDS
-from gpu_report.tables.marks import MEANINGS, marks_in
+from gpu_report.tables.marks import marks_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,11 +91,6 @@ def device_of(row: Row) -> str:
 def device_in_words(device: str) -> str:
     """A device in a sentence: 'the CPU', or PyTorch's name in capitals, 'CUDA 1' for `cuda:1`."""
     return "the CPU" if device == "cpu" else device_words(device)
-
-
-def on_device(device: str) -> str:
-    """`on the CPU`, `on CUDA 1`."""
-    return f"on {device_in_words(device)}"
 
 
 def parallelism_words(name: str) -> str:
@@ -358,11 +353,6 @@ def flags_but_projected(row: Row) -> list[str]:
 def flags_but_software(row: Row) -> list[str]:
     """The flags for a table that itself shows in which software two measurements differ."""
     return [flag for flag in flags_of(row) if flag != "other software"]
-
-
-def flag_words(flag: str) -> str:
-    """What a quality flag means."""
-    return MEANINGS.get(flag, flag)
 
 
 def status_words(row: Row) -> str:

@@ -128,7 +128,9 @@ def pack(
         *(f"{SENTINELS_FOLDER}/{name}.json" for name in points),
     ]
     paths = _paths(results, list(records), beside, with_traces=with_traces)
-    entries = [_entry(results, path) for path in sorted(paths, key=_with_its_like)]
+    # Alike beside alike compresses better.
+    by_kind = sorted(paths, key=lambda path: (path.parent.name == TABLES_FOLDER, path.name, path))
+    entries = [_entry(results, path) for path in by_kind]
     searched = {found.search.device for found in searches.values()}
     manifest = _manifest(
         machine, study, list(records.values()), searched, entries, with_traces=with_traces
@@ -247,11 +249,6 @@ def _paths(
             yield from (path for path in files if not path.name.startswith("."))
 
 
-def _with_its_like(path: Path) -> tuple[bool, str, Path]:
-    """Orders files by kind and name: alike beside alike compresses better."""
-    return path.parent.name == TABLES_FOLDER, path.name, path
-
-
 def _content(path: Path) -> bytes:
     """A record or a trace table as it is written today, which takes fewer bytes; any other file as
     it is.
@@ -318,7 +315,15 @@ def _write(manifest: Manifest, results: Path, target: Path, *, limit_bytes: floa
             _write_archive(file, manifest, results)
         size = packed.stat().st_size
         if size > limit_bytes:
-            raise BundleError(_too_large(manifest, size, limit_bytes))
+            largest = sorted(manifest.files, key=lambda entry: -entry.bytes)[:3]
+            share = sum(each.bytes for each in largest) / sum(each.bytes for each in manifest.files)
+            names = ", ".join(f"{each.path} ({each.bytes / 1e3:.0f} kB)" for each in largest)
+            raise BundleError(
+                f"the bundle takes {size / 1e6:.2f} MB, of at most {limit_bytes / 1e6:.0f} MB for "
+                f"one that is published; unpacked, the largest of its {len(manifest.files)} files "
+                f"are {names}, {share:.0%} of all; shorten those variants or take them out of "
+                "runs, or keep it for yourself with --traces"
+            )
         packed.chmod(0o644)
         packed.replace(target)
     return size
@@ -348,15 +353,3 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     member = tarfile.TarInfo(name)
     member.size, member.mode, member.mtime = len(content), 0o644, 0
     archive.addfile(member, io.BytesIO(content))
-
-
-def _too_large(manifest: Manifest, size: int, limit_bytes: float) -> str:
-    largest = sorted(manifest.files, key=lambda entry: -entry.bytes)[:3]
-    share = sum(entry.bytes for entry in largest) / sum(entry.bytes for entry in manifest.files)
-    names = ", ".join(f"{entry.path} ({entry.bytes / 1e3:.0f} kB)" for entry in largest)
-    return (
-        f"the bundle takes {size / 1e6:.2f} MB, of at most {limit_bytes / 1e6:.0f} MB for one "
-        f"that is published; unpacked, the largest of its {len(manifest.files)} files are "
-        f"{names}, {share:.0%} of all; "
-        "shorten those variants or take them out of runs, or keep it for yourself with --traces"
-    )

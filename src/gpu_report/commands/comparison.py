@@ -22,7 +22,7 @@ from rich.text import Text
 from gpu_report.bundles.unpacking import records_in, results_at
 from gpu_report.errors import ConfigError, TableError
 from gpu_report.glossary import Row
-from gpu_report.printing.number_format import change, counted, share, signed
+from gpu_report.printing.number_format import counted, share, signed
 from gpu_report.printing.terminal import clean, new_console
 from gpu_report.records.record import Record
 from gpu_report.storage.files import write_text_atomically
@@ -149,7 +149,7 @@ class Comparison:
         ]
         if len(ratios) < 2:
             return ""
-        mean = change(statistics.geometric_mean(ratios)).plain()
+        mean = signed(share(statistics.geometric_mean(ratios) - 1)).plain()
         return f"geometric mean of {len(ratios)} changes in time per step: {mean}"
 
     @property

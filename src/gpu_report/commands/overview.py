@@ -41,7 +41,6 @@ class State:
     reason: str
 
 
-_MISSING: Final = State(name="missing", reason="not measured yet")
 _WAITING: Final = ("missing", "out of date")
 
 
@@ -178,7 +177,7 @@ def state_of(results: ResultsFolder, asked: Asked) -> State:
     is_search = isinstance(asked, BatchSearch)
     path = results.search_file(asked.slug) if is_search else results.record_file(asked.slug)
     if not path.exists():
-        return _MISSING
+        return State(name="missing", reason="not measured yet")
     try:
         record = SEARCH_FILE.read(path) if is_search else RECORD_FILE.read(path)
     except RecordError as error:

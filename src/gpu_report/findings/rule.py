@@ -164,11 +164,6 @@ def verdict_of(figure: Estimate, limit: float, *, holds: Side = "above") -> Verd
     return "not resolved" if side == "unclear" else "yes" if side == holds else "no"
 
 
-def every_group(scope: Scope) -> Iterable[Group]:
-    """The groups of an experiment."""
-    return scope.groups
-
-
 def per_group(test: Callable[[Group], Outcome]) -> Test:
     """A test of each group of an experiment by itself."""
     return lambda scope: [test(group) for group in scope.groups]
@@ -201,7 +196,7 @@ class Comparison:
     """After "the interval includes"; the limit as a factor where empty."""
     holds: Side = "above"
     """On which side of the limit the answer is yes."""
-    groups: Callable[[Scope], Iterable[Group]] = every_group
+    groups: Callable[[Scope], Iterable[Group]] = lambda scope: scope.groups
     """Those that the question applies to."""
     lacking: str = NOTHING_TO_COMPARE
     """Why there are not both, where all variants were measured."""
@@ -324,7 +319,7 @@ class AllOrAny:
     item: str = "with {row} {figure:short}"
     """What is said of one variant; may use {row} and {figure}."""
     noun: str = "variant"
-    groups: Callable[[Scope], Iterable[Group]] = every_group
+    groups: Callable[[Scope], Iterable[Group]] = lambda scope: scope.groups
     lacking: Callable[[Group], str] = lambda _: NOTHING_TO_COMPARE
     """Why no variant is compared, where all were measured."""
     unknown: str = NOTHING_TO_COMPARE

@@ -276,10 +276,3 @@ def _in_axis_order(rows: list[Row], axis: str) -> list[Row]:
     if all(isinstance(row[axis], int | float) for row in rows):
         return sorted(rows, key=lambda row: float(row[axis]))
     return rows
-
-
-def first_with(rows: Iterable[Row], **fields: Any) -> Mapping[str, Any] | None:
-    """The first row that holds these values."""
-    return next(
-        (row for row in rows if all(row[name] == value for name, value in fields.items())), None
-    )

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import msgspec
 import psutil
@@ -307,7 +307,10 @@ def measure_version(version: Version, task: Task) -> Answer:
                 with suppress(subprocess.TimeoutExpired):
                     agent.wait(_PATIENCE_S)  # so that it removes its temporary folder
                 return msgspec.json.decode(line, type=Answer)
-            status, said = agent.wait(), _last_line(log)
+            status = agent.wait()
+            log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            lines = log.read().decode(errors="replace").strip().splitlines()
+            said = clean(lines[-1], keep="") if lines else "it printed nothing"
         except msgspec.DecodeError as error:
             return Answer(
                 status="failed", reason=f"this side has another version of gpu-report: {error}"
@@ -339,9 +342,3 @@ def _asked(agent: "subprocess.Popen[bytes]", task: Task) -> bytes:
             if line.startswith(b"{"):  # and no greeting of the environment
                 return line
     return b""
-
-
-def _last_line(log: IO[bytes]) -> str:
-    log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
-    lines = log.read().decode(errors="replace").strip().splitlines()
-    return clean(lines[-1], keep="") if lines else "it printed nothing"

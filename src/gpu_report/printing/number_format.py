@@ -170,20 +170,16 @@ def quantity(
     if not math.isfinite(value):
         return Quantity(value=NOT_MEASURED)
     if math.isfinite(low) and math.isfinite(high) and low < high:
-        bounded = _bounded(value, low, high, unit)
+        exponent = _exponent(value, low, high)
+        numbers = [number / 10.0**exponent for number in (value, low, high)]
+        texts = [_written(number, _decimals(*numbers), exponent) for number in numbers]
+        bounded = Quantity(value=texts[0], low=texts[1], high=texts[2], unit=unit)
         if bounded.has_interval:
             return bounded
     exponent = _exponent(value)
     scaled_value = value / 10.0**exponent
     decimals = min(most_decimals, _decimals(scaled_value))
     return Quantity(value=_written(scaled_value, decimals, exponent), unit=unit)
-
-
-def _bounded(value: float, low: float, high: float, unit: str) -> Quantity:
-    exponent = _exponent(value, low, high)
-    numbers = [number / 10.0**exponent for number in (value, low, high)]
-    texts = [_written(number, _decimals(*numbers), exponent) for number in numbers]
-    return Quantity(value=texts[0], low=texts[1], high=texts[2], unit=unit)
 
 
 def duration(
@@ -270,11 +266,6 @@ def ratio(value: float, *, low: float = math.nan, high: float = math.nan) -> Qua
     `12.3×`.
     """
     return quantity(value, "×", low=low, high=high, most_decimals=2)
-
-
-def change(ratio: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
-    """A ratio as a change in per cent with its sign: `+4.1 %` of 1.041."""
-    return signed(share(ratio - 1, low=low - 1, high=high - 1))
 
 
 def throughput(per_s: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:

@@ -184,15 +184,8 @@ def _describe(problem: Any) -> str:
         )
     if problem.validator == "not":  # the schema has it for names of experiments alone
         return f"{path}.{problem.instance}: the name is taken by a part of every study; use another"
-    return (
-        f"{path or 'the configuration'}: {_VALUES.repr(problem.instance)} is not allowed; "
-        f"{_allowed(problem)}"
-    )
-
-
-def _allowed(problem: Any) -> str:
     value = problem.validator_value
-    return {
+    remedy = {
         "enum": lambda: f"use one of: {', '.join(map(str, value))}",
         "minimum": lambda: f"use {value} or more",
         "maximum": lambda: f"use {value} or less",
@@ -206,6 +199,9 @@ def _allowed(problem: Any) -> str:
         "minProperties": lambda: f"give {value} or more entries",
         "pattern": lambda: f"it must match {value}",
     }.get(problem.validator, lambda: str(problem.message))()
+    return (
+        f"{path or 'the configuration'}: {_VALUES.repr(problem.instance)} is not allowed; {remedy}"
+    )
 
 
 def _dotted(parts: Iterable[str | int]) -> str:

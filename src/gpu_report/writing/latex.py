@@ -195,7 +195,10 @@ def compile_report(
     log = _read(folder / _BUILD_FOLDER / f"{DOCUMENT}.log")
     built = folder / _BUILD_FOLDER / f"{DOCUMENT}.pdf"
     if finished.returncode != 0 or not built.exists():
-        raise ReportError(f"{folder / _reason(log, finished)}; fix the template it came from")
+        last_line = (finished.stdout.strip().splitlines() or ["no output"])[-1]
+        ending = f"{finished.args[0]} ended with status {finished.returncode} ({last_line})"
+        reason = first_error(log) or f"{DOCUMENT}.tex: {ending}"
+        raise ReportError(f"{folder / reason}; fix the template it came from")
     try:
         built.replace(pdf)
     except OSError as error:
@@ -207,12 +210,6 @@ def compile_report(
 
 def _read(path: Path) -> str:
     return path.read_text("utf-8", errors="replace") if path.exists() else ""
-
-
-def _reason(log: str, finished: "subprocess.CompletedProcess[str]") -> str:
-    last_line = (finished.stdout.strip().splitlines() or ["no output"])[-1]
-    ending = f"{finished.args[0]} ended with status {finished.returncode} ({last_line})"
-    return first_error(log) or f"{DOCUMENT}.tex: {ending}"
 
 
 def first_error(log: str) -> str:

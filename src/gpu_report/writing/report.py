@@ -95,7 +95,16 @@ def excerpt(source: SourceFile, functions: Sequence[str]) -> list[list[ListingLi
             "one in the template"
         )
     lines = [
-        ListingLine(number=number, indent=len(line) - len(line.lstrip()), text=_code(line.lstrip()))
+        ListingLine(
+            number=number,
+            indent=len(line) - len(line.lstrip()),
+            # with straight quotes, and blanks that TeX keeps
+            text=Tex(
+                str(breakable(line.lstrip()))
+                .replace("'", r"\textquotesingle{}")
+                .replace(" ", r"\ ")
+            ),
+        )
         for number, line in enumerate(source.text.splitlines(), start=1)
     ]
     listings = []
@@ -104,11 +113,6 @@ def excerpt(source: SourceFile, functions: Sequence[str]) -> list[list[ListingLi
         first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
         listings.append(lines[first - 1 : node.end_lineno])
     return listings
-
-
-def _code(text: str) -> Tex:
-    """Code with straight quotes, and blanks that TeX keeps."""
-    return Tex(str(breakable(text)).replace("'", r"\textquotesingle{}").replace(" ", r"\ "))
 
 
 DEFAULT_SECTION: Final = f"default_section{TEMPLATE_SUFFIX}"

@@ -28,11 +28,11 @@ from gpu_report.tables.bundle import Tables, best_of_each, grouped, rows_of, sho
 from gpu_report.tables.scaling import compared_with
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.words import (
+    device_in_words,
     flags_but_projected,
     in_words,
     listed,
     model_cell,
-    on_device,
     optimization_in_words,
     title_cell,
     value_words,
@@ -536,7 +536,7 @@ def longest(steps: Sequence[Row], frame: "pd.DataFrame", most: int = 3) -> list[
 
 def variant_heading(row: Row) -> str:
     """The model, the device and the variant, above what is listed of it."""
-    return f"{model_cell(row)} {on_device(row['device'])}, {row['variant']}"
+    return f"{model_cell(row)} on {device_in_words(row['device'])}, {row['variant']}"
 
 
 def longest_kernels(steps: Sequence[Row], tables: Tables) -> list[Row]:

@@ -32,7 +32,7 @@ from gpu_report.printing.number_format import (
     throughput,
 )
 from gpu_report.study.options import SEPARATOR
-from gpu_report.words import flag_words
+from gpu_report.tables.marks import MEANINGS
 from gpu_report.writing.tex import Tex, breakable, escape, macro_key, shorten
 
 LINES_PER_PAGE: Final = 46
@@ -469,7 +469,10 @@ def table(
         width=sum(widths),
         notes=(
             *map(escape, notes),
-            *[_raised([letter]) + f" {flag_words(flag)}." for flag, letter in letters.items()],
+            *[
+                _raised([letter]) + f" {MEANINGS.get(flag, flag)}."
+                for flag, letter in letters.items()
+            ],
         ),
         source=source,
         numbers=tuple(_cell_numbers(rows, texts, metrics, quantities)),

@@ -6,7 +6,6 @@ can be forgotten.
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from itertools import pairwise
 from string import ascii_letters, digits
 from typing import Any, Final, Self
@@ -215,7 +214,7 @@ def _escape_part(part: str) -> str:
         return _breakable(part)
     return "".join(
         _escape_character(character) + _apart(character, after)
-        for character, after in _with_next(part)
+        for character, after in pairwise(f"{part} ")
     )
 
 
@@ -229,7 +228,7 @@ def _is_too_long(word: str) -> bool:
 def _breakable(text: str) -> str:
     pieces: list[str] = []
     run = 0
-    for character, after in _with_next(text):
+    for character, after in pairwise(f"{text} "):
         pieces.append(_escape_character(character) + _apart(character, after))
         ends = character in _BREAK_AFTER or _is_spelt_out(character)
         run = 0 if ends else run + 1
@@ -237,10 +236,6 @@ def _breakable(text: str) -> str:
             pieces.append(r"\gpurepbreak{}")
             run = 0
     return "".join(pieces)
-
-
-def _with_next(text: str) -> Iterator[tuple[str, str]]:
-    return pairwise(f"{text} ")
 
 
 def _apart(character: str, after: str) -> str:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from gpu_report.printing.number_format import (
     Quantity,
-    change,
     count,
     duration,
     memory,
@@ -19,6 +18,7 @@ from gpu_report.printing.number_format import (
     ratio,
     scaled,
     share,
+    signed,
     size,
     throughput,
 )
@@ -60,9 +60,9 @@ def test_an_interval_leaves_two_digits_of_its_half_width_and_four_at_most(
         (percent(-3.21), "−3.2 %"),
         (share(0.5625), "56.2 %"),
         (ratio(1, low=1, high=1), "1.00×"),
-        (change(1.041), "+4.1 %"),
-        (change(0.959), "−4.1 %"),
-        (change(math.nan), "not measured"),
+        (signed(share(0.041)), "+4.1 %"),
+        (signed(share(-0.041)), "−4.1 %"),
+        (signed(share(math.nan)), "not measured"),
         (count(31_037_763), "31,037,763"),
         (count(2048, "samples"), "2048 samples"),
     ],

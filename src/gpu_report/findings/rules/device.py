@@ -33,7 +33,6 @@ from gpu_report.findings.scope import (
     TRANSFER,
     Group,
     Scope,
-    first_with,
     has_whole_twin,
     key_of,
 )
@@ -391,8 +390,9 @@ def _agreement(scope: Scope, row: Row, compared: Sequence[Row]) -> Outcome:
     frame = scope.tables.convergence
     values = frame[
         (
-            frame["variant"]
-            == (first_with(twins, device=worst["reference_device"]) or {}).get("variant")
+            frame["variant"].isin(
+                [each["variant"] for each in twins if each["device"] == worst["reference_device"]]
+            )
         )
         & (frame["epoch"] == worst["epoch"])
     ][worst["metric"]].dropna()
@@ -552,11 +552,6 @@ def share_of_roof(row: Row) -> Estimate:
     """Achieved over roof, with the interval of the throughput alone."""
     roof = float(row["roof_flops_per_s"])
     return estimate(row, "achieved_flops_per_s").mapped(lambda achieved: min(1.0, achieved / roof))
-
-
-def passes_roof(row: Row) -> bool:
-    """Whether it took less time than its counted work needs, so that its roof does not hold."""
-    return bool(row["achieved_flops_per_s"] > row["roof_flops_per_s"])
 
 
 def _ways(scope: Scope) -> list[Group]:

@@ -57,6 +57,7 @@ _LIMIT: Final = f"{100 * HIDDEN_BELOW:g} %"
 
 _TABLE: Final = "communication"
 _SEARCH: Final = "unused"
+_OF_TASK: Final = ("devices", "batch_size", "precision", "optimization")
 
 
 def _exposed(scope: Scope) -> Iterable[Outcome]:
@@ -223,17 +224,13 @@ def _how(row: Row) -> str:
     return ", ".join([row["precision"], *options, parallelism_words(row["parallelism"])])
 
 
-def _is_one_task(row: Row, other: Row) -> bool:
-    names = ("devices", "batch_size", "precision", "optimization")
-    return all(row[name] == other[name] for name in names)
-
-
 def _ddp_and_dp(group: Group) -> tuple[Row, Row] | None:
     pairs = [
         (ddp, dp)
         for dp in group.measured
         for ddp in group.measured
-        if (ddp["strategy"], dp["strategy"]) == ("ddp", "dp") and _is_one_task(ddp, dp)
+        if (ddp["strategy"], dp["strategy"]) == ("ddp", "dp")
+        and all(ddp[name] == dp[name] for name in _OF_TASK)
     ]
     return max(pairs, key=lambda pair: int(pair[0]["devices"]), default=None)
 

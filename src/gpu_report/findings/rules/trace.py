@@ -20,7 +20,7 @@ from gpu_report.findings.estimate import Estimate, gain_over, of_one_run, speedu
 from gpu_report.findings.finding import Evidence
 from gpu_report.findings.phrases import CPU, as_share, how_many
 from gpu_report.findings.rule import HALF, Outcome, Rule
-from gpu_report.findings.rules.device import passes_roof, share_of_roof
+from gpu_report.findings.rules.device import share_of_roof
 from gpu_report.findings.scope import EFFICIENCY, TRACE, Scope, key_of, only_difference
 from gpu_report.glossary import PRECISIONS, Row
 from gpu_report.printing.number_format import quantity, share
@@ -132,7 +132,12 @@ def limit_of(row: Row, ceilings: Row | None) -> Limit | None:
         row: The variant with the row of its trace in the table of shares.
         ceilings: Its row of the table of efficiency, None where its step was not counted.
     """
-    if ceilings is not None and ceilings["roof_flops_per_s"] > 0 and not passes_roof(ceilings):
+    # A roof does not hold for what took less time than its counted work needs.
+    if (
+        ceilings is not None
+        and ceilings["roof_flops_per_s"] > 0
+        and not ceilings["achieved_flops_per_s"] > ceilings["roof_flops_per_s"]
+    ):
         of_roof = share_of_roof({**row, **ceilings})
         if of_roof.against(HALF) == "above":
             return Limit(row=row, name=ceilings["roof"], share=of_roof, table=EFFICIENCY)
