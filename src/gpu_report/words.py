@@ -6,6 +6,7 @@ cell and axis: `value_words`, `flags_of`, `status_words`; label beside what it n
 
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
@@ -214,16 +215,14 @@ def with_configurations(rows: Sequence[Row], *, in_sentences: bool = False) -> l
     sentence; the same holds for compiled and captured code. Give all rows of a table, failed ones
     too, so that sentences distinguish the same.
     """
-    options: dict[tuple[str, str], set[str]] = {}
-
-    def way(row: Row) -> tuple[str, str]:
-        return model_words(row), execution(row["options"])
-
-    for row in rows:
-        options.setdefault(way(row), set()).add(row["optimization"])
+    found = {(model_words(row), execution(row["options"]), row["optimization"]) for row in rows}
+    ways = Counter((model, how) for model, how, _ in found)
 
     def words(row: Row) -> str:
-        if len(options[way(row)]) == 1 or row["optimization"] == NO_OPTIONS:
+        if (
+            ways[model_words(row), execution(row["options"])] == 1
+            or row["optimization"] == NO_OPTIONS
+        ):
             return execution_in_words(row)
         if not in_sentences:
             return f"{row['optimization']} {row['precision']}"

@@ -5,7 +5,7 @@ import io
 import lzma
 import math
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, TypeVar
@@ -98,11 +98,11 @@ def pack(
             or of no clean commit, or a bundle without traces is too large to be published.
         FileWriteError: the target cannot be written.
     """
-    runs = {path.parent.name: path for path in sorted((results / "runs").glob(f"*/{RECORD_NAME}"))}
-    records, left_out = _read_all(RECORD_FILE, runs, machine=machine)
+    runs = results / "runs"
+    records, left_out = _read_all(RECORD_FILE, runs.glob(f"*/{RECORD_NAME}"), machine=machine)
     problem_of = _problem_of_trace if with_traces else _problem_of_tables
     for slug in list(records):
-        if problem := problem_of(runs[slug].parent, records[slug]):
+        if problem := problem_of(runs / slug, records[slug]):
             left_out[slug] = problem
             del records[slug]
     if not records:
@@ -110,10 +110,12 @@ def pack(
             iter(left_out.values()), "no variant is measured; measure with: snakemake --cores 4"
         )
         raise BundleError(f"there is nothing to pack in {results}: {reason}")
-    files = {path.stem: path for path in sorted((results / SEARCHES_FOLDER).glob("*.json"))}
-    searches, unreadable = _read_all(SEARCH_FILE, files, machine=machine)
-    files = {path.stem: path for path in sorted((results / SENTINELS_FOLDER).glob("*.json"))}
-    points, unreadable_points = _read_all(POINT_FILE, files, machine=machine)
+    searches, unreadable = _read_all(
+        SEARCH_FILE, (results / SEARCHES_FOLDER).glob("*.json"), machine=machine
+    )
+    points, unreadable_points = _read_all(
+        POINT_FILE, (results / SENTINELS_FOLDER).glob("*.json"), machine=machine
+    )
     left_out |= unreadable | unreadable_points
     if not allow_dirty:
         of_searches = {name: search.provenance for name, search in searches.items()}
@@ -142,14 +144,15 @@ def pack(
 
 
 def _read_all(
-    kind: JsonFile[Measured], files: Mapping[str, Path], *, machine: str
+    kind: JsonFile[Measured], files: Iterable[Path], *, machine: str
 ) -> tuple[dict[str, Measured], dict[str, str]]:
     """What has the current schema, by the name of its variant, search or point, and why the others
     are left out.
     """
     found: dict[str, Measured] = {}
     left_out: dict[str, str] = {}
-    for slug, path in files.items():
+    for path in sorted(files):
+        slug = path.parent.name if path.name == RECORD_NAME else path.stem
         try:
             content = found[slug] = kind.read(path)
         except RecordError as error:

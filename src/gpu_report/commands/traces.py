@@ -145,16 +145,13 @@ def columns(arguments: Namespace) -> None:
         for table in (*STUDY_TABLES, EXPERIMENT, COMPARISON, VERDICTS, FINDINGS)
     }
     tables = {**of_traces, **of_study}
-    if not arguments.table:
-        chosen = tables
-    elif arguments.table in tables:
-        chosen = {arguments.table: tables[arguments.table]}
-    else:
+    if arguments.table and arguments.table not in tables:
         raise GpuReportError(
             f"there is no table {arguments.table!r}; the tables are {', '.join(tables)}"
         )
     console = new_console()
-    for name, table in chosen.items():
+    for name in [arguments.table] if arguments.table else tables:
+        table = tables[name]
         console.print(Text(name, style="bold"))
         console.print(Text(table.meaning))
         described = TextTable(

@@ -100,10 +100,9 @@ def _differences(rows: Sequence[Row]) -> str:
     """A sentence about what differs besides the machine, each difference with the variants it is
     true of.
     """
-    counts: dict[str, int] = {}
-    for row in rows:
-        for difference in filter(None, (part.strip() for part in row["differences"].split(";"))):
-            counts[difference] = counts.get(difference, 0) + 1
+    counts = Counter(
+        part.strip() for row in rows for part in row["differences"].split(";") if part.strip()
+    )
     if not counts:
         return ""
     parts = [

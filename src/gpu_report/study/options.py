@@ -9,7 +9,7 @@ optimization is the options with the loader's processes and the parts of a batch
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from gpu_report.errors import ConfigError
@@ -40,17 +40,10 @@ class Option:
     ddp_only: bool = False
 
 
-def _of_ddp(title: str, meaning: str, *, is_bound: bool = False) -> Option:
-    return Option(title=title, meaning=meaning, ddp_only=True, is_bound=is_bound)
-
-
-def _buckets_of(mib: int) -> Option:
-    of_ddp = _of_ddp(
-        f"buckets of {mib} MiB", f"gradients are averaged {mib} MiB at a time instead of 25"
-    )
-    return replace(
-        of_ddp, replaces=tuple(name for name, other in BUCKETS_MIB.items() if other != mib)
-    )
+def _of_ddp(
+    title: str, meaning: str, *, is_bound: bool = False, replaces: tuple[str, ...] = ()
+) -> Option:
+    return Option(title=title, meaning=meaning, ddp_only=True, is_bound=is_bound, replaces=replaces)
 
 
 def _by_hand(title: str, meaning: str) -> Option:
@@ -109,7 +102,14 @@ OPTIONS: Final[Mapping[str, Option]] = {
         meaning="the gradient scaler begins at 2 to the power of 32 instead of 16, so that the "
         "first steps overflow, until halving has made it low enough",
     ),
-    **{name: _buckets_of(mib) for name, mib in BUCKETS_MIB.items()},
+    **{
+        name: _of_ddp(
+            f"buckets of {mib} MiB",
+            f"gradients are averaged {mib} MiB at a time instead of 25",
+            replaces=tuple(other for other in BUCKETS_MIB if other != name),
+        )
+        for name, mib in BUCKETS_MIB.items()
+    },
     "bucketview": _of_ddp(
         "gradients as views of buckets",
         "gradients lie in the buckets that are averaged and need not be copied there",

@@ -222,10 +222,12 @@ def tabulate_category_speedups(
     training.
     """
     compared = [each for each in profiled(traces) if each.variant.slug not in loops]
-    on_cpu: dict[Any, Profiled] = {}
-    for each in compared:
-        if each.variant.device_type == HOST:
-            on_cpu.setdefault(_configuration(each), each)
+    # Of those with one configuration, the first stays.
+    on_cpu = {
+        _configuration(each): each
+        for each in reversed(compared)
+        if each.variant.device_type == HOST
+    }
     return [
         {
             **each.identity,

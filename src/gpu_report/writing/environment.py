@@ -40,10 +40,6 @@ class _TexCodeGenerator(CodeGenerator):
         return super()._output_child_to_const(node, frame, finalize)
 
 
-class _TexEnvironment(jinja2.Environment):
-    code_generator_class = _TexCodeGenerator
-
-
 class Templates:
     r"""The templates of a folder; `floats` collects the text of each table and figure that a
     template sets apart.
@@ -56,7 +52,7 @@ class Templates:
         self.folder = folder
         self.floats: dict[str, str] = {}
         self.subjects: list[object] = []
-        environment = _TexEnvironment(
+        self.environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(folder),
             undefined=jinja2.StrictUndefined,
             block_start_string=r"\BLOCK{",
@@ -76,8 +72,8 @@ class Templates:
             finalize=_printable,
             auto_reload=False,
         )
-        environment.filters = dict(_FILTERS)
-        self.environment = environment
+        self.environment.code_generator_class = _TexCodeGenerator
+        self.environment.filters = dict(_FILTERS)
         self.environment.globals["apart"] = self._apart
 
     def _apart(
@@ -132,11 +128,8 @@ def render(templates: Templates, name: str, values: Mapping[str, Any]) -> str:
 
 
 def _printable(value: Any) -> Tex:
-    if isinstance(value, Tex):
-        return value
-    if isinstance(value, Markup):
-        return Tex(value)
-    if isinstance(value, jinja2.Undefined):
+    # An undefined name says so when it becomes a string.
+    if isinstance(value, Markup | jinja2.Undefined):
         return Tex(str(value))
     if isinstance(value, str):
         return escape(value)

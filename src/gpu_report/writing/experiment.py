@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gpu_report.findings.estimate import falls
 from gpu_report.findings.scope import search_scope
 from gpu_report.glossary import AXES, SHOWN, Row, capitalized, device_words
-from gpu_report.printing.number_format import NOT_MEASURED, count
+from gpu_report.printing.number_format import NOT_MEASURED
 from gpu_report.study.options import SEPARATOR, option_names
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import rows_of
@@ -29,11 +29,8 @@ from gpu_report.words import (
     why_missing,
 )
 from gpu_report.writing.layout import Picture, figures_of, pictures
-from gpu_report.writing.machine import MachineResults
+from gpu_report.writing.machine import MachineResults, range_words
 from gpu_report.writing.table import TableBlock, Text, metric, table
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _METRICS: Final[Mapping[str, tuple[str, ...]]] = {
     "workload": ("parameters", "step_time", "throughput", "memory", "quality"),
@@ -256,7 +253,7 @@ class ExperimentResults:
         """Its rows, each with the numbers that another table has of the same variant, missing where
         it has none.
         """
-        others: pd.DataFrame = getattr(self.machine.tables, name)
+        others = getattr(self.machine.tables, name)
         found = {row["variant"]: row for row in rows_of(others)}
         nothing = {str(column): math.nan for column in others.columns}
         return [{**nothing, **found.get(row["variant"], {}), **row} for row in self.rows]
@@ -345,12 +342,9 @@ class ExperimentResults:
         ]
         if not known or not unknown:
             return []
-        devices = ", ".join(unknown)
         return [
-            (
-                f"No bound is known on {devices}: not calibrated, or the work of an iteration was "
-                "not counted."
-            )
+            f"No bound is known on {', '.join(unknown)}: not calibrated, or the work of an "
+            "iteration was not counted."
         ]
 
     def loop_of(self, row: Row) -> tuple[str, str, str]:
@@ -364,12 +358,12 @@ class ExperimentResults:
     @property
     def passes(self) -> str:
         """Of one training, in words; several where they differ."""
-        return _range(self.loops, "passes")
+        return range_words(row["passes"] for row in self.loops)
 
     @property
     def points(self) -> str:
         """Training samples, in words; the least and the most where they differ."""
-        return _range(self.loops, "points")
+        return range_words(row["points"] for row in self.loops)
 
 
 def axis_column(axis: str) -> Text:
@@ -388,11 +382,3 @@ def distinguishing_columns(
     do not.
     """
     return [axis_column(axis) for axis in distinguishing(axes, rows, beside=beside)]
-
-
-def _range(rows: Sequence[Row], column: str) -> str:
-    numbers = sorted({int(row[column]) for row in rows})
-    if not numbers:
-        return "no"
-    ends = [count(number).plain() for number in (numbers[0], numbers[-1])]
-    return ends[0] if len(numbers) == 1 else f"{ends[0]} to {ends[1]}"

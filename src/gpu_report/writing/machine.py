@@ -13,7 +13,7 @@ from gpu_report.findings.answers import decisions
 from gpu_report.findings.finding import Finding, Verdict
 from gpu_report.findings.scope import experiment_scope, has_whole_twin
 from gpu_report.glossary import METRICS, SHOWN, Row, device_words
-from gpu_report.printing.number_format import duration
+from gpu_report.printing.number_format import count, duration
 from gpu_report.records.record import Record, Telemetry
 from gpu_report.study.machine import hardware_words
 from gpu_report.study.options import is_bound
@@ -122,18 +122,15 @@ def _over_one_gpu(tables: Tables, variants: Sequence[Row]) -> str:
 
 
 def _gains_over_the_cpu(rows: Sequence[Row]) -> list[Row]:
-    gains = [
+    on_cpu = {row["group"] for row in rows if row["is_baseline"] and row["device"] == "cpu"}
+    return [
         row
         for row in rows
-        if row["device"] != "cpu" and not row["is_baseline"] and SHOWN["speedup"].is_in([row])
+        if row["device"] != "cpu"
+        and not row["is_baseline"]
+        and SHOWN["speedup"].is_in([row])
+        and row["group"] in on_cpu
     ]
-    return [row for row in gains if _compares_devices(row, rows)]
-
-
-def _compares_devices(row: Row, rows: Sequence[Row]) -> bool:
-    """Whether the row's baseline is the CPU."""
-    baselines = [other for other in rows if other["group"] == row["group"] and other["is_baseline"]]
-    return bool(baselines) and all(other["device"] == "cpu" for other in baselines)
 
 
 _LONGEST_REASON: Final = 300
@@ -530,9 +527,7 @@ class MachineResults:
         """
         drawn = pictures(self.figures, folder=self.id, csv_path=self.csv_path)
         found = [picture for picture in drawn if picture.figure.kind in kinds]
-        subjects: dict[str, str] = {}
-        for picture in found:
-            subjects.setdefault(picture.figure.kind, picture.figure.subject)
+        subjects = {each.figure.kind: each.figure.subject for each in reversed(found)}
         return [
             picture
             for picture in found
@@ -542,5 +537,5 @@ class MachineResults:
 
 def range_words(numbers: Iterable[int]) -> str:
     """The number that all are, or the least and the greatest."""
-    found = sorted(set(numbers)) or [0]
-    return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
+    found = [count(number).plain() for number in sorted(set(numbers)) or [0]]
+    return found[0] if len(found) == 1 else f"{found[0]} to {found[-1]}"

@@ -204,11 +204,10 @@ def _of_method(machine: MachineResults) -> Mapping[str, Mapping[str, Quantity]]:
     }
 
 
-def numbers_of_tables(blocks: Iterable[TableBlock], *, known: Iterable[str]) -> list[KeyedNumber]:
+def numbers_of_tables(blocks: Iterable[TableBlock], *, known: Sequence[str]) -> list[KeyedNumber]:
     """The numbers that tables print, of those tables whose name, with the machine's in front, is
     not `known`.
     """
-    left_out = set(known)
     return [
         KeyedNumber(
             key=_joined(block.name, number.row, number.metric),
@@ -217,7 +216,7 @@ def numbers_of_tables(blocks: Iterable[TableBlock], *, known: Iterable[str]) -> 
             run=number.run,
         )
         for block in blocks
-        if block.name not in left_out
+        if block.name not in known
         for number in block.numbers
     ]
 

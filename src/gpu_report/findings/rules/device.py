@@ -89,10 +89,8 @@ def along_batch_sizes(scope: Scope) -> bool:
     """Whether a workload is asked about at several batch sizes, so that the crossover is what
     follows.
     """
-    sizes: dict[tuple[str, str], set[int]] = {}
-    for row in scope.rows:
-        sizes.setdefault((row["workload"], row["size"]), set()).add(row["batch_size"])
-    return any(len(found) > 1 for found in sizes.values())
+    batches = {(row["workload"], row["size"], row["batch_size"]) for row in scope.rows}
+    return len(batches) > len({(workload, size) for workload, size, _ in batches})
 
 
 def _on_one_device(scope: Scope) -> bool:
