@@ -63,8 +63,7 @@ def main(
             raise GpuReportError(
                 "standard output is closed, so nobody would see the verdict; redirect it to a file"
             )
-        is_measuring = command in COMMANDS[MEASURING_STAGES].values()
-        status = carried_out(arguments or sys.argv[1:]) if is_measuring else None
+        status = carried_out(arguments or sys.argv[1:]) if command.measures else None
         if status is None:
             module, function = command.target.split(":")
             status = int(
@@ -143,6 +142,8 @@ class _Command(NamedTuple):
     more: str = ""
     error_status: int = _MISTAKE
     """Exit status for user errors; 3 where the command's verdict has 2."""
+    measures: bool = False
+    """Whether the jobs of a Snakemake run leave it to one process."""
 
 
 _Argument = tuple[str, dict[str, Any]]
@@ -670,21 +671,25 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                 ),
                 _CALIBRATION,
             ],
+            measures=True,
         ),
         "measure-variant": _Command(
             "measuring:measure_variant",
             "measure one variant of the study and write its record and traces",
             [_STUDY, _required("--variant", "its name")],
+            measures=True,
         ),
         "measure-sentinels": _Command(
             "measuring:measure_sentinels",
             "measure the study's sentinels if anything was measured since they were",
             [_STUDY],
+            measures=True,
         ),
         "search-batch-size": _Command(
             "measuring:search_batch_size",
             "search the batch size for a workload of the study and write what was found",
             [_STUDY, _required("--search", "its name")],
+            measures=True,
         ),
     },
     STAGE: {
@@ -699,8 +704,11 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
         ),
         "measure-for-jobs": _Command(
             "measuring_for_jobs:measure_for_jobs",
-            "measure for the jobs of a Snakemake until it ends",
-            [_required("--snakemake", "its process")],
+            "measure for the jobs of a Snakemake run until it ends",
+            [
+                _required("--snakemake", "the process of Snakemake"),
+                _required("--address", "the socket to listen on"),
+            ],
         ),
         "tabulate-trace": _Command(
             "results:tabulate_trace",

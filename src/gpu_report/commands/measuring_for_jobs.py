@@ -7,17 +7,20 @@ import signal
 import socket
 import sys
 import threading
+import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Final
 
-from gpu_report.commands.measuring_job import SNAKEMAKE, STANDARD, address_of
+from gpu_report.commands.measuring_job import SNAKEMAKE, STANDARD
 from gpu_report.printing.terminal import takes
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 _INTERRUPTED: Final = 130
 _LONGEST: Final = 2**16
+_PATIENCE_S: Final = 30.0
 
 
 def measure_for_jobs(arguments: Namespace) -> None:
@@ -28,10 +31,11 @@ def measure_for_jobs(arguments: Namespace) -> None:
         OSError: the socket cannot be made, or the system does not tell when a process ends.
     """
     del os.environ[SNAKEMAKE]  # or it would leave the commands to itself
+    address = Path(arguments.address)
     for number in _ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _interrupt)
-    ended, address = os.pidfd_open(int(arguments.snakemake)), address_of(arguments.snakemake)
+    ended = os.pidfd_open(int(arguments.snakemake))
     threading.Thread(target=_end_with, args=(ended,), name="snakemake", daemon=True).start()
     address.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as jobs, suppress(KeyboardInterrupt):
@@ -63,8 +67,11 @@ def _answer(job: socket.socket, carry_out: Callable[[Sequence[str]], int]) -> in
         if not answered.is_set():
             os.kill(os.getpid(), signal.SIGTERM)
 
-    with job:
+    with job, suppress(ConnectionError):  # of a job that has ended
         content, files, *_ = socket.recv_fds(job, _LONGEST, len(STANDARD))
+        if not content:
+            return 0
+        job.sendall(b"1")
         watching = threading.Thread(target=interrupt_if_gone, name="job", daemon=True)
         watching.start()
         with _writing_to(files):
@@ -74,7 +81,8 @@ def _answer(job: socket.socket, carry_out: Callable[[Sequence[str]], int]) -> in
             job.sendall(bytes([status]))
             job.shutdown(socket.SHUT_RDWR)
         watching.join()
-    return status
+        return status
+    return 0
 
 
 @contextmanager
@@ -95,10 +103,12 @@ def _exchange(files: Sequence[int]) -> None:
         os.dup2(file, number)
         os.close(file)
         # A stream remembers of the file that it began with whether one can seek in it.
-        kind = {"encoding": stream.encoding, "errors": stream.errors}
+        kind = {"buffering": 1, "encoding": stream.encoding, "errors": stream.errors}
         setattr(sys, name, open(number, "w", closefd=False, **kind))  # noqa: SIM115
 
 
 def _end_with(process: int) -> None:
     select.select([process], [], [])
     os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_PATIENCE_S)
+    os._exit(_INTERRUPTED)

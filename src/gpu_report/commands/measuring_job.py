@@ -1,9 +1,9 @@
 """A job of Snakemake that measures: it leaves that to one process, which imports PyTorch once for
 all of them.
 
-The first job starts the process, which ends with Snakemake, and is in measuring_for_jobs.py. A job
-sends it a command together with its own standard output and error, and ends with the command's exit
-status.
+The first job starts the process, which is in measuring_for_jobs.py. A job sends it a command
+together with its own standard output and error, gets a byte when the process has taken it, and ends
+with the command's exit status, the second byte.
 """
 
 import json
@@ -17,8 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import psutil
-
+import gpu_report
 from gpu_report.errors import MachineError
 
 SNAKEMAKE: Final = "GPU_REPORT_SNAKEMAKE"
@@ -28,44 +27,49 @@ STANDARD: Final = (1, 2)
 
 
 def carried_out(arguments: Sequence[str]) -> int | None:
-    """Have the shared process carry out a command, and return its exit status.
+    """Have the process carry out a command, and return its exit status.
 
-    None where there is no such process: this is no job of a Snakemake on the same machine, or the
+    None where there is no such process: this is no job of a Snakemake on this machine, or the
     process could not be started.
 
     Raises:
         MachineError: the process was ended in the middle of the command.
     """
     snakemake = os.environ.get(SNAKEMAKE, "")
-    # On a node of a cluster the variable names a process of another machine.
+    if not snakemake or sys.platform != "linux" or "SLURM_JOB_ID" in os.environ:
+        return None
+    import psutil
+
     if snakemake not in [str(process.pid) for process in psutil.Process().parents()]:
         return None
-    with socket.socket(socket.AF_UNIX) as job:
-        if not _connect(job, snakemake):
-            return None
-        socket.send_fds(job, [json.dumps(arguments).encode()], STANDARD)
-        status = job.recv(1)
-    if not status:
-        raise MachineError(
-            "the process that measures for all jobs was ended from outside; nothing is recorded; "
-            "run the same command again"
-        )
-    return status[0]
-
-
-def address_of(snakemake: str) -> Path:
-    """Of the socket where the process listens; relative, since that of a socket is short."""
-    return Path(".snakemake", f"measuring-{snakemake}.socket")
+    taken = b""
+    while not taken:  # a process that is about to end takes nothing, and the next one is asked
+        with socket.socket(socket.AF_UNIX) as job, suppress(ConnectionError):
+            if not _connect(job, snakemake):
+                return None
+            socket.send_fds(job, [json.dumps(arguments).encode()], STANDARD)
+            taken = job.recv(1)
+            if status := job.recv(1):
+                return status[0]
+    raise MachineError(
+        "the process that measures for all jobs was ended from outside; nothing is recorded; run "
+        "the same command again"
+    )
 
 
 def _connect(job: socket.socket, snakemake: str) -> bool:
-    address = str(address_of(snakemake))
+    # Relative, since the path of a socket is short; code that was edited gets a process of its own.
+    edited_ns = max(path.stat().st_mtime_ns for path in Path(gpu_report.__path__[0]).rglob("*.py"))
+    address = f".snakemake/measuring-{snakemake}-{edited_ns}.socket"
     with suppress(OSError):
         job.connect(address)
         return True
-    command = ["-m", "gpu_report", "stage", "measure-for-jobs", "--snakemake", snakemake]
+    command = ["stage", "measure-for-jobs", "--address", address, "--snakemake", snakemake]
     process = subprocess.Popen(
-        [sys.executable, *command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "gpu_report", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     while process.poll() is None:
         with suppress(OSError):

@@ -54,9 +54,6 @@ _PRELOADED: Final = (
     "gpu_report.user_training.process",
     "torch._dynamo",
     "torch.profiler",
-    # what its compiler imports without asking for devices
-    "torch._functorch.aot_autograd",
-    "torch._inductor.decomposition",
     "jsonschema",
     "yaml",
     *sorted({ours.class_path.partition(":")[0] for ours in BUILT_IN_WORKLOADS.values()}),

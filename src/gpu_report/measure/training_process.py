@@ -2,13 +2,16 @@
 outcome.
 """
 
+import importlib
 import inspect
 import math
 import os
 import sys
+import tempfile
 import time
 from contextlib import nullcontext
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import torch
 
@@ -131,6 +134,8 @@ def train_or_profile(run: Run, send: Send) -> None:
     # The compiler's caches are the variant's own, so that its first process compiles everything.
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(run.cache_folder)
     os.environ["TRITON_CACHE_DIR"] = str(run.cache_folder / "triton")
+    if "compile" in variant.options:
+        _keep_headers_in(run.cache_folder)
     world = (
         join(device, expected=variant.devices, patience_s=run.patience_s)
         if variant.has_ranks
@@ -144,6 +149,15 @@ def train_or_profile(run: Run, send: Send) -> None:
     except NotHereError as reason:
         send(Stopped(status="skipped", reason=str(reason)))
     leave(world)
+
+
+def _keep_headers_in(folder: Path) -> None:
+    """The compiler precompiles C++ headers below the temporary folder that its import finds, which
+    other variants have, too.
+    """
+    before, tempfile.tempdir = tempfile.gettempdir(), str(folder)
+    importlib.import_module("torch._inductor.codecache")
+    tempfile.tempdir = before
 
 
 def _time(run: Run, device: torch.device, send: Send, world: World) -> None:

@@ -41,8 +41,7 @@ MEASURES_ALIKE: Final = (
 study.PROTOCOL_VERSION, then those of version 3 in the published bundles.
 
 A change of the measuring code raises the version and begins a set of its own, unless `python -m
-benchmarks.same_measuring` shows that the new code measures alike: then its digest is added, and
-here what differs.
+benchmarks.same_measuring` shows that the new code measures alike: then its digest is added.
 """
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _MOST_CHANGES: Final = 100

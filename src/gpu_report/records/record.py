@@ -530,8 +530,8 @@ class Provenance(Part):
     )
     boot: str = Field(
         default="",
-        description="Linux's random number of when the machine was booted, which tells two of one "
-        "id apart; empty elsewhere and in older records.",
+        description="Linux's random number of when the machine was booted, which differs between "
+        "two of one id; empty elsewhere and in older records.",
     )
     package_version: Text
     git_commit: str | None = Field(description="None outside a git checkout.")

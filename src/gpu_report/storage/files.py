@@ -26,7 +26,6 @@ DISK_TROUBLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.
 more.
 """
 _UNFINISHED: Final = ".unfinished"
-_OWN: Final = ".gpr-"
 _LONGEST_SOCKET: Final = 103
 """Characters of a socket's path, on macOS; on Linux 107."""
 _LONGEST_BELOW: Final = len("/.gpr-12345678.tmp/pymp-12345678/listener-12345678")
@@ -141,7 +140,7 @@ def take_own_temporary_folder() -> None:
 
     PyTorch's compiler, its loaders and the starting of processes leave files behind where they are
     killed. Where the system's folder has a long name there is none of their own: the paths of
-    sockets below it would be too long. A process that has one keeps it.
+    sockets below it would be too long.
 
     Raises:
         FileWriteError: it cannot be made.
@@ -149,11 +148,11 @@ def take_own_temporary_folder() -> None:
     from multiprocessing.util import Finalize
 
     shared = Path(tempfile.gettempdir())
-    if shared.name.startswith(_OWN) or len(str(shared)) > _LONGEST_SOCKET - _LONGEST_BELOW:
+    if len(str(shared)) > _LONGEST_SOCKET - _LONGEST_BELOW:
         return
     try:
         # locked until this process ends
-        folder, _ = _locked_folder(shared, prefix=_OWN, suffix=".tmp")
+        folder, _ = _locked_folder(shared, prefix=".gpr-", suffix=".tmp")
     except OSError as error:
         raise FileWriteError(
             f"cannot write {shared}: {error.strerror}; free some space there, or set TMPDIR to "

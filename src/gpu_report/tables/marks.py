@@ -13,10 +13,11 @@ from typing import Final
 from gpu_report.printing.number_format import count
 from gpu_report.records.provenance import code_digest, measures_alike, workload_digest
 from gpu_report.records.record import OTHER_JOBS, OTHER_JOBS_ALLOWED, Load, Record
-from gpu_report.study.study import Study, Workload
+from gpu_report.study.study import PROTOCOL_VERSION, Study, Workload
 from gpu_report.tables.processes import (
     is_projected,
     other_software,
+    protocol_version,
     same_protocol,
     same_threads,
     values_of,
@@ -98,7 +99,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "projected": "epochs were not the whole training set; the time of a whole epoch is projected "
     "from them",
     "earlier code": "measured by an earlier version of the measuring code than others",
-    "other protocol": "measured by another protocol version than what it is compared with",
+    "other protocol": "measured by another protocol version than others, or than its baseline",
     "other settings": "measured with other workload settings than the study asks for",
     "other software": "measured with a different version of PyTorch, Python, NumPy, CUDA, cuDNN "
     "or the driver than what it is compared with",
@@ -125,7 +126,7 @@ which is how a device works under full load.
 """
 
 INVALIDATES_ALL: Final[Mapping[str, str]] = {
-    "other protocol": "{variants} used another protocol version than their baseline",
+    "other protocol": "{variants} used another protocol version",
     "other settings": "{variants} had other workload settings than the study asks for",
 }
 """Marks with which no figure of a variant supports a conclusion, in words."""
@@ -136,13 +137,15 @@ INVALIDATING: Final[Mapping[str, str]] = {**INVALIDATES_TIMES, **INVALIDATES_ALL
 
 @dataclass(frozen=True, kw_only=True)
 class Today:
-    """What measures today: the digest of its code, and the workloads of the study, by name.
+    """What measures today: its protocol's version, the digest of its code, and the workloads of the
+    study, by name.
 
     A record of another workload is not compared with what is asked for today. `workload_digests`
     are those of users' own workloads, by class path.
     """
 
     code_digest: str
+    protocol_version: int = PROTOCOL_VERSION
     workloads: Mapping[str, Workload] = field(default_factory=dict)
     workload_digests: Mapping[str, str] = field(default_factory=dict)
 
@@ -161,14 +164,20 @@ class Today:
         )
 
     def or_newest(self, records: Iterable[Record]) -> "Today":
-        """This, where its code measured one of the records; else the code that measured the newest:
-        what they have in common is no flag of each.
+        """This, where its code measured one of the records; else what measured the newest: what
+        they have in common is no flag of each.
         """
-        newest = sorted(records, key=lambda record: record.provenance.began)
-        digests = [record.provenance.code_digest for record in newest]
-        if not digests or any(measures_alike(digest, self.code_digest) for digest in digests):
+        measured = list(records)
+        if not measured or any(
+            measures_alike(each.provenance.code_digest, self.code_digest) for each in measured
+        ):
             return self
-        return replace(self, code_digest=digests[-1])
+        newest = max(measured, key=lambda record: record.provenance.began)
+        return replace(
+            self,
+            code_digest=newest.provenance.code_digest,
+            protocol_version=protocol_version(newest),
+        )
 
 
 def marks_of(
@@ -185,14 +194,16 @@ def marks_of(
     `reference` is what it is compared with; None where it stands alone.
     """
     asked = today.workloads.get(record.as_variant().workload)
+    is_other_protocol = protocol_version(record) != today.protocol_version
     found = {
         "earlier code": not is_same_code(record, today),
+        "other protocol": is_other_protocol,
         "other settings": asked is not None and record.measurement.get("workload") != asdict(asked),
         **dict.fromkeys(marks_of_numbers(record, throughput), True),
     }
     if reference is not None:
         found |= {
-            "other protocol": not same_protocol(record, reference),
+            "other protocol": is_other_protocol or not same_protocol(record, reference),
             "other software": any(other_software(record, reference)),
             "other threads": not same_threads(record, reference),
             "other session": sessions.between(record, reference) is not None,

@@ -54,8 +54,10 @@ def write_image_files(
             path = folder / split / name
             with write_errors(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
-    os.sync()  # once, which takes less than for each file
+                with path.open("wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
     facts = {
         "version": MANIFEST_VERSION,
         "train_samples": train_samples,

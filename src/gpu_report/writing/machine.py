@@ -17,7 +17,7 @@ from gpu_report.printing.number_format import count, duration
 from gpu_report.records.record import Record, Telemetry
 from gpu_report.study.machine import hardware_words
 from gpu_report.study.options import is_bound
-from gpu_report.study.study import Experiment
+from gpu_report.study.study import PROTOCOL_VERSION, Experiment
 from gpu_report.tables.bundle import Tables, best_of_each, grouped, rows_of
 from gpu_report.tables.marks import MEANINGS
 from gpu_report.tables.sessions import spread_of
@@ -148,6 +148,7 @@ def limits(rows: Sequence[Row], spread: Spread | None = None) -> Mapping[str, li
     projected = [row for row in measured if row["epoch_time_projected"]]
     return {
         "machine": [
+            *_versions(measured),
             *_marked(measured, set(MEANINGS) - {*_OF_PROCESSES, "projected"}),
             *_unwatched(measured),
         ],
@@ -192,10 +193,20 @@ def doubts(rows: Sequence[Row]) -> list[str]:
     with_marks = f"Quality flags, with the number of configurations that have each: {marked}."
     return [
         *([not_measured] if lost else []),
+        *_versions(measured),
         *_processes(measured),
         *([with_marks] if marked else []),
         *_unwatched(measured),
     ]
+
+
+def _versions(rows: Sequence[Row]) -> Iterator[str]:
+    for version in sorted({int(row["protocol_version"]) for row in rows} - {PROTOCOL_VERSION}):
+        measured = [row for row in rows if row["protocol_version"] == version]
+        yield (
+            f"Version {version} of the protocol measured {_of(measured, rows)}; the present one is "
+            f"version {PROTOCOL_VERSION}."
+        )
 
 
 def _processes(rows: Sequence[Row]) -> Iterator[str]:
@@ -260,8 +271,7 @@ _MARK_CLAUSES: Final = {
     "seen",
     "diverged": "a loss was not finite: the training failed, whatever its speed",
     "earlier code": "an earlier version of the measuring code was used than in others",
-    "other protocol": "another version of the protocol was used than in what it is compared with, "
-    "and no ratio is formed",
+    "other protocol": "another version of the protocol was used, and nothing is compared with it",
     "other settings": "the workload had other settings than the study asks for, and comparisons "
     "support no conclusion",
     "other software": "PyTorch, Python, NumPy, CUDA, cuDNN or the driver has a different version "

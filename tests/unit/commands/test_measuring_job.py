@@ -12,11 +12,12 @@ import psutil
 import pytest
 
 from gpu_report.commands.measuring_job import SNAKEMAKE
+from gpu_report.study.machine import find_machine
 
-# A command of a measuring rule that needs no PyTorch.
-JOB = "gpu-report write-image-files --test-samples 2 --image-px 8 --manifest {0}/manifest.json"
-SHORT = f"{JOB} --train-samples 2 2> {{0}}.log"
-LONG = f"{JOB} --train-samples 1000000 2> {{0}}.log"
+CALIBRATE = "gpu-report calibrate --devices cpu --calibration {0}.json 2> {0}.log"
+SHORT = f"{CALIBRATE} --machine another-machine"
+"""It is not this machine, and the command says so at once."""
+LONG = f"{CALIBRATE} --machine {find_machine().id}"
 PATIENCE_S = 60
 
 
@@ -49,9 +50,11 @@ def wait_until(happened: Callable[[], object], what: str) -> None:
         time.sleep(0.05)
 
 
-def measuring_process(shell: "subprocess.Popen[str]", folder: Path) -> psutil.Process:
-    """Once it is in the middle of a job."""
-    wait_until(lambda: any(folder.glob("*/train/*/*.jpg")), "no job is under way")
+def measuring_process(shell: "subprocess.Popen[str]") -> psutil.Process:
+    """Once it is in the middle of a job, for which it has started a server of fresh processes."""
+    wait_until(
+        lambda: any(each.children() for each in shared_processes(shell)), "no job is under way"
+    )
     (process,) = shared_processes(shell)
     return process
 
@@ -62,46 +65,54 @@ def test_jobs_share_one_process_which_ends_with_snakemake(tmp_path: Path) -> Non
         pids = (shell.communicate()[0]).split()
     assert len(pids) == 2
     assert pids[0] == pids[1]
-    assert all((tmp_path / name / "manifest.json").exists() for name in "ab")
     wait_until(lambda: not psutil.pid_exists(int(pids[0])), "it has not ended")
     assert not list((tmp_path / ".snakemake").iterdir())
 
 
-def test_a_mistake_is_told_in_the_log_of_its_job(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "train").touch()  # no folder
+def test_a_mistake_stands_in_the_log_of_its_job(tmp_path: Path) -> None:
     with snakemake(
         tmp_path, f"{SHORT.format('a')}; echo $?; {SHORT.format('b')}; echo $?"
     ) as shell:
-        assert shell.communicate()[0].split() == ["2", "0"]
-    assert "error: cannot write a/" in (tmp_path / "a.log").read_text("utf-8")
-    assert not (tmp_path / "b.log").read_text("utf-8")
+        assert shell.communicate()[0].split() == ["2", "2"]
+    for name in "ab":
+        (line,) = (tmp_path / f"{name}.log").read_text("utf-8").splitlines()
+        assert line.startswith("gpu-report: error: ")
 
 
 def test_a_job_that_is_killed_ends_what_was_measured_for_it(tmp_path: Path) -> None:
-    with snakemake(tmp_path, f"{LONG.format('a')} & echo $!; wait; {SHORT.format('b')}") as shell:
+    script = f"{LONG.format('a')} & echo $!; wait; {SHORT.format('b')}; echo $?"
+    with snakemake(tmp_path, script) as shell:
         assert shell.stdout is not None
         job = int(shell.stdout.readline())
-        process = measuring_process(shell, tmp_path)
+        process = measuring_process(shell)
         os.kill(job, signal.SIGKILL)
+        assert shell.communicate()[0].split() == ["2"]  # by another process: this one is ending
         wait_until(lambda: not process.is_running(), "it has not ended")
-        shell.wait(PATIENCE_S)
-    assert not (tmp_path / "a" / "manifest.json").exists()
-    assert (tmp_path / "b" / "manifest.json").exists()
+    assert not (tmp_path / "a.json").exists()
+    assert "error" in (tmp_path / "b.log").read_text("utf-8")
 
 
 def test_snakemake_that_is_killed_takes_the_process_with_it(tmp_path: Path) -> None:
     with snakemake(tmp_path, f"{LONG.format('a')}; true") as shell:
-        process = measuring_process(shell, tmp_path)
+        process = measuring_process(shell)
         shell.kill()
         wait_until(lambda: not process.is_running(), "it has not ended")
 
 
 def test_a_job_says_that_the_process_was_killed(tmp_path: Path) -> None:
     with snakemake(tmp_path, f"{LONG.format('a')}; echo $?; {SHORT.format('b')}; echo $?") as shell:
-        measuring_process(shell, tmp_path).kill()
-        assert shell.communicate()[0].split() == ["2", "0"]
+        measuring_process(shell).kill()
+        assert shell.communicate()[0].split() == ["2", "2"]
     assert "run the same command again" in (tmp_path / "a.log").read_text("utf-8")
+    assert "run the same command again" not in (tmp_path / "b.log").read_text("utf-8")
+
+
+def test_a_process_that_ignores_ctrl_c_as_its_jobs_do_measures_on(tmp_path: Path) -> None:
+    with snakemake(tmp_path, f"trap '' INT; {LONG.format('a')}; echo $?") as shell:
+        process = measuring_process(shell)
+        process.send_signal(signal.SIGINT)
+        assert shell.communicate()[0].split() == ["0"]
+    assert (tmp_path / "a.json").exists()
 
 
 def test_a_command_that_is_no_job_measures_by_itself(
@@ -110,6 +121,6 @@ def test_a_command_that_is_no_job_measures_by_itself(
     elsewhere = psutil.Process().children()
     monkeypatch.setenv(SNAKEMAKE, str(elsewhere[0].pid) if elsewhere else "1000000")
     (tmp_path / ".snakemake").mkdir()
-    subprocess.run(["bash", "-c", SHORT.format("a")], cwd=tmp_path, check=True)
-    assert (tmp_path / "a" / "manifest.json").exists()
+    subprocess.run(["bash", "-c", SHORT.format("a")], cwd=tmp_path, check=False)
+    assert "error" in (tmp_path / "a.log").read_text("utf-8")
     assert not list((tmp_path / ".snakemake").iterdir())

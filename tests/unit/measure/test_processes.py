@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from multiprocessing import forkserver
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,14 @@ from gpu_report.measure import processes
 from gpu_report.measure.children import exit_status_of, take_interruptions
 from gpu_report.measure.processes import (
     SERVER_GONE,
+    FreshProcess,
     MeasurementInterruptedError,
     ending_stopped,
     fresh_processes,
     server_pid,
     start,
 )
+from gpu_report.printing.terminal import stderr_to
 from gpu_report.user_training.process import own_server
 
 STARTS = "from gpu_report.measure.processes import fresh_processes; fresh_processes()"
@@ -34,9 +37,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no se
 
 @pytest.fixture(autouse=True)
 def server_ended() -> Iterator[None]:
-    """One that stayed would lack PyTorch, which each fresh process of later tests would import
-    anew.
-    """
+    """Some tests end or stop it."""
     with own_server():
         yield
 
@@ -83,6 +84,22 @@ def test_sigint_ends_a_fresh_process_at_once() -> None:
     process.join(timeout=60)
 
     assert process.exitcode == -signal.SIGINT
+
+
+def print_a_word(word: str, _: Connection) -> None:
+    print(word, file=sys.stderr)
+
+
+def test_a_fresh_process_writes_where_its_command_writes_and_not_where_the_server_did(
+    tmp_path: Path,
+) -> None:
+    for word in ("first", "second"):
+        with (
+            stderr_to(tmp_path / f"{word}.log"),
+            FreshProcess(print_a_word, word, name=word) as process,
+        ):
+            process.wait_for_end()
+        assert (tmp_path / f"{word}.log").read_text("utf-8").split() == [word]
 
 
 def sleep() -> None:
