@@ -42,10 +42,10 @@ missing_tex_files() {
     done
 }
 
-# Those that are loaded in any case: not in a comment, nor behind a condition.
+# Those that are loaded, and not in a comment.
 loaded_tex_packages() {
     { grep -rhE --include='*.sty' --include='*.j2' '\\(RequirePackage|usepackage)' report 2>/dev/null || true; } |
-        { grep -vE '^[[:space:]]*%|\\if' || true; } | grep -oE '\\(RequirePackage|usepackage)(\[[^]]*\])?\{[^}]*\}' |
+        { grep -vE '^[[:space:]]*%' || true; } | grep -oE '\\(RequirePackage|usepackage)(\[[^]]*\])?\{[^}]*\}' |
         sed -E 's/^[^{]*\{([^}]*)\}.*/\1/' | tr -d ' ' | tr ',' '\n' | sort -u
 }
 

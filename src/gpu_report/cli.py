@@ -170,16 +170,7 @@ _STUDY: Final = _path(
 _EXPERIMENT: Final = _optional(
     "--experiment", "only this one, apart from the others (default: all)", default=""
 )
-_FIGURES: Final = (
-    _path("--figures", "folder for the figures"),
-    _optional(
-        "--format",
-        "pgf lets a document set the words in its own fonts, and is beside the PDF files "
-        "(default: %(default)s)",
-        choices=("pdf", "pgf"),
-        default="pdf",
-    ),
-)
+_FIGURES: Final = _path("--figures", "folder for the figures")
 _OF_BUILT_IN: Final = (
     _optional("--batch-size", "for a named workload: samples per step (required)", type=int),
     _optional("--dataset", "for a named workload: synthetic (default) or cifar10"),
@@ -759,17 +750,17 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
         "draw-figures": _Command(
             "document:draw_figures",
             "draw every figure that the tables have data for",
-            [_STUDY, _EXPERIMENT, *_FIGURES],
+            [_STUDY, _EXPERIMENT, _FIGURES],
         ),
         "draw-comparison": _Command(
             "document:draw_comparison",
             "draw the figures that show machines side by side",
-            [_COMPARISON, *_FIGURES],
+            [_COMPARISON, _FIGURES],
         ),
         "draw-study": _Command(
             "document:draw_study",
             "draw the networks that were trained",
-            [_STUDY, *_FIGURES],
+            [_STUDY, _FIGURES],
         ),
         "write-sections": _Command(
             "document:write_sections",

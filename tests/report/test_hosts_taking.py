@@ -164,7 +164,6 @@ def test_every_switch_does_what_it_says(folder: Path) -> None:
     [
         ("level=part", "level=part is unknown"),
         ("language=latin", "language=latin is unknown"),
-        ("figureformat=png", "figureformat=png is unknown"),
         ("sections={nothing}", "there is no section `nothing'"),
         ("level=chapter", "this document class has no chapters"),
     ],

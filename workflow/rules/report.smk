@@ -232,29 +232,3 @@ rule write_page:
         "writing the page"
     shell:
         "gpu-report stage write-page {params.study} --comparison {input.comparison:q} --page {output:q} 2> {log:q}"
-
-
-# For a document that sets the words of figures in its own fonts; the PDF files beside them stay as
-# they are.
-rule figures_in_pgf:
-    input:
-        figures=rules.compile_report.input.figures,
-        comparison=COMPARISON,
-    output:
-        touch("report/figures/pgf.drawn"),
-    log:
-        "results/logs/figures_in_pgf.log",
-    conda:
-        ENVIRONMENT
-    params:
-        study=study_arguments,
-        figures=lambda wildcards, input: input.figures[0],
-    message:
-        "drawing the figures as PGF"
-    shell:
-        # TeX would read the largest for minutes; a document takes their PDF files.
-        "( gpu-report stage draw-figures --format pgf {params.study} --figures {params.figures:q}"
-        " && for table in {input.comparison:q}; do"
-        " gpu-report stage draw-comparison --format pgf --comparison $table --figures report/figures/machines; done"
-        " && gpu-report stage draw-study --format pgf {params.study} --figures report/figures/study"
-        " && find report/figures -name '*.pgf' -size +1000k -delete ) 2> {log:q}"

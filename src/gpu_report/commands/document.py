@@ -12,7 +12,7 @@ import pandas as pd
 from gpu_report.bundles.shown_machines import IMPORTED
 from gpu_report.commands.results_folder import REPORT, ResultsFolder
 from gpu_report.figures.declaration import FigureSpec
-from gpu_report.figures.drawing import draw_all, write_pgf
+from gpu_report.figures.drawing import draw_all
 from gpu_report.figures.machines import comparison_figures
 from gpu_report.figures.networks import network_figures
 from gpu_report.figures.registry import available_figures
@@ -39,7 +39,6 @@ from gpu_report.writing.layout import (
 )
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.report import SourceFile, render_report
-from gpu_report.writing.tex import escape
 
 WRITTEN_BY_HAND: Final = ("gpu_report.sty", "references.bib")
 """What a report takes from its folder as it is."""
@@ -54,43 +53,26 @@ def draw_figures(arguments: Namespace) -> None:
     figures = available_figures(results.read_tables(), results.study.experiments_with_variants)
     if arguments.experiment:
         figures = list(figures_of(arguments.experiment, figures))
-    _draw_into(arguments, figures)
+    _draw_into(arguments.figures, figures)
 
 
-def _draw_into(arguments: Namespace, specs: Sequence[FigureSpec]) -> None:
-    """Draw figures in the format asked for: PDF in a new folder, PGF beside what is in the
-    folder.
-    """
-    if arguments.format == "pgf":
-        arguments.figures.mkdir(parents=True, exist_ok=True)
-        for old in (*arguments.figures.glob("*.pgf"), *arguments.figures.glob("*-img*.png")):
-            old.unlink()
-        for spec in specs:
-            write_pgf(spec.draw(), arguments.figures / f"{spec.name}.pgf", escape=_as_tex)
-        return
-    with replaced_folder(arguments.figures) as drawn:
+def _draw_into(folder: Path, specs: Sequence[FigureSpec]) -> None:
+    with replaced_folder(folder) as drawn:
         for spec, pdf in zip(specs, draw_all([spec.draw for spec in specs]), strict=True):
             write_bytes_atomically(drawn / f"{spec.name}.pdf", pdf)
             if spec.csv:
                 write_text_atomically(drawn / f"{spec.name}.csv", spec.csv)
-    list_content(arguments.figures)
-
-
-def _as_tex(text: str) -> str:
-    """As everywhere in the report, but without the places where names may be broken: a text in a
-    figure stays whole.
-    """
-    return escape(text).replace(r"\gpurepbreak{}", "")
+    list_content(folder)
 
 
 def draw_comparison(arguments: Namespace) -> None:
     """Replace the folder of figures that show machines side by side."""
-    _draw_into(arguments, comparison_figures(COMPARISON.read_csv(arguments.comparison)))
+    _draw_into(arguments.figures, comparison_figures(COMPARISON.read_csv(arguments.comparison)))
 
 
 def draw_study(arguments: Namespace) -> None:
     """Replace the folder of the figures of the networks that the report's machine trained."""
-    _draw_into(arguments, network_figures(ResultsFolder.of(arguments.study).read_records()))
+    _draw_into(arguments.figures, network_figures(ResultsFolder.of(arguments.study).read_records()))
 
 
 def write_sections(arguments: Namespace) -> None:

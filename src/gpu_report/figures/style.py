@@ -11,7 +11,6 @@ from typing import Any, Final, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
@@ -252,28 +251,17 @@ def figure_bytes(figure: Figure, file_format: FileFormat = "pdf") -> bytes:
     folder.
     """
     # Its fonts take long to import, and most that is imported from here draws nothing.
-    from matplotlib.backends.backend_pdf import (
-        FigureCanvasPdf,
-    )
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
 
     buffer = io.BytesIO()
     with report_style():
-        if file_format != "png":  # the texts of images are wider, so that saving lays those out
-            settle(figure, FigureCanvasPdf(figure))
+        engine = figure.get_layout_engine()
+        if engine and file_format != "png":  # images have wider texts, so that saving lays them out
+            # The parts make room for each other now, since saving would draw the whole figure for
+            # that, and then once more.
+            figure.set_canvas(FigureCanvasPdf(figure))
+            figure.dpi = _POINTS_PER_INCH
+            engine.execute(figure)
+            figure.set_layout_engine(None)  # "none" would keep a place for it, and draw twice still
         figure.savefig(buffer, format=file_format, dpi=200, metadata=_NO_DATE[file_format])
     return buffer.getvalue()
-
-
-def settle(figure: Figure, canvas: FigureCanvasBase) -> None:
-    """Let the parts make room for each other, as the canvas measures texts; once, for it is not
-    done again on saving.
-
-    Saving would draw the whole figure for that, and then once more.
-    """
-    engine = figure.get_layout_engine()
-    if engine is None:
-        return
-    figure.set_canvas(canvas)
-    figure.dpi = _POINTS_PER_INCH
-    engine.execute(figure)
-    figure.set_layout_engine(None)  # "none" would keep a place for it, and saving draw twice still
