@@ -2,7 +2,7 @@
 
 import shutil
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -82,14 +82,12 @@ def write_sections(arguments: Namespace) -> None:
     Of a document about one experiment too, with the files written by hand that it needs beside
     them.
     """
-    results, alone = (
-        ResultsFolder.of(arguments.study, experiment=arguments.experiment),
-        arguments.experiment,
-    )
+    alone = arguments.experiment
+    results = ResultsFolder.of(arguments.study, experiment=alone)
     comparison, comparison_findings = _read_with_findings(COMPARISON, arguments.comparison)
     machine = results_of(results)
 
-    text = resources.files("gpu_report").joinpath(LISTED_SOURCE).read_text("utf-8")
+    listed = resources.files("gpu_report").joinpath(LISTED_SOURCE).read_text("utf-8")
     files = render_report(
         title=f"{results.study.title}: {alone.replace('_', ' ')}" if alone else results.study.title,
         layout=experiment_layout(alone)
@@ -103,12 +101,16 @@ def write_sections(arguments: Namespace) -> None:
         study_figures=() if alone else network_figures(machine.records),
         rebuilt_by=arguments.rebuilt_by,
         templates=REPORT,
-        source=SourceFile(name=f"src/gpu_report/{LISTED_SOURCE}", text=text),
+        source=SourceFile(name=f"src/gpu_report/{LISTED_SOURCE}", text=listed),
     )
     by_hand = (
         {name: (REPORT / name).read_text("utf-8") for name in WRITTEN_BY_HAND} if alone else {}
     )
-    _write_text({**files, **by_hand}, arguments.folder)
+    # Tables and figures that the study no longer has must not stay.
+    shutil.rmtree(arguments.folder / FLOATS_FOLDER, ignore_errors=True)
+    for name, text in {**files, **by_hand}.items():
+        write_text_atomically(arguments.folder / name, text)
+    list_content(arguments.folder / FLOATS_FOLDER)
 
 
 def _read_with_findings(table: Table, path: Path | None) -> tuple[pd.DataFrame, Sequence[Finding]]:
@@ -116,15 +118,6 @@ def _read_with_findings(table: Table, path: Path | None) -> tuple[pd.DataFrame, 
     if path is None:
         return table.from_rows([]), ()
     return table.read_csv(path), read_findings(path.with_name("findings.json"))
-
-
-def _write_text(files: Mapping[str, str], folder: Path) -> None:
-    """Write a document's files, in place of all tables and figures that the folder had."""
-    # Tables and figures that the study no longer has must not stay.
-    shutil.rmtree(folder / FLOATS_FOLDER, ignore_errors=True)
-    for name, text in files.items():
-        write_text_atomically(folder / name, text)
-    list_content(folder / FLOATS_FOLDER)
 
 
 def results_of(results: ResultsFolder) -> MachineResults:

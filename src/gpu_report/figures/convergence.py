@@ -8,6 +8,7 @@ losses -> lines (variant), each the median over processes of the factor after ev
 
 import math
 from dataclasses import replace
+from functools import partial
 from itertools import cycle
 from typing import Any, Final
 
@@ -60,24 +61,12 @@ def convergence_figure(shown: Shown) -> Figure:
         reasons = "\n".join(
             labels.status_text(row, name_device=True) for _, row in missing.iterrows()
         )
-        look: dict[str, Any] = {
-            "ha": "right",
-            "va": "top",
-            "fontsize": style.TINY_FONT_SIZE_PT,
-            "color": style.QUIET,
-        }
-        upper.text(0.98, 0.96, reasons, transform=upper.transAxes, **look)
+        style.note(upper, reasons, (0.98, 0.96), ha="right", va="top")
         if column == 0:
             upper.set_ylabel("Training loss")
         if (group["status"] == "ok").any() and not any(group["quality_name"]):
             lower.set_axis_off()
-            lower.text(
-                0.5,
-                0.5,
-                "not measured",
-                transform=lower.transAxes,
-                **{**look, "ha": "center", "va": "center"},
-            )
+            style.note(lower, "not measured", (0.5, 0.5), ha="center", va="center")
         lower.set_ylabel(labels.quality_label(group["quality_name"]), fontsize=style.FONT_SIZE_PT)
     add_legend(figure, devices)
     return figure
@@ -215,6 +204,6 @@ LOSS_SCALE: Final = VariantFigure(
     along=("precision",),
     rows=_scaled,
     draw=loss_scale_figure,
-    sentences=(range_in("losses", "loss_scale", what="The factors", unit=""),),
+    sentences=(partial(range_in, "losses", "loss_scale", what="The factors", unit=""),),
     tables=("losses",),
 )

@@ -72,52 +72,37 @@ def extremes(metric: "Metric", rows: "pd.DataFrame", axis: str) -> str:
     )
 
 
-def range_in(table: str, column: str, *, what: str, unit: str, factor: float = 1.0) -> Sentence:
+def range_in(
+    table: str, column: str, shown: "Shown", *, what: str, unit: str, factor: float = 1.0
+) -> str:
     """From where to where a column of a table reaches for the variants shown, or for all where the
     table names none.
     """
-
-    def sentence(shown: "Shown") -> str:
-        frame: pd.DataFrame = getattr(shown.tables, table)
-        if "variant" in frame and len(shown.rows):
-            frame = frame[frame["variant"].isin(shown.rows["variant"])]
-        values = frame[column].dropna() * factor
-        if values.empty:
-            return ""
-        low, high = (quantity(value, unit).plain() for value in (values.min(), values.max()))
-        return f"{what} reach from {low} to {high}."
-
-    return sentence
-
-
-def largest_parts(table: str, part: str) -> Sentence:
-    """The parts that take most of the time, on average over the variants shown."""
-
-    def sentence(shown: "Shown") -> str:
-        frame: pd.DataFrame = getattr(shown.tables, table)
+    frame: pd.DataFrame = getattr(shown.tables, table)
+    if "variant" in frame and len(shown.rows):
         frame = frame[frame["variant"].isin(shown.rows["variant"])]
-        if frame.empty:
-            return ""
-        summed = (
-            frame.groupby(["variant", part])["share"].sum().groupby(part).sum()
-            / frame["variant"].nunique()
-        )
-        return _parts(summed)
-
-    return sentence
+    values = frame[column].dropna() * factor
+    if values.empty:
+        return ""
+    low, high = (quantity(value, unit).plain() for value in (values.min(), values.max()))
+    return f"{what} reach from {low} to {high}."
 
 
-def largest_columns(table: str, columns: dict[str, str]) -> Sentence:
+def largest_parts(table: str, part: str, shown: "Shown") -> str:
+    """The parts that take most of the time, on average over the variants shown."""
+    frame: pd.DataFrame = getattr(shown.tables, table)
+    frame = frame[frame["variant"].isin(shown.rows["variant"])]
+    summed = frame.groupby(["variant", part])["share"].sum().groupby(part).sum()
+    return _parts(summed / frame["variant"].nunique())
+
+
+def largest_columns(table: str, columns: dict[str, str], shown: "Shown") -> str:
     """The same where each part has a column of its own, by the column's name and what it is
     called.
     """
-
-    def sentence(shown: "Shown") -> str:
-        frame: pd.DataFrame = getattr(shown.tables, table)
-        frame = frame.loc[frame["variant"].isin(shown.rows["variant"]), list(columns)]
-        return _parts(frame.mean().rename(columns).dropna()) if len(frame) else ""
-
-    return sentence
+    frame: pd.DataFrame = getattr(shown.tables, table)
+    frame = frame.loc[frame["variant"].isin(shown.rows["variant"]), list(columns)]
+    return _parts(frame.mean().rename(columns).dropna())
 
 
 def _parts(shares: "pd.Series[float]") -> str:

@@ -7,6 +7,7 @@ links -> a panel per number of devices -> a line per operation, an upright line 
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import pandas as pd
@@ -126,7 +127,7 @@ TRANSFER: Final = MachineFigure(
     ),
     has_data=lambda tables: not tables.transfers.empty,
     draw=transfers_figure,
-    sentence=range_in("transfers", "bandwidth_gb_per_s", what="Bandwidths", unit="GB/s"),
+    sentence=partial(range_in, "transfers", "bandwidth_gb_per_s", what="Bandwidths", unit="GB/s"),
     tables=("transfers", "peaks"),
 )
 
@@ -149,6 +150,8 @@ LINKS: Final = MachineFigure(
     caption=_caption,
     has_data=lambda tables: not tables.links.empty,
     draw=links_figure,
-    sentence=range_in("links", "bus_bandwidth_gb_per_s", what="Bus bandwidths", unit="GB/s"),
+    sentence=partial(
+        range_in, "links", "bus_bandwidth_gb_per_s", what="Bus bandwidths", unit="GB/s"
+    ),
     tables=("links",),
 )

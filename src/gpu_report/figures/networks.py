@@ -8,14 +8,13 @@ whose layers do not add up to the parameters that were counted is not drawn, so 
 another network than the one that trained.
 """
 
-import csv
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
@@ -51,14 +50,19 @@ class Stage:
         return f"{self.length} \N{MULTIPLICATION SIGN} {self.channels}"
 
 
-def convolution(channels_in: int, channels_out: int, kernel: int, *, bias: bool) -> int:
-    """Parameters of a convolution with a square kernel, transposed or not."""
-    return channels_in * channels_out * kernel**2 + (channels_out if bias else 0)
+def convolution(channels_in: int, channels_out: int, kernel: int) -> int:
+    """Parameters of a convolution with a square kernel and bias, transposed or not."""
+    return channels_in * channels_out * kernel**2 + channels_out
 
 
 def normalization(channels: int) -> int:
     """Those of a batch or layer normalization: a factor and a shift for each channel."""
     return 2 * channels
+
+
+def normalized(channels_in: int, channels_out: int, kernel: int) -> int:
+    """Those of a convolution with a square kernel and no bias, and of its normalization."""
+    return channels_in * channels_out * kernel**2 + normalization(channels_out)
 
 
 def linear(inputs: int, outputs: int) -> int:
@@ -106,24 +110,19 @@ def unet(pixels: int, *, base_channels: int = 64, levels: int = 4) -> Network:
     sizes = [pixels // 2**level for level in range(levels + 1)]
 
     def block(channels_in: int, channels: int) -> int:
-        both = convolution(channels_in, channels, 3, bias=False) + convolution(
-            channels, channels, 3, bias=False
-        )
-        return both + 2 * normalization(channels)
+        return normalized(channels_in, channels, 3) + normalized(channels, channels, 3)
 
     down = [
         _image("block", width, size, block(above, width))
         for above, width, size in zip([_COLORS, *widths], widths, sizes, strict=False)
     ]
     up = [
-        _image("block", width, size, convolution(below, width, 2, bias=True) + block(below, width))
+        _image("block", width, size, convolution(below, width, 2) + block(below, width))
         for below, width, size in reversed(
             list(zip(widths[1:], widths[:-1], sizes[:-1], strict=True))
         )
     ]
-    head = _image(
-        "scores", _U_NET_CLASSES, pixels, convolution(widths[0], _U_NET_CLASSES, 1, bias=True)
-    )
+    head = _image("scores", _U_NET_CLASSES, pixels, convolution(widths[0], _U_NET_CLASSES, 1))
     image = _image("image", _COLORS, pixels, 0)
     skips = tuple((1 + level, 2 * levels + 1 - level) for level in range(levels))
     return Network(stages=(image, *down, *up, head), skips=skips)
@@ -185,7 +184,7 @@ def image_cnn(
             "3\N{MULTIPLICATION SIGN}3 convolution,\nnorm., pooling",
             width,
             pixels // 2**number,
-            convolution(before, width, 3, bias=True) + normalization(width),
+            convolution(before, width, 3) + normalization(width),
         )
         for number, (before, width) in enumerate(pairwise(channels), start=1)
     ]
@@ -218,7 +217,7 @@ def residual(
             f"{width}\N{MULTIPLICATION SIGN}{width} conv.,\nnorm.{pooling}",
             base_channels,
             pixels // strides,
-            convolution(_COLORS, base_channels, width, bias=False) + normalization(base_channels),
+            normalized(_COLORS, base_channels, width),
         ),
     ]
     for group, depth in enumerate(blocks):
@@ -241,21 +240,11 @@ def _residual_block(before: int, inner: int, outer: int) -> int:
     """Two 3x3 convolutions, or one between two of 1x1; one of 1x1 past them where the channels
     change.
     """
+    past = normalized(before, outer, 1) if before != outer else 0
     if outer == inner:
-        inside = convolution(before, inner, 3, bias=False) + convolution(
-            inner, inner, 3, bias=False
-        )
-        norms = 2 * normalization(inner)
-    else:
-        ends = convolution(before, inner, 1, bias=False) + convolution(inner, outer, 1, bias=False)
-        inside = ends + convolution(inner, inner, 3, bias=False)
-        norms = 2 * normalization(inner) + normalization(outer)
-    past = before != outer
-    return (
-        inside
-        + norms
-        + (convolution(before, outer, 1, bias=False) + normalization(outer) if past else 0)
-    )
+        return past + normalized(before, inner, 3) + normalized(inner, inner, 3)
+    ends = normalized(before, inner, 1) + normalized(inner, outer, 1)
+    return past + ends + normalized(inner, inner, 3)
 
 
 def _image(name: str, channels: int, size: int, parameters: int) -> Stage:
@@ -364,15 +353,17 @@ def _network_figure(
         "counted in the trained network."
         f"{' Dashed lines are skip connections.' if first.skips else ''}"
     )
-    # The stages of the networks: what each gives, and its parameters.
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["size", "stage", "channels", "length", "parameters"])
-    for size, model in models.items():
-        for stage in model.stages:
-            writer.writerow(
-                [size, _on_one_line(stage.name), stage.channels, stage.length, stage.parameters]
-            )
+    stages = pd.DataFrame(
+        {
+            "size": size,
+            "stage": _on_one_line(stage.name),
+            "channels": stage.channels,
+            "length": stage.length,
+            "parameters": stage.parameters,
+        }
+        for size, model in models.items()
+        for stage in model.stages
+    )
     return FigureSpec(
         name=f"architecture_{workload}",
         subject=workload,
@@ -380,7 +371,7 @@ def _network_figure(
         title=title,
         caption=caption,
         alt=f"The {workload_title} as boxes from its input to its scores: {path}.",
-        csv=text.getvalue(),
+        csv=stages.to_csv(index=False, lineterminator="\n"),
         drawing=partial(_draw_networks, models),
     )
 

@@ -126,7 +126,6 @@ def _roofline(tables: Tables) -> _Panel | None:
         return None
     efficiency = tables.efficiency[tables.efficiency["device"] == devices[0]]
     peaks = tables.peaks[tables.peaks["device"] == devices[0]]
-    titles = labels.workload_titles(tables.variants)
 
     def draw(axes: Axes) -> None:
         draw_roofline(axes, efficiency, peaks, with_numbers=False)
@@ -138,7 +137,7 @@ def _roofline(tables: Tables) -> _Panel | None:
         shows="achieved rates below the measured roofs",
         width=1.15,
         draw=draw,
-        handles=roofline_handles(efficiency, titles),
+        handles=roofline_handles(tables, efficiency),
     )
 
 

@@ -162,11 +162,9 @@ def parts_figure(shown: Shown) -> Figure:
     positions = place_rows(axes, entries, text_heading="sum (µs)")
     for position, variant in zip(positions, frame["variant"], strict=True):
         of_variant = parts[parts["variant"] == variant].set_index("part")["time_us"]
-        left = 0.0
-        for part, color in _PART_COLORS.items():
-            width = float(of_variant.get(part, 0.0))
-            axes.barh(position, width, left=left, color=color, **BAR_LOOK)
-            left += width
+        widths = of_variant.reindex(list(_PART_COLORS), fill_value=0.0)
+        left = widths.cumsum().shift(fill_value=0.0)
+        axes.barh(position, widths, left=left, color=list(_PART_COLORS.values()), **BAR_LOOK)
     axes.set_xlim(0, 1.02 * float(totals[frame["variant"]].max()))
     axes.set_xlabel("Device work of one iteration in the profiled run (µs)")
     occurring = set(

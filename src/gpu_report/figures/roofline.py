@@ -8,7 +8,8 @@ The model is that of Williams, Waterman and Patterson (2009, doi:10.1145/1498765
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import pandas as pd
@@ -45,9 +46,8 @@ _ROOM: Final = 2.0
 def roofline_figure(tables: Tables) -> Figure:
     """Draw achieved FLOP/s over arithmetic intensity, a panel per device."""
     efficiency, peaks = tables.efficiency, tables.peaks
-    titles = labels.workload_titles(tables.variants)
     devices = list(dict.fromkeys(efficiency["device"]))
-    handles = roofline_handles(efficiency, titles)
+    handles = roofline_handles(tables, efficiency)
     legend_rows = math.ceil(len(handles) / _LEGEND_COLUMNS)
     figure = style.new_figure(height_in=min(2.1 * len(devices), 7.5) + 0.2 * legend_rows)
     grid = figure.subplots(len(devices), 1, squeeze=False, sharex=True)
@@ -176,8 +176,9 @@ def _draw_roofs(
         style.note(axes, text, (1.01, height), va="center", color=style.INK)
 
 
-def roofline_handles(efficiency: pd.DataFrame, titles: Mapping[str, str]) -> list[Line2D | Patch]:
+def roofline_handles(tables: Tables, efficiency: pd.DataFrame) -> list[Line2D | Patch]:
     """What markers and colours are, for a legend; in rows of its columns, shapes first."""
+    titles = labels.workload_titles(tables.variants)
     markers: list[Line2D | Patch] = [
         Line2D(
             [],
@@ -222,8 +223,8 @@ ROOFLINE: Final = MachineFigure(
     ),
     has_data=lambda tables: not tables.efficiency.empty,
     draw=roofline_figure,
-    sentence=range_in(
-        "efficiency", "achieved_flops_per_s", what="Rates", unit="TFLOP/s", factor=1e-12
+    sentence=partial(
+        range_in, "efficiency", "achieved_flops_per_s", what="Rates", unit="TFLOP/s", factor=1e-12
     ),
     tables=("efficiency", "peaks"),
 )

@@ -6,6 +6,8 @@ entries (heading, label, text) -> axes whose y positions are the entries -> poin
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -143,9 +145,8 @@ def _ticks(entries: Sequence[Entry]) -> tuple[list[tuple[str, bool]], list[int]]
     """Label and weight of every line, and the line of each entry; a heading with one row lends it
     its name.
     """
-    headings = dict.fromkeys(entry.heading for entry in entries)
     per_heading = {
-        heading: [entry for entry in entries if entry.heading == heading] for heading in headings
+        heading: list(rows) for heading, rows in groupby(entries, key=attrgetter("heading"))
     }
     ticks: list[tuple[str, bool]] = []
     positions: list[int] = []

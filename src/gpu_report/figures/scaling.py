@@ -87,11 +87,6 @@ def _ranks(shown: Shown) -> pd.DataFrame:
     )
 
 
-def is_drawn(shown: Shown) -> bool:
-    """Whether this figure shows what scaling an experiment has."""
-    return not _scaled(shown).empty
-
-
 def _labelled(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
     """The configurations of a model below each other, those with long steps first."""
     rows = labels.with_labels(rows, without=(*_IN_CONFIGURATION, "device", "batch_size", axis))

@@ -22,7 +22,7 @@ from gpu_report.figures.declaration import (
     extremes_of,
 )
 from gpu_report.figures.rows import rows_figure
-from gpu_report.figures.scaling import is_drawn
+from gpu_report.figures.scaling import SCALING
 from gpu_report.glossary import (
     AXES,
     MEMORY,
@@ -80,9 +80,9 @@ def _repeats_scaling(shown: Shown) -> bool:
     """Whether the figure of scaling is drawn; or several ranks share a CPU, whose speeds forecast
     nothing.
     """
-    if shown.subject.axis != "parallelism":
-        return False
-    return is_drawn(shown) or not (shown.rows["device"] != "cpu").any()
+    return shown.subject.axis == "parallelism" and (
+        not SCALING.rows(shown).empty or bool((shown.rows["device"] == "cpu").all())
+    )
 
 
 def _compared(shown: Shown) -> pd.DataFrame:
@@ -160,22 +160,13 @@ def crossover_figure(shown: Shown) -> Figure:
         style.set_scale(axes, "y", [1.0, *panel["low"].dropna(), *panel["high"].dropna()])
         style.level(axes, 1, f"as fast as {baseline}", at_left=False, zorder=1)
         draw_lines(axes, panel, axis="batch_size", devices=devices)
+        shared = set.intersection(*map(set, panel["group"].str.split()))
         for device, own in panel.groupby("device", sort=False):
             look = style.device_look(str(device), devices)
             found = crossovers[
                 (crossovers["device"] == device)
                 & (crossovers["workload"] == own["workload"].iloc[0])
-            ]
-            found = found[
-                [
-                    (
-                        all(
-                            set(str(row["group"]).split()) <= set(group.split())
-                            for group in panel["group"]
-                        )
-                    )
-                    for _, row in found.iterrows()
-                ]
+                & crossovers["group"].str.split().map(shared.issuperset)
             ]
             # Whether a quality flag invalidates a time of the workload on the device or on the CPU.
             compared = shown.tables.experiments[shown.subject.name]
@@ -276,14 +267,12 @@ def frontier_figure(shown: Shown) -> Figure:
         left, right = pair
         style.set_panel_title(left, str(title), columns=2)
         memory_gib = MEMORY.intervals(panel)[["value", "low", "high"]] / _MIB_PER_GIB
-        sizes_gib = panel["device_memory_mib"].dropna() / _MIB_PER_GIB
-        _draw_numbers(left, panel, memory_gib, [*sizes_gib], axis=axis, devices=devices)
-        for device, size_mib in sorted(
-            set(zip(panel["device"], panel["device_memory_mib"], strict=True))
-        ):
-            if pd.notna(size_mib):
-                size = f"memory of {device_words(device)}, {memory(size_mib, unit='GiB').plain()}"
-                style.level(left, size_mib / _MIB_PER_GIB, size, at_left=True)
+        sizes_mib = panel.set_index("device")["device_memory_mib"].dropna()
+        sizes_gib = [*(sizes_mib / _MIB_PER_GIB)]
+        _draw_numbers(left, panel, memory_gib, sizes_gib, axis=axis, devices=devices)
+        for device, size_mib in sorted(set(sizes_mib.items())):
+            size = f"memory of {device_words(str(device))}, {memory(size_mib, unit='GiB').plain()}"
+            style.level(left, size_mib / _MIB_PER_GIB, size, at_left=True)
         left.set_ylabel("Peak memory (GiB)")
         _draw_numbers(right, panel, THROUGHPUT.intervals(panel), [], axis=axis, devices=devices)
         right.set_ylabel(THROUGHPUT.axis_label)

@@ -9,6 +9,7 @@ A category, a phase, a part and a cause has the same color in every figure.
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -85,6 +86,9 @@ CAUSE_COLORS: Final[Mapping[str, str]] = {
     "unknown": style.OTHERS,
 }
 """A cause that is a part of the step too has its colour; all differ in grey too."""
+
+_PART_COLUMNS: Final = {f"{part}_share": part for part in STEP_PARTS}
+"""The part of a step by the column that has its share."""
 
 _OF_STEP: Final = "Share of the step (%)"
 
@@ -179,16 +183,16 @@ def add_patch_legend(
     """Name the areas of each look above the panels, or below them."""
     handles = [Patch(label=american(name), **look) for name, look in looks.items()]
     if handles:
-        legend = figure.legend(
+        figure.legend(
             handles=handles,
-            title=title or None,
+            title=title,
+            title_fontsize=style.SMALL_FONT_SIZE_PT,
+            alignment="left" if title else "center",
             loc=loc,
             ncols=LEGEND_COLUMNS,
             borderaxespad=0.2,
             handlelength=1.0,
         )
-        legend.set_alignment("left" if title else "center")
-        legend.get_title().set_fontsize(style.SMALL_FONT_SIZE_PT)
 
 
 def phases_figure(shown: Shown) -> Figure:
@@ -218,7 +222,7 @@ PHASES: Final = VariantFigure(
     along=("workload", "device"),
     rows=lambda shown: found_in("phases", shown),
     draw=phases_figure,
-    sentences=(largest_parts("phases", "phase"),),
+    sentences=(partial(largest_parts, "phases", "phase"),),
     unless=(repeats_crossover,),
     tables=("phases",),
 )
@@ -232,7 +236,7 @@ CATEGORIES: Final = VariantFigure(
     draw=lambda shown: stacked_bars_figure(
         shown, shown.tables.category_shares, colors=CATEGORY_COLORS
     ),
-    sentences=(largest_parts("category_shares", "category"),),
+    sentences=(partial(largest_parts, "category_shares", "category"),),
     unless=(repeats_crossover,),
     tables=("category_shares",),
     has_own_section=True,
@@ -262,19 +266,18 @@ def steps_figure(shown: Shown) -> Figure:
     Right of the bar of a GPU are its kernel-active time, and how long it waited for launches where
     known.
     """
-    parts, texts = [], {}
-    own = shown.tables.step_shares["variant"].isin(shown.rows["variant"])
-    for _, row in shown.tables.step_shares[own].iterrows():
-        shares = [float(row[f"{part}_share"]) for part in STEP_PARTS]
-        if not any(map(math.isnan, shares)):
-            parts.append(
-                pd.DataFrame({"variant": row["variant"], "category": STEP_PARTS, "share": shares})
-            )
-        of_device = [float(row[column]) for column in ("device_busy_share", "launch_bound_share")]
-        texts[row["variant"]] = ", ".join(
-            share(each).plain(unit=False) for each in of_device if math.isfinite(each)
-        )
-    reliable = pd.concat(parts or [pd.DataFrame({"variant": [], "category": [], "share": []})])
+    steps = shown.tables.step_shares
+    steps = steps[steps["variant"].isin(shown.rows["variant"])]
+    reliable = (
+        steps.dropna(subset=list(_PART_COLUMNS))
+        .rename(columns=_PART_COLUMNS)
+        .melt("variant", STEP_PARTS, var_name="category", value_name="share")
+    )
+    of_device = steps.set_index("variant")[["device_busy_share", "launch_bound_share"]]
+    texts = {
+        str(variant): ", ".join(share(each).plain(unit=False) for each in shares.dropna())
+        for variant, shares in of_device.iterrows()
+    }
     return stacked_bars_figure(
         shown,
         reliable[reliable["share"] > 0],
@@ -300,7 +303,7 @@ STEPS: Final = VariantFigure(
     draw=steps_figure,
     label=_one_list,
     together="model",
-    sentences=(largest_columns("step_shares", {f"{part}_share": part for part in STEP_PARTS}),),
+    sentences=(partial(largest_columns, "step_shares", _PART_COLUMNS),),
     tables=("step_shares",),
 )
 
@@ -355,7 +358,7 @@ IDLE: Final = VariantFigure(
     draw=idle_figure,
     label=_one_list,
     together="model",
-    sentences=(largest_parts("idle_causes", "cause"),),
+    sentences=(partial(largest_parts, "idle_causes", "cause"),),
     tables=("idle_causes", "step_shares"),
 )
 
@@ -496,6 +499,6 @@ TIMELINE: Final = VariantFigure(
     draw=timelines_figure,
     together="variant",
     groups_on_page=MOST_PANELS,
-    sentences=(range_in("timelines", "wall_ms", what="The steps", unit="ms"),),
+    sentences=(partial(range_in, "timelines", "wall_ms", what="The steps", unit="ms"),),
     tables=("timelines",),
 )
