@@ -35,7 +35,7 @@ from gpu_report.tables.ceilings import tabulate_peaks
 from gpu_report.tables.efficiency import tabulate_efficiency
 from gpu_report.tables.experiments import break_even_steps
 from gpu_report.tables.marks import Today
-from gpu_report.tables.processes import process_values, speedup
+from gpu_report.tables.processes import process_values, protocol_version, speedup
 from gpu_report.tables.statistics import summarise
 from gpu_report.tables.variants import variant_row
 from gpu_report.words import date_words, flags_of, model_cell
@@ -200,7 +200,8 @@ def _row_of(published: Published, record: Record) -> Mapping[str, Any]:
     """The record's row of the table of variants, with doubts about the measurement and none about
     today's code.
     """
-    today = Today(code_digest=record.provenance.code_digest)
+    code, version = record.provenance.code_digest, protocol_version(record)
+    today = Today(code_digest=code, protocol_version=version)
     return variant_row(record, today=today)
 
 

@@ -51,6 +51,8 @@ _ABSENT_MEANS_ZERO: Final = "category_shares.csv"
 """A category that took no time has no row there, and a 0 in its place in the report."""
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+_SIZES_IN_NAMES: Final = re.compile(r"-[bw](\d+)(?=-)")
+"""Batch sizes and DataLoader workers in the names of variants."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +80,12 @@ class _Cells:
     def quoted(self) -> frozenset[tuple[str, str, str]]:
         """Every number as it is written there and each unit it may be in."""
         found = (number for text in self.texts for number in numbers_in(text))
-        return self.written | {
-            (each.text, each.spread, unit) for each in found for unit in each.units
-        }
+        named = (size for text in self.texts for size in _SIZES_IN_NAMES.findall(text))
+        return (
+            self.written
+            | {(each.text, each.spread, unit) for each in found for unit in each.units}
+            | {(size, "", "") for size in named}
+        )
 
     def hold(self, number: Printed, unit: str) -> bool:
         if (number.text, number.spread, unit) in self.quoted:

@@ -28,7 +28,7 @@ def measure_for_jobs(arguments: Namespace) -> None:
     was interrupted.
 
     Raises:
-        OSError: the socket cannot be made, or the system does not tell when a process ends.
+        OSError: the socket cannot be made, or the system has no file for a process that ends.
     """
     del os.environ[SNAKEMAKE]  # or it would leave the commands to itself
     address = Path(arguments.address)

@@ -29,7 +29,7 @@ STANDARD: Final = (1, 2)
 def carried_out(arguments: Sequence[str]) -> int | None:
     """Have the process carry out a command, and return its exit status.
 
-    None where there is no such process: this is no job of a Snakemake on this machine, or the
+    None where there is no such process: Snakemake did not start this on the same machine, or the
     process could not be started.
 
     Raises:

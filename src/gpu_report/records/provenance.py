@@ -21,7 +21,7 @@ _MEASURING: Final = ("measure", "workloads")
 MEASURES_ALIKE: Final = (
     frozenset(
         {
-            "f4e9828df88094514cf6a44ccad2b4e1bff6331fcb6a50a5f4a6f894d574aa63",
+            "ed7dd615ef701873620e9b36e9a0967b0ef7c493127a53562a8cca6f2ac33375",
         }
     ),
     frozenset(

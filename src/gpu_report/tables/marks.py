@@ -165,7 +165,7 @@ class Today:
 
     def or_newest(self, records: Iterable[Record]) -> "Today":
         """This, where its code measured one of the records; else what measured the newest: what
-        they have in common is no flag of each.
+        they have in common does not flag each.
         """
         measured = list(records)
         if not measured or any(

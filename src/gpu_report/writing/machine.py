@@ -494,11 +494,6 @@ class MachineResults:
         """The variants whose steps a trace shows."""
         return set(self.tables.step_shares["variant"])
 
-    @cached_property
-    def doubted(self) -> set[str]:
-        """Those of them whose traces failed a check."""
-        return set(self.tables.trace_doubts["variant"])
-
     @property
     def without_operations(self) -> set[str]:
         """Those whose traces do not show their operations."""

@@ -111,7 +111,7 @@ def test_a_process_that_ignores_ctrl_c_as_its_jobs_do_measures_on(tmp_path: Path
     with snakemake(tmp_path, f"trap '' INT; {LONG.format('a')}; echo $?") as shell:
         process = measuring_process(shell)
         process.send_signal(signal.SIGINT)
-        assert shell.communicate()[0].split() == ["0"]
+        assert shell.communicate()[0].split()[-1] == "0"
     assert (tmp_path / "a.json").exists()
 
 

@@ -9,7 +9,7 @@ def test_a_step_that_failed_says_so_where_its_number_would_be() -> None:
         "optimization_ladder", "optimization", graphs="failed", compile="failed"
     )
 
-    assert texts_of(figure).count("failed") == 10, (
+    assert texts_of(figure).count("failed") == 21, (
         "each step alone, cumulative from the first of them on, and all that are left out with them"
     )
     assert figure_bytes(figure).startswith(b"%PDF")

@@ -58,12 +58,12 @@ def test_a_crossing_between_times_with_an_invalidating_flag_is_not_drawn() -> No
 
 
 def test_batches_that_did_not_fit_are_drawn_as_crosses_above_the_memory_of_the_device() -> None:
-    figure = drawn_after_failures("frontier_frontier", "frontier", b512="oom", b1024="oom")
+    figure = drawn_after_failures("frontier_frontier", "frontier", b256="oom", b1024="oom")
 
     text = texts_of(figure)
     assert "out of memory" in text
     assert "memory of CUDA" in text
     crosses = [line for axes in figure.axes for line in axes.lines if line.get_marker() == "X"]
     assert [list(np.asarray(line.get_xdata(), dtype=float)) for line in crosses] == [
-        [512, 1024]
+        [256, 1024]
     ] * 2

@@ -30,7 +30,7 @@ def comparison(**cells: float | str) -> list[Finding]:
         (
             {"ratio": 0.5, "ratio_low": 0.4, "ratio_high": 0.6},
             "no",
-            "0.50 times (0.40 to 0.60), slower in all 22",
+            "0.50 times (0.40 to 0.60), slower in all 26",
         ),
         ({"ratio_low": 0.9}, "not resolved", "the interval includes 1"),
         ({"marks": "other protocol"}, "not resolved", "another protocol"),
