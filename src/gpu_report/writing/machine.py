@@ -190,7 +190,7 @@ def doubts(rows: Sequence[Row]) -> list[str]:
     numbers = {mark: sum(mark in flags_of(row) for row in measured) for mark in MEANINGS}
     marked = ", ".join(f"{mark} ({number})" for mark, number in numbers.items() if number)
     not_measured = f"{_of(lost, rows).capitalize()} could not be measured."
-    with_marks = f"Quality flags, with the number of configurations that have each: {marked}."
+    with_marks = f"Quality flags, by number of configurations: {marked}."
     return [
         *([not_measured] if lost else []),
         *_versions(measured),
@@ -204,8 +204,9 @@ def _versions(rows: Sequence[Row]) -> Iterator[str]:
     for version in sorted({int(row["protocol_version"]) for row in rows} - {PROTOCOL_VERSION}):
         measured = [row for row in rows if row["protocol_version"] == version]
         yield (
-            f"Version {version} of the protocol measured {_of(measured, rows)}; the present one is "
-            f"version {PROTOCOL_VERSION}."
+            f"Measured by protocol {version} (now {PROTOCOL_VERSION}): {_of(measured, rows)}."
+            if len(measured) < len(rows)
+            else f"Measured by protocol {version} (now {PROTOCOL_VERSION})."
         )
 
 
