@@ -33,10 +33,10 @@ import psutil
 import yaml
 
 from benchmarks.report_time import PDF, copied_project
+from gpu_report.answers.finding import FINDINGS, read_findings
 from gpu_report.bundles.packing import pack
 from gpu_report.bundles.shown_machines import BUNDLE_SUFFIX, PUBLISHED
 from gpu_report.errors import GpuReportError
-from gpu_report.findings.finding import FINDINGS, read_findings
 from gpu_report.records.calibration import CALIBRATION_FILE
 from gpu_report.records.record import RECORD_FILE
 from gpu_report.storage.columns import Table

@@ -18,7 +18,7 @@
 # report's own code. It needs no GPU and takes about half a minute.
 
 # %%
-from gpu_report.findings.answers import answer_word, answered
+from gpu_report.answers.summary import answer_word, answered
 from gpu_report.notebook import read_bundle, readable
 from gpu_report.writing.table import metric
 

@@ -20,7 +20,7 @@
 # For your own machine: `make report`, then `gpu-report pack`, and name the file it writes in the next cell.
 
 # %%
-from gpu_report.findings.answers import answer_word, answered
+from gpu_report.answers.summary import answer_word, answered
 from gpu_report.notebook import read_bundle, readable
 
 machine = read_bundle(

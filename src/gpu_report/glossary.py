@@ -80,8 +80,8 @@ def capitalized(text: str) -> str:
 
 
 def device_words(device: str) -> str:
-    """`CPU` for `cpu`, `CUDA 1` for `cuda:1`."""
-    return device.replace(":", " ").upper()
+    """`CPU` for `cpu`, `GPU 1` for `cuda:1`, PyTorch's name in capitals for others."""
+    return device.replace("cuda", "gpu").replace(":", " ").upper()
 
 
 def field_words(field: str, value: Any) -> str:

@@ -90,8 +90,8 @@ def device_of(row: Row) -> str:
 
 
 def device_in_words(device: str) -> str:
-    """A device in a sentence: 'the CPU', or PyTorch's name in capitals, 'CUDA 1' for `cuda:1`."""
-    return "the CPU" if device == "cpu" else device_words(device)
+    """A device in a sentence: 'the CPU', 'the GPU', but 'GPU 1' for `cuda:1`."""
+    return f"the {device_words(device)}" if device in ("cpu", "cuda") else device_words(device)
 
 
 def parallelism_words(name: str) -> str:
@@ -211,7 +211,7 @@ def with_configurations(rows: Sequence[Row], *, in_sentences: bool = False) -> l
     """The rows with `configuration`: 'eager fp32', with the options where a model runs eager in two
     ways among them.
 
-    With them it is 'resident fp32' in a table and 'eager fp32 with data on the device' in a
+    With them it is 'resident fp32' in a table and 'eager fp32 with data in GPU memory' in a
     sentence; the same holds for compiled and captured code. Give all rows of a table, failed ones
     too, so that sentences distinguish the same.
     """

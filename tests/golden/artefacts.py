@@ -20,9 +20,9 @@ from typing import Final
 
 from matplotlib.figure import Figure
 
+from gpu_report.answers.finding import Finding
 from gpu_report.bundles.shown_machines import study_of
 from gpu_report.bundles.unpacking import read_manifest
-from gpu_report.findings.finding import Finding
 from gpu_report.notebook import read_bundle
 from gpu_report.study.config import read_config
 from gpu_report.tables import STUDY_TABLES

@@ -24,9 +24,6 @@ from tests.report.printed import FACTORS, Printed, numbers_in, printed
 _DRAWN_ONLY: Final = ("losses.csv", "telemetry.csv", "timelines.csv", "epochs.csv")
 """Tables of thousands of rows that no text quotes: among so many, any number would be found."""
 
-_PROSE: Final = ("statement", "recommendation")
-"""Columns of findings.csv that are the text in question, and no evidence for it."""
-
 _QUOTED: Final = ("findings.csv", "machine.csv")
 """What the text quotes beside numbers.csv."""
 
@@ -266,7 +263,7 @@ def _of_table(path: Path) -> _Cells:
                 unit = _OF_ROW.get(units.get(name, ""), units.get(name, "")) or row.get("unit", "")
                 if number is not None:
                     numbers.setdefault(unit, []).append(number)
-                elif name not in _PROSE:
+                else:
                     texts[cell] = None
                 if (path.name, name) in _INTERPOLATED:
                     interpolated += (each for each in (number, low, high) if each is not None)

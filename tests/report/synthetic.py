@@ -8,12 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpu_report.answers.finding import Finding
+from gpu_report.answers.machines import derive_comparison
+from gpu_report.answers.questions import derive_findings
 from gpu_report.figures.machines import comparison_figures
 from gpu_report.figures.registry import available_figures
 from gpu_report.figures.style import figure_bytes
-from gpu_report.findings.finding import Finding
-from gpu_report.findings.machines import derive_comparison
-from gpu_report.findings.rules import derive_findings
 from gpu_report.records.record import Record
 from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables

@@ -225,7 +225,8 @@ def test_endfloat_leaves_the_floats_in_the_text_that_it_is_told_to(
     need("pdflatex", "endfloat.sty")
     preamble = rf"\usepackage[{option}]{{endfloat}}" + PACKAGE
 
-    built = build(folder, article(ALL, "The text ends.", preamble=preamble), name=f"end-{option}")
+    ending = r"\clearpage The text ends."
+    built = build(folder, article(ALL, ending, preamble=preamble), name=f"end-{option}")
 
     text, floats = built.text.split("The text ends.")
     assert built.complaints == []

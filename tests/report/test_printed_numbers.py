@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
 
+from gpu_report.answers.finding import findings_to_csv
+from gpu_report.answers.machines import derive_comparison
 from gpu_report.figures.registry import available_figures
-from gpu_report.findings.finding import findings_to_csv
-from gpu_report.findings.machines import derive_comparison
 from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.experiments import EXPERIMENT
@@ -81,7 +81,7 @@ def lost_numbers(
     """
     write_report(folder / "report", files, machines)
     text = wide_text(folder / "report")
-    assert len(list(printed(text))) > 600
+    assert len(list(printed(text))) > 400
     paths = [*write_tables(folder / "results", machines), *(folder / "report").rglob("*.csv")]
     return [str(number) for number in unfounded(text, Sources.read(paths))]
 

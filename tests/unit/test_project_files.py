@@ -142,7 +142,7 @@ def test_a_commit_and_ci_run_what_a_person_runs() -> None:
     ("importer", "imported"),
     [
         ("traces", "torch"),
-        ("tables", "gpu_report.findings"),
+        ("tables", "gpu_report.answers"),
         ("study", "gpu_report.records.record"),
     ],
 )

@@ -27,7 +27,7 @@ rule draw_figures:
     input:
         tables=tables,
         code=[
-            *sources("figures", "findings", "words", "tables", "traces"),
+            *sources("figures", "answers", "words", "tables", "traces"),
             "src/gpu_report/writing/layout.py",
         ],
     output:
@@ -100,7 +100,7 @@ rule write_sections:
         calibration=f"{ABOUT}/calibration.json",
         templates=TEMPLATES,
         code=[
-            *sources("writing", "figures", "findings", "words", "tables", "traces"),
+            *sources("writing", "figures", "answers", "words", "tables", "traces"),
             "src/gpu_report/measure/training.py",
         ],
     output:
@@ -165,7 +165,7 @@ rule compile_report:
         calibration=rules.write_sections.input.calibration,
         templates=TEMPLATES,
         code=[
-            *sources("writing", "figures", "findings", "words", "tables", "traces", "bundles"),
+            *sources("writing", "figures", "answers", "words", "tables", "traces", "bundles"),
             "src/gpu_report/measure/training.py",
         ],
     output:
@@ -217,7 +217,7 @@ rule write_page:
         bundles=list(BUNDLES.values()),
         calibration=f"{ABOUT}/calibration.json",
         code=sources(
-            "page", "writing", "figures", "findings", "words", "tables", "traces", "bundles"
+            "page", "writing", "figures", "answers", "words", "tables", "traces", "bundles"
         ),
     output:
         "report/gpu_report.html",

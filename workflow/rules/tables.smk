@@ -89,7 +89,7 @@ for experiment_name in EXPERIMENTS:
 rule derive_findings:
     input:
         tables=tables,
-        code=sources("findings", "words", "tables", "traces"),
+        code=sources("answers", "words", "tables", "traces"),
     output:
         findings="{results}/findings.json",
         evidence="{results}/findings.csv",
@@ -138,7 +138,7 @@ rule compare_machines:
 rule derive_comparison:
     input:
         comparison=rules.compare_machines.output,
-        code=sources("findings", "words", "tables", "traces"),
+        code=sources("answers", "words", "tables", "traces"),
     output:
         findings="results/findings.json",
         evidence="results/findings.csv",

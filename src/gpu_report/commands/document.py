@@ -9,6 +9,7 @@ from typing import Final
 
 import pandas as pd
 
+from gpu_report.answers.finding import Finding, read_findings
 from gpu_report.bundles.shown_machines import IMPORTED
 from gpu_report.commands.results_folder import REPORT, ResultsFolder
 from gpu_report.figures.declaration import FigureSpec
@@ -16,7 +17,6 @@ from gpu_report.figures.drawing import draw_all
 from gpu_report.figures.machines import comparison_figures
 from gpu_report.figures.networks import network_figures
 from gpu_report.figures.registry import available_figures
-from gpu_report.findings.finding import Finding, read_findings
 from gpu_report.page.page import render_page
 from gpu_report.storage.columns import Table
 from gpu_report.storage.files import (

@@ -50,7 +50,7 @@ from gpu_report.study.config import DEFAULT_CONFIGFILE, read_config
 from gpu_report.study.machine import find_machine, require_machine
 from gpu_report.study.single import single_study
 from gpu_report.study.study import Measurement
-from gpu_report.tables.marks import INVALIDATES_TIMES, MEANINGS, marks_of_numbers
+from gpu_report.tables.marks import MEANINGS, WEAKENS_TIMES, marks_of_numbers
 from gpu_report.tables.processes import values_of
 from gpu_report.tables.statistics import summarise
 
@@ -474,9 +474,7 @@ def _outcome(record: Record) -> str:
     if record.status != "ok":
         return f"{record.status}: {record.reason}"
     marks = marks_of_numbers(record, summarise(values_of(record, "throughput_per_s")))
-    doubts = [
-        f"{mark}, {MEANINGS[mark]}" for mark in marks if mark in {*INVALIDATES_TIMES, "diverged"}
-    ]
+    doubts = [f"{mark}, {MEANINGS[mark]}" for mark in marks if mark in {*WEAKENS_TIMES, "diverged"}]
     return "; ".join(
         [
             f"{_rate(record)}, mean of {len(record.repetitions)} processes",

@@ -82,8 +82,8 @@ def compare_machines(arguments: Namespace) -> None:
 
 def derive_findings(arguments: Namespace) -> None:
     """Write the findings that follow from the study's tables, beside these."""
-    from gpu_report.findings.finding import write_findings
-    from gpu_report.findings.rules import derive_findings as derive
+    from gpu_report.answers.finding import write_findings
+    from gpu_report.answers.questions import derive_findings as derive
 
     results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
     write_findings(derive(results.read_tables(), results.study.experiments), results.folder)
@@ -91,8 +91,8 @@ def derive_findings(arguments: Namespace) -> None:
 
 def derive_comparison(arguments: Namespace) -> None:
     """Write the findings that follow from the comparison of machines, beside it."""
-    from gpu_report.findings.finding import write_findings
-    from gpu_report.findings.machines import derive_comparison as derive_from
+    from gpu_report.answers.finding import write_findings
+    from gpu_report.answers.machines import derive_comparison as derive_from
 
     write_findings(
         derive_from(COMPARISON.read_csv(arguments.comparison)), arguments.comparison.parent

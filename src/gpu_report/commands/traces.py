@@ -133,7 +133,7 @@ def columns(arguments: Namespace) -> None:
     """
     # By name, a trace's first; a table of the study that shares its name with one of a trace is
     # `study.<name>`.
-    from gpu_report.findings.finding import FINDINGS
+    from gpu_report.answers.finding import FINDINGS
     from gpu_report.tables import STUDY_TABLES
     from gpu_report.tables.experiments import EXPERIMENT
     from gpu_report.tables.variants import COMPARISON

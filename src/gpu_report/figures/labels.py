@@ -20,7 +20,7 @@ from gpu_report.printing.number_format import NOT_MEASURED, counted
 from gpu_report.study.options import NO_OPTIONS, ladder, left_out, option_names
 from gpu_report.study.variant import AXIS_FIELDS, LENGTH_FIELDS, Variant
 from gpu_report.tables.bundle import rows_of
-from gpu_report.tables.marks import INVALIDATING, marks_in
+from gpu_report.tables.marks import WEAKENING, marks_in
 from gpu_report.words import EAGER_BASELINE, fields_along, model_words, part_words, value_words
 
 if TYPE_CHECKING:
@@ -370,7 +370,7 @@ def doubts(marks: Iterable[str]) -> list[str]:
     semicolons.
     """
     found = {mark for text in marks for mark in marks_in(text)}
-    return [mark for mark in INVALIDATING if mark in found]
+    return [mark for mark in WEAKENING if mark in found]
 
 
 def printable(text: str) -> str:

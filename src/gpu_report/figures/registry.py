@@ -12,7 +12,6 @@ from gpu_report.figures.convergence import CONVERGENCE, LOSS_SCALE
 from gpu_report.figures.declaration import FigureSpec, MachineFigure, Subject, VariantFigure
 from gpu_report.figures.devices import LINKS, TRANSFER
 from gpu_report.figures.ladder import LADDER, TRADE_OFF
-from gpu_report.figures.overview import OVERVIEW
 from gpu_report.figures.own_loops import PARTS, PASSES
 from gpu_report.figures.roofline import ROOFLINE
 from gpu_report.figures.scaling import SCALING
@@ -23,16 +22,17 @@ from gpu_report.figures.speed import (
     THROUGHPUT_CURVES,
     THROUGHPUT_ROWS,
 )
-from gpu_report.figures.stacked_bars import CATEGORIES, IDLE, PHASES, STEPS, TIMELINE
+from gpu_report.figures.stacked_bars import IDLE, PHASES, STEPS, TIMELINE
+from gpu_report.figures.waterfall import WATERFALL
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables
 
 FIGURES: Final[tuple[VariantFigure | MachineFigure, ...]] = (
     *(SPEEDUP_ROWS, CROSSOVER, LADDER, TRADE_OFF, FRONTIER, THROUGHPUT_ROWS, THROUGHPUT_CURVES),
-    *(SCALING, PHASES, LOSS_SCALE, CONVERGENCE, CATEGORIES),
+    *(SCALING, PHASES, LOSS_SCALE, CONVERGENCE),
     *(STEPS, TIMELINE, IDLE),
     *(PARTS, PASSES),
-    *(OVERVIEW, TRANSFER, LINKS, ROOFLINE),
+    *(WATERFALL, TRANSFER, LINKS, ROOFLINE),
 )
 
 

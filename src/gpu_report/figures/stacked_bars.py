@@ -226,21 +226,6 @@ PHASES: Final = VariantFigure(
     unless=(repeats_crossover,),
     tables=("phases",),
 )
-CATEGORIES: Final = VariantFigure(
-    name="categories",
-    title="Categories of operations by {axis}",
-    caption="What the time of the profiled steps went into, by category of operations; numbers "
-    "are per cent.",
-    along=("device",),
-    rows=lambda shown: found_in("category_shares", shown).drop_duplicates(["workload", "device"]),
-    draw=lambda shown: stacked_bars_figure(
-        shown, shown.tables.category_shares, colors=CATEGORY_COLORS
-    ),
-    sentences=(partial(largest_parts, "category_shares", "category"),),
-    unless=(repeats_crossover,),
-    tables=("category_shares",),
-    has_own_section=True,
-)
 
 
 def profiled_rows(shown: Shown) -> pd.DataFrame:

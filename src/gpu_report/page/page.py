@@ -12,17 +12,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report import words
+from gpu_report.answers.finding import Finding
+from gpu_report.answers.summary import answer_word
 from gpu_report.figures import labels
 from gpu_report.figures.drawing import draw_all
 from gpu_report.figures.machines import comparison_figures
-from gpu_report.findings.answers import answer_word, answered, discussed
-from gpu_report.findings.finding import Finding
 from gpu_report.glossary import Row, device_words, machine_words
 from gpu_report.page.shared import COLORS, KERNELS, html_table, inline_svg, rendered, timelines_of
 from gpu_report.printing.number_format import scaled
 from gpu_report.study.options import is_bound
 from gpu_report.tables.bundle import Tables, rows_of, shown_profiles
-from gpu_report.writing import rows
+from gpu_report.writing import cards, rows
 from gpu_report.writing.experiment import ExperimentResults
 from gpu_report.writing.layout import COMPARISON_CSV, COMPARISON_FOLDER, pictures
 from gpu_report.writing.machine import MachineResults
@@ -113,12 +113,12 @@ def render_page(
     """
     data = _data(machine, memory, comparison)
     sections = _sections(machine)
-    overview, links = machine.pictures("overview"), machine.pictures("links")
+    waterfall, links = machine.pictures("waterfall"), machine.pictures("links")
     compared = pictures(
         comparison_figures(comparison), folder=COMPARISON_FOLDER, csv_path=lambda _: COMPARISON_CSV
     )
     shown = [
-        *overview,
+        *waterfall,
         *links,
         *compared,
         *(picture for section in sections for picture in section["pictures"]),
@@ -129,14 +129,12 @@ def render_page(
         data,
         title=title,
         machine=machine,
-        overview=overview,
+        waterfall=waterfall,
+        cards=cards,
+        model=Text("model"),
+        chain=cards.chains(machine.tables),
+        limits=cards.limit_cards(machine.tables),
         links=links,
-        fastest=answered(machine.findings, "study", ["fastest"]),
-        discussed=discussed(
-            machine.findings,
-            {each.name: each.axis for each in machine.experiments},
-            has_gpu=machine.has_accelerator,
-        ),
         decisions=rows.first_of_each(machine.decisions, "group")[:3],
         gain=metric("gain", "gain", "ratio"),
         sections=sections,

@@ -79,8 +79,8 @@ OPTIONS: Final[Mapping[str, Option]] = {
         title="fused optimizer", meaning="the optimizer updates all parameters in few kernels"
     ),
     "resident": Option(
-        title="data on the device",
-        meaning="the whole training set lies on the device, where batches are picked by index",
+        title="data in GPU memory",
+        meaning="the whole training set is in GPU memory, where batches are picked by index",
         replaces=("workers", "pinned", "prefetch"),
     ),
     "graphs": Option(

@@ -55,6 +55,7 @@ class Tables:
     sentinels: "pd.DataFrame"
     sources: "pd.DataFrame"
     step_shares: "pd.DataFrame"
+    step_categories: "pd.DataFrame"
     idle_causes: "pd.DataFrame"
     top_kernels: "pd.DataFrame"
     operation_memory: "pd.DataFrame"

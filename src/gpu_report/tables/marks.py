@@ -110,20 +110,33 @@ MEANINGS: Final[Mapping[str, str]] = {
 """Every mark with what it says, in the order they are given."""
 
 
-INVALIDATES_TIMES: Final[Mapping[str, str]] = {
+FLAG_SIZE: Final = 2.0
+"""Factor by which a flag of WIDENS_TIMES widens the interval of a time to either side.
+
+Other programs, heat or a warm-up that did not settle change times by less than that, unless they
+leave the training less than half of the machine.
+"""
+
+WIDENS_TIMES: Final[Mapping[str, str]] = {
     "unsettled": "the warm-up of {variants} did not settle",
     "background load": "other programs took processor time from {variants}",
     "CPU steal": "the hypervisor took processor time from {variants}",
     "throttled": "heat or hardware protection slowed the GPU down under {variants}",
     "shared device": "other programs used the GPU beside {variants}",
-    "other threads": "{variants} trained with a different number of threads",
 }
-"""Marks with which a time, or an energy, supports no conclusion, in words.
+"""Marks with which a time, or an energy, decides only what is farther from a limit than FLAG_SIZE,
+in words.
 
 `high variance`, `host jitter` and `clock drift` are none of them: the spread between processes that
 they show is in the interval already, and a wide one decides what it can. Nor is `power capped`,
 which is how a device works under full load.
 """
+
+WEAKENS_TIMES: Final[Mapping[str, str]] = {
+    **WIDENS_TIMES,
+    "other threads": "{variants} trained with a different number of threads",
+}
+"""These, and the mark with which a time supports no conclusion."""
 
 INVALIDATES_ALL: Final[Mapping[str, str]] = {
     "other protocol": "{variants} used another protocol version",
@@ -131,8 +144,8 @@ INVALIDATES_ALL: Final[Mapping[str, str]] = {
 }
 """Marks with which no figure of a variant supports a conclusion, in words."""
 
-INVALIDATING: Final[Mapping[str, str]] = {**INVALIDATES_TIMES, **INVALIDATES_ALL}
-"""Marks with which a time supports no conclusion; figures draw it hollow."""
+WEAKENING: Final[Mapping[str, str]] = {**WEAKENS_TIMES, **INVALIDATES_ALL}
+"""Marks with which a time supports a weaker conclusion or none; figures draw it hollow."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,8 @@ trace tables, one set per variant -> rows of columns that passed the checks -> t
 """
 
 import math
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -27,8 +29,10 @@ from gpu_report.tables.operations import (
 )
 from gpu_report.tables.statistics import PROFILED
 from gpu_report.traces.advice import ABOUT_IDLE_TIME, ADVICE, UNANSWERED, weigh
+from gpu_report.traces.categories import OTHER, category_by_name
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.operations import CATEGORY_TIMES
 from gpu_report.traces.quality import Gate
 from gpu_report.traces.ranks import COLLECTIVES as OF_COLLECTIVES
 from gpu_report.traces.ranks import RANKS as OF_RANKS
@@ -96,6 +100,27 @@ STEP_SHARES: Final = Table(
         ),
     ),
 )
+
+STEP_CATEGORIES: Final = Table(
+    name="step_categories",
+    meaning=(
+        "One row per profiled variant and category of the device's work, the longest first, and "
+        "one for the time in which it had none: what a step consists of, on a GPU a timed one. "
+        "Kernels, copies and memsets that ran at the same time share it, so that the times sum to "
+        "the step."
+    ),
+    columns=(
+        *PROFILED,
+        text("category", "As in the table category_shares, layout conversion or idle."),
+        number("ms_per_step", "ms", "Time of a step in which this ran."),
+        number("share", "1", "ms_per_step over the step time."),
+    ),
+)
+LAYOUT_CONVERSION: Final = "layout conversion"
+"""What cuDNN does around a convolution whose data are in another memory format than its kernel
+wants; such kernels are not in the category convolution here.
+"""
+IDLE_TIME: Final = "idle"
 
 IDLE_CAUSES: Final = Table(
     name="idle_causes",
@@ -331,6 +356,7 @@ _OF_KERNELS: Final = (
     "tensor_cores",
     "occupancy",
 )
+_CONVERTS_LAYOUT: Final = re.compile("(?i)nchwToNhwc|nhwcToNchw")
 _OF_STRETCHES: Final = ("step", "wall_ms", "lane", "begin_ms", "end_ms", "busy_share")
 _OF_LAUNCHING_CALLS: Final = ("category", "operation", "module", "source")
 
@@ -465,6 +491,40 @@ def top_kernels(each: Gate) -> Iterator[Row]:
         }
 
 
+def _step_categories(each: Profiled) -> Iterator[Row]:
+    on_cpu = each.variant.device_type == HOST
+    steps = each.rows(STEPS, "wall_ms", *([] if on_cpu else ["device_busy_ms"]))
+    times_ms = _times_of_operations(each) if on_cpu else _times_of_kernels(each)
+    if not steps or not times_ms.total():
+        return
+    wall_ms = _mean([row["wall_ms"] for row in steps])
+    work_ms = (
+        times_ms.total() / len(steps) if on_cpu else _mean([row["device_busy_ms"] for row in steps])
+    )
+    busy_ms = min(wall_ms, work_ms)
+    scale = busy_ms / times_ms.total()
+    times_ms = Counter({category: scale * time_ms for category, time_ms in times_ms.items()})
+    for category, time_ms in [*times_ms.most_common(), (IDLE_TIME, wall_ms - busy_ms)]:
+        yield {"category": category, "ms_per_step": time_ms, "share": time_ms / wall_ms}
+
+
+def _times_of_kernels(each: Profiled) -> Counter[str]:
+    """The time of each category on a GPU; of a CUDA graph only a kernel's name shows it."""
+    is_known = each.trusts(KERNELS, "category")
+    times_ms: Counter[str] = Counter()
+    for row in each.rows(KERNELS, "name", "total_ms"):
+        category = row["category"] if is_known else category_by_name(row["name"]) or OTHER
+        converts = _CONVERTS_LAYOUT.search(row["name"])
+        times_ms[LAYOUT_CONVERSION if converts else category] += row["total_ms"]
+    return times_ms
+
+
+def _times_of_operations(each: Profiled) -> Counter[str]:
+    """The time of each category on the CPU."""
+    rows = [row for row in each.rows(CATEGORY_TIMES) if row["device"] == HOST]
+    return Counter({row["category"]: row["self_ms"] for row in rows})
+
+
 def _mean(values: Sequence[float]) -> float:
     return quotient(sum(values), len(values))
 
@@ -475,6 +535,7 @@ ROWS_OF_PROFILE: Final[Mapping[Table, Callable[[Profiled], Iterable[Row]]]] = {
     PHASES: phases,
     OPERATION_MEMORY: operation_memory,
     STEP_SHARES: _step_shares,
+    STEP_CATEGORIES: _step_categories,
     IDLE_CAUSES: _idle_causes,
     TOP_KERNELS: top_kernels,
     TRACE_ADVICE: lambda each: (

@@ -28,7 +28,7 @@ from gpu_report.printing.number_format import (
 from gpu_report.records.provenance import measures_alike
 from gpu_report.records.record import MemoryKind, Record, Status, timed_step_ms
 from gpu_report.storage.columns import Table, number, text
-from gpu_report.tables.marks import CLOCK_DRIFT, INVALIDATES_TIMES, marks_of_numbers
+from gpu_report.tables.marks import CLOCK_DRIFT, WEAKENS_TIMES, marks_of_numbers
 from gpu_report.tables.processes import same_threads, values_by_seed, values_of
 from gpu_report.tables.statistics import (
     CONFIDENCE,
@@ -189,7 +189,7 @@ def side_of(record: Record) -> Side:
             not all(math.isfinite(loss) for epoch in one.epochs for loss in epoch.train_losses)
             for one in each
         ),
-        doubts=[mark for mark in INVALIDATES_TIMES if mark in marks],
+        doubts=[mark for mark in WEAKENS_TIMES if mark in marks],
     )
 
 

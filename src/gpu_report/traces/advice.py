@@ -72,9 +72,6 @@ _ASKED_BY: Final = {"": "synchronize()", "aten::item": "item()", "aten::to": "to
 nothing else.
 """
 
-_BUSY_FROM: Final = 0.50
-_MOST_IDLE: Final = f"{100 * (1 - _BUSY_FROM):g} %"
-
 
 class Found(NamedTuple):
     """A value with its sentence, the share of the steps' time at stake, the place where the trace
@@ -96,12 +93,11 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     and raises UnansweredError where they lack what it reads.
 
     The other fields are for the report of a study, which asks the `question` of the configurations
-    that are `asked_of`; it is empty where bundles do not show the answer. There `holds` is followed
-    by 'in ...' and `whether` by 'is not resolved'; `measure` says what is compared with the
-    threshold, `label` the same in short. `caused_by` names advice that finds the cause and
-    recommends the same. `done_by` are options that do what is advised: if they were measured and do
-    not pay, nothing is recommended. `helpful` are the options and precisions whose gain is that of
-    following the advice.
+    that are `asked_of`; it is empty where the report does not ask, as where the threshold
+    `is_floor`. There `holds` is followed by 'in ...' and `whether` by 'is too close to call';
+    `measure` says what is compared with the threshold, `label` the same in short. `done_by` are
+    options that do what is advised: if they were measured and do not pay, nothing is recommended.
+    `helpful` are the options and precisions whose gain is that of following the advice.
     """
 
     name: str
@@ -113,12 +109,11 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     is_floor: bool = False
     least_at_stake: float = 0.0
     question: str = ""
-    asked_of: Literal["all", "GPUs", "exchanging processes", "single launches"] = "GPUs"
+    asked_of: Literal["all", "GPUs", "exchanging processes"] = "GPUs"
     holds: str = ""
     whether: str = ""
     measure: str = ""
     label: str = ""
-    caused_by: Sequence[str] = ()
     done_by: Sequence[str] = ()
     helpful: Sequence[str] = ()
 
@@ -409,20 +404,13 @@ ALL_ADVICE: Final = (
     ),
     Advice(
         name="accelerator busy",
-        threshold=_BUSY_FROM,
+        threshold=0.50,
         unit="1",
         reason="Under a half, the host and not the GPU decides how long a step takes.",
         remedy="See what it waits for; a larger batch, CUDA graphs or torch.compile give it more "
         "work per launch.",
         find=_device_busy,
         is_floor=True,
-        question=f"Is the GPU idle for more than {_MOST_IDLE} of the step in any configuration?",
-        holds=f"The GPU was idle for more than {_MOST_IDLE} of the step",
-        whether=f"the GPU is idle for more than {_MOST_IDLE} of a step",
-        measure="the share of its steps' time in which kernels are active",
-        label="kernel-active time",
-        caused_by=("data loader", "launch-bound"),
-        helpful=("compile", "graphs"),
     ),
     Advice(
         name="tensor cores",
@@ -526,14 +514,6 @@ ALL_ADVICE: Final = (
         "enlarge the batch.",
         find=_short_kernels,
         least_at_stake=0.05,
-        question="Are most kernels of any configuration shorter than their launch overhead?",
-        holds="Most kernels were shorter than their launch overhead",
-        whether="most kernels are shorter than their launch overhead",
-        measure="the share of kernels, copies and memsets that run for less than 10 µs",
-        label="kernels, copies and memsets under 10 µs",
-        asked_of="single launches",
-        caused_by=("launch-bound",),
-        helpful=("compile", "fused"),
     ),
 )
 

@@ -28,11 +28,11 @@ import torch
 from pydantic_core import to_json
 
 from gpu_report import __version__
+from gpu_report.answers.phrases import CPU
+from gpu_report.answers.question import HALF
+from gpu_report.answers.questions.trace import PARTS_IN_WORDS as PARTS_OF_TRACES
+from gpu_report.answers.questions.trace import parts_of_steps
 from gpu_report.errors import ProfileError
-from gpu_report.findings.phrases import CPU
-from gpu_report.findings.rule import HALF
-from gpu_report.findings.rules.trace import PARTS_IN_WORDS as PARTS_OF_TRACES
-from gpu_report.findings.rules.trace import parts_of_steps
 from gpu_report.glossary import device_words
 from gpu_report.measure.run import trace_name
 from gpu_report.printing.number_format import (

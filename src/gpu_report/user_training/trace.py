@@ -122,7 +122,7 @@ class TraceAnalysis:
         Raises:
             FileWriteError: the file cannot be written, or is there and gpu-report did not make it.
         """
-        from gpu_report.findings.rules.trace import PARTS_IN_WORDS, parts_of_steps
+        from gpu_report.answers.questions.trace import PARTS_IN_WORDS, parts_of_steps
         from gpu_report.page.profile import render_profile
         from gpu_report.page.shared import write_page
 

@@ -295,7 +295,7 @@ def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
     measured = step_watch.finish()
     if measured is None:
         return None, [_NO_STEP_ENDED if step_watch.has_begun else _NO_STEP]
-    from gpu_report.findings.rule import HALF
+    from gpu_report.answers.question import HALF
     from gpu_report.user_training.profile import analysed, paragraph
 
     needed = FIRST_STEPS + measured.block_steps * BLOCKS_BEFORE_PROFILE + PROFILED_STEPS + 1
@@ -347,7 +347,7 @@ def _tree(found: "Profile") -> list[str]:
     The wait is the timed one on the CPU. An accelerator may still work meanwhile, so there it is
     that of the profiled steps, which wait for the device, and without them there is no tree.
     """
-    from gpu_report.findings.phrases import CPU
+    from gpu_report.answers.phrases import CPU
     from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
 
     if found.data_wait.count < FEWEST_FOR_INTERVAL:
@@ -383,7 +383,7 @@ def _marks(
     """What follows a part of the tree: at the limit, or of several that are the limit at the
     largest; else nothing.
     """
-    from gpu_report.findings.rule import HALF
+    from gpu_report.answers.question import HALF
 
     limit = max(found.parts, key=found.parts.__getitem__, default="")
     if found.problem or found.parts[limit] <= HALF:

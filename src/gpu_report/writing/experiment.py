@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from gpu_report.findings.estimate import falls
-from gpu_report.findings.scope import search_scope
+from gpu_report.answers.estimate import falls
+from gpu_report.answers.scope import search_scope
 from gpu_report.glossary import AXES, SHOWN, Row, capitalized, device_words
 from gpu_report.printing.number_format import NOT_MEASURED
 from gpu_report.study.options import SEPARATOR, option_names

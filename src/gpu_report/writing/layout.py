@@ -16,7 +16,7 @@ FLOATS_FOLDER: Final = "floats"
 LISTED_SOURCE: Final = "measure/training.py"
 """The file that the implementation section lists, inside the package."""
 
-_OPENING: Final = ("summary", "machine", "workloads")
+_OPENING: Final = ("summary", "limit_cards", "machine", "workloads")
 _CLOSING: Final = ("transfer", "efficiency", "trace", "energy", "recommendations")
 """Sections before and after those of the experiments."""
 _EXPERIMENTS_IN_APPENDIX: Final = (

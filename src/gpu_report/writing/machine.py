@@ -9,9 +9,9 @@ from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from gpu_report.findings.answers import decisions
-from gpu_report.findings.finding import Finding, Verdict
-from gpu_report.findings.scope import experiment_scope, has_whole_twin
+from gpu_report.answers.finding import Finding, Verdict
+from gpu_report.answers.scope import experiment_scope
+from gpu_report.answers.summary import decisions
 from gpu_report.glossary import METRICS, SHOWN, Row, device_words
 from gpu_report.printing.number_format import count, duration
 from gpu_report.records.record import Record, Telemetry
@@ -19,7 +19,7 @@ from gpu_report.study.machine import hardware_words
 from gpu_report.study.options import is_bound
 from gpu_report.study.study import PROTOCOL_VERSION, Experiment
 from gpu_report.tables.bundle import Tables, best_of_each, grouped, rows_of
-from gpu_report.tables.marks import MEANINGS
+from gpu_report.tables.marks import FLAG_SIZE, MEANINGS
 from gpu_report.tables.sessions import spread_of
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Spread
 from gpu_report.words import (
@@ -27,9 +27,9 @@ from gpu_report.words import (
     execution_in_words,
     flags_of,
     model_cell,
-    title_cell,
     why_no_numbers,
 )
+from gpu_report.writing.cards import chains, in_one_line
 from gpu_report.writing.layout import Picture, pictures
 from gpu_report.writing.tex import Tex, breakable, escape
 
@@ -71,28 +71,9 @@ def headline(
 
 
 def _gain(tables: Tables, variants: Sequence[Row]) -> str:
-    found = (_gains_over_the_cpu(rows) for rows in tables.rows_of_experiments.values())
-    by_device = next((rows for rows in found if rows), [])
-    if by_device:
-        gains = [
-            f"{model_cell(row)} {SHOWN['speedup'].quantity(row).plain()} on "
-            f"{device_words(row['device'])}"
-            for row in by_device
-            if not has_whole_twin(row, by_device)
-        ]
-        return f"Speedup over the CPU: {'; '.join(dict.fromkeys(gains))}." + _over_one_gpu(
-            tables, variants
-        )
-    trainings = [row for row in variants if row["status"] == "ok" and not is_bound(row["options"])]
-    fastest = [
-        f"{title_cell(row)} {SHOWN['throughput'].quantity(row).plain(interval=False)}"
-        + (f" on {row['devices']} devices" if row["devices"] > 1 else "")
-        + f" ({row['precision']})"
-        for row in best_of_each(trainings, "throughput_per_s", "workload")
-    ]
-    on_cpu = all(row["device"] == "cpu" for row in variants if row["status"] == "ok")
-    scope = "No GPU was measured; on the CPU: " if on_cpu else "Throughput: "
-    return scope + ("; ".join(fastest) or "nothing") + "." + _over_one_gpu(tables, variants)
+    """How fast each model trains on the CPU, on the GPU and at best, and on several GPUs."""
+    found = [in_one_line(row) for row in chains(tables)]
+    return f"{'; '.join(found) or 'Nothing was trained'}.{_over_one_gpu(tables, variants)}"
 
 
 def _over_one_gpu(tables: Tables, variants: Sequence[Row]) -> str:
@@ -119,18 +100,6 @@ def _over_one_gpu(tables: Tables, variants: Sequence[Row]) -> str:
         for row in best_of_each(shared, "throughput_per_s", "workload", "size")
     ]
     return f" Speedup over one GPU in weak scaling: {'; '.join(fastest)}." if fastest else ""
-
-
-def _gains_over_the_cpu(rows: Sequence[Row]) -> list[Row]:
-    on_cpu = {row["group"] for row in rows if row["is_baseline"] and row["device"] == "cpu"}
-    return [
-        row
-        for row in rows
-        if row["device"] != "cpu"
-        and not row["is_baseline"]
-        and SHOWN["speedup"].is_in([row])
-        and row["group"] in on_cpu
-    ]
 
 
 _LONGEST_REASON: Final = 300
@@ -256,18 +225,18 @@ def _name(row: Row) -> Tex:
     return Tex(r"\gpurepname{") + breakable(str(row["variant"])) + Tex("}")
 
 
+_ONLY_LARGE: Final = f"so that only factors of more than {count(FLAG_SIZE).plain()} count"
 _MARK_CLAUSES: Final = {
     "single": "there was one process, and the spread is unknown",
     "high variance": "run-to-run variation makes the interval wide, which hides small differences",
-    "unsettled": "the warm-up of a process did not settle, and the times support no conclusion",
+    "unsettled": f"the warm-up of a process did not settle, {_ONLY_LARGE}",
     "host jitter": "host jitter changes the time of whole epochs",
-    "background load": "background load lengthened the times, which support no conclusion",
-    "CPU steal": "CPU steal lengthened the times, which support no conclusion",
-    "throttled": "heat or hardware protection lowered the clocks, and the times support no "
-    "conclusion",
+    "background load": f"background load lengthened the times, {_ONLY_LARGE}",
+    "CPU steal": f"CPU steal lengthened the times, {_ONLY_LARGE}",
+    "throttled": f"heat or hardware protection lowered the clocks, {_ONLY_LARGE}",
     "power capped": "the power limit lowered the clocks, as is usual under full load",
     "clock drift": "the clocks differ between processes",
-    "shared device": "other programs used the GPU, and the times support no conclusion",
+    "shared device": f"other programs used the GPU, {_ONLY_LARGE}",
     "shared node": "Slurm may have run other jobs on the node, whose load is marked where it was "
     "seen",
     "diverged": "a loss was not finite: the training failed, whatever its speed",
@@ -400,6 +369,11 @@ class MachineResults:
     @cached_property
     def headline(self) -> tuple[str, str, str]:
         return headline(self.tables, self.findings, self.decisions)
+
+    @property
+    def over_one_gpu(self) -> str:
+        """What several GPUs gain, as a sentence; empty without any."""
+        return _over_one_gpu(self.tables, self.variants).strip()
 
     @cached_property
     def limits(self) -> Mapping[str, list[str]]:

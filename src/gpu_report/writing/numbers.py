@@ -23,12 +23,22 @@ import pandas as pd
 
 from gpu_report.errors import ReportError
 from gpu_report.glossary import SHOWN, Row
-from gpu_report.printing.number_format import Quantity, count, duration, exact, share, size
+from gpu_report.printing.number_format import (
+    Quantity,
+    count,
+    duration,
+    exact,
+    memory,
+    quantity,
+    share,
+    size,
+)
 from gpu_report.study.search import NEAR, RESOLUTION
 from gpu_report.study.study import Protocol
 from gpu_report.tables.bundle import grouped, rows_of
-from gpu_report.tables.marks import HOST_JITTER
+from gpu_report.tables.marks import FLAG_SIZE, HOST_JITTER
 from gpu_report.tables.statistics import CONFIDENCE, SIGNIFICANCE
+from gpu_report.traces.idle import SHORT_NS
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.table import TableBlock
 from gpu_report.writing.tex import Tex, escape, macro_key
@@ -45,7 +55,7 @@ _NETWORKS: Final[Mapping[str, Mapping[str, int]]] = {
     "lstm": {"embedding": 128, "hidden": 256},
     "transformer": {"width": 256, "heads": 8, "feed_forward": 1024},
 }
-"""What the text says of the built-in networks, which are drawn with the same sizes."""
+"""What the text says of the built-in networks."""
 _PLANTED: Final = 0.05
 """The slowdown whose detection rate the text gives."""
 
@@ -114,7 +124,13 @@ def method_numbers() -> list[KeyedNumber]:
             "protocol/confidence": count(100 * CONFIDENCE, "%"),
             "protocol/significance": count(100 * SIGNIFICANCE, "%"),
         },
-        "tables/marks.py": {"threshold/host_jitter": count(100 * HOST_JITTER, "%")},
+        "tables/marks.py": {
+            "threshold/host_jitter": count(100 * HOST_JITTER, "%"),
+            "threshold/flag_size": count(FLAG_SIZE),
+        },
+        "traces/idle.py": {
+            "threshold/short_kernel": quantity(SHORT_NS / 1000, "µs", most_decimals=0)
+        },
         "writing/numbers.py": {
             f"format/{name}/{part}_bits": count(bits)
             for name, format_bits in _FORMATS.items()
@@ -149,6 +165,15 @@ def numbers_of(machine: MachineResults) -> list[KeyedNumber]:
             value = macro_key(row[experiment.axis])
             source = machine.csv_path(experiment.name)
             found += _of_row(f"{experiment.name}/{macro_key(row['group'])}/{value}", row, source)
+    found += [
+        KeyedNumber(
+            key=f"{each.name}/target",
+            quantity=exact(each.target),
+            table=machine.csv_path(each.name),
+        )
+        for each in machine.experiments
+        if each.target is not None
+    ]
     for experiment in machine.experiments[:1]:
         found += _short_keys(machine.rows_of(experiment.name), machine.csv_path(experiment.name))
     return [replace(number, key=f"{macro_key(machine.id)}/{number.key}") for number in found]
@@ -179,6 +204,12 @@ def _of_method(machine: MachineResults) -> Mapping[str, Mapping[str, Quantity]]:
             if row[field] > 0:
                 key = f"protocol/{macro_key(row['workload'])}/{field}/{row[field]:.0f}"
                 found[key] = count(int(row[field]))
+    found |= {
+        f"{macro_key(row['variant'])}/memory_{name}": memory(row[f"memory_{name}_mib"])
+        for row in machine.unmeasured
+        for name in ("asked", "free")
+        if math.isfinite(row[f"memory_{name}_mib"])
+    }
     if machine.telemetry:
         # How often the accelerator's driver was asked, and how long it took.
         periods = [each.period_s for each in machine.telemetry]

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report import words
+from gpu_report.answers.finding import Finding
+from gpu_report.answers.summary import across_experiments, answer_word, answered
 from gpu_report.errors import ReportError
 from gpu_report.figures.labels import with_labels_across_machines
-from gpu_report.findings.answers import answer_word, answered, discussed, rank_effects
-from gpu_report.findings.finding import Finding
 from gpu_report.glossary import machine_words
 from gpu_report.printing.number_format import quantity
 from gpu_report.printing.terminal import clean
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import rows_of
 from gpu_report.traces.idle import SHORT_NS
-from gpu_report.writing import rows
+from gpu_report.writing import cards, rows
 from gpu_report.writing.environment import TEMPLATE_SUFFIX, Templates, render
 from gpu_report.writing.experiment import ExperimentResults, distinguishing_columns
 from gpu_report.writing.layout import (
@@ -186,10 +186,7 @@ def render_report(
         "network_pictures": lambda workload: [
             each for each in drawn if each.figure.subject == workload
         ],
-        "discussed": discussed(
-            machine.findings, axes, has_gpu=machine.has_accelerator, left_out=left_out
-        ),
-        "ranking": rank_effects(machine.tables, experiments),
+        "across_experiments": across_experiments(machine.findings, axes, left_out=left_out),
         "compared": rows_of(with_labels_across_machines(comparison)),
         "comparison_csv": COMPARISON_CSV,
         "comparison_pictures": compared,
@@ -202,6 +199,7 @@ def render_report(
     page = Templates(templates)
     page.environment.globals.update(
         rows=rows,
+        cards=cards,
         words=words,
         text=Text,
         metric=metric,
@@ -210,7 +208,7 @@ def render_report(
         machine_words=machine_words,
         table=partial(_table, machine),
         figure=machine.pictures,
-        finding=lambda subject, *rules: answered(machine.findings, subject, rules),
+        finding=lambda subject, *names: answered(machine.findings, subject, names),
     )
     return _texts(page, values, shown)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.findings.estimate import Estimate, estimate, ratio_of
+from gpu_report.answers.estimate import Estimate, estimate, ratio_of
 from gpu_report.glossary import METRICS, Metric, Row, capitalized, device_words, machine_words
 from gpu_report.printing.number_format import (
     NOT_MEASURED,
@@ -397,8 +397,8 @@ def _decided(row: Row, figure: Estimate, *, above: str, below: str) -> tuple[str
     neither is resolved.
     """
     side = figure.against(1.0)
-    use = {"above": above, "below": below, "unclear": "not resolved"}[side]
-    why = f"; {figure.why_unclear('1')}" if side == "unclear" else ""
+    use = {"above": above, "below": below, "unclear": "too close to call"}[side]
+    why = f"; {figure.why_unclear(1, '1')}" if side == "unclear" else ""
     return (
         use,
         f"{row['heading']} {METRICS['speedup'].show(figure.value).plain()} "

@@ -68,7 +68,7 @@ def test_two_configurations_of_a_cpu_are_distinguished_below_one_heading() -> No
     assert shown["heading"].tolist() == ["Image CNN"] * 3
     assert shown["label"].tolist() == [
         "CPU, fp32, eager baseline",
-        "CUDA, fp32, eager baseline",
+        "GPU, fp32, eager baseline",
         "CPU, bf16, channelslast",
     ]
 

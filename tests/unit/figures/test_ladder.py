@@ -25,7 +25,7 @@ def test_a_ladder_through_precisions_is_drawn_under_its_model_with_each_step_lef
     frame = labels.with_row_labels(tables.experiments["through"], "optimization")
 
     assert frame.groupby(["heading", "label"], sort=False).size().index.tolist() == [
-        ("Bidirectional LSTM, CUDA", label)
+        ("Bidirectional LSTM, GPU", label)
         for label in (
             *("eager baseline", "bf16", "fused optimizer", "CUDA graphs", "+ fused optimizer"),
             *("+ CUDA graphs", "all but bf16", "all but fused optimizer"),

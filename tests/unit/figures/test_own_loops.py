@@ -39,13 +39,13 @@ def test_each_device_has_a_panel_and_each_loop_a_line_from_few_points_to_many() 
         tables.own_loops[["variant", "pass_us", "points"]], on="variant"
     )
     panels = {axes.get_title(loc="left"): axes for axes in figure.axes}
-    assert set(panels) == {"CPU", "CUDA"}
-    for device in ("cpu", "cuda"):
+    assert set(panels) == {"CPU", "GPU"}
+    for device, title in (("cpu", "CPU"), ("cuda", "GPU")):
         expected = [
             sorted(zip(loop["points"].astype(float), loop["pass_us"], strict=True))
             for _, loop in rows[rows["device"] == device].groupby("optimization", sort=False)
         ]
-        assert sorted(curves_of(panels[device.upper()])) == sorted(expected)
+        assert sorted(curves_of(panels[title])) == sorted(expected)
 
 
 SPACE = "(anonymous namespace)::"

@@ -7,8 +7,8 @@ from gpu_report.figures.style import TEXT_WIDTH_IN, figure_bytes
 from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
 from tests.factories import SCALING, make_calibration, make_record, make_records, make_tables
+from tests.unit.answers.shared import CONFIG as SHARED
 from tests.unit.figures.drawn import specs_by_name, study_of, with_failures
-from tests.unit.findings.shared import CONFIG as SHARED
 
 PAGE_HEIGHT_IN: Final = 8.6
 

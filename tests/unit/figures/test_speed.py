@@ -62,7 +62,7 @@ def test_batches_that_did_not_fit_are_drawn_as_crosses_above_the_memory_of_the_d
 
     text = texts_of(figure)
     assert "out of memory" in text
-    assert "memory of CUDA" in text
+    assert "memory of GPU" in text
     crosses = [line for axes in figure.axes for line in axes.lines if line.get_marker() == "X"]
     assert [list(np.asarray(line.get_xdata(), dtype=float)) for line in crosses] == [
         [256, 1024]

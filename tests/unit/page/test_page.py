@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gpu_report.findings.machines import derive_comparison
+from gpu_report.answers.machines import derive_comparison
 from gpu_report.page.page import render_page
 from gpu_report.tables.bundle import rows_of
 from gpu_report.traces.memory import MEMORY

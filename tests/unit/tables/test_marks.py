@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_report.records.record import Record
-from gpu_report.tables.marks import INVALIDATING, MEANINGS, Today, is_same_code, marks_of
+from gpu_report.tables.marks import MEANINGS, WEAKENING, Today, is_same_code, marks_of
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
 from tests.factories import CODE_DIGEST, ENVIRONMENT, make_record, make_study
@@ -54,7 +54,7 @@ def test_marks_come_in_the_order_of_their_meanings() -> None:
     assert found == [mark for mark in MEANINGS if mark in found]
     assert {"projected", "single"} < {*found}
     assert len(found) == 5
-    assert INVALIDATING.keys() <= MEANINGS.keys()
+    assert WEAKENING.keys() <= MEANINGS.keys()
 
 
 def of_epochs(slug: str, speeds: list[float], **changes: Any) -> Record:
@@ -175,4 +175,4 @@ def test_what_the_reference_was_measured_with_is_doubted_beside_it_alone(
     assert marks_of(record, throughput, TODAY, reference=reference) == [mark]
     assert marks_of(record, throughput, TODAY, reference=record) == []
     assert marks(reference) == [mark] * (mark == "other protocol")
-    assert "other threads" in INVALIDATING
+    assert "other threads" in WEAKENING

@@ -13,6 +13,7 @@ from gpu_report.storage.columns import Table
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.operations import CATEGORY_TIMES
 from gpu_report.traces.ranks import COLLECTIVES, RANKS
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import EMPTY_TABLES as EMPTY
@@ -64,6 +65,56 @@ def test_shares_are_of_the_time_of_all_steps_and_not_the_mean_of_their_shares() 
     assert (row["steps"], row["wall_ms"]) == (2, 20.0)
     assert (row["kernel_share"], row["other_share"]) == (0.5, 0.5)
     assert (row["device_busy_share"], row["device_idle_share"]) == (0.3, 0.7)
+
+
+def worked(*kernels: tuple[str, str, float]) -> TraceTables:
+    """Two steps of 10 ms in which the GPU works for 6, by these kernels: name, category and sum of
+    their times.
+    """
+    tables = with_steps({}, {})
+    rows = [
+        {"name": name, "category": category, "total_ms": total_ms}
+        for name, category, total_ms in kernels
+    ]
+    return with_rows(tables, KERNELS, rows)
+
+
+def test_the_categories_of_a_step_and_its_idle_time_sum_to_it() -> None:
+    # Both streams together ran for 24 ms in the 12 ms in which any of them did.
+    tables = worked(
+        ("sm90_xmma_fprop", "convolution", 12.0),
+        ("void cudnn::nchwToNhwcKernel", "convolution", 8.0),
+        ("multi_tensor_apply", "optimizer", 4.0),
+    )
+
+    table = table_of("step_categories", {CUDA: tables})
+
+    times = dict(zip(table["category"], table["ms_per_step"], strict=True))
+    assert times == pytest.approx(
+        {"convolution": 3.0, "layout conversion": 2.0, "optimizer": 1.0, "idle": 4.0}
+    )
+    assert table["share"].sum() == pytest.approx(1.0)
+
+
+def test_kernels_of_a_cuda_graph_are_known_by_their_names() -> None:
+    tables = worked(("sm90_xmma_fprop_implicit_gemm", "other", 12.0))
+    in_graph = with_failed_check(tables, "kernels.category")
+
+    table = table_of("step_categories", {CUDA: in_graph})
+
+    assert [*table["category"]] == ["convolution", "idle"]
+
+
+def test_on_the_cpu_the_categories_are_those_of_its_operations() -> None:
+    rows = [
+        {"device": "cpu", "category": "convolution", "self_ms": 12.0, "share": 0.75},
+        {"device": "cpu", "category": "dispatch", "self_ms": 4.0, "share": 0.25},
+    ]
+    tables = with_rows(with_steps({}, {}), CATEGORY_TIMES, rows)
+
+    table = table_of("step_categories", {CPU: tables})
+
+    assert [*table["ms_per_step"]] == pytest.approx([6.0, 2.0, 2.0])
 
 
 NOTHING = with_steps({"kernel_ms": None, "device_busy_ms": None, "device_idle_share": None})

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gpu_report.glossary import Row
 from gpu_report.records.record import Record, Status
-from gpu_report.tables.marks import INVALIDATES_TIMES
+from gpu_report.tables.marks import WEAKENS_TIMES
 from gpu_report.tables.verdicts import (
     MEMORY,
     NO_CHANGE,
@@ -168,7 +168,7 @@ def test_what_drifts_under_both_sides_cancels_only_in_turns() -> None:
     assert verdict(before, after, in_turns=False) == NO_VERDICT
 
 
-@pytest.mark.parametrize("doubt", INVALIDATES_TIMES)
+@pytest.mark.parametrize("doubt", WEAKENS_TIMES)
 def test_a_doubt_on_either_side_takes_the_verdict_of_times_alone(doubt: str) -> None:
     before = timed(around(10), memory_mib=dict(enumerate(around(100))))
     after = timed(around(20), memory_mib=dict(enumerate(around(200))))

@@ -1,22 +1,17 @@
-from dataclasses import replace
+import re
 
-from gpu_report.findings.rules import derive_findings
-from gpu_report.study.options import is_bound
+from gpu_report.answers.questions import derive_findings
 from gpu_report.writing.machine import headline
 from tests.factories import make_record, make_study, make_tables
-from tests.unit.findings.shared import base_of_shared
+from tests.unit.answers.editing import base
 
 
-def test_the_fastest_training_is_no_bound_and_names_the_devices_that_shared_it() -> None:
-    _, tables = base_of_shared()
-    shared = tables.variants[tables.variants["devices"] > 1].copy()
-    bounds = shared["options"].map(is_bound)
-    shared["throughput_per_s"] = bounds.map({True: 9000.0, False: 8000.0})
-    assert bounds.any()
+def test_the_headline_has_the_chain_of_each_model() -> None:
+    tables, study = base()
 
-    gain = headline(replace(tables, variants=shared, experiments={}), [], [])[1]
+    gain = headline(tables, derive_findings(tables, study.experiments), [])[1]
 
-    assert "8000 samples/s on 2 devices" in gain
+    assert re.search(r"U-Net 64px: CPU .* samples/s .*, eager .*×, fastest .*×", gain)
 
 
 def test_a_study_of_which_nothing_was_measured_claims_nothing() -> None:
@@ -27,6 +22,5 @@ def test_a_study_of_which_nothing_was_measured_claims_nothing() -> None:
     measured, gain, follows = headline(tables, derive_findings(tables, study.experiments), [])
 
     assert measured == f"Measured 0 of {len(study.variants)} configurations."
-    assert "nothing" in gain
-    assert "×" not in gain
+    assert gain == "Nothing was trained."
     assert "not measured" in follows

@@ -96,8 +96,8 @@ def used(machine: MachineResults, shown: Sequence[Row]) -> dict[str, Row]:
     ("figure", "use", "reason"),
     [
         ((0.9, 0.8, 0.95, 5), "one GPU", ""),
-        ((1.1, 0.9, 1.3, 5), "not resolved", "the interval includes 1"),
-        ((1.5, math.nan, math.nan, 1), "not resolved", "1 process gives no 95 % interval"),
+        ((1.1, 0.9, 1.3, 5), "too close to call", "the interval includes 1"),
+        ((1.5, math.nan, math.nan, 1), "too close to call", "1 process gives no 95 % interval"),
     ],
 )
 def test_what_is_not_faster_for_sure_or_was_not_compared_is_no_advice(

@@ -1,0 +1,274 @@
+"""An estimate: a mean over processes with its 95 % interval, the doubts about it, and how it
+compares with a limit.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Final, Literal, NamedTuple
+
+from gpu_report.glossary import Row, is_timing
+from gpu_report.printing.number_format import is_range
+from gpu_report.tables import bundle
+from gpu_report.tables.bundle import Tables, grouped
+from gpu_report.tables.marks import (
+    FLAG_SIZE,
+    INVALIDATES_ALL,
+    WEAKENING,
+    WIDENS_TIMES,
+    marks_in,
+)
+from gpu_report.tables.statistics import (
+    NOT_MEASURED,
+    SIGNIFICANCE,
+    Summary,
+    difference_of_means,
+    ratio_of_means,
+)
+from gpu_report.words import listed
+
+Side = Literal["above", "below", "unclear"]
+
+MOST_PROCESSES: Final = 100
+_Z: Final = NormalDist().inv_cdf(1 - SIGNIFICANCE / 2)
+
+
+class Doubt(NamedTuple):
+    """A mark that makes a variant's figure unfit for a decision."""
+
+    mark: str
+    variant: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A mean over fresh processes; `processes` is 0 where it is from one profiled run.
+
+    `low` and `high` are the ends of the 95 % interval, of three processes those of their range, and
+    NaN of fewer. `p` is that of `null`, adjusted for the other comparisons of the experiment; both
+    are NaN where nothing was compared. `doubts` widen the interval by
+    FLAG_SIZE before anything is decided; those that invalidate it leave everything open.
+    """
+
+    value: float
+    low: float
+    high: float
+    processes: int
+    doubts: tuple[Doubt, ...] = ()
+    p: float = math.nan
+    null: float = math.nan
+
+    @property
+    def known(self) -> bool:
+        """Whether anything was measured."""
+        return not math.isnan(self.value)
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether there is a 95 % interval."""
+        return self.has_bounds and not is_range(self.processes)
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether there is an interval or a range."""
+        return not (math.isnan(self.low) or math.isnan(self.high))
+
+    def against(self, limit: float) -> Side:
+        """On which side the whole interval is, widened if it is doubted; 'unclear' where it
+        includes the limit or is missing.
+
+        A side that is away from `null` is a claim beside the experiment's other comparisons, so
+        that the adjusted p decides as well.
+        """
+        if not self.has_interval or (self.doubts and not self._can_widen):
+            return "unclear"
+        factor = FLAG_SIZE if self.doubts else 1.0
+        low, high = self.low / factor, self.high * factor
+        side: Side = "above" if low > limit else "below" if high < limit else "unclear"
+        differs = (side == "above" and limit >= self.null) or (
+            side == "below" and limit <= self.null
+        )
+        return "unclear" if differs and not self.p < SIGNIFICANCE else side
+
+    @property
+    def _can_widen(self) -> bool:
+        return self.low > 0 and all(doubt.mark in WIDENS_TIMES for doubt in self.doubts)
+
+    def why_unclear(self, limit: float, limit_in_words: str) -> str:
+        """Why its side of a limit is too close to call, as the end of a sentence that began with
+        'because', and how many processes would decide.
+        """
+        if self.doubts:
+            by_mark = grouped(self.doubts, lambda doubt: doubt.mark)
+            return "; ".join(
+                WEAKENING[mark].format(variants=listed([doubt.variant for doubt in doubts]))
+                for mark, doubts in by_mark.items()
+            )
+        if not self.has_interval:
+            given = "1 process gives" if self.processes == 1 else f"{self.processes} processes give"
+            return f"{given} no 95 % interval; raise protocol.repetitions"
+        needed = self._processes_needed(limit)
+        if self.low <= self.null <= self.high or math.isnan(self.null) or self.p < SIGNIFICANCE:
+            return f"the interval includes {limit_in_words}" + (f" ({needed})" if needed else "")
+        return (
+            "the difference is not significant among the comparisons of the experiment "
+            f"({'; '.join(filter(None, ('Holm', needed)))})"
+        )
+
+    def _processes_needed(self, limit: float) -> str:
+        """How many processes would decide if the mean stayed, as the interval shrinks with the root
+        of their number; empty where that cannot be computed.
+
+        Beside other comparisons the interval is widened to that of the adjusted p.
+        """
+        distance = abs(self.value - limit)
+        half_width = (self.high - self.low) / 2
+        if 0 < self.p < 1:
+            from_null = abs(self.value - self.null)
+            half_width = max(half_width, from_null * _Z / NormalDist().inv_cdf(1 - self.p / 2))
+        if not distance > 0 or not self.processes or not math.isfinite(half_width):
+            return ""
+        needed = math.ceil(self.processes * (half_width / distance) ** 2)
+        if needed > MOST_PROCESSES:
+            return f"more than {MOST_PROCESSES} processes would be needed"
+        return f"about {needed} processes would decide" if needed > self.processes else ""
+
+    def mapped(self, function: Callable[[float], float]) -> "Estimate":
+        """The estimate of a function that rises, or falls, over the whole interval."""
+        low, high = (
+            sorted((function(self.low), function(self.high)))
+            if self.has_bounds
+            else (math.nan, math.nan)
+        )
+        null = self.null if math.isnan(self.null) else function(self.null)
+        return replace(self, value=function(self.value), low=low, high=high, null=null)
+
+    @property
+    def inverse(self) -> "Estimate":
+        """The ratio the other way round."""
+        return self.mapped(lambda ratio: 1 / ratio)
+
+    def over(self, other: "Estimate") -> "Estimate":
+        """The ratio, by Welch's t where both have an interval; missing where the other's touches
+        zero.
+        """
+        if not other.value or other.low <= 0:
+            return self._joined(other, NOT_MEASURED)
+        return self._joined(other, ratio_of_means(self._summary, other._summary))
+
+    def minus(self, other: "Estimate") -> "Estimate":
+        """The difference, by Welch's t where both have an interval."""
+        return self._joined(other, difference_of_means(self._summary, other._summary))
+
+    @property
+    def _summary(self) -> Summary:
+        return Summary(value=self.value, low=self.low, high=self.high, count=self.processes)
+
+    def _joined(self, other: "Estimate", found: Summary) -> "Estimate":
+        doubts = tuple(dict.fromkeys((*self.doubts, *other.doubts)))
+        processes = min(self.processes, other.processes)
+        return Estimate(
+            value=found.value, low=found.low, high=found.high, processes=processes, doubts=doubts
+        )
+
+
+def estimate(row: Row, column: str) -> Estimate:
+    """The figure of one row in a column that has `_low`, `_high` and `_count` beside it."""
+    return Estimate(
+        value=row[column],
+        low=row[f"{column}_low"],
+        high=row[f"{column}_high"],
+        processes=int(row[f"{column}_count"]),
+        doubts=doubts_about(row, column),
+    )
+
+
+def against_other(row: Row, column: str, other: Row) -> Estimate:
+    """The figure of one row that compares it with another variant, with the doubts about both."""
+    found = estimate(row, column)
+    return replace(
+        found, doubts=tuple(dict.fromkeys((*found.doubts, *doubts_about(other, column))))
+    )
+
+
+def of_one_run(value: float) -> Estimate:
+    """A figure of one profiled run, which has no interval and decides by itself."""
+    return Estimate(value=value, low=value, high=value, processes=0)
+
+
+def ratio_of(column: str) -> Callable[[Row, Row], Estimate]:
+    """The figure of one variant over that of another, as a function of both."""
+    return lambda row, other: estimate(row, column).over(estimate(other, column))
+
+
+def speedup(row: Row, baseline: Row) -> Estimate:
+    """The table's speedup of a variant over its group's baseline, with the doubts about both."""
+    return replace(against_other(row, "speedup", baseline), p=row["speedup_p"], null=1.0)
+
+
+def gain_over(tables: Tables, row: Row, baseline: Row) -> Estimate:
+    """The throughput over that of any other variant, as `bundle.gain_over` compares the two, with
+    the doubts.
+    """
+    found = bundle.gain_over(tables, row, baseline)
+    doubts = dict.fromkeys(
+        (*doubts_about(row, "throughput_per_s"), *doubts_about(baseline, "throughput_per_s"))
+    )
+    return Estimate(
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        processes=found.count,
+        doubts=tuple(doubts),
+        p=found.p,
+        null=1.0,
+    )
+
+
+def quality_change(row: Row, before: Row) -> Estimate:
+    """How much higher the quality of a variant is than before: seed by seed where the table paired
+    the two.
+    """
+    if not is_paired(row, before):
+        return estimate(row, "quality").minus(estimate(before, "quality"))
+    doubts = dict.fromkeys((*doubts_about(row, "quality"), *doubts_about(before, "quality")))
+    change = estimate(row, "quality_change")
+    return replace(change, doubts=tuple(doubts), p=row["quality_change_p"], null=0.0)
+
+
+def quality_gain(row: Row, before: Row) -> Estimate:
+    """How much better the quality of a variant is than before, negative where it is worse.
+
+    Of a metric that falls as models get better, or is not from 0 to 1, as a share of its value
+    before.
+    """
+    change, scale = quality_change(row, before), abs(before["quality"])
+    if falls(before):
+        scale = -scale
+    elif is_share(before) and is_share(row):
+        return change
+    return change.mapped(lambda amount: amount / scale if scale else math.nan)
+
+
+def falls(row: Row) -> bool:
+    """Whether the variant's quality metric falls as its model gets better."""
+    return bool(row["quality_better"] == "lower")
+
+
+def is_share(row: Row) -> bool:
+    """Whether its metric may be one from 0 to 1, where 1 is perfect."""
+    return not falls(row) and 0 <= row["quality"] <= 1
+
+
+def is_paired(row: Row, before: Row) -> bool:
+    """Whether the table holds the difference between processes of the same seeds."""
+    return bool(before["is_baseline"]) and not math.isnan(row["quality_change"])
+
+
+def doubts_about(row: Row, column: str) -> tuple[Doubt, ...]:
+    """Why a variant's figure resolves nothing; empty where it does."""
+    known = WEAKENING if is_timing(column) else INVALIDATES_ALL
+    return tuple(
+        Doubt(mark, row["variant"]) for mark in marks_in(row.get("marks", "")) if mark in known
+    )

@@ -1,0 +1,102 @@
+"""What the comparison of machines says: which of two trains a workload faster, and what else
+differs between them.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from gpu_report.answers.estimate import Estimate, estimate
+from gpu_report.answers.finding import Finding, Verdict
+from gpu_report.answers.phrases import evidence, how_many, times
+from gpu_report.answers.scope import key_of
+from gpu_report.glossary import Row, capitalized, machine_words
+from gpu_report.tables.bundle import grouped, rows_of
+from gpu_report.tables.variants import COMPARISON
+from gpu_report.words import device_in_words, listed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MACHINES: Final = "machines"
+"""In place of an experiment's name, in findings about machines side by side."""
+
+_THRESHOLD: Final = (
+    "Yes if the whole interval of the ratio of throughputs is above 1 in every configuration that "
+    "both measured, no if it is below 1 in any. The ratio is between machines, not a speedup "
+    "within one; where software differs too, it is that of machine and software together."
+)
+
+
+def derive_comparison(frame: "pd.DataFrame") -> list[Finding]:
+    """One finding per pair of machines of the table COMPARISON, in the order of the table."""
+    pairs = grouped(rows_of(frame), lambda row: (row["machine"], row["reference_machine"]))
+    return [_faster(machine, reference, rows) for (machine, reference), rows in pairs.items()]
+
+
+def _faster(machine: str, reference: str, rows: Sequence[Row]) -> Finding:
+    ratios = [estimate(row, "ratio") for row in rows]
+    sides = [ratio.against(1.0) for ratio in ratios]
+    doubts = [ratio.why_unclear(1.0, "1") for ratio in ratios if ratio.against(1.0) == "unclear"]
+    this, other = machine_words(machine), machine_words(reference)
+    by_model = grouped(rows, lambda row: (row["workload_title"], row["device"]))
+    parts = [
+        f"{title} on {device_in_words(device)} "
+        + _in_words([estimate(row, "ratio") for row in alike])
+        for (title, device), alike in by_model.items()
+    ]
+    statement = f"throughput over that of {other}: {'; '.join(parts)}.{_differences(rows)}"
+    verdict: Verdict = "no" if "below" in sides else "yes"
+    if verdict == "yes" and doubts:
+        verdict = "too close to call"
+        statement = (
+            f"Whether {this} is faster in every configuration is too close to call, because "
+            f"{doubts[0]}; {statement}"
+        )
+    return Finding(
+        id=f"{MACHINES}_faster/{key_of(f'{machine}_{reference}')}",
+        experiment=MACHINES,
+        question=f"Does {this} train every configuration that both measured faster than {other}?",
+        subject=this,
+        verdict=verdict,
+        statement=capitalized(statement),
+        evidence=tuple(
+            evidence("throughput over the reference machine's", times(ratio), COMPARISON.name, row)
+            for row, ratio in zip(rows, ratios, strict=True)
+        ),
+        threshold=_THRESHOLD,
+    )
+
+
+def _in_words(ratios: Sequence[Estimate]) -> str:
+    """The ratios of one workload on one device: the one, or the least and the greatest and how many
+    are which way.
+    """
+    counts = Counter(ratio.against(1.0) for ratio in ratios)
+    if len(ratios) == 1:
+        return times(ratios[0]) + (" (too close to call)" if counts["unclear"] else "")
+    ends = [choose(ratios, key=lambda ratio: ratio.value) for choose in (min, max)]
+    span = " to ".join(dict.fromkeys(times(ratio, short=True) for ratio in ends))
+    words = {"above": "faster", "below": "slower", "unclear": "too close to call"}
+    if len(counts) == 1:
+        ways = f"{words[next(iter(counts))]} in all {len(ratios)}"
+    else:
+        first, *others = (f"{words[side]} in {count}" for side, count in counts.items())
+        ways = listed([f"{first} of {len(ratios)}", *others])
+    return f"{span}, {ways} configurations"
+
+
+def _differences(rows: Sequence[Row]) -> str:
+    """A sentence about what differs besides the machine, each difference with the variants it is
+    true of.
+    """
+    counts = Counter(
+        part.strip() for row in rows for part in row["differences"].split(";") if part.strip()
+    )
+    parts = [
+        difference
+        if count == len(rows)
+        else f"{difference} (in {how_many(count, len(rows), 'configuration')})"
+        for difference, count in counts.items()
+    ]
+    return f" Other differences: {'; '.join(parts)}." if parts else ""

@@ -1,0 +1,325 @@
+"""Questions about any axis, and those about DataLoader workers.
+
+Which value trains fastest? Does any cost quality, or save energy (B2, C4)? Do DataLoader workers
+help, and how many suffice (E4)?
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from gpu_report.answers.estimate import (
+    estimate,
+    falls,
+    is_paired,
+    is_share,
+    quality_change,
+    quality_gain,
+    ratio_of,
+    speedup,
+)
+from gpu_report.answers.phrases import as_share, change_by_seed, evidence, how_many, shown, times
+from gpu_report.answers.question import (
+    OTHER_AXES,
+    Answer,
+    Compared,
+    decided,
+    evidence_of,
+    fastest_beside_baseline,
+    missing,
+    not_measured,
+    question,
+    verdict_of,
+)
+from gpu_report.answers.scope import Group, Scope, saves_memory
+from gpu_report.glossary import QUALITY_TOLERANCE, Row
+from gpu_report.tables.bundle import fastest_of
+from gpu_report.words import listed
+
+MEMORY_TOLERANCE: Final = 0.10
+SUFFICES: Final = 0.95
+_MOST_RIVALS_NAMED: Final = 2
+_NO_QUALITY: Final = (
+    "a training diverged, or the workload has no held-out metric, so that there are no two "
+    "qualities"
+)
+_NO_ENERGY: Final = "no two configurations ran long enough for the driver's energy counter"
+
+
+def for_speed(scope: Scope) -> Iterator[Group]:
+    """The groups without the configurations that save memory; those about these alone are left
+    out.
+    """
+    for group in scope.groups:
+        rows = tuple(row for row in group.rows if row["is_baseline"] or not saves_memory(row))
+        if any(not row["is_baseline"] for row in rows):
+            yield replace(group, rows=rows)
+
+
+@question("Which {axis} trains fastest?", OTHER_AXES, "workload", "precision", "optimization")
+def best(scope: Scope) -> Iterator[Answer]:
+    """Another value is faster if the whole interval of its speedup over the baseline is above 1,
+    and the difference is significant among the experiment's comparisons (Holm). On a tie the
+    configuration with the fewest optimizations is named.
+    """
+    for group in for_speed(scope) if scope.axis == "optimization" else scope.groups:
+        if scope.axis != "workload":
+            yield _fastest(group, may_advise=True)
+        elif len({_task(row) for row in group.measured}) < 2:  # of two tasks neither is faster
+            yield _fastest(group, may_advise=False)
+
+
+def _task(row: Row) -> tuple[Any, ...]:
+    """What distinguishes its task from others; without a chance level a workload's task is
+    its own.
+    """
+    chance = float(row["quality_chance"])
+    return row["quality_name"], row["workload"] if math.isnan(chance) else chance
+
+
+def _fastest(group: Group, *, may_advise: bool) -> Answer:
+    if group.baseline is None or not group.others:
+        return missing(group)
+    choose = fastest_of if group.axis == "optimization" else _by_speedup
+    before, after = group.baseline, choose(group.others)
+    gain = speedup(after, before)
+    fast, slow, subject = group.words(after), group.words(before), group.title
+    advice = f"Train {subject} with {fast} instead of {slow}." if may_advise else ""
+    verdict = verdict_of(gain)
+    return decided(
+        group,
+        gain,
+        yes=f"{subject} was fastest with {fast}: {shown(after, 'throughput_per_s', short=True)}, "
+        f"{times(gain)} the throughput with {slow}{rivals(group, after)}",
+        no=f"{subject} was fastest with {slow}: {shown(before, 'throughput_per_s', short=True)}. "
+        f"The next, {fast}, reached {times(gain)} that",
+        whether=f"{subject} is faster with {fast} than with {slow}",
+        measured=f"; it trained {times(gain)} as fast." if verdict == "too close to call" else "",
+        evidence=evidence_of(group, {"throughput_per_s": "throughput"}, [after, before]),
+        advice={"yes": advice},
+        gain=gain,
+    )
+
+
+def _by_speedup(rows: Iterable[Row]) -> Row:
+    return max(rows, key=lambda row: float(row["speedup"]))
+
+
+def rivals(group: Group, fastest: Row) -> str:
+    """The others that may be as fast as the fastest, as the end of a sentence that names it.
+
+    A time with a quality flag is too long if anything, so that its configuration may be faster than
+    measured.
+    """
+    rate = estimate(fastest, "throughput_per_s")
+    ratios = [
+        (row, rate.over(estimate(row, "throughput_per_s")))
+        for row in group.others
+        if row is not fastest
+    ]
+    alike = [row for row, ratio in ratios if not ratio.doubts and ratio.against(1.0) == "unclear"]
+    flagged = [row for row, ratio in ratios if ratio.doubts]
+
+    def named(rows: list[Row]) -> str:
+        names = [group.words(row) for row in rows]
+        return listed(names) if len(names) <= _MOST_RIVALS_NAMED else f"{len(names)} others"
+
+    words = f"; not significantly slower: {named(alike)}" if alike else ""
+    return words + (f"; times with a quality flag: {named(flagged)}" if flagged else "")
+
+
+@question("Does any {axis} cost quality?", OTHER_AXES, "precision", "optimization")
+def quality(scope: Scope) -> Iterator[Answer]:
+    """A fall means that the difference, intervals included, is more than 0.02: about what a few
+    held-out samples make. Of a metric that falls as models get better, or is not from 0 to 1, it is
+    a rise, or a fall, by more than 2 %. It is taken between processes of the same seed, which began
+    alike, where both configurations have the same seeds.
+    """
+    for group in scope.groups:
+        yield _quality(group)
+
+
+def _quality(group: Group) -> Answer:
+    baseline, subject = group.baseline, group.title
+    if baseline is None or not group.others:
+        return missing(group)
+    gains = [(row, quality_gain(row, baseline)) for row in group.others]
+    known = [(row, gain) for row, gain in gains if gain.known]
+    if not known:
+        return not_measured(subject, _NO_QUALITY, key=group.key)
+    loss = "a loss of 0.02" if all(map(is_share, [baseline, *group.others])) else "a loss of 2 %"
+    compared = Compared(group=group, pairs=known, limit=-QUALITY_TOLERANCE, limit_in_words=loss)
+    metric, extreme = baseline["quality_name"], "highest" if falls(baseline) else "lowest"
+    worst = (max if falls(baseline) else min)(
+        (row for row, _ in known), key=lambda row: float(row["quality"])
+    )
+    before = f"against {shown(baseline, 'quality', short=True)} with {group.words(baseline)}"
+    at_worst = (
+        f"the {extreme} held-out {metric} is {shown(worst, 'quality', short=True)}, with "
+        f"{group.words(worst)}, {before}{by_seed(baseline, worst)}."
+    )
+    lost = compared.listed(
+        compared.on("below"),
+        lambda row, _: f"with {group.words(row)} {shown(row, 'quality', short=True)}",
+    )
+    verdict = compared.verdict("any", "below")
+    others = how_many(len(known), len(known), "other configuration")
+    statement = {
+        "yes": f"{subject} lost quality: held-out {metric} {lost}, {before}.",
+        "no": f"In {others}, {subject} lost no quality: {at_worst}",
+    }.get(
+        verdict,
+        f"Whether {subject} loses quality is too close to call, because {compared.doubt}; "
+        f"{at_worst}",
+    )
+    label = f"held-out {metric}"
+    evidence_by_seed = (
+        [evidence(f"change of {label} by seed", change, group.table, worst)]
+        if (change := change_by_seed(worst, baseline, short=False))
+        else []
+    )
+    return Answer(
+        verdict=verdict,
+        statement=statement,
+        subject=subject,
+        evidence=(
+            *evidence_by_seed,
+            *evidence_of(group, {"quality": label}, [worst, baseline]),
+        ),
+        key=group.key,
+    )
+
+
+def by_seed(before: Row, after: Row) -> str:
+    """The end of a sentence that gave both qualities, where the table paired processes of the same
+    seeds.
+    """
+    if not is_paired(after, before):
+        return ""
+    change = quality_change(after, before)
+    if change.low == change.high == 0:
+        return "; seed by seed it did not change"
+    return f"; seed by seed it changed by {change_by_seed(after, before)}"
+
+
+@question("Does the fastest {axis} save energy?", "precision", "optimization")
+def energy(scope: Scope) -> Iterator[Answer]:
+    """It does if the ratio of the GPU's energy per sample is below 1, intervals included. The
+    energy of the host is not in it.
+    """
+    for group in for_speed(scope) if scope.axis == "optimization" else scope.groups:
+        if any(row["power_w"] > 0 for row in group.rows):  # a CPU's driver reports none
+            yield _energy(group)
+
+
+def _energy(group: Group) -> Answer:
+    known = [row for row in group.measured if estimate(row, "energy_per_sample_j").known]
+    others = [row for row in known if not row["is_baseline"] and row["throughput_per_s"] > 0]
+    before = group.baseline
+    if before is None or before not in known or not others:
+        return missing(group, _NO_ENERGY)
+    after = max(others, key=lambda row: float(row["throughput_per_s"]))
+    least = min(known, key=lambda row: float(row["energy_per_sample_j"]))
+    ratio = ratio_of("energy_per_sample_j")(after, before)
+    is_fastest = after["throughput_per_s"] == max(row["throughput_per_s"] for row in group.others)
+    rank = "the fastest" if is_fastest else "the fastest that ran long enough for the counter"
+    what = f"with {group.words(after)}, {rank}"
+    return decided(
+        group,
+        ratio,
+        holds="below",
+        yes=f"{group.title} took less energy {what}",
+        no=f"{group.title} took more energy {what}",
+        whether=f"{group.title} takes less energy {what},",
+        measured=f": {shown(after, 'energy_per_sample_j')} per sample, {times(ratio, short=True)} "
+        f"the {shown(before, 'energy_per_sample_j', short=True)} with {group.words(before)}"
+        + ("." if least is after else f"; {group.words(least)} took least."),
+        evidence=evidence_of(group, {"energy_per_sample_j": "energy per sample"}, [after, before]),
+    )
+
+
+@question("Do DataLoader workers help?", "workers", name="help")
+def workers_help(scope: Scope) -> Iterator[Answer]:
+    """They help if the whole interval of the fastest's speedup over loading in the training process
+    is above 1.
+    """
+    for group in scope.groups:
+        pair = fastest_beside_baseline(group)
+        if pair is None:
+            yield missing(group)
+            continue
+        before, after = pair
+        gain = speedup(after, before)
+        waits = [shown(row, "data_wait_share", short=True) for row in pair]
+        yield decided(
+            group,
+            gain,
+            yes=f"DataLoader workers helped {group.title}",
+            no=f"DataLoader workers did not help {group.title}",
+            whether=f"DataLoader workers help {group.title}",
+            measured=f": with {group.words(after)}, the fastest, it trained {times(gain)} as fast "
+            f"as with {group.words(before)}, and waited for data in {waits[1]} of the time instead "
+            f"of in {waits[0]}.",
+            evidence=evidence_of(
+                group,
+                {"throughput_per_s": "throughput", "data_wait_share": "time waiting for data"},
+                [after, before],
+            ),
+            advice={"no": f"Load {group.title} with {group.words(before)}."},
+            gain=gain.inverse if gain.against(1.0) == "below" else None,
+        )
+
+
+@question("How many DataLoader workers suffice?", "workers")
+def enough(scope: Scope) -> Iterator[Answer]:
+    """A number suffices if it reaches at least 95 % of the throughput of any other, intervals
+    included; each further worker costs memory and a core, which 5 % would not repay.
+    """
+    for group in scope.groups:
+        if len(group.measured) < 2:
+            yield missing(group, "it takes two numbers of workers")
+            continue
+        yield _enough(group)
+
+
+def _enough(group: Group) -> Answer:
+    """The first that is not below the limit, compared with the fastest of the others; the last
+    where all are.
+    """
+    rows, subject = group.measured, group.title
+    for row in rows:
+        fastest = max(
+            (other for other in rows if other is not row),
+            key=lambda other: float(other["throughput_per_s"]),
+        )
+        reached = estimate(row, "throughput_per_s").over(estimate(fastest, "throughput_per_s"))
+        if reached.against(SUFFICES) != "below":
+            break
+    verdict = "no" if row is rows[-1] else verdict_of(reached, SUFFICES)
+    number = group.words(row)
+    share = f"{as_share(reached, short=True)} of what {group.words(fastest)} gave"
+    statement = {
+        "yes": f"{number} sufficed for {subject}: it trained {shown(row, 'throughput_per_s')}, "
+        f"{share}, the fastest of the others.",
+        "no": f"The most measured, {number}, may not suffice for {subject}: it trained "
+        f"{shown(row, 'throughput_per_s')}, {share}.",
+    }.get(
+        verdict,
+        f"How many DataLoader workers suffice for {subject} is too close to call, because "
+        f"{reached.why_unclear(SUFFICES, '95 %')}: with {number} it reached {share}, the fastest "
+        "of the others.",
+    )
+    advice = {
+        "yes": f"Load {subject} with {number}.",
+        "no": f"Load {subject} with at least {number}, the most that were measured.",
+    }
+    return Answer(
+        verdict=verdict,
+        statement=statement,
+        subject=subject,
+        evidence=evidence_of(group, {"throughput_per_s": "throughput"}),
+        key=group.key,
+        advice=advice.get(verdict, ""),
+        gain=None if group.baseline is None else speedup(row, group.baseline),
+    )

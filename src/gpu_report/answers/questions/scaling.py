@@ -1,0 +1,372 @@
+"""Questions about several GPUs that share a training, and about the settings of
+DistributedDataParallel (DDP).
+
+Do further GPUs pay, with more samples per step (weak scaling) or with as many (strong scaling)?
+What does DDP itself cost, do CUDA graphs help, and is DataParallel worth its simplicity? How much
+communication is exposed, and which setting pays?
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from gpu_report.answers.estimate import Estimate, against_other, estimate, ratio_of, speedup
+from gpu_report.answers.phrases import as_share, evidence_of_columns, shown, times
+from gpu_report.answers.question import (
+    Answer,
+    Compared,
+    decided,
+    evidence_of,
+    missing,
+    not_measured,
+    question,
+    verdict_of,
+)
+from gpu_report.answers.questions.axes import for_speed, rivals
+from gpu_report.answers.scope import (
+    DDP_OPTIONS,
+    Group,
+    Scope,
+    groups_beside,
+    key_of,
+    only_difference,
+)
+from gpu_report.glossary import Row
+from gpu_report.study.options import NO_OPTIONS, SEPARATOR, option_names
+from gpu_report.tables.bundle import Tables, fastest_of, grouped, rows_of
+from gpu_report.words import (
+    model_words,
+    parallelism_words,
+    settings_in_words,
+    with_configurations,
+)
+
+WORTH_IT: Final = 0.90
+COSTS: Final = 0.98
+NEARLY: Final = 0.95
+HIDDEN_BELOW: Final = 0.05
+
+_TABLE: Final = "scaling_efficiency"
+_WEAK: Final = {"weak_efficiency": "weak efficiency"}
+_OF_TASK: Final = ("devices", "batch_size", "precision", "optimization")
+
+
+@question("Do further GPUs pay with more samples per step (weak scaling)?", "parallelism")
+def pays(scope: Scope) -> Iterator[Answer]:
+    """They do if the fastest configuration reaches at least 90 % of the throughput of as many plain
+    processes, intervals included, repetition by repetition; below that, a tenth of the GPUs' cost
+    is lost.
+    """
+    for group in _by_model(_weak_ddp(scope.tables, scope.rows)):
+        fastest = max(group.rows, key=lambda row: (row["devices"], row["throughput_per_s"]))
+        if fastest["devices"] == 1:
+            continue
+        efficiency, gained = estimate(fastest, "weak_efficiency"), estimate(fastest, "base_speedup")
+        subject, sharing = group.title, parallelism_words(fastest["parallelism"])
+        trained = (
+            f"{subject} trained {times(gained, short=True)} as fast with {sharing} as on one GPU"
+        )
+        yield decided(
+            group,
+            efficiency,
+            limit=WORTH_IT,
+            limit_in_words="90 %",
+            yes=trained,
+            no=f"{trained}, less than 90 % of what as many separate processes do",
+            whether=f"{subject} reaches a weak efficiency of 90 % with {sharing}",
+            measured=f"; weak efficiency: {fastest['configuration']} "
+            f"{as_share(efficiency, short=True)}.",
+            evidence=evidence_of_columns([fastest], _WEAK, _TABLE),
+            advice={
+                "yes": f"Train {subject} with {sharing}, and give each GPU as many samples as one "
+                "alone."
+            },
+            gain=gained,
+        )
+
+
+@question("Does DistributedDataParallel itself cost more than 2 %?", "parallelism")
+def ddp_cost(scope: Scope) -> Iterator[Answer]:
+    """It does if a configuration reaches less than 98 % of the plain process's throughput on one
+    device, intervals included, repetition by repetition: one device exchanges nothing.
+    """
+    weak = _weak_ddp(scope.tables, scope.rows)
+    alone = [row for row in weak if row["devices"] == 1]
+    if not alone:
+        return
+    group = Group(
+        title="DistributedDataParallel with one process",
+        key="",
+        axis="",
+        table=_TABLE,
+        rows=tuple(alone),
+    )
+    compared = Compared(
+        group=group,
+        pairs=[(row, estimate(row, "weak_efficiency")) for row in alone],
+        limit=COSTS,
+        limit_in_words="98 %",
+    )
+
+    def item(row: Row, share: Estimate) -> str:
+        trained = f"{model_words(row)} {as_share(share, short=True)} with {row['configuration']}"
+        return trained + _kept(row, weak)
+
+    every = compared.listed(compared.pairs, item)
+    others = [*compared.on("above"), *compared.on("unclear")]
+    verdict = compared.verdict("any", "below")
+    reached = "With one process, and so without communication, it reached"
+    statement = {
+        "yes": f"{reached} less than 98 % of the plain process's throughput: "
+        f"{compared.listed(compared.on('below'), item)}"
+        + (f"; not significantly less: {compared.listed(others, item)}." if others else "."),
+        "no": f"{reached} nearly the plain process's throughput: {every}.",
+    }.get(
+        verdict,
+        f"Whether it costs more than 2 % with one process is too close to call, because "
+        f"{compared.doubt}; share of the plain process's throughput: {every}.",
+    )
+    yield Answer(
+        verdict=verdict,
+        statement=statement,
+        subject=group.title,
+        evidence=evidence_of(group, _WEAK),
+    )
+
+
+def _kept(alone: Row, weak: Iterable[Row]) -> str:
+    """What the most devices keep of the efficiency on one, as the end of a sentence about it."""
+    shared = [row for row in weak if row["ddp1_variant"] == alone["variant"]]
+    if not shared:
+        return ""
+    most = max(shared, key=lambda row: int(row["devices"]))
+    share = ratio_of("weak_efficiency")(most, alone)
+    if share.doubts:
+        return ""
+    return f", of which {most['devices']} devices keep {as_share(share, short=True)}"
+
+
+@question("Do CUDA graphs improve scaling?", "parallelism")
+def captured(scope: Scope) -> Iterator[Answer]:
+    """They do if the weak efficiency of a captured training is above that of the same without
+    graphs, intervals included: DistributedDataParallel gives the host more to launch, and a
+    captured step is one launch.
+    """
+    asked = {row["variant"] for row in scope.rows}
+    # The same training without graphs may be of any experiment.
+    for group in _by_model(_weak_ddp(scope.tables, rows_of(scope.tables.variants))):
+        pairs = [
+            (without, with_graphs)
+            for with_graphs in group.rows
+            for without in group.rows
+            if with_graphs["variant"] in asked
+            and with_graphs["devices"] > 1
+            and only_difference(without, with_graphs) == "graphs"
+        ]
+        if not pairs:
+            continue
+        before, after = max(
+            pairs, key=lambda pair: (pair[1]["devices"], pair[1]["throughput_per_s"])
+        )
+        how = [*settings_in_words(before), parallelism_words(before["parallelism"])]
+        yield decided(
+            group,
+            ratio_of("weak_efficiency")(after, before),
+            yes=f"{group.title} scales better with them",
+            no=f"{group.title} scales worse with them",
+            whether=f"{group.title} scales better with CUDA graphs",
+            measured=f"; weak efficiency ({', '.join(how)}): "
+            f"{shown(after, 'weak_efficiency', short=True)} with CUDA graphs, "
+            f"{shown(before, 'weak_efficiency', short=True)} without.",
+            evidence=evidence_of_columns([after, before], _WEAK, _TABLE),
+        )
+
+
+@question("Is DataParallel worth its simplicity?", "parallelism")
+def data_parallel(scope: Scope) -> Iterator[Answer]:
+    """It is if it reaches at least 95 % of the throughput of DistributedDataParallel on the same
+    devices with the same samples, intervals included. PyTorch discourages it.
+    """
+    weak = [row for row in _shared(scope.tables, scope.rows) if row["is_weak"]]
+    for group in _by_model(weak):
+        pairs = [
+            (ddp, dp)
+            for dp in group.rows
+            for ddp in group.rows
+            if (ddp["strategy"], dp["strategy"]) == ("ddp", "dp")
+            and all(ddp[name] == dp[name] for name in _OF_TASK)
+        ]
+        if not pairs:
+            continue
+        ddp, dp = max(pairs, key=lambda pair: int(pair[0]["devices"]))
+        ratio = ratio_of("throughput_per_s")(dp, ddp)
+        yield decided(
+            group,
+            ratio,
+            limit=NEARLY,
+            limit_in_words="95 %",
+            yes=f"{group.title} trained about as fast with it",
+            no=f"{group.title} trained more slowly with it",
+            whether=f"{group.title} trains about as fast with it as with DistributedDataParallel",
+            measured=f": with {parallelism_words(dp['parallelism'])} {times(ratio, short=True)} "
+            "the throughput of DistributedDataParallel, and "
+            f"{times(estimate(dp, 'base_speedup'), short=True)} that of one GPU.",
+            evidence=evidence_of_columns(
+                [dp, ddp], {"throughput_per_s": "throughput of all devices"}, _TABLE
+            ),
+        )
+
+
+@question(
+    "Does a batch of the same size train faster on several GPUs (strong scaling)?", "parallelism"
+)
+def strong(scope: Scope) -> Iterator[Answer]:
+    """It does if a configuration's speedup over one plain process with the whole batch is above 1,
+    intervals included. Each GPU then has a part of the samples, and all gradients to exchange.
+    """
+    rows = [
+        row
+        for row in _shared(scope.tables, scope.rows)
+        if row["strategy"] == "ddp" and row["is_strong"] and not math.isnan(row["strong_speedup"])
+    ]
+    for group in _by_model(rows):
+        most = max(row["devices"] for row in group.rows)
+        on_most = replace(group, rows=tuple(row for row in group.rows if row["devices"] == most))
+        yield _strong(on_most)
+
+
+def _strong(group: Group) -> Answer:
+    pairs = [(row, estimate(row, "strong_speedup")) for row in group.rows]
+    compared = Compared(group=group, pairs=pairs)
+
+    def each(pairs: Iterable[tuple[Row, Estimate]]) -> str:
+        return compared.listed(
+            pairs, lambda row, gain: f"{row['configuration']} {times(gain, short=True)}"
+        )
+
+    subject, sharing = group.title, parallelism_words(group.rows[0]["parallelism"])
+    rest = {"slower": compared.on("below"), "no significant gain": compared.on("unclear")}
+    others = "".join(f"; {word}: {each(some)}" for word, some in rest.items() if some)
+    verdict = compared.verdict("any", "above")
+    statement = {
+        "yes": f"Speedup of {subject} with {sharing}: {each(compared.on('above'))}{others}.",
+        "no": f"{subject} trains more slowly with {sharing} than one plain process with the whole "
+        f"batch: {each(pairs)}.",
+    }.get(
+        verdict,
+        f"Whether {subject} trains faster with {sharing} and the same batch is too close to call, "
+        f"because {compared.doubt}; speedup over one plain process: {each(pairs)}.",
+    )
+    return Answer(
+        verdict=verdict,
+        statement=statement,
+        subject=subject,
+        evidence=evidence_of(group, {"strong_speedup": "strong speedup"}),
+        key=group.key,
+    )
+
+
+def _shared(tables: Tables, rows: Iterable[Row]) -> list[Row]:
+    """Those of some variants that devices share and that were measured, with what they gain;
+    `configuration` says how the code is trained.
+    """
+    gains = {row["variant"]: row for row in rows_of(tables.scaling_efficiency)}
+    return [
+        {**row, **gains[row["variant"]]}
+        for row in with_configurations(list(rows), in_sentences=True)
+        if row["variant"] in gains
+    ]
+
+
+def _weak_ddp(tables: Tables, rows: Iterable[Row]) -> list[Row]:
+    """Of these, those by DistributedDataParallel that are compared at equal samples per device."""
+    return [
+        row
+        for row in _shared(tables, rows)
+        if row["strategy"] == "ddp" and row["is_weak"] and not math.isnan(row["weak_efficiency"])
+    ]
+
+
+def _by_model(rows: Iterable[Row]) -> list[Group]:
+    return [
+        Group(title=model, key=key_of(model), axis="", table=_TABLE, rows=tuple(found))
+        for model, found in grouped(rows, model_words).items()
+    ]
+
+
+@question("How much communication is exposed?", DDP_OPTIONS)
+def hidden(scope: Scope) -> Iterator[Answer]:
+    """The limit is 5 % of a step, intervals included: no setting of DDP can hide more than what is
+    exposed. That is the step time less that of the same training in which every rank keeps its own
+    gradients and buffers, process by process.
+    """
+    variants = {row["variant"]: row for row in rows_of(scope.tables.variants)}
+    for group in groups_beside(scope, "communication"):
+        defaults = group.baseline
+        if defaults is None or "bound" not in defaults:
+            rows = tuple(row for row in group.rows if row["is_baseline"])
+            reason = "no training without communication was measured"
+            yield missing(replace(group, rows=rows), reason)
+            continue
+        share = against_other(defaults, "exposed_share", variants[defaults["bound"]])
+        if not share.known:
+            reason = "no training without communication had the same seeds"
+            yield not_measured(group.title, reason, key=group.key)
+            continue
+        yield decided(
+            group,
+            share,
+            limit=HIDDEN_BELOW,
+            limit_in_words="5 %",
+            holds="below",
+            yes=f"Less than 5 % of a step for {group.title}",
+            no=f"More than 5 % of a step for {group.title}",
+            whether=f"it is less than 5 % of a step for {group.title}",
+            measured=f": with DDP's defaults {shown(defaults, 'exposed_ms')}, "
+            f"{as_share(share, short=True)} of a step.",
+            evidence=evidence_of_columns(
+                [defaults], {"exposed_share": "exposed share of the step"}, group.table
+            ),
+        )
+
+
+@question("Which setting of DDP pays?", DDP_OPTIONS)
+def setting(scope: Scope) -> Iterator[Answer]:
+    """It does if the whole interval of the fastest's speedup over DDP's defaults is above 1, and
+    the difference is significant among the experiment's comparisons (Holm).
+    """
+    for group in map(_beyond_defaults, for_speed(scope)):
+        if group.baseline is None or not group.others:
+            yield missing(group)
+            continue
+        before, after = group.baseline, fastest_of(group.others)
+        gain, subject, words = speedup(after, before), group.title, group.words(after)
+        is_unclear = verdict_of(gain) == "too close to call"
+        yield decided(
+            group,
+            gain,
+            yes=f"{subject} trained fastest with {words}: {times(gain, short=True)} the throughput "
+            f"of the defaults{rivals(group, after)}",
+            no=f"No setting made {subject} faster than DDP's defaults: the next, {words}, reached "
+            f"{times(gain)} their throughput",
+            whether=f"{subject} trains faster with {words} than with DDP's defaults",
+            measured=f"; it trained {times(gain)} as fast." if is_unclear else "",
+            evidence=evidence_of(group, {"throughput_per_s": "throughput"}, [after, before]),
+            advice={"yes": f"With DistributedDataParallel train {subject} with {words}."},
+            gain=gain,
+        )
+
+
+def _beyond_defaults(group: Group) -> Group:
+    """The group with the defaults and what sets more than they do, each named by what it adds."""
+    defaults = next(
+        (option_names(row["optimization"]) for row in group.rows if row["is_baseline"]), ()
+    )
+    rows = []
+    for row in group.rows:
+        names = option_names(row["optimization"])
+        if {*defaults} <= {*names}:
+            added = SEPARATOR.join(name for name in names if name not in defaults)
+            rows.append({**row, "optimization": added or NO_OPTIONS})
+    return replace(group, rows=tuple(rows))

@@ -1,0 +1,390 @@
+"""Questions about what a step consists of: what limits it, is copying the bottleneck (B6), and what
+the advice of traces asks.
+
+Where the profiler slowed the step too much, the trace's quality gate leaves the parts out.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from gpu_report.answers.estimate import Estimate, gain_over, of_one_run, speedup
+from gpu_report.answers.finding import Evidence, Verdict
+from gpu_report.answers.phrases import (
+    CPU,
+    as_share,
+    evidence,
+    evidence_of_columns,
+    how_many,
+    shown,
+)
+from gpu_report.answers.question import HALF, QUESTIONS, Answer, Question, question
+from gpu_report.answers.questions.efficiency import share_of_roof
+from gpu_report.answers.scope import EFFICIENCY, TRACE, Scope, key_of, only_difference
+from gpu_report.glossary import PRECISIONS, Row, capitalized
+from gpu_report.printing.number_format import quantity, share
+from gpu_report.tables.bundle import grouped, rows_of
+from gpu_report.tables.statistics import holm
+from gpu_report.tables.traces import STEP_PARTS, shares_of_steps
+from gpu_report.traces.advice import ADVICE_OF, ALL_ADVICE, Advice
+from gpu_report.traces.quality import Gate
+from gpu_report.traces.steps import STEPS
+from gpu_report.traces.tables import TraceTables
+from gpu_report.words import described, device_in_words, listed, model_words, optimization_in_words
+
+BOTTLENECK: Final = ADVICE_OF["launch-bound"].threshold
+
+_PROFILED: Final = "profiled configuration"
+_PARTS: Final = {
+    "kernels": ("kernel", "memset"),
+    "transfer": ("memcpy",),
+    "communication": ("communication",),
+    "loader": ("loader",),
+    "launch": ("runtime", "operator", "other"),
+}
+_PARTS_ON_CPU: Final = {
+    "kernels": ("operator",),
+    "communication": ("communication",),
+    "loader": ("loader",),
+    "host": tuple(
+        part for part in STEP_PARTS if part not in ("operator", "communication", "loader")
+    ),
+}
+"""Parts of a step by those of the table of shares; on a CPU nothing goes on behind another part."""
+
+PARTS_IN_WORDS: Final[Mapping[str, str]] = {
+    "compute": "arithmetic",
+    "memory": "memory",
+    "kernels": "kernels",
+    "transfer": "copies",
+    "communication": "communication between processes",
+    "loader": "waiting for data",
+    "launch": "launching",
+    "host": "Python between two operations",
+}
+"""Each limit as a sentence names it; arithmetic and memory limit at half of their measured peak,
+kernels below.
+"""
+
+_NOTE: Final = (
+    " Arithmetic or memory limits a step that reaches at least half of its measured peak; below "
+    "that, kernels do."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """The part of a configuration's step that takes most, as a share of it, and the table that has
+    it.
+    """
+
+    row: Row
+    name: str
+    share: Estimate
+    table: str = "step_shares"
+
+    @property
+    def is_dominant(self) -> bool:
+        """Whether it takes more than half, so that nothing else can take as much."""
+        return self.share.value > HALF
+
+    @property
+    def evidence(self) -> Evidence:
+        """Its share, and whether that makes it the limit."""
+        label = "limit" if self.is_dominant else "largest part, no limit"
+        name = PARTS_IN_WORDS[self.name]
+        return evidence(f"{label}: {name}", as_share(self.share), self.table, self.row)
+
+
+def parts_of(row: Row) -> dict[str, float]:
+    """Each part of a variant's step with its share, which sum to 1; none where the trace does not
+    show them.
+
+    Where it does not show how the host's time divides, a part that takes more than half is known
+    all the same.
+    """
+    parts = _PARTS_ON_CPU if row["device"] == CPU else _PARTS
+    shares = {
+        name: sum(float(row[f"{one}_share"]) for one in of_table)
+        for name, of_table in parts.items()
+    }
+    known = {name: part for name, part in shares.items() if not math.isnan(part)}
+    is_whole = len(known) == len(shares) or max(known.values(), default=0.0) > HALF
+    return known if is_whole else {}
+
+
+def parts_of_steps(tables: TraceTables, device: str) -> dict[str, float]:
+    """Each part of the steps of one trace likewise, without those that took nothing; none where its
+    checks do not let the steps through.
+    """
+    steps = tables[STEPS]
+    on_cpu = device == CPU or all(row["device_busy_ms"] is None for row in steps)
+    shares = shares_of_steps(Gate(tables), on_cpu=on_cpu)
+    parts = parts_of({"device": CPU if on_cpu else device, **shares})
+    return {name: part for name, part in parts.items() if part}
+
+
+def limit_of(row: Row, ceilings: Row | None) -> Limit | None:
+    """The limit of one profiled variant; None where its trace does not show it.
+
+    Args:
+        row: The variant with the row of its trace in the table of shares.
+        ceilings: Its row of the table of efficiency, None where its step was not counted.
+    """
+    # A roof does not hold for what took less time than its counted work needs.
+    if (
+        ceilings is not None
+        and ceilings["roof_flops_per_s"] > 0
+        and not ceilings["achieved_flops_per_s"] > ceilings["roof_flops_per_s"]
+    ):
+        of_roof = share_of_roof({**row, **ceilings})
+        if of_roof.against(HALF) == "above":
+            return Limit(row=row, name=ceilings["roof"], share=of_roof, table=EFFICIENCY)
+    parts = parts_of(row)
+    if not parts:
+        return None
+    name, most = max(parts.items(), key=lambda part: part[1])
+    return Limit(row=row, name=name, share=of_one_run(most))
+
+
+@question("What limits the step of most configurations?", TRACE)
+def limits(scope: Scope) -> Iterator[Answer]:
+    """A part limits a configuration if it takes more than half of its step: then nothing else takes
+    as much, and no other remedy can make the step twice as fast. On a GPU each moment counts once:
+    for kernels, then for copies that none of them hides, exchange, waiting for data, and for the
+    host what is left. A trace of the CPU shows waiting for data, operations, exchange and what
+    happens between operations, but not what an operation itself waits for. Memory or arithmetic
+    limits a training that reached at least half of that measured peak, intervals included. The
+    answer is yes where more than half of the configurations with a usable trace have a limit.
+    """
+    ceilings = {row["variant"]: row for row in rows_of(scope.tables.efficiency)}
+    gpus_first = sorted(scope.rows, key=lambda row: bool(row["device"] == CPU))
+    for device, rows in grouped(gpus_first, lambda row: row["device"]).items():
+        asked = [(row, limit_of(row, ceilings.get(row["variant"]))) for row in rows]
+        known = sorted((limit for _, limit in asked if limit), key=lambda each: -each.share.value)
+        unknown = [(row, _failed_check(scope, row)) for row, limit in asked if limit is None]
+        dominant = [limit for limit in known if limit.is_dominant]
+        where = device_in_words(device)
+        statement = (
+            f"On {where}, one part takes most of the step in "
+            f"{how_many(len(dominant), len(known), _PROFILED)}{_not_shown(len(unknown))}."
+            + _by_workload(dominant)
+        )
+        if not known:
+            statement = f"What limits training on {where} {_no_trace_shows(*unknown[0])}"
+        yield Answer(
+            verdict=_verdict(len(known), is_yes=2 * len(dominant) > len(known)),
+            statement=statement,
+            subject=where,
+            evidence=(
+                *(limit.evidence for limit in known),
+                *(
+                    evidence("limit missing in the trace", reason, "trace_doubts", row)
+                    for row, reason in unknown
+                ),
+            ),
+            key=key_of(device),
+        )
+
+
+def _by_workload(dominant: Sequence[Limit]) -> str:
+    """A sentence that counts the configurations with each limit; empty without any."""
+    if not dominant:
+        return ""
+    parts = []
+    for title, alike in grouped(dominant, lambda limit: limit.row["workload_title"]).items():
+        counts = Counter(PARTS_IN_WORDS[limit.name] for limit in alike).most_common()
+        parts.append(f"{title}: {listed([f'{name} ({count})' for name, count in counts])}")
+    on_roof = any(limit.name in ("compute", "memory", "kernels") for limit in dominant)
+    return f" {capitalized('; '.join(parts))}." + (_NOTE if on_roof else "")
+
+
+@question("Is copying between host and device the bottleneck of any training?", TRACE)
+def transfer_bound(scope: Scope) -> Iterator[Answer]:
+    """It is if copies that no kernel hides take at least 20 % of the step: without them it would be
+    at least 1.25 times as fast (Amdahl's law), the same limit as for launching. Copies within the
+    device count too, because the trace sums all of them.
+    """
+    column = "exposed_copy_share"
+    asked = [row for row in scope.rows if row["device"] != CPU]
+    if not asked:
+        return
+    shares = [row for row in asked if not math.isnan(row[column])]
+    known = sorted(shares, key=lambda row: -float(row[column]))
+    bound = [row for row in known if row[column] >= BOTTLENECK]
+    if known:
+        statement = (
+            f"Copying was the bottleneck in {how_many(len(bound), len(known), _PROFILED)}: copies "
+            f"that no kernel hid took {shown(known[0], column)} of the step at most, in "
+            f"{described(known[0])}{_not_shown(len(asked) - len(known))}."
+        )
+    else:
+        doubt = _no_trace_shows(asked[0], _failed_check(scope, asked[0]))
+        statement = f"Whether copying is the bottleneck of a training {doubt}"
+    yield Answer(
+        verdict=_verdict(len(known), is_yes=bool(bound)),
+        statement=statement,
+        evidence=evidence_of_columns(known, {column: "copies that no kernel hid"}, scope.table),
+    )
+
+
+def _verdict(shown_by: int, *, is_yes: bool) -> Verdict:
+    """Traces that do not show it decide nothing, unless there is no other."""
+    return "too close to call" if not shown_by else "yes" if is_yes else "no"
+
+
+def _not_shown(traces: int) -> str:
+    """The end of a sentence that counts traces, about those that it leaves out."""
+    return f"; {traces} trace{'s' if traces > 1 else ''} cannot show it" if traces else ""
+
+
+def _no_trace_shows(row: Row, reason: str) -> str:
+    """The end of a sentence about what no trace shows, with the reason of the first."""
+    return (
+        f"is too close to call, because no trace shows it: that of {described(row)} does not, "
+        f"since {reason}."
+    )
+
+
+def _failed_check(scope: Scope, row: Row) -> str:
+    """The first failed check of the trace's steps, which its table has in whole sentences."""
+    for doubt in rows_of(scope.tables.trace_doubts):
+        if doubt["variant"] == row["variant"] and "steps" in doubt["spoils"]:
+            return f"it failed the check '{doubt['check']}'"
+    return "parts of its step are missing"
+
+
+def _asked(scope: Scope, advice: Advice) -> Sequence[Row]:
+    """The configurations of which the advice is asked: all, or those on a GPU, or all that share a
+    training, as soon as one of them exchanges.
+    """
+    if advice.asked_of == "exchanging processes":
+        rows = [row for row in scope.rows if row["devices"] > 1]
+        return rows if any(row["communication_share"] > 0 for row in rows) else ()
+    return [row for row in scope.rows if advice.asked_of == "all" or row["device"] != CPU]
+
+
+def _advised(scope: Scope, *, advice: Advice) -> Iterator[Answer]:
+    """In how many of the configurations whose traces show it the advice applies, and what following
+    it gained.
+    """
+    asked = _asked(scope, advice)
+    unanswered = rows_of(scope.tables.trace_unanswered)
+    why_open = {row["variant"]: row["reason"] for row in unanswered if row["rule"] == advice.name}
+    answered = {row["variant"]: row for row in asked if row["variant"] not in why_open}
+    if not asked:
+        return
+    if not answered:
+        reason = why_open[asked[0]["variant"]]
+        statement = f"Whether {advice.whether} {_no_trace_shows(asked[0], reason)}"
+        yield Answer(verdict="too close to call", statement=statement)
+        return
+    given = _given(scope, advice, answered)
+    statement = f"{advice.holds} in {how_many(len(given), len(answered), _PROFILED)}"
+    others = _not_shown(len(asked) - len(answered))
+    if not given:
+        yield Answer(verdict="no", statement=f"{statement}{others}.")
+        return
+    first = given[0]
+    extreme = ("most in " if len(given) > 1 else "") + described(answered[first["variant"]])
+    place = f" ({first['place']})" if first["place"] else ""
+    pays = not _slows_down(scope, advice.done_by)
+    followed = [answered[one["variant"]] for one in given] if pays else []
+    gain, measured, evidence_of_gain = _followed(scope, followed, advice.helpful)
+    yield Answer(
+        verdict="yes",
+        statement=f"{statement}, {extreme}: {advice.label}, {_value(advice, first)}{place}"
+        f"{others}.",
+        evidence=(
+            *(evidence(advice.label, _value(advice, one), "trace_advice", one) for one in given),
+            *evidence_of_gain,
+        ),
+        advice=f"{advice.remedy.rstrip('.')}{measured}." if pays else "",
+        gain=gain,
+    )
+
+
+def _given(scope: Scope, advice: Advice, variants: Container[str]) -> list[Row]:
+    """Of each of these variants that have the advice, the row of its highest value; the highest of
+    all first, and of equal ones that of the trace in which the advice comes first.
+    """
+    rows = [
+        row
+        for row in rows_of(scope.tables.trace_advice)
+        if row["rule"] == advice.name and row["variant"] in variants
+    ]
+    rows.sort(key=lambda row: (-float(row["value"]), int(row["rank"])))
+    return [alike[0] for alike in grouped(rows, lambda row: row["variant"]).values()]
+
+
+def _value(advice: Advice, row: Row) -> str:
+    value = row["value"]
+    return share(value).plain() if advice.unit == "1" else f"{quantity(value).plain()} times a step"
+
+
+def _followed(
+    scope: Scope, rows: Sequence[Row], helpful: Sequence[str]
+) -> tuple[Estimate | None, str, list[Evidence]]:
+    """The greatest gain of one of these options or precisions, by itself, in one of these
+    trainings, with a clause and its evidence; None without any.
+
+    It is significant among all such comparisons (Holm). Precisions are compared with fp32, and
+    custom training loops with nothing.
+    """
+    measured = [row for row in rows_of(scope.tables.variants) if row["status"] == "ok"]
+    own_loops = set(scope.tables.own_loops["variant"])
+    pairs = [
+        (before, after, what)
+        for before in rows
+        for after in measured
+        if (what := only_difference(before, after)) in helpful
+        and before["variant"] not in own_loops
+        and (what not in PRECISIONS or before["precision"] == PRECISIONS[0])
+    ]
+    alone = [gain_over(scope.tables, after, before) for before, after, _ in pairs]
+    gains = [
+        replace(gain, p=p) for gain, p in zip(alone, holm([gain.p for gain in alone]), strict=True)
+    ]
+    gained = [pair for pair in zip(gains, pairs, strict=True) if pair[0].against(1.0) == "above"]
+    if not gained:
+        return None, "", []
+    gain, (before, after, what) = max(gained, key=lambda pair: pair[0].value)
+    followed = what if what in PRECISIONS else optimization_in_words(what)
+    devices = f" on {after['devices']} devices" if after["devices"] > 1 else ""
+    throughputs = [
+        evidence(label, shown(row, "throughput_per_s"), "variants", row)
+        for label, row in (("throughput before", before), (f"throughput with {what}", after))
+    ]
+    return gain, f" (measured: {followed} with {model_words(after)}{devices})", throughputs
+
+
+def _slows_down(scope: Scope, options: Sequence[str]) -> bool:
+    """Whether one of these options alone trained slower than its baseline in some experiment, and
+    none faster.
+    """
+    sides = {
+        speedup(row, row).against(1.0)
+        for rows in scope.tables.rows_of_experiments.values()
+        for row in rows
+        if row["optimization"] in options and row["status"] == "ok"
+    }
+    return "below" in sides and "above" not in sides
+
+
+for _advice in ALL_ADVICE:
+    if not _advice.question:
+        continue
+    _limit = f"{100 * _advice.threshold:g} %" if _advice.unit == "1" else f"{_advice.threshold:g}"
+    QUESTIONS.append(
+        Question(
+            name=key_of(_advice.name),
+            text=_advice.question,
+            about=(TRACE,),
+            threshold=f"A configuration counts if {_advice.measure} is at least {_limit}. "
+            + _advice.reason,
+            answers=partial(_advised, advice=_advice),
+        )
+    )

@@ -1,0 +1,304 @@
+"""What the findings say together: answers about a subject, questions across the experiments, and
+what to do.
+
+Findings -> those about an experiment or a chapter, with alike ones put together
+Findings -> those that a question across the experiments rests on -> their statements
+Recommendations of the findings -> by symptom -> rows of a table
+"""
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpu_report.answers.finding import Finding, recommendations
+from gpu_report.answers.questions import QUESTIONS
+from gpu_report.answers.scope import DDP_OPTIONS, TRACE
+from gpu_report.errors import ReportError
+from gpu_report.glossary import Row
+from gpu_report.tables.bundle import grouped
+from gpu_report.words import listed
+
+QuestionName = tuple[str, str]
+"""What a question is about, such as an axis or a chapter, and its name."""
+
+ACROSS_EXPERIMENTS: Final[Mapping[str, tuple[QuestionName, ...]]] = {
+    "What limits training?": ((TRACE, "limits"),),
+    "Why do small models gain little on a GPU?": (("size", "overhead"),),
+    "How can GPU idle time be reduced?": (
+        ("workers", "help"),
+        (TRACE, "launch_bound"),
+        (TRACE, "synchronising_calls"),
+    ),
+    "Does a larger batch cost quality?": (("batch_size", "quality"),),
+    "When is host-device copying the bottleneck?": (
+        (TRACE, "transfer_bound"),
+        (TRACE, "pageable_copies"),
+    ),
+}
+"""What a reader asks of the whole study, and the questions whose findings answer it, the first of
+which is the answer itself.
+"""
+
+_ANSWERS: Final = {"yes": "Yes.", "no": "No.", "too close to call": "Too close to call."}
+_ASKS_YES_OR_NO: Final = frozenset({"Are", "Can", "Did", "Do", "Does", "Has", "Is", "Was", "Were"})
+"""First words of questions; which, what or how many is answered by the statement."""
+
+
+def answered(findings: Iterable[Finding], subject: str, names: Sequence[str]) -> list[Finding]:
+    """Those about one experiment or chapter that had anything to decide by; findings.csv has the
+    others too.
+
+    Where several have the same question and answer, the first stands for all: its statement ends
+    with the subjects of the others, or has their statements too where no word is the answer.
+
+    Args:
+        findings: All of the machine.
+        subject: The experiment or chapter.
+        names: Those questions whose answers a section has room for; without any, all.
+
+    Raises:
+        ReportError: a name is no question's.
+    """
+    known = {question.name for question in QUESTIONS}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ReportError(
+            f"there is no question {unknown[0]!r} to answer; use one of {', '.join(sorted(known))}"
+        )
+    measured = [
+        finding
+        for finding in findings
+        if finding.experiment == subject
+        and finding.verdict != "not measured"
+        and (not names or finding.name in names)
+    ]
+    alike = grouped(measured, lambda finding: (finding.question, answer_word(finding)))
+    questions = list(dict.fromkeys(question for question, _ in alike))
+    in_order = sorted(alike.items(), key=lambda item: questions.index(item[0][0]))
+    together = []
+    for (_, word), (first, *others) in in_order:
+        subjects = list(dict.fromkeys(finding.subject for finding in others if finding.subject))
+        statement = first.statement
+        if not word:
+            statement = " ".join(finding.statement for finding in (first, *others))
+        elif subjects:
+            statement += f" The same answer holds for {listed(subjects)}."
+        together.append(first.model_copy(update={"statement": statement}))
+    return together
+
+
+def answer_word(finding: Finding) -> str:
+    """The answer in a word; empty where the question asks for more than yes or no, and the
+    statement says it.
+    """
+    is_said = finding.is_decided and finding.question.partition(" ")[0] not in _ASKS_YES_OR_NO
+    return "" if is_said else _ANSWERS.get(finding.verdict, "")
+
+
+def across_experiments(
+    findings: Sequence[Finding], axes: Mapping[str, str], *, left_out: Collection[str] = ()
+) -> list[Mapping[str, Any]]:
+    """The questions across the experiments that anything was measured for.
+
+    Args:
+        findings: All of the machine.
+        axes: The axis of each experiment, by name.
+        left_out: Sections that the document does not have.
+
+    Returns:
+        For each its `question`; the `statements` that answer it, one of each question it rests on,
+        the first whether or not it is decided; and the `sections` that have them.
+    """
+    by_name = grouped(
+        (finding for finding in findings if finding.verdict != "not measured"),
+        lambda finding: (axes.get(finding.experiment, finding.experiment), finding.name),
+    )
+    answers: list[Mapping[str, Any]] = []
+    for question, names in ACROSS_EXPERIMENTS.items():
+        decisive = [
+            min(by_name[name], key=lambda finding: not finding.is_decided)
+            for name in names
+            if name in by_name
+        ]
+        shown = [*decisive[:1], *(each for each in decisive[1:] if each.is_decided)]
+        sections = dict.fromkeys(finding.experiment for finding in shown)
+        if shown:
+            answers.append(
+                {
+                    "question": question,
+                    "statements": [finding.statement for finding in shown],
+                    "sections": [{"name": name} for name in sections if name not in left_out],
+                }
+            )
+    return answers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Symptom:
+    """What a user sees, the metric that shows it, and the questions whose advice treats it."""
+
+    words: str
+    metric: str
+    questions: tuple[QuestionName, ...]
+    needs_gpu: bool = False
+
+
+SYMPTOMS: Final = (
+    Symptom(
+        words="The loop waits for data",
+        metric="data wait",
+        questions=(("workers", "enough"), ("workers", "help"), (TRACE, "data_loader")),
+    ),
+    Symptom(
+        words="Matrix products run without tensor cores",
+        metric="time on tensor cores",
+        needs_gpu=True,
+        questions=(("precision", "best"), (TRACE, "tensor_cores")),
+    ),
+    Symptom(
+        words="The GPU is idle between kernels",
+        metric="kernel-active time",
+        needs_gpu=True,
+        questions=(
+            ("optimization", "best"),
+            (TRACE, "launch_bound"),
+        ),
+    ),
+    Symptom(
+        words="Throughput rises with the batch size",
+        metric="throughput by batch size",
+        questions=(("batch_size", "smaller"),),
+    ),
+    Symptom(
+        words="The target quality comes late",
+        metric="time to target",
+        questions=(("batch_size", "quality"),),
+    ),
+    Symptom(
+        words="A small model takes as long as a larger one",
+        metric="step time by model size",
+        questions=(("size", "overhead"),),
+    ),
+    Symptom(
+        words="Compiling takes longer than it saves",
+        metric="break-even steps",
+        questions=(("optimization", "compiling"),),
+    ),
+    Symptom(
+        words="Memory runs out",
+        metric="peak memory",
+        questions=(("optimization", "saves"), (TRACE, "peak_memory")),
+    ),
+    Symptom(
+        words="The step waits for copies",
+        metric="exposed copies",
+        questions=((TRACE, "pageable_copies"),),
+    ),
+    Symptom(
+        words="The host waits for the GPU in every step",
+        metric="synchronizing calls",
+        questions=((TRACE, "synchronising_calls"),),
+    ),
+    Symptom(
+        words="One GPU is not fast enough",
+        metric="weak efficiency",
+        needs_gpu=True,
+        questions=(("parallelism", "pays"),),
+    ),
+    Symptom(
+        words="Gradient communication delays the step",
+        metric="exposed communication",
+        questions=((DDP_OPTIONS, "setting"),),
+    ),
+    Symptom(
+        words="Processes wait for each other",
+        metric="communication",
+        questions=((TRACE, "communication"),),
+    ),
+    Symptom(
+        words="Small batches train faster on the CPU",
+        metric="speedup",
+        questions=(("device", "crossover"),),
+    ),
+)
+"""In the order of the table where no gain was measured."""
+
+_OTHER: Final = Symptom(words="Another value trains faster", metric="throughput", questions=())
+_LEFT_OUT: Final = frozenset({("device", "faster")})
+"""To train on a GPU at all is what the study begins with."""
+
+
+def decisions(
+    findings: Sequence[Finding],
+    about: Mapping[str, str],
+    *,
+    workloads: Mapping[str, str],
+    has_gpu: bool,
+) -> list[Row]:
+    """The recommendations by symptom, the greatest measured gain first.
+
+    Where following one recommendation for a symptom gained something, those without a measured gain
+    are left out, of several for one workload those of smaller gain, and those of traces if an
+    experiment gained something with that workload.
+
+    Args:
+        findings: All of one machine.
+        about: What the rows of each experiment are about, by its name; a chapter about the whole
+            machine has none.
+        workloads: The workload of each variant, by its name.
+        has_gpu: Whether the machine measured on one; symptoms of a GPU are not named without.
+
+    Returns:
+        Rows with `group`, the symptom that all rows about it share; `symptom` and `metric`, empty
+        but in the first of these; action; and gain with its interval (NaN where none was measured).
+    """
+    by_symptom: dict[Symptom, list[Finding]] = {}
+    for finding in recommendations(findings):
+        name = about.get(finding.experiment, finding.experiment), finding.name
+        if name not in _LEFT_OUT:
+            symptom = next(
+                (
+                    one
+                    for one in SYMPTOMS
+                    if name in one.questions and (has_gpu or not one.needs_gpu)
+                ),
+                _OTHER,
+            )
+            by_symptom.setdefault(symptom, []).append(finding)
+    chosen = {symptom: _chosen(advised, workloads) for symptom, advised in by_symptom.items()}
+    order = [*SYMPTOMS, _OTHER]
+    rows: list[Row] = []
+    for symptom in sorted(
+        chosen, key=lambda symptom: (-(chosen[symptom][0].gain or 0.0), order.index(symptom))
+    ):
+        for index, finding in enumerate(chosen[symptom]):
+            low, high = finding.gain_interval or (math.nan, math.nan)
+            rows.append(
+                {
+                    "group": symptom.words,
+                    "symptom": symptom.words if index == 0 else "",
+                    "metric": symptom.metric if index == 0 else "",
+                    "action": finding.recommendation.rstrip("."),
+                    "gain": math.nan if finding.gain is None else finding.gain,
+                    "gain_low": low,
+                    "gain_high": high,
+                }
+            )
+    return rows
+
+
+def _chosen(advised: Sequence[Finding], workloads: Mapping[str, str]) -> Sequence[Finding]:
+    """Of one symptom's ranked advice what to show: the best of each workload, an experiment's
+    rather than a trace's.
+    """
+    gained = [one for one in advised if one.gain]
+
+    def workload(finding: Finding) -> str:
+        # The evidence of a trace's gain is last: its advice may be most urgent in another workload.
+        decisive = reversed(finding.evidence) if finding.experiment == TRACE else finding.evidence
+        return next((workloads[each.variant] for each in decisive if each.variant), finding.id)
+
+    in_order = sorted(gained, key=lambda one: one.experiment == TRACE)
+    best = [alike[0] for alike in grouped(in_order, workload).values()]
+    return [one for one in gained if one in best] or advised

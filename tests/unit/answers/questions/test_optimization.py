@@ -1,0 +1,132 @@
+from tests.unit.answers.editing import Case, Edit, cases, figure, unpaired_quality
+
+LOST = {"status": "oom", "reason": "out of memory"}
+GROUP = "unet_64px_cuda"
+ALONE = ("workers4", "fused", "resident", "compile")
+TOP = "fused+resident+compile"
+
+
+def rung(name: str, **cells: object) -> Edit:
+    return Edit(table="optimization", where={"optimization": name}, cells=cells)
+
+
+LEFT_OUT = ("resident+compile", "fused+compile", "fused+resident")
+EVERYTHING = ("workers4+fused", TOP, *LEFT_OUT, *ALONE)
+LOST_ALL = [rung(name, **LOST) for name in EVERYTHING]
+
+
+def left_out(*rates: float, spread: float = 0.2) -> list[Edit]:
+    """100 samples/s with all steps, and these without each of fused, resident and compile."""
+    pairs = zip((TOP, *LEFT_OUT), (100, *rates), strict=True)
+    return [rung(name, **figure("throughput_per_s", rate, spread)) for name, rate in pairs]
+
+
+OPTIMIZATION_CASES = [
+    *cases(
+        f"optimization_best/{GROUP}",
+        yes=(),
+        no=[rung(name, **figure("speedup", 0.8, 0.1)) for name in EVERYTHING],
+        unresolved=[rung(name, **figure("speedup", 1.0, 0.1)) for name in EVERYTHING],
+        missing=LOST_ALL,
+    ),
+    *cases(
+        f"optimization_needed/{GROUP}",
+        yes=left_out(50, 60, 70),
+        no=left_out(50, 99.5, 70),
+        unresolved=left_out(50, 60, 98, spread=4),
+        missing=[rung(TOP, **LOST)],
+    ),
+    *cases(
+        f"optimization_quality/{GROUP}",
+        yes=[rung("compile", **unpaired_quality(0.5, 0.1))],
+        no=(),
+        unresolved=[rung("compile", **unpaired_quality(0.83, 0.1))],
+        missing=LOST_ALL,
+    ),
+]
+
+
+def test_a_step_without_which_the_whole_is_as_fast_is_advised_to_be_left_out() -> None:
+    edits = left_out(50, 99.5, 70)
+
+    found = Case(finding=f"optimization_needed/{GROUP}", verdict="no", edits=edits).derive()
+
+    assert found.recommendation == "Leave data in GPU memory out for U-Net."
+
+
+def test_a_step_without_which_nothing_was_measured_is_named_beside_the_others() -> None:
+    edits = [*left_out(50, 60, 70), rung("fused+compile", **LOST)]
+
+    found = Case(finding=f"optimization_needed/{GROUP}", verdict="yes", edits=edits).derive()
+
+    assert found.statement.endswith("; without data in GPU memory there are no numbers.")
+
+
+def test_a_step_that_is_too_close_to_call_is_named_beside_a_needless_one() -> None:
+    unclear = rung("fused+resident", **figure("throughput_per_s", 98, 4))
+    edits = [*left_out(50, 99.5, 70), unclear]
+
+    found = Case(finding=f"optimization_needed/{GROUP}", verdict="no", edits=edits).derive()
+
+    assert "; whether it needs torch.compile is too close to call." in found.statement
+
+
+PREPARATION_GROUP = "unet_64px_cuda"
+FINDING = f"optimization_compiling/{PREPARATION_GROUP}"
+
+
+def compiled(**cells: object) -> Edit:
+    return Edit(table="optimization", where={"optimization": "fused+resident+compile"}, cells=cells)
+
+
+FASTER = figure("speedup", 1.5, 0.1)
+NOTHING_PREPARED = [
+    Edit(table="optimization", where={"optimization": name}, cells={"preparation_cold_s": 0.0})
+    for name in ("compile", "fused+compile", "resident+compile", "fused+resident+compile")
+]
+PREPARATION_CASES = [
+    *cases(
+        FINDING,
+        yes=[compiled(**FASTER, break_even_steps=100.0)],
+        no=[compiled(**FASTER, break_even_steps=1000.0)],
+        unresolved=[compiled(**figure("speedup", 1.0, 0.1), break_even_steps=100.0)],
+    ),
+    Case(
+        finding=FINDING,
+        verdict="no",
+        edits=[compiled(**figure("speedup", 0.9, 0.05), break_even_steps=float("nan"))],
+    ),
+    Case(finding="optimization_compiling", verdict="not measured", edits=NOTHING_PREPARED),
+]
+
+
+def test_the_fastest_is_recommended_only_for_trainings_long_enough_to_repay_it() -> None:
+    found = Case(
+        finding=FINDING, verdict="no", edits=[compiled(**FASTER, break_even_steps=1000.0)]
+    ).derive()
+
+    assert found.recommendation.endswith("only in trainings of more than 1000 steps.")
+
+
+SAVING_LOST = {"status": "oom", "reason": "out of memory"}
+SAVING_GROUP = "unet_128px_cuda"
+SAVES = f"memory_saves/{SAVING_GROUP}_checkpoint"
+
+
+def saving(name: str, **cells: object) -> Edit:
+    return Edit(table="memory", where={"optimization": name}, cells=cells)
+
+
+BEFORE = saving("none", **figure("memory_peak_mib", 10_000, 10))
+SAVING_CASES = [
+    *cases(
+        SAVES,
+        yes=[BEFORE, saving("checkpoint", **figure("memory_peak_mib", 4000, 10))],
+        no=[BEFORE, saving("checkpoint", **figure("memory_peak_mib", 9900, 10))],
+        unresolved=[BEFORE, saving("checkpoint", **figure("memory_peak_mib", 9000, 500))],
+        missing=[saving("none", **SAVING_LOST)],
+    ),
+]
+
+
+CASES = [*OPTIMIZATION_CASES, *PREPARATION_CASES, *SAVING_CASES]

@@ -1,0 +1,149 @@
+"""What is asked of GPUs that share a training, and of DistributedDataParallel's settings."""
+
+import math
+
+import pytest
+
+from gpu_report.answers.questions import derive_findings
+from tests.unit.answers.editing import Edit, base, cases, edited, figure
+from tests.unit.answers.shared import DEFAULTS, PARTS, SETTINGS, SharedCase, setting
+
+MODEL = "u_net_64px"
+FIGURES = "scaling_efficiency"
+HIDDEN, SETTING = (f"ddp_options_{name}/unet_128px_cuda" for name in ("hidden", "setting"))
+AT_DEFAULTS = f"unet-128px-cuda-b32-w0-fp32-e3-ddp2-{DEFAULTS}"
+IN_PARTS = [f"{part}+{DEFAULTS}" for part in PARTS]
+LOST = {"status": "oom", "reason": "out of memory"}
+
+
+def shared(column: str, value: float, spread: float = 0.0, **where: object) -> Edit:
+    return Edit(table=FIGURES, where=where, cells=figure(column, value, spread))
+
+
+def of_two(value: float, spread: float = 0.0, *, precision: str = "bf16") -> Edit:
+    return shared(
+        "weak_efficiency",
+        value,
+        spread,
+        strategy="ddp",
+        devices=2,
+        is_weak=True,
+        precision=precision,
+    )
+
+
+def captured(value: float, spread: float) -> Edit:
+    return shared(
+        "weak_efficiency", value, spread, strategy="ddp", devices=2, optimization="resident+graphs"
+    )
+
+
+def exposed(value: float, spread: float) -> list[Edit]:
+    return [
+        Edit(
+            table="communication",
+            where={"variant": AT_DEFAULTS},
+            cells=figure("exposed_share", value, spread),
+        )
+    ]
+
+
+def speedups(value: float, spread: float = 0.01) -> list[Edit]:
+    return [setting(name, **figure("speedup", value, spread)) for name in SETTINGS]
+
+
+CASES = [
+    *cases(f"scaling_pays/{MODEL}", yes=(), no=[of_two(0.8, 0.01)], unresolved=[of_two(0.9, 0.02)]),
+    *cases(
+        "scaling_ddp_cost",
+        yes=[shared("weak_efficiency", 0.96, 0.01, devices=1)],
+        no=[shared("weak_efficiency", 0.99, 0.005, devices=1)],
+        unresolved=[shared("weak_efficiency", 0.98, 0.01, devices=1)],
+    ),
+    *cases(
+        f"scaling_captured/{MODEL}",
+        yes=[of_two(0.8, 0.005), captured(0.9, 0.005)],
+        no=[of_two(0.95, 0.005), captured(0.9, 0.005)],
+        unresolved=[of_two(0.9, 0.02), captured(0.91, 0.02)],
+    ),
+    *cases(
+        f"scaling_data_parallel/{MODEL}",
+        yes=[
+            shared("throughput_per_s", 990.0, 5.0, strategy="dp"),
+            shared(
+                "throughput_per_s", 1000.0, 5.0, strategy="ddp", batch_size=16, precision="fp32"
+            ),
+        ],
+        no=(),
+        unresolved=[
+            shared("throughput_per_s", 950.0, 50.0, strategy="dp"),
+            shared(
+                "throughput_per_s", 1000.0, 50.0, strategy="ddp", batch_size=16, precision="fp32"
+            ),
+        ],
+    ),
+    *cases(
+        f"scaling_strong/{MODEL}",
+        yes=[shared("strong_speedup", 1.7, 0.1, is_strong=True)],
+        no=[shared("strong_speedup", 0.9, 0.05, is_strong=True)],
+        unresolved=[shared("strong_speedup", 1.0, 0.05, is_strong=True)],
+    ),
+    *cases(
+        HIDDEN,
+        kind=SharedCase,
+        yes=exposed(0.02, 0.01),
+        no=exposed(0.09, 0.01),
+        unresolved=exposed(0.05, 0.01),
+        missing=[
+            Edit(
+                table="communication",
+                where={"variant": AT_DEFAULTS},
+                cells={"exposed_share": math.nan},
+            )
+        ],
+    ),
+    *cases(
+        SETTING,
+        kind=SharedCase,
+        yes=speedups(1.02),
+        no=speedups(0.9),
+        unresolved=speedups(1.0),
+        missing=[setting(name, **LOST) for name in SETTINGS],
+    ),
+]
+
+
+def test_what_ranks_on_a_cpu_share_answers_nothing_about_speed() -> None:
+    tables, study = base()
+    for table in ("scaling", FIGURES):
+        tables = edited(
+            tables, Edit(table=table, where={"workload": "unet"}, cells={"device": "cpu"})
+        )
+
+    found = derive_findings(tables, study.experiments)
+
+    assert not [finding for finding in found if finding.experiment == "scaling"]
+
+
+def test_the_fastest_configuration_alone_decides_whether_further_gpus_pay() -> None:
+    (case,) = cases(
+        f"scaling_pays/{MODEL}", yes=[of_two(0.8, 0.01, precision="fp32"), of_two(0.95, 0.01)]
+    )
+
+    found = case.derive()
+
+    assert found.verdict == "yes"
+    assert "fp32" not in found.statement
+
+
+@pytest.mark.parametrize("quicker", [1.5, 9.0])
+def test_what_saves_memory_is_no_setting_for_speed(quicker: float) -> None:
+    edits = [
+        *speedups(1.02),
+        *(setting(name, **figure("speedup", quicker)) for name in (*IN_PARTS, "none")),
+    ]
+
+    found = SharedCase(finding=SETTING, verdict="yes", edits=edits).derive()
+
+    assert found.gain == 1.02
+    assert "channels-last" not in found.statement

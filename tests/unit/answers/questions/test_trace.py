@@ -1,0 +1,249 @@
+import re
+from typing import Any
+
+import pytest
+
+from gpu_report.answers.finding import Finding
+from gpu_report.answers.question import QUESTIONS
+from gpu_report.answers.scope import TRACE, chapter_scopes, key_of
+from gpu_report.tables.traces import STEP_PARTS
+from gpu_report.traces.advice import ALL_ADVICE, Advice
+from tests.unit.answers.editing import Case, Edit, base, cases, figure
+
+ASKED = [advice for advice in ALL_ADVICE if advice.question]
+BY_NAME = {advice.name: advice for advice in ASKED}
+BEYOND = {advice.name: 1.5 * advice.threshold for advice in ASKED}
+RESIDENT, SLOWED = "unet-128px-cuda-b16-w0-fp32-e2x4-resident", "lstm-cuda-b64-w0-fp32-e3x10"
+EXCHANGING = (
+    Edit(table="step_shares", where={}, cells={"communication_share": 0.01}),
+    Edit(table="variants", where={}, cells={"devices": 2}),
+)
+OF_ANOTHER_RULE = Edit(table="trace_advice", where={}, cells={"rule": "another"})
+ANSWERED = Edit(table="trace_unanswered", where={}, cells={"rule": "another"})
+OF_DEVICE = [advice for advice in ASKED if advice.name not in ("data loader", "communication")]
+
+
+def finding_of(advice: Advice) -> str:
+    return f"trace_{key_of(advice.name)}"
+
+
+def given(advice: Advice, **cells: Any) -> Edit:
+    """That every reliable trace has the advice; with what else the cells say."""
+    return Edit(
+        table="trace_advice",
+        where={},
+        cells={"rule": advice.name, "value": BEYOND[advice.name], **cells},
+    )
+
+
+def unanswered(advice: Advice, **cells: Any) -> Edit:
+    """That the traces that cannot show some advice cannot show this one."""
+    return Edit(table="trace_unanswered", where={}, cells={"rule": advice.name, **cells})
+
+
+def of_slowed_ones_alone(advice: Advice) -> list[Edit]:
+    """That none but the LSTM on CUDA was profiled, whose trace cannot show the advice."""
+    gone = [*({"workload": name} for name in ("unet", "cnn", "image_files")), {"device": "cpu"}]
+    lost = [Edit(table="step_shares", where=where, cells={"variant": "gone"}) for where in gone]
+    return [*lost, unanswered(advice, variant=SLOWED)]
+
+
+TRACE_CASES = [
+    case
+    for advice in ASKED
+    for case in cases(
+        finding_of(advice),
+        yes=[*EXCHANGING, given(advice, finding="It was so.")],
+        no=[*EXCHANGING, OF_ANOTHER_RULE, ANSWERED],
+        unresolved=[*EXCHANGING, *of_slowed_ones_alone(advice)],
+    )
+]
+
+
+def test_the_line_and_its_reason_are_those_of_the_advice() -> None:
+    for advice in ASKED:
+        edits = [*EXCHANGING, given(advice)]
+        found = Case(finding=finding_of(advice), verdict="yes", edits=edits).derive()
+
+        limit = f"{100 * advice.threshold:g} %" if advice.unit == "1" else f"{advice.threshold:g}"
+        assert f"at least {limit}. {advice.reason}" in found.threshold
+        assert found.recommendation.startswith(advice.remedy.rstrip("."))
+
+
+def test_a_trace_that_cannot_show_it_does_not_keep_the_others_from_saying_no() -> None:
+    for advice in ASKED:
+        edits = [*EXCHANGING, OF_ANOTHER_RULE, unanswered(advice, variant=RESIDENT)]
+        found = Case(finding=finding_of(advice), verdict="no", edits=edits).derive()
+
+        assert found.verdict == "no"
+        assert re.search(r"in none of \d+ .*; 1 trace cannot show it\.$", found.statement)
+
+
+def test_the_gpu_s_idle_time_and_its_short_kernels_are_not_asked_about_again() -> None:
+    names = {question.name for question in QUESTIONS if TRACE in question.about}
+
+    assert not names & {"accelerator_busy", "short_kernels", "allocator"}
+
+
+def test_a_gain_that_is_not_significant_is_none() -> None:
+    unclear = {"throughput_per_s_low": 1.0, "throughput_per_s_high": 1000.0}
+    edits = [
+        given(BY_NAME["tensor cores"]),
+        Edit(table="variants", where={"device": "cuda"}, cells=unclear),
+        Edit(table="precision", where={}, cells={"speedup_p": 0.5}),
+    ]
+
+    assert Case(finding="trace_tensor_cores", verdict="yes", edits=edits).derive().gain is None
+
+
+def test_traces_that_do_not_show_are_counted_apart_and_their_advice_does_not_count() -> None:
+    advice = BY_NAME["launch-bound"]
+    of_doubted = Edit(table="trace_advice", where={"variant": RESIDENT}, cells={"variant": SLOWED})
+    edits = [given(advice), of_doubted]
+
+    found = Case(finding=finding_of(advice), verdict="yes", edits=edits).derive()
+
+    assert found.statement.endswith("; 1 trace cannot show it.")
+    assert SLOWED not in {evidence.variant for evidence in found.evidence}
+
+
+def test_without_a_gpu_nothing_is_asked_about_one() -> None:
+    (scope,) = (scope for scope in chapter_scopes(base(("cpu",))[0]) if scope.name == TRACE)
+    asked = [question for question in QUESTIONS if question.applies_to(scope)]
+    of_gpus = {key_of(advice.name) for advice in OF_DEVICE} | {"transfer_bound"}
+
+    answers = {question.name: list(question.answers(scope)) for question in asked}
+
+    assert not any(answers[name] for name in of_gpus)
+    assert [answer.key for answer in answers["limits"]] == ["cpu"]
+
+
+LIMITS, ON_CPU, COPYING = "trace_limits/cuda", "trace_limits/cpu", "trace_transfer_bound"
+MISSING = float("nan")
+
+
+def steps(
+    *,
+    kernels: float = 0.0,
+    copies: float = 0.0,
+    exchange: float = 0.0,
+    wait: float = 0.0,
+    **where: str,
+) -> list[Edit]:
+    """What a profiled step of the variants on the accelerator went into; the rest is the host's."""
+    shares = {
+        **dict.fromkeys((f"{part}_share" for part in STEP_PARTS), 0.0),
+        "kernel_share": kernels,
+        "memcpy_share": copies,
+        "exposed_copy_share": copies,
+        "communication_share": exchange,
+        "loader_share": wait,
+        "other_share": 1 - kernels - copies - exchange - wait,
+    }
+    return [Edit(table="step_shares", where={"device": "cuda", **where}, cells=shares)]
+
+
+def steps_on_cpu(**parts: float) -> list[Edit]:
+    """What a profiled step of the variants on the CPU went into."""
+    shares = {**dict.fromkeys(STEP_PARTS, 0.0), **parts}
+    cells = {f"{part}_share": share for part, share in shares.items()}
+    return [Edit(table="step_shares", where={"device": "cpu"}, cells=cells)]
+
+
+def ceiling(achieved_of_roof: float, roof: str = "compute") -> Edit:
+    cells = {
+        **figure("achieved_flops_per_s", 1e12 * achieved_of_roof, 1e9),
+        "roof_flops_per_s": 1e12,
+        "roof": roof,
+    }
+    return Edit(table="efficiency", where={"variant": RESIDENT}, cells=cells)
+
+
+EVEN = steps(kernels=0.3, copies=0.2, wait=0.2)
+NOTHING_TOLD = steps(kernels=MISSING)
+ON_CPU_EVEN = steps_on_cpu(operator=0.4, other=0.3, loader=0.3)
+LIMITS_CASES = [
+    *cases(LIMITS, yes=steps(kernels=0.9), no=EVEN, unresolved=NOTHING_TOLD),
+    *cases(
+        ON_CPU,
+        yes=steps_on_cpu(operator=0.9, other=0.1),
+        no=ON_CPU_EVEN,
+        unresolved=steps_on_cpu(operator=MISSING),
+    ),
+    *cases(
+        COPYING,
+        yes=[*steps(copies=0.05), *steps(copies=0.3, variant=RESIDENT)],
+        no=steps(copies=0.1),
+        unresolved=steps(copies=MISSING),
+    ),
+]
+
+
+def found(finding: str, *edits: Edit) -> Finding:
+    return Case(finding=finding, verdict="yes", edits=edits).derive()
+
+
+def limit_of_variant(
+    *edits: Edit, variant: str = RESIDENT, finding: str = LIMITS
+) -> tuple[str, str, str]:
+    """The label of its evidence, the number without interval, and the table."""
+    (one,) = [part for part in found(finding, *edits).evidence if part.variant == variant]
+    return one.label, one.value.partition(" (")[0], one.table
+
+
+@pytest.mark.parametrize(
+    ("parts", "limit", "share"),
+    [
+        ({"kernels": 0.7, "copies": 0.1}, "kernels", "70.0"),
+        ({"copies": 0.7, "kernels": 0.1}, "copies", "70.0"),
+        ({"exchange": 0.7, "kernels": 0.1}, "communication between processes", "70.0"),
+        ({"wait": 0.7, "kernels": 0.2}, "waiting for data", "70.0"),
+        ({"wait": 0.1, "kernels": 0.1, "copies": 0.1}, "launching", "70.0"),
+        ({"kernels": 0.5, "wait": 0.3}, "largest part, no limit: kernels", "50.0"),
+    ],
+)
+def test_the_part_that_takes_more_than_half_of_a_step_limits_it(
+    parts: Any, limit: str, share: str
+) -> None:
+    label, value, table = limit_of_variant(*steps(**parts))
+
+    assert label == (limit if "no limit" in limit else f"limit: {limit}")
+    assert table == "step_shares"
+    assert value.startswith(share)
+
+
+@pytest.mark.parametrize(("roof", "words"), [("compute", "arithmetic"), ("memory", "memory")])
+def test_a_ceiling_that_timed_runs_came_near_limits_whatever_the_trace_says(
+    roof: str, words: str
+) -> None:
+    label, value, table = limit_of_variant(ceiling(0.8, roof), *NOTHING_TOLD)
+
+    assert label == f"limit: {words}"
+    assert table == "efficiency"
+    assert value.startswith("80.0")
+    assert limit_of_variant(ceiling(0.3, roof), *NOTHING_TOLD)[2] == "trace_doubts"
+    beyond = limit_of_variant(ceiling(1.2, roof), *steps(kernels=0.9))
+    assert beyond[2] == "step_shares"
+
+
+def test_a_trace_whose_steps_are_invalidated_is_named_with_the_check_and_decides_nothing() -> None:
+    cells = {"check": "durations", "spoils": "steps"}
+    spoiled = Edit(table="trace_doubts", where={"variant": SLOWED}, cells=cells)
+    gone = steps(kernels=MISSING, variant=SLOWED)
+
+    assert limit_of_variant(spoiled, *gone, variant=SLOWED) == (
+        "limit missing in the trace",
+        "it failed the check 'durations'",
+        "trace_doubts",
+    )
+    assert "; 1 trace cannot show it." in found(LIMITS, spoiled, *gone).statement
+
+
+def test_copies_are_no_bottleneck_where_none_of_the_traces_that_show_them_has_one() -> None:
+    answer = found(COPYING, *steps(copies=0.1), *steps(copies=MISSING, variant=RESIDENT))
+
+    assert answer.verdict == "no"
+    assert answer.statement.endswith("; 1 trace cannot show it.")
+
+
+CASES = [*TRACE_CASES, *LIMITS_CASES]

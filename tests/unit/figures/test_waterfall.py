@@ -1,0 +1,43 @@
+"""The waterfall: a bar per step of a ladder, as long as a step and split by category."""
+
+import pandas as pd
+from matplotlib.patches import Rectangle
+
+from gpu_report.figures.waterfall import COLORS
+from tests.unit.figures.drawn import drawn, specs_of, texts_of
+
+NAME = "study_waterfall"
+
+
+def test_each_row_adds_an_option_and_the_eager_baseline_comes_first() -> None:
+    spec = specs_of("optimization")[NAME]
+
+    texts = texts_of(spec.draw())
+
+    assert spec.variants[0] == "unet-128px-cuda-b16-w0-fp32-e3"
+    assert "eager, fp32" in texts
+    assert "+ CUDA graphs" in texts
+
+
+def test_a_bar_is_as_long_as_a_step_and_names_the_part_that_changed_most() -> None:
+    def without_convolutions_in_the_last(table: pd.DataFrame) -> pd.DataFrame:
+        last = table["variant"] == table["variant"].iloc[-1]
+        rest: pd.DataFrame = table.loc[~(last & (table["category"] == "convolution"))]
+        return rest
+
+    figure = drawn(NAME, "optimization", step_categories=without_convolutions_in_the_last)
+    (axes,) = figure.axes
+
+    bars = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    assert max(bar.get_x() + bar.get_width() for bar in bars) <= axes.get_xlim()[1]
+    assert "less convolution" in texts_of(figure)
+
+
+def test_without_a_trace_of_any_step_there_is_no_waterfall() -> None:
+    found = specs_of("optimization", step_categories=lambda table: table.iloc[:0])
+
+    assert NAME not in found
+
+
+def test_no_two_categories_share_a_color() -> None:
+    assert len(set(COLORS.values())) == len(COLORS)

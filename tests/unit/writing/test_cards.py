@@ -1,0 +1,86 @@
+"""The first two pages: the chain of each model, and its limit card."""
+
+import math
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from gpu_report.tables.bundle import Tables
+from gpu_report.writing.cards import chain_notes, chains, in_one_line, limit_cards
+from tests.unit.answers.editing import Edit, base, edited, figure
+
+EAGER, FAST = (
+    "unet-64px-cuda-b8-w0-fp32-e3x6",
+    "unet-64px-cuda-b8-w0-fp32-e3-fused+resident+compile",
+)
+RATES = {
+    "unet-64px-cpu-b8-w0-fp32-e3x6": 10.0,
+    "unet-64px-cpu-b8-w0-bf16-e3x6-channelslast": 20.0,
+    EAGER: 100.0,
+    FAST: 400.0,
+}
+
+
+def studied() -> Tables:
+    """The U-Net at 10, 100 and 400 samples/s, which its experiments say too."""
+    tables, _ = base()
+    for variant, rate in RATES.items():
+        cells = figure("throughput_per_s", rate, rate / 1000)
+        tables = edited(tables, Edit(table="variants", where={"variant": variant}, cells=cells))
+        for name, frame in tables.experiments.items():
+            if variant in [*frame["variant"]]:
+                tables = edited(tables, Edit(table=name, where={"variant": variant}, cells=cells))
+    for name, variant, ratio in (("device", EAGER, 10.0), ("optimization", FAST, 4.0)):
+        cells = figure("speedup", ratio, 0.01)
+        tables = edited(tables, Edit(table=name, where={"variant": variant}, cells=cells))
+    return tables
+
+
+def test_the_factors_of_a_chain_multiply_to_its_total() -> None:
+    (row,) = [row for row in chains(studied()) if row["model"] == "U-Net 64px"]
+
+    assert [row[name] for name in ("cpu", "eager", "fastest")] == [10.0, 100.0, 400.0]
+    assert [row["gpu_over_cpu"], row["fastest_over_eager"]] == pytest.approx([10.0, 4.0])
+    assert row["fastest_over_cpu"] == pytest.approx(40.0)
+    assert row["needs"] == "fused optimizer, data in GPU memory and torch.compile"
+    assert "fastest 400.0 samples/s (399.6 to 400.4) 4.00×" in in_one_line(row)
+
+
+def test_the_fastest_is_compared_with_the_cpus_fastest_too() -> None:
+    rows = chains(studied())
+    (row,) = [row for row in rows if row["model"] == "U-Net 64px"]
+
+    assert row["over_fastest_cpu"] == pytest.approx(20.0)
+    assert "U-Net 64px bf16, channels-last layout" in chain_notes(rows)[0]
+
+
+def test_a_machine_without_a_gpu_has_the_throughput_of_each_model() -> None:
+    rows = chains(base(("cpu",))[0])
+
+    assert rows
+    assert all(math.isnan(row["cpu"]) and row["eager"] > 0 for row in rows)
+
+
+def test_a_card_has_what_a_step_consists_of_and_what_idle_time_allows_at_most() -> None:
+    tables = studied()
+    kept = tables.step_categories["variant"] != FAST
+    parts = {"convolution": 0.5, "optimizer": 0.3, "idle": 0.2}
+    template = tables.step_categories.iloc[0].to_dict() | {"variant": FAST}
+    rows = [
+        {**template, "category": name, "share": share, "ms_per_step": 10 * share}
+        for name, share in parts.items()
+    ]
+    changed = pd.concat([tables.step_categories[kept], pd.DataFrame(rows)])
+
+    cards = limit_cards(replace(tables, step_categories=changed))
+    (card,) = [card for card in cards if card["variant"] == FAST]
+
+    assert [card["busy"], card["at_most"]] == pytest.approx([0.8, 1.25])
+    assert card["parts"].replace("\u00a0", " ") == "convolution 50 %, optimizer 30 %"
+
+
+def test_without_any_trace_there_is_no_card() -> None:
+    tables = studied()
+
+    assert limit_cards(replace(tables, step_categories=tables.step_categories.iloc[:0])) == []
