@@ -1,6 +1,6 @@
 """What follows from the tables: statements with a verdict, the evidence they rest on, and
 recommendations.
 
-Tables -> Scope (what a rule looks at) -> Outcome (its verdict and numbers) -> Finding (a statement
-in words)
+Tables -> Scope (what a question looks at) -> Answer (its verdict and statement) -> Finding (as
+findings.json has it)
 """

@@ -112,8 +112,8 @@ class Estimate:
         if self.low <= self.null <= self.high or math.isnan(self.null) or self.p < SIGNIFICANCE:
             return f"the interval includes {limit_in_words}" + (f" ({needed})" if needed else "")
         return (
-            "the difference is not significant among the comparisons of the experiment "
-            f"({'; '.join(filter(None, ('Holm', needed)))})"
+            "the difference is not significant after Holm's correction for the experiment's other "
+            "comparisons" + (f" ({needed})" if needed else "")
         )
 
     def _processes_needed(self, limit: float) -> str:

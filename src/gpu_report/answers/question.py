@@ -14,11 +14,11 @@ that the question is asked of. What many questions need is here: `missing`, `dec
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from gpu_report.answers.estimate import Estimate, Side
 from gpu_report.answers.finding import Evidence, Finding, Verdict
-from gpu_report.answers.phrases import evidence_of_columns, factor_alone, how_many, times
+from gpu_report.answers.phrases import evidence_of_columns, factor_alone, times
 from gpu_report.answers.scope import Group, Scope
 from gpu_report.glossary import Row, capitalized
 from gpu_report.words import why_no_numbers
@@ -205,16 +205,11 @@ class Compared:
         """Those whose whole interval is on this side; 'unclear' for the others."""
         return [(row, figure) for row, figure in self.pairs if figure.against(self.limit) == side]
 
-    def verdict(self, asks: Literal["all", "any"], side: Side) -> Verdict:
-        """'Are all on this side?': no if one is on the other. 'Is any?': no if none is. Too close
-        to call if one is unclear.
-        """
-        other: Side = "below" if side == "above" else "above"
-        if asks == "any" and self.on(side):
+    def any_on(self, side: Side) -> Verdict:
+        """Whether any is on this side; too close to call if none is and one is unclear."""
+        if self.on(side):
             return "yes"
-        if asks == "all" and self.on(other):
-            return "no"
-        return "too close to call" if self.on("unclear") else "yes" if asks == "all" else "no"
+        return "too close to call" if self.on("unclear") else "no"
 
     @property
     def doubt(self) -> str:
@@ -227,10 +222,6 @@ class Compared:
             ),
             "",
         )
-
-    def count(self, side: Side, noun: str) -> str:
-        """How many of them are on this side, as in '2 of 7 configurations'."""
-        return how_many(len(self.on(side)), len(self.pairs), noun)
 
     def listed(
         self,

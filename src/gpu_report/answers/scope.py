@@ -1,5 +1,5 @@
-"""What a rule looks at: one experiment's variants in their groups, all variants, or a chapter about
-the machine.
+"""What a question looks at: one experiment's variants in their groups, all variants, or a chapter
+about the machine.
 """
 
 import re
@@ -103,8 +103,8 @@ class Scope:
 
     @property
     def about(self) -> str:
-        """What its rules are about: its axis, that of loops where its workloads bring all of them,
-        or its name.
+        """What its questions are about: its axis, that of loops where its workloads bring all of
+        them, or its name.
         """
         if self.searches:
             return BATCH_SEARCH

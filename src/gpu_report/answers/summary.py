@@ -97,13 +97,18 @@ def answer_word(finding: Finding) -> str:
 
 
 def across_experiments(
-    findings: Sequence[Finding], axes: Mapping[str, str], *, left_out: Collection[str] = ()
+    findings: Sequence[Finding],
+    axes: Mapping[str, str],
+    *,
+    has_gpu: bool = True,
+    left_out: Collection[str] = (),
 ) -> list[Mapping[str, Any]]:
     """The questions across the experiments that anything was measured for.
 
     Args:
         findings: All of the machine.
         axes: The axis of each experiment, by name.
+        has_gpu: Whether the machine measured on one; questions about a GPU are not asked without.
         left_out: Sections that the document does not have.
 
     Returns:
@@ -123,7 +128,7 @@ def across_experiments(
         ]
         shown = [*decisive[:1], *(each for each in decisive[1:] if each.is_decided)]
         sections = dict.fromkeys(finding.experiment for finding in shown)
-        if shown:
+        if shown and (has_gpu or "GPU" not in question):
             answers.append(
                 {
                     "question": question,

@@ -107,7 +107,7 @@ def waterfall_figure(shown: Shown) -> Figure:
     occurring = {name for times in parts.values() for name, time in times.items() if time > 0}
     legend = {name: color for name, color in COLORS.items() if name in occurring}
     figure, axes = new_rows(entries, legend_rows=math.ceil(len(legend) / LEGEND_COLUMNS))
-    positions = place_rows(axes, entries, text_heading="ms per step; what changed most")
+    positions = place_rows(axes, entries, text_heading="ms per step; largest change")
     for position, (_, row) in zip(positions, shown.rows.iterrows(), strict=True):
         left = 0.0
         for name, time_ms in parts[row["variant"]].items():
@@ -142,16 +142,17 @@ def _text(row: "pd.Series[Any]", times: Mapping[str, float], above: Mapping[str,
     changes = {name: times.get(name, 0.0) - above.get(name, 0.0) for name in {**above, **times}}
     if not (times and above):
         return total_ms
-    name = max(changes, key=lambda name: abs(changes[name]))
-    return f"{total_ms}; {'more' if changes[name] > 0 else 'less'} {name}"
+    is_slower = sum(changes.values()) > 0
+    name = (max if is_slower else min)(changes, key=changes.__getitem__)
+    return f"{total_ms}; {'more' if is_slower else 'less'} {name}"
 
 
 WATERFALL: Final = VariantFigure(
     name="waterfall",
     title="Where the time of a step goes along the ladder",
     caption=(
-        "Time of a step along each optimization ladder: each row adds an option to those above it, "
-        "and names the part that it changed most. "
+        "Time of a step along each optimization ladder: each row adds an option to those above it "
+        "that it does not replace, and names the part that made most of the difference. "
         "Colors are the categories of the GPU's work, white is the time in which it had none; a "
         "hatched bar has no trace that shows them."
     ),

@@ -56,7 +56,12 @@ from gpu_report.tables.sessions import (
     tabulate_sentinels,
 )
 from gpu_report.tables.sources import SOURCES, tabulate_sources
-from gpu_report.tables.traces import ROWS_OF_PROFILE, tabulate_profiles
+from gpu_report.tables.traces import (
+    ROWS_OF_PROFILE,
+    STEP_CATEGORIES,
+    tabulate_profiles,
+    tabulate_step_categories,
+)
 from gpu_report.tables.variants import VARIANTS, tabulate_variants
 from gpu_report.traces.tables import TraceTables
 from gpu_report.traces.timed import TimedStep, of_timed_steps
@@ -117,6 +122,7 @@ MADE_BY: Final[Mapping[Table, Callable[[Measured], Sequence[Row]]]] = {
     CATEGORY_SPEEDUPS: lambda of: tabulate_category_speedups(
         of.traces, loops={record.variant for record in of.records if brings_loop(record)}
     ),
+    STEP_CATEGORIES: lambda of: tabulate_step_categories(of.timed_traces),
     **{table: partial(_of_profiles, table) for table in ROWS_OF_PROFILE},
 }
 """Every table but those of the experiments and the calibration, and what makes it.

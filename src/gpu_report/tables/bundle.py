@@ -117,8 +117,9 @@ def eager_and_fastest(tables: Tables) -> list[list[str]]:
     Of the variants that were measured, those on GPUs where there are any; bounds are left out. The
     baseline is of the size with most variants, in fp32 if that was measured, and the first in the
     order of the study, of custom training loops that of the most points; without any eager training
-    the first variant is alone. Workloads with two variants come first, those whose fastest has
-    another batch size than its baseline after the others, custom training loops last.
+    the fastest variant on the fewest devices is alone. Workloads with two variants come first,
+    those whose fastest has another batch size than its baseline after the others, custom training
+    loops last.
     """
     rows = {row["variant"]: row for rows in tables.rows_of_experiments.values() for row in rows}
     found = [row for row in rows.values() if row["status"] == "ok"]
@@ -139,7 +140,8 @@ def eager_and_fastest(tables: Tables) -> list[list[str]]:
 def _eager_and_fastest(tables: Tables, rows: Sequence[Row]) -> list[str]:
     baselines = [row for row in rows if _steps_from_eager(row) <= {row["precision"]}]
     if not baselines:
-        return [rows[0]["variant"]]
+        fewest = min(row["devices"] for row in rows)
+        return [fastest_of([row for row in rows if row["devices"] == fewest])["variant"]]
     sizes = Counter(row["size"] for row in rows)
     eager = min(baselines, key=lambda row: (-sizes[row["size"]], row["precision"] != "fp32"))
     shared = ["size", "parallelism"]
@@ -167,7 +169,7 @@ def _eager_and_fastest(tables: Tables, rows: Sequence[Row]) -> list[str]:
 
 def fastest_of(rows: Sequence[Row]) -> Row:
     """The row with the highest throughput; of those that are neither significantly slower nor
-    slower by 2 %, the one with the fewest optimizations.
+    slower by 2 %, the one with the fewest optimizations, and rather one without scaled gradients.
     """
     fastest = max(rows, key=lambda row: float(row["throughput_per_s"]))
     rate = _summary_in(fastest, "throughput_per_s")
@@ -178,7 +180,11 @@ def fastest_of(rows: Sequence[Row]) -> Row:
 
     return min(
         [fastest, *filter(is_tied, rows)],
-        key=lambda row: (len(_steps_from_eager(row)), -float(row["throughput_per_s"])),
+        key=lambda row: (
+            len(_steps_from_eager(row)),
+            row["precision"] == "fp16",
+            -float(row["throughput_per_s"]),
+        ),
     )
 
 

@@ -118,7 +118,7 @@ leave the training less than half of the machine.
 """
 
 WIDENS_TIMES: Final[Mapping[str, str]] = {
-    "unsettled": "the warm-up of {variants} did not settle",
+    "unsettled": "the throughput of {variants} still changed after the warm-up",
     "background load": "other programs took processor time from {variants}",
     "CPU steal": "the hypervisor took processor time from {variants}",
     "throttled": "heat or hardware protection slowed the GPU down under {variants}",

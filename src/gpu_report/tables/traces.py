@@ -107,7 +107,7 @@ STEP_CATEGORIES: Final = Table(
         "One row per profiled variant and category of the device's work, the longest first, and "
         "one for the time in which it had none: what a step consists of, on a GPU a timed one. "
         "Kernels, copies and memsets that ran at the same time share it, so that the times sum to "
-        "the step."
+        "the step. That of a custom training loop is a whole training, as profiled."
     ),
     columns=(
         *PROFILED,
@@ -491,10 +491,26 @@ def top_kernels(each: Gate) -> Iterator[Row]:
         }
 
 
-def _step_categories(each: Profiled) -> Iterator[Row]:
+def tabulate_step_categories(traces: Mapping[str, TraceTables]) -> list[Row]:
+    """The table STEP_CATEGORIES.
+
+    Which operation launched a kernel of a CUDA graph is in no trace made before protocol 4: it has
+    the category that a kernel of its name has elsewhere in the workload, else that of the name.
+    """
+    every = [*profiled(traces)]
+    known = {
+        (each.variant.workload, row["name"]): row["category"]
+        for each in every
+        if each.trusts(KERNELS, "category")
+        for row in each.rows(KERNELS, "name", "category")
+    }
+    return [{**each.identity, **row} for each in every for row in _step_categories(each, known)]
+
+
+def _step_categories(each: Profiled, known: Mapping[tuple[str, str], str]) -> Iterator[Row]:
     on_cpu = each.variant.device_type == HOST
     steps = each.rows(STEPS, "wall_ms", *([] if on_cpu else ["device_busy_ms"]))
-    times_ms = _times_of_operations(each) if on_cpu else _times_of_kernels(each)
+    times_ms = _times_of_operations(each) if on_cpu else _times_of_kernels(each, known)
     if not steps or not times_ms.total():
         return
     wall_ms = _mean([row["wall_ms"] for row in steps])
@@ -508,13 +524,17 @@ def _step_categories(each: Profiled) -> Iterator[Row]:
         yield {"category": category, "ms_per_step": time_ms, "share": time_ms / wall_ms}
 
 
-def _times_of_kernels(each: Profiled) -> Counter[str]:
-    """The time of each category on a GPU; of a CUDA graph only a kernel's name shows it."""
+def _times_of_kernels(each: Profiled, known: Mapping[tuple[str, str], str]) -> Counter[str]:
+    """The time of each category on a GPU."""
     is_known = each.trusts(KERNELS, "category")
     times_ms: Counter[str] = Counter()
     for row in each.rows(KERNELS, "name", "total_ms"):
-        category = row["category"] if is_known else category_by_name(row["name"]) or OTHER
-        converts = _CONVERTS_LAYOUT.search(row["name"])
+        name = row["name"]
+        category = row["category"]
+        if not is_known:
+            elsewhere = known.get((each.variant.workload, name))
+            category = elsewhere or category_by_name(name) or OTHER
+        converts = _CONVERTS_LAYOUT.search(name)
         times_ms[LAYOUT_CONVERSION if converts else category] += row["total_ms"]
     return times_ms
 
@@ -535,7 +555,6 @@ ROWS_OF_PROFILE: Final[Mapping[Table, Callable[[Profiled], Iterable[Row]]]] = {
     PHASES: phases,
     OPERATION_MEMORY: operation_memory,
     STEP_SHARES: _step_shares,
-    STEP_CATEGORIES: _step_categories,
     IDLE_CAUSES: _idle_causes,
     TOP_KERNELS: top_kernels,
     TRACE_ADVICE: lambda each: (

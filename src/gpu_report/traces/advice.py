@@ -376,8 +376,8 @@ ALL_ADVICE: Final = (
         unit="1",
         reason="Below a twentieth, a loader without any cost would not save more than steps "
         "differ among each other.",
-        remedy="Give the DataLoader worker processes, or more of them (num_workers), and a longer "
-        "prefetch; decode less per sample.",
+        remedy="Use more DataLoader workers (num_workers) and a larger prefetch_factor, or decode "
+        "less per sample.",
         find=_loader,
         question="Does any configuration wait for data?",
         holds="Waiting for data delayed the step",

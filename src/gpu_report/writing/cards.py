@@ -10,7 +10,8 @@ from typing import Final
 
 from gpu_report.glossary import Metric, Row, american
 from gpu_report.printing.number_format import count, ratio
-from gpu_report.study.options import NO_OPTIONS
+from gpu_report.study.options import NO_OPTIONS, is_bound
+from gpu_report.study.strategies import SINGLE
 from gpu_report.tables.bundle import Tables, eager_and_fastest, gain_over, grouped, rows_of
 from gpu_report.tables.traces import IDLE_TIME
 from gpu_report.words import in_words, model_words, settings_in_words
@@ -18,37 +19,44 @@ from gpu_report.writing.table import Text, metric
 
 CHAIN: Final = (
     Text("model", width=0.16),
-    Text("what the fastest has", "needs", width=0.28, longest=200),
+    Text("fastest configuration", "needs", width=0.28, longest=200),
     metric("cpu", "CPU", "samples/s"),
     metric("gpu_over_cpu", "GPU over CPU", "ratio"),
     metric("eager", "eager", "samples/s"),
     metric("fastest_over_eager", "fastest over eager", "ratio"),
     metric("fastest", "fastest", "samples/s"),
-    metric("fastest_over_cpu", "in all", "ratio"),
+    metric("fastest_over_cpu", "fastest over CPU", "ratio"),
     metric("over_fastest_cpu", "over fastest CPU", "ratio"),
 )
 LIMIT_CARDS: Final = (
-    Text("configuration", "is", width=0.27, longest=200),
-    Text("largest parts", "parts", width=0.33, longest=200),
-    Text("next", "left", width=0.13, longest=200),
-    metric("step_time_ms", "step", "ms"),
+    Text("configuration", "is", width=0.26, longest=200),
+    Text("largest parts", "parts", width=0.34, longest=200),
+    Text("try next", "left", width=0.16, longest=200),
+    metric("step_ms", "step", "ms"),
     metric("busy", "busy", "share"),
-    metric("at_most", "no idle", "ratio"),
-    metric("of_peak", "peak", "share"),
+    metric("at_most", "at most", "ratio"),
+    metric("of_peak", "of peak", "share"),
+    metric("preparation_cold_s", "to start, s", "number"),
 )
 MOST_CATEGORIES: Final = 3
 LEAST_SHARE: Final = 0.01
 """Of a step, for a category to be named."""
+BUSY: Final = 0.8
+"""Of a step, from which on the device does not wait for much."""
+ALWAYS_BUSY: Final = 0.95
+"""Of a step, from which on only the device's own work limits it."""
+WAITING: Final = frozenset({"accelerator busy", "data loader", "launch-bound", "communication"})
+"""Advice about what the device waits for."""
 _TIED: Final = "\u00a0"
 """A space where no line ends."""
 
 NEXT: Final[Mapping[str, str]] = {
-    "accelerator busy": "keep the GPU busy",
+    "accelerator busy": "keep it busy",
     "launch-bound": "launch less often",
     "short kernels": "fuse kernels",
-    "tensor cores": "tensor cores",
+    "tensor cores": "use tensor cores",
     "data loader": "load data faster",
-    "pageable copies": "pinned memory",
+    "pageable copies": "pin memory",
     "synchronising calls": "synchronize less often",
     "communication": "overlap communication",
     "peak memory": "save memory",
@@ -61,7 +69,8 @@ def chains(tables: Tables) -> list[Row]:
 
     Factors are missing where there is nothing to compare with. `over_fastest_cpu` is the fastest
     over the CPU's fastest configuration, which has the `cpu_settings`; `pair` has the rows of the
-    eager baseline and of the fastest. Custom training loops have no row.
+    eager baseline and of the fastest. A model without an eager baseline has the first of its
+    configurations as the fastest, custom training loops have no row.
     """
     variants = {row["variant"]: row for row in rows_of(tables.variants)}
     rows: list[Row] = []
@@ -74,6 +83,8 @@ def chains(tables: Tables) -> list[Row]:
             for row in variants.values()
             if row["status"] == "ok"
             and row["device"] == "cpu" != eager["device"]
+            and row["strategy"] == SINGLE
+            and not is_bound(row["options"])
             and all(row[field] == eager[field] for field in ("workload", "size"))
         ]
         cpu = next(
@@ -85,22 +96,23 @@ def chains(tables: Tables) -> list[Row]:
             ),
             None,
         )
+        is_eager = eager["optimization"] == NO_OPTIONS
         fastest_cpu = max(on_cpu, key=lambda row: float(row["throughput_per_s"]), default=None)
         rows.append(
             {
                 "model": model_words(eager),
-                "needs": _settings(fastest, eager),
+                "needs": _settings(fastest, eager if is_eager else None),
                 "pair": (eager, fastest),
                 **_rates("cpu", cpu),
                 "gpu_over_cpu": _factor(tables, eager, cpu),
-                **_rates("eager", eager),
+                **_rates("eager", eager if is_eager else None),
                 "fastest_over_eager": _factor(tables, fastest, eager),
-                **_rates("fastest", None if fastest is eager else fastest),
+                **_rates("fastest", None if fastest is eager and is_eager else fastest),
                 "fastest_over_cpu": math.nan if fastest is eager else _factor(tables, fastest, cpu),
                 "over_fastest_cpu": math.nan
                 if fastest_cpu is cpu
                 else _factor(tables, fastest, fastest_cpu),
-                "cpu_settings": ", ".join(settings_in_words(fastest_cpu)) if fastest_cpu else "",
+                "cpu_settings": _settings(fastest_cpu, cpu) if fastest_cpu else "",
             }
         )
     return rows
@@ -118,12 +130,15 @@ def _factor(tables: Tables, row: Row, over: Row | None) -> float:
     return gain_over(tables, row, over).value
 
 
-def _settings(row: Row, eager: Row) -> str:
-    """What a configuration has that its eager baseline has not."""
+def _settings(row: Row, eager: Row | None) -> str:
+    """What a configuration has that its eager baseline has not; without one, what it has."""
     if row is eager:
         return ""
-    size = [] if row["batch_size"] == eager["batch_size"] else [row["batch_size"]]
-    return ", ".join([*(in_words("batch_size", each) for each in size), *settings_in_words(row)])
+    is_same = eager is None or row["batch_size"] == eager["batch_size"]
+    size = [] if is_same else [row["batch_size"]]
+    shared = [in_words("parallelism", row["parallelism"])] if row["devices"] > 1 else []
+    sizes = [in_words("batch_size", each) for each in size]
+    return ", ".join([*sizes, *settings_in_words(row), *shared])
 
 
 def chain_notes(rows: Sequence[Row]) -> list[str]:
@@ -144,18 +159,19 @@ def in_one_line(row: Row) -> str:
 
 
 def limit_cards(tables: Tables) -> list[Row]:
-    """Two rows of LIMIT_CARDS for each model that some configuration trains faster than its eager
-    baseline, where a trace shows a step of either; `model` names it.
+    """Rows of LIMIT_CARDS for each model, its eager baseline and its fastest configuration, where a
+    trace shows a step of either; `model` names it.
     """
     categories = grouped(rows_of(tables.step_categories), lambda row: row["variant"])
     advice = grouped(rows_of(tables.trace_advice), lambda row: row["variant"])
+    open_rules = grouped(rows_of(tables.trace_unanswered), lambda row: row["variant"])
     of_peak = {row["variant"]: row["share_of_peak"] for row in rows_of(tables.efficiency)}
     cards: list[Row] = []
     for chain in chains(tables):
         eager, fastest = chain["pair"]
-        if fastest is eager or not {eager["variant"], fastest["variant"]} & categories.keys():
+        if not {eager["variant"], fastest["variant"]} & categories.keys():
             continue
-        for row in (eager, fastest):
+        for row in [eager] if fastest is eager else [eager, fastest]:
             parts = categories.get(row["variant"], [])
             busy = sum(part["share"] for part in parts if part["category"] != IDLE_TIME)
             settings = _settings(row, eager)
@@ -165,8 +181,13 @@ def limit_cards(tables: Tables) -> list[Row]:
                     "model": chain["model"],
                     "is": f"fastest: {settings}" if settings else f"eager, {row['precision']}",
                     "parts": _largest(parts),
-                    "left": _next(advice.get(row["variant"], [])) if parts else "",
-                    "step_time_ms": row["step_time_ms"],
+                    "left": _next(
+                        busy, advice.get(row["variant"], []), open_rules.get(row["variant"], [])
+                    )
+                    if parts
+                    else "",
+                    "step_ms": sum(part["ms_per_step"] for part in parts) or row["step_time_ms"],
+                    "preparation_cold_s": row["preparation_cold_s"] or math.nan,
                     "busy": busy or math.nan,
                     "at_most": 1 / busy if busy else math.nan,
                     "of_peak": of_peak.get(row["variant"], math.nan),
@@ -176,18 +197,27 @@ def limit_cards(tables: Tables) -> list[Row]:
 
 
 def _largest(parts: Sequence[Row]) -> str:
-    """The categories that take most of a step."""
-    work = [part for part in parts if part["category"] != IDLE_TIME]
+    """The categories that take most of a step, idle time among them."""
+    largest = sorted(parts, key=lambda part: -float(part["share"]))
     return ", ".join(
         f"{american(part['category'])} {count(100 * part['share']).plain()}{_TIED}%"
-        for part in work[:MOST_CATEGORIES]
+        for part in largest[:MOST_CATEGORIES]
         if part["share"] >= LEAST_SHARE
     )
 
 
-def _next(advice: Sequence[Row]) -> str:
-    """What to try by the most severe advice of the trace."""
-    return NEXT.get(advice[0]["rule"], str(advice[0]["rule"])) if advice else "faster kernels"
+def _next(busy: float, advice: Sequence[Row], unanswered: Sequence[Row]) -> str:
+    """What to try by the most severe advice of the trace, where the trace shows what comes first:
+    why the device waits, if it does.
+    """
+    rules = [str(row["rule"]) for row in advice]
+    rules = [rule for rule in rules if rule != "accelerator busy"] or rules  # it names no cause
+    hidden = WAITING & {row["rule"] for row in unanswered}
+    if busy < BUSY and hidden and not WAITING & {*rules[:1]}:
+        return "find out what it waits for"
+    if not rules:
+        return "not known" if unanswered and busy < ALWAYS_BUSY else "faster kernels"
+    return NEXT.get(rules[0], rules[0])
 
 
 def gain(row: Row) -> str:

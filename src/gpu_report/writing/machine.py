@@ -330,7 +330,9 @@ class MachineResults:
     @property
     def name(self) -> str:
         """Its hardware as readers name it; its id where no record has it."""
-        return hardware_words(record.environment for record in self.records) or self.id
+        found = hardware_words(record.environment for record in self.records) or self.id
+        gpus = max((row["devices"] for row in self.measured if row["device"] != "cpu"), default=1)
+        return f"{gpus} × {found}" if gpus > 1 else found
 
     @cached_property
     def dates(self) -> tuple[str, str]:

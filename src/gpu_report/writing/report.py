@@ -186,7 +186,9 @@ def render_report(
         "network_pictures": lambda workload: [
             each for each in drawn if each.figure.subject == workload
         ],
-        "across_experiments": across_experiments(machine.findings, axes, left_out=left_out),
+        "across_experiments": across_experiments(
+            machine.findings, axes, has_gpu=machine.has_accelerator, left_out=left_out
+        ),
         "compared": rows_of(with_labels_across_machines(comparison)),
         "comparison_csv": COMPARISON_CSV,
         "comparison_pictures": compared,

@@ -77,7 +77,7 @@ def test_a_card_has_what_a_step_consists_of_and_what_idle_time_allows_at_most() 
     (card,) = [card for card in cards if card["variant"] == FAST]
 
     assert [card["busy"], card["at_most"]] == pytest.approx([0.8, 1.25])
-    assert card["parts"].replace("\u00a0", " ") == "convolution 50 %, optimizer 30 %"
+    assert card["parts"].replace("\u00a0", " ") == "convolution 50 %, optimizer 30 %, idle 20 %"
 
 
 def test_without_any_trace_there_is_no_card() -> None:

@@ -60,8 +60,8 @@ def for_speed(scope: Scope) -> Iterator[Group]:
 @question("Which {axis} trains fastest?", OTHER_AXES, "workload", "precision", "optimization")
 def best(scope: Scope) -> Iterator[Answer]:
     """Another value is faster if the whole interval of its speedup over the baseline is above 1,
-    and the difference is significant among the experiment's comparisons (Holm). On a tie the
-    configuration with the fewest optimizations is named.
+    and the difference is significant among the experiment's comparisons (Holm). Of precisions
+    and optimizations that tie, the simplest is named.
     """
     for group in for_speed(scope) if scope.axis == "optimization" else scope.groups:
         if scope.axis != "workload":
@@ -81,7 +81,7 @@ def _task(row: Row) -> tuple[Any, ...]:
 def _fastest(group: Group, *, may_advise: bool) -> Answer:
     if group.baseline is None or not group.others:
         return missing(group)
-    choose = fastest_of if group.axis == "optimization" else _by_speedup
+    choose = fastest_of if group.axis in ("optimization", "precision") else _by_speedup
     before, after = group.baseline, choose(group.others)
     gain = speedup(after, before)
     fast, slow, subject = group.words(after), group.words(before), group.title
@@ -119,14 +119,14 @@ def rivals(group: Group, fastest: Row) -> str:
         if row is not fastest
     ]
     alike = [row for row, ratio in ratios if not ratio.doubts and ratio.against(1.0) == "unclear"]
-    flagged = [row for row, ratio in ratios if ratio.doubts]
+    flagged = [row for row, ratio in ratios if ratio.doubts and ratio.against(1.0) == "unclear"]
 
     def named(rows: list[Row]) -> str:
         names = [group.words(row) for row in rows]
         return listed(names) if len(names) <= _MOST_RIVALS_NAMED else f"{len(names)} others"
 
     words = f"; not significantly slower: {named(alike)}" if alike else ""
-    return words + (f"; times with a quality flag: {named(flagged)}" if flagged else "")
+    return words + (f"; maybe as fast, with a quality flag: {named(flagged)}" if flagged else "")
 
 
 @question("Does any {axis} cost quality?", OTHER_AXES, "precision", "optimization")
@@ -163,11 +163,11 @@ def _quality(group: Group) -> Answer:
         compared.on("below"),
         lambda row, _: f"with {group.words(row)} {shown(row, 'quality', short=True)}",
     )
-    verdict = compared.verdict("any", "below")
+    verdict = compared.any_on("below")
     others = how_many(len(known), len(known), "other configuration")
     statement = {
         "yes": f"{subject} lost quality: held-out {metric} {lost}, {before}.",
-        "no": f"In {others}, {subject} lost no quality: {at_worst}",
+        "no": f"{subject} lost no quality in {others}: {at_worst}",
     }.get(
         verdict,
         f"Whether {subject} loses quality is too close to call, because {compared.doubt}; "
@@ -229,9 +229,9 @@ def _energy(group: Group) -> Answer:
         group,
         ratio,
         holds="below",
-        yes=f"{group.title} took less energy {what}",
-        no=f"{group.title} took more energy {what}",
-        whether=f"{group.title} takes less energy {what},",
+        yes=f"{group.title} used less energy {what}",
+        no=f"{group.title} used more energy {what}",
+        whether=f"{group.title} uses less energy {what},",
         measured=f": {shown(after, 'energy_per_sample_j')} per sample, {times(ratio, short=True)} "
         f"the {shown(before, 'energy_per_sample_j', short=True)} with {group.words(before)}"
         + ("." if least is after else f"; {group.words(least)} took least."),
@@ -302,7 +302,7 @@ def _enough(group: Group) -> Answer:
     statement = {
         "yes": f"{number} sufficed for {subject}: it trained {shown(row, 'throughput_per_s')}, "
         f"{share}, the fastest of the others.",
-        "no": f"The most measured, {number}, may not suffice for {subject}: it trained "
+        "no": f"{number}, the largest number measured, may be too few for {subject}: it trained "
         f"{shown(row, 'throughput_per_s')}, {share}.",
     }.get(
         verdict,
@@ -312,7 +312,7 @@ def _enough(group: Group) -> Answer:
     )
     advice = {
         "yes": f"Load {subject} with {number}.",
-        "no": f"Load {subject} with at least {number}, the most that were measured.",
+        "no": f"Load {subject} with at least {number}, the largest number measured.",
     }
     return Answer(
         verdict=verdict,

@@ -242,14 +242,14 @@ def _agreement(scope: Scope, row: Row, compared: Sequence[Row]) -> Answer:
     if row["status"] != "ok" or not compared:
         reason = "no two of its processes compare"
         if len(twins) < 2:
-            reason = "the CPU was not trained for as many steps"
+            reason = "no CPU run has the same number of steps"
         return not_measured(title, why_missing(twins, reason), key=key)
     worst = max(compared, key=lambda each: float(each["difference_percent"]))
     difference, spread = float(worst["difference_percent"]), _spread_of_seeds(scope, worst, twins)
     verdict: Verdict = "no"
     if difference <= AGREE_WITHIN_PERCENT:
         verdict = "yes"
-    elif difference <= spread:
+    elif not difference > spread:
         verdict = "too close to call"
     device, reference = (
         device_in_words(each) for each in (row["device"], worst["reference_device"])
@@ -260,9 +260,9 @@ def _agreement(scope: Scope, row: Row, compared: Sequence[Row]) -> Answer:
         "yes": f"{title} gave the same on {device} as on {reference}: the largest difference is "
         f"{most}.",
         "no": f"{title} gave different results on {device} than on {reference}: the largest "
-        f"difference is {most}, more than other seeds make ({by_seeds}).",
+        f"difference is {most}, more than the spread between seeds ({by_seeds}).",
         "too close to call": f"{title} differs by up to {most} between {device} and {reference}, "
-        f"which is more than 1 % but no more than what other seeds make ({by_seeds}).",
+        f"which is more than 1 % but within the spread between seeds ({by_seeds}).",
     }
     return Answer(
         verdict=verdict,

@@ -45,8 +45,8 @@ def nearest(scope: Scope) -> Iterator[Answer]:
             estimate(most, _SHARE),
             limit=HALF,
             limit_in_words="50 %",
-            yes=f"A training reached half of the measured peak of {group.title}",
-            no=f"No training reached half of the measured peak of {group.title}",
+            yes=f"At least one configuration reached half of the measured peak of {group.title}",
+            no=f"No configuration reached half of the measured peak of {group.title}",
             whether=f"a training reaches half of the measured peak of {group.title}",
             measured=f": {group.words(most)} reached the most, {shown(most, _SHARE)} of the "
             f"{most['precision']} peak; {group.words(least)} the least, "

@@ -73,7 +73,7 @@ def pipeline(scope: Scope) -> Iterator[Answer]:
         if ddp is not None:
             reached = times(estimate(ddp, _OVER_ONE), short=True)
             measured += f"; DistributedDataParallel reaches {reached} that throughput"
-        verdict = compared.verdict("any", "above")
+        verdict = compared.any_on("above")
         statement = f"{_enough(compared)} for {group.title}"
         if verdict == "too close to call":
             statement = (

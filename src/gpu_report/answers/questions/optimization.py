@@ -88,7 +88,8 @@ def _compiling(scope: Scope, group: Group, before: Row, after: Row) -> Answer:
     trained = f"the measured training had {count(steps).plain()} steps in {epochs} epochs"
     statement = {
         "yes": f"{subject} with {name} broke even: {compiled}, and {when}; {trained}.",
-        "no": f"{subject} with {name} did not break even: {compiled}, and {when}; {trained}.",
+        "no": f"{subject} with {name} did not break even in the measured training: {compiled}, and "
+        f"{when}; {trained}.",
     }.get(
         verdict,
         f"Whether {subject} with {name} ever breaks even is too close to call, because "
@@ -149,7 +150,7 @@ def _needed(group: Group, whole: Row, without: Mapping[str, Row]) -> Answer:
         statement = f"{subject} does not need {listed(needless)} in {ladder}"
         if unclear:
             statement += f"; whether it needs {listed(unclear)} is too close to call"
-        advice = f"Leave {min(gains, key=lambda step: gains[step].value)} out for {subject}."
+        advice = f"Leave {min(needless, key=lambda step: gains[step].value)} out for {subject}."
     elif unclear:
         verdict = "too close to call"
         statement = (

@@ -73,7 +73,7 @@ def pays(scope: Scope) -> Iterator[Answer]:
             limit=WORTH_IT,
             limit_in_words="90 %",
             yes=trained,
-            no=f"{trained}, less than 90 % of what as many separate processes do",
+            no=f"{trained}, less than 90 % of the throughput of as many independent processes",
             whether=f"{subject} reaches a weak efficiency of 90 % with {sharing}",
             measured=f"; weak efficiency: {fastest['configuration']} "
             f"{as_share(efficiency, short=True)}.",
@@ -115,7 +115,7 @@ def ddp_cost(scope: Scope) -> Iterator[Answer]:
 
     every = compared.listed(compared.pairs, item)
     others = [*compared.on("above"), *compared.on("unclear")]
-    verdict = compared.verdict("any", "below")
+    verdict = compared.any_on("below")
     reached = "With one process, and so without communication, it reached"
     statement = {
         "yes": f"{reached} less than 98 % of the plain process's throughput: "
@@ -248,7 +248,7 @@ def _strong(group: Group) -> Answer:
     subject, sharing = group.title, parallelism_words(group.rows[0]["parallelism"])
     rest = {"slower": compared.on("below"), "no significant gain": compared.on("unclear")}
     others = "".join(f"; {word}: {each(some)}" for word, some in rest.items() if some)
-    verdict = compared.verdict("any", "above")
+    verdict = compared.any_on("above")
     statement = {
         "yes": f"Speedup of {subject} with {sharing}: {each(compared.on('above'))}{others}.",
         "no": f"{subject} trains more slowly with {sharing} than one plain process with the whole "

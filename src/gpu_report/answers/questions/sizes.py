@@ -90,7 +90,7 @@ def _smaller(group: Group) -> Answer:
     if candidates:
         near, share = candidates[0]
         reached = f"; {group.words(near)} reached {as_share(share, short=True)} of that"
-    verdict = compared.verdict("any", "above")
+    verdict = compared.any_on("above")
     ending = f". No smaller batch came within 5 %{reached}."
     if verdict == "yes":
         ending = f"{reached}, the smallest within 5 %."
@@ -106,7 +106,7 @@ def _smaller(group: Group) -> Answer:
     advice = ""
     if (gain is None or gain.against(1.0) == "above") and not _reached_target(group):
         smallest = f"; the smallest within 5 % of it is {group.words(near)}"
-        advice = f"Train {subject} with {group.words(fastest)}, the fastest that fits"
+        advice = f"Train {subject} with {group.words(fastest)}, the fastest that was measured"
         advice += f"{smallest}." if verdict == "yes" else "."
     return Answer(
         verdict=verdict,

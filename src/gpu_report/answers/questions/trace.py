@@ -70,8 +70,8 @@ kernels below.
 """
 
 _NOTE: Final = (
-    " Arithmetic or memory limits a step that reaches at least half of its measured peak; below "
-    "that, kernels do."
+    " 'Arithmetic' and 'memory' mean that a step reaches at least half of that measured peak, "
+    "'kernels' that work on the device fills it below that."
 )
 
 
@@ -169,7 +169,7 @@ def limits(scope: Scope) -> Iterator[Answer]:
         dominant = [limit for limit in known if limit.is_dominant]
         where = device_in_words(device)
         statement = (
-            f"On {where}, one part takes most of the step in "
+            f"On {where}, one part takes more than half of the step in "
             f"{how_many(len(dominant), len(known), _PROFILED)}{_not_shown(len(unknown))}."
             + _by_workload(dominant)
         )
@@ -238,7 +238,7 @@ def _verdict(shown_by: int, *, is_yes: bool) -> Verdict:
 
 def _not_shown(traces: int) -> str:
     """The end of a sentence that counts traces, about those that it leaves out."""
-    return f"; {traces} trace{'s' if traces > 1 else ''} cannot show it" if traces else ""
+    return f"; {traces} trace{'s' if traces > 1 else ''} cannot tell" if traces else ""
 
 
 def _no_trace_shows(row: Row, reason: str) -> str:
@@ -289,14 +289,14 @@ def _advised(scope: Scope, *, advice: Advice) -> Iterator[Answer]:
         yield Answer(verdict="no", statement=f"{statement}{others}.")
         return
     first = given[0]
-    extreme = ("most in " if len(given) > 1 else "") + described(answered[first["variant"]])
+    extreme = ("the worst is " if len(given) > 1 else "") + described(answered[first["variant"]])
     place = f" ({first['place']})" if first["place"] else ""
     pays = not _slows_down(scope, advice.done_by)
     followed = [answered[one["variant"]] for one in given] if pays else []
     gain, measured, evidence_of_gain = _followed(scope, followed, advice.helpful)
     yield Answer(
         verdict="yes",
-        statement=f"{statement}, {extreme}: {advice.label}, {_value(advice, first)}{place}"
+        statement=f"{statement}; {extreme}: {advice.label}, {_value(advice, first)}{place}"
         f"{others}.",
         evidence=(
             *(evidence(advice.label, _value(advice, one), "trace_advice", one) for one in given),
