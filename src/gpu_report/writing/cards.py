@@ -8,8 +8,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gpu_report.glossary import Metric, Row, american
-from gpu_report.printing.number_format import count, ratio
+from gpu_report.answers.estimate import is_share
+from gpu_report.glossary import METRICS, QUALITY_TOLERANCE, Metric, Row, american
+from gpu_report.printing.number_format import count
 from gpu_report.study.options import NO_OPTIONS, is_bound
 from gpu_report.study.strategies import SINGLE
 from gpu_report.tables.bundle import Tables, eager_and_fastest, gain_over, grouped, rows_of
@@ -142,9 +143,25 @@ def _settings(row: Row, eager: Row | None) -> str:
 
 
 def chain_notes(rows: Sequence[Row]) -> list[str]:
-    """What the CPU's fastest configurations are, where they are not its eager ones."""
+    """What the CPU's fastest configurations are, where they are not its eager ones, and where the
+    held-out metric is lower with the fastest of a model.
+    """
     settings = [f"{row['model']} {row['cpu_settings']}" for row in rows if row["cpu_settings"]]
-    return [f"The CPU's fastest configuration: {'; '.join(settings)}."] if settings else []
+    lost = [
+        f"{row['model']} {row['pair'][0]['quality_name']} {after} instead of {before}"
+        for row in rows
+        if is_share(row["pair"][0])
+        and row["pair"][1]["quality"] < row["pair"][0]["quality"] - QUALITY_TOLERANCE
+        for before, after in [[METRICS["quality"].quantity(one).plain() for one in row["pair"]]]
+    ]
+    return [
+        *([f"The CPU's fastest configuration: {'; '.join(settings)}."] if settings else []),
+        *(
+            [f"Lower held-out metric with the fastest configuration: {'; '.join(lost)}."]
+            if lost
+            else []
+        ),
+    ]
 
 
 def in_one_line(row: Row) -> str:
@@ -174,6 +191,7 @@ def limit_cards(tables: Tables) -> list[Row]:
         for row in [eager] if fastest is eager else [eager, fastest]:
             parts = categories.get(row["variant"], [])
             busy = sum(part["share"] for part in parts if part["category"] != IDLE_TIME)
+            shows_idle = busy > 0 and row["device"] != "cpu"
             settings = _settings(row, eager)
             cards.append(
                 {
@@ -188,8 +206,8 @@ def limit_cards(tables: Tables) -> list[Row]:
                     else "",
                     "step_ms": sum(part["ms_per_step"] for part in parts) or row["step_time_ms"],
                     "preparation_cold_s": row["preparation_cold_s"] or math.nan,
-                    "busy": busy or math.nan,
-                    "at_most": 1 / busy if busy else math.nan,
+                    "busy": busy if shows_idle else math.nan,
+                    "at_most": 1 / busy if shows_idle else math.nan,
                     "of_peak": of_peak.get(row["variant"], math.nan),
                 }
             )
@@ -218,8 +236,3 @@ def _next(busy: float, advice: Sequence[Row], unanswered: Sequence[Row]) -> str:
     if not rules:
         return "not known" if unanswered and busy < ALWAYS_BUSY else "faster kernels"
     return NEXT.get(rules[0], rules[0])
-
-
-def gain(row: Row) -> str:
-    """The measured gain of a row of advice, with its interval."""
-    return ratio(row["gain"], low=row["gain_low"], high=row["gain_high"]).plain()

@@ -349,15 +349,6 @@ class MachineResults:
         """The rows of the table of facts with these topics."""
         return [row for row in rows_of(self.tables.machine) if row["topic"] in topics]
 
-    @property
-    def title_facts(self) -> list[tuple[str, str]]:
-        """What the title page says below the machine and the days."""
-        software = [("PyTorch", self.facts["PyTorch"])] if "PyTorch" in self.facts else []
-        return [
-            *software,
-            ("Measured", f"{len(self.measured)} of {len(self.variants)} configurations"),
-        ]
-
     @cached_property
     def decisions(self) -> list[Row]:
         """The rows of its decision table."""

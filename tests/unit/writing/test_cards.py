@@ -55,6 +55,16 @@ def test_the_fastest_is_compared_with_the_cpus_fastest_too() -> None:
     assert "U-Net 64px bf16, channels-last layout" in chain_notes(rows)[0]
 
 
+def test_a_lower_held_out_metric_with_the_fastest_is_named_below_the_table() -> None:
+    tables = studied()
+    lower = Edit(table="variants", where={"variant": FAST}, cells={"quality": 0.5})
+
+    notes = chain_notes(chains(edited(tables, lower)))
+
+    assert not any("Lower" in note for note in chain_notes(chains(tables)))
+    assert "Lower held-out metric with the fastest configuration: U-Net 64px Dice" in notes[-1]
+
+
 def test_a_machine_without_a_gpu_has_the_throughput_of_each_model() -> None:
     rows = chains(base(("cpu",))[0])
 
