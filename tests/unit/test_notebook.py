@@ -19,7 +19,7 @@ def test_numbers_are_written_as_in_the_report_and_a_dash_where_there_is_none() -
     assert [*shown["throughput"]] == expected
     assert {*shown.iloc[:, 1]} == {"–"}
     assert all(text.replace(",", "").isdigit() for text in shown["weights"])
-    assert any("CUDA" in name for name in shown.index)
+    assert any("GPU" in name for name in shown.index)
 
 
 def test_a_metric_or_a_bundle_that_is_not_there_is_named() -> None:
