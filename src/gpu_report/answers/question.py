@@ -152,6 +152,7 @@ def decided(
     no: str,
     whether: str,
     measured: str = "",
+    if_unclear: str = "",
     evidence: Sequence[Evidence] = (),
     advice: Mapping[Verdict, str] | None = None,
     gain: Estimate | None = None,
@@ -159,12 +160,12 @@ def decided(
     """The answer about a group that one figure decides: yes where it is on the side that `holds`.
 
     `whether` says what is too close to call, as in 'it is faster'. `measured` ends each of the
-    three sentences, from its punctuation mark on.
+    three sentences, from its punctuation mark on; `if_unclear` comes before it in the third.
     """
     verdict = verdict_of(figure, limit, holds=holds)
     words = limit_in_words or ("1" if limit == 1 else factor_alone(limit))
     doubt = figure.why_unclear(limit, words)
-    unclear = f"Whether {whether} is too close to call, because {doubt}"
+    unclear = f"Whether {whether} is too close to call, because {doubt}{if_unclear}"
     return Answer(
         verdict=verdict,
         statement={"yes": yes, "no": no}.get(verdict, unclear) + (measured or "."),
@@ -176,11 +177,11 @@ def decided(
     )
 
 
-def fastest_beside_baseline(group: Group, by: str = "throughput_per_s") -> tuple[Row, Row] | None:
+def fastest_beside_baseline(group: Group) -> tuple[Row, Row] | None:
     """The baseline and the fastest configuration beside it; None where there are not both."""
     if group.baseline is None or not group.others:
         return None
-    return group.baseline, max(group.others, key=lambda row: float(row[by]))
+    return group.baseline, max(group.others, key=lambda row: float(row["throughput_per_s"]))
 
 
 def evidence_of(

@@ -24,19 +24,12 @@ from gpu_report.printing.number_format import quantity
 from gpu_report.tables.bundle import eager_and_fastest, rows_of
 from gpu_report.tables.traces import IDLE_TIME, LAYOUT_CONVERSION
 
-CATEGORIES: Final = {
-    "convolution": ("convolution",),
-    LAYOUT_CONVERSION: (LAYOUT_CONVERSION,),
-    "matrix product": ("matrix product",),
-    "attention": ("attention",),
-    "recurrent": ("recurrent",),
-    "normalization": ("normalisation",),
-    "elementwise": ("elementwise", "activation", "pooling", "reduction", "loss", "dropout"),
-    "optimizer": ("optimizer",),
-    "copies": ("copy",),
-    "communication": ("communication",),
+SHOWN_AS: Final[Mapping[str, str]] = {
+    "normalisation": "normalization",
+    "copy": "copies",
+    **dict.fromkeys(("activation", "pooling", "reduction", "loss"), "elementwise"),
 }
-"""Of the table step_categories, as a reader sees them; the others share one color."""
+"""Categories of the table step_categories that a reader sees under another name."""
 COLORS: Final = {
     "convolution": CATEGORY_COLORS["convolution"],
     LAYOUT_CONVERSION: "#8C564B",
@@ -51,7 +44,7 @@ COLORS: Final = {
     "others": "#C8C8C8",
     IDLE_TIME: style.OTHERS,
 }
-"""Those that the timeline has too have its colors."""
+"""What is not among them is one of the others. Those that the timeline has too have its colors."""
 
 
 def path_rows(shown: Shown) -> pd.DataFrame:
@@ -126,9 +119,8 @@ def _parts(shown: Shown, variant: str) -> dict[str, float]:
     """The milliseconds of each category of COLORS; none without a trace that shows them."""
     table = shown.tables.step_categories
     found = table[table["variant"] == variant].set_index("category")["ms_per_step"]
-    names = {member: name for name, members in CATEGORIES.items() for member in members}
-    names[IDLE_TIME] = IDLE_TIME
-    summed = found.groupby(lambda category: names.get(category, "others")).sum()
+    names = [SHOWN_AS.get(category, category) for category in found.index]
+    summed = found.groupby([name if name in COLORS else "others" for name in names]).sum()
     return {name: float(summed[name]) for name in COLORS if name in summed}
 
 

@@ -1,7 +1,7 @@
 """The first two pages: how fast each model trains on the CPU, on the GPU and at best, with factors
 that multiply, and a limit card for each: what its step consists of and what is left to gain.
 
-eager_and_fastest -> a row per model of the table CHAIN -> two rows of the table LIMIT_CARDS
+eager_and_fastest -> a row per model of the table CHAIN -> one or two of the table LIMIT_CARDS
 """
 
 import math
@@ -70,8 +70,8 @@ def chains(tables: Tables) -> list[Row]:
 
     Factors are missing where there is nothing to compare with. `over_fastest_cpu` is the fastest
     over the CPU's fastest configuration, which has the `cpu_settings`; `pair` has the rows of the
-    eager baseline and of the fastest. A model without an eager baseline has the first of its
-    configurations as the fastest, custom training loops have no row.
+    eager baseline and of the fastest. A model without an eager baseline has its fastest on the
+    fewest devices alone, custom training loops have no row.
     """
     variants = {row["variant"]: row for row in rows_of(tables.variants)}
     rows: list[Row] = []
@@ -165,7 +165,7 @@ def chain_notes(rows: Sequence[Row]) -> list[str]:
 
 
 def in_one_line(row: Row) -> str:
-    """A row of CHAIN as text: 'LSTM: CPU 463 samples/s, 8.00× = eager 3700 samples/s, ...'."""
+    """A row of CHAIN as text: 'LSTM: CPU 463 samples/s, eager 3700 samples/s 8.00×, ...'."""
     found = {column.column: column.quantity(row) for column in CHAIN if isinstance(column, Metric)}
     texts = {name: number.plain() if number.is_measured else "" for name, number in found.items()}
     links = [f"CPU {texts['cpu']}"] if texts["cpu"] else []

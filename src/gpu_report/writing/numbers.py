@@ -56,6 +56,7 @@ _NETWORKS: Final[Mapping[str, Mapping[str, int]]] = {
     "transformer": {"width": 256, "heads": 8, "feed_forward": 1024},
 }
 """What the text says of the built-in networks."""
+SHORT_KERNEL: Final = quantity(SHORT_NS / 1000, "µs", most_decimals=0)
 _PLANTED: Final = 0.05
 """The slowdown whose detection rate the text gives."""
 
@@ -128,9 +129,7 @@ def method_numbers() -> list[KeyedNumber]:
             "threshold/host_jitter": count(100 * HOST_JITTER, "%"),
             "threshold/flag_size": count(FLAG_SIZE),
         },
-        "traces/idle.py": {
-            "threshold/short_kernel": quantity(SHORT_NS / 1000, "µs", most_decimals=0)
-        },
+        "traces/idle.py": {"threshold/short_kernel": SHORT_KERNEL},
         "writing/numbers.py": {
             f"format/{name}/{part}_bits": count(bits)
             for name, format_bits in _FORMATS.items()

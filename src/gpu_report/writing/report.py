@@ -18,11 +18,9 @@ from gpu_report.answers.summary import across_experiments, answer_word, answered
 from gpu_report.errors import ReportError
 from gpu_report.figures.labels import with_labels_across_machines
 from gpu_report.glossary import machine_words
-from gpu_report.printing.number_format import quantity
 from gpu_report.printing.terminal import clean
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import rows_of
-from gpu_report.traces.idle import SHORT_NS
 from gpu_report.writing import cards, rows
 from gpu_report.writing.environment import TEMPLATE_SUFFIX, Templates, render
 from gpu_report.writing.experiment import ExperimentResults, distinguishing_columns
@@ -38,6 +36,7 @@ from gpu_report.writing.layout import (
 )
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.numbers import (
+    SHORT_KERNEL,
     KeyedNumber,
     method_numbers,
     numbers_csv,
@@ -194,7 +193,7 @@ def render_report(
         "comparison_pictures": compared,
         "comparison_findings": comparison_findings,
         "rebuilt_by": rebuilt_by,
-        "short_kernel": quantity(SHORT_NS / 1000, "µs", most_decimals=0).plain(),
+        "short_kernel": SHORT_KERNEL.plain(),
         "source_file": source.name,
         "listed": partial(excerpt, source),
     }

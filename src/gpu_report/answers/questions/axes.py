@@ -19,6 +19,7 @@ from gpu_report.answers.estimate import (
     ratio_of,
     speedup,
 )
+from gpu_report.answers.finding import Evidence
 from gpu_report.answers.phrases import as_share, change_by_seed, evidence, how_many, shown, times
 from gpu_report.answers.question import (
     OTHER_AXES,
@@ -40,7 +41,7 @@ from gpu_report.words import listed
 MEMORY_TOLERANCE: Final = 0.10
 SUFFICES: Final = 0.95
 _MOST_RIVALS_NAMED: Final = 2
-_NO_QUALITY: Final = (
+NO_QUALITY: Final = (
     "a training diverged, or the workload has no held-out metric, so that there are no two "
     "qualities"
 )
@@ -48,9 +49,12 @@ _NO_ENERGY: Final = "no two configurations ran long enough for the driver's ener
 
 
 def for_speed(scope: Scope) -> Iterator[Group]:
-    """The groups without the configurations that save memory; those about these alone are left
-    out.
+    """The groups; of optimizations without the configurations that save memory, and without the
+    groups about these alone.
     """
+    if scope.axis != "optimization":
+        yield from scope.groups
+        return
     for group in scope.groups:
         rows = tuple(row for row in group.rows if row["is_baseline"] or not saves_memory(row))
         if any(not row["is_baseline"] for row in rows):
@@ -63,7 +67,7 @@ def best(scope: Scope) -> Iterator[Answer]:
     and the difference is significant among the experiment's comparisons (Holm). Of precisions
     and optimizations that tie, the simplest is named.
     """
-    for group in for_speed(scope) if scope.axis == "optimization" else scope.groups:
+    for group in for_speed(scope):
         if scope.axis != "workload":
             yield _fastest(group, may_advise=True)
         elif len({_task(row) for row in group.measured}) < 2:  # of two tasks neither is faster
@@ -86,7 +90,6 @@ def _fastest(group: Group, *, may_advise: bool) -> Answer:
     gain = speedup(after, before)
     fast, slow, subject = group.words(after), group.words(before), group.title
     advice = f"Train {subject} with {fast} instead of {slow}." if may_advise else ""
-    verdict = verdict_of(gain)
     return decided(
         group,
         gain,
@@ -95,7 +98,7 @@ def _fastest(group: Group, *, may_advise: bool) -> Answer:
         no=f"{subject} was fastest with {slow}: {shown(before, 'throughput_per_s', short=True)}. "
         f"The next, {fast}, reached {times(gain)} that",
         whether=f"{subject} is faster with {fast} than with {slow}",
-        measured=f"; it trained {times(gain)} as fast." if verdict == "too close to call" else "",
+        if_unclear=f"; it trained {times(gain)} as fast",
         evidence=evidence_of(group, {"throughput_per_s": "throughput"}, [after, before]),
         advice={"yes": advice},
         gain=gain,
@@ -118,8 +121,9 @@ def rivals(group: Group, fastest: Row) -> str:
         for row in group.others
         if row is not fastest
     ]
-    alike = [row for row, ratio in ratios if not ratio.doubts and ratio.against(1.0) == "unclear"]
-    flagged = [row for row, ratio in ratios if ratio.doubts and ratio.against(1.0) == "unclear"]
+    unclear = [(row, ratio) for row, ratio in ratios if ratio.against(1.0) == "unclear"]
+    alike = [row for row, ratio in unclear if not ratio.doubts]
+    flagged = [row for row, ratio in unclear if ratio.doubts]
 
     def named(rows: list[Row]) -> str:
         names = [group.words(row) for row in rows]
@@ -147,7 +151,7 @@ def _quality(group: Group) -> Answer:
     gains = [(row, quality_gain(row, baseline)) for row in group.others]
     known = [(row, gain) for row, gain in gains if gain.known]
     if not known:
-        return not_measured(subject, _NO_QUALITY, key=group.key)
+        return not_measured(subject, NO_QUALITY, key=group.key)
     loss = "a loss of 0.02" if all(map(is_share, [baseline, *group.others])) else "a loss of 2 %"
     compared = Compared(group=group, pairs=known, limit=-QUALITY_TOLERANCE, limit_in_words=loss)
     metric, extreme = baseline["quality_name"], "highest" if falls(baseline) else "lowest"
@@ -173,22 +177,23 @@ def _quality(group: Group) -> Answer:
         f"Whether {subject} loses quality is too close to call, because {compared.doubt}; "
         f"{at_worst}",
     )
-    label = f"held-out {metric}"
-    evidence_by_seed = (
-        [evidence(f"change of {label} by seed", change, group.table, worst)]
-        if (change := change_by_seed(worst, baseline, short=False))
-        else []
-    )
     return Answer(
         verdict=verdict,
         statement=statement,
         subject=subject,
-        evidence=(
-            *evidence_by_seed,
-            *evidence_of(group, {"quality": label}, [worst, baseline]),
-        ),
+        evidence=quality_evidence(group, baseline, worst),
         key=group.key,
     )
+
+
+def quality_evidence(group: Group, before: Row, after: Row) -> tuple[Evidence, ...]:
+    """The quality of all configurations of a group, and what became of it seed by seed in the two
+    that decide.
+    """
+    label = f"held-out {after['quality_name']}"
+    change = change_by_seed(after, before, short=False)
+    by_seed = [evidence(f"change of {label} by seed", change, group.table, after)] if change else []
+    return (*by_seed, *evidence_of(group, {"quality": label}, [after, before]))
 
 
 def by_seed(before: Row, after: Row) -> str:
@@ -208,7 +213,7 @@ def energy(scope: Scope) -> Iterator[Answer]:
     """It does if the ratio of the GPU's energy per sample is below 1, intervals included. The
     energy of the host is not in it.
     """
-    for group in for_speed(scope) if scope.axis == "optimization" else scope.groups:
+    for group in for_speed(scope):
         if any(row["power_w"] > 0 for row in group.rows):  # a CPU's driver reports none
             yield _energy(group)
 

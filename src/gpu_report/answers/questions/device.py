@@ -6,7 +6,7 @@ give the same losses and quality (A4)?
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Final
 
 from gpu_report.answers.estimate import against_other, estimate, speedup
@@ -14,10 +14,10 @@ from gpu_report.answers.finding import Evidence, Verdict
 from gpu_report.answers.phrases import CPU, as_share, evidence, percent_alone, shown, times
 from gpu_report.answers.question import (
     Answer,
+    decided,
     missing,
     not_measured,
     question,
-    verdict_of,
     why_missing,
 )
 from gpu_report.answers.scope import Group, Scope, has_whole_twin, key_of
@@ -89,26 +89,21 @@ def _faster(group: Group, after: Row, before: Row, *, key: str, may_advise: bool
     subject, fast, slow = group.title, group.words(after), group.words(before)
     gain = speedup(after, before)
     saved = gain.mapped(lambda factor: 1 - 1 / factor)
-    verdict = verdict_of(gain)
-    statement = {
-        "yes": f"{subject} trained {times(gain)} as fast on {fast} as on {slow}, which saved "
-        f"{as_share(saved, short=True)} of the time",
-        "no": f"{subject} did not gain from {fast}: it took {times(gain.inverse)} as long as on "
-        f"{slow}",
-    }.get(
-        verdict,
-        f"Whether {subject} trains faster on {fast} than on {slow} is too close to call, because "
-        f"{gain.why_unclear(1.0, '1')}; it trained {times(gain)} as fast",
-    )
     over_fastest, evidence_of_fastest = _over_fastest_cpu(group, after, before)
-    advice = {
+    advice: dict[Verdict, str] = {
         "yes": f"Train {subject} on {fast} instead of {slow}.",
         "no": f"Train {subject} on {slow}; {fast} costs time at this size.",
     }
-    return Answer(
-        verdict=verdict,
-        statement=f"{statement}{over_fastest}.",
-        subject=subject,
+    return decided(
+        replace(group, key=key),
+        gain,
+        yes=f"{subject} trained {times(gain)} as fast on {fast} as on {slow}, which saved "
+        f"{as_share(saved, short=True)} of the time",
+        no=f"{subject} did not gain from {fast}: it took {times(gain.inverse)} as long as on "
+        f"{slow}",
+        whether=f"{subject} trains faster on {fast} than on {slow}",
+        if_unclear=f"; it trained {times(gain)} as fast",
+        measured=f"{over_fastest}.",
         evidence=(
             evidence("speedup", times(gain), group.table, after),
             evidence("time saved", as_share(saved), group.table, after),
@@ -118,9 +113,8 @@ def _faster(group: Group, after: Row, before: Row, *, key: str, may_advise: bool
             ),
             *evidence_of_fastest,
         ),
-        key=key,
-        advice=advice.get(verdict, "") if may_advise else "",
-        gain=gain.inverse if verdict == "no" else gain,
+        advice=advice if may_advise else None,
+        gain=gain.inverse if gain.against(1.0) == "below" else gain,
     )
 
 

@@ -21,7 +21,6 @@ from gpu_report.answers.question import (
     missing,
     not_measured,
     question,
-    verdict_of,
 )
 from gpu_report.answers.questions.axes import for_speed, rivals
 from gpu_report.answers.scope import (
@@ -92,19 +91,19 @@ def ddp_cost(scope: Scope) -> Iterator[Answer]:
     device, intervals included, repetition by repetition: one device exchanges nothing.
     """
     weak = _weak_ddp(scope.tables, scope.rows)
-    alone = [row for row in weak if row["devices"] == 1]
-    if not alone:
+    on_one = [row for row in weak if row["devices"] == 1]
+    if not on_one:
         return
     group = Group(
         title="DistributedDataParallel with one process",
         key="",
         axis="",
         table=_TABLE,
-        rows=tuple(alone),
+        rows=tuple(on_one),
     )
     compared = Compared(
         group=group,
-        pairs=[(row, estimate(row, "weak_efficiency")) for row in alone],
+        pairs=[(row, estimate(row, "weak_efficiency")) for row in on_one],
         limit=COSTS,
         limit_in_words="98 %",
     )
@@ -342,7 +341,6 @@ def setting(scope: Scope) -> Iterator[Answer]:
             continue
         before, after = group.baseline, fastest_of(group.others)
         gain, subject, words = speedup(after, before), group.title, group.words(after)
-        is_unclear = verdict_of(gain) == "too close to call"
         yield decided(
             group,
             gain,
@@ -351,7 +349,7 @@ def setting(scope: Scope) -> Iterator[Answer]:
             no=f"No setting made {subject} faster than DDP's defaults: the next, {words}, reached "
             f"{times(gain)} their throughput",
             whether=f"{subject} trains faster with {words} than with DDP's defaults",
-            measured=f"; it trained {times(gain)} as fast." if is_unclear else "",
+            if_unclear=f"; it trained {times(gain)} as fast",
             evidence=evidence_of(group, {"throughput_per_s": "throughput"}, [after, before]),
             advice={"yes": f"With DistributedDataParallel train {subject} with {words}."},
             gain=gain,

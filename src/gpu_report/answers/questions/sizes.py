@@ -21,8 +21,6 @@ from gpu_report.answers.finding import Evidence
 from gpu_report.answers.phrases import (
     CPU,
     as_share,
-    change_by_seed,
-    evidence,
     evidence_of_columns,
     factor_alone,
     shown,
@@ -38,7 +36,7 @@ from gpu_report.answers.question import (
     question,
     why_missing,
 )
-from gpu_report.answers.questions.axes import by_seed
+from gpu_report.answers.questions.axes import NO_QUALITY, by_seed, quality_evidence
 from gpu_report.answers.scope import BATCH_SEARCH, Group, Scope, key_of
 from gpu_report.glossary import QUALITY_TOLERANCE, Row
 from gpu_report.printing.number_format import count, memory
@@ -56,7 +54,6 @@ FEWEST_STEPS: Final = 30
 """Optimizer steps: after fewer, a training has hardly begun, whatever its batch size."""
 
 _TWO_BATCH_SIZES: Final = "it takes two batch sizes"
-_NO_QUALITY: Final = "a training diverged, or the workload has no held-out metric"
 
 
 @question("Is a smaller batch nearly as fast as the fastest?", "batch_size")
@@ -157,18 +154,11 @@ def _quality(group: Group) -> Answer:
     small, large = rows[0], rows[-1]
     gain = quality_gain(large, small)
     if not gain.known:
-        return not_measured(subject, _NO_QUALITY, key=group.key)
+        return not_measured(subject, NO_QUALITY, key=group.key)
     metric = f"held-out {large['quality_name']}"
     to_target, advice = _to_target(group)
     others = f" Others are left out: {left_out}." if left_out else ""
-    numbers = [
-        *evidence_of(group, {"quality": metric}, [large, small]),
-        *evidence_of_columns(
-            _reached_target(group), {"time_to_target_s": "time to target"}, group.table
-        ),
-    ]
-    if change := change_by_seed(large, small, short=False):
-        numbers.insert(0, evidence(f"change of {metric} by seed", change, group.table, large))
+    soonest = _reached_target(group)
     return decided(
         group,
         gain,
@@ -181,7 +171,10 @@ def _quality(group: Group) -> Answer:
         measured=f": {metric} {shown(large, 'quality')} with {group.words(large)}, against "
         f"{shown(small, 'quality', short=True)} with {group.words(small)}"
         f"{by_seed(small, large)}.{to_target}{others}",
-        evidence=numbers,
+        evidence=(
+            *quality_evidence(group, small, large),
+            *evidence_of_columns(soonest, {"time_to_target_s": "time to target"}, group.table),
+        ),
         advice=dict.fromkeys(("yes", "no", "too close to call"), advice),
     )
 

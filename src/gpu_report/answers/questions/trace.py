@@ -232,7 +232,7 @@ def transfer_bound(scope: Scope) -> Iterator[Answer]:
 
 
 def _verdict(shown_by: int, *, is_yes: bool) -> Verdict:
-    """Traces that do not show it decide nothing, unless there is no other."""
+    """Traces that do not show it do not count, unless there is no other."""
     return "too close to call" if not shown_by else "yes" if is_yes else "no"
 
 
