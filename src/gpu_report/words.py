@@ -5,6 +5,7 @@ cell and axis: `value_words`, `flags_of`, `status_words`; label beside what it n
 """
 
 import math
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 EAGER_BASELINE: Final = "eager baseline"
 
+_LANGUAGE_MODEL: Final = re.compile(r"(\d+)m(?:_(\d+))?")
+"""A size of GPT-2: millions of parameters, and the context where it is not 1024 tokens."""
 _LONGEST_REASON: Final = 200
 """Characters; longer reasons are in the appendix."""
 
@@ -71,7 +74,16 @@ def listed(parts: Sequence[str]) -> str:
 
 def model_words(row: "Row | pd.Series[Any]") -> str:
     """What a variant trains: `U-Net 128px`; the size is left out where there is one only."""
-    return str(row["workload_title"]) + ("" if row["size"] == "default" else f" {row['size']}")
+    size = "" if row["size"] == "default" else f" {size_words(str(row['size']))}"
+    return f"{row['workload_title']}{size}"
+
+
+def size_words(size: str) -> str:
+    """A size as it is, but of a language model: `124M (context 2048)` for `124m_2048`."""
+    match = _LANGUAGE_MODEL.fullmatch(size)
+    if match is None:
+        return size
+    return f"{match[1]}M" + (f" (context {match[2]})" if match[2] else "")
 
 
 def model_cell(row: Row) -> str:
@@ -109,6 +121,8 @@ def value_words(axis: str, value: Any) -> str:
     """A field's value in a sentence or a cell."""
     if axis == "device":
         return device_words(str(value))
+    if axis == "size":
+        return size_words(str(value))
     return parallelism_words(str(value)) if axis == "parallelism" else field_value(value)
 
 

@@ -21,7 +21,14 @@ from gpu_report.study.options import NO_OPTIONS, ladder, left_out, option_names
 from gpu_report.study.variant import AXIS_FIELDS, LENGTH_FIELDS, Variant
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import WEAKENING, marks_in
-from gpu_report.words import EAGER_BASELINE, fields_along, model_words, part_words, value_words
+from gpu_report.words import (
+    EAGER_BASELINE,
+    fields_along,
+    model_words,
+    part_words,
+    size_words,
+    value_words,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -293,7 +300,11 @@ def with_panels(frame: "pd.DataFrame", axis: str) -> "pd.DataFrame":
 
 def _heading(row: dict[Any, Any], without: Sequence[str]) -> str:
     if "workload" in without:
-        return "" if row["size"] == "default" or "size" in without else printable(row["size"])
+        return (
+            ""
+            if row["size"] == "default" or "size" in without
+            else printable(size_words(row["size"]))
+        )
     return workload_label(row if "size" not in without else {**row, "size": "default"})
 
 

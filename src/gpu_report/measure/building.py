@@ -40,12 +40,13 @@ from gpu_report.measure.random_numbers import keep_random_numbers
 from gpu_report.measure.stages import in_stages
 from gpu_report.measure.world import ALONE, World
 from gpu_report.study.catalogue import FIXED_BY_CUSTOM_LOOPS
-from gpu_report.study.options import BUCKETS_MIB, OPTIONS, first_loss_scale, option_names
+from gpu_report.study.options import ATTENTION, BUCKETS_MIB, OPTIONS, first_loss_scale, option_names
 from gpu_report.study.study import Measurement
 from gpu_report.study.variant import Variant
 from gpu_report.workloads.protocol import (
     BringsBatches,
     BringsLoops,
+    ChoosesAttention,
     NamesBlocks,
     StepsItself,
     TrainingWorkload,
@@ -64,6 +65,13 @@ _COMPILER_OPTIONS: Final[dict[str, Any]] = {"combo_kernels": True}
 its weights.
 """
 
+
+_ENABLE_ATTENTION: Final[dict[str, Callable[[bool], None]]] = {
+    "math": torch.backends.cuda.enable_math_sdp,  # of the CPU, too
+    "efficient": torch.backends.cuda.enable_mem_efficient_sdp,
+    "flash": torch.backends.cuda.enable_flash_sdp,
+    "cudnn": torch.backends.cuda.enable_cudnn_sdp,
+}
 
 _START_AT_ZERO: Final = (Adadelta, Adam, AdamW, Adamax, RAdam, RMSprop, SGD)
 
@@ -155,6 +163,7 @@ def build_training(
         variant.precision, device, first_scale=first_loss_scale(variant.options)
     )
     torch.backends.cudnn.benchmark = "autotune" in options
+    _choose_attention(workload, options)
     torch.manual_seed(seed)
     model = build_model(workload, variant, device=device)
     train_data, test_data = workload.train_data(), workload.test_data()
@@ -226,6 +235,16 @@ def build_training(
         synchronize_gradients=synchronize_gradients,
         pipeline=pipeline,
     )
+
+
+def _choose_attention(workload: TrainingWorkload, options: Sequence[str]) -> None:
+    """Allow the attention kernel that the options name, or the workload's for its eager baseline,
+    alone in this process; without either PyTorch chooses.
+    """
+    asked = [workload.eager_attention] if isinstance(workload, ChoosesAttention) else ATTENTION
+    chosen = set(ATTENTION).intersection(options) or set(asked)
+    for name, enable in _ENABLE_ATTENTION.items():
+        enable(name in chosen)
 
 
 def _example_part(
@@ -566,14 +585,19 @@ def _without_running_means(norms: Sequence[_BatchNorm]) -> Iterator[None]:
             norm.momentum = momentum
 
 
-def why_not_applied(options: str, device: torch.device) -> str | None:
-    """Why this kind of device cannot train with these options; None where it can."""
+def why_not_applied(options: str, precision: str, device: torch.device) -> str | None:
+    """Why this kind of device cannot train with these options in this precision; None if it can."""
     for name in option_names(options):
         option = OPTIONS[name]
         if option.cuda_only and device.type != "cuda":
             return (
                 f"{option.title} (option {name}): only NVIDIA and AMD GPUs have it; this device "
                 f"is {device.type}"
+            )
+        if device.type != "cpu" and option.precisions and precision not in option.precisions:
+            return (
+                f"{option.title} (option {name}) computes in {' and '.join(option.precisions)}; "
+                f"this precision is {precision}"
             )
     return None
 

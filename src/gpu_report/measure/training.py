@@ -30,7 +30,7 @@ from gpu_report.measure.timing import float32_values, step_clock, synchronize, t
 from gpu_report.measure.world import ALONE, World
 from gpu_report.records.record import Epoch, TimedEpoch
 from gpu_report.study.study import Protocol
-from gpu_report.workloads.protocol import Phase, StepsItself
+from gpu_report.workloads.protocol import HELD_OUT_LOSS, Phase, StepsItself
 
 OnStep = Callable[[int, int], None]
 """Called with the epoch and the number of its steps done; must cost next to nothing, since the
@@ -376,10 +376,13 @@ def evaluate(training: Training) -> tuple[float | None, float | None]:
                 continue
             output = in_fp32(training.model(unwrapped(inputs)))
         loss_sum += workload.loss(output, unwrapped(target)) * len(inputs)
-        if workload.quality_name:
+        if workload.quality_name not in ("", HELD_OUT_LOSS):
             outputs.append(wrapped(output).cpu())
             targets.append(target.cpu())
-    return loss_sum.item() / training.test_samples, _quality(training, outputs, targets)
+    loss = loss_sum.item() / training.test_samples
+    if workload.quality_name == HELD_OUT_LOSS:
+        return loss, loss
+    return loss, _quality(training, outputs, targets)
 
 
 def _quality(training: Training, outputs: list[Part], targets: list[Part]) -> float | None:

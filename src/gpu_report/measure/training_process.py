@@ -51,6 +51,7 @@ from gpu_report.measure.world import ALONE, World, join, leave
 from gpu_report.records.provenance import utc_now
 from gpu_report.records.record import PreparationCache, Repetition, WorkloadFacts
 from gpu_report.workloads.protocol import (
+    CountsTokens,
     DeclaresBetter,
     NotHereError,
     StepsItself,
@@ -123,7 +124,7 @@ def train_or_profile(run: Run, send: Send) -> None:
             else f"{variant.device}:{here - 1}"
         )
         or why_not_computed(variant.precision, device)
-        or why_not_applied(variant.options, device)
+        or why_not_applied(variant.options, variant.precision, device)
     )
     if missing:
         send(Stopped(status="skipped", reason=missing))
@@ -258,6 +259,10 @@ def _describe(training: Training) -> WorkloadFacts:
     optimizer.
     """
     workload, name = training.workload, type(training.workload).__name__
+    tokens, flops, formula = None, None, ""
+    if isinstance(workload, CountsTokens):
+        tokens = workload.tokens_per_sample
+        flops, formula = workload.flops_per_token()
     return WorkloadFacts(
         title=workload.title or name,
         parameters=sum(
@@ -282,6 +287,9 @@ def _describe(training: Training) -> WorkloadFacts:
         or f"{name}.{'training_step' if isinstance(workload, StepsItself) else 'loss'}",
         source_file=type(workload).__module__,
         begins_anew=training.custom_loop is not None,
+        tokens_per_sample=tokens,
+        flops_per_token=flops,
+        flops_formula=formula,
         pieces_of_stages=training.model.sizes if isinstance(training.model, Stages) else [],
     )
 

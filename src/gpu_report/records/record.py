@@ -514,6 +514,15 @@ class WorkloadFacts(Part):
     begins_anew: bool = Field(
         default=False, description="Every epoch is a training from the initial weights."
     )
+    tokens_per_sample: PositiveCount | None = Field(
+        default=None, description="None where samples are no sequences of tokens."
+    )
+    flops_per_token: Positive | None = Field(
+        default=None,
+        description="That training needs by the workload's formula, a multiply-add counting as "
+        "two; None without one.",
+    )
+    flops_formula: Text = Field(default="", description="The formula, with its numbers.")
     pieces_of_stages: list[PositiveCount] = Field(
         default=[],
         description="Pieces in each stage of a model that devices share; empty for any other.",

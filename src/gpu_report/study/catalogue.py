@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from gpu_report.errors import ConfigError
-from gpu_report.study.options import NO_OPTIONS, OPTIONS, option_names
+from gpu_report.study.options import ATTENTION, NO_OPTIONS, OPTIONS, option_names
 from gpu_report.study.strategies import SINGLE
 from gpu_report.study.variant import Variant
 
@@ -45,6 +45,8 @@ class BuiltInWorkload:
     """Those for images where its samples are others, and for a model's blocks where it
     names none.
     """
+    has_attention: bool = False
+    """Whether options that choose an attention kernel have something to do."""
     pieces: int = 0
     """How many devices can share its model at most: one each for what its `pieces` gives; 0 without
     these.
@@ -82,7 +84,7 @@ class BuiltInWorkload:
                     f"options: {name} is a custom training loop that {variant.workload} does not "
                     "have; leave it out"
                 )
-            if name in self.useless_options:
+            if name in self.useless_options or (name in ATTENTION and not self.has_attention):
                 raise ConfigError(
                     f"options: {name} has nothing to do in {variant.workload}; leave it out"
                 )
@@ -130,6 +132,15 @@ BUILT_IN_WORKLOADS: Final[Mapping[str, BuiltInWorkload]] = {
         title="transformer encoder",
         sizes=("default", "bertlarge"),
         useless_options=("channelslast",),
+        has_attention=True,
+    ),
+    "gpt2": BuiltInWorkload(
+        class_path="gpu_report.workloads.gpt2:GPT2LanguageModel",
+        title="GPT-2",
+        sizes=("tiny", "124m_512", "124m", "124m_2048", "124m_4096", "124m_8192", "350m"),
+        useless_options=("channelslast",),
+        has_attention=True,
+        pieces=4,
     ),
     "resnet18": BuiltInWorkload(
         class_path="gpu_report.workloads.resnet:ResNet18Classification",

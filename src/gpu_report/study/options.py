@@ -20,6 +20,10 @@ BUCKETS_MIB: Final[Mapping[str, int]] = {"bucket1": 1, "bucket5": 5, "bucket100"
 """Option of DistributedDataParallel -> the size of its buckets of gradients, which is 25 without
 one.
 """
+ATTENTION: Final = ("math", "efficient", "flash", "cudnn")
+"""Kernels of PyTorch's scaled dot-product attention: the formula step by step, which is no option,
+and options.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +42,26 @@ class Option:
     replaces: tuple[str, ...] = ()
     """Options, and `workers`, that have nothing left to do beside it."""
     ddp_only: bool = False
+    precisions: tuple[str, ...] = ()
+    """Those in which an accelerator can do it; empty where it can in all."""
 
 
 def _of_ddp(
     title: str, meaning: str, *, is_bound: bool = False, replaces: tuple[str, ...] = ()
 ) -> Option:
     return Option(title=title, meaning=meaning, ddp_only=True, is_bound=is_bound, replaces=replaces)
+
+
+def _attention(title: str, meaning: str, *, cuda_only: bool, short: bool, name: str) -> Option:
+    """A kernel of PyTorch's scaled dot-product attention, in place of any other."""
+    return Option(
+        title=title,
+        meaning=f"attention is computed {meaning}",
+        accelerator_only=cuda_only,
+        cuda_only=cuda_only,
+        precisions=("fp16", "bf16") if short else (),
+        replaces=tuple(other for other in ATTENTION if other not in (name, "math")),
+    )
 
 
 def _by_hand(title: str, meaning: str) -> Option:
@@ -74,6 +92,23 @@ OPTIONS: Final[Mapping[str, Option]] = {
         title="channels-last layout",
         meaning="images and weights are in memory with the channels innermost, as tensor cores "
         "read them",
+    ),
+    "efficient": _attention(
+        "memory-efficient attention",
+        "in tiles, by the memory-efficient kernel (Rabe and Staats 2021)",
+        cuda_only=True,
+        short=False,
+        name="efficient",
+    ),
+    "flash": _attention(
+        "FlashAttention",
+        "in tiles, by the kernel of FlashAttention-2 (Dao 2023)",
+        cuda_only=False,
+        short=True,
+        name="flash",
+    ),
+    "cudnn": _attention(
+        "cuDNN attention", "in tiles, by cuDNN", cuda_only=True, short=True, name="cudnn"
     ),
     "fused": Option(
         title="fused optimizer", meaning="the optimizer updates all parameters in few kernels"

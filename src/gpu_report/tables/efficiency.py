@@ -23,7 +23,7 @@ from gpu_report.study.options import is_bound
 from gpu_report.study.strategies import SINGLE
 from gpu_report.tables.marks import SEPARATOR
 from gpu_report.tables.operations import profiled
-from gpu_report.tables.processes import brings_loop, values_by_seed
+from gpu_report.tables.processes import brings_loop, flops_per_sample, values_by_seed
 from gpu_report.tables.statistics import (
     DEVICE,
     VARIANT,
@@ -51,7 +51,10 @@ EFFICIENCY: Final = Table(
         text("precision", "Precision of the training's arithmetic."),
         text("optimization", "As in the table of variants."),
         number(
-            "flops_per_sample", "FLOP", "Floating-point operations per training sample, as counted."
+            "flops_per_sample",
+            "FLOP",
+            "Floating-point operations per training sample: by the workload's formula, else as "
+            "counted.",
         ),
         number(
             "bytes_per_sample",
@@ -108,9 +111,10 @@ def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | No
             or brings_loop(record)
         ):
             continue
-        flops_per_sample, intensity = work.flops / work.samples, work.flops / work.bytes
+        needed, intensity = flops_per_sample(record), work.flops / work.bytes
+        needed = work.flops / work.samples if math.isnan(needed) else needed
         achieved = {
-            seed: flops_per_sample * speed / variant.devices
+            seed: needed * speed / variant.devices
             for seed, speed in values_by_seed(record, "throughput_per_s").items()
         }
         achieved_flops_per_s = summarise([*achieved.values()])
@@ -126,7 +130,7 @@ def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | No
                 "device": variant.device,
                 "precision": variant.precision,
                 "optimization": variant.optimization,
-                "flops_per_sample": flops_per_sample,
+                "flops_per_sample": needed,
                 "bytes_per_sample": work.bytes / work.samples,
                 "intensity": intensity,
                 **achieved_flops_per_s.as_columns("achieved_flops_per_s"),

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, pairwise
 from typing import Final
 
-from gpu_report.records.record import Record, Repetition, Telemetry, WorkloadFacts
+from gpu_report.errors import RecordError
+from gpu_report.records.data_sheets import data_sheets
+from gpu_report.records.record import Record, Repetition, Telemetry
 from gpu_report.study.catalogue import BuiltInWorkload
 from gpu_report.study.machine import default_threads
 from gpu_report.study.options import first_loss_scale
@@ -39,10 +41,9 @@ def values_by_seed(record: Record, metric: str) -> dict[tuple[int, int], float]:
     """The same by the index and seed of each process, so that processes that began alike can be
     paired.
     """
-    facts = record.workload
-    if record.status != "ok" or facts is None:
+    if record.status != "ok" or record.workload is None:
         return {}
-    found = {(each.index, each.seed): _FIGURES[metric](each, facts) for each in record.repetitions}
+    found = {(each.index, each.seed): _FIGURES[metric](each, record) for each in record.repetitions}
     return {begin: value for begin, value in found.items() if value is not None}
 
 
@@ -150,27 +151,81 @@ def _loss_scales(record: Record) -> list[list[float]]:
 
 def _of_samples(
     samples_of: Callable[[Telemetry], list[float]], summary: Callable[[Iterable[float]], float]
-) -> Callable[[Repetition, WorkloadFacts], float | None]:
+) -> Callable[[Repetition, Record], float | None]:
     """A figure of the driver's samples; the driver need not know all of them."""
 
-    def figure(repetition: Repetition, _: WorkloadFacts) -> float | None:
+    def figure(repetition: Repetition, _: Record) -> float | None:
         samples = samples_of(repetition.telemetry) if repetition.telemetry else []
         return summary(samples) if samples else None
 
     return figure
 
 
-_FIGURES: Final[Mapping[str, Callable[[Repetition, WorkloadFacts], float | None]]] = {
+def flops_per_sample(record: Record) -> float:
+    """Floating-point operations that training needs for a sample: by the workload's formula, else
+    those of an eager step, as counted. NaN where it is not known, or where what was counted
+    includes what checkpointing computes again.
+    """
+    facts, work = record.workload, record.profile.work if record.profile else None
+    if facts is not None and facts.flops_per_token is not None:
+        return facts.flops_per_token * (facts.tokens_per_sample or math.nan)
+    if work is None or brings_loop(record) or "checkpoint" in record.as_variant().options:
+        return math.nan
+    return work.flops / work.samples
+
+
+def data_sheet_flops_per_s(record: Record) -> float:
+    """What the data sheet gives for dense matrix products in the training's precision, of all of
+    its devices; NaN for a GPU that is not known, and for CPUs.
+    """
+    variant = record.as_variant()
+    sheet = data_sheets().get(str(record.environment.get("accelerator")))
+    peak = (
+        sheet.rate("matrix product", variant.precision)
+        if sheet and variant.device != "cpu"
+        else None
+    )
+    return variant.devices * peak if peak else math.nan
+
+
+def _mfu(repetition: Repetition, record: Record) -> float | None:
+    """Model FLOPs utilization (Chowdhery et al. 2022, PaLM): operations that training needs a
+    second, over the data sheet's.
+
+    Raises:
+        RecordError: it is above 1, which no device can reach.
+    """
+    mfu = flops_per_sample(record) * repetition.throughput_per_s / data_sheet_flops_per_s(record)
+    if mfu > 1:
+        raise RecordError(
+            f"{record.as_variant().slug}: an MFU of {mfu:.2f} is impossible; check the formula "
+            "flops_per_token of its workload, or the GPU's entry in data_sheets.yaml"
+        )
+    return mfu if math.isfinite(mfu) else None
+
+
+def _epoch_time_s(repetition: Repetition, record: Record) -> float:
+    """Wall time per sample, times the samples of a whole epoch, whose last step may have fewer than
+    the others; for a whole epoch that is its wall time.
+    """
+    samples = record.workload.train_samples if record.workload else math.nan
+    return statistics.median(
+        epoch.wall_time_s * (samples / epoch.samples) for epoch in repetition.timed_epochs
+    )
+
+
+_FIGURES: Final[Mapping[str, Callable[[Repetition, Record], float | None]]] = {
     "step_time_ms": lambda repetition, _: statistics.median(
         chain.from_iterable(epoch.step_times_ms for epoch in repetition.timed_epochs)
     ),
     "throughput_per_s": lambda repetition, _: repetition.throughput_per_s,
-    # Wall time per sample, times the samples of a whole epoch, whose last step may have fewer than
-    # the others; for a whole epoch that is its wall time.
-    "epoch_time_s": lambda repetition, facts: statistics.median(
-        epoch.wall_time_s * (facts.train_samples / epoch.samples)
-        for epoch in repetition.timed_epochs
+    "tokens_per_s": lambda repetition, record: (
+        tokens * repetition.throughput_per_s
+        if record.workload and (tokens := record.workload.tokens_per_sample)
+        else None
     ),
+    "mfu": _mfu,
+    "epoch_time_s": _epoch_time_s,
     "first_epoch_ratio": lambda repetition, _: (
         repetition.epochs[0].wall_time_s
         / statistics.median(epoch.wall_time_s for epoch in repetition.timed_epochs)

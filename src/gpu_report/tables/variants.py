@@ -26,6 +26,8 @@ from gpu_report.study.variant import Variant
 from gpu_report.tables.marks import MEANINGS, SEPARATOR, Today, marks_of
 from gpu_report.tables.processes import (
     brings_loop,
+    data_sheet_flops_per_s,
+    flops_per_sample,
     is_projected,
     loss_scale_last,
     optimizer_steps,
@@ -102,6 +104,16 @@ VARIANTS: Final = Table(
         ),
         text("marks", "Quality flags, separated by semicolons; empty if none."),
         metric("parameters"),
+        text(
+            "flops_source",
+            "What mfu rests on: the workload's formula with its numbers, or 'counted', the "
+            "operations of an eager step; empty where neither is known.",
+        ),
+        number(
+            "data_sheet_flops_per_s",
+            "FLOP/s",
+            "What the data sheet gives in the training's precision for all of its devices.",
+        ),
         whole("processes", "1", "Fresh processes that trained to the end."),
         *(column for name in PER_PROCESS for column in summary_of(name)),
         flag(
@@ -321,12 +333,19 @@ def _facts(record: Record) -> Mapping[str, Any]:
         "memory_kind": memory_kinds[0] if memory_kinds else "",
         "workload_title": facts.title if facts else known_title,
         "parameters": facts.parameters if facts else math.nan,
+        "flops_source": _flops_source(record),
+        "data_sheet_flops_per_s": data_sheet_flops_per_s(record),
         "quality_name": facts.quality_name if facts else "",
         "quality_chance": facts.quality_chance
         if facts and facts.quality_chance is not None
         else math.nan,
         "quality_better": facts.quality_better if facts else "higher",
     }
+
+
+def _flops_source(record: Record) -> str:
+    formula = record.workload.flops_formula if record.workload else ""
+    return formula or ("" if math.isnan(flops_per_sample(record)) else "counted")
 
 
 def _memory(record: Record) -> dict[str, float]:

@@ -349,7 +349,7 @@ def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResul
     torch.manual_seed(training.seed)
     device, _ = chosen_device(training.device, None)
     reason = why_not_computed(training.precision, device) or why_not_applied(
-        joined(training.options), device
+        joined(training.options), training.precision, device
     )
     if not reason and device.type == "cpu" and "pinned" in training.options:
         reason = "on the CPU no batch is copied"

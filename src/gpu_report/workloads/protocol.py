@@ -139,6 +139,34 @@ class DeclaresBetter(Protocol):
     """`higher` or `lower`."""
 
 
+HELD_OUT_LOSS: Final = "held-out loss"
+"""A `quality_name` whose values are the mean loss over the held-out samples, without `quality`."""
+
+
+@runtime_checkable
+class CountsTokens(Protocol):
+    """What a workload may offer beside TrainingWorkload, whose samples are sequences of tokens."""
+
+    @property
+    def tokens_per_sample(self) -> int:
+        """How many tokens each sample trains on."""
+
+    def flops_per_token(self) -> tuple[float, str]:
+        """Floating-point operations that training needs per token, a multiply-add counting as two,
+        and the formula in words, with its numbers.
+        """
+
+
+@runtime_checkable
+class ChoosesAttention(Protocol):
+    """What a workload may offer whose eager baseline is not to leave the choice of the attention
+    kernel to PyTorch.
+    """
+
+    eager_attention: str
+    """A name of ATTENTION in gpu_report.study.options; an option of that kind takes its place."""
+
+
 @runtime_checkable
 class NamesBlocks(Protocol):
     """What a workload may offer beside TrainingWorkload, so that it can be trained with gradient
@@ -295,10 +323,12 @@ def with_defaults(built: Any) -> TrainingWorkload:
             f"{name} lacks {', '.join(lacking)}; a workload needs build_model, train_data, and "
             "loss or training_step: gpu-report new-workload NAME writes an example"
         )
+    is_loss = getattr(built, "quality_name", "") == HELD_OUT_LOSS
+    measured = "test_data" if is_loss else "quality"
     for part, base in (
         ("quality", "test_data"),
-        ("quality_name", "quality"),
-        ("chance", "quality"),
+        ("quality_name", measured),
+        ("chance", measured),
     ):
         if hasattr(built, part) and not hasattr(built, base):
             raise WorkloadError(f"{name} has {part} and no {base}; add {base}, or leave {part} out")
@@ -313,6 +343,8 @@ def with_defaults(built: Any) -> TrainingWorkload:
     }
     if hasattr(built, "quality") and not hasattr(built, "quality_name"):
         added["quality_name"] = "metric"
+    if is_loss:
+        added["quality_better"] = "lower"
     try:
         for part, default in added.items():
             object.__setattr__(built, part, default)  # a frozen dataclass refuses the usual way

@@ -36,6 +36,7 @@ LIMIT_CARDS: Final = (
     metric("step_ms", "step", "ms"),
     metric("busy", "busy", "share"),
     metric("at_most", "at most", "ratio"),
+    metric("mfu", "MFU", "share"),
     metric("of_peak", "of peak", "share"),
     metric("preparation_cold_s", "to start, s", "number"),
 )
@@ -208,6 +209,7 @@ def limit_cards(tables: Tables) -> list[Row]:
                     "preparation_cold_s": row["preparation_cold_s"] or math.nan,
                     "busy": busy if shows_idle else math.nan,
                     "at_most": 1 / busy if shows_idle else math.nan,
+                    "mfu": row["mfu"],
                     "of_peak": of_peak.get(row["variant"], math.nan),
                 }
             )

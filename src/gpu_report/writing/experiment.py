@@ -10,8 +10,8 @@ from typing import Final
 
 from gpu_report.answers.estimate import falls
 from gpu_report.answers.scope import search_scope
-from gpu_report.glossary import AXES, SHOWN, Row, capitalized, device_words
-from gpu_report.printing.number_format import NOT_MEASURED
+from gpu_report.glossary import AXES, METRICS, SHOWN, Row, capitalized, device_words
+from gpu_report.printing.number_format import NOT_MEASURED, scaled
 from gpu_report.study.options import SEPARATOR, option_names
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import rows_of
@@ -158,7 +158,16 @@ class ExperimentResults:
     @property
     def metrics(self) -> list[str]:
         """Keys of those that suit its axis; a table leaves out what no row has."""
-        return [*_METRICS[self.experiment.axis], "time_to_target"]
+        return [*self.rates(*_METRICS[self.experiment.axis]), "time_to_target"]
+
+    def rates(self, *keys: str) -> list[str]:
+        """These keys, where all rows train on tokens with tokens per second and MFU in place of
+        samples per second.
+        """
+        if not self.measured or not all(SHOWN["tokens"].is_in([row]) for row in self.measured):
+            return [*keys]
+        of_tokens = {"throughput": ("tokens", "mfu")}
+        return [each for key in keys for each in of_tokens.get(key, (key,))]
 
     def table(self, keys: Sequence[str]) -> list[TableBlock]:
         """Its table with the metrics of these keys.
@@ -248,6 +257,33 @@ class ExperimentResults:
         """The fields of a variant that are not what is varied."""
         varied = (self.experiment.axis, *self.experiment.compared_fields)
         return [axis for axis in _SHOWN_AXES if axis not in varied]
+
+    @property
+    def mfu_notes(self) -> list[str]:
+        """What the MFU of its rows rests on: the formula, and the peaks that it is a share of."""
+        rows = [row for row in self.measured if math.isfinite(row["mfu"])]
+        if not rows:
+            return []
+        fastest = max(rows, key=lambda row: float(row["throughput_per_s"]))
+        peaks = {
+            f"{scaled(row['data_sheet_flops_per_s'], 'FLOP/s').plain()} in {row['precision']}": None
+            for row in rows
+        }
+        source = str(fastest["flops_source"])
+        counted = "the operations of an eager step, as counted" if source == "counted" else source
+        notes = [
+            f"Operations per token: {counted}.",
+            f"The data sheet's dense peak: {listed([*peaks])}.",
+        ]
+        for row in rows_of(self.machine.tables.efficiency):
+            if row["variant"] == fastest["variant"]:
+                notes.append(
+                    "The fastest configuration reaches "
+                    f"{METRICS['share_of_peak'].quantity(row).plain()} of the "
+                    f"{scaled(row['peak_flops_per_s'], 'FLOP/s').plain()} of matrix products "
+                    "measured on this machine."
+                )
+        return notes
 
     def beside(self, name: str) -> list[Row]:
         """Its rows, each with the numbers that another table has of the same variant, missing where

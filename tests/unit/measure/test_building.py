@@ -76,11 +76,11 @@ def test_an_optimizer_that_cannot_be_fused_or_captured_is_refused(
 
 
 def test_what_only_cuda_has_is_not_asked_of_another_accelerator() -> None:
-    reason = why_not_applied("pinned+graphs", torch.device("mps"))
+    reason = why_not_applied("pinned+graphs", "bf16", torch.device("mps"))
     assert reason is not None
     assert "CUDA graphs" in reason
     assert "mps" in reason
-    assert why_not_applied("pinned+graphs", torch.device("cuda:1")) is None
+    assert why_not_applied("pinned+graphs", "bf16", torch.device("cuda:1")) is None
 
 
 def test_channels_last_lays_out_weights_so_and_refuses_what_is_no_picture() -> None:

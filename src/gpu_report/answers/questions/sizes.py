@@ -50,6 +50,11 @@ NEARLY_AS_FAST: Final = 0.95
 memory free.
 """
 
+LARGER: Final = 1.1
+"""By what the parameters of a larger model differ: sizes nearer to each other differ in something
+else, such as the context.
+"""
+
 FEWEST_STEPS: Final = 30
 """Optimizer steps: after fewer, a training has hardly begun, whatever its batch size."""
 
@@ -221,8 +226,12 @@ def overhead(scope: Scope) -> Iterator[Answer]:
         if len(by_parameters) < 2:
             yield missing(group, "it takes two sizes with different numbers of parameters")
             continue
-        small, large = (by_parameters[number] for number in sorted(by_parameters)[:2])
-        factor = large["parameters"] / small["parameters"]
+        fewest, *more = sorted(by_parameters)
+        larger = next((number for number in more if number > LARGER * fewest), None)
+        if larger is None:
+            continue
+        small, large = by_parameters[fewest], by_parameters[larger]
+        factor = larger / fewest
         longer, smallest = ratio_of("step_time_ms")(large, small), group.words(small)
         yield decided(
             group,
