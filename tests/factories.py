@@ -374,13 +374,20 @@ def make_facts(variant: Variant, **changes: Any) -> WorkloadFacts:
         "steps_per_full_epoch": math.ceil(train_samples / variant.batch_size),
         "sample_description": "32x32 RGB image, 3 classes",
         "data_description": "Shapes drawn over noise from a seeded generator.",
-        "quality_name": "Dice" if variant.workload == "unet" else "accuracy",
+        "quality_name": {"unet": "Dice", "gpt2": "loss"}.get(variant.workload, "accuracy"),
         "quality_chance": 1 / 3,
         "optimizer": "Adam, learning rate 0.001",
         "loss": "cross-entropy",
         "source_file": f"gpu_report.workloads.{variant.workload}",
         "begins_anew": is_loop,
     }
+    if variant.workload == "gpt2":
+        values |= {
+            "quality_better": "lower",
+            "tokens_per_sample": 1024,
+            "flops_per_token": 0.86e9,
+            "flops_formula": "6 N + 12 L H Q T",
+        }
     return WorkloadFacts(**{**values, **changes})
 
 

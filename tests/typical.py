@@ -17,6 +17,7 @@ THROUGHPUT_PER_S: Final = {
     "cnn-small": 2400.0,
     "cnn-large": 150.0,
     "transformer": 90.0,
+    "gpt2": 0.7,
     "resnet18": 120.0,
     "resnet50": 45.0,
     "image_files": 220.0,
@@ -54,6 +55,7 @@ PARAMETERS: Final = {
     "cnn-small": 30_000,
     "cnn-large": 6_690_000,
     "transformer": 3_200_000,
+    "gpt2": 124_475_904,
     "resnet18": 11_181_642,
     "resnet50": 23_528_522,
     "image_files": 410_000,
@@ -64,6 +66,7 @@ TITLES: Final = {
     "lstm": "bidirectional LSTM",
     "cnn": "image CNN",
     "transformer": "transformer encoder",
+    "gpt2": "GPT-2",
     "resnet18": "ResNet-18",
     "resnet50": "ResNet-50",
     "image_files": "image CNN on JPEG files",
@@ -74,6 +77,7 @@ TRAIN_SAMPLES: Final = {
     "lstm": 2000,
     "transformer": 2000,
     "cnn": 2048,
+    "gpt2": 256,
     "resnet18": 2048,
     "resnet50": 2048,
     "image_files": 256,
@@ -89,6 +93,7 @@ _FLOPS_PER_SAMPLE: Final = {
     "cnn-small": 0.004e9,
     "cnn-large": 0.9e9,
     "transformer": 1.8e9,
+    "gpt2": 0.88e12,
     "resnet18": 3.3e9,
     "resnet50": 7.8e9,
 }
@@ -100,6 +105,9 @@ _BY_OPTION: Final = {
     "prefetch": 1.03,
     "autotune": 1.10,
     "channelslast": 1.15,
+    "efficient": 1.4,
+    "flash": 1.5,
+    "cudnn": 1.5,
     "fused": 1.06,
     "resident": 1.12,
     "graphs": 1.08,
@@ -107,7 +115,7 @@ _BY_OPTION: Final = {
     "checkpoint": 0.75,
 }
 _SHARE_OF_BASE: Final = {"single": 1.0, "dp": 0.4, "ddp": 0.96, "fsdp": 0.8}
-_ACCELERATED_MORE: Final = {"unet-128px": 4.0, "resnet18": 2.0, "resnet50": 2.0}
+_ACCELERATED_MORE: Final = {"unet-128px": 4.0, "gpt2": 4.0, "resnet18": 2.0, "resnet50": 2.0}
 _FILLS_THE_ACCELERATOR: Final = 64
 
 

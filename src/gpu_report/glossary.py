@@ -318,10 +318,10 @@ METRICS: Final[Mapping[str, Metric]] = {
             column="mfu",
             key="mfu",
             header="MFU",
-            meaning="model FLOPs utilization: operations that training needs per second over the "
-            "data sheet's dense peak",
-            detail="in the training's precision, of all its devices; flops_source says how they "
-            "were counted; missing for a GPU that is not known, and for CPUs",
+            meaning="model FLOPs utilization (MFU)",
+            detail="the operations that training needs per second over the data sheet's dense peak "
+            "in the training's precision, of all its devices; flops_source says how they were "
+            "counted; missing for a GPU that is not known, and for CPUs",
             show=number_format.share,
             scale="share",
             is_of_process=True,
@@ -899,6 +899,7 @@ def is_timing(column: str) -> bool:
 
 
 THROUGHPUT: Final = METRICS["throughput_per_s"]
+TOKENS: Final = METRICS["tokens_per_s"]
 MEMORY: Final = METRICS["memory_peak_mib"]
 QUALITY: Final = METRICS["quality"]
 SPEEDUP: Final = METRICS["speedup"]

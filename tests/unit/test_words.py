@@ -3,7 +3,14 @@ from typing import Any
 
 import pytest
 
-from gpu_report.words import axis_value_words, date_words, option_notes, option_words, why_missing
+from gpu_report.words import (
+    axis_value_words,
+    date_words,
+    option_notes,
+    option_words,
+    size_words,
+    why_missing,
+)
 
 
 def test_a_day_is_written_out() -> None:
@@ -12,6 +19,11 @@ def test_a_day_is_written_out() -> None:
 
 def test_the_eager_baseline_is_not_called_none() -> None:
     assert axis_value_words("optimization", "none") == "the eager baseline"
+
+
+def test_a_language_model_is_named_by_its_parameters_and_an_unusual_context() -> None:
+    sizes = ("128px", "124m", "124m_2048", "tiny")
+    assert [size_words(size) for size in sizes] == ["128px", "124M", "124M (context 2048)", "tiny"]
 
 
 def test_every_part_of_the_optimizations_is_explained_once_in_their_order() -> None:

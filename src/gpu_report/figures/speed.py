@@ -19,6 +19,7 @@ from gpu_report.figures.curves import add_legend, draw_gaps, draw_lines, scale_m
 from gpu_report.figures.declaration import (
     Shown,
     VariantFigure,
+    extremes,
     extremes_of,
 )
 from gpu_report.figures.rows import rows_figure
@@ -29,6 +30,7 @@ from gpu_report.glossary import (
     SPEEDUP,
     STATUS_WORDS,
     THROUGHPUT,
+    TOKENS,
     Metric,
     device_words,
 )
@@ -85,6 +87,14 @@ def _repeats_scaling(shown: Shown) -> bool:
     )
 
 
+def rate_of(rows: pd.DataFrame) -> Metric:
+    """Tokens per second where everything that was measured trains on tokens, else samples per
+    second.
+    """
+    measured = rows.loc[rows[THROUGHPUT.column].notna(), TOKENS.column]
+    return TOKENS if len(measured) and measured.notna().all() else THROUGHPUT
+
+
 def _compared(shown: Shown) -> pd.DataFrame:
     """Variants with a baseline to compare them with, and those that failed."""
     others = shown.rows[~shown.rows["is_baseline"]]
@@ -112,7 +122,7 @@ def _panels_figure(
         style.set_panel_title(axes, str(title), columns=columns)
         numbers = metric.intervals(panel)
         draw(axes, panel.assign(**numbers))
-        name_device = len(devices) > 1 or metric is not THROUGHPUT
+        name_device = len(devices) > 1 or metric not in (THROUGHPUT, TOKENS)
         draw_gaps(axes, panel[numbers["value"].isna()], axis=axis, name_device=name_device)
         scale_measured_values(axes, panel[axis], columns=columns)
     figure.supxlabel(labels.axis_label(axis), fontsize=style.FONT_SIZE_PT)
@@ -136,7 +146,7 @@ def curves_figure(shown: Shown) -> Figure:
         draw_lines(axes, panel, axis=axis, devices=devices)
 
     return _panels_figure(
-        shown, THROUGHPUT, axis=axis, columns=columns, height_in=height_in, draw=draw
+        shown, rate_of(shown.rows), axis=axis, columns=columns, height_in=height_in, draw=draw
     )
 
 
@@ -221,8 +231,8 @@ THROUGHPUT_ROWS: Final = VariantFigure(
     rows=lambda shown: (
         shown.rows if shown.rows[THROUGHPUT.column].notna().any() else shown.rows.iloc[:0]
     ),
-    draw=lambda shown: rows_figure(shown.rows, metric=THROUGHPUT),
-    sentences=(extremes_of(THROUGHPUT),),
+    draw=lambda shown: rows_figure(shown.rows, metric=rate_of(shown.rows)),
+    sentences=(lambda shown: extremes(rate_of(shown.rows), shown.rows, shown.subject.axis),),
     unless=(
         repeats_crossover,
         _repeats_frontier,

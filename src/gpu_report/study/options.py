@@ -101,7 +101,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         name="efficient",
     ),
     "flash": _attention(
-        "FlashAttention",
+        "flash attention",
         "in tiles, by the kernel of FlashAttention-2 (Dao 2023)",
         cuda_only=False,
         short=True,

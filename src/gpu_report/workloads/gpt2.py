@@ -109,18 +109,18 @@ class GPT2(nn.Module):
         self.embedding = Embedding(width, context)
         self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
         self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, VOCABULARY, bias=False)
-        for module in self.modules():
-            if isinstance(module, nn.Linear | nn.Embedding):
-                nn.init.normal_(module.weight, std=INITIAL_DEVIATION)
-            if isinstance(module, nn.Linear) and module.bias is not None:
-                nn.init.zeros_(module.bias)
-        for block in cast("Iterable[Block]", self.blocks):
-            # 2 of these sums in each layer: the deviation of what they add up to stays 1.
-            for last in (block.attention.projection, cast("nn.Linear", block.feed_forward[-1])):
-                nn.init.normal_(last.weight, std=INITIAL_DEVIATION / math.sqrt(2 * layers))
+        unused = "meta" if tied else None
+        self.head = nn.Linear(width, VOCABULARY, bias=False, device=unused)
         if tied:
             self.head.weight = self.embedding.tokens.weight
+        for name, parameter in self.named_parameters():
+            # Each layer adds two projections to its states: the deviation of their sum stays.
+            is_added = name.endswith(("attention.projection.weight", "feed_forward.2.weight"))
+            if parameter.dim() > 1:
+                deviation = INITIAL_DEVIATION / (math.sqrt(2 * layers) if is_added else 1)
+                nn.init.normal_(parameter, std=deviation)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
 
     def forward(self, tokens: Tensor) -> Tensor:
         scores: Tensor = self.head(self.norm(self.blocks(self.embedding(tokens))))

@@ -139,7 +139,7 @@ class DeclaresBetter(Protocol):
     """`higher` or `lower`."""
 
 
-HELD_OUT_LOSS: Final = "held-out loss"
+HELD_OUT_LOSS: Final = "loss"
 """A `quality_name` whose values are the mean loss over the held-out samples, without `quality`."""
 
 

@@ -37,7 +37,7 @@ LIMIT_CARDS: Final = (
     metric("busy", "busy", "share"),
     metric("at_most", "at most", "ratio"),
     metric("mfu", "MFU", "share"),
-    metric("of_peak", "of peak", "share"),
+    metric("of_peak", "of measured peak", "share"),
     metric("preparation_cold_s", "to start, s", "number"),
 )
 MOST_CATEGORIES: Final = 3

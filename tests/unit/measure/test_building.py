@@ -12,7 +12,8 @@ from torch.optim import NAdam, Rprop
 from gpu_report.measure.building import build_optimizer, load_seeded, why_not_applied
 from gpu_report.study.single import single_study
 from gpu_report.study.variant import Variant
-from gpu_report.workloads.protocol import WorkloadError
+from gpu_report.workloads.gpt2 import GPT2LanguageModel
+from gpu_report.workloads.protocol import WorkloadError, with_defaults
 from tests.unit.measure.tiny_workloads import Tiny
 from tests.unit.measure.trainings import build, pictures, tiny, train_quietly
 
@@ -81,6 +82,31 @@ def test_what_only_cuda_has_is_not_asked_of_another_accelerator() -> None:
     assert "CUDA graphs" in reason
     assert "mps" in reason
     assert why_not_applied("pinned+graphs", "bf16", torch.device("cuda:1")) is None
+
+
+def test_a_kernel_that_computes_in_short_formats_alone_is_skipped_in_fp32_on_a_gpu() -> None:
+    gpu = torch.device("cuda")
+    reason = why_not_applied("flash", "fp32", gpu)
+    assert reason is not None
+    assert "flash attention (option flash) computes in fp16 and bf16" in reason
+    assert why_not_applied("flash", "bf16", gpu) is None
+    assert why_not_applied("efficient", "fp32", gpu) is None
+    assert why_not_applied("flash", "fp32", torch.device("cpu")) is None
+
+
+def test_an_option_chooses_the_attention_kernel_else_the_workload_or_pytorch_does() -> None:
+    gpt2 = GPT2LanguageModel(size="tiny", seed=0, train_samples=4, test_samples=1)
+
+    def allowed() -> tuple[bool, bool]:
+        cuda: Any = torch.backends.cuda
+        return cuda.math_sdp_enabled(), cuda.flash_sdp_enabled()
+
+    build(with_defaults(gpt2))
+    assert allowed() == (True, False)
+    build(with_defaults(gpt2), options="flash")
+    assert allowed() == (False, True)
+    build(tiny())
+    assert allowed() == (True, True)
 
 
 def test_channels_last_lays_out_weights_so_and_refuses_what_is_no_picture() -> None:

@@ -31,11 +31,17 @@ from gpu_report.measure.training import _add_gradients
 from gpu_report.measure.variant_run import measure_variant
 from gpu_report.measure.world import World, join, leave
 from gpu_report.records.record import RECORD_FILE, Record
-from gpu_report.workloads.protocol import WorkloadError
-from tests.unit.measure.tiny_workloads import InDoublePrecision, Tiny
+from gpu_report.workloads.protocol import TrainingWorkload, WorkloadError, with_defaults
+from tests.unit.measure.tiny_workloads import GPT2InDoublePrecision, InDoublePrecision, Tiny
 from tests.unit.measure.trainings import build, measurement, tiny, train_quietly
 
 CPU = torch.device("cpu")
+IN_DOUBLE_PRECISION: dict[str, Callable[[], TrainingWorkload]] = {
+    "tiny": lambda: with_defaults(InDoublePrecision(size="default", seed=0)),
+    "gpt2": lambda: with_defaults(
+        GPT2InDoublePrecision(size="tiny", seed=0, train_samples=8, test_samples=1)
+    ),
+}
 
 
 def measured(
@@ -301,10 +307,10 @@ def test_gradients_of_several_ranks_are_those_of_one_process_with_all_their_samp
     ranks: int, tmp_path: Path
 ) -> None:
     found = carried_out_by(ranks, _gradients_as_rank, tmp_path)
-    expected = _gradients("single", 1, 1, World())
+    expected = {each: _gradients(each, "single", 1, 1, World()) for each in IN_DOUBLE_PRECISION}
     for rank, by_case in found.items():
         for case, gradients in by_case.items():
-            for ours, theirs in zip(gradients, expected, strict=True):
+            for ours, theirs in zip(gradients, expected[case[0]], strict=True):
                 assert torch.allclose(ours, theirs, rtol=1e-6, atol=1e-12), (rank, case)
 
 
@@ -325,12 +331,13 @@ def carried_out_by(ranks: int, function: Callable[[int], Any], folder: Path) -> 
     return found
 
 
-def _gradients_as_rank(ranks: int) -> dict[tuple[str, int], list[torch.Tensor]]:
-    """By strategy and number of parts in which gradients are accumulated."""
+def _gradients_as_rank(ranks: int) -> dict[tuple[str, str, int], list[torch.Tensor]]:
+    """By workload, strategy and number of parts in which gradients are accumulated."""
     world = join(CPU, expected=ranks, patience_s=60)
     try:
         return {
-            (strategy, parts): _gradients(strategy, ranks, parts, world)
+            (name, strategy, parts): _gradients(name, strategy, ranks, parts, world)
+            for name in IN_DOUBLE_PRECISION
             for strategy in ("ddp", "fsdp")
             for parts in (1, 2)
         }
@@ -338,7 +345,9 @@ def _gradients_as_rank(ranks: int) -> dict[tuple[str, int], list[torch.Tensor]]:
         leave(world)
 
 
-def _gradients(strategy: str, ranks: int, parts: int, world: World) -> list[torch.Tensor]:
+def _gradients(
+    name: str, strategy: str, ranks: int, parts: int, world: World
+) -> list[torch.Tensor]:
     """Of the first batch, all parts of it, in double precision."""
     fields: dict[str, Any] = {
         "strategy": strategy,
@@ -346,9 +355,7 @@ def _gradients(strategy: str, ranks: int, parts: int, world: World) -> list[torc
         "accumulation": parts,
         "batch_size": 8,
     }
-    training = build(
-        InDoublePrecision(size="default", seed=0), steps_per_epoch=1, world=world, **fields
-    )
+    training = build(IN_DOUBLE_PRECISION[name](), steps_per_epoch=1, world=world, **fields)
     inputs, target = next(iter(training.train_loader))
     _add_gradients(training, inputs, target)
     gradients = [each.grad for each in training.model.parameters() if each.grad is not None]

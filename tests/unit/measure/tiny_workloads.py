@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 from torch.utils.data import Dataset, TensorDataset, get_worker_info
 
+from gpu_report.workloads.gpt2 import GPT2LanguageModel
+
 PointData = Dataset[tuple[Tensor, Tensor]]
 
 
@@ -340,6 +342,11 @@ class InDoublePrecision(Tiny):
     def _points(self, count: int, seed: int) -> PointData:
         points, target = super()._points(count, seed).tensors  # type: ignore[attr-defined]
         return cast("PointData", TensorDataset(points.double(), target))
+
+
+class GPT2InDoublePrecision(GPT2LanguageModel):
+    def build_model(self) -> nn.Module:
+        return super().build_model().double()
 
 
 class _WithSkip(nn.Module):

@@ -4,11 +4,13 @@ import re
 from typing import Any
 
 import pytest
+from torch import nn
 
 from gpu_report.errors import ConfigError
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.study.study import Workload
 from gpu_report.study.variant import Variant
+from gpu_report.workloads import gpt2
 from gpu_report.workloads.protocol import BringsLoops, NamesBlocks, NamesPieces, load_workload
 
 CUSTOM_LOOP: dict[str, Any] = {"workload": "linear_regression", "steps_per_epoch": 20}
@@ -77,10 +79,16 @@ def test_a_workload_without_pieces_or_with_too_few_is_refused_a_strategy_that_ne
     check(workload="unet", size="32px", strategy="pipeline", devices=19)
 
 
+def has_attention(model: nn.Module) -> bool:
+    kinds = (gpt2.Attention, nn.MultiheadAttention)
+    return any(isinstance(module, kinds) for module in model.modules())
+
+
 @pytest.mark.parametrize("name", [name for name in BUILT_IN_WORKLOADS if name != "image_files"])
 def test_the_catalogue_knows_of_loops_blocks_and_pictures_what_the_class_has(name: str) -> None:
     entry = BUILT_IN_WORKLOADS[name]
-    settings = {} if entry.loops else {"train_samples": 10, "test_samples": 10}
+    settings: dict[str, Any] = {"train_samples": 10, "test_samples": 10}
+    settings = {} if entry.loops else settings | ({"tied": False} if name == "gpt2" else {})
     workload = Workload(name=name, class_path=entry.class_path, settings=settings)
 
     loaded = load_workload(workload, size=entry.sizes[0], seed=0)
@@ -91,5 +99,6 @@ def test_the_catalogue_knows_of_loops_blocks_and_pictures_what_the_class_has(nam
         assert len(list(loaded.pieces(loaded.build_model()))) == entry.pieces
     if not entry.loops:
         assert isinstance(loaded, NamesBlocks) == ("checkpoint" not in entry.useless_options)
+        assert has_attention(loaded.build_model()) == entry.has_attention
         is_picture = len(loaded.train_data()[0][0].shape) == 3
         assert is_picture == ("channelslast" not in entry.useless_options)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpu_report.errors import RecordError
 from gpu_report.glossary import PER_PROCESS
 from gpu_report.records.record import Epoch, Record
 from gpu_report.tables.processes import (
@@ -199,3 +200,54 @@ def test_the_time_to_a_target_is_that_up_to_the_first_epoch_in_which_every_proce
     record: Record, target: float | None, times_s: list[float]
 ) -> None:
     assert times_to_target_s(record, target) == times_s
+
+
+H100 = "gpt2-124m-cuda-b8-w0-bf16-e2x4"
+TOKENS = {"tokens_per_sample": 1000, "flops_per_token": 1e9, "flops_formula": "by hand"}
+"""A thousand tokens of a billion operations each: a sample is 1 TFLOP."""
+
+
+def mfu_of(slug: str, **options: Any) -> list[float]:
+    return process_values(make_record(slug, processes=3, noise=0.0, **options))["mfu"]
+
+
+@pytest.mark.parametrize(
+    ("slug", "peak"),
+    [
+        (H100, 989.4e12),
+        (H100.replace("bf16", "tf32"), 494.7e12),
+        (H100.replace("bf16", "fp32"), 66.9e12),
+        (f"{H100}-ddp4", 4 * 989.4e12),
+    ],
+)
+def test_the_mfu_is_the_rate_of_a_hand_counted_model_over_the_data_sheet(
+    slug: str, peak: float
+) -> None:
+    found = mfu_of(slug, facts=TOKENS, throughput_per_s=10.0)
+
+    assert found == pytest.approx([10 * 1000 * 1e9 / peak] * 3)
+
+
+def test_tokens_per_second_are_those_of_the_samples() -> None:
+    record = make_record(H100, processes=3, noise=0.0, facts=TOKENS, throughput_per_s=10.0)
+
+    assert process_values(record)["tokens_per_s"] == pytest.approx([10_000.0] * 3)
+    assert process_values(make_record(SLUG))["tokens_per_s"] == []
+
+
+def test_without_a_formula_the_mfu_rests_on_the_counted_operations() -> None:
+    slug = "unet-128px-cuda-b16-w0-bf16-e3"
+    record = make_record(slug, processes=3, noise=0.0, throughput_per_s=10.0)
+    assert record.profile is not None
+    assert record.profile.work is not None
+    per_sample = record.profile.work.flops / record.profile.work.samples
+
+    assert mfu_of(slug, throughput_per_s=10.0) == pytest.approx([10 * per_sample / 989.4e12] * 3)
+    assert mfu_of(f"{slug}-checkpoint", throughput_per_s=10.0) == []
+    assert mfu_of(slug, throughput_per_s=10.0, environment={"accelerator": "a new GPU"}) == []
+    assert mfu_of(SLUG) == []
+
+
+def test_an_mfu_above_1_is_refused() -> None:
+    with pytest.raises(RecordError, match=r"^gpt2-124m-.*: an MFU of 1\.01 is impossible; check"):
+        mfu_of(H100, facts=TOKENS, throughput_per_s=1000.0)

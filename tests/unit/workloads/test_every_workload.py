@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from gpu_report.workloads import texts, textures, unet
+from gpu_report.workloads import gpt2, texts, textures, unet
 from gpu_report.workloads.cnn import CNNClassification
+from gpu_report.workloads.gpt2 import GPT2LanguageModel
 from gpu_report.workloads.lstm import LSTMClassification
 from gpu_report.workloads.resnet import ResNet18Classification, ResNet50Classification
 from gpu_report.workloads.transformer import TransformerClassification
@@ -24,6 +25,7 @@ PARAMETERS = [
     (ResNet50Classification(size="default", **FEW), 23_520_842),
     (ResNet50Classification(size="224px", **FEW), 23_528_522),
     (CNNClassification(size="medium", **FEW), 406_674),
+    (GPT2LanguageModel(size="tiny", **FEW), 3_323_648),
 ]
 LEARNING = [
     (UNetSegmentation(size="32px", **{**FEW, "train_samples": 2}), (unet.CLASSES, 32, 32), 4),
@@ -31,6 +33,7 @@ LEARNING = [
     (TransformerClassification(size="default", **FEW), (texts.CLASSES,), 6),
     (ResNet18Classification(size="default", **FEW), (textures.CLASSES,), 4),
     (CNNClassification(size="small", **{**FEW, "train_samples": 64}), (textures.CLASSES,), 8),
+    (GPT2LanguageModel(size="tiny", **FEW), (64, gpt2.VOCABULARY), 3),
 ]
 
 

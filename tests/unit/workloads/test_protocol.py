@@ -8,7 +8,7 @@ import pytest
 
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.study.study import Workload
-from gpu_report.workloads.protocol import WorkloadError, load_workload
+from gpu_report.workloads.protocol import DeclaresBetter, WorkloadError, load_workload
 
 OWN_MODULE = """
 from dataclasses import dataclass
@@ -41,6 +41,16 @@ class JudgesNothing(Short):
 
 class GuessesNothing(Short):
     def chance(self): ...
+
+
+class LearnsText(Short):
+    quality_name = "loss"
+
+    def test_data(self): ...
+
+
+class NamesAMetric(Short):
+    quality_name = "accuracy"
 
 
 @dataclass(frozen=True)
@@ -79,6 +89,7 @@ def workload(class_path: str, **settings: object) -> Workload:
         ("own_workload:Unsure", {}, "Unsure.quality_better is 'smaller'; use higher or lower"),
         ("own_workload:JudgesNothing", {}, "has quality and no test_data"),
         ("own_workload:GuessesNothing", {}, "has chance and no quality"),
+        ("own_workload:NamesAMetric", {}, "has quality_name and no quality"),
         ("own_workload:Slotted", {}, "Slotted: .*__slots__"),
         (
             "own_workload:Short",
@@ -122,6 +133,18 @@ def test_three_methods_are_a_workload_and_a_size_must_be_known(
     assert (frozen.quality_name, vars(frozen)["seed"], vars(frozen)["width"]) == ("metric", 3, 4)
     with pytest.raises(WorkloadError, match="unexpected keyword argument 'size'"):
         load_workload(workload("own_workload:Short"), size="large", seed=0)
+
+
+def test_a_held_out_loss_is_a_metric_that_needs_no_code_and_falls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_workload.py").write_text(OWN_MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    loaded = load_workload(workload("own_workload:LearnsText"), size="default", seed=0)
+
+    assert isinstance(loaded, DeclaresBetter)
+    assert (loaded.quality_name, loaded.quality_better) == ("loss", "lower")
 
 
 @pytest.mark.parametrize(
