@@ -50,11 +50,11 @@ def lightning_callback(*, tensorboard: Path | str | None = None) -> Any:
 
         def on_validation_start(self, trainer: Any, module: Any) -> None:
             if self.steps is not None:  # which a check of the validation comes before
-                self.steps.watched.pause()
+                self.steps.pause()
 
         def on_validation_end(self, trainer: Any, module: Any) -> None:
             if self.steps is not None:
-                self.steps.watched.resume()
+                self.steps.resume()
 
         def on_train_end(self, trainer: Any, module: Any) -> None:
             self.steps.close()
@@ -105,15 +105,15 @@ def hugging_face_callback(*, tensorboard: Path | str | None = None) -> Any:
 
         def pause_before(self, control: Any) -> None:
             if control.should_evaluate or control.should_save:
-                self.steps.watched.pause()
+                self.steps.pause()
 
         def on_evaluate(self, args: Any, state: Any, control: Any, **others: Any) -> None:
             if self.steps is not None and not control.should_save:  # else saving comes next
-                self.steps.watched.resume()
+                self.steps.resume()
 
         def on_save(self, args: Any, state: Any, control: Any, **others: Any) -> None:
             if self.steps is not None:
-                self.steps.watched.resume()
+                self.steps.resume()
 
         def on_train_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
             self.steps.close()
@@ -124,31 +124,31 @@ def hugging_face_callback(*, tensorboard: Path | str | None = None) -> Any:
     return GpuReportCallback()
 
 
-class WatchedSteps:
+class WatchedSteps(Watched):
     """`watch()` and `step()` for a trainer that calls where each begins and ends."""
 
     def __init__(self, tensorboard: Path | str | None) -> None:
-        self.watched = Watched(tensorboard)
-        self._is_inside = False
+        super().__init__(tensorboard)
         self._at_exit = partial(at_exit, self.close)  # where the trainer does not say that it ends
         atexit.register(self._at_exit)
 
-    def begin(self) -> None:
+    def begin(self) -> bool:
         """A step that has not ended, as one that the trainer has skipped, is dropped."""
         if self._is_inside:
-            self.watched.step_watch.drop()
-        self._is_inside = self.watched.step_watch.begin()
+            self.drop()
+        return super().begin()
 
     def end(self, samples: int | None) -> None:
-        """The step has trained on that many samples in this process, as far as they are known."""
+        """The step has trained on that many samples in this process, as far as they are known; a
+        step that is not measured has not begun.
+        """
         if self._is_inside:
-            self._is_inside = False
-            self.watched.step_watch.end(samples)
+            super().end(samples)
 
     def close(self, *, has_card: bool = True) -> None:
         """Print the card, unless nobody wants it; a step that has not ended is not in it."""
         atexit.unregister(self._at_exit)
-        self.watched.end(has_card=has_card)
+        super().close(has_card=has_card)
 
 
 def samples_of_optimizer_step(args: Any, state: Any, loader: Any) -> int | None:

@@ -8,6 +8,7 @@ from torch import nn
 
 import gpu_report
 from gpu_report.measure.run import MOST_LIGHT_PROFILES
+from gpu_report.measure.timing import synchronize
 from gpu_report.user_training import step_watch
 
 
@@ -15,13 +16,12 @@ def test_kernels_limit_a_large_step_and_the_device_is_waited_for_in_first_and_pr
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     waits = []
-    wait = step_watch._synchronize
 
     def counted_wait(device: torch.device) -> None:
         waits.append(device)
-        wait(device)
+        synchronize(device)
 
-    monkeypatch.setattr(step_watch, "_synchronize", counted_wait)
+    monkeypatch.setattr(step_watch, "synchronize", counted_wait)
     device = torch.accelerator.current_accelerator()
     assert device is not None
     model = nn.Sequential(*(nn.Linear(4096, 4096) for _ in range(8))).to(device)

@@ -113,8 +113,8 @@ def test_lightning_steps_are_counted_with_their_samples(
 
     fit(callback, [batch] * 3)
 
-    assert callback.steps.watched.profile.measured.steps == 3
-    assert callback.steps.watched.profile.measured.samples == 8
+    assert callback.steps.profile.measured.steps == 3
+    assert callback.steps.profile.measured.samples == 8
     assert capsys.readouterr().err.count("insufficient data: 3 steps") == 1
 
 
@@ -123,8 +123,8 @@ def test_a_step_of_hugging_faces_trainer_is_an_optimizer_step() -> None:
 
     train(callback, steps=3)
 
-    assert callback.steps.watched.profile.measured.steps == 3
-    assert callback.steps.watched.profile.measured.samples == 2 * BATCH_SIZE
+    assert callback.steps.profile.measured.steps == 3
+    assert callback.steps.profile.measured.samples == 2 * BATCH_SIZE
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_attempts_of_auto_find_batch_size_that_failed_get_no_card(
     printed = capsys.readouterr().err
     assert printed.startswith("limit    insufficient data: 3 steps")
     assert printed.count("insufficient data") == 1
-    assert callback.steps.watched.profile.measured.steps == 3
+    assert callback.steps.profile.measured.steps == 3
 
 
 def test_a_short_evaluation_of_hugging_face_is_no_wait_for_data() -> None:
@@ -189,7 +189,7 @@ def test_a_short_evaluation_of_hugging_face_is_no_wait_for_data() -> None:
 def counts_of(callback: Any) -> list[StepCounts]:
     """Filled while the steps go on and where they end."""
     counts: list[StepCounts] = []
-    callback.steps.watched.step_watch._listeners = [counts.append]
+    callback.steps._listeners = [counts.append]
     return counts
 
 

@@ -96,7 +96,7 @@ def test_lightning_calls_the_callback_for_each_batch(capsys: pytest.CaptureFixtu
 
     fit_with_lightning(callback)
 
-    measured = callback.steps.watched.profile.measured
+    measured = callback.steps.profile.measured
     assert (measured.steps, measured.samples) == (EPOCHS * SAMPLES // BATCH, BATCH)
     assert f"not timed: {EPOCHS} pauses" in capsys.readouterr().err
 
@@ -109,7 +109,7 @@ def test_hugging_face_calls_the_callback_for_each_optimizer_step(
 
     train_with_hugging_face(callback, tmp_path)
 
-    measured, of_step = callback.steps.watched.profile.measured, BATCH * ACCUMULATED
+    measured, of_step = callback.steps.profile.measured, BATCH * ACCUMULATED
     assert (measured.steps, measured.samples) == (EPOCHS * SAMPLES // of_step, of_step)
     assert f"not timed: {EPOCHS} pauses" in capsys.readouterr().err
 

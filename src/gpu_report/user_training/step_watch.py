@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from gpu_report.errors import GpuReportError
+from gpu_report.measure.timing import step_clock, synchronize
 from gpu_report.user_training.step_counts import BatchSizes, StepCounts
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ class StepWatch:
                 if self._is_profile_due(self._blocks):
                     self._begin_profile(self._blocks)
         else:
-            _synchronize(_device_and_memory()[0])
+            synchronize(_device_and_memory()[0])
             self._first_s.append(time.perf_counter() - began_s)
             if len(self._first_s) == FIRST_STEPS:
                 self._blocks = _Blocks(min(self._first_s[1:]))
@@ -204,7 +205,7 @@ class StepWatch:
         if self._profiling is not None:
             self._drop_measuring()
         if self._blocks is not None:
-            _synchronize(self._blocks.device)
+            synchronize(self._blocks.device)
             if self._blocks.running is not None:
                 self._blocks.running.cpu_s += self._blocks.cpu_clock()
         self._paused_s = time.perf_counter()
@@ -438,8 +439,6 @@ class _Blocks:
         self._before_profile_mib = self.memory.in_use_mib()
 
     def begin(self) -> None:
-        from gpu_report.measure.timing import step_clock
-
         if self._before_profile_mib is not None:
             self._of_profile_mib += self.memory.in_use_mib() - self._before_profile_mib
             self._before_profile_mib = None
@@ -536,7 +535,7 @@ class _Profiling:
         """
         from gpu_report.measure.run import trace_name
 
-        _synchronize(self._device)
+        synchronize(self._device)
         self._all_ms.append((time.perf_counter() - self._began_s) * 1e3)
         self._recorder.step()
         if len(self._all_ms) < self._warm_up_steps + PROFILED_STEPS:
@@ -579,11 +578,6 @@ def _device_and_memory() -> "tuple[torch.device, MemoryMeter]":
             return device, memory
     device = torch.device("cpu")
     return device, MemoryMeter(device)
-
-
-def _synchronize(device: torch.device) -> None:
-    if device.type != "cpu":
-        torch.accelerator.synchronize(device)
 
 
 def _is_distributed() -> bool:

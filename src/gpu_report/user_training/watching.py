@@ -69,7 +69,7 @@ _PHASES: Final = {"data": "copies and loading in the step"}
 """Others are named as the trace tables name them."""
 _SHOWN_FROM: Final = 0.005
 
-_current: "list[StepWatch]" = []
+_current: "list[Watched]" = []
 """The innermost `watch()` last; the process's own, if a step was made outside of any, first."""
 
 
@@ -138,51 +138,40 @@ def step(*, samples: int | None = None) -> Step:
     return Step(samples)
 
 
-def _watch_of_process() -> StepWatch:
-    """The watch of steps outside of any `watch()`, whose card comes where the process ends."""
-    process_watch = StepWatch(CountsWriter())
-    _current.append(process_watch)
-    atexit.register(at_exit, lambda: _say_card(process_watch))
-    if hasattr(sys, "ps1"):  # in a notebook or another interactive session
-        say(_WHERE_THE_CARD_IS, to_stderr=True)
-    return process_watch
-
-
-class Watched:
-    """What `watch()` has found.
+class Watched(StepWatch):
+    """What `watch()` has found; `pause` and `resume` say what is no training, such as an
+    evaluation.
 
     Attributes:
         profile: As `gpu_report.profile` returns it; None before the end, and without a step.
-        step_watch: That of its steps.
     """
 
     profile: "Profile | None" = None
 
-    def __init__(self, tensorboard: Path | str | None) -> None:
+    def __init__(self, tensorboard: Path | str | None = None) -> None:
         folders = [] if tensorboard is None or rank() else [Path(tensorboard)]
         self._scalars = [Scalars(folder) for folder in folders]
-        self.step_watch = StepWatch(CountsWriter(), *self._scalars)
-        _current.append(self.step_watch)
+        super().__init__(CountsWriter(), *self._scalars)
+        _current.append(self)
 
-    def pause(self) -> None:
-        """From here until `resume` or the next step nothing is trained, for instance evaluated, so
-        nothing is timed.
-        """
-        self.step_watch.pause()
-
-    def resume(self) -> None:
-        """From here the next batch is loaded."""
-        self.step_watch.resume()
-
-    def end(self, *, has_card: bool = True) -> None:
+    def close(self, *, has_card: bool = True) -> None:
         """Watch no more; print the card, unless nobody wants it. Once is enough."""
-        if self.step_watch not in _current:
+        if self not in _current:
             return
-        _current.remove(self.step_watch)
+        _current.remove(self)
         if has_card:
-            self.profile = _say_card(self.step_watch)
+            self.profile = _say_card(self)
         for each in self._scalars:
             each.close()
+
+
+def _watch_of_process() -> Watched:
+    """The watch of steps outside of any `watch()`, whose card comes where the process ends."""
+    process_watch = Watched()
+    atexit.register(at_exit, process_watch.close)
+    if hasattr(sys, "ps1"):  # in a notebook or another interactive session
+        say(_WHERE_THE_CARD_IS, to_stderr=True)
+    return process_watch
 
 
 @contextmanager
@@ -202,11 +191,11 @@ def watch(*, tensorboard: Path | str | None = None, profile: bool = True) -> Ite
     """
     watched = Watched(tensorboard)
     if not profile:
-        watched.step_watch.trace_problem = "profile=False was given"
+        watched.trace_problem = "profile=False was given"
     try:
         yield watched
     finally:
-        watched.end()
+        watched.close()
 
 
 class Scalars:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from gpu_report.measure import timing, training
+from gpu_report.measure import training
 from gpu_report.measure.memory import MemoryMeter
 from gpu_report.user_training import run, step_watch, watching, workload
 from gpu_report.user_training.run import StepRun
@@ -64,10 +64,10 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     for module in (run, step_watch, training, workload):
         monkeypatch.setattr(module, "time", host)
     monkeypatch.setattr(run, "synchronize", device.wait)
-    monkeypatch.setattr(step_watch, "_synchronize", device.wait)
+    monkeypatch.setattr(step_watch, "synchronize", device.wait)
     monkeypatch.setattr(training, "synchronize", device.wait)
     monkeypatch.setattr(training, "step_clock", device.clock)
-    monkeypatch.setattr(timing, "step_clock", device.clock)
+    monkeypatch.setattr(step_watch, "step_clock", device.clock)
     return device
 
 
