@@ -9,18 +9,18 @@ import math
 import re
 import statistics
 from argparse import Namespace
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from pydantic_core import to_jsonable_python
 from rich.console import Console
-from rich.table import Table as TextTable
 from rich.text import Text
 
 from gpu_report.bundles.unpacking import records_in, results_at
-from gpu_report.errors import ConfigError, TableError
+from gpu_report.errors import ConfigError, GpuReportError
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import counted, share, signed
 from gpu_report.printing.terminal import clean, new_console
@@ -45,7 +45,7 @@ from gpu_report.tables.verdicts import (
 )
 from gpu_report.traces.analysis import CATEGORY, KERNEL, OPERATION, STEP, change_rows
 from gpu_report.traces.card import fitted, text_table
-from gpu_report.traces.tables import read_trace_tables
+from gpu_report.traces.tables import TraceTables, read_trace_tables
 
 SCHEMA_VERSION: Final = 2
 MOST_CHARACTERS: Final = 65_000
@@ -220,28 +220,19 @@ def show(comparison: Comparison, console: Console) -> None:
     for title, rows, reasons in comparison.sections():
         console.print()
         console.print(Text(title, style="bold"))
-        table = TextTable(*_HEADER[:1], box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for column in _HEADER[1:]:
-            table.add_column(
-                column, justify="left" if column == "verdict" else "right", no_wrap=True
-            )
-        for name, *numbers, verdict in rows:
-            table.add_row(
-                Text(name, overflow="fold"),
-                *numbers,
-                Text(verdict, style=_STYLES.get(verdict, "bold")),
-            )
         if rows:
-            console.print(table)
+            cells: list[list[Text | str]] = [
+                [Text(name, overflow="fold"), *numbers, Text(verdict, _STYLES.get(verdict, "bold"))]
+                for name, *numbers, verdict in rows
+            ]
+            console.print(text_table(*_HEADER, rows=cells))
         for reason in reasons:
             console.print(reason, soft_wrap=True)
     for name, rows in _where(comparison):
         console.print()
         console.print(Text(f"where {name} spends more time, {_OF_TRACES}", style="bold"))
-        table = text_table(*_HEADER_OF_TRACES)
-        for row in rows:
-            table.add_row(fitted(row[0]), *row[1:])
-        console.print(table)
+        of_traces: list[list[Text | str]] = [[fitted(first), *others] for first, *others in rows]
+        console.print(text_table(*_HEADER_OF_TRACES, rows=of_traces))
     console.print()
     for line in comparison.endings:
         console.print(line, soft_wrap=True)
@@ -382,6 +373,9 @@ def compare(arguments: Namespace) -> int:
             in_turns=False,
             tolerance=tolerance,
         )
+        changes, notes = changes_where_slower(
+            rows, partial(_tables_of, [before_folder, after_folder])
+        )
         comparison = Comparison(
             before=_in_words(arguments.before, before),
             after=_in_words(arguments.after, after),
@@ -395,10 +389,11 @@ def compare(arguments: Namespace) -> int:
             notes=[
                 *(f"compared despite a difference: {text}" for text in differing),
                 *environment_differences(before, after),
+                *notes,
             ],
             missing=[name for name in before if name not in after],
             new=[name for name in after if name not in before],
-            changes=_changes(rows, before_folder, after_folder),
+            changes=changes,
         )
     write_comparison(comparison, arguments)
     return comparison.status
@@ -410,19 +405,29 @@ def _in_words(path: Path, records: Mapping[str, Record]) -> str:
     return f"{path}, measured {when}, {counted(len(records), 'configuration')}"
 
 
-def _changes(rows: Sequence[Row], before: Path, after: Path) -> dict[str, Sequence[Row]]:
-    """What changed in the traces of the configurations that are slower, as far as both sides have
-    their tables.
+def _tables_of(folders: Sequence[Path], name: str) -> list[TraceTables]:
+    return [read_trace_tables(folder / "runs" / name / "trace_tables") for folder in folders]
+
+
+def changes_where_slower(
+    rows: Sequence[Row], tables_of: Callable[[str], Iterable[TraceTables]]
+) -> tuple[dict[str, Sequence[Row]], list[str]]:
+    """What changed in the traces of the configurations that are slower, and in a sentence each
+    those whose traces show nothing; `tables_of` gives a configuration's tables of both sides.
     """
     found: dict[str, Sequence[Row]] = {}
+    notes = []
     for name in (row["configuration"] for row in rows if row["verdict"] == SLOWER):
-        folders = [folder / "runs" / name / "trace_tables" for folder in (before, after)]
         try:
-            tables = [read_trace_tables(folder) for folder in folders]
-        except (
-            TableError
-        ):  # a folder of results whose traces were not tabulated, or by another version
+            changed = change_rows(*tables_of(name))
+        except (GpuReportError, OSError) as error:
+            notes.append(f"{name}: its traces show nothing: {error}")
             continue
-        if changed := change_rows(*tables):
+        if changed:
             found[name] = changed
-    return found
+        else:
+            notes.append(
+                f"{name}: no trace shows what takes longer: a profiled run failed, or its steps "
+                "took too long"
+            )
+    return found, notes

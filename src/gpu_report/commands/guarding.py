@@ -9,19 +9,19 @@ import signal
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
 from gpu_report.commands.comparison import (
     Comparison,
+    changes_where_slower,
     require_two_files,
     tolerance_of,
     write_comparison,
 )
-from gpu_report.errors import ConfigError, GpuReportError
-from gpu_report.glossary import Row
+from gpu_report.errors import ConfigError
 from gpu_report.guard.messages import Answer, Task
 from gpu_report.guard.sequence import FIRST_LOOK, SECOND_LOOK, Guarded, Pair
 from gpu_report.guard.versions import (
@@ -40,8 +40,8 @@ from gpu_report.records.provenance import measures_alike
 from gpu_report.storage.files import take_own_temporary_folder, write_errors
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.machine import HERE
-from gpu_report.tables.verdicts import SLOWER, differing
-from gpu_report.traces.analysis import analyse_all, change_rows
+from gpu_report.tables.verdicts import differing
+from gpu_report.traces.analysis import analyse_all
 from gpu_report.traces.tables import TraceTables
 
 _OF_FUNCTION: Final = {
@@ -95,10 +95,12 @@ def guard(arguments: Namespace) -> int:
             with ending_stopped(f"guard of {name}"):
                 return measure_version(version, task)
 
-        def profile(side: int, name: str) -> TraceTables:
-            with tempfile.TemporaryDirectory(prefix="gpu-report-trace-") as folder:
-                measure(side, name, 0, trace_folder=folder)
-                return analyse_all(Path(folder), say)[0].rows if any(Path(folder).iterdir()) else {}
+        def profile(name: str) -> Iterator[TraceTables]:
+            for side in range(len(sides)):
+                with tempfile.TemporaryDirectory(prefix="gpu-report-trace-") as folder:
+                    measure(side, name, 0, trace_folder=folder)
+                    has_trace = any(Path(folder).iterdir())
+                    yield analyse_all(Path(folder), say)[0].rows if has_trace else {}
 
         def look_at(name: str, pair: Pair) -> None:
             now = content_of_worktree()
@@ -112,7 +114,7 @@ def guard(arguments: Namespace) -> int:
 
         guarded = Guarded([*tasks], measure, tolerance=tolerance, on_pair=look_at)
         rows = guarded.run()
-        changes, notes = _changes(rows, profile)
+        changes, notes = changes_where_slower(rows, profile)
         most = max(len(pairs) for pairs in guarded.pairs.values())
         looks = f"the intervals account for two looks, at {FIRST_LOOK} and {SECOND_LOOK} pairs"
         if any(
@@ -248,28 +250,3 @@ def _look_at(name: str, pair: Pair) -> None:
         f"{name}: {shown[0]} before, {shown[1]} after" + f" ({', '.join(doubts)})" * bool(doubts),
         to_stderr=True,
     )
-
-
-def _changes(
-    rows: Sequence[Row], profile: Callable[[int, str], TraceTables]
-) -> tuple[dict[str, Sequence[Row]], list[str]]:
-    """What changed in a profiled run of each side, of the configurations that are slower; and what
-    has no trace.
-
-    `profile` gives the tables of the first rank's trace of a side, or none.
-    """
-    found: dict[str, Sequence[Row]] = {}
-    notes = []
-    for name in (row["configuration"] for row in rows if row["verdict"] == SLOWER):
-        try:
-            tables = [profile(side, name) for side in range(len(_NAMES))]
-        except (GpuReportError, OSError) as error:
-            notes.append(f"{name}: its traces show nothing: {error}")
-            continue
-        if not all(tables):
-            notes.append(
-                f"{name}: a profiled run has no trace, as it failed or its steps took too long"
-            )
-        elif changed := change_rows(*tables):
-            found[name] = changed
-    return found, notes

@@ -1,8 +1,8 @@
 """The log directory that `tensorboard --logdir` shows: every variant as one run, side by side,
 without torch.
 
-records and traces -> folder/<variant>/ with an event file (scalars, hyperparameters, the status in
-words) and the trace
+records and traces -> folder/<variant>/ with an event file (scalars, hyperparameters, whether it
+succeeded) and the trace
 
 A run holds means over the variant's processes, so that each variant is one curve. Its clock is
 training time: events lie where the epochs put them, building and evaluating left out, and
@@ -79,7 +79,6 @@ def _events(record: Record, records: Sequence[Record]) -> Iterator[Any]:
     yield Event(wall_time=began_s, file_version="brain.Event:2")
     for summary in _hyperparameters(record, records, began_s):
         yield Event(wall_time=began_s, summary=summary)
-    yield Event(wall_time=began_s, summary=_status(record))
     for time_s, step, scalars in _scalars(record):
         values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
         yield Event(wall_time=began_s + time_s, step=step, summary=Summary(value=values))
@@ -135,33 +134,6 @@ def _display_name(metric: str, unit: str) -> str:
         .replace("_", " ")
     )
     return words if unit == "1" else f"{words} ({unit})"
-
-
-def _status(record: Record) -> Any:
-    """The status and what was measured, in words, for the text page."""
-    from tensorboard.compat.proto.summary_pb2 import Summary
-    from tensorboard.compat.proto.types_pb2 import DT_STRING
-    from tensorboard.plugins.text import metadata
-    from tensorboard.util.tensor_util import make_tensor_proto
-
-    facts = record.workload
-    ending = f"{record.status}: {record.reason}" if record.reason else record.status
-    words = (
-        [f"{facts.title}, {facts.parameters:,} parameters; {facts.data_description}"]
-        if facts
-        else []
-    )
-    words += [
-        f"Status {ending}.",
-        f"Measured on {record.machine} at {record.provenance.measured_at}.",
-    ]
-    summary = Summary()
-    summary.value.add(
-        tag="about",
-        metadata=metadata.create_summary_metadata(display_name="", description=""),
-        tensor=make_tensor_proto("\n\n".join(words).encode(), dtype=DT_STRING, shape=()),
-    )
-    return summary
 
 
 def _scalars(record: Record) -> Iterator[tuple[float, int, dict[str, float]]]:

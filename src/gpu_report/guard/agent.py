@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from gpu_report.errors import GpuReportError, ProfileError
-from gpu_report.guard.messages import VERSION, Answer, Task
+from gpu_report.guard.messages import Answer, Task
 from gpu_report.guard.versions import root_of
 from gpu_report.measure.environment import host_environment
 from gpu_report.measure.processes import MeasurementInterruptedError, carry_out_in_fresh_process
@@ -59,10 +59,6 @@ def main() -> None:
 
     try:
         task = msgspec.json.decode(line, type=Task)
-        if task.version != VERSION:
-            raise ProfileError(
-                f"this side's gpu-report measures by version {VERSION}, asked is {task.version}"
-            )
         if task.configfile:
             send(_of_study(task))
         else:

@@ -3,14 +3,9 @@ another Python.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import msgspec
-
-VERSION: Final = 1
-"""Raised whenever a task or an answer means something else, so that two versions of gpu-report do
-not misunderstand.
-"""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +18,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     is outside of the user's folder.
     """
 
-    version: int = VERSION
     configuration: str
     configfile: str = ""
     machine_file: str = ""
@@ -39,7 +33,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     `Side`.
     """
 
-    version: int = VERSION
     status: Literal["ok", "oom", "failed", "skipped"] = "ok"
     reason: str = ""
     interrupted: bool = False

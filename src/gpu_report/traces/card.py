@@ -75,8 +75,10 @@ _TEXTS: Final = (
     "tensor",
     "on",
     "collective",
+    "configuration",
+    "verdict",
 )
-_GIVING_WAY: Final = ("", "range", "operation", "kernel", "most of it in")
+_GIVING_WAY: Final = ("", "range", "operation", "kernel", "most of it in", "configuration")
 _BAR: Final = 24
 _NOISE: Final = re.compile(
     r"^void |cutlass::Kernel2<|cudnn::engines_precompiled::|at::(native|cuda)::|(\(anonymous "
@@ -89,8 +91,8 @@ def card(analysed: Sequence[AnalysedTrace]) -> RenderableType:
     the others in brief.
     """
     parts: list[RenderableType] = []
-    if len(analysed) > 1:
-        parts.append(rank_summary(analysed) or _side_by_side(analysed))
+    if len(analysed) > 1 and (exchanged := rank_summary(analysed)) is not None:
+        parts.append(exchanged)
     for label, each in zip(labels(analysed), analysed, strict=True):
         if len(analysed) > 1:
             parts.append(Rule(one_line(label), style="dim"))
@@ -408,31 +410,6 @@ def rank_summary(analysed: Sequence[AnalysedTrace]) -> RenderableType | None:
         table,
         *([Text(f"and {left_out} shorter ones", style="dim")] if left_out else []),
     )
-
-
-def _side_by_side(analysed: Sequence[AnalysedTrace]) -> TextTable:
-    """The ranks side by side, where they exchange nothing."""
-    table = text_table("", "steps", "step time", "kernel-active", "communication")
-    for label, each in zip(labels(analysed), analysed, strict=True):
-        rows = each.gate.rows(STEPS, "wall_ms")
-        wall_ms = sum(row["wall_ms"] for row in rows)
-        table.add_row(
-            one_line(label),
-            str(each.step_count),
-            duration(wall_ms / len(rows) / 1e3).plain() if rows else NOT_RELIABLE,
-            *(
-                _share_of(each, rows, column, wall_ms)
-                for column in ("device_busy_ms", "communication_ms")
-            ),
-        )
-    return table
-
-
-def _share_of(each: AnalysedTrace, rows: Sequence[Row], column: str, wall_ms: float) -> str:
-    if len(each.gate.rows(STEPS, "wall_ms", column)) < len(rows):
-        return NOT_RELIABLE
-    times = [row[column] for row in rows]
-    return "not recorded" if None in times or not wall_ms else share(sum(times) / wall_ms).plain()
 
 
 def _ranks(rows: Sequence[dict[str, Any]]) -> TextTable:

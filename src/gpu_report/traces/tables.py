@@ -82,9 +82,6 @@ EMPTY_TABLES: Final[TraceTables] = dict.fromkeys(TRACE_TABLES, ())
 ADDED_LATER: Final = frozenset({ALLOCATIONS, DEVICES, RANKS, COLLECTIVES, RANGES, MODULES, SHAPES})
 """Tables that older published bundles do not hold: without their file they have no rows."""
 
-DROPPED_FILES: Final = frozenset({"alive_at_peak.csv", "shapes.csv"})
-"""Tables that bundles packed before their end hold beside the others; nothing reads them."""
-
 _RICH: Final = frozenset({MEMORY, ALLOCATIONS, MODULES, SHAPES})
 """Tables of what a light trace does not record; nor does it record the stacks for these columns of
 KERNELS.

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import metadata
-from tensorboard.util.tensor_util import make_ndarray
 
 from gpu_report.commands.tensorboard_logs import write_tensorboard_logs
 from gpu_report.errors import FileWriteError
@@ -95,13 +94,9 @@ def test_results_are_the_means_of_the_tables(logs: Path) -> None:
         )
 
 
-def test_a_variant_that_failed_is_shown_with_its_reason_and_no_scalars(logs: Path) -> None:
+def test_a_variant_that_failed_is_shown_as_such_and_without_scalars(logs: Path) -> None:
     failed = run(logs / FAILED)
 
-    (about,) = failed.Tensors("about")
-    assert (
-        "out of memory: tried to allocate 9 GiB" in make_ndarray(about.tensor_proto).item().decode()
-    )
     assert failed.Tags()["scalars"] == []
     assert metadata.SESSION_END_INFO_TAG in failed.Tags()["tensors"]
 
