@@ -103,13 +103,10 @@ def write_example(arguments: Namespace) -> None:
         ConfigError: the name cannot be that of a module, or belongs to another one or to a file.
     """
     name = arguments.name
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or iskeyword(name):
         raise ConfigError(
-            f"{name!r} cannot be a module's name; use at most 40 lower-case letters, digits and _"
-        )
-    if iskeyword(name):
-        raise ConfigError(
-            f"{name!r} cannot be a module's name, as it is a word of Python; use another name"
+            f"{name!r} cannot be a module's name; use at most 40 lower-case letters, digits and _, "
+            "and no word of Python"
         )
     files = {Path(f"{name}.py"): _MODULE, Path(f"{name}.yaml"): _STUDY}
     for path in files:

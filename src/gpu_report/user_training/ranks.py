@@ -56,13 +56,12 @@ class Ranks:
             patience_s=max(patience_s, LEAST_PATIENCE_S),
             _store=distributed.PrefixStore(f"gpu_report/{next(_CALLS)}", store),  # type: ignore[attr-defined]
         )
-        ranks._store.set(f"here/{ranks.rank}", "")
-        for other in range(size):
-            ranks._wait(f"here/{other}", other, "call this too; every rank of a training must")
+        ranks.decide(True, missed="call this too; every rank of a training must")
         return ranks
 
-    def decide(self, found: T) -> T:
-        """What the first rank has found, once every rank is here.
+    def decide(self, found: T, *, missed: str = "go on") -> T:
+        """What the first rank has found, once every rank is here; `missed` is what one that does
+        not come did not do.
 
         Raises:
             ProfileError: a rank has failed, or is not here in time.
@@ -74,7 +73,7 @@ class Ranks:
         said = []
         for other in range(self.size):
             key = f"decision/{self._decisions}/{other}"
-            self._wait(key, other, "go on")
+            self._wait(key, other, missed)
             said.append(self._store.get(key).decode())
             if said[-1].startswith(_FAILED):
                 raise ProfileError(

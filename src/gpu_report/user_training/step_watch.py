@@ -118,11 +118,6 @@ class StepWatch:
         self._has_group = _is_distributed()
         return rank()
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether a step has begun, in this process or the one that it was forked from."""
-        return self._thread is not None
-
     def begin(self) -> bool:
         """Whether the step that begins is measured; if so, `end` or `drop` must follow."""
         if self._thread is None and self.is_ours:

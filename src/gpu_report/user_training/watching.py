@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from gpu_report.user_training.profile import Profile
 
 _NO_STEP: Final = (
-    f"insufficient data: no step was seen; put `{LINE_TO_ADD}` around each training step"
+    "insufficient data: no step ended without an error; "
+    f"put `{LINE_TO_ADD}` around each training step"
 )
-_NO_STEP_ENDED: Final = "insufficient data: no step ended without an error"
 _WHERE_THE_CARD_IS: Final = (
     "gpu-report: the card of these steps comes when this session ends; to get it after the loop, "
     "put `with gpu_report.watch():` around the loop"
@@ -283,7 +283,7 @@ def _say_card(step_watch: StepWatch) -> "Profile | None":
 def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
     measured = step_watch.finish()
     if measured is None:
-        return None, [_NO_STEP_ENDED if step_watch.has_begun else _NO_STEP]
+        return None, [_NO_STEP]
     from gpu_report.answers.question import HALF
     from gpu_report.user_training.profile import analysed, paragraph
 

@@ -246,7 +246,10 @@ def test_too_few_steps_are_insufficient_data_with_what_to_do(
 
     with pytest.raises(LookupError), gpu_report.watch(), gpu_report.step():
         raise LookupError
-    assert capsys.readouterr().err == "insufficient data: no step ended without an error\n"
+    assert capsys.readouterr().err == (
+        "insufficient data: no step ended without an error; "
+        "put `with gpu_report.step():` around each training step\n"
+    )
 
 
 def test_a_decorated_function_is_a_step_of_the_watch_that_calls_it() -> None:
