@@ -6,9 +6,8 @@ name: profile it, and search its batch size.
 
 import re
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from inspect import signature
 from typing import Any, Final
 
 from gpu_report.errors import GpuReportError, ProfileError
@@ -16,41 +15,28 @@ from gpu_report.measure.probe import require_pytorch
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, WITH_PLAIN_STEPS
 from gpu_report.study.single import BuiltInOptions
 
-_ARGUMENTS: Final = re.compile(
-    r"(?P<before>^|: )(?P<named>\w+(?:, \w+)*)(?=: )|(?<![\w.(])(?P<given>\w+)=(?=[\s,;]|$)"
-)
+_ARGUMENT: Final = re.compile(r"(?<![\w.(])(\w+)(?:=(?=[\s,;]|$)|(?=(?:, \w+)*: ))")
+"""`loss=`, or `loss` before a colon, be it in a list."""
 
 
 @contextmanager
-def named_as_options(
-    call: Callable[..., Any], arguments: Namespace, **others: str
-) -> Iterator[None]:
-    """Inside, errors name the arguments of this call as they are typed; `others` are not typed by
-    their name.
+def named_as_options(arguments: Namespace, **others: str) -> Iterator[None]:
+    """Inside, errors name the arguments of a Python call as they are typed; `others` are not typed
+    by their name.
 
     Raises:
         GpuReportError: as raised inside, with that text; an argument without an option stays one of
             Python.
     """
-    names = {name: f"{name}= in Python" for name in signature(call).parameters}
-    names |= {
-        name: f"--{name.replace('_', '-')}" for name in vars(arguments) if name in names
-    } | others
+    names = {name: f"--{name.replace('_', '-')}" for name in vars(arguments)} | others
 
     def typed(found: re.Match[str]) -> str:
-        if found["given"]:
-            return names.get(found["given"], found[0])
-        labels = found["named"].split(", ")
-        return (
-            found["before"] + ", ".join(names[name] for name in labels)
-            if names.keys() >= {*labels}
-            else found[0]
-        )
+        return names.get(found[1], found[0])
 
     try:
         yield
     except GpuReportError as error:
-        raise type(error)(_ARGUMENTS.sub(typed, str(error))) from error
+        raise type(error)(_ARGUMENT.sub(typed, str(error))) from error
 
 
 def profile_model(arguments: Namespace) -> None:
@@ -74,7 +60,7 @@ def profile_model(arguments: Namespace) -> None:
             "that builds the model, for instance train:build_model, or one of "
             f"{', '.join(WITH_PLAIN_STEPS)}"
         )
-    with named_as_options(profile, arguments, model="MODEL"):
+    with named_as_options(arguments, model="MODEL"):
         found = profile(
             _built(arguments.model) if is_own else arguments.model,
             _built(arguments.batch) if arguments.batch else None,
@@ -127,9 +113,7 @@ def find_own_batch_size(arguments: Namespace) -> None:
                 "as module:function, for instance train:make_batch"
             )
         )
-    with named_as_options(
-        find_batch_size, arguments, build="MODEL", model="MODEL", make_batch="--batch"
-    ):
+    with named_as_options(arguments, build="MODEL", model="MODEL", make_batch="--batch"):
         find_batch_size(
             arguments.model,
             arguments.batch,
