@@ -98,11 +98,7 @@ def _hyperparameters(record: Record, records: Sequence[Record], began_s: float) 
             for name in axes[0]
         ],
         metrics=[
-            summary_v2.Metric(
-                f"result/{name}",
-                display_name=_display_name(name, figure.unit),
-                description=figure.description,
-            )
+            summary_v2.Metric(f"result/{name}", description=figure.description)
             for name, figure in PER_PROCESS.items()
         ],
         time_created_secs=began_s,
@@ -123,17 +119,6 @@ def _axes(record: Record) -> dict[str, str | int]:
     axes = asdict(record.as_variant())
     steps = axes["steps_per_epoch"]
     return {**axes, "steps_per_epoch": _WHOLE_EPOCHS if steps is None else str(steps)}
-
-
-def _display_name(metric: str, unit: str) -> str:
-    words = (
-        metric.removesuffix("_ms")
-        .removesuffix("_per_s")
-        .removesuffix("_s")
-        .removesuffix("_mib")
-        .replace("_", " ")
-    )
-    return words if unit == "1" else f"{words} ({unit})"
 
 
 def _scalars(record: Record) -> Iterator[tuple[float, int, dict[str, float]]]:

@@ -126,8 +126,7 @@ class StepWatch:
             self.ignored += self._thread is not None and self._made_in == os.getpid()
             return False
         self._is_inside = True
-        if self._paused_s is not None:
-            self.resume()
+        self.resume()
         if self._profiling is not None:
             self._profiling.end_wait()
         now_s = time.perf_counter()
