@@ -108,6 +108,7 @@ _BY_OPTION: Final = {
     "efficient": 1.4,
     "flash": 1.5,
     "cudnn": 1.5,
+    "fp8": 1.1,
     "fused": 1.06,
     "resident": 1.12,
     "graphs": 1.08,

@@ -47,6 +47,7 @@ EAGER_BASELINE: Final = "eager baseline"
 
 _LANGUAGE_MODEL: Final = re.compile(r"(\d+)m(?:_(\d+))?")
 """A size of GPT-2: millions of parameters, and the context where it is not 1024 tokens."""
+_WIDE: Final = "wide_"
 _LONGEST_REASON: Final = 200
 """Characters; longer reasons are in the appendix."""
 
@@ -79,7 +80,11 @@ def model_words(row: "Row | pd.Series[Any]") -> str:
 
 
 def size_words(size: str) -> str:
-    """A size as it is, but of a language model: `124M (context 2048)` for `124m_2048`."""
+    """A size as it is, but of a language model: `124M (context 2048)` for `124m_2048`, `of width
+    2048` for `wide_2048`.
+    """
+    if size.startswith(_WIDE):
+        return f"of width {size.removeprefix(_WIDE)}"
     match = _LANGUAGE_MODEL.fullmatch(size)
     if match is None:
         return size

@@ -22,8 +22,9 @@ def test_the_eager_baseline_is_not_called_none() -> None:
 
 
 def test_a_language_model_is_named_by_its_parameters_and_an_unusual_context() -> None:
-    sizes = ("128px", "124m", "124m_2048", "tiny")
-    assert [size_words(size) for size in sizes] == ["128px", "124M", "124M (context 2048)", "tiny"]
+    words = {"128px": "128px", "124m": "124M", "124m_2048": "124M (context 2048)"}
+    words |= {"tiny": "tiny", "wide_2048": "of width 2048"}
+    assert {size: size_words(size) for size in words} == words
 
 
 def test_every_part_of_the_optimizations_is_explained_once_in_their_order() -> None:

@@ -5,19 +5,25 @@ set_up_arithmetic -> Arithmetic -> autocast() around the model, scaler around th
 the optimizer
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Final
 
 import torch
+from torch import nn
 from torch.amp import GradScaler
 
 _AUTOCAST: Final[Mapping[str, torch.dtype]] = {"fp16": torch.float16, "bf16": torch.bfloat16}
 _TF32_CAPABILITY: Final = (8, 0)
-"""CUDA compute capability of the first devices with TF32:
+_FP8_CAPABILITY: Final = (8, 9)
+"""CUDA compute capability of the first devices with TF32, and with FP8:
 https://docs.nvidia.com/cuda/cuda-c-programming-guide
 """
+_FP8_MULTIPLE: Final = 16
+"""Of which the sides of a matrix must be multiples, to be multiplied in FP8."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +79,34 @@ def why_not_computed(precision: str, device: torch.device) -> str:
     ):
         return f"{device} has no bfloat16 arithmetic of its own"
     return ""
+
+
+def why_no_fp8(device: torch.device) -> str:
+    """Why linear layers cannot be trained in FP8 on the device, in one line; empty if they can."""
+    if find_spec("torchao") is None:
+        return "FP8 needs torchao, which is not installed; pip install 'gpu-report[fp8]' brings it"
+    if torch.version.hip or torch.cuda.get_device_capability(device) < _FP8_CAPABILITY:
+        return f"{device} has no FP8 arithmetic; it came with CUDA compute capability 8.9"
+    return ""
+
+
+def multiply_in_fp8(model: nn.Module, *, emulate: bool = False) -> None:
+    """Have linear layers multiply in FP8, forward and backward, as torchao's training does.
+
+    A layer that shares its weights, such as the output layer of a language model, is left as it is.
+    `emulate` computes the same, rounded values in a longer format, on any device.
+    """
+    from torchao.float8 import Float8LinearConfig, convert_to_float8_training
+
+    owners = Counter(id(each) for part in model.modules() for each in part.parameters(False))
+    convert_to_float8_training(
+        model,
+        config=Float8LinearConfig(emulate=emulate),
+        module_filter_fn=lambda layer, _: (
+            owners[id(layer.weight)] == 1
+            and all(side % _FP8_MULTIPLE == 0 for side in layer.weight.shape)
+        ),
+    )
 
 
 def _has_tf32(device: torch.device) -> bool:

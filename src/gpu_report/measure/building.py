@@ -23,7 +23,13 @@ from torch.optim import SGD, Adadelta, Adam, Adamax, AdamW, Optimizer, RAdam, RM
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
-from gpu_report.measure.arithmetic import Arithmetic, set_up_arithmetic, unchanged_arithmetic
+from gpu_report.measure.arithmetic import (
+    Arithmetic,
+    multiply_in_fp8,
+    set_up_arithmetic,
+    unchanged_arithmetic,
+    why_no_fp8,
+)
 from gpu_report.measure.batches import (
     Batch,
     Batches,
@@ -487,6 +493,8 @@ def build_model(workload: TrainingWorkload, variant: Variant, *, device: torch.d
     model = built.to(device)
     if "channelslast" in options:
         model = model.to(memory_format=torch.channels_last)
+    if "fp8" in options:
+        multiply_in_fp8(model)
     if "checkpoint" in options:
         _checkpoint_blocks(workload, model)
     return model
@@ -594,6 +602,8 @@ def why_not_applied(options: str, precision: str, device: torch.device) -> str |
                 f"{option.title} (option {name}): only NVIDIA and AMD GPUs have it; this device "
                 f"is {device.type}"
             )
+        if name == "fp8" and (reason := why_no_fp8(device)):
+            return reason
         if device.type != "cpu" and option.precisions and precision not in option.precisions:
             return (
                 f"{option.title} (option {name}) computes in {' and '.join(option.precisions)}; "

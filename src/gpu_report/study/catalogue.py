@@ -137,7 +137,16 @@ BUILT_IN_WORKLOADS: Final[Mapping[str, BuiltInWorkload]] = {
     "gpt2": BuiltInWorkload(
         class_path="gpu_report.workloads.gpt2:GPT2LanguageModel",
         title="GPT-2",
-        sizes=("tiny", "124m_512", "124m", "124m_2048", "124m_4096", "124m_8192", "350m"),
+        sizes=(
+            "tiny",
+            "124m_512",
+            "124m",
+            "124m_2048",
+            "124m_4096",
+            "124m_8192",
+            "350m",
+            *(f"wide_{width}" for width in (1024, 2048, 4096)),
+        ),
         useless_options=("channelslast",),
         has_attention=True,
         pieces=4,

@@ -110,6 +110,14 @@ OPTIONS: Final[Mapping[str, Option]] = {
     "cudnn": _attention(
         "cuDNN attention", "in tiles, by cuDNN", cuda_only=True, short=True, name="cudnn"
     ),
+    "fp8": Option(
+        title="FP8 linear layers",
+        meaning="linear layers multiply in 8-bit floating point, with a scale for each tensor "
+        "(torchao)",
+        accelerator_only=True,
+        cuda_only=True,
+        precisions=("bf16",),
+    ),
     "fused": Option(
         title="fused optimizer", meaning="the optimizer updates all parameters in few kernels"
     ),

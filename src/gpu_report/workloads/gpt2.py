@@ -21,7 +21,7 @@ VOCABULARY: Final = 50_304
 be used."""
 INITIAL_DEVIATION: Final = 0.02
 
-USED_TOKENS: Final = 1024
+USED_TOKENS: Final = 256
 """How many different tokens the texts contain."""
 FOLLOWERS: Final = (0.5, 0.25, 0.125, 0.125)
 """How likely each of the tokens that may follow a token is."""
@@ -39,10 +39,12 @@ class Dimensions(NamedTuple):
 
 
 _124M: Final = Dimensions(layers=12, heads=12, width=768)
+_WIDTHS: Final = (1024, 2048, 4096)
 SIZES: Final[Mapping[str, Dimensions]] = {
     "tiny": Dimensions(layers=2, heads=2, width=64, context=64),
     "124m": _124M,
     **{f"124m_{context}": _124M._replace(context=context) for context in (512, 2048, 4096, 8192)},
+    **{f"wide_{width}": Dimensions(layers=2, heads=width // 64, width=width) for width in _WIDTHS},
     "350m": Dimensions(layers=24, heads=16, width=1024),
 }
 
@@ -129,7 +131,8 @@ class GPT2(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class GPT2LanguageModel:
-    """Learns to predict the next token, in the sizes of SIZES; `124m_2048` has a context of 2048.
+    """Learns to predict the next token, in the sizes of SIZES: `124m_2048` has a context of 2048
+    tokens, `wide_2048` two layers of that width.
 
     Stages of several devices cannot share the weights of the first and of the last layer: they need
     `tied` to be false.
@@ -139,7 +142,7 @@ class GPT2LanguageModel:
     seed: int
     train_samples: int = 256
     test_samples: int = 32
-    learning_rate: float = 3e-4
+    learning_rate: float = 2e-4
     tied: bool = True
 
     title: ClassVar[str] = "GPT-2"

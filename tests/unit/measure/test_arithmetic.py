@@ -1,9 +1,18 @@
 """Precisions: what each switches on, and where it cannot be had."""
 
+import copy
+
 import pytest
 import torch
+from torch import nn
 
-from gpu_report.measure.arithmetic import set_up_arithmetic, why_not_computed
+from gpu_report.measure import arithmetic
+from gpu_report.measure.arithmetic import (
+    multiply_in_fp8,
+    set_up_arithmetic,
+    why_no_fp8,
+    why_not_computed,
+)
 
 CPU = torch.device("cpu")
 
@@ -42,3 +51,55 @@ def test_a_scale_that_is_too_high_is_halved_by_a_step_that_changes_nothing() -> 
 def test_a_device_without_tf32_says_so_and_computes_everything_else() -> None:
     assert why_not_computed("tf32", CPU).startswith("cpu has no TF32 arithmetic; it came with CUDA")
     assert {why_not_computed(each, CPU) for each in ("fp32", "fp16", "bf16")} == {""}
+
+
+def test_linear_layers_multiply_in_fp8_but_those_that_share_weights_or_do_not_fit() -> None:
+    model = nn.ModuleDict(
+        {
+            "fits": nn.Linear(32, 16),
+            "odd": nn.Linear(32, 10),
+            "embedding": nn.Embedding(16, 32),
+            "head": nn.Linear(32, 16, bias=False),
+        }
+    )
+    model["head"].weight = model["embedding"].weight
+
+    multiply_in_fp8(model, emulate=True)
+
+    kinds = {name: type(part).__name__ for name, part in model.items()}
+    assert kinds == {
+        "fits": "Float8Linear",
+        "odd": "Linear",
+        "embedding": "Embedding",
+        "head": "Linear",
+    }
+
+
+def test_training_in_fp8_has_nearly_the_gradients_of_bf16() -> None:
+    torch.manual_seed(0)
+    plain = nn.Linear(64, 64)
+    rounded = nn.ModuleList([copy.deepcopy(plain)])
+    multiply_in_fp8(rounded, emulate=True)
+    inputs = torch.randn(32, 64)
+
+    for layer in (plain, rounded[0]):
+        with torch.autocast("cpu", torch.bfloat16):
+            outputs = layer(inputs)
+        torch.autograd.backward(outputs.float().square().mean())
+
+    ours, theirs = next(rounded.parameters()).grad, plain.weight.grad
+    assert ours is not None
+    assert theirs is not None
+    assert 0 < (ours - theirs).norm() / theirs.norm() < 0.1
+
+
+def test_without_torchao_or_an_fp8_gpu_the_reason_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gpu = torch.device("cuda:0")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 0))
+    assert why_no_fp8(gpu).startswith("cuda:0 has no FP8 arithmetic")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
+    assert why_no_fp8(gpu) == ""
+    monkeypatch.setattr(arithmetic, "find_spec", lambda _: None)
+    assert "torchao" in why_no_fp8(gpu)
