@@ -9,6 +9,7 @@ import hashlib
 import math
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
@@ -193,10 +194,12 @@ def make_tables(
         searches=searches,
     )
     return Tables(
-        **{table.name: table.from_rows(make(measured)) for table, make in MADE_BY.items()},
-        **{
-            table.name: table.from_rows(make(calibration))
-            for table, make in MADE_BY_CALIBRATION.items()
+        by_name={
+            **{table.name: table.from_rows(make(measured)) for table, make in MADE_BY.items()},
+            **{
+                table.name: table.from_rows(make(calibration))
+                for table, make in MADE_BY_CALIBRATION.items()
+            },
         },
         experiments={
             experiment.name: tabulate_experiment(
@@ -205,6 +208,12 @@ def make_tables(
             for experiment in study.experiments
         },
     )
+
+
+def with_tables(tables: Tables, **changed: "pd.DataFrame") -> Tables:
+    """The same with other tables under these names."""
+    assert changed.keys() <= tables.by_name.keys()
+    return replace(tables, by_name={**tables.by_name, **changed})
 
 
 def make_comparison(machines: Sequence[str] = ("xeon-2c", "h100-x1", "h200-x1")) -> "pd.DataFrame":

@@ -143,7 +143,9 @@ class ResultsFolder:
 
         tables, experiments = self.folder / "tables", self.study.experiments_with_variants
         return Tables(
-            **{table.name: table.read_csv(tables / f"{table.name}.csv") for table in STUDY_TABLES},
+            by_name={
+                table.name: table.read_csv(tables / f"{table.name}.csv") for table in STUDY_TABLES
+            },
             experiments={
                 each.name: EXPERIMENT.read_csv(tables / f"{each.name}.csv") for each in experiments
             },

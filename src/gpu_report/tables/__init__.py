@@ -127,7 +127,7 @@ MADE_BY: Final[Mapping[Table, Callable[[Measured], Sequence[Row]]]] = {
 }
 """Every table but those of the experiments and the calibration, and what makes it.
 
-Its file and its field in Tables have its name.
+Its file, and what it is in Tables, have its name.
 """
 
 STUDY_TABLES: Final = (*MADE_BY, *MADE_BY_CALIBRATION)

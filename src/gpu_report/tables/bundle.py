@@ -24,48 +24,22 @@ _Member = TypeVar("_Member")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tables:
-    """Every table of STUDY_TABLES under its name, which says what its rows are; one without data
-    has no rows.
+    """Every table of STUDY_TABLES as an attribute under its name, which says what its rows are; one
+    without data has no rows.
 
     `experiments` are by name, in the order of the configuration. Two bundles are never equal but to
     themselves, because tables have no truth value to compare by.
     """
 
-    variants: "pd.DataFrame"
+    by_name: Mapping[str, "pd.DataFrame"]
     experiments: Mapping[str, "pd.DataFrame"]
-    convergence: "pd.DataFrame"
-    losses: "pd.DataFrame"
-    epochs: "pd.DataFrame"
-    consistency: "pd.DataFrame"
-    top_operations: "pd.DataFrame"
-    category_shares: "pd.DataFrame"
-    phases: "pd.DataFrame"
-    peaks: "pd.DataFrame"
-    transfers: "pd.DataFrame"
-    links: "pd.DataFrame"
-    efficiency: "pd.DataFrame"
-    scaling_efficiency: "pd.DataFrame"
-    own_loops: "pd.DataFrame"
-    communication: "pd.DataFrame"
-    model_splits: "pd.DataFrame"
-    batch_sizes: "pd.DataFrame"
-    crossovers: "pd.DataFrame"
-    telemetry: "pd.DataFrame"
-    machine: "pd.DataFrame"
-    sentinels: "pd.DataFrame"
-    sources: "pd.DataFrame"
-    step_shares: "pd.DataFrame"
-    step_categories: "pd.DataFrame"
-    idle_causes: "pd.DataFrame"
-    top_kernels: "pd.DataFrame"
-    operation_memory: "pd.DataFrame"
-    category_speedups: "pd.DataFrame"
-    trace_advice: "pd.DataFrame"
-    trace_unanswered: "pd.DataFrame"
-    trace_doubts: "pd.DataFrame"
-    timelines: "pd.DataFrame"
-    ranks: "pd.DataFrame"
-    collectives: "pd.DataFrame"
+
+    def __getattr__(self, name: str) -> "pd.DataFrame":
+        # A copy is asked before it has any field.
+        known: Mapping[str, pd.DataFrame] = vars(self).get("by_name", {})
+        if name not in known:
+            raise AttributeError(f"the study has no table {name!r}; it has {', '.join(known)}")
+        return known[name]
 
     @cached_property
     def rows_of_experiments(self) -> Mapping[str, tuple[Mapping[str, Any], ...]]:

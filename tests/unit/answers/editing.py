@@ -17,7 +17,7 @@ from gpu_report.records.record import Record
 from gpu_report.study.study import Experiment, Study
 from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import Tables
-from tests.factories import SCALING, make_records, make_study, make_tables
+from tests.factories import SCALING, make_records, make_study, make_tables, with_tables
 
 GENERIC = "seeds"
 """An experiment that no rule knows by its axis."""
@@ -272,16 +272,10 @@ def _profiled_but_shared(study: Study) -> list[Record]:
 
 def edited(tables: Tables, edit: Edit) -> Tables:
     """The tables with some cells set; the edit must hit at least one row."""
-    frame = (
-        tables.experiments[edit.table]
-        if edit.table in tables.experiments
-        else getattr(tables, edit.table)
-    )
-    changed = _with_cells(frame, edit)
+    changed = _with_cells({**tables.by_name, **tables.experiments}[edit.table], edit)
     if edit.table in tables.experiments:
         return replace(tables, experiments={**tables.experiments, edit.table: changed})
-    tables_by_name: dict[str, Any] = {edit.table: changed}
-    return replace(tables, **tables_by_name)
+    return with_tables(tables, **{edit.table: changed})
 
 
 def _with_cells(frame: pd.DataFrame, edit: Edit) -> pd.DataFrame:

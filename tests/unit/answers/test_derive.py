@@ -1,7 +1,6 @@
 import math
 from dataclasses import replace
 from random import Random
-from typing import Any
 
 import pandas as pd
 from hypothesis import given, settings
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 from gpu_report.answers.finding import findings_to_json, recommendations
 from gpu_report.answers.questions import derive_findings
 from gpu_report.tables.bundle import Tables
+from tests.factories import with_tables
 from tests.unit.answers.editing import base
 
 HOLED = (
@@ -78,6 +78,6 @@ def _with_holes(tables: Tables, random: Random, share: float) -> Tables:
         }
         return frame.assign(**holes)
 
-    changed: dict[str, Any] = {name: holed(getattr(tables, name)) for name in HOLED}
+    changed = {name: holed(tables.by_name[name]) for name in HOLED}
     experiments = {name: holed(frame) for name, frame in tables.experiments.items()}
-    return replace(tables, experiments=experiments, **changed)
+    return with_tables(replace(tables, experiments=experiments), **changed)

@@ -6,12 +6,13 @@ import pytest
 from gpu_report.answers.scope import TRACE, chapter_scopes, experiment_scope, only_difference
 from gpu_report.figures.labels import with_fields
 from gpu_report.tables.bundle import rows_of
+from tests.factories import with_tables
 from tests.unit.answers.editing import base
 
 
 def test_chapters_about_the_machine_are_left_out_where_they_have_no_data() -> None:
     tables, _ = base()
-    unprofiled = replace(tables, step_shares=tables.step_shares.iloc[:0])
+    unprofiled = with_tables(tables, step_shares=tables.step_shares.iloc[:0])
 
     assert [scope.name for scope in chapter_scopes(tables)] == ["efficiency", "trace"]
     assert [scope.name for scope in chapter_scopes(unprofiled)] == ["efficiency"]
@@ -20,7 +21,7 @@ def test_chapters_about_the_machine_are_left_out_where_they_have_no_data() -> No
 @pytest.mark.parametrize("strategy", ["dp", "split", "pipeline"])
 def test_traces_of_devices_that_wait_for_each_other_by_design_are_not_asked(strategy: str) -> None:
     tables, _ = base()
-    waiting = replace(tables, variants=tables.variants.assign(strategy=strategy))
+    waiting = with_tables(tables, variants=tables.variants.assign(strategy=strategy))
 
     assert TRACE in {scope.name for scope in chapter_scopes(tables)}
     assert TRACE not in {scope.name for scope in chapter_scopes(waiting)}

@@ -1,7 +1,6 @@
 """Small studies to draw from, and what is written in what was drawn."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -15,7 +14,7 @@ from gpu_report.figures.registry import available_figures
 from gpu_report.records.record import Record
 from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
-from tests.factories import CONFIG, make_record, make_records, make_study, make_tables
+from tests.factories import CONFIG, make_record, make_records, make_study, make_tables, with_tables
 
 Change = Callable[[pd.DataFrame], pd.DataFrame]
 """What makes a table of another one."""
@@ -69,8 +68,8 @@ def specs_of(
 ) -> dict[str, FigureSpec]:
     """The figures of some experiments by name, with some tables changed."""
     study, tables = study_and_tables(*experiments, devices=tuple(devices))
-    changed: Any = {name: change(getattr(tables, name)) for name, change in changes.items()}
-    return specs_by_name(replace(tables, **changed), study)
+    changed = {name: change(tables.by_name[name]) for name, change in changes.items()}
+    return specs_by_name(with_tables(tables, **changed), study)
 
 
 def drawn(

@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 
 from gpu_report.figures.own_loops import iteration_parts
 from gpu_report.tables.bundle import Tables
+from tests.factories import with_tables
 from tests.unit.figures.drawn import draw_named, study_and_tables
 
 LOOPS, SIZES = "linear_regression", "linear_regression_size"
@@ -85,7 +86,7 @@ def with_work() -> tuple[Tables, "pd.Series[str]"]:
         "own_loops": tables.own_loops.assign(passes=PASSES_OF_STEP),
         "step_shares": tables.step_shares.assign(steps=STEPS),
     }
-    return replace(tables, **changed), slugs
+    return with_tables(tables, **changed), slugs
 
 
 def test_the_parts_of_an_iteration_add_up_to_the_device_work_of_the_profiled_run() -> None:

@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from matplotlib.figure import Figure
 
 from gpu_report.figures.declaration import FigureSpec
 from gpu_report.figures.style import figure_bytes
-from tests.factories import SCALING, make_records, make_tables
+from tests.factories import SCALING, make_records, make_tables, with_tables
 from tests.unit.figures.drawn import draw_named, specs_by_name, study_of, texts_of
 
 EAGER, *_, OPTIMIZED = SCALING["grid"]
@@ -79,7 +78,7 @@ def test_the_step_of_each_rank_is_shared_out_among_parts_that_fill_it() -> None:
 def test_a_slow_rank_is_marked_in_the_figure_and_named_in_its_description() -> None:
     study = study_of(scaling=SCALING)
     tables = make_tables(study, make_records(study))
-    slow = replace(tables, ranks=tables.ranks.assign(is_slow=tables.ranks["rank"] == 1))
+    slow = with_tables(tables, ranks=tables.ranks.assign(is_slow=tables.ranks["rank"] == 1))
     spec = specs_by_name(slow, study)["scaling_scaling"]
 
     assert texts_of(spec.draw()).split("\n").count("slow") == 1
@@ -89,7 +88,7 @@ def test_a_slow_rank_is_marked_in_the_figure_and_named_in_its_description() -> N
 def test_ranks_without_a_reliable_trace_have_no_bars() -> None:
     study = study_of(scaling=SCALING)
     tables = make_tables(study, make_records(study))
-    spec = specs_by_name(replace(tables, ranks=tables.ranks.iloc[:0]), study)["scaling_scaling"]
+    spec = specs_by_name(with_tables(tables, ranks=tables.ranks.iloc[:0]), study)["scaling_scaling"]
 
     assert len(spec.draw().axes) == 1
     assert "ranks" not in spec.alt

@@ -5,7 +5,6 @@ import json
 import re
 from base64 import b64decode
 from collections import Counter
-from dataclasses import replace
 from functools import cache
 from html import unescape
 from typing import Any
@@ -17,7 +16,7 @@ from gpu_report.page.page import render_page
 from gpu_report.tables.bundle import rows_of
 from gpu_report.traces.memory import MEMORY
 from gpu_report.writing.machine import MachineResults
-from tests.factories import SCALING, make_record, make_tables
+from tests.factories import SCALING, make_record, make_tables, with_tables
 from tests.report.synthetic import comparison_of, results_of, results_on
 from tests.trace_frames import make_trace_tables
 from tests.unit.figures.drawn import study_of
@@ -91,7 +90,9 @@ def test_every_answer_is_there_with_its_evidence() -> None:
 def test_a_name_is_shown_and_not_taken_for_markup() -> None:
     study = study_of(scaling=SCALING)
     tables = make_tables(study)
-    named = replace(tables, variants=tables.variants.assign(workload_title=HOSTILE, size=HOSTILE))
+    named = with_tables(
+        tables, variants=tables.variants.assign(workload_title=HOSTILE, size=HOSTILE)
+    )
 
     text = page(results_of(study, tables=named), title=HOSTILE)
 
@@ -115,7 +116,7 @@ def test_ranks_that_share_a_cpu_and_bounds_are_no_scaling() -> None:
     tables = make_tables(study)
     on_cpu = tables.scaling_efficiency.assign(device="cpu")
 
-    text = page(results_of(study, tables=replace(tables, scaling_efficiency=on_cpu)))
+    text = page(results_of(study, tables=with_tables(tables, scaling_efficiency=on_cpu)))
 
     assert data_of(text)["scaling"]["rows"] == []
 

@@ -3,7 +3,6 @@ made-up ones.
 """
 
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +60,7 @@ def tables(request: pytest.FixtureRequest) -> Tables:
 
 
 def frames(tables: Tables) -> Iterator[tuple[str, pd.DataFrame]]:
-    single = [
-        (each.name, getattr(tables, each.name))
-        for each in fields(tables)
-        if each.name != "experiments"
-    ]
-    return iter([*single, *tables.experiments.items()])
+    return iter([*tables.by_name.items(), *tables.experiments.items()])
 
 
 def units(name: str) -> dict[str, str]:

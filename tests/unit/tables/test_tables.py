@@ -1,11 +1,11 @@
 """The declarations themselves: every column says what it means, and summaries come in threes."""
 
-from dataclasses import fields
+import pytest
 
 from gpu_report.tables import STUDY_TABLES
-from gpu_report.tables.bundle import Tables
 from gpu_report.tables.experiments import EXPERIMENT
 from gpu_report.tables.variants import COMPARISON
+from tests.factories import make_tables
 
 TABLES = [*STUDY_TABLES, EXPERIMENT, COMPARISON]
 
@@ -19,7 +19,8 @@ def test_every_column_is_unique_and_says_what_it_means() -> None:
 
 
 def test_each_table_is_read_under_its_name() -> None:
-    assert {field.name for field in fields(Tables)} == {
-        "experiments",
-        *(table.name for table in STUDY_TABLES),
-    }
+    tables = make_tables()
+    assert list(tables.by_name) == [table.name for table in STUDY_TABLES]
+    assert tables.variants is tables.by_name["variants"]
+    with pytest.raises(AttributeError, match="no table 'variant'; it has variants, "):
+        tables.variant  # noqa: B018

@@ -1,13 +1,13 @@
 """The first two pages: the chain of each model, and its limit card."""
 
 import math
-from dataclasses import replace
 
 import pandas as pd
 import pytest
 
 from gpu_report.tables.bundle import Tables
 from gpu_report.writing.cards import chain_notes, chains, in_one_line, limit_cards
+from tests.factories import with_tables
 from tests.unit.answers.editing import Edit, base, edited, figure
 
 EAGER, FAST = (
@@ -83,7 +83,7 @@ def test_a_card_has_what_a_step_consists_of_and_what_idle_time_allows_at_most() 
     ]
     changed = pd.concat([tables.step_categories[kept], pd.DataFrame(rows)])
 
-    cards = limit_cards(replace(tables, step_categories=changed))
+    cards = limit_cards(with_tables(tables, step_categories=changed))
     (card,) = [card for card in cards if card["variant"] == FAST]
 
     assert [card["busy"], card["at_most"]] == pytest.approx([0.8, 1.25])
@@ -93,4 +93,4 @@ def test_a_card_has_what_a_step_consists_of_and_what_idle_time_allows_at_most() 
 def test_without_any_trace_there_is_no_card() -> None:
     tables = studied()
 
-    assert limit_cards(replace(tables, step_categories=tables.step_categories.iloc[:0])) == []
+    assert limit_cards(with_tables(tables, step_categories=tables.step_categories.iloc[:0])) == []

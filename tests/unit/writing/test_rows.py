@@ -10,7 +10,7 @@ from gpu_report.records.record import Record
 from gpu_report.writing import rows
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.table import metric
-from tests.factories import SCALING, make_records
+from tests.factories import SCALING, make_records, with_tables
 from tests.report.synthetic import results_of, results_on
 from tests.unit.figures.drawn import study_of
 
@@ -28,7 +28,7 @@ def changed(*devices: str, **tables: Any) -> MachineResults:
     changed.
     """
     results = results_on(*devices)
-    return replace(results, tables=replace(results.tables, **tables))
+    return replace(results, tables=with_tables(results.tables, **tables))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_agents_that_share_a_host_are_said_to_test_no_network_and_hosts_are_name
 
 
 def with_scaling(machine: MachineResults, frame: Any) -> tuple[MachineResults]:
-    return (replace(machine, tables=replace(machine.tables, scaling_efficiency=frame)),)
+    return (replace(machine, tables=with_tables(machine.tables, scaling_efficiency=frame)),)
 
 
 def used(machine: MachineResults, shown: Sequence[Row]) -> dict[str, Row]:

@@ -1,15 +1,14 @@
-from dataclasses import replace
 from typing import Any
 
 from gpu_report.tables.traces import ROWS_OF_PROFILE
-from tests.factories import make_study
+from tests.factories import make_study, with_tables
 from tests.report.synthetic import render_study, section_with_floats, tables_of
 
 
 def section(*devices: str, **tables: Any) -> str:
     """The chapter about the steps, with some of the tables changed."""
     study = make_study(devices=devices)
-    changed = replace(tables_of(*devices), **tables)
+    changed = with_tables(tables_of(*devices), **tables)
     return section_with_floats(render_study(study, tables=changed), "trace").replace(
         r"\gpurepbreak{}", ""
     )
