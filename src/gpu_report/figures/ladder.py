@@ -5,7 +5,6 @@ experiment table -> groups (what the variants share) -> a line per step: a point
 experiment table -> panels (what the variants share) -> points (optimization)
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import pandas as pd
@@ -51,32 +50,22 @@ def _ladders(shown: Shown) -> pd.DataFrame:
 
 
 def ladder_figure(shown: Shown) -> Figure:
-    """Draw each step's speedup over the eager baseline."""
-    frame = shown.rows
-    figure, axes = new_rows(_entries(_steps_by_heading(frame)), legend_rows=1)
-    draw_ladder(axes, frame)
-    figure.legend(
-        handles=[
-            *ladder_handles(),
-            *hollow_handles(frame.loc[frame[SPEEDUP.column].notna(), "marks"]),
-        ],
-        loc="outside upper left",
-        ncols=3,
-        borderaxespad=0.2,
-    )
-    return figure
-
-
-def draw_ladder(axes: Axes, frame: pd.DataFrame, *, with_numbers: bool = True) -> None:
-    """Draw the steps of each heading's ladder on the axes, as in `ladder_figure` but without a
-    legend.
-
-    `with_numbers` writes the speedups and the break-even steps in columns at the right.
+    """Draw each step's speedup over the eager baseline, by the ladder of each heading, with the
+    speedups and the break-even steps in columns at the right.
     """
-    numbers = SPEEDUP.intervals(frame)
-    frame = frame.assign(**numbers)
-    steps = _steps_by_heading(frame)
-    positions = iter(place_rows(axes, _entries(steps)))
+    numbers = SPEEDUP.intervals(shown.rows)
+    frame = shown.rows.assign(**numbers)
+    steps = {
+        str(heading): labels.ladder_steps_of(list(group["optimization"]))
+        for heading, group in frame.groupby("heading", sort=False)
+    }
+    entries = [
+        Entry(heading=heading, label=step.title)
+        for heading, found in steps.items()
+        for step in found
+    ]
+    figure, axes = new_rows(entries, legend_rows=1)
+    positions = iter(place_rows(axes, entries))
     drawn = numbers.dropna()
     style.set_scale(axes, "x", [1.0, *drawn["low"], *drawn["high"]])
     axes.axvline(1, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
@@ -87,50 +76,31 @@ def draw_ladder(axes: Axes, frame: pd.DataFrame, *, with_numbers: bool = True) -
             position = next(positions)
             for column, name in enumerate((step.individual, step.cumulative, step.left_out)):
                 if name in rows:
-                    _draw_step(axes, rows[name], position, column, with_numbers=with_numbers)
+                    _draw_step(axes, rows[name], position, column)
             if step.cumulative in rows:
                 path.append((rows[step.cumulative]["value"], position + _OFFSETS[1]))
         values, heights = zip(*path, strict=True) if path else ((), ())
         axes.plot(values, heights, color=_CUMULATIVE["color"], linewidth=0.8, zorder=1.5)
     axes.set_xlabel("Speedup over the eager baseline")
-    if with_numbers:
-        headings = _COLUMN_HEADINGS[: 4 if frame["break_even_steps"].notna().any() else 3]
-        for offset_pt, text in zip(_COLUMNS_PT, headings, strict=False):
-            style.note(axes, text, (1, 1), offset=(offset_pt, 3), fontsize=style.SMALL_FONT_SIZE_PT)
+    headings = _COLUMN_HEADINGS[: 4 if frame["break_even_steps"].notna().any() else 3]
+    for offset_pt, text in zip(_COLUMNS_PT, headings, strict=False):
+        style.note(axes, text, (1, 1), offset=(offset_pt, 3), fontsize=style.SMALL_FONT_SIZE_PT)
+    cumulative = "cumulative: with the steps above that it does not make redundant"
+    figure.legend(
+        handles=[
+            Line2D([], [], linestyle="none", label="individual", **_INDIVIDUAL),
+            Line2D([], [], label=cumulative, **_CUMULATIVE),
+            Line2D([], [], linestyle="none", label="the whole ladder without it", **_LEFT_OUT),
+            *hollow_handles(frame.loc[frame[SPEEDUP.column].notna(), "marks"]),
+        ],
+        loc="outside upper left",
+        ncols=3,
+        borderaxespad=0.2,
+    )
+    return figure
 
 
-def ladder_handles() -> list[Line2D]:
-    """What the two points of a step are, for a legend."""
-    return [
-        Line2D([], [], linestyle="none", label="individual", **_INDIVIDUAL),
-        Line2D(
-            [],
-            [],
-            label="cumulative: with the steps above that it does not make redundant",
-            **_CUMULATIVE,
-        ),
-        Line2D([], [], linestyle="none", label="the whole ladder without it", **_LEFT_OUT),
-    ]
-
-
-def _steps_by_heading(frame: pd.DataFrame) -> dict[str, list[labels.LadderStep]]:
-    return {
-        str(heading): labels.ladder_steps_of(list(group["optimization"]))
-        for heading, group in frame.groupby("heading", sort=False)
-    }
-
-
-def _entries(steps: Mapping[str, list[labels.LadderStep]]) -> list[Entry]:
-    return [
-        Entry(heading=heading, label=step.title)
-        for heading, found in steps.items()
-        for step in found
-    ]
-
-
-def _draw_step(
-    axes: Axes, row: "pd.Series[Any]", position: float, column: int, *, with_numbers: bool
-) -> None:
+def _draw_step(axes: Axes, row: "pd.Series[Any]", position: float, column: int) -> None:
     """The point of a step in one of the first three columns, with its numbers."""
     look = (_INDIVIDUAL, _CUMULATIVE, _LEFT_OUT)[column]
     text, color = labels.status_text(row), style.QUIET
@@ -145,16 +115,10 @@ def _draw_step(
             markerfacecolor="white" if labels.doubts([row["marks"]]) else look["color"],
             **look,
         )
-    if with_numbers:
-        _write_cell(axes, column, position, text, color=color)
-        if column == 1 and pd.notna(row["break_even_steps"]):
-            _write_cell(
-                axes,
-                3,
-                position,
-                f"{count(row['break_even_steps']).plain()} steps",
-                color=style.INK,
-            )
+    _write_cell(axes, column, position, text, color=color)
+    if column == 1 and pd.notna(row["break_even_steps"]):
+        needed = f"{count(row['break_even_steps']).plain()} steps"
+        _write_cell(axes, 3, position, needed, color=style.INK)
 
 
 def _write_cell(axes: Axes, column: int, position: float, text: str, *, color: str) -> None:

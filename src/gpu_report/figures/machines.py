@@ -37,7 +37,8 @@ def comparison_figures(comparison: pd.DataFrame) -> list[FigureSpec]:
         ["machine", "reference_machine"], sort=False
     ):
         machine, reference = machine_words(str(machine_id)), machine_words(str(reference_id))
-        title = f"Throughput of {_shortened(machine)} over that of {_shortened(reference)}"
+        short = [labels.shortened(name, most_chars=36) for name in (machine, reference)]
+        title = f"Throughput of {short[0]} over that of {short[1]}"
         pages = split_into_pages(pair["heading"].tolist())
         for number, page in enumerate(pages, start=1):
             rows = pair.iloc[page].reset_index(drop=True)
@@ -59,7 +60,3 @@ def comparison_figures(comparison: pd.DataFrame) -> list[FigureSpec]:
                 )
             )
     return specs
-
-
-def _shortened(name: str) -> str:
-    return labels.shortened(name, most_chars=36)

@@ -72,17 +72,11 @@ def roofline_figure(tables: Tables) -> Figure:
 
 
 def draw_roofline(
-    axes: Axes,
-    efficiency: pd.DataFrame,
-    peaks: pd.DataFrame,
-    *,
-    span: tuple[float, float] | None = None,
-    with_numbers: bool = True,
+    axes: Axes, efficiency: pd.DataFrame, peaks: pd.DataFrame, *, span: tuple[float, float]
 ) -> None:
     """Draw the roofs and points of one device on the axes; both tables hold its rows alone.
 
-    `span` is the lowest and the highest intensity of the axis; by default what points and roofs
-    need. `with_numbers` writes what the roofs are.
+    `span` is the lowest and the highest intensity of the axis.
     """
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -90,7 +84,7 @@ def draw_roofline(
         efficiency["achieved_flops_per_s_low"].fillna(efficiency["achieved_flops_per_s"]).dropna()
     )
     rates = [*lows, *efficiency["achieved_flops_per_s"].dropna(), *_products(peaks).values()]
-    axes.set_xlim(*(span or _intensity_span(efficiency, peaks)))
+    axes.set_xlim(*span)
     axes.set_ylim(min(rates) / _ROOM, max(rates) * _ROOM**2)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(numticks=8))
@@ -99,7 +93,7 @@ def draw_roofline(
     axes.yaxis.set_major_formatter(
         FuncFormatter(lambda rate, _: scaled(rate, "", most_decimals=0).plain())
     )
-    _draw_roofs(axes, peaks, _precisions(efficiency), with_numbers=with_numbers)
+    _draw_roofs(axes, peaks, _precisions(efficiency))
     markers = style.workload_markers(efficiency["workload"])
     efficiency = efficiency.dropna(subset=["intensity", "achieved_flops_per_s"])
     for (workload, precision), alike in efficiency.groupby(["workload", "precision"], sort=False):
@@ -136,9 +130,7 @@ def _copy_rates(peaks: pd.DataFrame) -> list[float]:
     return [float(rate) for rate in peaks.loc[peaks["ceiling"] == "device copy", "value"].dropna()]
 
 
-def _draw_roofs(
-    axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str], *, with_numbers: bool
-) -> None:
+def _draw_roofs(axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str]) -> None:
     """The slope of the copy rate up to the highest peak, and each precision's peak from there on,
     with their rates.
     """
@@ -149,9 +141,8 @@ def _draw_roofs(
         axes.plot(
             [low, ridge], [low * copy_rate, ridge * copy_rate], color=style.INK, linewidth=1.0
         )
-        if with_numbers:
-            slope = f"slope: device copy, {scaled(copy_rate, 'B/s').plain()}"
-            style.note(axes, slope, (0.01, 0.98), va="top", color=style.INK)
+        slope = f"slope: device copy, {scaled(copy_rate, 'B/s').plain()}"
+        style.note(axes, slope, (0.01, 0.98), va="top", color=style.INK)
     for number, (precision, peak) in enumerate(products.items(), start=1):
         start = max([low, *(peak / copy_rate for copy_rate in _copy_rates(peaks))])
         is_covered = any(
@@ -164,8 +155,6 @@ def _draw_roofs(
             color=PRECISION_COLORS.get(precision, style.QUIET),
             linewidth=width,
         )
-    if not with_numbers:
-        return
     bottom, top = axes.get_ylim()
     lowest_free = 0.0
     for precision, peak in sorted(products.items(), key=lambda item: item[1]):

@@ -5,7 +5,7 @@ entries (heading, label, text) -> axes whose y positions are the entries -> poin
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
@@ -35,37 +35,24 @@ def rows_figure(
 ) -> Figure:
     """Draw `metric` of every variant; the table has the columns `heading` and `label` of
     `with_row_labels`.
-    """
-    marks = frame.loc[frame[metric.column].notna(), "marks"]
-    figure, axes = new_rows(
-        metric_entries(frame, metric), legend_rows=bool(title) + bool(labels.doubts(marks))
-    )
-    draw_rows(axes, frame, metric=metric, numbers=numbers)
-    if title:
-        figure.suptitle(title, x=0.01, ha="left", fontsize=style.FONT_SIZE_PT)
-    add_legend(figure, [], marks=marks)
-    return figure
-
-
-def draw_rows(axes: Axes, frame: pd.DataFrame, *, metric: Metric, numbers: str = "mean") -> None:
-    """Draw `metric` of every variant in the table on the axes, as in `rows_figure` but without a
-    legend.
 
     A variant without a number keeps its row, with the reason. Hollow points are doubted. At the
-    right is what is drawn, or the reason, below what the `numbers` are; without a name there is
-    nothing.
+    right is what is drawn, or the reason, below what the `numbers` are.
     """
+    marks = frame.loc[frame[metric.column].notna(), "marks"]
     spread, entries = metric.intervals(frame), metric_entries(frame, metric)
-    if not numbers:
-        entries = [replace(entry, text="") for entry in entries]
-    heading = metric.text_heading(frame, numbers) if numbers else ""
-    positions = place_rows(axes, entries, text_heading=heading)
+    figure, axes = new_rows(entries, legend_rows=bool(title) + bool(labels.doubts(marks)))
+    positions = place_rows(axes, entries, text_heading=metric.text_heading(frame, numbers))
     drawn = spread.dropna()
     lines = [] if metric.reference is None else [metric.reference]
     style.set_scale(axes, "x", [*drawn["low"], *drawn["high"], *lines])
     draw_points(axes, frame.assign(**spread), positions)
     draw_reference(axes, metric)
     axes.set_xlabel(metric.axis_label)
+    if title:
+        figure.suptitle(title, x=0.01, ha="left", fontsize=style.FONT_SIZE_PT)
+    add_legend(figure, [], marks=marks)
+    return figure
 
 
 def metric_entries(frame: pd.DataFrame, metric: Metric) -> list[Entry]:

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from gpu_report.printing.number_format import SMALLEST_GROUPED
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 
 TEXT_WIDTH_IN: Final = 6.3
@@ -223,9 +224,6 @@ def set_scale(
             )
     axis.set_major_formatter(FuncFormatter(tick_text))
 
-
-SMALLEST_GROUPED: Final = 10_000
-"""The same as in the texts: four digits read well without a separator."""
 
 LOG_SCALE_SPAN: Final = 20
 """Largest over smallest value beyond which a linear axis would press the small ones into

@@ -35,7 +35,7 @@ _SMALLEST_WRITTEN_OUT: Final = 1e-4
 _LEAST_NOT_WRITTEN_OUT: Final = 1e9
 _LEAST_EXPONENT: Final = math.floor(math.log10(sys.float_info.min))
 """Below it a power of ten is no normal float: to divide by it would lose digits, or be by 0."""
-_SMALLEST_GROUPED: Final = 10_000  # four digits read well without a separator
+SMALLEST_GROUPED: Final = 10_000  # four digits read well without a separator
 _TEX_UNITS: Final = {"%": r"\%", "×": r"$\times$", "µs": r"$\mu$s"}
 _PREFIXES: Final = {"P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3}
 _PER_SECOND: Final = {"s": 1.0, "ms": 1e3, "µs": 1e6}
@@ -107,7 +107,7 @@ class Quantity:
         return (
             ""
             if greatest <= 0 or (is_wide and is_lopsided)
-            else f"{greatest:{',' if greatest >= _SMALLEST_GROUPED else ''}f}"
+            else f"{greatest:{',' if greatest >= SMALLEST_GROUPED else ''}f}"
         )
 
     @property
@@ -284,7 +284,7 @@ def count(value: float, unit: str = "") -> Quantity:
 
 def exact(value: float, unit: str = "") -> Quantity:
     """A number that somebody else reports, with all the digits that it is given with."""
-    separator = "," if abs(value) >= _SMALLEST_GROUPED else ""
+    separator = "," if abs(value) >= SMALLEST_GROUPED else ""
     return Quantity(value=f"{value:{separator}.15g}", unit=unit)
 
 
@@ -335,7 +335,7 @@ def _magnitude(value: float, digits: int) -> int:
 
 def _written(value: float, decimals: int, exponent: int) -> str:
     rounded = round(value, decimals) + 0.0  # + 0.0 makes a negative zero positive
-    separator = "," if abs(rounded) >= _SMALLEST_GROUPED else ""
+    separator = "," if abs(rounded) >= SMALLEST_GROUPED else ""
     text = f"{rounded:{separator}.{max(0, decimals)}f}"
     return f"{text}e{exponent}" if exponent else text
 
