@@ -131,22 +131,10 @@ def value_words(axis: str, value: Any) -> str:
     return parallelism_words(str(value)) if axis == "parallelism" else field_value(value)
 
 
-def axis_value_words(axis: str, value: Any) -> str:
-    """A field's value with the field's name where the value alone says too little: `batch size 64`,
-    but `CPU`.
-    """
-    if axis == "optimization":
-        return "the eager baseline" if value == NO_OPTIONS else str(value)
-    words = value_words(axis, value)
-    return (
-        words
-        if axis in ("device", "workload", "precision", "parallelism")
-        else f"{AXES.get(axis, axis)} {words}"
-    )
-
-
 def in_words(field: str, value: Any) -> str:
-    """A field of a variant in a sentence, for instance '4 DataLoader workers'."""
+    """A field of a variant in a sentence, with the field's name where the value alone says too
+    little: 'batch size 64', '4 DataLoader workers', but 'bf16' and 'the GPU'.
+    """
     if field == "device":
         return device_in_words(value)
     if field == "workers":
@@ -161,7 +149,8 @@ def in_words(field: str, value: Any) -> str:
         return optimization_in_words(value)
     if field == "parallelism":
         return parallelism_words(value)
-    return f"{field.replace('_', ' ')} {field_value(value)}"
+    words = field_value(value)
+    return words if field in ("precision", "workload") else f"{AXES.get(field, field)} {words}"
 
 
 def part_words(part: str) -> str:
@@ -268,11 +257,18 @@ def described(row: Row) -> str:
     """A variant as a sentence names it alone: 'U-Net 128px on CUDA (batch size 16, bf16, CUDA
     graphs)'.
     """
+    where = device_in_words(row["device"])
+    return f"{model_words(row)} on {where} ({configuration_in_words(row)})"
+
+
+def configuration_in_words(row: Row, *, beside: Row | None = None) -> str:
+    """Batch size, settings, and how devices share the training; the batch size only where that of
+    the configuration `beside` is another.
+    """
+    is_said = beside is not None and beside["batch_size"] == row["batch_size"]
+    size = [] if is_said else [in_words("batch_size", row["batch_size"])]
     shared = [in_words("parallelism", row["parallelism"])] if row["devices"] > 1 else []
-    details = ", ".join(
-        [in_words("batch_size", row["batch_size"]), *settings_in_words(row), *shared]
-    )
-    return f"{model_words(row)} on {device_in_words(row['device'])} ({details})"
+    return ", ".join([*size, *settings_in_words(row), *shared])
 
 
 def fields_along(axis: str, rows: Iterable[Row]) -> tuple[str, ...]:
@@ -300,8 +296,8 @@ def titled(row: Row, among: Sequence[Row], *, leave_out: Sequence[str]) -> str:
         alike = [other for other in rivals if str(other[field]) == str(row[field])]
         is_named = len(alike) < len(rivals) or (field == "precision" and row[field] != "fp32")
         if field not in leave_out and is_named:
-            shown = {"device": f"on {in_words(field, row[field])}", "precision": str(row[field])}
-            details.append(shown.get(field) or in_words(field, row[field]))
+            words = in_words(field, row[field])
+            details.append(f"on {words}" if field == "device" else words)
             rivals = alike
     loop = optimization_in_words(row["options"])
     if row["begins_anew"] and "options" not in leave_out and loop not in details:

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from gpu_report.words import (
-    axis_value_words,
     date_words,
+    in_words,
     option_notes,
     option_words,
     size_words,
@@ -18,7 +18,7 @@ def test_a_day_is_written_out() -> None:
 
 
 def test_the_eager_baseline_is_not_called_none() -> None:
-    assert axis_value_words("optimization", "none") == "the eager baseline"
+    assert in_words("optimization", "none") == "the eager baseline"
 
 
 def test_a_language_model_is_named_by_its_parameters_and_an_unusual_context() -> None:

@@ -15,7 +15,7 @@ from gpu_report.study.options import NO_OPTIONS, is_bound
 from gpu_report.study.strategies import SINGLE
 from gpu_report.tables.bundle import Tables, eager_and_fastest, gain_over, grouped, rows_of
 from gpu_report.tables.traces import IDLE_TIME
-from gpu_report.words import in_words, model_words, settings_in_words
+from gpu_report.words import configuration_in_words, model_words
 from gpu_report.writing.table import Text, metric
 
 CHAIN: Final = (
@@ -134,13 +134,7 @@ def _factor(tables: Tables, row: Row, over: Row | None) -> float:
 
 def _settings(row: Row, eager: Row | None) -> str:
     """What a configuration has that its eager baseline has not; without one, what it has."""
-    if row is eager:
-        return ""
-    is_same = eager is None or row["batch_size"] == eager["batch_size"]
-    size = [] if is_same else [row["batch_size"]]
-    shared = [in_words("parallelism", row["parallelism"])] if row["devices"] > 1 else []
-    sizes = [in_words("batch_size", each) for each in size]
-    return ", ".join([*sizes, *settings_in_words(row), *shared])
+    return "" if row is eager else configuration_in_words(row, beside=eager or row)
 
 
 def chain_notes(rows: Sequence[Row]) -> list[str]:

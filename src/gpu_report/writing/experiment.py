@@ -16,11 +16,11 @@ from gpu_report.study.options import SEPARATOR, option_names
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import rows_of
 from gpu_report.words import (
-    axis_value_words,
     constants,
     distinguishing,
     flags_but_projected,
     flags_of,
+    in_words,
     listed,
     model_cell,
     title_cell,
@@ -123,7 +123,7 @@ class ExperimentResults:
             for row in self.rows
             if axis == "workload" and row[axis] == self.experiment.baseline
         ]
-        return models[0] if models else axis_value_words(axis, self.experiment.baseline)
+        return models[0] if models else in_words(axis, self.experiment.baseline)
 
     @property
     def values(self) -> list[str]:
@@ -328,9 +328,7 @@ class ExperimentResults:
             for axis in varying(("batch_size", "options"), self.rows)
             if row[axis] != _UNSAID.get(axis)
         ]
-        return ", ".join(
-            [model_cell(row), *(axis_value_words(axis, row[axis]) for axis in differing)]
-        )
+        return ", ".join([model_cell(row), *(in_words(axis, row[axis]) for axis in differing)])
 
     @cached_property
     def loops(self) -> list[Row]:

@@ -68,11 +68,11 @@ def test_workloads_that_solve_different_tasks_are_not_ranked_by_speed() -> None:
 @pytest.mark.parametrize(
     ("fp16", "tf32", "words"),
     [
-        ((1900.0, 200.0, ""), (500.0, 10.0, ""), "; not significantly slower: precision fp16."),
+        ((1900.0, 200.0, ""), (500.0, 10.0, ""), "; not significantly slower: fp16."),
         (
             (500.0, 10.0, ""),
             (1500.0, 10.0, "background load"),
-            "; maybe as fast, with a quality flag: precision tf32.",
+            "; maybe as fast, with a quality flag: tf32.",
         ),
     ],
 )
@@ -144,7 +144,7 @@ def test_a_metric_that_falls_is_lost_where_it_rises_by_two_per_cent() -> None:
         assert found.verdict == verdict
         return found.statement
 
-    assert "held-out perplexity with precision fp16 42" in derive("yes", 42.0)
+    assert "held-out perplexity with fp16 42" in derive("yes", 42.0)
     assert "the highest held-out perplexity is 40.1" in derive("no", 20.0)
     assert "the interval includes a loss of 2 %" in derive("too close to call", 41.0, 1.0)
 
