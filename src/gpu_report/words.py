@@ -58,10 +58,10 @@ DISTINGUISHING: Final[tuple[str, ...]] = (
     "accumulation",
     "workers",
     "precision",
-    "steps_per_epoch",
-    "epochs",
-    "seed",
     "options",
+    "epochs",
+    "steps_per_epoch",
+    "seed",
     "parallelism",
 )
 """The fields of a variant beside its workload."""

@@ -22,6 +22,7 @@ from gpu_report.study.variant import AXIS_FIELDS, LENGTH_FIELDS, Variant
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import WEAKENING, marks_in
 from gpu_report.words import (
+    DISTINGUISHING,
     EAGER_BASELINE,
     fields_along,
     model_words,
@@ -33,10 +34,7 @@ from gpu_report.words import (
 if TYPE_CHECKING:
     import pandas as pd
 
-_FIELDS: Final = (
-    *("device", "batch_size", "accumulation", "workers", "precision"),
-    *("epochs", "steps_per_epoch", "seed", "options", "parallelism"),
-)
+_FIELDS: Final = tuple(field for field in DISTINGUISHING if field != "size")
 _CONFIGURATION: Final = ("precision", *AXIS_FIELDS["optimization"])
 _DIGITS: Final = "0123456789"
 _MOST_HEADING_CHARS: Final = 44

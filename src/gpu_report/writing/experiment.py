@@ -16,6 +16,7 @@ from gpu_report.study.options import SEPARATOR, option_names
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import rows_of
 from gpu_report.words import (
+    DISTINGUISHING,
     constants,
     distinguishing,
     flags_but_projected,
@@ -52,10 +53,6 @@ _METRICS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """What a table shows of an experiment on this axis, where nothing else is asked for."""
 
-_SHOWN_AXES: Final = (
-    *("size", "device", "batch_size", "accumulation", "workers", "precision", "options"),
-    *("epochs", "steps_per_epoch", "seed", "parallelism"),
-)
 _NUMBERS: Final = ("batch_size", "workers", "epochs", "seed")
 _LONGEST_OPTIMIZATION: Final = 24
 _UNSAID: Final = {
@@ -256,7 +253,7 @@ class ExperimentResults:
     def _other_axes(self) -> list[str]:
         """The fields of a variant that are not what is varied."""
         varied = (self.experiment.axis, *self.experiment.compared_fields)
-        return [axis for axis in _SHOWN_AXES if axis not in varied]
+        return [axis for axis in DISTINGUISHING if axis not in varied]
 
     @property
     def mfu_notes(self) -> list[str]:
