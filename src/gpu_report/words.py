@@ -410,8 +410,12 @@ def memory_asked(row: Row, *, short: bool = False) -> str:
     return f"{more} where {free.plain()}{there} were free"
 
 
-def why_missing(row: Row, *_: object) -> str:
-    """The same, with what was asked for and what there was where the memory ran out."""
+def why_missing(row: Row, metric: Metric | None = None) -> str:
+    """The same, with what was asked for and what there was where the memory ran out; in place of
+    the speedup of a bound, that it is no training to compare.
+    """
+    if metric is SPEEDUP and is_bound(row["options"]):
+        return "bound"
     asked = memory_asked(row, short=True) if row["status"] == "oom" else ""
     return f"{status_words(row)}: {asked}" if asked else status_words(row)
 
@@ -421,10 +425,3 @@ def why_missing_or_skipped(row: Row, *_: object) -> str:
     return (
         f"{status_words(row)}: {row['reason']}" if row["status"] == "skipped" else why_missing(row)
     )
-
-
-def why_missing_or_bound(row: Row, metric: Metric) -> str:
-    """Why there are no numbers; in place of the speedup of a bound, that it is no training to
-    compare.
-    """
-    return "bound" if metric is SPEEDUP and is_bound(row["options"]) else why_missing(row)
