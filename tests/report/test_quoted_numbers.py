@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpu_report.printing.number_format import duration, quantity, ratio, share
-from gpu_report.writing.numbers import KeyedNumber, numbers_tex
+from gpu_report.writing.numbers import numbers_tex
+from gpu_report.writing.table import KeyedNumber
 from tests.report.synthetic import TEMPLATES
 
 UNBROKEN_LOG = {**os.environ, "max_print_line": "1000"}

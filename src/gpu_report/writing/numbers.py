@@ -13,7 +13,7 @@ import io
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from statistics import median
@@ -40,7 +40,7 @@ from gpu_report.tables.marks import FLAG_SIZE, HOST_JITTER
 from gpu_report.tables.statistics import CONFIDENCE, SIGNIFICANCE
 from gpu_report.traces.idle import SHORT_NS
 from gpu_report.writing.machine import MachineResults
-from gpu_report.writing.table import TableBlock
+from gpu_report.writing.table import KeyedNumber
 from gpu_report.writing.tex import Tex, escape, macro_key
 
 _UNITS: Final = {"×": Tex(r"\gpurepx"), "µs": Tex(r"\gpurepmicro s")}
@@ -60,18 +60,6 @@ _NETWORKS: Final[Mapping[str, Mapping[str, int]]] = {
 SHORT_KERNEL: Final = quantity(SHORT_NS / 1000, "µs", most_decimals=0)
 _PLANTED: Final = 0.05
 """The slowdown whose detection rate the text gives."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeyedNumber:
-    """One number: `table` is the CSV that has it, or the file of the code that decides it; `run` is
-    the variant, empty where it is about several or none.
-    """
-
-    key: str
-    quantity: Quantity
-    table: str
-    run: str = ""
 
 
 class ListedNumber(NamedTuple):
@@ -235,23 +223,6 @@ def _of_method(machine: MachineResults) -> Mapping[str, Mapping[str, Quantity]]:
     }
 
 
-def numbers_of_tables(blocks: Iterable[TableBlock], *, known: Sequence[str]) -> list[KeyedNumber]:
-    """The numbers that tables print, of those tables whose name, with the machine's in front, is
-    not `known`.
-    """
-    return [
-        KeyedNumber(
-            key=_joined(block.name, number.row, number.metric),
-            quantity=number.quantity,
-            table=block.source,
-            run=number.run,
-        )
-        for block in blocks
-        if block.name not in known
-        for number in block.numbers
-    ]
-
-
 def numbers_tex(found: Sequence[KeyedNumber], *, machine: str) -> str:
     r"""The file that defines each number: `\gpurepnumber{key}{value}{word}{low}{high}{unit}`.
 
@@ -353,9 +324,3 @@ def _short_keys(rows: Sequence[Row], source: str) -> list[KeyedNumber]:
         if twins[name(row)] == 1
         for number in _of_row(name(row), row, source)
     ]
-
-
-def _joined(*parts: str) -> str:
-    return "/".join(
-        macro_key(piece) for part in parts for piece in part.split("/") if macro_key(piece)
-    )

@@ -37,11 +37,9 @@ from gpu_report.writing.layout import (
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.numbers import (
     SHORT_KERNEL,
-    KeyedNumber,
     method_numbers,
     numbers_csv,
     numbers_of,
-    numbers_of_tables,
     numbers_tex,
 )
 from gpu_report.writing.rows import generated, networks, trained_models
@@ -256,11 +254,15 @@ def _texts(
         f"{machine.id}/{name}"
         for name in [*(each.name for each in machine.experiments), "variants"]
     ]
-    blocks = [block for block in page.subjects if isinstance(block, TableBlock)]
-    numbers: list[KeyedNumber] = [
+    blocks = [
+        block
+        for block in page.subjects
+        if isinstance(block, TableBlock) and block.name not in known
+    ]
+    numbers = [
         *method_numbers(),
         *numbers_of(machine),
-        *numbers_of_tables(blocks, known=known),
+        *(number for block in blocks for number in block.numbers),
     ]
     return {
         **texts,

@@ -318,14 +318,14 @@ class TableRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellNumber:
-    """A number of a table with its keys, for numbers.tex; `run` is the variant, empty where it is
-    about none.
+class KeyedNumber:
+    """One number: `table` is the CSV that has it, or the file of the code that decides it; `run` is
+    the variant, empty where it is about several or none.
     """
 
-    row: str
-    metric: str
+    key: str
     quantity: Quantity
+    table: str
     run: str = ""
 
 
@@ -348,7 +348,7 @@ class TableBlock:
     """In columns of TeX's, of which a number with an interval takes two."""
     notes: tuple[Tex, ...] = ()
     source: str = ""
-    numbers: tuple[CellNumber, ...] = ()
+    numbers: tuple[KeyedNumber, ...] = ()
     has_intervals: bool = False
     """Whether a number has a 95 % interval beside it."""
     has_ranges: bool = False
@@ -475,7 +475,7 @@ def table(
             ],
         ),
         source=source,
-        numbers=tuple(_cell_numbers(rows, texts, metrics, quantities)),
+        numbers=tuple(_keyed(rows, texts, metrics, quantities, name=name, source=source)),
         has_intervals=any(not number.is_range for number in shown),
         has_ranges=any(number.is_range for number in shown),
     ).pages()
@@ -533,12 +533,15 @@ def _number_cells(
             yield from (column.cells[index] for column in found)
 
 
-def _cell_numbers(
+def _keyed(
     rows: Sequence[Row],
     texts: Sequence[Text],
     metrics: Sequence[Metric],
     quantities: Sequence[Sequence[Quantity]],
-) -> Iterator[CellNumber]:
+    *,
+    name: str,
+    source: str,
+) -> Iterator[KeyedNumber]:
     # A key for each row, made of its variant and its texts; rows that say the same are counted.
     seen: Counter[str] = Counter()
     keys = []
@@ -552,8 +555,12 @@ def _cell_numbers(
     for metric, found in zip(metrics, quantities, strict=True):
         for row, key, number in zip(rows, keys, found, strict=True):
             if number.is_measured:
-                yield CellNumber(
-                    row=key, metric=metric.name, quantity=number, run=str(row.get("variant", ""))
+                parts = map(macro_key, f"{name}/{key}/{metric.name}".split("/"))
+                yield KeyedNumber(
+                    key="/".join(filter(None, parts)),
+                    quantity=number,
+                    table=source,
+                    run=str(row.get("variant", "")),
                 )
 
 

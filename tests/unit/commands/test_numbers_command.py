@@ -4,7 +4,8 @@ import pytest
 
 from gpu_report.cli import main
 from gpu_report.printing.number_format import Quantity
-from gpu_report.writing.numbers import KeyedNumber, numbers_csv
+from gpu_report.writing.numbers import numbers_csv
+from gpu_report.writing.table import KeyedNumber
 
 NUMBERS = [
     KeyedNumber(

@@ -6,7 +6,8 @@ import pytest
 
 from gpu_report.errors import ReportError
 from gpu_report.printing.number_format import Quantity
-from gpu_report.writing.numbers import KeyedNumber, numbers_csv, numbers_tex, read_numbers
+from gpu_report.writing.numbers import numbers_csv, numbers_tex, read_numbers
+from gpu_report.writing.table import KeyedNumber
 
 ONE = KeyedNumber(
     key="a/b",

@@ -47,9 +47,9 @@ def test_every_number_of_a_table_has_a_key_of_its_own() -> None:
 
     found = block(twins).numbers
 
-    assert [(number.row, number.metric, number.quantity.value) for number in found] == [
-        ("b", "speedup", "2.00"),
-        ("b/2", "speedup", "3.0"),
+    assert [(number.key, number.quantity.value) for number in found] == [
+        ("t/b/speedup", "2.00"),
+        ("t/b/2/speedup", "3.0"),
     ]
 
 
