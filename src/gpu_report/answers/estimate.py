@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, Self
 
 from gpu_report.glossary import Row, is_timing
 from gpu_report.printing.number_format import is_range
 from gpu_report.tables import bundle
-from gpu_report.tables.bundle import Tables, grouped
+from gpu_report.tables.bundle import Tables, grouped, summary_in
 from gpu_report.tables.marks import (
     FLAG_SIZE,
     INVALIDATES_ALL,
@@ -42,21 +42,15 @@ class Doubt(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """A mean over fresh processes; `processes` is 0 where it is from one profiled run.
+class Estimate(Summary):
+    """A mean over fresh processes; `count` is 0 where it is from one profiled run.
 
-    `low` and `high` are the ends of the 95 % interval, of three processes those of their range, and
-    NaN of fewer. `p` is that of `null`, adjusted for the other comparisons of the experiment; both
-    are NaN where nothing was compared. `doubts` widen the interval by
-    FLAG_SIZE before anything is decided; those that invalidate it leave everything open.
+    `p` is that of `null`, adjusted for the other comparisons of the experiment; both are NaN where
+    nothing was compared. `doubts` widen the interval by FLAG_SIZE before anything is decided; those
+    that invalidate it leave everything open.
     """
 
-    value: float
-    low: float
-    high: float
-    processes: int
     doubts: tuple[Doubt, ...] = ()
-    p: float = math.nan
     null: float = math.nan
 
     @property
@@ -67,12 +61,7 @@ class Estimate:
     @property
     def has_interval(self) -> bool:
         """Whether there is a 95 % interval."""
-        return self.has_bounds and not is_range(self.processes)
-
-    @property
-    def has_bounds(self) -> bool:
-        """Whether there is an interval or a range."""
-        return not (math.isnan(self.low) or math.isnan(self.high))
+        return not (math.isnan(self.low + self.high) or is_range(self.count))
 
     def against(self, limit: float) -> Side:
         """On which side the whole interval is, widened if it is doubted; 'unclear' where it
@@ -106,7 +95,7 @@ class Estimate:
                 for mark, doubts in by_mark.items()
             )
         if not self.has_interval:
-            given = "1 process gives" if self.processes == 1 else f"{self.processes} processes give"
+            given = "1 process gives" if self.count == 1 else f"{self.count} processes give"
             return f"{given} no 95 % interval; raise protocol.repetitions"
         needed = self._processes_needed(limit)
         if self.low <= self.null <= self.high or math.isnan(self.null) or self.p < SIGNIFICANCE:
@@ -127,22 +116,17 @@ class Estimate:
         if 0 < self.p < 1:
             from_null = abs(self.value - self.null)
             half_width = max(half_width, from_null * _Z / NormalDist().inv_cdf(1 - self.p / 2))
-        if not distance > 0 or not self.processes or not math.isfinite(half_width):
+        if not distance > 0 or not self.count or not math.isfinite(half_width):
             return ""
-        needed = math.ceil(self.processes * (half_width / distance) ** 2)
+        needed = math.ceil(self.count * (half_width / distance) ** 2)
         if needed > MOST_PROCESSES:
             return f"more than {MOST_PROCESSES} processes would be needed"
-        return f"about {needed} processes would decide" if needed > self.processes else ""
+        return f"about {needed} processes would decide" if needed > self.count else ""
 
-    def mapped(self, function: Callable[[float], float]) -> "Estimate":
-        """The estimate of a function that rises, or falls, over the whole interval."""
-        low, high = (
-            sorted((function(self.low), function(self.high)))
-            if self.has_bounds
-            else (math.nan, math.nan)
-        )
+    def mapped(self, function: Callable[[float], float]) -> Self:
+        """The same of a function that rises, or falls, over the whole interval."""
         null = self.null if math.isnan(self.null) else function(self.null)
-        return replace(self, value=function(self.value), low=low, high=high, null=null)
+        return replace(super().mapped(function), null=null)
 
     @property
     def inverse(self) -> "Estimate":
@@ -155,46 +139,35 @@ class Estimate:
         """
         if not other.value or other.low <= 0:
             return self._joined(other, NOT_MEASURED)
-        return self._joined(other, ratio_of_means(self._summary, other._summary))
+        return self._joined(other, ratio_of_means(self, other))
 
     def minus(self, other: "Estimate") -> "Estimate":
         """The difference, by Welch's t where both have an interval."""
-        return self._joined(other, difference_of_means(self._summary, other._summary))
-
-    @property
-    def _summary(self) -> Summary:
-        return Summary(value=self.value, low=self.low, high=self.high, count=self.processes)
+        return self._joined(other, difference_of_means(self, other))
 
     def _joined(self, other: "Estimate", found: Summary) -> "Estimate":
-        doubts = tuple(dict.fromkeys((*self.doubts, *other.doubts)))
-        processes = min(self.processes, other.processes)
         return Estimate(
-            value=found.value, low=found.low, high=found.high, processes=processes, doubts=doubts
+            value=found.value,
+            low=found.low,
+            high=found.high,
+            count=min(self.count, other.count),
+            doubts=tuple(dict.fromkeys((*self.doubts, *other.doubts))),
         )
 
 
 def estimate(row: Row, column: str) -> Estimate:
     """The figure of one row in a column that has `_low`, `_high` and `_count` beside it."""
-    return Estimate(
-        value=row[column],
-        low=row[f"{column}_low"],
-        high=row[f"{column}_high"],
-        processes=int(row[f"{column}_count"]),
-        doubts=doubts_about(row, column),
-    )
+    return Estimate(**vars(summary_in(row, column)), doubts=doubts_about(column, row))
 
 
 def against_other(row: Row, column: str, other: Row) -> Estimate:
     """The figure of one row that compares it with another variant, with the doubts about both."""
-    found = estimate(row, column)
-    return replace(
-        found, doubts=tuple(dict.fromkeys((*found.doubts, *doubts_about(other, column))))
-    )
+    return replace(estimate(row, column), doubts=doubts_about(column, row, other))
 
 
 def of_one_run(value: float) -> Estimate:
     """A figure of one profiled run, which has no interval and decides by itself."""
-    return Estimate(value=value, low=value, high=value, processes=0)
+    return Estimate(value=value, low=value, high=value, count=0)
 
 
 def ratio_of(column: str) -> Callable[[Row, Row], Estimate]:
@@ -212,18 +185,7 @@ def gain_over(tables: Tables, row: Row, baseline: Row) -> Estimate:
     the doubts.
     """
     found = bundle.gain_over(tables, row, baseline)
-    doubts = dict.fromkeys(
-        (*doubts_about(row, "throughput_per_s"), *doubts_about(baseline, "throughput_per_s"))
-    )
-    return Estimate(
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        processes=found.count,
-        doubts=tuple(doubts),
-        p=found.p,
-        null=1.0,
-    )
+    return Estimate(**vars(found), doubts=doubts_about("throughput_per_s", row, baseline), null=1.0)
 
 
 def quality_change(row: Row, before: Row) -> Estimate:
@@ -232,9 +194,8 @@ def quality_change(row: Row, before: Row) -> Estimate:
     """
     if not is_paired(row, before):
         return estimate(row, "quality").minus(estimate(before, "quality"))
-    doubts = dict.fromkeys((*doubts_about(row, "quality"), *doubts_about(before, "quality")))
-    change = estimate(row, "quality_change")
-    return replace(change, doubts=tuple(doubts), p=row["quality_change_p"], null=0.0)
+    change, doubts = estimate(row, "quality_change"), doubts_about("quality", row, before)
+    return replace(change, doubts=doubts, p=row["quality_change_p"], null=0.0)
 
 
 def quality_gain(row: Row, before: Row) -> Estimate:
@@ -266,9 +227,10 @@ def is_paired(row: Row, before: Row) -> bool:
     return bool(before["is_baseline"]) and not math.isnan(row["quality_change"])
 
 
-def doubts_about(row: Row, column: str) -> tuple[Doubt, ...]:
-    """Why a variant's figure resolves nothing; empty where it does."""
+def doubts_about(column: str, *rows: Row) -> tuple[Doubt, ...]:
+    """Why the figures of these variants resolve nothing, each once; empty where they do."""
     known = WEAKENING if is_timing(column) else INVALIDATES_ALL
+    marked = [(mark, row) for row in rows for mark in marks_in(row.get("marks", ""))]
     return tuple(
-        Doubt(mark, row["variant"]) for mark in marks_in(row.get("marks", "")) if mark in known
+        dict.fromkeys(Doubt(mark, row["variant"]) for mark, row in marked if mark in known)
     )

@@ -114,10 +114,10 @@ def _with_interval(quantity: Quantity, figure: Estimate, *, short: bool) -> str:
     if not quantity.is_measured:
         return text
     bounds = quantity.plain_bounds
-    name = "range" if is_range(figure.processes) else "" if short else "95 % interval"
+    name = "range" if is_range(figure.count) else "" if short else "95 % interval"
     interval = f"{name} {bounds}".strip() if bounds else ""
     if short:
         return f"{text} ({interval})" if interval else text
-    processes = {0: "", 1: "1 process"}.get(figure.processes, f"{figure.processes} processes")
+    processes = {0: "", 1: "1 process"}.get(figure.count, f"{figure.count} processes")
     details = ", ".join(part for part in (interval, processes) if part)
     return f"{text} ({details})" if details else text

@@ -146,10 +146,10 @@ def fastest_of(rows: Sequence[Row]) -> Row:
     slower by 2 %, the one with the fewest optimizations, and rather one without scaled gradients.
     """
     fastest = max(rows, key=lambda row: float(row["throughput_per_s"]))
-    rate = _summary_in(fastest, "throughput_per_s")
+    rate = summary_in(fastest, "throughput_per_s")
 
     def is_tied(row: Row) -> bool:
-        other = _summary_in(row, "throughput_per_s")
+        other = summary_in(row, "throughput_per_s")
         return rate.value < _TIED * other.value and not ratio_of_means(rate, other).low > 1
 
     return min(
@@ -177,16 +177,17 @@ def gain_over(tables: Tables, row: Row, baseline: Row) -> Summary:
         known = {each["variant"]: each for each in rows}
         own, before = (known.get(each["variant"]) for each in (row, baseline))
         if own and before and before["is_baseline"] and own["group"] == before["group"]:
-            return replace(_summary_in(own, "speedup"), p=own["speedup_p"])
+            return replace(summary_in(own, "speedup"), p=own["speedup_p"])
     if row["protocol_version"] != baseline["protocol_version"]:
         return NOT_MEASURED
     return ratio_of_means(
-        _summary_in(row, "throughput_per_s"),
-        _summary_in(baseline, "throughput_per_s"),
+        summary_in(row, "throughput_per_s"),
+        summary_in(baseline, "throughput_per_s"),
         spread_of(rows_of(tables.sentinels)) if row["session"] != baseline["session"] else None,
     )
 
 
-def _summary_in(row: Row, column: str) -> Summary:
+def summary_in(row: Row, column: str) -> Summary:
+    """The figure of a row in a column that has `_low`, `_high` and `_count` beside it."""
     low, high, count = (row[f"{column}_{end}"] for end in ("low", "high", "count"))
     return Summary(value=row[column], low=low, high=high, count=int(count))

@@ -235,10 +235,8 @@ def _row(
     }
 
 
-def _per_device(found: Summary, devices: int) -> Summary:
-    return replace(
-        found, value=found.value / devices, low=found.low / devices, high=found.high / devices
-    )
+def _per_device(gained: Summary, devices: int) -> Summary:
+    return gained.mapped(lambda gain: gain / devices)
 
 
 MODEL_SPLITS: Final = Table(
@@ -283,6 +281,7 @@ def tabulate_model_splits(records: Iterable[Record], sessions: Sessions = ONE_SE
         if plain is not None and plain.status == "ok":
             peaks_mib = (values_by_seed(each, "memory_peak_mib") for each in (record, plain))
             memory = ratio(*peaks_mib) if same_protocol(record, plain) else NOT_MEASURED
+            reached = _per_device(over_base(record), variant.devices)
             rows.append(
                 {
                     "variant": variant.slug,
@@ -292,8 +291,8 @@ def tabulate_model_splits(records: Iterable[Record], sessions: Sessions = ONE_SE
                     "micro_batches": variant.accumulation,
                     "bubble_share": bubble_share(variant),
                     **speedup(record, plain, sessions).as_columns("speedup_over_one"),
-                    **_missing_to_one(over_base(record), variant.devices).as_columns("lost_share"),
-                    **_missing_to_one(memory, 1).as_columns("memory_saved_share"),
+                    **reached.mapped(_missing_to_one).as_columns("lost_share"),
+                    **memory.mapped(_missing_to_one).as_columns("memory_saved_share"),
                 }
             )
     return rows
@@ -309,12 +308,8 @@ def bubble_share(variant: Variant) -> float | None:
     return (parts - 1) / (micro_batches + parts - 1)
 
 
-def _missing_to_one(figure: Summary, whole: int) -> Summary:
-    """How far a ratio is below the whole, as a share of it."""
-    if not figure.count:
-        return NOT_MEASURED
-    value, low, high = (1 - each / whole for each in (figure.value, figure.high, figure.low))
-    return Summary(value=value, low=low, high=high, count=figure.count)
+def _missing_to_one(share: float) -> float:
+    return 1 - share
 
 
 COMMUNICATION: Final = Table(

@@ -15,10 +15,10 @@ tables; a test compares the two.
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from gpu_report.glossary import METRICS, Scale
 from gpu_report.printing.number_format import FEWEST_FOR_RANGE, is_range
@@ -72,6 +72,13 @@ class Summary:
             f"{name}_high": self.high,
             f"{name}_count": self.count,
         }
+
+    def mapped(self, function: Callable[[float], float]) -> Self:
+        """The same of a function that rises, or falls, over the whole interval."""
+        if math.isnan(self.low + self.high):
+            return replace(self, value=function(self.value), low=math.nan, high=math.nan)
+        low, high = sorted((function(self.low), function(self.high)))
+        return replace(self, value=function(self.value), low=low, high=high)
 
 
 class Spread(NamedTuple):
@@ -168,16 +175,8 @@ def ratio_of_means(one: Summary, other: Summary, spread: Spread | None = None) -
             high=one.high / other.low if other.low else math.inf,
             count=count,
         )
-    log_one, log_other = (
-        Summary(
-            value=math.log(each.value),
-            low=math.log(each.low),
-            high=math.log(each.high),
-            count=each.count,
-        )
-        for each in (one, other)
-    )
-    return _exponential(difference_of_means(log_one, log_other, spread))
+    found = difference_of_means(one.mapped(math.log), other.mapped(math.log), spread)
+    return _exponential(found)
 
 
 def difference_of_means(one: Summary, other: Summary, spread: Spread | None = None) -> Summary:
@@ -306,10 +305,7 @@ def _student(mean: float, error: float, freedom: float, count: int, confidence: 
 
 def _exponential(found: Summary) -> Summary:
     """What was found on logarithms, as the quantity itself."""
-    value, low, high = (
-        math.exp(min(one, _LARGEST_LOG)) for one in (found.value, found.low, found.high)
-    )
-    return Summary(value=value, low=low, high=high, count=found.count, p=found.p)
+    return found.mapped(lambda log: math.exp(min(log, _LARGEST_LOG)))
 
 
 def _incomplete_beta(a: float, b: float, x: float) -> float:

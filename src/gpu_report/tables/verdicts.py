@@ -165,11 +165,7 @@ class Change(NamedTuple):
 
     def as_columns(self) -> dict[str, float]:
         """Those of the change itself."""
-        value, *ends = (
-            self.unit * each + 0.0
-            for each in (self.amount.value, self.amount.low, self.amount.high)
-        )
-        return replace(self.amount, value=value, low=min(ends), high=max(ends)).as_columns("change")
+        return self.amount.mapped(lambda share: self.unit * share + 0.0).as_columns("change")
 
 
 def side_of(record: Record) -> Side:
@@ -353,9 +349,7 @@ def _worse_by(
     edge = 1 + tolerance if found.value > 1 else 1 / (1 + tolerance)
     beyond = ratio(values, {key: edge * value for key, value in reference.items()}, paired=in_turns)
     p = beyond.p if abs(math.log(found.value)) > math.log1p(tolerance) else 1.0
-    return Summary(
-        value=found.value - 1, low=found.low - 1, high=found.high - 1, count=found.count, p=p
-    )
+    return replace(found.mapped(lambda times: times - 1), p=p)
 
 
 def _quality_lost(before: Side, after: Side, confidence: float) -> Change:
@@ -375,9 +369,8 @@ def _quality_lost(before: Side, after: Side, confidence: float) -> Change:
         return Change(found, math.nan, confidence, unit=-1.0 if is_higher_better else 1.0)
     edge = math.copysign(QUALITY_TOLERANCE * scale, found.value)
     beyond = difference({key: value - edge for key, value in better.items()}, worse)
-    value, low, high = (end / scale for end in (found.value, found.low, found.high))
-    p = beyond.p if abs(value) > QUALITY_TOLERANCE else 1.0
-    amount = Summary(value=value, low=low, high=high, count=found.count, p=p)
+    lost = found.mapped(lambda end: end / scale)
+    amount = replace(lost, p=beyond.p if abs(lost.value) > QUALITY_TOLERANCE else 1.0)
     return Change(amount, QUALITY_TOLERANCE, confidence, unit=-scale if is_higher_better else scale)
 
 

@@ -19,14 +19,12 @@ ROW: Row = {
 
 
 def of(value: float, spread: float = 0.0, doubts: tuple[Doubt, ...] = ()) -> Estimate:
-    return Estimate(
-        value=value, low=value - spread, high=value + spread, processes=5, doubts=doubts
-    )
+    return Estimate(value=value, low=value - spread, high=value + spread, count=5, doubts=doubts)
 
 
 positive = st.builds(
     lambda low, first, second: Estimate(
-        value=low + first, low=low, high=low + first + second, processes=5
+        value=low + first, low=low, high=low + first + second, count=5
     ),
     st.floats(0.1, 1e6),
     st.floats(0, 1e6),
@@ -70,7 +68,7 @@ def test_why_nothing_is_decided_is_reported_by_the_doubt_before_the_interval() -
 
 
 def test_what_is_too_close_to_call_says_how_many_processes_would_decide() -> None:
-    adjusted = Estimate(value=1.2, low=1.1, high=1.3, processes=5, p=0.2, null=1.0)
+    adjusted = Estimate(value=1.2, low=1.1, high=1.3, count=5, p=0.2, null=1.0)
 
     # Half the interval is 1.5 times the distance from the limit, and shrinks with the root.
     assert "(about 12 processes would decide)" in of(1.2, 0.3).why_unclear(1, "1")
@@ -118,19 +116,19 @@ def test_a_falling_function_swaps_the_ends() -> None:
 
 
 def test_a_joined_estimate_has_the_doubts_of_both_once_and_the_fewer_processes() -> None:
-    one = Estimate(value=1, low=1, high=1, processes=5, doubts=(Doubt("high variance", "a"),))
+    one = Estimate(value=1, low=1, high=1, count=5, doubts=(Doubt("high variance", "a"),))
     other = Estimate(
         value=1,
         low=1,
         high=1,
-        processes=2,
+        count=2,
         doubts=(Doubt("high variance", "a"), Doubt("other protocol", "b")),
     )
 
     joined = one.over(other)
 
     assert joined.doubts == (Doubt("high variance", "a"), Doubt("other protocol", "b"))
-    assert joined.processes == 2
+    assert joined.count == 2
 
 
 def test_a_mark_casts_doubt_on_what_it_invalidates_and_on_nothing_else() -> None:
@@ -140,10 +138,10 @@ def test_a_mark_casts_doubt_on_what_it_invalidates_and_on_nothing_else() -> None
 
     assert estimate(busy, "throughput_per_s").doubts
     assert not estimate(busy, "quality").doubts
-    assert doubts_about(older, "quality") == (Doubt("other protocol", ROW["variant"]),)
+    assert doubts_about("quality", older) == (Doubt("other protocol", ROW["variant"]),)
     for mark in ("high variance", "clock drift", "power capped"):  # the interval has it already
-        assert doubts_about({"variant": "x", "marks": mark}, "throughput_per_s") == ()
-    assert doubts_about({"bandwidth_gb_per_s": 1.0}, "bandwidth_gb_per_s") == ()
+        assert doubts_about("throughput_per_s", {"variant": "x", "marks": mark}) == ()
+    assert doubts_about("bandwidth_gb_per_s", {"bandwidth_gb_per_s": 1.0}) == ()
 
 
 def test_a_speedup_is_doubted_with_either_of_its_variants() -> None:

@@ -8,7 +8,7 @@ from tests.unit.answers.editing import figure
 
 
 def of(value: float, spread: float, processes: int = 5) -> Estimate:
-    return Estimate(value=value, low=value - spread, high=value + spread, processes=processes)
+    return Estimate(value=value, low=value - spread, high=value + spread, count=processes)
 
 
 def test_an_estimate_carries_its_interval_and_count_and_one_process_its_count_alone() -> None:

@@ -26,7 +26,7 @@ def scope(name: str = "batch_size", axis: str = "batch_size") -> Scope:
 
 
 def estimated(value: float, *, spread: float = 0.1) -> Estimate:
-    return Estimate(value=value, low=value - spread, high=value + spread, processes=5)
+    return Estimate(value=value, low=value - spread, high=value + spread, count=5)
 
 
 def pays(*about: str, answer: Answer | None = None) -> Question:
