@@ -59,11 +59,6 @@ class Engine:
     programs: tuple[str, ...]
     arguments: tuple[str, ...]
 
-    @property
-    def is_installed(self) -> bool:
-        """Whether every program it needs is found on PATH."""
-        return all(shutil.which(program) for program in self.programs)
-
     def command(self, document: str, *, output_folder: Path) -> list[str]:
         """The command line that writes `output_folder/<document>.pdf`, to be run in the document's
         folder.
@@ -100,7 +95,7 @@ def find_engine(name: str = "") -> Engine:
             f"{', '.join(engine.name for engine in ENGINES)}"
         )
     for engine in wanted:
-        if engine.is_installed:
+        if all(map(shutil.which, engine.programs)):
             return engine
     missing = name or "latexmk with pdflatex or lualatex, or tectonic"
     commands = "; ".join(f"{system}: {command}" for system, command in _INSTALL)

@@ -62,18 +62,13 @@ def headline(
     verdicts = (
         ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number) or "none"
     )
+    gains = "; ".join(in_one_line(row) for row in chains(tables))
     advice = f" First advice: {' '.join(decided[0]['action'].split())}." if decided else ""
     return (
         f"Measured {len(measured)} of {len(variants)} configurations{where}{without}{when}.",
-        _gain(tables, variants),
+        f"{gains or 'Nothing was trained'}.{_over_one_gpu(tables, variants)}",
         f"Findings: {verdicts}.{advice}",
     )
-
-
-def _gain(tables: Tables, variants: Sequence[Row]) -> str:
-    """How fast each model trains on the CPU, on the GPU and at best, and on several GPUs."""
-    found = [in_one_line(row) for row in chains(tables)]
-    return f"{'; '.join(found) or 'Nothing was trained'}.{_over_one_gpu(tables, variants)}"
 
 
 def _over_one_gpu(tables: Tables, variants: Sequence[Row]) -> str:
@@ -150,23 +145,6 @@ def limits(rows: Sequence[Row], spread: Spread | None = None) -> Mapping[str, li
             if row["status"] != "ok"
         ],
     }
-
-
-def doubts(rows: Sequence[Row]) -> list[str]:
-    """The same in short, as plain text: how many variants have no numbers, or a mark."""
-    measured = [row for row in rows if row["status"] == "ok"]
-    lost = [row for row in rows if row["status"] != "ok"]
-    numbers = {mark: sum(mark in flags_of(row) for row in measured) for mark in MEANINGS}
-    marked = ", ".join(f"{mark} ({number})" for mark, number in numbers.items() if number)
-    not_measured = f"{_of(lost, rows).capitalize()} could not be measured."
-    with_marks = f"Quality flags, by number of configurations: {marked}."
-    return [
-        *([not_measured] if lost else []),
-        *_versions(measured),
-        *_processes(measured),
-        *([with_marks] if marked else []),
-        *_unwatched(measured),
-    ]
 
 
 def _versions(rows: Sequence[Row]) -> Iterator[str]:
@@ -375,10 +353,20 @@ class MachineResults:
 
     @property
     def doubts(self) -> list[str]:
-        """Where its numbers are not reliable, in the few sentences that the summary has
-        room for.
+        """The limits in the few sentences that the summary has room for: how many variants have no
+        numbers, or a mark.
         """
-        return doubts(self.variants)
+        numbers = {mark: sum(mark in flags_of(row) for row in self.measured) for mark in MEANINGS}
+        marked = ", ".join(f"{mark} ({number})" for mark, number in numbers.items() if number)
+        not_measured = f"{_of(self.unmeasured, self.variants).capitalize()} could not be measured."
+        with_marks = f"Quality flags, by number of configurations: {marked}."
+        return [
+            *([not_measured] if self.unmeasured else []),
+            *_versions(self.measured),
+            *_processes(self.measured),
+            *([with_marks] if marked else []),
+            *_unwatched(self.measured),
+        ]
 
     @property
     def processes(self) -> str:
