@@ -73,6 +73,14 @@ def listed(parts: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def shorten(text: str, longest: int) -> str:
+    """The text, its middle left out where it is longer than `longest` characters."""
+    if len(text) <= longest:
+        return text
+    tail = (longest - 1) // 2
+    return f"{text[: longest - 1 - tail]}…{text[len(text) - tail :]}"
+
+
 def model_words(row: "Row | pd.Series[Any]") -> str:
     """What a variant trains: `U-Net 128px`; the size is left out where there is one only."""
     size = "" if row["size"] == "default" else f" {size_words(str(row['size']))}"

@@ -8,6 +8,7 @@ from gpu_report.words import (
     in_words,
     option_notes,
     option_words,
+    shorten,
     size_words,
     why_missing,
 )
@@ -15,6 +16,17 @@ from gpu_report.words import (
 
 def test_a_day_is_written_out() -> None:
     assert date_words("2026-05-04") == "4 May 2026"
+
+
+@pytest.mark.parametrize(("text", "longest"), [("abc", 3), ("abcdefghij", 5), ("k" * 300, 90)])
+def test_a_shortened_text_keeps_its_ends_and_is_no_longer_than_asked(
+    text: str, longest: int
+) -> None:
+    short = shorten(text, longest)
+
+    assert len(short) == min(len(text), longest)
+    assert short[0] == text[0]
+    assert short[-1] == text[-1]
 
 
 def test_the_eager_baseline_is_not_called_none() -> None:

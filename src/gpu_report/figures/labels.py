@@ -27,6 +27,7 @@ from gpu_report.words import (
     fields_along,
     model_words,
     part_words,
+    shorten,
     size_words,
     value_words,
 )
@@ -56,7 +57,7 @@ def value_label(field: str, value: Any) -> str:
         return (
             EAGER_BASELINE
             if value == NO_OPTIONS
-            else shortened(str(value), most_chars=_MOST_OPTIONS_CHARS)
+            else shorten(printable(str(value)), _MOST_OPTIONS_CHARS)
         )
     return printable(value_words(field, value))
 
@@ -308,7 +309,7 @@ def _heading(row: dict[Any, Any], without: Sequence[str]) -> str:
 
 def workload_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:
     """Title and size of a row's workload, the size left out where there is one only."""
-    return capitalized(shortened(model_words(row), most_chars=_MOST_HEADING_CHARS))
+    return capitalized(shorten(printable(model_words(row)), _MOST_HEADING_CHARS))
 
 
 def _distinction(row: dict[Any, Any], differing: Sequence[str], without: Sequence[str]) -> str:
@@ -388,17 +389,6 @@ def printable(text: str) -> str:
     return "".join(
         char if ord(char) in known else _MISSING_GLYPH for char in " ".join(text.split())
     )
-
-
-def shortened(text: str, *, most_chars: int) -> str:
-    """The text with its middle left out where it is longer: the ends of a kernel's name say
-    most.
-    """
-    text = printable(text)
-    if len(text) <= most_chars:
-        return text
-    head = math.ceil((most_chars - 1) * 0.6)
-    return text[:head].rstrip() + "…" + text[len(text) - (most_chars - 1 - head) :].lstrip()
 
 
 @cache

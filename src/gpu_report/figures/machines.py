@@ -19,6 +19,7 @@ from gpu_report.figures.declaration import (
 from gpu_report.figures.rows import rows_figure
 from gpu_report.glossary import RATIO, machine_words
 from gpu_report.printing.number_format import counted
+from gpu_report.words import shorten
 
 _NAME: Final = "machines_comparison"
 _CAPTION: Final = (
@@ -37,7 +38,7 @@ def comparison_figures(comparison: pd.DataFrame) -> list[FigureSpec]:
         ["machine", "reference_machine"], sort=False
     ):
         machine, reference = machine_words(str(machine_id)), machine_words(str(reference_id))
-        short = [labels.shortened(name, most_chars=36) for name in (machine, reference)]
+        short = [shorten(labels.printable(name), 36) for name in (machine, reference)]
         title = f"Throughput of {short[0]} over that of {short[1]}"
         pages = split_into_pages(pair["heading"].tolist())
         for number, page in enumerate(pages, start=1):

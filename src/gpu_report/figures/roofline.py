@@ -25,6 +25,7 @@ from gpu_report.figures.declaration import MachineFigure, range_in
 from gpu_report.glossary import METRICS, PRECISIONS, device_words
 from gpu_report.printing.number_format import scaled
 from gpu_report.tables.bundle import Tables
+from gpu_report.words import shorten
 
 _LEGEND_COLUMNS: Final = 4
 PRECISION_COLORS: Final = dict(
@@ -174,7 +175,7 @@ def roofline_handles(tables: Tables, efficiency: pd.DataFrame) -> list[Line2D | 
             [],
             linestyle="none",
             color="white",
-            label=labels.shortened(titles.get(workload, workload), most_chars=28),
+            label=shorten(labels.printable(titles.get(workload, workload)), 28),
             marker=marker,
             **_POINT,
         )

@@ -25,7 +25,6 @@ from gpu_report.traces.ranges import MODULES, RANGES
 from gpu_report.traces.shapes import SHAPES
 from gpu_report.traces.trace import HOST
 from gpu_report.writing.table import Text, metric
-from gpu_report.writing.tex import shorten
 
 _MOST_OPERATIONS: Final = 50
 """Of each device; of ranges, modules and shapes too."""
@@ -70,8 +69,8 @@ _MODULES: Final = (
 )
 _SHAPES: Final = (
     Text("operation", "name", is_name=True),
-    Text("shapes", lambda row: shorten(row["shapes"], _LONGEST_SHAPES), is_name=True),
-    Text("types", lambda row: shorten(row["types"], _LONGEST_SHAPES), is_name=True),
+    Text("shapes", lambda row: words.shorten(row["shapes"], _LONGEST_SHAPES), is_name=True),
+    Text("types", lambda row: words.shorten(row["types"], _LONGEST_SHAPES), is_name=True),
     Text("calls", is_number=True),
     metric("host_ms", "on the host", "ms"),
     metric("device_ms", "on the GPU", "ms"),

@@ -34,12 +34,12 @@ from gpu_report.words import (
     listed,
     model_cell,
     optimization_in_words,
+    shorten,
     title_cell,
     value_words,
     with_configurations,
 )
 from gpu_report.writing.machine import MachineResults
-from gpu_report.writing.tex import shorten
 
 if TYPE_CHECKING:
     import pandas as pd

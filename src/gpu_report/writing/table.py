@@ -33,7 +33,8 @@ from gpu_report.printing.number_format import (
 )
 from gpu_report.study.options import SEPARATOR
 from gpu_report.tables.marks import MEANINGS
-from gpu_report.writing.tex import Tex, breakable, escape, macro_key, shorten
+from gpu_report.words import shorten
+from gpu_report.writing.tex import Tex, breakable, escape, macro_key
 
 LINES_PER_PAGE: Final = 46
 """Lines of a table that fit a page with its caption and notes."""

@@ -197,14 +197,6 @@ def _printable(text: str) -> str:
     return " ".join(shown.split())
 
 
-def shorten(text: str, longest: int) -> str:
-    """The text, its middle left out where it is longer than `longest` characters."""
-    if len(text) <= longest:
-        return text
-    kept = longest - 1
-    return f"{text[: kept - kept // 2]}…{text[len(text) - kept // 2 :]}"
-
-
 def _escape_part(part: str) -> str:
     if part.isascii() and part.isalnum() and len(part) <= _LONGEST_WORD:
         return part  # most are such words

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from gpu_report.figures import labels
 from gpu_report.study.options import OPTIONS, ladder
+from gpu_report.words import shorten
 
 
 def variants(*rows: dict[str, Any]) -> pd.DataFrame:
@@ -32,7 +33,7 @@ def variants(*rows: dict[str, Any]) -> pd.DataFrame:
 
 @given(text=st.text(max_size=400), most=st.integers(10, 60))
 def test_a_name_is_never_longer_than_asked_and_stays_on_one_line(text: str, most: int) -> None:
-    short = labels.shortened(text, most_chars=most)
+    short = shorten(labels.printable(text), most)
 
     assert len(short) <= most
     assert "\n" not in short

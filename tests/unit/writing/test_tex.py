@@ -16,7 +16,7 @@ from gpu_report.printing.number_format import (
     size,
     throughput,
 )
-from gpu_report.writing.tex import Tex, breakable, escape, pdf_string, shorten
+from gpu_report.writing.tex import Tex, breakable, escape, pdf_string
 
 BARE_SPECIAL = re.compile(r"(?<!\\)[_#&%$~^]")
 
@@ -99,17 +99,6 @@ def test_a_name_without_blanks_may_be_broken_after_every_mark_and_every_ten_lett
 def test_only_words_too_long_for_a_language_may_be_broken_in_prose() -> None:
     assert r"\gpurepbreak" not in str(escape("reproducibility matters"))
     assert r"\gpurepbreak" in str(escape("a name: " + "k" * 40))
-
-
-@pytest.mark.parametrize(("text", "longest"), [("abc", 3), ("abcdefghij", 5), ("k" * 300, 90)])
-def test_a_shortened_text_keeps_its_ends_and_is_no_longer_than_asked(
-    text: str, longest: int
-) -> None:
-    short = shorten(text, longest)
-
-    assert len(short) == min(len(text), longest)
-    assert short[0] == text[0]
-    assert short[-1] == text[-1]
 
 
 def test_a_string_of_the_pdf_keeps_every_script_and_loses_what_cannot_be_shown() -> None:
