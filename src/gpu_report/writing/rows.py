@@ -350,13 +350,16 @@ def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
     strong = best_of_each(
         [row for row in on_several if row["is_divided"]], "base_speedup", "heading", "configuration"
     )
-    advice = [
-        *(("weak: most samples/s", *_fastest(own)) for own in weak),
-        *(("weak: least memory", *found) for own in weak if (found := _smallest(own))),
+    compared = [
+        *(("weak: most samples/s", "above", *_fastest(own)) for own in weak),
+        *(("weak: least memory", "below", *found) for own in weak for found in _smallest(own)),
         *(
-            ("strong: most samples/s", *_faster(row, estimate(row, "base_speedup")))
+            ("strong: most samples/s", "above", row, estimate(row, "base_speedup"))
             for row in strong
         ),
+    ]
+    advice = [
+        (situation, *_decided(row, figure, better)) for situation, better, row, figure in compared
     ]
     return [
         {"situation": situation, "use": use, "measured": "; ".join(words for *_, words in alike)}
@@ -364,50 +367,36 @@ def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _fastest(rows: Sequence[Row]) -> tuple[str, str]:
-    """What trains fastest on several devices, if that is faster than the fastest plain process."""
+def _fastest(rows: Sequence[Row]) -> tuple[Row, Estimate]:
+    """What trains fastest on several devices, and how much faster than the fastest plain
+    process.
+    """
     best, alone = (
         max(rows, key=lambda row: float(row[f"{of}throughput_per_s"])) for of in ("", "base_")
     )
-    gain = estimate(best, "throughput_per_s").over(estimate(alone, "base_throughput_per_s"))
-    return _faster(best, gain)
+    rate = estimate(best, "throughput_per_s")
+    return best, rate.over(estimate(alone, "base_throughput_per_s"))
 
 
-def _smallest(rows: Sequence[Row]) -> tuple[str, str] | None:
-    """What saves the greatest part of the memory of a plain process with the samples of one device;
-    None if nothing.
+def _smallest(rows: Sequence[Row]) -> list[tuple[Row, Estimate]]:
+    """What takes the least part of the memory of a plain process with the samples of one device;
+    nothing where that is more.
     """
     parts = [(row, ratio_of("memory_peak_mib")(row, row["plain"])) for row in rows if row["plain"]]
-    if not parts:
-        return None
-    best, part = min(parts, key=lambda pair: pair[1].value)
-    return (
-        None
-        if part.against(1.0) == "above"
-        else _decided(best, part, above="", below=_on_devices(best))
-    )
+    least = sorted(parts, key=lambda pair: pair[1].value)[:1]
+    return [(row, part) for row, part in least if part.against(1.0) != "above"]
 
 
-def _faster(row: Row, gain: Estimate) -> tuple[str, str]:
-    return _decided(row, gain, above=_on_devices(row), below="one GPU")
-
-
-def _decided(row: Row, figure: Estimate, *, above: str, below: str) -> tuple[str, str]:
-    """What to use where a ratio is above 1 and where it is below, with the ratio, and why if
-    neither is resolved.
+def _decided(row: Row, figure: Estimate, better: str) -> tuple[str, str]:
+    """What to use by a ratio, the devices where it is on the `better` side of 1, with the ratio,
+    and why if neither is resolved.
     """
     side = figure.against(1.0)
-    use = {"above": above, "below": below, "unclear": "too close to call"}[side]
+    shared = _method(row, devices=f" on {row['devices']}")
+    use = {better: shared, "unclear": "too close to call"}.get(side, "one GPU")
     why = f"; {figure.why_unclear(1, '1')}" if side == "unclear" else ""
-    return (
-        use,
-        f"{row['heading']} {METRICS['speedup'].show(figure.value).plain()} "
-        f"({row['configuration']}{why})",
-    )
-
-
-def _on_devices(row: Row) -> str:
-    return _method(row, devices=f" on {row['devices']}")
+    times = METRICS["speedup"].show(figure.value).plain()
+    return use, f"{row['heading']} {times} ({row['configuration']}{why})"
 
 
 def threads_of(rows: Iterable[Row]) -> str:
