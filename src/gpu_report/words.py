@@ -8,7 +8,7 @@ import math
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
@@ -143,33 +143,21 @@ def in_words(field: str, value: Any) -> str:
     """A field of a variant in a sentence, with the field's name where the value alone says too
     little: 'batch size 64', '4 DataLoader workers', but 'bf16' and 'the GPU'.
     """
-    if field == "device":
-        return device_in_words(value)
-    if field == "workers":
-        return "1 DataLoader worker" if value == 1 else f"{value} DataLoader workers"
-    if field == "epochs":
-        return counted(value, "epoch")
+    if field in _IN_WORDS:
+        return _IN_WORDS[field](value)
+    if field in _NOUNS:
+        return counted(value, _NOUNS[field])
     if field == "steps_per_epoch":
         return "whole epochs" if math.isnan(value) else f"epochs of {counted(value, 'step')}"
     if field == "accumulation":
         return "whole batches" if value == 1 else f"accumulation in {value} parts"
-    if field in ("optimization", "options"):
-        return optimization_in_words(value)
-    if field == "parallelism":
-        return parallelism_words(value)
     words = field_value(value)
     return words if field in ("precision", "workload") else f"{AXES.get(field, field)} {words}"
 
 
 def part_words(part: str) -> str:
     """One part of an optimization: `4 DataLoader workers` for `workers4`, an option's title."""
-    if part in OPTIONS:
-        return OPTIONS[part].title
-    if part in LOWER_PRECISIONS:
-        return part
-    one = Optimization.from_name(part)
-    field = "workers" if one.workers else "accumulation"
-    return in_words(field, getattr(one, field))
+    return _title_and_meaning(part)[0]
 
 
 def optimization_in_words(name: str) -> str:
@@ -183,25 +171,39 @@ def optimization_in_words(name: str) -> str:
     return listed(parts) if parts else f"the {EAGER_BASELINE}"
 
 
+_IN_WORDS: Final[Mapping[str, Callable[[str], str]]] = {
+    "device": device_in_words,
+    "optimization": optimization_in_words,
+    "options": optimization_in_words,
+    "parallelism": parallelism_words,
+}
+"""What says a field in a sentence, where that is no number."""
+_NOUNS: Final = {"workers": "DataLoader worker", "epochs": "epoch"}
+
+
 def option_words(optimizations: Iterable[str]) -> list[tuple[str, str, str]]:
     """Name, title and meaning of every part of these optimizations, each once."""
     parts = dict.fromkeys(
         part for optimization in optimizations for part in option_names(optimization)
     )
-    return [(part, part_words(part), _meaning(part)) for part in parts]
+    return [(part, *_title_and_meaning(part)) for part in parts]
 
 
-def _meaning(part: str) -> str:
+def _title_and_meaning(part: str) -> tuple[str, str]:
     if part in OPTIONS:
-        return OPTIONS[part].meaning
+        return OPTIONS[part].title, OPTIONS[part].meaning
     if part in LOWER_PRECISIONS:
-        return LOWER_PRECISIONS[part]
-    if part.startswith("workers"):
-        return "batches are loaded by processes of their own while the training computes"
-    number = Optimization.from_name(part).accumulation
+        return part, LOWER_PRECISIONS[part]
+    one = Optimization.from_name(part)
+    if one.workers:
+        return (
+            in_words("workers", one.workers),
+            "batches are loaded by processes of their own while the training computes",
+        )
     return (
-        f"a batch goes through the model in {number} parts, whose gradients are added up before "
-        "the optimizer steps"
+        in_words("accumulation", one.accumulation),
+        f"a batch goes through the model in {one.accumulation} parts, whose gradients are added up "
+        "before the optimizer steps",
     )
 
 

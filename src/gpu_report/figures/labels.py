@@ -163,12 +163,9 @@ def with_labels(frame: "pd.DataFrame", *, without: Sequence[str] = ()) -> "pd.Da
     ]
     frame = frame.assign(heading=headings)
     rows = frame[["heading", "optimization", *_FIELDS]].to_dict("records")
+    values = frame[[*_FIELDS]].groupby(frame["heading"]).transform("nunique", dropna=False)
     # The device of each row, a precision other than fp32, and what differs among the rows of its
     # heading.
-    values: dict[tuple[str, str], set[str]] = {}
-    for row in rows:
-        for field in _FIELDS:
-            values.setdefault((row["heading"], field), set()).add(str(row[field]))
     return frame.assign(
         label=[
             _distinction(
@@ -177,12 +174,12 @@ def with_labels(frame: "pd.DataFrame", *, without: Sequence[str] = ()) -> "pd.Da
                     each
                     for each in _FIELDS
                     if each == "device"
-                    or len(values[row["heading"], each]) > 1
+                    or of_heading[each] > 1
                     or (each == "precision" and row[each] != PRECISIONS[0])
                 ],
                 without,
             )
-            for row in rows
+            for row, of_heading in zip(rows, values.to_dict("records"), strict=True)
         ]
     )
 
