@@ -1,6 +1,6 @@
 """How a configuration, its fields and what became of it are called, in three lengths.
 
-cell and axis: `value_words`, `flags_of`, `status_words`; label beside what it names: `part_words`,
+cell and axis: `value_words`, `flags_of`, `why_missing`; label beside what it names: `part_words`,
 `EAGER_BASELINE`; sentence: `in_words`, `described`, `titled`, `why_no_numbers`
 """
 
@@ -379,11 +379,6 @@ def flags_but_software(row: Row) -> list[str]:
     return [flag for flag in flags_of(row) if flag != "other software"]
 
 
-def status_words(row: Row) -> str:
-    """What became of a row without numbers, in two or three words; empty where it has them."""
-    return STATUS_WORDS.get(str(row["status"]), "")
-
-
 def why_no_numbers(row: Row) -> str:
     """What became of a variant that was not measured: where memory ran out what was asked and what
     there was.
@@ -421,17 +416,18 @@ def memory_asked(row: Row, *, short: bool = False) -> str:
 
 
 def why_missing(row: Row, metric: Metric | None = None) -> str:
-    """The same, with what was asked for and what there was where the memory ran out; in place of
-    the speedup of a bound, that it is no training to compare.
+    """What became of a row without numbers, in a few words with what was asked for and what there
+    was where the memory ran out; empty where it has them.
+
+    In place of the speedup of a bound, that it is no training to compare.
     """
     if metric is SPEEDUP and is_bound(row["options"]):
         return "bound"
     asked = memory_asked(row, short=True) if row["status"] == "oom" else ""
-    return f"{status_words(row)}: {asked}" if asked else status_words(row)
+    return ": ".join(filter(None, (STATUS_WORDS.get(str(row["status"]), ""), asked)))
 
 
 def why_missing_or_skipped(row: Row, *_: object) -> str:
     """The same, with the reason why it was skipped."""
-    return (
-        f"{status_words(row)}: {row['reason']}" if row["status"] == "skipped" else why_missing(row)
-    )
+    reason = f": {row['reason']}" if row["status"] == "skipped" else ""
+    return why_missing(row) + reason

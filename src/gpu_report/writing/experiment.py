@@ -386,15 +386,9 @@ class ExperimentResults:
         """The device that rows ran on, where there are several."""
         return device_words(row["device"]) if varying(["device"], self.rows) else ""
 
-    @property
-    def passes(self) -> str:
-        """Of one training, in words; several where they differ."""
-        return range_words(row["passes"] for row in self.loops)
-
-    @property
-    def points(self) -> str:
-        """Training samples, in words; the least and the most where they differ."""
-        return range_words(row["points"] for row in self.loops)
+    def of_loops(self, column: str) -> str:
+        """A number of its loops in words; the least and the most where they differ."""
+        return range_words(row[column] for row in self.loops)
 
 
 def axis_column(axis: str) -> Text:
