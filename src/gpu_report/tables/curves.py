@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Final
 
 from gpu_report.glossary import Row
-from gpu_report.records.record import Epoch, Record, Repetition, Telemetry
+from gpu_report.records.record import Epoch, Record, Repetition
 from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.study.variant import Variant
 from gpu_report.tables.processes import Pairs, brings_loop, pairs_of, same_protocol
@@ -193,20 +193,17 @@ def tabulate_telemetry(records: Iterable[Record]) -> list[Row]:
     missing.
     """
     return [
-        {"variant": record.variant, "repetition": repetition.index, **row}
+        {
+            "variant": record.variant,
+            "repetition": repetition.index,
+            "moment_s": moment_s,
+            **{name: values[sample] if values else math.nan for name, values in series.items()},
+        }
         for record, repetition in _trainings(records)
         if repetition.telemetry
-        for row in _samples(repetition.telemetry)
+        for series in [{name: getattr(repetition.telemetry, name) for name in _SERIES}]
+        for sample, moment_s in enumerate(repetition.telemetry.moments_s)
     ]
-
-
-def _samples(telemetry: Telemetry) -> Iterator[Row]:
-    series: dict[str, list[float]] = {name: getattr(telemetry, name) for name in _SERIES}
-    for sample, moment_s in enumerate(telemetry.moments_s):
-        values = {
-            name: samples[sample] if samples else math.nan for name, samples in series.items()
-        }
-        yield {"moment_s": moment_s, **values}
 
 
 CONSISTENCY: Final = Table(
