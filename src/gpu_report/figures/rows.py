@@ -40,7 +40,18 @@ def rows_figure(
     right is what is drawn, or the reason, below what the `numbers` are.
     """
     marks = frame.loc[frame[metric.column].notna(), "marks"]
-    spread, entries = metric.intervals(frame), metric_entries(frame, metric)
+    spread = metric.intervals(frame)
+    entries = [
+        Entry(
+            heading=row["heading"],
+            label=row["label"],
+            text=labels.status_text(row) if missing else text,
+            missing=missing,
+        )
+        for (_, row), text, missing in zip(
+            frame.iterrows(), spread["text"], frame[metric.column].isna(), strict=True
+        )
+    ]
     figure, axes = new_rows(entries, legend_rows=bool(title) + bool(labels.doubts(marks)))
     positions = place_rows(axes, entries, text_heading=metric.text_heading(frame, numbers))
     drawn = spread.dropna()
@@ -53,18 +64,6 @@ def rows_figure(
         figure.suptitle(title, x=0.01, ha="left", fontsize=style.FONT_SIZE_PT)
     add_legend(figure, [], marks=marks)
     return figure
-
-
-def metric_entries(frame: pd.DataFrame, metric: Metric) -> list[Entry]:
-    """The line of each variant: its number, or why there is none."""
-    entries = []
-    for (_, row), text in zip(frame.iterrows(), metric.intervals(frame)["text"], strict=True):
-        missing = pd.isna(row[metric.column])
-        shown = labels.status_text(row) if missing else str(text)
-        entries.append(
-            Entry(heading=str(row["heading"]), label=str(row["label"]), text=shown, missing=missing)
-        )
-    return entries
 
 
 def draw_points(axes: Axes, rows: pd.DataFrame, positions: Sequence[float]) -> None:
