@@ -41,6 +41,9 @@ class Tables:
             raise AttributeError(f"the study has no table {name!r}; it has {', '.join(known)}")
         return known[name]
 
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.by_name]  # what a notebook completes
+
     @cached_property
     def rows_of_experiments(self) -> Mapping[str, tuple[Mapping[str, Any], ...]]:
         """The rows of `experiments`, kept because nearly everything asks for all of them."""

@@ -22,5 +22,6 @@ def test_each_table_is_read_under_its_name() -> None:
     tables = make_tables()
     assert list(tables.by_name) == [table.name for table in STUDY_TABLES]
     assert tables.variants is tables.by_name["variants"]
+    assert {"variants", "experiments"} <= {*dir(tables)}
     with pytest.raises(AttributeError, match="no table 'variant'; it has variants, "):
         tables.variant  # noqa: B018
