@@ -17,7 +17,7 @@ THROUGHPUT_PER_S: Final = {
     "cnn-small": 2400.0,
     "cnn-large": 150.0,
     "transformer": 90.0,
-    "gpt2": 0.7,
+    "gpt2": 0.2,
     "resnet18": 120.0,
     "resnet50": 45.0,
     "image_files": 220.0,
