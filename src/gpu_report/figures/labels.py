@@ -96,14 +96,15 @@ def ladder_steps_of(names: Sequence[str]) -> list[LadderStep]:
 
     They make one where each is the eager baseline, an individual or a cumulative step, or all steps
     but one, and some step has others below. Individual ones that none has below are no steps where
-    they would keep the others from making a ladder.
+    they would keep the others from making a ladder. Names of which each adds one step to another
+    make one too, where few of the steps stand alone.
     """
     alone = [
         name for name in dict.fromkeys(names) if name != NO_OPTIONS and len(option_names(name)) == 1
     ]
     together = set(names) - {NO_OPTIONS, *alone}
     used = {part for name in together for part in option_names(name)}
-    for chosen in (alone, [name for name in alone if name in used]):
+    for chosen in (alone, [name for name in alone if name in used], _path(names)):
         kinds = {name.rstrip(_DIGITS) for name in chosen}
         if len(kinds) == len(chosen) and together and together <= set(ladder(chosen)):
             break
@@ -113,6 +114,22 @@ def ladder_steps_of(names: Sequence[str]) -> list[LadderStep]:
     lacking = {part: name for name, part in left_out(steps[-1].cumulative).items()}
     if len(lacking) > 2:
         steps = [replace(step, left_out=lacking.get(step.individual, "")) for step in steps]
+    return steps
+
+
+def _path(names: Sequence[str]) -> list[str]:
+    """The steps of the longest name, each of which another name lacks that has all before it; none
+    where one of these names is missing.
+    """
+    known = [set(option_names(name)) for name in names]
+    steps: list[str] = []
+    rest = max(known, key=len, default=set())
+    while rest:
+        before = next((one for one in known if one < rest and len(one) == len(rest) - 1), None)
+        if before is None:
+            return []
+        steps.insert(0, (rest - before).pop())
+        rest = before
     return steps
 
 

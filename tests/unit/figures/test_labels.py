@@ -2,6 +2,7 @@ import math
 from typing import Any
 
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,6 +73,32 @@ def test_two_configurations_of_a_cpu_are_distinguished_below_one_heading() -> No
         "GPU, fp32, eager baseline",
         "CPU, bf16, channelslast",
     ]
+
+
+def test_configurations_that_each_add_a_step_make_a_ladder() -> None:
+    path = ["none", "tf32", "bf16", "bf16+flash", "bf16+flash+fused", "bf16+flash+fused+compile"]
+
+    found = labels.ladder_steps_of(path)
+
+    assert [step.title for step in found] == [
+        "bf16",
+        "flash attention",
+        "fused optimizer",
+        "torch.compile",
+    ]
+    assert [step.cumulative for step in found] == path[2:]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["graphs", "efficient+graphs", "flash+graphs", "cudnn+graphs"],
+        ["flash+fused+compile", "flash+fp8+fused+compile"],
+        ["none", "checkpoint", "accumulate4"],
+    ],
+)
+def test_configurations_side_by_side_make_no_ladder(names: list[str]) -> None:
+    assert labels.ladder_steps_of(names) == []
 
 
 PLAIN_OPTIONS = [name for name, option in OPTIONS.items() if not option.ddp_only]

@@ -85,7 +85,6 @@ def test_the_tiny_study_asks_all_that_the_default_one_asks_but_what_is_about_acc
         for name in ("study", "ci")
     )
     about_accelerators = {"crossover", "frontier", "images_per_second"}
-    about_accelerators |= {"attention", "fp8", "context"}
 
     assert all(experiment.variants or experiment.searches for experiment in tiny.experiments)
     assert {one.name for one in tiny.experiments} == {
