@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gpu_report.glossary import Row
 from gpu_report.study.options import is_bound, option_names
+from gpu_report.study.variant import LENGTH_FIELDS
 from gpu_report.tables.sessions import spread_of
 from gpu_report.tables.statistics import NOT_MEASURED, SIGNIFICANCE, Summary, ratio_of_means
 
@@ -51,6 +52,8 @@ class Tables:
 
 
 _TIED: Final = 1.02
+_ONE_STEP_APART: Final = ("workload", "size", "device", "batch_size", "parallelism")
+"""What a variant one optimization step from another shares with it."""
 
 
 def rows_of(frame: "pd.DataFrame") -> tuple[Mapping[str, Any], ...]:
@@ -92,11 +95,11 @@ def eager_and_fastest(tables: Tables) -> list[list[str]]:
     parallelism, where that is significantly faster (`fastest_of`).
 
     Of the variants that were measured, those on GPUs where there are any; bounds are left out. The
-    baseline is of the size with most variants, in fp32 if that was measured, and the first in the
-    order of the study, of custom training loops that of the most points; without any eager training
-    the fastest variant on the fewest devices is alone. Workloads with two variants come first,
-    those whose fastest has another batch size than its baseline after the others, custom training
-    loops last.
+    baseline is of the size with most variants, in fp32 if that was measured, and as long a training
+    as the fastest if there is one, else the first in the order of the study; of custom training
+    loops that of the most points; without any eager training the fastest variant on the fewest
+    devices is alone. Workloads with two variants come first, those whose fastest has another batch
+    size than its baseline after the others, custom training loops last.
     """
     rows = {row["variant"]: row for rows in tables.rows_of_experiments.values() for row in rows}
     found = [row for row in rows.values() if row["status"] == "ok"]
@@ -141,7 +144,33 @@ def _eager_and_fastest(tables: Tables, rows: Sequence[Row]) -> list[str]:
         and (gain := gain_over(tables, row, eager)).value > 1
         and gain.p < SIGNIFICANCE
     ]
-    return [eager["variant"], *([fastest_of(rivals)["variant"]] if rivals else [])]
+    if not rivals:
+        return [eager["variant"]]
+    fastest = fastest_of(rivals)
+    same = [field for field in (*_ONE_STEP_APART, "precision") if field != "device"]
+    twins = [
+        row
+        for row in baselines
+        if all(row[field] == eager[field] for field in same)
+        and all(str(row[field]) == str(fastest[field]) for field in LENGTH_FIELDS)
+    ]
+    return [next(iter(twins), eager)["variant"], fastest["variant"]]
+
+
+def greatest_step(tables: Tables, eager: Row) -> tuple[Row, Summary] | None:
+    """Of the variants that are one step from this eager baseline the one that gains most, and its
+    gain; None where none is significantly faster.
+    """
+    gains = [
+        (row, gain_over(tables, row, eager))
+        for row in rows_of(tables.variants)
+        if row["status"] == "ok"
+        and all(row[field] == eager[field] for field in _ONE_STEP_APART)
+        and len(_steps_from_eager(row) - _steps_from_eager(eager)) == 1
+        and not is_bound(row["options"])
+    ]
+    greater = [(row, gain) for row, gain in gains if gain.value > 1 and gain.p < SIGNIFICANCE]
+    return max(greater, key=lambda pair: pair[1].value, default=None)
 
 
 def fastest_of(rows: Sequence[Row]) -> Row:

@@ -6,14 +6,21 @@ eager_and_fastest -> a row per model of the table CHAIN -> one or two of the tab
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from gpu_report.answers.estimate import is_share
-from gpu_report.glossary import METRICS, QUALITY_TOLERANCE, Metric, Row, american
+from gpu_report.glossary import METRICS, QUALITY_TOLERANCE, Metric, Row, american, capitalized
 from gpu_report.printing.number_format import count
 from gpu_report.study.options import NO_OPTIONS, is_bound
 from gpu_report.study.strategies import SINGLE
-from gpu_report.tables.bundle import Tables, eager_and_fastest, gain_over, grouped, rows_of
+from gpu_report.tables.bundle import (
+    Tables,
+    eager_and_fastest,
+    gain_over,
+    greatest_step,
+    grouped,
+    rows_of,
+)
 from gpu_report.tables.traces import IDLE_TIME
 from gpu_report.words import configuration_in_words, model_words
 from gpu_report.writing.table import Text, metric
@@ -28,6 +35,8 @@ CHAIN: Final = (
     metric("fastest", "fastest", "samples/s"),
     metric("fastest_over_cpu", "fastest over CPU", "ratio"),
     metric("over_fastest_cpu", "over fastest CPU", "ratio"),
+    metric("on_all", "on all GPUs", "samples/s"),
+    metric("all_over_one", "all GPUs over one", "ratio"),
 )
 LIMIT_CARDS: Final = (
     Text("configuration", "is", width=0.26, longest=200),
@@ -49,6 +58,14 @@ ALWAYS_BUSY: Final = 0.95
 """Of a step, from which on only the device's own work limits it."""
 WAITING: Final = frozenset({"accelerator busy", "data loader", "launch-bound", "communication"})
 """Advice about what the device waits for."""
+_MEANINGS: Final[Mapping[str, str]] = {
+    "busy": "Busy: the share of a step in which the GPU works.",
+    "at_most": "At most: the gain without idle time.",
+    "mfu": "MFU: the needed operations over the data sheet's peak.",
+    "of_peak": "Of measured peak: the rate of operations over that of matrix products here.",
+    "preparation_cold_s": "To start: compiling and capturing.",
+}
+"""Columns of LIMIT_CARDS -> what they are."""
 _TIED: Final = "\u00a0"
 """A space where no line ends."""
 
@@ -115,9 +132,32 @@ def chains(tables: Tables) -> list[Row]:
                 if fastest_cpu is cpu
                 else _factor(tables, fastest, fastest_cpu),
                 "cpu_settings": _settings(fastest_cpu, cpu) if fastest_cpu else "",
+                **_on_all(tables, fastest),
             }
         )
     return rows
+
+
+def _on_all(tables: Tables, alone: Row) -> dict[str, Any]:
+    """The fastest on the most devices that trains the same model, its factor over the fastest on
+    one, and its settings.
+    """
+    rows = [row for row in rows_of(tables.variants) if row["status"] == "ok"]
+    most = max(int(row["devices"]) for row in rows)
+    shared = [
+        row
+        for row in rows
+        if row["devices"] == most > alone["devices"]
+        and all(row[field] == alone[field] for field in ("workload", "size"))
+        and row["device"] != "cpu"
+        and not is_bound(row["options"])
+    ]
+    fastest = max(shared, key=lambda row: float(row["throughput_per_s"]), default=None)
+    return {
+        **_rates("on_all", fastest),
+        "all_over_one": _factor(tables, fastest, alone) if fastest else math.nan,
+        "all_settings": _settings(fastest, None) if fastest else "",
+    }
 
 
 def _rates(name: str, row: Row | None) -> dict[str, float]:
@@ -138,10 +178,11 @@ def _settings(row: Row, eager: Row | None) -> str:
 
 
 def chain_notes(rows: Sequence[Row]) -> list[str]:
-    """What the CPU's fastest configurations are, where they are not its eager ones, and where the
-    held-out metric is lower with the fastest of a model.
+    """Which factors multiply, what the CPU's fastest configurations are, where they are not its
+    eager ones, and those on all GPUs; and where the held-out metric is lower with the fastest.
     """
     settings = [f"{row['model']} {row['cpu_settings']}" for row in rows if row["cpu_settings"]]
+    on_all = [f"{row['model']} {row['all_settings']}" for row in rows if row["all_settings"]]
     lost = [
         f"{row['model']} {row['pair'][0]['quality_name']} {after} instead of {before}"
         for row in rows
@@ -149,14 +190,35 @@ def chain_notes(rows: Sequence[Row]) -> list[str]:
         and row["pair"][1]["quality"] < row["pair"][0]["quality"] - QUALITY_TOLERANCE
         for before, after in [[METRICS["quality"].quantity(one).plain() for one in row["pair"]]]
     ]
+    whole = any(math.isfinite(row["fastest_over_cpu"]) for row in rows)
     return [
+        *(["GPU over CPU times fastest over eager is fastest over CPU."] if whole else []),
         *([f"The CPU's fastest configuration: {'; '.join(settings)}."] if settings else []),
+        *([f"On all GPUs: {'; '.join(on_all)}."] if on_all else []),
         *(
             [f"Lower held-out metric with the fastest configuration: {'; '.join(lost)}."]
             if lost
             else []
         ),
     ]
+
+
+def first_steps(tables: Tables) -> list[str]:
+    """What to switch on first for each model that has something faster: the step that gains most by
+    itself, with its gain, and what all of the fastest gain together.
+    """
+    sentences = []
+    for chain in chains(tables):
+        eager, fastest = chain["pair"]
+        if fastest is eager or eager["optimization"] != NO_OPTIONS:
+            continue
+        step = greatest_step(tables, eager)
+        row, gain = step or (fastest, gain_over(tables, fastest, eager))
+        shown = METRICS["speedup"].show(gain.value, low=gain.low, high=gain.high).plain()
+        together = METRICS["speedup"].show(chain["fastest_over_eager"]).plain()
+        rest = "" if row["variant"] == fastest["variant"] else f"; with the rest {together}"
+        sentences.append(f"{capitalized(chain['model'])}: {_settings(row, eager)}, {shown}{rest}.")
+    return sentences
 
 
 def in_one_line(row: Row) -> str:
@@ -208,6 +270,12 @@ def limit_cards(tables: Tables) -> list[Row]:
                 }
             )
     return cards
+
+
+def limit_notes(cards: Sequence[Row]) -> list[str]:
+    """What the columns of LIMIT_CARDS mean that these rows fill."""
+    filled = [name for name in _MEANINGS if any(math.isfinite(card[name]) for card in cards)]
+    return [_MEANINGS[name] for name in filled]
 
 
 def _largest(parts: Sequence[Row]) -> str:
