@@ -54,11 +54,16 @@ class Browser:
             text += byte
         return json.loads(text)
 
-    def open(self, page: Path) -> None:
-        """Load a file, and wait until it is loaded."""
-        self.call("Page.navigate", url=page.as_uri())
-        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
+    def open(self, page: Path, search: str = "") -> None:
+        """Load a file, with what its address asks for, and wait until it is loaded."""
+        before = self._loads
+        self.call("Page.navigate", url=page.as_uri() + search)
+        while self._loads == before:
             self.events.append(self._next())
+
+    @property
+    def _loads(self) -> int:
+        return sum(event["method"] == "Page.loadEventFired" for event in self.events)
 
     def run(self, script: str) -> Any:
         """What the script returns, which may use `await`."""

@@ -27,6 +27,22 @@ WIDTH = (
     "await new Promise((drawn) => setTimeout(drawn, 300)); return "
     "document.documentElement.scrollWidth"
 )
+ADDRESS = (
+    "?configurations.words=u-net+graphs&configurations.precision=bf16&configurations.order=-6"
+    "&step=unet-128px-cuda-b16-w0-fp32-e5"
+)
+ASKED_FOR = """
+while (!document.querySelector("#roofline-chart svg path"))
+  await new Promise((done) => requestAnimationFrame(done));
+const field = document.querySelector("#configurations-table input");
+const sorted = document.querySelector("#configurations-table [aria-sort=descending] button");
+const seen = [field.value, sorted.textContent, document.querySelector("#profiled").value];
+const rows = [...document.querySelectorAll("#configurations-table tbody tr")];
+seen.push(rows.map((row) => row.lastChild.textContent));
+document.querySelector("#configurations-table [type=reset]").click();
+await new Promise((done) => setTimeout(done, 10));
+return [...seen, location.search];
+"""
 BACKGROUND = "return getComputedStyle(document.body).backgroundColor"
 
 
@@ -90,6 +106,8 @@ def opened(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Opened:
             mobile=True,
         )
         seen["width"] = tab.run(WIDTH)
+        tab.open(built.page, ADDRESS)
+        seen["asked for"] = tab.run(ASKED_FOR)
         return Opened(seen=seen, complaints=tab.complaints, requests=tab.requests)
 
 
@@ -116,7 +134,7 @@ def test_the_browser_loads_one_file_and_has_nothing_to_complain_about(
     opened: Opened, built: Built
 ) -> None:
     assert opened.complaints == []
-    assert opened.requests == [built.page.as_uri()]
+    assert {each.partition("?")[0] for each in opened.requests} == {built.page.as_uri()}
 
 
 @pytest.mark.slow
@@ -259,3 +277,14 @@ def test_the_page_follows_its_files(tiny: Project) -> None:
     style = tiny.folder / "src/gpu_report/page/page.css"
     style.write_text(style.read_text("utf-8") + "\n", "utf-8")
     assert tiny.planned(PAGE) == {"write_page": 1}
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_the_address_keeps_what_the_reader_chose(opened: Opened) -> None:
+    words, column, step, rows, after = opened.seen["asked for"]
+
+    assert (words, column, step) == ("u-net graphs", "throughput", "unet-128px-cuda-b16-w0-fp32-e5")
+    assert rows
+    assert all("bf16" in row and "graphs" in row for row in rows)
+    assert after == "?configurations.order=-6&step=unet-128px-cuda-b16-w0-fp32-e5"

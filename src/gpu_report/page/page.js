@@ -13,6 +13,16 @@ const html = (name, attributes = {}, ...children) => built(document.createElemen
 const svg = (name, attributes = {}, ...children) =>
   built(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 
+// What the reader chose is in the address, so that a link shows it again: words and choices of a filter, the order of a
+// table, the step.
+
+const chosen = new URLSearchParams(location.search);
+function remember(name, value) {
+  if (value) chosen.set(name, value);
+  else chosen.delete(name);
+  history.replaceState(null, "", `${chosen.size ? `?${chosen}` : location.pathname}${location.hash}`);
+}
+
 // Tables: {columns, rows, variants}; a cell is a text, null, or a pair of the value in the CSV file and its text.
 
 function sortKey(cell) {
@@ -37,10 +47,13 @@ function tableCell(cell, column) {
 // Draws a table into a place; `tools` gives it a filter. Returns what shows those rows alone for which a test holds.
 function drawTable(place, table, { tools = false, onName } = {}) {
   const { columns, rows, variants } = table;
-  let sorted = null; // {column, sign}
+  const name = place.id.replace("-table", "");
+  const order = chosen.get(`${name}.order`); // the position of a column, with a minus where the greatest is first
+  let sorted = order && columns[Math.abs(order) - 1] ? { column: Math.abs(order) - 1, sign: Math.sign(order) } : null;
   let among = () => true;
   const choices = [];
   const words = html("input", { type: "search", placeholder: "words in any column" });
+  words.value = chosen.get(`${name}.words`) ?? "";
   const count = html("span", { role: "status" });
   const body = html("tbody");
 
@@ -67,6 +80,15 @@ function drawTable(place, table, { tools = false, onName } = {}) {
       return html("tr", {}, ...cells);
     }));
     count.textContent = `${shown.length} of ${rows.length} shown`;
+    heads.forEach((head, position) => head.setAttribute("aria-sort",
+      sorted?.column !== position ? "none" : sorted.sign > 0 ? "ascending" : "descending"));
+  }
+
+  function changed() {
+    remember(`${name}.words`, words.value);
+    choices.forEach(({ column, select }) => remember(`${name}.${columns[column].header}`, select.value));
+    remember(`${name}.order`, sorted && `${(sorted.column + 1) * sorted.sign}`);
+    redraw();
   }
 
   const heads = columns.map((column, position) => {
@@ -76,9 +98,7 @@ function drawTable(place, table, { tools = false, onName } = {}) {
     button.addEventListener("click", () => {
       const first = column.kind === "number" && column.meaning ? -1 : 1; // the greatest number first
       sorted = { column: position, sign: sorted?.column === position ? -sorted.sign : first };
-      heads.forEach((each) => each.setAttribute("aria-sort", "none"));
-      head.setAttribute("aria-sort", sorted.sign > 0 ? "ascending" : "descending");
-      redraw();
+      changed();
     });
     return head;
   });
@@ -87,15 +107,17 @@ function drawTable(place, table, { tools = false, onName } = {}) {
       const values = [...new Set(rows.map((row) => row[column]))].filter(Boolean);
       if (kind !== "text" || values.length < 2 || values.length > 12) return;
       const select = html("select", {}, html("option", { value: "" }, "all"), ...values.map((value) => html("option", {}, value)));
+      select.value = chosen.get(`${name}.${header}`) ?? "";
+      if (select.selectedIndex < 0) select.value = ""; // what another page has
       choices.push({ column, select });
     });
     const bar = html("form", { class: "tools", role: "search", "aria-label": "Filter" },
       html("label", {}, "filter", words),
       ...choices.map(({ column, select }) => html("label", {}, columns[column].header, select)),
       html("button", { type: "reset" }, "Show all"), count);
-    bar.addEventListener("input", redraw);
+    bar.addEventListener("input", changed);
     bar.addEventListener("submit", (event) => event.preventDefault());
-    bar.addEventListener("reset", () => setTimeout(redraw));
+    bar.addEventListener("reset", () => setTimeout(changed));
     place.append(bar);
   }
   const label = place.dataset.label;
@@ -111,7 +133,7 @@ function drawTable(place, table, { tools = false, onName } = {}) {
 function newChart(place, label, render) {
   const tip = html("div", { class: "tip", role: "status" });
   const root = svg("svg", { tabindex: 0, role: "img", "aria-label": `${label}. Arrow keys move through what it shows.` });
-  const mark = svg("rect", { fill: "none", stroke: "#1f1f1f", "stroke-width": 2, rx: 2 });
+  const mark = svg("rect", { fill: "none", stroke: "currentColor", "stroke-width": 2, rx: 2 });
   const holder = html("div", { class: "chart" }, root, tip);
   let items = [];
   let current = -1;
@@ -196,10 +218,10 @@ function text(x, y, words, attributes = {}) {
 function drawAxes(root, frame, { xTicks, yTicks = [], x, y, xLabel, yLabel = "", xText = String, yText = String }) {
   const { left, top, right, bottom } = frame;
   for (const tick of xTicks)
-    root.append(svg("path", { d: `M${x(tick)} ${top}V${bottom}`, stroke: "#dddddd" }),
+    root.append(svg("path", { d: `M${x(tick)} ${top}V${bottom}`, class: "grid" }),
       text(x(tick), bottom + 15, xText(tick), { "text-anchor": "middle" }));
   for (const tick of yTicks)
-    root.append(svg("path", { d: `M${left} ${y(tick)}H${right}`, stroke: "#dddddd" }),
+    root.append(svg("path", { d: `M${left} ${y(tick)}H${right}`, class: "grid" }),
       text(left - 6, y(tick) + 4, yText(tick), { "text-anchor": "end" }));
   root.append(text((left + right) / 2, bottom + 33, xLabel, { "text-anchor": "middle" }), text(0, top - 8, yLabel));
 }
@@ -343,7 +365,7 @@ function drawRoofline(place, { device, roofs, points }) {
     if (copy && peaks.length) {
       const start = Math.max(lowX, lowY / copy.rate);
       const end = Math.max(...peaks.map(ridge));
-      root.append(svg("path", { d: `M${x(start)} ${y(start * copy.rate)}L${x(end)} ${y(end * copy.rate)}`, stroke: "#1f1f1f", "stroke-width": 1.5 }),
+      root.append(svg("path", { d: `M${x(start)} ${y(start * copy.rate)}L${x(end)} ${y(end * copy.rate)}`, stroke: "currentColor", "stroke-width": 1.5 }),
         text(frame.left + 6, frame.top + 12, `slope: device copy, ${copy.text}`));
     }
     peaks.forEach((peak, index) => {
@@ -354,7 +376,7 @@ function drawRoofline(place, { device, roofs, points }) {
     });
     return points.map((point) => {
       const [left, top] = [x(point.intensity), y(point.achieved)];
-      root.append(svg("circle", { cx: left, cy: top, r: 5, fill: color(point.precision), stroke: "#1f1f1f", "stroke-width": 0.8 }));
+      root.append(svg("circle", { cx: left, cy: top, r: 5, fill: color(point.precision), stroke: "currentColor", "stroke-width": 0.8 }));
       return { box: [left - 4, top - 4, left + 4, top + 4], texts: [point.name, ...point.texts] };
     });
   });
@@ -382,8 +404,13 @@ function showStep(variant) {
   }
 }
 
-function openStep(variant) {
+function chooseStep(variant) {
+  remember("step", variant);
   showStep(variant);
+}
+
+function openStep(variant) {
+  chooseStep(variant);
   byId("step").scrollIntoView();
   byId("profiled").focus({ preventScroll: true });
 }
@@ -395,7 +422,7 @@ for (const name of ["configurations", "scaling", "links", "comparison"])
 if (byId("step")) {
   const select = byId("profiled");
   select?.append(...Object.entries(data.names).map(([variant, name]) => html("option", { value: variant, title: variant }, name)));
-  select?.addEventListener("change", () => showStep(select.value));
-  showStep(data.first || select?.value || "");
+  select?.addEventListener("change", () => chooseStep(select.value));
+  showStep([chosen.get("step"), data.first, select?.value].find((variant) => variant in (data.names ?? {})) ?? data.first ?? "");
 }
 if (byId("roofline")) data.roofline.forEach((device) => drawRoofline(byId("roofline-chart"), device));
