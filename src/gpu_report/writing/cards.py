@@ -59,11 +59,11 @@ ALWAYS_BUSY: Final = 0.95
 WAITING: Final = frozenset({"accelerator busy", "data loader", "launch-bound", "communication"})
 """Advice about what the device waits for."""
 _MEANINGS: Final[Mapping[str, str]] = {
-    "busy": "Busy: the share of a step in which the GPU works.",
-    "at_most": "At most: the gain without idle time.",
-    "mfu": "MFU: the needed operations over the data sheet's peak.",
-    "of_peak": "Of measured peak: the rate of operations over that of matrix products here.",
-    "preparation_cold_s": "To start: compiling and capturing.",
+    "busy": "busy: with work on the GPU",
+    "at_most": "at most: without idle time",
+    "mfu": "MFU: needed operations over the data sheet's peak",
+    "of_peak": "of measured peak: over that of matrix products here",
+    "preparation_cold_s": "to start: compiling and capturing",
 }
 """Columns of LIMIT_CARDS -> what they are."""
 _TIED: Final = "\u00a0"
@@ -274,8 +274,12 @@ def limit_cards(tables: Tables) -> list[Row]:
 
 def limit_notes(cards: Sequence[Row]) -> list[str]:
     """What the columns of LIMIT_CARDS mean that these rows fill."""
-    filled = [name for name in _MEANINGS if any(math.isfinite(card[name]) for card in cards)]
-    return [_MEANINGS[name] for name in filled]
+    meanings = [
+        meaning
+        for name, meaning in _MEANINGS.items()
+        if any(math.isfinite(card[name]) for card in cards)
+    ]
+    return [f"{capitalized('; '.join(meanings))}."] if meanings else []
 
 
 def _largest(parts: Sequence[Row]) -> str:
