@@ -186,7 +186,8 @@ def differences_between_devices(machine: MachineResults) -> list[Row]:
 
 
 def results_of_sources(sources: "pd.DataFrame") -> list[Row]:
-    """The results beside ours of each source of which any was measured here.
+    """The results of the sources beside ours, of what was measured here; and of a source of which
+    any was, what no training can answer, with the reason.
 
     One that says only which of two is faster has no number.
     """
@@ -213,7 +214,7 @@ def results_of_sources(sources: "pd.DataFrame") -> list[Row]:
             "heading": f"{row['source']} (hardware: {row['hardware']})",
         }
         for row in reported
-        if row["source"] in answered
+        if math.isfinite(row["ours"]) or (row["source"] in answered and not row["variant"])
     ]
 
 

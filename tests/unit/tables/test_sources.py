@@ -222,11 +222,9 @@ def test_a_figure_without_a_record_is_not_measured(study: Study) -> None:
     assert len(found) == len(reported().figures)
     assert math.isfinite(row_of(found, GPU, "training_time_s")["ours"])
     assert math.isnan(row_of(found, GPU, "speedup")["ours"])
-    ours = {
-        row["measured"]: row["ours in words"] for row in printed_rows(study, record_of(study, GPU))
-    }
-    assert ours["U-Net: training on the CPU"] == "not measured"
-    assert ours["U-Net: training on the GPU"] != "not measured"
+    printed = {row["measured"] for row in printed_rows(study, record_of(study, GPU))}
+    assert "U-Net: training on the GPU" in printed
+    assert "U-Net: training on the CPU" not in printed
 
 
 def test_the_time_is_that_of_all_epochs_and_the_ratio_ours_over_theirs(study: Study) -> None:
