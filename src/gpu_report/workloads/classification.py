@@ -1,5 +1,5 @@
-"""What every classification workload shares: Adam on cross-entropy, accuracy, and samples held in
-memory.
+"""What every workload that classifies samples or their pixels shares: Adam on cross-entropy,
+accuracy, and samples held in memory.
 """
 
 from abc import ABC, abstractmethod
@@ -15,8 +15,8 @@ from gpu_report.workloads.synthetic import Split
 
 
 class LabelledSamples(Dataset[tuple[Tensor, Tensor]]):
-    """A data set that knows every target, a class number for each sample, without making the
-    inputs.
+    """A data set that knows every target, a class number for each sample or pixel, without making
+    the inputs.
     """
 
     targets: Tensor

@@ -8,10 +8,8 @@ from typing import ClassVar, Final, NamedTuple, cast
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
-from torch.utils.data import Dataset
 
-from gpu_report.workloads.classification import TensorPairs, check_settings
+from gpu_report.workloads.classification import Classification, TensorPairs
 from gpu_report.workloads.synthetic import Floats, Integers, Split, pixel_noise, stream
 
 CLASSES: Final = 3
@@ -112,15 +110,17 @@ class _Up(_Along):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UNetSegmentation:
-    """Sizes 32px, 64px and 128px; quality is the Dice coefficient of `mean_dice`."""
+class UNetSegmentation(Classification):
+    """Classifies pixels, in sizes 32px, 64px and 128px; quality is the Dice coefficient of
+    `mean_dice`.
+    """
 
-    size: str
-    seed: int
     train_samples: int = 500
     test_samples: int = 100
     learning_rate: float = 3e-4
 
+    name: ClassVar[str] = "unet"
+    sizes: ClassVar[tuple[str, ...]] = tuple(SIZES)
     title: ClassVar[str] = "U-Net"
     quality_name: ClassVar[str] = "Dice"
     loss_name: ClassVar[str] = "cross-entropy per pixel"
@@ -132,24 +132,10 @@ class UNetSegmentation:
         f"foresee, so that a Dice of about {DICE_CEILING:.2f} is the most that can be reached."
     ).replace("%", " %")
 
-    def __post_init__(self) -> None:
-        check_settings(
-            "unet",
-            size=self.size,
-            sizes=tuple(SIZES),
-            train_samples=self.train_samples,
-            test_samples=self.test_samples,
-            learning_rate=self.learning_rate,
-        )
-
     @property
     def sample_description(self) -> str:
         pixels = SIZES[self.size]
         return f"{pixels}x{pixels} RGB picture, {CLASSES} classes per pixel"
-
-    @property
-    def optimizer_name(self) -> str:
-        return f"Adam, learning rate {self.learning_rate:g}"
 
     def build_model(self) -> nn.Module:
         return UNet()
@@ -170,18 +156,6 @@ class UNetSegmentation:
             yield from (_Up(enlarger, *decoder[first]), _Along(*decoder[second]))
         yield _Along(whole.head)
 
-    def build_optimizer(self, model: nn.Module) -> Optimizer:
-        return Adam(model.parameters(), lr=self.learning_rate)
-
-    def train_data(self) -> Dataset[tuple[Tensor, Tensor]]:
-        return self._data("train", self.train_samples)
-
-    def test_data(self) -> Dataset[tuple[Tensor, Tensor]]:
-        return self._data("test", self.test_samples)
-
-    def loss(self, output: Tensor, target: Tensor) -> Tensor:
-        return nn.functional.cross_entropy(output, target)
-
     def quality(self, output: Tensor, target: Tensor) -> float:
         # On the host argmax over a dimension that is not the last takes seven times as long as max.
         return mean_dice(output.max(dim=1).indices, target)
@@ -190,10 +164,10 @@ class UNetSegmentation:
         """Dice of naming each pixel's class at random, as often as it occurs: every class then gets
         its own share.
         """
-        counts = self._data("test", self.test_samples).targets.flatten().bincount()
+        counts = self.labelled("test", self.test_samples).targets.flatten().bincount()
         return (counts[counts > 0] / counts.sum()).mean().item()
 
-    def _data(self, split: Split, samples: int) -> TensorPairs:
+    def labelled(self, split: Split, samples: int) -> TensorPairs:
         return shape_pictures(
             samples=samples, image_px=SIZES[self.size], seed=self.seed, split=split
         )

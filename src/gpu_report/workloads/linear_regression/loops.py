@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -40,8 +40,7 @@ class Problem:
     """Labels the phases of an eager step for a profiler: forward, loss, backward, optimizer."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trained:
+class Trained(NamedTuple):
     """Weight and bias after training, and the loss before the update of each epoch, on the device
     of the points.
     """
@@ -207,7 +206,7 @@ def _triton(problem: Problem) -> Train:
 
 def _cpp(problem: Problem) -> Train:
     fused = cpu_loops().fused
-    return lambda: _trained(fused(*_arguments(problem)))
+    return lambda: Trained(*fused(*_arguments(problem)))
 
 
 def cuda_loop(
@@ -222,7 +221,7 @@ def cuda_loop(
     def prepare(problem: Problem) -> Train:
         train = getattr(cuda_loops(), name)
         blocks = blocks_per_multiprocessor * _multiprocessors(problem.x)
-        return lambda: _trained(train(*_arguments(problem), blocks))
+        return lambda: Trained(*train(*_arguments(problem), blocks))
 
     return LineLoop(
         prepare=prepare,
@@ -241,11 +240,6 @@ def _arguments(problem: Problem) -> tuple[Tensor, Tensor, float, float, float, i
         problem.learning_rate,
         problem.epochs,
     )
-
-
-def _trained(parts: tuple[Tensor, Tensor]) -> Trained:
-    parameters, losses = parts
-    return Trained(parameters=parameters, losses=losses)
 
 
 def _multiprocessors(x: Tensor) -> int:

@@ -129,7 +129,7 @@ def off_by(share: float) -> Callable[[Problem], Train]:
 
         def train_wrongly() -> Trained:
             trained = train()
-            return replace(trained, parameters=trained.parameters * (1 + share))
+            return trained._replace(parameters=trained.parameters * (1 + share))
 
         return train_wrongly
 
