@@ -18,7 +18,7 @@ from torch.amp import GradScaler
 
 _AUTOCAST: Final[Mapping[str, torch.dtype]] = {"fp16": torch.float16, "bf16": torch.bfloat16}
 _TF32_CAPABILITY: Final = (8, 0)
-_FP8_CAPABILITY: Final = (8, 9)
+FP8_CAPABILITY: Final = (8, 9)
 """CUDA compute capability of the first devices with TF32, and with FP8:
 https://docs.nvidia.com/cuda/cuda-c-programming-guide
 """
@@ -70,7 +70,7 @@ def why_not_computed(precision: str, device: torch.device) -> str:
     """Why the device cannot compute in the precision, in one line; empty if it can. Touches the
     device.
     """
-    if precision == "tf32" and not _has_tf32(device):
+    if precision == "tf32" and not has_capability(device, _TF32_CAPABILITY):
         return f"{device} has no TF32 arithmetic; it came with CUDA compute capability 8.0"
     if (
         precision == "bf16"
@@ -85,7 +85,7 @@ def why_no_fp8(device: torch.device) -> str:
     """Why linear layers cannot be trained in FP8 on the device, in one line; empty if they can."""
     if find_spec("torchao") is None:
         return "FP8 needs torchao, which is not installed; pip install 'gpu-report[fp8]' brings it"
-    if torch.version.hip or torch.cuda.get_device_capability(device) < _FP8_CAPABILITY:
+    if not has_capability(device, FP8_CAPABILITY):
         return f"{device} has no FP8 arithmetic; it came with CUDA compute capability 8.9"
     return ""
 
@@ -109,7 +109,10 @@ def multiply_in_fp8(model: nn.Module, *, emulate: bool = False) -> None:
     )
 
 
-def _has_tf32(device: torch.device) -> bool:
-    if device.type != "cuda" or torch.version.hip:
-        return False
-    return torch.cuda.get_device_capability(device) >= _TF32_CAPABILITY
+def has_capability(device: torch.device, least: tuple[int, int]) -> bool:
+    """Whether it is an NVIDIA GPU of this CUDA compute capability or a higher one."""
+    return (
+        device.type == "cuda"
+        and not torch.version.hip
+        and torch.cuda.get_device_capability(device) >= least
+    )

@@ -231,7 +231,9 @@ def build_training(
             seed=seed + readers.rank,
             collate=collate,
         ),
-        test_loader=_held_out(test_data, evaluated_at_once, collate),
+        test_loader=DataLoader(test_data, batch_size=evaluated_at_once, collate_fn=collate)
+        if test_data is not None
+        else [],
         non_blocking=is_pinned(variant),
         layout=layout,
         samples_per_epoch=samples_per_epoch,
@@ -261,10 +263,6 @@ def _example_part(
         inputs, _ = example_batch(data, variant.batch_size // variant.accumulation)
     part: Tensor = inputs.to(device).contiguous(memory_format=layout)
     return part
-
-
-def _held_out(data: Samples | None, batch_size: int, collate: Collate | None) -> Iterable[Batch]:
-    return [] if data is None else DataLoader(data, batch_size=batch_size, collate_fn=collate)
 
 
 def _refuse_loops(workload: TrainingWorkload, variant: Variant) -> None:
@@ -473,8 +471,9 @@ def check_loss(workload: TrainingWorkload, loss: Any) -> None:
 
 
 def _compiled(loss: Loss, device: torch.device) -> Loss:
-    options = None if device.type == "cpu" else _COMPILER_OPTIONS
-    return torch.compile(loss, dynamic=False, options=options)
+    return torch.compile(
+        loss, dynamic=False, options=None if device.type == "cpu" else _COMPILER_OPTIONS
+    )
 
 
 def build_model(workload: TrainingWorkload, variant: Variant, *, device: torch.device) -> nn.Module:
@@ -496,7 +495,12 @@ def build_model(workload: TrainingWorkload, variant: Variant, *, device: torch.d
     if "fp8" in options:
         multiply_in_fp8(model)
     if "checkpoint" in options:
-        _checkpoint_blocks(workload, model)
+        if not isinstance(workload, NamesBlocks):
+            raise WorkloadError(
+                f"options: {type(workload).__name__} names no checkpointed_blocks(model), so "
+                "checkpoint has nothing to do; add it to the class, or leave checkpoint out"
+            )
+        checkpoint_blocks(workload.checkpointed_blocks(model))
     return model
 
 
@@ -559,15 +563,6 @@ def _replica(model: nn.Module, options: Sequence[str]) -> DistributedDataParalle
     return replica
 
 
-def _checkpoint_blocks(workload: TrainingWorkload, model: nn.Module) -> None:
-    if not isinstance(workload, NamesBlocks):
-        raise WorkloadError(
-            f"options: {type(workload).__name__} names no checkpointed_blocks(model), so "
-            "checkpoint has nothing to do; add it to the class, or leave checkpoint out"
-        )
-    checkpoint_blocks(workload.checkpointed_blocks(model))
-
-
 def checkpoint_blocks(blocks: Iterable[nn.Module]) -> None:
     """Have each block compute its activations again in the backward pass; its running means count a
     batch once.
@@ -628,20 +623,13 @@ def check_images(workload: TrainingWorkload, data: Samples, collate: Collate | N
 
 
 def build_optimizer(workload: TrainingWorkload, variant: Variant, model: nn.Module) -> Optimizer:
-    """The workload's optimizer, built once more with what the options need of it.
+    """The workload's optimizer, built once more with what the options need of it, before its first
+    step.
 
     Raises:
         WorkloadError: the optimizer cannot be fused, or cannot be captured.
     """
-    return rebuilt(workload.build_optimizer(model), option_names(variant.options))
-
-
-def rebuilt(optimizer: Optimizer, options: Sequence[str]) -> Optimizer:
-    """The optimizer, built once more with what the options need of it, before its first step.
-
-    Raises:
-        WorkloadError: the optimizer cannot be fused, or cannot be captured.
-    """
+    optimizer, options = workload.build_optimizer(model), option_names(variant.options)
     settings = inspect.signature(type(optimizer)).parameters
     changes: dict[str, bool] = {}
     if "fused" in options:

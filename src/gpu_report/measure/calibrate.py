@@ -67,9 +67,8 @@ def calibrate(
     context = fresh_processes()
     ceilings = []
     for device in devices:
-        plan = plan_of(device)
         found = [
-            _in_fresh_process(context, device, _measure, device, threads, plan)
+            _in_fresh_process(context, device, _measure, device, threads, plan_of(device))
             for _ in range(processes)
         ]
         ceilings.append(merge([of_process for of_process, _ in found]))
@@ -81,7 +80,9 @@ def calibrate(
             _in_fresh_process(context, what, _measure_link, linked, link_plan)
             for _ in range(processes)
         ]
-        link = merge_links(links)
+        # Of all launches, in their order; what not every one measured is left out.
+        operations = _merged([each.operations for each in links], "times_s")
+        link = links[0].model_copy(update={"operations": operations})
     return Calibration(
         schema_version=SCHEMA_VERSION,
         machine=machine,
@@ -102,15 +103,6 @@ def merge(ceilings: Sequence[Ceilings]) -> Ceilings:
             "copy_bytes_per_s": [rate for each in ceilings for rate in each.copy_bytes_per_s],
             "transfers": _merged([each.transfers for each in ceilings], "times_s"),
         }
-    )
-
-
-def merge_links(links: Sequence[Link]) -> Link:
-    """One Link with the values of all, in their order; what not every launch measured is
-    left out.
-    """
-    return links[0].model_copy(
-        update={"operations": _merged([each.operations for each in links], "times_s")}
     )
 
 

@@ -4,25 +4,28 @@ transfers.
 Every operation is run until it is warm, repeated for its budget, and its median time taken.
 """
 
-import re
 import statistics
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, get_args
 
 import psutil
 import torch
 
 from gpu_report.errors import MachineError
-from gpu_report.measure.arithmetic import set_up_arithmetic, why_not_computed
+from gpu_report.measure.arithmetic import (
+    FP8_CAPABILITY,
+    has_capability,
+    set_up_arithmetic,
+    why_not_computed,
+)
 from gpu_report.measure.calibration_plan import Plan
 from gpu_report.measure.environment import device_environment
 from gpu_report.measure.probe import describe_accelerator, why_not_present
 from gpu_report.measure.run import EnvironmentValue
 from gpu_report.measure.timing import HostClock, StepClock, step_clock, synchronize
 from gpu_report.records.calibration import Ceilings, Direction, HostMemory, MatrixProduct, Transfer
-from gpu_report.study.machine import cpu_model
+from gpu_report.study.machine import cpu_has_bf16, cpu_model
 
 DTYPES: Final = {
     "fp32": torch.float32,
@@ -33,11 +36,8 @@ DTYPES: Final = {
 """Precision -> the type of the matrices; tf32 and fp32 differ in the arithmetic alone."""
 _BYTES_PER_VALUE: Final = 4
 FP8: Final = "fp8"
-_FP8_CAPABILITY: Final = (8, 9)
 _SHARE_OF_FREE_MEMORY: Final = 0.5
 _RANDOM_BYTES: Final = 2**20
-_CPU_FLAGS: Final = Path("/proc/cpuinfo")
-_FAST_BF16: Final = re.compile(r"\b(?:avx512_bf16|amx_bf16)\b")
 
 
 def measure_ceilings(
@@ -76,20 +76,9 @@ def measure_ceilings(
 def precisions_of(device: torch.device) -> list[str]:
     """The precisions that the device has hardware for, as variants name them, fp32 first."""
     if device.type == "cpu":
-        has_bf16 = _CPU_FLAGS.exists() and _FAST_BF16.search(_CPU_FLAGS.read_text("utf-8"))
-        return ["fp32", "bf16"] if has_bf16 else ["fp32"]
+        return ["fp32", "bf16"] if cpu_has_bf16() else ["fp32"]
     found = [precision for precision in DTYPES if not why_not_computed(precision, device)]
-    return [*found, FP8] if _has_fp8(device) else found
-
-
-def _has_fp8(device: torch.device) -> bool:
-    """Whether PyTorch multiplies matrices of 8 bits there: on NVIDIA GPUs from Ada on."""
-    is_nvidia = device.type == "cuda" and not torch.version.hip
-    return (
-        is_nvidia
-        and torch.cuda.get_device_capability(device) >= _FP8_CAPABILITY
-        and hasattr(torch, "_scaled_mm")
-    )
+    return [*found, FP8] if has_capability(device, FP8_CAPABILITY) else found
 
 
 def measure_products(device: torch.device, precision: str, plan: Plan) -> list[MatrixProduct]:
@@ -145,9 +134,12 @@ def _measure_copy(device: torch.device, copy_bytes: int, plan: Plan) -> float:
     """Bytes read and bytes written per second."""
     source = _random_bytes(copy_bytes).to(device)
     target = torch.empty_like(source)
-    clock = partial(step_clock, device)
     time_s = median_time_s(
-        lambda: target.copy_(source), clock, device=device, budget_s=plan.copy_budget_s, plan=plan
+        lambda: target.copy_(source),
+        partial(step_clock, device),
+        device=device,
+        budget_s=plan.copy_budget_s,
+        plan=plan,
     )
     return 2 * copy_bytes / time_s
 

@@ -34,8 +34,7 @@ class CustomLoop:
         started = time.perf_counter()
         self._built = self._build(phase)
         synchronize(self._device)
-        taken_s = time.perf_counter() - started
-        return taken_s if self._built.is_made_by_each_process else 0.0
+        return time.perf_counter() - started if self._built.is_made_by_each_process else 0.0
 
     @property
     def built(self) -> Loop:

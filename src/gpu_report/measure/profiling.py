@@ -135,8 +135,9 @@ def profile_training(
         _, rich_sha256 = _record(stepper, RICH_STEPS, rich_trace_folder, run_id, is_rich=True)
     if custom_loop:
         work = count_work(training)
-    own = (sha256, rich_sha256, step_times_ms)
-    (sha256, rich_sha256, step_times_ms), *others = training.world.gather(own)
+    (sha256, rich_sha256, step_times_ms), *others = training.world.gather(
+        (sha256, rich_sha256, step_times_ms)
+    )
     if training.world.agents > 1:
         for folder in filter(None, (trace_folder, rich_trace_folder)):
             _bring_traces(training.world, folder)
@@ -398,9 +399,8 @@ def unrecorded(loading: Iterator[Batch]) -> Iterator[None]:
 def activities_of(device: torch.device) -> list[ProfilerActivity]:
     """What is recorded: the host, and the device where the profiler knows it."""
     of_device = getattr(ProfilerActivity, device.type.upper(), ProfilerActivity.CPU)
-    wanted = {ProfilerActivity.CPU, of_device}
     supported: set[ProfilerActivity] = supported_activities()  # type: ignore[no-untyped-call]
-    return [activity for activity in wanted if activity in supported]
+    return [each for each in {ProfilerActivity.CPU, of_device} if each in supported]
 
 
 def _export(profiler: profile, trace_file: Path) -> None:

@@ -514,5 +514,4 @@ def _nanoseconds(microseconds: Floats) -> Integers:
     """
     whole_us = np.floor(microseconds)
     fraction_ns = np.rint((microseconds - whole_us) * _NS_PER_US)
-    nanoseconds: Integers = whole_us.astype(np.int64) * _NS_PER_US + fraction_ns.astype(np.int64)
-    return nanoseconds
+    return whole_us.astype(np.int64) * _NS_PER_US + fraction_ns.astype(np.int64)
