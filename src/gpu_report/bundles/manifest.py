@@ -90,8 +90,7 @@ class Manifest(Part):
         return any(entry.path == CALIBRATION_FILE for entry in self.files)
 
     def _names(self, pattern: re.Pattern[str]) -> list[str]:
-        found = (pattern.fullmatch(entry.path) for entry in self.files)
-        return [each[1] for each in found if each]
+        return [found[1] for entry in self.files if (found := pattern.fullmatch(entry.path))]
 
 
 MANIFEST: Final = JsonFile(

@@ -248,8 +248,7 @@ def _paths(
         if _has_its_tables(run):
             yield from table_files(run / TABLES_FOLDER).values()
         for folder in RAW_FOLDERS if with_traces else ():
-            files = (path for path in (run / folder).glob("*") if path.is_file())
-            yield from (path for path in files if not path.name.startswith("."))
+            yield from (path for path in (run / folder).glob("[!.]*") if path.is_file())
 
 
 def _content(path: Path) -> bytes:
@@ -270,8 +269,11 @@ def _content(path: Path) -> bytes:
 
 def _entry(results: Path, path: Path) -> FileEntry:
     content = _content(path)
-    name = path.relative_to(results).as_posix()
-    return FileEntry(path=name, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+    return FileEntry(
+        path=path.relative_to(results).as_posix(),
+        bytes=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+    )
 
 
 def _manifest(

@@ -30,7 +30,6 @@ BUNDLE_SUFFIX: Final = ".tar.xz"
 
 _HERE: Final = "here"
 _PUBLISHED: Final = "published"
-_DEFAULT: Final = (_HERE, _PUBLISHED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +87,7 @@ def choose_machines(
         MachineError: PyTorch could not be asked.
     """
     check_config(config)
-    configured = config.get("machines", _DEFAULT)
+    configured = config.get("machines", (_HERE, _PUBLISHED))
     requests = read_requests() if requests is None else requests
     # A damaged bundle must not keep a machine from being measured when nothing else is to be shown.
     bundles = {} if {*configured} <= {_HERE, *requests} else find_bundles(published)

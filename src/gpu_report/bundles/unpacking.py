@@ -203,8 +203,7 @@ def _check(folder: Path, manifest: Manifest) -> None:
         _check_owner(path, (POINT_FILE.read(path).machine,), (manifest.machine,))
     if manifest.has_calibration:
         path = folder / CALIBRATION_FILE
-        calibration = CALIBRATIONS.read(path)
-        _check_owner(path, (calibration.machine,), (manifest.machine,))
+        _check_owner(path, (CALIBRATIONS.read(path).machine,), (manifest.machine,))
 
 
 def _check_owner(path: Path, found: tuple[str, ...], expected: tuple[str, ...]) -> None:
@@ -289,5 +288,4 @@ def records_in(folder: Path) -> dict[str, Record]:
     Raises:
         RecordError: one cannot be read.
     """
-    records = [RECORD_FILE.read(path) for path in sorted(folder.glob(_RUNS))]
-    return {record.variant: record for record in records}
+    return {record.variant: record for record in map(RECORD_FILE.read, sorted(folder.glob(_RUNS)))}

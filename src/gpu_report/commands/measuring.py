@@ -28,7 +28,6 @@ from gpu_report.printing.number_format import count, throughput
 from gpu_report.printing.terminal import say, stderr_to
 from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
 from gpu_report.records.calibration import CALIBRATION_FILE
-from gpu_report.records.provenance import boot
 from gpu_report.records.record import (
     POINT_FILE,
     RECORD_FILE,
@@ -47,7 +46,7 @@ from gpu_report.storage.files import (
 )
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.config import DEFAULT_CONFIGFILE, read_config
-from gpu_report.study.machine import find_machine, require_machine
+from gpu_report.study.machine import boot, find_machine, require_machine
 from gpu_report.study.single import single_study
 from gpu_report.study.study import Measurement
 from gpu_report.tables.marks import MEANINGS, WEAKENS_TIMES, marks_of_numbers

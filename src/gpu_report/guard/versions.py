@@ -32,15 +32,11 @@ from gpu_report.measure.failures import read_oom_kills, unless_memory_ran_out, w
 from gpu_report.printing.number_format import counted
 from gpu_report.printing.terminal import clean
 from gpu_report.records.provenance import environment_without_git
+from gpu_report.study.machine import boot
 
 WORKTREE: Final = "worktree"
 """The folder as it is, with what is not committed."""
-_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
-_SPACE: Final = (
-    f"{_BOOT.read_text('ascii').strip()}, {Path('/proc/self/ns/pid').readlink()}"
-    if _BOOT.exists()
-    else platform.node()
-)
+_SPACE: Final = f"{boot()}, {Path('/proc/self/ns/pid').readlink()}" if boot() else platform.node()
 """The space in which a process id is unique: this boot of this host, and this container."""
 _MADE_BY: Final = "gpu-report guard, process {} of {}"
 _MADE_HERE: Final = re.compile(

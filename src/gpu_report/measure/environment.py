@@ -8,7 +8,6 @@ import os
 import platform
 import re
 import subprocess
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +18,7 @@ from gpu_report.measure.run import EnvironmentValue
 from gpu_report.records.record import OTHER_JOBS, OTHER_JOBS_ALLOWED
 from gpu_report.study.cluster import JOB, job_facts
 from gpu_report.study.control_groups import cpu_quota
-from gpu_report.study.machine import core_count, cpu_model
+from gpu_report.study.machine import core_count, cpu_model, package_version
 
 if TYPE_CHECKING:
     import torch
@@ -43,9 +42,7 @@ def host_environment() -> dict[str, EnvironmentValue]:
         # NO is what --exclusive makes of it.
         **({OTHER_JOBS: "none" if sharing == "NO" else OTHER_JOBS_ALLOWED} if sharing else {}),
         "python": platform.python_version(),
-        "torch": _version("torch"),
-        "torchvision": _version("torchvision"),
-        "numpy": _version("numpy"),
+        **{name: package_version(name) for name in ("torch", "torchvision", "numpy")},
         "os": _operating_system(),
         "kernel": platform.release(),
         "cpu_model": cpu_model(),
@@ -93,13 +90,6 @@ def _sockets() -> int | None:
         return None
     found = re.findall(r"^physical id\s*:\s*(\d+)$", _CPUINFO.read_text("utf-8"), re.MULTILINE)
     return len({*found}) or None
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _operating_system() -> str:

@@ -14,6 +14,7 @@ from typing import Final
 
 import gpu_report
 from gpu_report.records.record import Provenance
+from gpu_report.study.machine import boot
 from gpu_report.study.modules import OUR_WORKLOADS, find_module
 
 _PACKAGE: Final = Path(gpu_report.__file__).resolve().parent
@@ -43,7 +44,6 @@ study.PROTOCOL_VERSION, then those of version 3 in the published bundles.
 A change of the measuring code raises the version and begins a set of its own, unless `python -m
 benchmarks.same_measuring` shows that the new code measures alike: then its digest is added.
 """
-_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _MOST_CHANGES: Final = 100
 _OURS: Final = "HEAD:./__init__.py"
 _NO_ANSWER: Final = (OSError, subprocess.SubprocessError)
@@ -98,11 +98,6 @@ def why_no_commit() -> str:
             [*said[:1], *(f"type: {line}" for line in said if line.startswith("git config"))]
         )
     return ""
-
-
-def boot() -> str:
-    """The number of when this machine was booted; empty where the system has none."""
-    return _BOOT.read_text("ascii").strip() if _BOOT.exists() else ""
 
 
 def utc_now() -> str:

@@ -59,14 +59,6 @@ DeviceName = Annotated[str, Field(pattern="^[a-z]+(:[0-9]+)?$")]
 """As PyTorch names it, such as `cpu` or `cuda:1`."""
 Environment = dict[Text, Text | Count | Finite | None]
 """Software and hardware by name."""
-_SAMPLED: Final = (
-    "utilisation_percent",
-    "memory_used_mib",
-    "power_w",
-    "sm_clock_mhz",
-    "memory_clock_mhz",
-    "temperature_c",
-)
 
 
 class AskedWorkload(TypedDict):
@@ -227,7 +219,17 @@ class Telemetry(Part):
 
     @model_validator(mode="after")
     def _check_series(self) -> Self:
-        _check_lengths(self, "moments_s", *_SAMPLED, may_be_empty=True)
+        _check_lengths(
+            self,
+            "moments_s",
+            "utilisation_percent",
+            "memory_used_mib",
+            "power_w",
+            "sm_clock_mhz",
+            "memory_clock_mhz",
+            "temperature_c",
+            may_be_empty=True,
+        )
         return self
 
 
@@ -735,8 +737,11 @@ def differences(asked_then: Mapping[str, Any], asked_now: Mapping[str, Any]) -> 
     per key.
     """
     then, now = _flatten(asked_then), _flatten(asked_now)
-    keys = [key for key in {**then, **now} if then.get(key) != now.get(key)]
-    return [f"{key}: measured with {then.get(key)}, now {now.get(key)}" for key in keys]
+    return [
+        f"{key}: measured with {then.get(key)}, now {now.get(key)}"
+        for key in {**then, **now}
+        if then.get(key) != now.get(key)
+    ]
 
 
 def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

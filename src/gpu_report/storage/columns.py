@@ -123,8 +123,10 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         rows, names = list(rows), set(self.column_names)
         for position, row in enumerate(rows):
             if row.keys() != names:
-                difference = _name_difference(list(row), self.column_names)
-                raise TableError(f"table {self.name}, row {position}: {difference}")
+                raise TableError(
+                    f"table {self.name}, row {position}: "
+                    f"{_name_difference(list(row), self.column_names)}"
+                )
         return self._checked({name: [row[name] for row in rows] for name in self.column_names})
 
     def _read(self, path: Path) -> _Values:
@@ -237,7 +239,6 @@ def _name_difference(found: list[str], declared: list[str]) -> str:
     return f"columns are ordered {', '.join(found)[:_MOST_SHOWN]}, not {', '.join(declared)}"
 
 
-_BOOLEANS: Final = {"true": True, "false": False}
 _MOST_SHOWN: Final = 500
 _INT64: Final = 2**63
 _INFINITE: Final = frozenset({math.inf, -math.inf})
@@ -260,5 +261,5 @@ _READ: Final[Mapping[Dtype, Callable[[str], Any]]] = {
     "str": str,
     "int64": int,
     "float64": lambda cell: float(cell) if cell else math.nan,
-    "bool": _BOOLEANS.__getitem__,
+    "bool": {"true": True, "false": False}.__getitem__,
 }

@@ -73,9 +73,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if not variant.has_ranks or (on_cpus and self.gpus):
             return 1
         of_node = 1 if on_cpus else self.gpus
-        numbers = range(1, self.nodes + 1)
         return next(
-            (n for n in numbers if variant.devices % n == 0 and variant.devices <= n * of_node), 1
+            (
+                nodes
+                for nodes in range(1, self.nodes + 1)
+                if variant.devices % nodes == 0 and variant.devices <= nodes * of_node
+            ),
+            1,
         )
 
     def resources(self, *, nodes: int = 1) -> dict[str, str | int | None]:
@@ -173,10 +177,13 @@ def job_facts() -> dict[str, str]:
     """
     if JOB not in os.environ:
         return {}
-    command = ["scontrol", "show", "job", "--oneliner", os.environ[JOB]]
     with suppress(OSError, subprocess.TimeoutExpired):
         said = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=ANSWER_S
+            ["scontrol", "show", "job", "--oneliner", os.environ[JOB]],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=ANSWER_S,
         ).stdout
         return dict(re.findall(r"(\S+?)=(\S*)", said))
     return {}

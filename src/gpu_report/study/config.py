@@ -174,12 +174,12 @@ def _describe(problem: Any) -> str:
     if problem.validator == "additionalProperties":
         known = problem.schema.get("properties", {})
         unknown = next(key for key in problem.instance if key not in known)
-        where = f"{path}.{unknown}" if path else str(unknown)
+        where = _dotted((*problem.absolute_path, unknown))
         return f"{where}: unknown key; allowed here: {', '.join(known)}"
     if problem.validator == "required":
         missing = next(key for key in problem.validator_value if key not in problem.instance)
         return (
-            f"{f'{path}.{missing}' if path else missing}: missing; add it (config/README.md "
+            f"{_dotted((*problem.absolute_path, missing))}: missing; add it (config/README.md "
             "describes every key)"
         )
     if problem.validator == "not":  # the schema has it for names of experiments alone

@@ -133,20 +133,13 @@ def find_machine(cache: Path = HERE) -> Machine:
     Raises:
         MachineError: the process that asks PyTorch failed.
     """
-    from importlib import metadata
-
-    try:
-        torch_version = metadata.version("torch")
-    except metadata.PackageNotFoundError:
-        torch_version = ""
-    boot = Path("/proc/sys/kernel/random/boot_id")
     key = {
         "package": __version__,
         "host": platform.node(),
-        "boot": boot.read_text("ascii").strip() if boot.exists() else "",
+        "boot": boot(),
         "cores": core_count(),
         "python": sys.executable,
-        "torch": torch_version,
+        "torch": package_version("torch"),
         "device_files": _device_files(),
         "visible": {name: os.environ[name] for name in _VISIBILITY if name in os.environ},
     }
@@ -214,6 +207,22 @@ def probe_accelerators() -> dict[str, Any]:
             f"asking PyTorch for devices failed: {last}; try: {' '.join(command)}"
         ) from error
     return found
+
+
+def boot() -> str:
+    """The number of when this machine was booted; empty where the system has none."""
+    file = Path("/proc/sys/kernel/random/boot_id")
+    return file.read_text("ascii").strip() if file.exists() else ""
+
+
+def package_version(package: str) -> str | None:
+    """The version of a package; None where it is not installed."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _device_files() -> list[str]:

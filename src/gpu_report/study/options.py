@@ -319,6 +319,14 @@ class Optimization:
                 continue
             match = _COUNTED.fullmatch(part)
             if match is None:
+                if part not in OPTIONS:
+                    raise ConfigError(
+                        f"{part!r} in {name!r} is unknown; use some of workers<number>, "
+                        f"accumulate<number>, {', '.join([*LOWER_PRECISIONS, *OPTIONS])}, joined "
+                        f"by {SEPARATOR}, or {NO_OPTIONS}"
+                    )
+                if part in options:
+                    raise ConfigError(f"{name!r}: give {part} once")
                 options.append(part)
             elif match[1] in counts or int(match[2]) < _LEAST[match[1]]:
                 raise ConfigError(
@@ -326,25 +334,12 @@ class Optimization:
                 )
             else:
                 counts[match[1]] = int(match[2])
-        _check_names(name, options)
         return cls(
             precision=precision,
             workers=counts.get("workers", 0),
             accumulation=counts.get("accumulate", 1),
             options=joined(options),
         )
-
-
-def _check_names(optimization: str, options: Sequence[str]) -> None:
-    for option in options:
-        if option not in OPTIONS:
-            raise ConfigError(
-                f"{option!r} in {optimization!r} is unknown; use some of workers<number>, "
-                f"accumulate<number>, {', '.join([*LOWER_PRECISIONS, *OPTIONS])}, joined by "
-                f"{SEPARATOR}, or {NO_OPTIONS}"
-            )
-        if options.count(option) > 1:
-            raise ConfigError(f"{optimization!r}: give {option} once")
 
 
 def ladder(optimizations: Sequence[str]) -> list[str]:
@@ -359,14 +354,10 @@ def ladder(optimizations: Sequence[str]) -> list[str]:
     for name in optimizations:
         parts = option_names(name)
         replaced = {
-            useless for part in parts if part in OPTIONS for useless in OPTIONS[part].replaces
+            *map(_kind, parts),
+            *(useless for part in parts if part in OPTIONS for useless in OPTIONS[part].replaces),
         }
-        kept = [
-            below
-            for below in cumulative
-            if _kind(below) not in replaced and _kind(below) not in map(_kind, parts)
-        ]
-        cumulative = [*kept, *parts]
+        cumulative = [*(each for each in cumulative if _kind(each) not in replaced), *parts]
         names.append(Optimization.from_name(SEPARATOR.join(cumulative)).name)
     return list(dict.fromkeys([*names, *left_out(names[-1])]))
 

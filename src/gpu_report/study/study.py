@@ -217,11 +217,8 @@ class Study:
     @property
     def trained_devices(self) -> list[str]:
         """Those of the variants and searches, each once."""
-        devices = [
-            *(variant.device for variant in self.variants),
-            *(search.device for search in self.searches),
-        ]
-        return list(dict.fromkeys(devices))
+        asked: tuple[Variant | BatchSearch, ...] = (*self.variants, *self.searches)
+        return list(dict.fromkeys(each.device for each in asked))
 
     @property
     def linked_devices(self) -> list[str]:
@@ -330,13 +327,17 @@ def load_study(
             device that is not there.
     """
     check_config(config)
-    usable = _choose_devices(
-        config["devices"],
-        tuple(devices),
+    usable = _Devices(
+        present=tuple(devices),
+        chosen=tuple(device for device in devices if ":" not in device),
+        sharing=tuple(devices),
         nodes=nodes,
         refuse_absent=not elsewhere,
         has_bf16=has_bf16,
     )
+    if config["devices"] != "auto":
+        named = tuple(usable.named("devices", config["devices"]))
+        usable = replace(usable, chosen=named, sharing=named)
     workloads = {name: _workload(name, entry or {}) for name, entry in config["workloads"].items()}
     experiments: list[Experiment] = []
     for name, entry in config["experiments"].items():
@@ -430,35 +431,6 @@ class _Devices:
                 f"{key}: device {absent[0]!r} is not present on this machine; use one of: {found}"
             )
         return [name for name in names if name not in absent]
-
-
-def _choose_devices(
-    configured: str | Sequence[str],
-    present: tuple[str, ...],
-    *,
-    nodes: int,
-    refuse_absent: bool,
-    has_bf16: bool,
-) -> _Devices:
-    """The devices of a study: `auto` is one of each kind that is there, of which all may share a
-    training.
-
-    Raises:
-        ConfigError: one that the configuration names is not there, and that is refused.
-    """
-    first_of_a_kind = tuple(device for device in present if ":" not in device)
-    devices = _Devices(
-        present=present,
-        chosen=first_of_a_kind,
-        sharing=present,
-        nodes=nodes,
-        refuse_absent=refuse_absent,
-        has_bf16=has_bf16,
-    )
-    if configured == "auto":
-        return devices
-    named = tuple(devices.named("devices", configured))
-    return replace(devices, chosen=named, sharing=named)
 
 
 def _workload(name: str, entry: Mapping[str, Any]) -> Workload:
@@ -581,15 +553,14 @@ def _expand_row(
         )
     if is_left_out:
         return
-    fields["batch_size"] = fields.get("batch_size", per_process)
     fields = {
         "size": "default",
         "steps_per_epoch": None,
         "seed": seed,
         **fields,
+        "batch_size": fields.get("batch_size", per_process),
+        "device": _devices_of_row(path, row.get("device", "each"), devices),
     }
-    named = "device" in row
-    fields["device"] = _devices_of_row(path, row.get("device", "each"), devices)
     asked = (
         math.prod(len(_as_list(value)) for value in fields.values())
         * len(optimizations)
@@ -604,7 +575,7 @@ def _expand_row(
         chosen = dict(zip(fields, values, strict=True))
         built_in = workloads[chosen["workload"]].built_in
         for (strategy, count, is_named), optimization in itertools.product(shared, optimizations):
-            if not named and not can_share(strategy, chosen["device"]):
+            if "device" not in row and not can_share(strategy, chosen["device"]):
                 continue
             sharing = {"strategy": strategy, "devices": count}
             if per_process is not None:

@@ -13,9 +13,8 @@ import pytest
 from gpu_report.commands import measuring
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.errors import GpuReportError
-from gpu_report.records.provenance import boot
 from gpu_report.records.record import RECORD_FILE, Record, read_points
-from gpu_report.study.machine import Machine
+from gpu_report.study.machine import Machine, boot
 from gpu_report.study.study import Measurement
 from tests.factories import make_record, make_study
 
