@@ -212,8 +212,11 @@ def _device_busy(gate: Gate, _: object = None) -> Iterator[Found]:
         if row["cause"] in ("allocator", "synchronisation")
     )
     explained = _share(steps, "loader_ms") + waited_ms / _all_steps_ms(gate, "wall_ms")
-    unexplained = max(0.0, 1 - share - explained)
-    yield Found(share, unexplained, f"The GPU worked in {_part(share)} of the time.")
+    yield Found(
+        share,
+        max(0.0, 1 - share - explained),
+        f"The GPU worked in {_part(share)} of the time.",
+    )
 
 
 def _tensor_cores(gate: Gate, trace: Trace) -> Iterator[Found]:
@@ -222,8 +225,9 @@ def _tensor_cores(gate: Gate, trace: Trace) -> Iterator[Found]:
     """
     major = _device_property(trace, "computeMajor", "what its GPU can do")
     minor = trace.first_device.get("computeMinor")
-    version = (major, minor if isinstance(minor, int) else 0)
-    cores = matrix_cores(str(trace.first_device.get("name", "")), version)
+    cores = matrix_cores(
+        str(trace.first_device.get("name", "")), (major, minor if isinstance(minor, int) else 0)
+    )
     if cores is None:
         return
     all_rows = gate.required(KERNELS, "total_ms", "category", "operation")
@@ -283,8 +287,9 @@ def _launch_bound(gate: Gate, _: object = None) -> Iterator[Found]:
     if launches and not rows:
         raise UnansweredError("of no step both wall time and launches are reliable")
     if rows:
-        waited_ms = sum(row["launch_bound_share"] * wall_of[row["step"]] for row in rows)
-        share = waited_ms / sum(wall_of[row["step"]] for row in rows)
+        share = sum(row["launch_bound_share"] * wall_of[row["step"]] for row in rows) / sum(
+            wall_of[row["step"]] for row in rows
+        )
         yield Found(
             share,
             share,
@@ -330,8 +335,7 @@ def _synchronising_calls(gate: Gate, trace: Trace) -> Iterator[Found]:
         when = f"{often} a step" if trace.has_steps else often
         waited = number_format.duration(wait["total_ns"] / _NS_PER_S / len(steps)).plain()
         asked_by = _ASKED_BY.get(wait["operation"], wait["operation"])
-        is_known = gate.rows(STEPS, "wall_ms", "host_busy_ms")
-        took = f", which took {waited} of it" if is_known else ""
+        took = f", which took {waited} of it" if gate.rows(STEPS, "wall_ms", "host_busy_ms") else ""
         yield Found(
             per_step,
             min(share, wait["total_ns"] / all_ns),

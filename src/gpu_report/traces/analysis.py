@@ -264,9 +264,6 @@ TRACE_CHANGES: Final = Table(
 )
 
 
-_STEP_KEY: Final = (STEP, "wall time", "cpu", "")
-
-
 _Key = tuple[str, str, str, str]
 
 
@@ -355,11 +352,10 @@ def change_rows(a: TraceTables, b: TraceTables) -> list[Row]:
                 "b_calls": b_calls,
             }
         )
-    levels = (STEP, CATEGORY, OPERATION, KERNEL)
     return sorted(
         rows,
         key=lambda row: (
-            levels.index(row["level"]),
+            [STEP, *_LEVELS].index(row["level"]),
             -abs(row["change_ms"] or 0.0),
             row["name"],
             row["device"],
@@ -374,7 +370,9 @@ def _amounts(tables: TraceTables) -> dict[_Key, tuple[float, float]]:
     """
     steps = len(tables[STEPS])
     walls_ms = [row["wall_ms"] for row in Gate(tables).rows(STEPS, "wall_ms")]
-    amounts = {_STEP_KEY: (sum(walls_ms) / len(walls_ms), 1.0)} if walls_ms else {}
+    amounts = (
+        {(STEP, "wall time", "cpu", ""): (sum(walls_ms) / len(walls_ms), 1.0)} if walls_ms else {}
+    )
     for level, (table, name, time) in _LEVELS.items():
         for row in tables.get(table, ()):
             key = (level, row[name], row.get("device", ""), row["category"])

@@ -99,8 +99,11 @@ def attribute_host(trace: Trace) -> HostCalls:
     launch = last_with_id(work.correlation, calls.correlation, driver_calls)
     around = at_positions(operations_around(parent, is_driver_call), launch, missing=NONE)
     named = last_with_id(work.external_id, calls.external_id, operations)
-    replays = fits(trace.names, calls.name, NAMES["replaying"].fullmatch) & is_driver_call
-    in_graph = at_positions(replays, launch, missing=False)
+    in_graph = at_positions(
+        fits(trace.names, calls.name, NAMES["replaying"].fullmatch) & is_driver_call,
+        launch,
+        missing=False,
+    )
     launcher = np.where((launch == NONE) | in_graph & (named != NONE), named, around)
     category = _host_categories(trace, calls, parent, is_driver_call)
     # A launching call that says nothing of the work leaves its category to its name, and so do all

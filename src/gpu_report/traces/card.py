@@ -113,8 +113,11 @@ def heading(analysed: AnalysedTrace) -> list[Text]:
     parts = [steps_of(analysed), device or "no work on an accelerator"]
     if analysed.rank is not None:
         parts.append(f"rank {analysed.rank} of {analysed.ranks or '?'}")
-    title = Text(one_line(analysed.path), style="bold")
-    return [title, Text(", ".join(parts)), _step_time(analysed)]
+    return [
+        Text(one_line(analysed.path), style="bold"),
+        Text(", ".join(parts)),
+        _step_time(analysed),
+    ]
 
 
 def summary(analysed: AnalysedTrace, *, whole: bool = True) -> RenderableType:
@@ -153,8 +156,14 @@ def _sections(analysed: AnalysedTrace) -> Iterator[RenderableType]:
             "library": lambda row: row["library"],
             "tensor": lambda row: row["tensor_cores"],
         }
-        title = "Kernels, copies and memsets, per step"
-        yield _longest(analysed, KERNELS, title, cells, time="total_ms", part="share")
+        yield _longest(
+            analysed,
+            KERNELS,
+            "Kernels, copies and memsets, per step",
+            cells,
+            time="total_ms",
+            part="share",
+        )
     if analysed.rows.get(RANGES):
         cells = {"range": lambda row: fitted(row["name"])}
         on_device = "device" if analysed.device else "host"
@@ -166,11 +175,13 @@ def _sections(analysed: AnalysedTrace) -> Iterator[RenderableType]:
     if analysed.rows.get(MEMORY):
         rows = analysed.rows[MEMORY]
         peaks = [
-            (device, *(_peak(rows, device, column) for column in _MEMORY_COLUMNS))
+            (device, *(_peak(rows, device, each) for each in ("allocated_mib", "reserved_mib")))
             for device in dict.fromkeys(row["device"] for row in rows)
         ]
-        table = text_table("", "given to tensors", "taken from the device", rows=peaks)
-        yield _titled("Peak memory", table)
+        yield _titled(
+            "Peak memory",
+            text_table("", "given to tensors", "taken from the device", rows=peaks),
+        )
 
 
 def _refusal(analysed: AnalysedTrace, table: Table, *columns: str, on: str = "") -> str:
@@ -233,10 +244,9 @@ def _breakdown(analysed: AnalysedTrace) -> RenderableType:
         for meaning, time_ms in spent_ms.items()
         if time_ms
     ]
-    table = text_table("", "a step", "share", "", rows=cells)
     left_out = len(analysed.rows[STEPS]) - len(rows)
     note = [Text(f"{left_out} steps left out, {refusal}")] if left_out else []
-    return _titled(title, table, *note)
+    return _titled(title, text_table("", "a step", "share", "", rows=cells), *note)
 
 
 def _operations(analysed: AnalysedTrace, device: str, title: str) -> RenderableType:
@@ -274,9 +284,8 @@ def _longest(
         )
         for row in rows[:most]
     ]
-    shown = text_table(*cells, "time", "share", "calls", rows=shown_rows)
     more = [Text(f"and {len(rows) - most} more", style="dim")] if len(rows) > most else []
-    return _titled(title, shown, *more)
+    return _titled(title, text_table(*cells, "time", "share", "calls", rows=shown_rows), *more)
 
 
 def _idle(analysed: AnalysedTrace) -> RenderableType:
@@ -302,11 +311,10 @@ def _idle(analysed: AnalysedTrace) -> RenderableType:
             causes.items(), key=lambda pair: (-_sum(pair[1], "total_ms"), pair[0])
         )
     ]
-    columns = ("", "most of it in", "a step", "of the time", "longest")
-    return _titled(title, text_table(*columns, rows=cells))
-
-
-_MEMORY_COLUMNS: Final = ("allocated_mib", "reserved_mib")
+    return _titled(
+        title,
+        text_table("", "most of it in", "a step", "of the time", "longest", rows=cells),
+    )
 
 
 def _peak(rows: Sequence[Row], device: str, column: str) -> str:
@@ -398,7 +406,6 @@ def rank_summary(analysed: Sequence[AnalysedTrace]) -> RenderableType | None:
         "with waits": [_milliseconds(row["longest_ms"]) for row in shown],
     }
     known = {name: cells for name, cells in columns.items() if any(cells)}
-    table = text_table(*known, rows=zip(*known.values(), strict=True))
     left_out = len(found) - len(shown)
     return Group(
         Text("A step of each rank (medians)", style="bold"),
@@ -407,7 +414,7 @@ def rank_summary(analysed: Sequence[AnalysedTrace]) -> RenderableType | None:
         "",
         Text("Collectives of a step (medians), on the rank that waited least", style="bold"),
         Text("begin counts from the end of the backward pass", style="dim"),
-        table,
+        text_table(*known, rows=zip(*known.values(), strict=True)),
         *([Text(f"and {left_out} shorter ones", style="dim")] if left_out else []),
     )
 
@@ -422,8 +429,11 @@ def _ranks(rows: Sequence[dict[str, Any]]) -> TextTable:
         )
         for row in median_ranks(rows)
     ]
-    columns = ("step time", "compute", "communication", "hidden", "exposed", "waits for others")
-    return text_table("", *columns, rows=cells)
+    return text_table(
+        "",
+        *("step time", "compute", "communication", "hidden", "exposed", "waits for others"),
+        rows=cells,
+    )
 
 
 def _who_waits(rows: Sequence[dict[str, Any]]) -> str:

@@ -178,8 +178,7 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     queue is deep: the host is far ahead.
     """
     launched = np.flatnonzero(calls.launch != NONE)
-    called_ns = calls.spans.start_ns[calls.launch[launched]]
-    launched = launched[np.argsort(called_ns, kind="stable")]
+    launched = launched[np.argsort(calls.spans.start_ns[calls.launch[launched]], kind="stable")]
     call = calls.launch[launched]
     started_ns, launch_ns = trace.work.start_ns[launched], calls.spans.start_ns[call]
     delay_ns = (started_ns - launch_ns - calls.spans.duration_ns[call]).clip(min=0)
@@ -276,8 +275,9 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     is_unknown = ~is_known & (np.arange(len(launch)) < len(launch) - 1)
     is_cut = is_late & (delay_ns >= AT_ONCE_NS) & (launch_begin_ns < stop_ns)
     cut_ns = np.where(is_cut, launch_begin_ns, stop_ns)
-    late_ns = np.where(is_known, np.minimum(launch_begin_ns, stop_ns), stop_ns)
-    late_ns = np.maximum(start_ns, late_ns)
+    late_ns = np.maximum(
+        start_ns, np.where(is_known, np.minimum(launch_begin_ns, stop_ns), stop_ns)
+    )
     on_loop = calls.spans.thread == loop_thread(trace, calls)
     is_pinning = fits(trace.names, calls.spans.name, PINNING.fullmatch)
     is_allocating = are_for("allocating", trace, calls)

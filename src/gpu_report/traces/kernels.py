@@ -128,8 +128,6 @@ COPIES: Final = Table(
     ),
 )
 
-_PERCENT: Final = 100
-
 UNKNOWN: Final = "unknown"
 """What no pattern knows."""
 
@@ -171,7 +169,7 @@ def kernel_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
         tensor_cores=list(map(on_tensor_cores, kernels)),
         grid=[evenly_spaced(texts[position]) for position in grid.tolist()],
         block=[evenly_spaced(texts[position]) for position in block.tolist()],
-        occupancy=medians(group, work.spans.occupancy_percent, count) / _PERCENT,
+        occupancy=medians(group, work.spans.occupancy_percent, count) / 100,
         operation=[names[position] for position in operation.tolist()],
         module=[module_name(names[position]) for position in module.tolist()],
         source=[names[position] for position in function.tolist()],

@@ -154,8 +154,10 @@ def _phases(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers:
         phase = marked.at(calls.spans.start_ns)
         return np.where(phase == NONE, _OTHER, phase)
     is_evaluating = calls.backward == np.arange(len(calls.spans))
-    is_data = is_of(calls.category, "data loading") | _copies_to_device(trace, calls, work)
-    rules = (_is_optimizing(trace, calls, is_evaluating), is_data)
+    rules = (
+        _is_optimizing(trace, calls, is_evaluating),
+        is_of(calls.category, "data loading") | _copies_to_device(trace, calls, work),
+    )
     holds = [nearest(calls.parent, rule) != NONE for rule in rules]
     return np.select(
         [calls.backward != NONE, *holds],

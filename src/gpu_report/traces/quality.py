@@ -354,8 +354,12 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
         )
         for purpose in ("begins capture", "ends capture")
     )
-    is_counted = calls.in_step & (calls.spans.correlation > 0) & (begun <= ended)
-    is_launch = are_for("launching", trace, calls) & is_counted
+    is_launch = (
+        are_for("launching", trace, calls)
+        & calls.in_step
+        & (calls.spans.correlation > 0)
+        & (begun <= ended)
+    )
     is_lost = is_launch & ~np.isin(calls.spans.correlation, trace.work.correlation)
     unnumbered = int(((work.spans.correlation <= 0) & is_kernel(trace, work.spans)).sum())
     share = _share(max(int(is_lost.sum()) - unnumbered, 0), int(is_launch.sum()))
@@ -383,8 +387,7 @@ def _lost_by_replays(trace: Trace, calls: HostCalls) -> float:
     steps replay different numbers of graphs nothing is known.
     """
     step = step_at(trace, calls.spans.start_ns)
-    is_replay = are_for("replaying", trace, calls)
-    replays = np.flatnonzero(is_replay & (step != NONE))
+    replays = np.flatnonzero(are_for("replaying", trace, calls) & (step != NONE))
     replays = replays[np.argsort(calls.spans.start_ns[replays], kind="stable")]
     of_step = np.bincount(step[replays], minlength=len(trace.steps))
     if not of_step.any() or len(set(of_step.tolist())) > 1:
@@ -543,8 +546,15 @@ def _at_most(
     invalidates: Iterable[str],
     step: int = WHOLE_TRACE,
 ) -> Row:
-    passed = found <= limit
-    return row_of(check, found, limit, passed=passed, text=text, invalidates=invalidates, step=step)
+    return row_of(
+        check,
+        found,
+        limit,
+        passed=found <= limit,
+        text=text,
+        invalidates=invalidates,
+        step=step,
+    )
 
 
 def _share(part: int, whole: int) -> float:

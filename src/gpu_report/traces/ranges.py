@@ -113,8 +113,9 @@ def range_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     around[known] = marks.around(calls.spans, launch[known])
     # The backward pass runs in a thread of its own, while the loop's waits in the range.
     alone = known[(calls.backward[launch[known]] != NONE) & (around[known] == NONE)]
-    loop = np.full(len(alone), trace.loop_thread)
-    around[alone] = innermost_at(*marks, loop, calls.spans.start_ns[launch[alone]])
+    around[alone] = innermost_at(
+        *marks, np.full(len(alone), trace.loop_thread), calls.spans.start_ns[launch[alone]]
+    )
     return _rows(RANGES, trace, marks, work, around, np.zeros(len(around), dtype=np.int64))
 
 

@@ -134,8 +134,7 @@ def step_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
     root = outermost(calls.parent)
     launching = root[calls.launcher[is_exchange & (calls.launcher != NONE)]]
     on_host = is_operation & is_of(calls.category, "communication") & ~np.isin(root, launching)
-    of_host = cover_of(calls.spans, on_host)
-    communication = collectives.and_also(of_host)
+    communication = collectives.and_also(cover_of(calls.spans, on_host))
     covers = {
         "kernel": kernels,
         "memcpy": copies,

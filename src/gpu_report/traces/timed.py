@@ -50,8 +50,7 @@ class TimedStep:
     @classmethod
     def of(cls, record: Record) -> "TimedStep | None":
         """None where no step was timed, or where an epoch is a whole training."""
-        begins_anew = record.workload is None or record.workload.begins_anew
-        if record.status != "ok" or begins_anew:
+        if record.status != "ok" or record.workload is None or record.workload.begins_anew:
             return None
         by_process = [
             statistics.median(
