@@ -150,11 +150,11 @@ def _has_lost_others(error: BaseException) -> bool:
     by_peers = any(
         "/torch/" in frame.filename for frame in traceback.extract_tb(error.__traceback__)[-1:]
     )
-    lost = (
-        isinstance(error, distributed.DistError | RuntimeError)
+    return (
+        by_peers
+        and isinstance(error, distributed.DistError | RuntimeError)
         and _LOST_PROCESS.search(str(error)) is not None
     )
-    return by_peers and lost
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
@@ -166,9 +166,9 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 
 def _is_host_out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and _CPU_ALLOCATION.search(str(error)) is not None
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and _CPU_ALLOCATION.search(str(error)) is not None
+    )
 
 
 def _is_device_out_of_memory(error: BaseException) -> bool:
@@ -177,9 +177,9 @@ def _is_device_out_of_memory(error: BaseException) -> bool:
     """
     import torch
 
-    if isinstance(error, torch.OutOfMemoryError):
-        return True
-    return isinstance(error, RuntimeError) and _DEVICE_ALLOCATION.search(str(error)) is not None
+    return isinstance(error, torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and _DEVICE_ALLOCATION.search(str(error)) is not None
+    )
 
 
 def _device_out_of_memory(message: str) -> OutOfMemory:
@@ -270,8 +270,10 @@ def available_mib() -> float:
     for group in group_folders("memory"):
         for limit_name, usage_name in _LIMITS:
             try:
-                files = (group / name for name in (limit_name, usage_name, "memory.stat"))
-                limit, usage, kinds = (file.read_text("utf-8").strip() for file in files)
+                limit, usage, kinds = (
+                    (group / name).read_text("utf-8").strip()
+                    for name in (limit_name, usage_name, "memory.stat")
+                )
             except OSError:
                 continue
             if limit.isdecimal():

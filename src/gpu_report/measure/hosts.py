@@ -122,23 +122,24 @@ def _hosts_of_step() -> Hosts:
         )
     nodes = os.environ.get("SLURM_STEP_NODELIST", "")
     try:
-        named = subprocess.run(
+        address, *_ = subprocess.run(
             ["scontrol", "show", "hostnames", nodes],
             capture_output=True,
             text=True,
             check=True,
             timeout=ANSWER_S,
-        )
-        address = named.stdout.split()[0]
-    except (OSError, subprocess.SubprocessError, IndexError) as error:
+        ).stdout.split()
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise MachineError(
             f"scontrol does not say which is the first of the nodes {nodes!r}; set {COUNT}, "
             f"{INDEX} and {RENDEZVOUS}"
         ) from error
-    # Jobs that share the first node need different ports.
-    port = _FIRST_PORT + int(os.environ[JOB]) % _PORTS
     return Hosts(
-        count=int(count), index=int(os.environ["SLURM_PROCID"]), address=address, port=port
+        count=int(count),
+        index=int(os.environ["SLURM_PROCID"]),
+        address=address,
+        # Jobs that share the first node need different ports.
+        port=_FIRST_PORT + int(os.environ[JOB]) % _PORTS,
     )
 
 

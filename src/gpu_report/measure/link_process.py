@@ -50,7 +50,6 @@ def measure_link(devices: Sequence[str], plan: LinkPlan) -> Link:
 
 def _launch(devices: Sequence[str], plan: LinkPlan) -> Link:
     with TemporaryDirectory() as folder:
-        run_id = f"link{len(devices)}.{os.getpid()}"
         try:
             links = start_ranks(
                 len(devices),
@@ -58,7 +57,7 @@ def _launch(devices: Sequence[str], plan: LinkPlan) -> Link:
                 devices,
                 plan,
                 log_folder=Path(folder),
-                run_id=run_id,
+                run_id=f"link{len(devices)}.{os.getpid()}",
             )
         except ChildFailedError as error:
             rank, failure = error.get_first_failure()

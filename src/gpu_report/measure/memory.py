@@ -30,7 +30,6 @@ MiB.
 _MIB: Final = 2**20
 _STATUS: Final = Path("/proc/self/status")
 _RESET: Final = Path("/proc/self/clear_refs")
-_RESET_PEAK: Final = "5"
 
 
 class MemoryMeter:
@@ -54,7 +53,7 @@ class MemoryMeter:
                 torch.accelerator.reset_peak_memory_stats(device)
         else:
             with suppress(OSError):
-                _RESET.write_text(_RESET_PEAK, "ascii")
+                _RESET.write_text("5", "ascii")  # of the peak alone
 
     def peak_mib(self) -> float:
         """The highest use since the reset."""

@@ -116,8 +116,10 @@ def count_work(training: Training) -> Work | None:
             raise  # the others are in the middle of the same step
         training.optimizer.zero_grad(set_to_none=True)
         return None
-    totals = counter.get_flop_counts().get("Global", {})
-    by_operator = {str(packet._qualified_op_name): float(flops) for packet, flops in totals.items()}
+    by_operator = {
+        str(packet._qualified_op_name): float(flops)
+        for packet, flops in counter.get_flop_counts().get("Global", {}).items()
+    }
     return Work(
         samples=training.samples_per_step,
         flops=sum(by_operator.values()),

@@ -95,8 +95,10 @@ def fresh_processes() -> ForkServerContext | SpawnContext:
     context.set_forkserver_preload(list(_PRELOADED))
     # No other thread may change what a signal does, and one that was ignored from the start stays
     # so.
-    is_main = threading.current_thread() is threading.main_thread()
-    may_ask = is_main and signal.getsignal(signal.SIGINT) != signal.SIG_IGN
+    may_ask = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) != signal.SIG_IGN
+    )
     with _interruptions_answered_afterwards() if may_ask else nullcontext():
         try:
             forkserver.ensure_running()

@@ -264,7 +264,12 @@ class TraceRecorder:
                 **recorded,
             )
             self._profiler.start()
-        _add_metadata(self._profiler, run_id, is_rank=world.is_launched)
+        if not world.is_launched:  # PyTorch itself names the rank where there are several
+            # HTA looks for `"rank": 0` with its space, TensorBoard for distributedInfo.
+            self._profiler.add_metadata_json(
+                "distributedInfo", json.dumps({"backend": "none", "rank": 0, "world_size": 1})
+            )
+        self._profiler.add_metadata_json("gpu_report_run", json.dumps(run_id))
 
     def stop(self) -> None:
         """Record no more; what is not whole by now is not written."""
@@ -307,18 +312,6 @@ class TraceRecorder:
             FileWriteError: it was not written whole.
         """
         return move_whole_trace(self._unfinished, self._trace_file)
-
-
-def _add_metadata(profiler: profile, run_id: str, *, is_rank: bool) -> None:
-    """Write into the trace whose it is; the profiler has begun. PyTorch itself names the rank where
-    there are several.
-
-    HTA looks for `"rank": 0` with its space, TensorBoard for distributedInfo.
-    """
-    if not is_rank:
-        alone = {"backend": "none", "rank": 0, "world_size": 1}
-        profiler.add_metadata_json("distributedInfo", json.dumps(alone))
-    profiler.add_metadata_json("gpu_report_run", json.dumps(run_id))
 
 
 @contextmanager

@@ -5,6 +5,7 @@ machine.
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,17 +55,18 @@ class ProgressReporter:
 
     def _report(self, epoch: int, step: int, *, samples_per_s: float | None) -> None:
         is_extra = epoch >= self._run.epochs  # how many of those there will be is not known
-        progress = Progress(
-            repetition=self._run.index,
-            repetitions=self._run.measurement.protocol.repetitions,
-            is_profiled=self._run.is_profiled,
-            epoch=self._run.epochs - 1 if is_extra else epoch,
-            epochs=self._run.epochs,
-            step=self._steps if is_extra else step,
-            steps=self._steps,
-            samples_per_s=samples_per_s,
+        self._send(
+            Progress(
+                repetition=self._run.index,
+                repetitions=self._run.measurement.protocol.repetitions,
+                is_profiled=self._run.is_profiled,
+                epoch=self._run.epochs - 1 if is_extra else epoch,
+                epochs=self._run.epochs,
+                step=self._steps if is_extra else step,
+                steps=self._steps,
+                samples_per_s=samples_per_s,
+            )
         )
-        self._send(progress)
 
     def load(self, *, first_epoch: int) -> Load:
         """The machine's load from that epoch to the end of the last, the evaluations between them
@@ -147,9 +149,7 @@ def _cpu_s_with_children(pid: int) -> float:
         return 0.0
     own_s = spent.user + spent.system + spent.children_user + spent.children_system
     for worker in own.children(recursive=True):
-        try:
-            worker_spent = worker.cpu_times()
-        except psutil.Error:
-            continue
-        own_s += worker_spent.user + worker_spent.system
+        with suppress(psutil.Error):
+            spent = worker.cpu_times()
+            own_s += spent.user + spent.system
     return own_s

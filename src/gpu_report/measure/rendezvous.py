@@ -12,16 +12,18 @@ import errno
 import hashlib
 import ipaddress
 import json
+import multiprocessing
 import os
 import re
 import socket
 import sys
-import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum
+from functools import partial
+from multiprocessing.pool import ThreadPool
 from typing import Annotated, Any, Final
 
 import psutil
@@ -256,20 +258,17 @@ def _open_store(run: Run) -> tuple[TCPStore, str, str]:
         return store, "127.0.0.1", "127.0.0.1"
     with socket.create_connection((hosts.address, port), timeout=_ANSWER_S) as probe:
         own, reached = probe.getsockname()[0], probe.getpeername()[0]
-    opened: list[TCPStore | DistError] = []
+    timeout = timedelta(seconds=_ANSWER_S)
+    connect = partial(TCPStore, multi_tenant=True, wait_for_workers=False, timeout=timeout)
     # A server that is no store and does not answer would be waited for without an end.
-    opening = threading.Thread(
-        target=_connect, args=(hosts.address, port, opened), name="rendezvous", daemon=True
-    )
-    opening.start()
-    opening.join(min(_ANSWER_S, run.patience_s))
-    if not opened:
-        raise NotMetError(
-            f"the server at {hosts.endpoint} is not a torchrun store; choose another port"
-        )
-    if isinstance(opened[0], DistError):
-        raise opened[0]
-    return opened[0], own, reached
+    with ThreadPool(1) as pool:
+        opening = pool.apply_async(connect, (hosts.address, port))
+        try:
+            return opening.get(min(_ANSWER_S, run.patience_s)), own, reached
+        except multiprocessing.TimeoutError as error:
+            raise NotMetError(
+                f"the server at {hosts.endpoint} is not a torchrun store; choose another port"
+            ) from error
 
 
 def _listen(run: Run) -> socket.socket:
@@ -323,23 +322,15 @@ def _listen(run: Run) -> socket.socket:
         ) from error
 
 
-def _connect(address: str, port: int, opened: list[TCPStore | DistError]) -> None:
-    try:
-        timeout = timedelta(seconds=_ANSWER_S)
-        opened.append(
-            TCPStore(address, port, multi_tenant=True, wait_for_workers=False, timeout=timeout)
-        )
-    except DistError as error:
-        opened.append(error)
-
-
 def _come(
     run: Run, store: TCPStore, reached: str, deadline_s: float, patience_s: float
 ) -> list[_Came]:
     """Say that this host is here, and return what every host says, in their order."""
     hosts, keys = run.hosts, [f"{_run_id(run)}/came{host}" for host in range(run.hosts.count)]
-    own = _Came(asked=_asked(run), reached=ipaddress.ip_address(reached))
-    store.set(keys[hosts.index], _CAME.dump_json(own).decode())
+    store.set(
+        keys[hosts.index],
+        _CAME.dump_json(_Came(asked=_asked(run), reached=ipaddress.ip_address(reached))).decode(),
+    )
     try:
         store.wait(keys, _until(deadline_s))
     except DistNetworkError:

@@ -84,10 +84,9 @@ def join(device: torch.device, *, expected: int, patience_s: float) -> World:
         os.environ.setdefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "0")
         os.environ.setdefault("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "500")
     of_device = distributed.get_default_backend_for_device(device)
-    # What processes agree on is on the host.
-    backend = "gloo" if device.type == "cpu" else f"cpu:gloo,{device.type}:{of_device}"
     distributed.init_process_group(
-        backend,
+        # What processes agree on is on the host.
+        "gloo" if device.type == "cpu" else f"cpu:gloo,{device.type}:{of_device}",
         timeout=timedelta(seconds=patience_s),
         device_id=None if device.type == "cpu" else device,
     )

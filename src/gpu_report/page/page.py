@@ -150,8 +150,10 @@ def render_page(
 
 def _sections(machine: MachineResults) -> list[dict[str, Any]]:
     """The answers by experiment, then by chapter about the machine, each with its figures."""
-    asked = [*machine.experiments, *machine.searching]
-    experiments = [ExperimentResults(experiment=each, machine=machine) for each in asked]
+    experiments = [
+        ExperimentResults(experiment=each, machine=machine)
+        for each in (*machine.experiments, *machine.searching)
+    ]
     found: list[dict[str, Any]] = [
         {
             "name": each.name,

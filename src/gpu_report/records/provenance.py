@@ -183,16 +183,13 @@ def environment_without_git() -> dict[str, str]:
 
 
 def _git(*arguments: str) -> str:
-    # A lock taken only to refresh git's index would make another git command of the user fail.
-    environment = {**environment_without_git(), "GIT_OPTIONAL_LOCKS": "0"}
-    command = ["git", "-C", str(_PACKAGE), *arguments]
-    answer = subprocess.run(
-        command,
+    return subprocess.run(
+        ["git", "-C", str(_PACKAGE), *arguments],
         capture_output=True,
         text=True,
         check=True,
         timeout=10,
-        env=environment,
+        # A lock taken only to refresh git's index would make another git command of the user fail.
+        env={**environment_without_git(), "GIT_OPTIONAL_LOCKS": "0"},
         errors="replace",
-    )
-    return answer.stdout.strip()
+    ).stdout.strip()

@@ -71,7 +71,9 @@ class Classification(ABC):
         return accuracy(output, target)
 
     def chance(self) -> float:
-        return most_frequent_share(self.labelled("test", self.test_samples).targets)
+        """Accuracy of always naming the most frequent class."""
+        targets = self.labelled("test", self.test_samples).targets
+        return targets.bincount().max().item() / len(targets)
 
 
 class TensorPairs(LabelledSamples):
@@ -91,11 +93,6 @@ class TensorPairs(LabelledSamples):
 def accuracy(output: Tensor, target: Tensor) -> float:
     """Share of the samples whose largest output is the target's class."""
     return (output.argmax(dim=1) == target).float().mean().item()
-
-
-def most_frequent_share(targets: Tensor) -> float:
-    """Accuracy of always naming the most frequent class of these targets."""
-    return targets.bincount().max().item() / len(targets)
 
 
 def check_settings(workload: str, *, size: str, sizes: tuple[str, ...], **positive: float) -> None:

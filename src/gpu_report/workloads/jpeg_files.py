@@ -84,10 +84,12 @@ def pictures(
     """Every picture as `<class>/<number>.jpg` and its JPEG bytes."""
     blends = draw_blends(samples=samples, classes=len(CLASS_NAMES), seed=seed, split=split)
     for index in range(samples):
-        draw = stream(seed=seed, split=split, quantity=f"picture {index}")
-        share_of_first = float(blends.share[index])
-        classes = (int(blends.first[index]), int(blends.second[index]))
-        picture = _paint(classes, share_of_first=share_of_first, image_px=image_px, draw=draw)
+        picture = _paint(
+            (int(blends.first[index]), int(blends.second[index])),
+            share_of_first=float(blends.share[index]),
+            image_px=image_px,
+            draw=stream(seed=seed, split=split, quantity=f"picture {index}"),
+        )
         yield f"{CLASS_NAMES[blends.label[index]]}/{index:05d}.jpg", _encode(picture)
 
 

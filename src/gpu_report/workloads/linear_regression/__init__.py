@@ -192,13 +192,12 @@ def _as_loop(line_loop: LineLoop, train: Train, *, model: nn.Module, problem: Pr
         for parameter, value in zip(model.parameters(), last[0].parameters, strict=True):
             parameter.copy_(value)
 
-    is_counted = line_loop.bytes_of_epoch is None
     return Loop(
         train=train_and_keep,
         put_into_model=put_into_model,
         find_error=lambda: relative_error(last[0], train_by_sums(problem)),
         flops_per_step=line_loop.flops_of_epoch(problem),
         bytes_per_step=line_loop.bytes_of_epoch(problem) if line_loop.bytes_of_epoch else None,
-        eager_step=(lambda: EagerLine(problem).step()) if is_counted else None,
+        eager_step=None if line_loop.bytes_of_epoch else lambda: EagerLine(problem).step(),
         is_made_by_each_process=line_loop.is_made_by_each_process,
     )

@@ -183,8 +183,7 @@ def _reason(error: BaseException) -> str:
     """The compiler's first complaint; all of them are in what PyTorch says."""
     lines = str(error).splitlines() or [type(error).__name__]
     found = (line for sign in _COMPLAINTS for line in lines if sign in line)
-    complaint = next(found, lines[0])
-    return complaint.strip()[:_LONGEST_REASON]
+    return next(found, lines[0]).strip()[:_LONGEST_REASON]
 
 
 def _contents(path: Path) -> str:
