@@ -118,8 +118,10 @@ def pack(
     )
     left_out |= unreadable | unreadable_points
     if not allow_dirty:
-        of_searches = {name: search.provenance for name, search in searches.items()}
-        _check_commits({slug: record.provenance for slug, record in records.items()} | of_searches)
+        _check_commits(
+            {slug: record.provenance for slug, record in records.items()}
+            | {name: search.provenance for name, search in searches.items()}
+        )
         # Nobody measures a point again, so that one of an edited tree must not keep the rest back.
         points = {name: point for name, point in points.items() if point.provenance.is_clean}
     _check_calibration(
@@ -131,8 +133,12 @@ def pack(
     ]
     paths = _paths(results, list(records), beside, with_traces=with_traces)
     # Alike beside alike compresses better.
-    by_kind = sorted(paths, key=lambda path: (path.parent.name == TABLES_FOLDER, path.name, path))
-    entries = [_entry(results, path) for path in by_kind]
+    entries = [
+        _entry(results, path)
+        for path in sorted(
+            paths, key=lambda path: (path.parent.name == TABLES_FOLDER, path.name, path)
+        )
+    ]
     searched = {found.search.device for found in searches.values()}
     manifest = _manifest(
         machine, study, list(records.values()), searched, entries, with_traces=with_traces

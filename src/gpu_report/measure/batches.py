@@ -9,7 +9,7 @@ import math
 import sys
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
@@ -27,16 +27,6 @@ Batch = list[Part]
 Samples = Dataset[Any]
 
 _STACKED_AT_ONCE: Final = 256
-
-
-class Batches(Protocol):
-    """An epoch's batches, another epoch's each time it is iterated; its length is the number of
-    batches.
-    """
-
-    def __iter__(self) -> Iterator[Batch]: ...
-
-    def __len__(self) -> int: ...
 
 
 class ShuffledSampler(Sampler[int]):
@@ -119,10 +109,12 @@ class ResidentBatches:
         collate: Collate | None = None,
     ) -> None:
         self._sampler, self._batch_size, self._device = sampler, batch_size, device
-        loader = DataLoader(
-            data, batch_size=_STACKED_AT_ONCE, collate_fn=collate, generator=torch.Generator()
+        inputs, targets = zip(
+            *DataLoader(
+                data, batch_size=_STACKED_AT_ONCE, collate_fn=collate, generator=torch.Generator()
+            ),
+            strict=True,
         )
-        inputs, targets = zip(*loader, strict=True)
         # In their layout before they are sent: two copies on the device would count as the
         # training's memory.
         self._inputs = joined(inputs).contiguous(memory_format=layout).to(device)
@@ -142,6 +134,12 @@ def _picked(samples: Any, indices: torch.Tensor) -> Part:
     if samples.dim() != 4 or samples.is_contiguous():
         return cast("Part", samples.index_select(0, indices))
     return cast("Part", samples.movedim(1, -1).index_select(0, indices).movedim(-1, 1))
+
+
+Batches = DataLoader[Any] | PrefetchedBatches | ResidentBatches | list[Batch]
+"""An epoch's batches, another epoch's each time it is iterated; its length is the number of
+batches.
+"""
 
 
 def build_batches(
@@ -179,7 +177,7 @@ def build_batches(
         generator=torch.Generator().manual_seed(seed),
         worker_init_fn=end_with_parent,
     )
-    return PrefetchedBatches(loader, device) if "prefetch" in options else cast("Batches", loader)
+    return PrefetchedBatches(loader, device) if "prefetch" in options else loader
 
 
 def is_pinned(variant: Variant) -> bool:

@@ -180,9 +180,9 @@ def build_training(
     _check_fit(workload, variant, train_data, collate, samples_per_epoch, world=world)
     readers = world if variant.divides_batch else ALONE
     samples_per_step = variant.batch_size // readers.size
-    captured = None
-    if "graphs" in options:
-        captured = CapturedSteps(device, averages_gradients=world.is_launched)
+    captured = (
+        CapturedSteps(device, averages_gradients=world.is_launched) if "graphs" in options else None
+    )
     layout = torch.channels_last if "channelslast" in options else torch.contiguous_format
     shared, synchronize_gradients = share_model(
         workload, model, variant, device=device, captured=captured
@@ -193,8 +193,15 @@ def build_training(
         # Of a pipeline each process uses its own device alone.
         devices = [device] * variant.devices if variant.has_ranks else devices_of(variant, device)
         part = _example_part(train_data, variant, device=device, layout=layout)
-        stages = partial(in_stages, devices=devices, world=world, sizes=pieces_of_stages)
-        shared = model = stages(workload, model, arithmetic, inputs=part)
+        shared = model = in_stages(
+            workload,
+            model,
+            arithmetic,
+            inputs=part,
+            devices=devices,
+            world=world,
+            sizes=pieces_of_stages,
+        )
         if variant.has_ranks:
             from gpu_report.measure.pipeline import Pipeline
 

@@ -15,7 +15,6 @@ from typing import Final
 import psutil
 
 _OUT_OF_MEMORY_SCORE: Final = Path("/proc/self/oom_score_adj")
-_KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 def take_interruptions() -> None:
@@ -26,8 +25,7 @@ def take_interruptions() -> None:
     """
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def end_with_parent(_worker_id: int = 0) -> None:
@@ -53,7 +51,7 @@ def _end_after_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
-        os.kill(os.getpid(), _KILL)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def exit_status_of(pid: int | None) -> int | None:

@@ -111,9 +111,14 @@ def _nvidia_driver() -> str | None:
     if _NVIDIA_DRIVER.exists():
         match = re.search(r"\b\d{3,}\.\d+(?:\.\d+)?\b", _NVIDIA_DRIVER.read_text("utf-8"))
         return match.group() if match else None
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
+        answer = subprocess.run(
+            ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=20,
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return answer.stdout.strip().partition("\n")[0] or None

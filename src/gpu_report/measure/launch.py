@@ -233,9 +233,9 @@ class _Relay:
                 except (EOFError, OSError):
                     del reading[connection]
                     if rank not in self._ends:
-                        moment_s = time.monotonic()
                         self._ends[rank] = _End(
-                            moment_s=moment_s, exit_status=exit_status_of(self._pids.get(rank))
+                            moment_s=time.monotonic(),
+                            exit_status=exit_status_of(self._pids.get(rank)),
                         )
                         self._fail()
                     continue
@@ -295,18 +295,20 @@ class _Relay:
                     weight=Weight.CAUSE,
                     message=replace(end.message, reason=_named(rank, end.message)),
                 )
-        said_s = (
-            end.moment_s
-            for _, end in by_time
-            if isinstance(end.message, Stopped) or _was_aborted(end)
+        lost_s = min(
+            [
+                self._lost_s,
+                *(
+                    end.moment_s
+                    for _, end in by_time
+                    if isinstance(end.message, Stopped) or _was_aborted(end)
+                ),
+            ]
         )
-        lost_s = min(said_s, default=math.inf)
         for rank, end in by_time:
             # The agent sees no other rank fail than the first, before it ends the rest by SIGTERM.
             was_first = failed.get(rank) == end.exit_status == -signal.SIGTERM
-            if not isinstance(end.message, Stopped) and (
-                was_first or _is_its_own_end(end, min(lost_s, self._lost_s))
-            ):
+            if not isinstance(end.message, Stopped) and (was_first or _is_its_own_end(end, lost_s)):
                 return Verdict(
                     weight=Weight.CAUSE, message=without_result(f"rank {rank}", end.exit_status)
                 )

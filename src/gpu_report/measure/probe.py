@@ -35,13 +35,12 @@ def probe() -> dict[str, Any]:
     accelerators = (
         [describe_accelerator(found.type, index) for index in range(count)] if found else []
     )
-    reason = "" if accelerators else why_no_accelerator()
     built_for = torch.accelerator.current_accelerator(check_available=False)
     return {
         "torch": torch.__version__,
         "built_for": built_for.type if built_for else None,
         "accelerators": accelerators,
-        "reason": reason,
+        "reason": "" if accelerators else why_no_accelerator(),
     }
 
 

@@ -132,15 +132,13 @@ class NvmlDevice:
 
 def initialized_nvml() -> Any:
     """The library; None where it or nvidia-ml-py is missing."""
-    try:
+    with suppress(ImportError):
         import pynvml
-    except ImportError:
-        return None
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return None
-    return pynvml
+
+        with suppress(pynvml.NVMLError):
+            pynvml.nvmlInit()
+            return pynvml
+    return None
 
 
 @contextmanager

@@ -6,23 +6,15 @@ import math
 import time
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Protocol
 
 import torch
 
 
-class StepClock(Protocol):
-    """Notes where one step ends and the next begins."""
-
-    def mark(self) -> None:
-        """Note a boundary: once before the first step and once after each."""
-
-    def step_times_ms(self) -> list[float]:
-        """The times between boundaries; waits until the device has reached them."""
-
-
 class HostClock:
-    """Boundaries read off the host's monotonic clock."""
+    """Notes where one step ends and the next begins, by the host's monotonic clock.
+
+    A boundary is marked once before the first step and once after each.
+    """
 
     def __init__(self) -> None:
         self._marks_s: list[float] = []
@@ -35,7 +27,9 @@ class HostClock:
 
 
 class DeviceClock:
-    """Boundaries as events in the device's stream, stamped when the device reaches them."""
+    """The same by events in the device's stream, stamped when the device reaches them; to read the
+    times waits for that.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -50,6 +44,9 @@ class DeviceClock:
         for event in self._events:
             event.synchronize()
         return [start.elapsed_time(end) for start, end in pairwise(self._events)]
+
+
+StepClock = HostClock | DeviceClock
 
 
 def step_clock(device: torch.device) -> StepClock:

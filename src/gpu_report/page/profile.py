@@ -104,8 +104,10 @@ def render_profile(
             a trace that is read from a file.
         time_ms: Their mean time with its interval.
     """
-    operations = gate.rows(OPERATIONS)
-    operations.sort(key=lambda row: (row["device"] == HOST, row["device"], -row["self_ms"]))
+    operations = sorted(
+        gate.rows(OPERATIONS),
+        key=lambda row: (row["device"] == HOST, row["device"], -row["self_ms"]),
+    )
     of_device = grouped(operations, lambda row: row["device"])
     figure = Markup("")
     if time_ms is not None and len(blocks) >= FEWEST_FOR_INTERVAL:

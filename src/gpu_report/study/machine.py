@@ -289,8 +289,12 @@ def cpu_model() -> str:
         if match:
             return match.group(1).strip()
     if sys.platform == "darwin":
-        command = ["sysctl", "-n", "machdep.cpu.brand_string"]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            ["sysctl", "-n", "machdep.cpu.brand_string"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
     return platform.processor() or platform.machine()
 
 
