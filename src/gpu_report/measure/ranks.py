@@ -36,20 +36,21 @@ def gather_ranks(
             training.world, training.model, may_differ=is_bound(training.variant.options)
         )
     hosts = list(dict.fromkeys(training.world.gather(platform.node())))
-    own = Rank(
-        rank=training.world.rank,
-        agent=agent,
-        host=hosts.index(platform.node()),
-        device=str(device),
-        epochs=[timed_part(epoch) for epoch in (*trained.epochs, *trained.extra_epochs)],
-        train_losses=[loss for epoch in trained.epochs for loss in epoch.train_losses],
-        memory_peak_mib=memory_peak_mib,
-        memory_reserved_peak_mib=torch.cuda.max_memory_reserved(device) / _MIB
-        if device.type == "cuda"
-        else None,
-        parameters_sha256=parameters_sha256,
+    return training.world.gather(
+        Rank(
+            rank=training.world.rank,
+            agent=agent,
+            host=hosts.index(platform.node()),
+            device=str(device),
+            epochs=[timed_part(epoch) for epoch in (*trained.epochs, *trained.extra_epochs)],
+            train_losses=[loss for epoch in trained.epochs for loss in epoch.train_losses],
+            memory_peak_mib=memory_peak_mib,
+            memory_reserved_peak_mib=torch.cuda.max_memory_reserved(device) / _MIB
+            if device.type == "cuda"
+            else None,
+            parameters_sha256=parameters_sha256,
+        )
     )
-    return training.world.gather(own)
 
 
 def of_all_ranks(trained: Trained, ranks: Sequence[Rank], *, divide_batch: bool) -> Trained:

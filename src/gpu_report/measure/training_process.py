@@ -162,8 +162,14 @@ def _keep_headers_in(folder: Path) -> None:
 
 
 def _time(run: Run, device: torch.device, send: Send, world: World) -> None:
-    uuid = str(torch.cuda.get_device_properties(device).uuid) if device.type == "cuda" else ""
-    send(Started(environment=device_environment(device), device_uuid=uuid))
+    send(
+        Started(
+            environment=device_environment(device),
+            device_uuid=str(torch.cuda.get_device_properties(device).uuid)
+            if device.type == "cuda"
+            else "",
+        )
+    )
     memory = MemoryMeter(*devices_of(run.measurement.variant, device))
     memory.reset()
     memory_baseline_mib = memory.peak_mib()

@@ -141,14 +141,16 @@ def _carry_out_runs(runs: Sequence[Run], on_progress: OnProgress) -> list[Outcom
     measurement = runs[0].measurement
     try:
         for run in runs:
-            step_ms = timed_step_ms(_repetitions(outcomes)) if run.is_profiled else None
             # In turns, each as often first, so that what changes from one process to the next is in
             # neither alone.
             base_first = run.index % 2 == 1
             base = _base(run) if base_first else None
             facts = outcomes[0].facts if outcomes else None
-            stages = tuple(facts.pieces_of_stages) if facts else ()
-            run = replace(run, timed_step_ms=step_ms, pieces_of_stages=stages)  # noqa: PLW2901
+            run = replace(  # noqa: PLW2901
+                run,
+                timed_step_ms=timed_step_ms(_repetitions(outcomes)) if run.is_profiled else None,
+                pieces_of_stages=tuple(facts.pieces_of_stages) if facts else (),
+            )
             outcomes.append(carry_out_in_fresh_process(run, on_progress))
             end = outcomes[-1].end
             if run.is_profiled and isinstance(end, Stopped) and end.crashed:
