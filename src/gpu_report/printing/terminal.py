@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
+from reprlib import Repr
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _WIDE: Final = 10_000
 _STDERR: Final = 2
 _MAY_BE_HIDDEN: Final = re.compile(r"[^ -~]")
+_SHORT: Final = Repr()
+_SHORT.maxstring = 100
 
 
 def clean(text: str, *, keep: str = "\n\t") -> str:
@@ -44,6 +47,13 @@ def clean(text: str, *, keep: str = "\n\t") -> str:
         ),
         text,
     )
+
+
+def shortened(value: Any) -> str:
+    """A value of somebody's file as an error gives it: printable, and short however long or deep
+    the value is.
+    """
+    return _SHORT.repr(value)
 
 
 def say(text: str, *, to_stderr: bool = False) -> None:

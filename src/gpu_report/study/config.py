@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from reprlib import Repr
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import ConfigError
+from gpu_report.printing.terminal import shortened
 
 if TYPE_CHECKING:
     import yaml
@@ -25,8 +25,6 @@ memory holds.
 """
 _LONGEST_KEY: Final = 100
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_VALUES: Final = Repr()
-_VALUES.maxstring = 100
 
 
 def read_config(path: Path, *, example: str = "config/study.yaml") -> dict[str, Any]:
@@ -129,7 +127,7 @@ def _check_values(value: Any, path: tuple[str | int, ...]) -> None:
             if not isinstance(key, str):
                 where = _dotted((*path, str(key)))
                 raise ConfigError(
-                    f"{where}: the key {_VALUES.repr(key)} is not text; put it in quotes or use "
+                    f"{where}: the key {shortened(key)} is not text; put it in quotes or use "
                     "another name"
                 )
             _check_values(inner, (*path, key))
@@ -199,9 +197,7 @@ def _describe(problem: Any) -> str:
         "minProperties": lambda: f"give {value} or more entries",
         "pattern": lambda: f"it must match {value}",
     }.get(problem.validator, lambda: str(problem.message))()
-    return (
-        f"{path or 'the configuration'}: {_VALUES.repr(problem.instance)} is not allowed; {remedy}"
-    )
+    return f"{path or 'the configuration'}: {shortened(problem.instance)} is not allowed; {remedy}"
 
 
 def _dotted(parts: Iterable[str | int]) -> str:

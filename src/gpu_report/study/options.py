@@ -293,13 +293,13 @@ class Optimization:
     @property
     def name(self) -> str:
         """For instance `workers4+pinned`; `none` for the eager baseline."""
-        workers = [f"workers{self.workers}"] if self.workers else []
-        accumulation = [f"accumulate{self.accumulation}"] if self.accumulation > 1 else []
-        precision = [self.precision] if self.precision else []
-        return (
-            SEPARATOR.join([*precision, *workers, *accumulation, *option_names(self.options)])
-            or NO_OPTIONS
+        parts = (
+            self.precision,
+            f"workers{self.workers}" if self.workers else "",
+            f"accumulate{self.accumulation}" if self.accumulation > 1 else "",
+            *option_names(self.options),
         )
+        return SEPARATOR.join(filter(None, parts)) or NO_OPTIONS
 
     @classmethod
     def from_name(cls, name: str) -> "Optimization":

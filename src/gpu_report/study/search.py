@@ -76,15 +76,16 @@ class BatchSearch(Bounds):
         """The name, for instance `unet-128px-cuda-bf16-checkpoint`; a limit of memory is in it;
         seconds and bounds are not.
         """
-        parts = [
-            self.workload,
-            *([] if self.size == "default" else [self.size]),
-            self.device.replace(":", ""),
-            self.precision,
-            *([] if self.memory_limit_mib is None else [f"{self.memory_limit_mib:.0f}mib"]),
-            *([] if self.optimization == NO_OPTIONS else [self.optimization]),
-        ]
-        return "-".join(parts)
+        return "-".join(
+            [
+                self.workload,
+                *([] if self.size == "default" else [self.size]),
+                self.device.replace(":", ""),
+                self.precision,
+                *([] if self.memory_limit_mib is None else [f"{self.memory_limit_mib:.0f}mib"]),
+                *([] if self.optimization == NO_OPTIONS else [self.optimization]),
+            ]
+        )
 
     @property
     def memory_limit_mib(self) -> float | None:

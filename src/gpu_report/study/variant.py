@@ -120,19 +120,20 @@ class Variant:
     @property
     def slug(self) -> str:
         """The name, for instance `unet-64px-cpu-b8-w0-fp32-e3x6`: 3 epochs of 6 steps each."""
-        parts = [
-            self.workload,
-            *([] if self.size == "default" else [self.size]),
-            self.device.replace(":", ""),
-            f"b{self.batch_size}" + (f"a{self.accumulation}" if self.accumulation > 1 else ""),
-            f"w{self.workers}",
-            self.precision,
-            f"e{self.epochs}" + (f"x{self.steps_per_epoch}" if self.steps_per_epoch else ""),
-            *([f"seed{self.seed}"] if self.seed else []),
-            *([] if self.strategy == SINGLE else [self.parallelism]),
-            *([] if self.options == NO_OPTIONS else [self.options]),
-        ]
-        return "-".join(parts)
+        return "-".join(
+            [
+                self.workload,
+                *([] if self.size == "default" else [self.size]),
+                self.device.replace(":", ""),
+                f"b{self.batch_size}" + (f"a{self.accumulation}" if self.accumulation > 1 else ""),
+                f"w{self.workers}",
+                self.precision,
+                f"e{self.epochs}" + (f"x{self.steps_per_epoch}" if self.steps_per_epoch else ""),
+                *([f"seed{self.seed}"] if self.seed else []),
+                *([] if self.strategy == SINGLE else [self.parallelism]),
+                *([] if self.options == NO_OPTIONS else [self.options]),
+            ]
+        )
 
     @property
     def optimization(self) -> str:

@@ -16,13 +16,12 @@ from decimal import Decimal
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from reprlib import Repr
 from typing import Any, Final
 
 import msgspec
 
 from gpu_report.errors import TraceError
-from gpu_report.printing.terminal import clean
+from gpu_report.printing.terminal import clean, shortened
 from gpu_report.traces.trace import NONE
 
 MEMORY: Final = "[memory]"
@@ -174,17 +173,6 @@ def _shortened(text: str, most: int) -> str:
     begin = int(most * _BEGIN_SHARE)
     left_out = len(text) - most
     return f"{text[:begin]} ... {left_out:,} characters left out ... {text[begin + left_out :]}"
-
-
-_SHORT: Final = Repr()
-_SHORT.maxstring = 100
-
-
-def shortened(value: Any) -> str:
-    """A value of a trace as an error gives it: printable, and short however long or deep the value
-    is.
-    """
-    return _SHORT.repr(value)
 
 
 def named(name: str) -> str:

@@ -23,6 +23,7 @@ import msgspec
 import numpy as np
 
 from gpu_report.errors import TraceError
+from gpu_report.printing.terminal import shortened
 from gpu_report.traces.document import (
     BLOCK_BYTES,
     MEMORY,
@@ -35,7 +36,6 @@ from gpu_report.traces.document import (
     events_of,
     kept_name,
     named,
-    shortened,
 )
 from gpu_report.traces.grouping import fits
 from gpu_report.traces.nesting import begin_order, overlaps
