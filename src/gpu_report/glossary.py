@@ -320,8 +320,8 @@ METRICS: Final[Mapping[str, Metric]] = {
             header="MFU",
             meaning="model FLOPs utilization (MFU)",
             detail="the operations that training needs per second over the data sheet's dense peak "
-            "in the training's precision, of all its devices; flops_source says how they were "
-            "counted; missing for a GPU that is not known, and for CPUs",
+            "in the training's precision (bf16 for FP8 layers), of all its devices; flops_source "
+            "says how they were counted; missing for a GPU that is not known, and for CPUs",
             show=number_format.share,
             scale="share",
             is_of_process=True,

@@ -5,7 +5,6 @@ cell and axis: `value_words`, `flags_of`, `why_missing`; label beside what it na
 """
 
 import math
-import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,6 +23,7 @@ from gpu_report.glossary import (
 )
 from gpu_report.printing import number_format
 from gpu_report.printing.number_format import counted, field_value
+from gpu_report.study.catalogue import GPT2_SIZES
 from gpu_report.study.options import (
     BUCKETS_MIB,
     EXECUTIONS,
@@ -45,9 +45,6 @@ if TYPE_CHECKING:
 
 EAGER_BASELINE: Final = "eager baseline"
 
-_LANGUAGE_MODEL: Final = re.compile(r"(\d+)m(?:_(\d+))?")
-"""A size of GPT-2: millions of parameters, and the context where it is not 1024 tokens."""
-_WIDE: Final = "wide_"
 _LONGEST_REASON: Final = 200
 """Characters; longer reasons are in the appendix."""
 
@@ -88,15 +85,8 @@ def model_words(row: "Row | pd.Series[Any]") -> str:
 
 
 def size_words(size: str) -> str:
-    """A size as it is, but of a language model: `124M (context 2048)` for `124m_2048`, `of width
-    2048` for `wide_2048`.
-    """
-    if size.startswith(_WIDE):
-        return f"of width {size.removeprefix(_WIDE)}"
-    match = _LANGUAGE_MODEL.fullmatch(size)
-    if match is None:
-        return size
-    return f"{match[1]}M" + (f" (context {match[2]})" if match[2] else "")
+    """A size as a reader calls it: `124M (context 2048)` for `124m_2048`."""
+    return GPT2_SIZES.get(size, size)
 
 
 def model_cell(row: Row) -> str:
@@ -171,7 +161,12 @@ def optimization_in_words(name: str) -> str:
     return listed(parts) if parts else f"the {EAGER_BASELINE}"
 
 
+def _size_in_words(size: str) -> str:
+    return f"model size {size_words(size)}"
+
+
 _IN_WORDS: Final[Mapping[str, Callable[[str], str]]] = {
+    "size": _size_in_words,
     "device": device_in_words,
     "optimization": optimization_in_words,
     "options": optimization_in_words,

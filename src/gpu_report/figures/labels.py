@@ -122,15 +122,18 @@ def _path(names: Sequence[str]) -> list[str]:
     where one of these names is missing.
     """
     known = [set(option_names(name)) for name in names]
-    steps: list[str] = []
-    rest = max(known, key=len, default=set())
-    while rest:
-        before = next((one for one in known if one < rest and len(one) == len(rest) - 1), None)
-        if before is None:
+
+    def steps_to(whole: set[str]) -> list[str] | None:
+        if not whole:
             return []
-        steps.insert(0, (rest - before).pop())
-        rest = before
-    return steps
+        for before in known:
+            if before < whole and len(before) == len(whole) - 1:
+                steps = steps_to(before)
+                if steps is not None:
+                    return [*steps, *(whole - before)]
+        return None
+
+    return steps_to(max(known, key=len, default=set())) or []
 
 
 def _ladder_step(alone: Sequence[str], position: int) -> LadderStep:

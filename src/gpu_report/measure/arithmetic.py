@@ -6,21 +6,32 @@ the optimizer
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Final
 
 import torch
 from torch import nn
 from torch.amp import GradScaler
+from torch.backends import cuda
+
+from gpu_report.workloads.protocol import WorkloadError
 
 _AUTOCAST: Final[Mapping[str, torch.dtype]] = {"fp16": torch.float16, "bf16": torch.bfloat16}
 _TF32_CAPABILITY: Final = (8, 0)
 FP8_CAPABILITY: Final = (8, 9)
 """CUDA compute capability of the first devices with TF32, and with FP8:
 https://docs.nvidia.com/cuda/cuda-c-programming-guide
+"""
+ATTENTION_SWITCHES: Final[Mapping[str, tuple[Callable[[bool], None], Callable[[], bool]]]] = {
+    "math": (cuda.enable_math_sdp, cuda.math_sdp_enabled),
+    "efficient": (cuda.enable_mem_efficient_sdp, cuda.mem_efficient_sdp_enabled),
+    "flash": (cuda.enable_flash_sdp, cuda.flash_sdp_enabled),
+    "cudnn": (cuda.enable_cudnn_sdp, cuda.cudnn_sdp_enabled),
+}
+"""Kernels of PyTorch's scaled dot-product attention, on the CPU too: what allows each in this
+process, and what says whether it is allowed. `math` is the formula, operator by operator.
 """
 _FP8_MULTIPLE: Final = 16
 """Of which the sides of a matrix must be multiples, to be multiplied in FP8."""
@@ -81,22 +92,17 @@ def why_not_computed(precision: str, device: torch.device) -> str:
     return ""
 
 
-def why_no_fp8(device: torch.device) -> str:
-    """Why linear layers cannot be trained in FP8 on the device, in one line; empty if they can."""
-    if find_spec("torchao") is None:
-        return "FP8 needs torchao, which is not installed; pip install 'gpu-report[fp8]' brings it"
-    if not has_capability(device, FP8_CAPABILITY):
-        return f"{device} has no FP8 arithmetic; it came with CUDA compute capability 8.9"
-    return ""
-
-
 def multiply_in_fp8(model: nn.Module, *, emulate: bool = False) -> None:
     """Have linear layers multiply in FP8, forward and backward, as torchao's training does.
 
     A layer that shares its weights, such as the output layer of a language model, is left as it is.
     `emulate` computes the same, rounded values in a longer format, on any device.
+
+    Raises:
+        WorkloadError: no layer can.
     """
     from torchao.float8 import Float8LinearConfig, convert_to_float8_training
+    from torchao.float8.float8_linear import Float8Linear
 
     owners = Counter(id(each) for part in model.modules() for each in part.parameters(False))
     convert_to_float8_training(
@@ -107,6 +113,11 @@ def multiply_in_fp8(model: nn.Module, *, emulate: bool = False) -> None:
             and all(side % _FP8_MULTIPLE == 0 for side in layer.weight.shape)
         ),
     )
+    if not any(isinstance(part, Float8Linear) for part in model.modules()):
+        raise WorkloadError(
+            "options: fp8 finds no linear layer of its own weights whose sides are multiples of "
+            f"{_FP8_MULTIPLE}; leave it out"
+        )
 
 
 def has_capability(device: torch.device, least: tuple[int, int]) -> bool:

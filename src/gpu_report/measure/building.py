@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -24,11 +25,12 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
 from gpu_report.measure.arithmetic import (
+    ATTENTION_SWITCHES,
     Arithmetic,
+    has_capability,
     multiply_in_fp8,
     set_up_arithmetic,
     unchanged_arithmetic,
-    why_no_fp8,
 )
 from gpu_report.measure.batches import (
     Batch,
@@ -46,7 +48,7 @@ from gpu_report.measure.random_numbers import keep_random_numbers
 from gpu_report.measure.stages import in_stages
 from gpu_report.measure.world import ALONE, World
 from gpu_report.study.catalogue import FIXED_BY_CUSTOM_LOOPS
-from gpu_report.study.options import ATTENTION, BUCKETS_MIB, OPTIONS, first_loss_scale, option_names
+from gpu_report.study.options import BUCKETS_MIB, OPTIONS, first_loss_scale, option_names
 from gpu_report.study.study import Measurement
 from gpu_report.study.variant import Variant
 from gpu_report.workloads.protocol import (
@@ -71,13 +73,6 @@ _COMPILER_OPTIONS: Final[dict[str, Any]] = {"combo_kernels": True}
 its weights.
 """
 
-
-_ENABLE_ATTENTION: Final[dict[str, Callable[[bool], None]]] = {
-    "math": torch.backends.cuda.enable_math_sdp,  # of the CPU, too
-    "efficient": torch.backends.cuda.enable_mem_efficient_sdp,
-    "flash": torch.backends.cuda.enable_flash_sdp,
-    "cudnn": torch.backends.cuda.enable_cudnn_sdp,
-}
 
 _START_AT_ZERO: Final = (Adadelta, Adam, AdamW, Adamax, RAdam, RMSprop, SGD)
 
@@ -254,12 +249,13 @@ def build_training(
 
 def _choose_attention(workload: TrainingWorkload, options: Sequence[str]) -> None:
     """Allow the attention kernel that the options name, or the workload's for its eager baseline,
-    alone in this process; without either PyTorch chooses.
+    alone in this process; without either PyTorch chooses among those that are allowed.
     """
-    asked = [workload.eager_attention] if isinstance(workload, ChoosesAttention) else ATTENTION
-    chosen = set(ATTENTION).intersection(options) or set(asked)
-    for name, enable in _ENABLE_ATTENTION.items():
-        enable(name in chosen)
+    asked = set(ATTENTION_SWITCHES).intersection(options)
+    if isinstance(workload, ChoosesAttention):
+        asked = asked or {workload.eager_attention}
+    for name, (allow, _) in ATTENTION_SWITCHES.items() if asked else ():
+        allow(name in asked)
 
 
 def _example_part(
@@ -604,12 +600,21 @@ def why_not_applied(options: str, precision: str, device: torch.device) -> str |
                 f"{option.title} (option {name}): only NVIDIA and AMD GPUs have it; this device "
                 f"is {device.type}"
             )
-        if name == "fp8" and (reason := why_no_fp8(device)):
-            return reason
-        if device.type != "cpu" and option.precisions and precision not in option.precisions:
+        if name == "fp8" and find_spec("torchao") is None:
+            return (
+                "FP8 needs torchao, which is not installed; pip install 'gpu-report[fp8]' brings it"
+            )
+        if device.type == "cpu":
+            continue
+        if option.precisions and precision not in option.precisions:
             return (
                 f"{option.title} (option {name}) computes in {' and '.join(option.precisions)}; "
                 f"this precision is {precision}"
+            )
+        if option.capability and not has_capability(device, option.capability):
+            return (
+                f"{option.title} (option {name}) needs an NVIDIA GPU of CUDA compute capability "
+                f"{'.'.join(map(str, option.capability))} or higher"
             )
     return None
 

@@ -30,7 +30,7 @@ from gpu_report.measure.timing import float32_values, step_clock, synchronize, t
 from gpu_report.measure.world import ALONE, World
 from gpu_report.records.record import Epoch, TimedEpoch
 from gpu_report.study.study import Protocol
-from gpu_report.workloads.protocol import HELD_OUT_LOSS, Phase, StepsItself
+from gpu_report.workloads.protocol import HELD_OUT_LOSS, NO_QUALITY, Phase, StepsItself
 
 OnStep = Callable[[int, int], None]
 """Called with the epoch and the number of its steps done; must cost next to nothing, since the
@@ -366,6 +366,7 @@ def evaluate(training: Training) -> tuple[float | None, float | None]:
         return None, None
     training.model.eval()
     workload = training.workload
+    is_loss = workload.quality_name == HELD_OUT_LOSS and workload.quality is NO_QUALITY
     outputs, targets = [], []
     loss_sum = torch.zeros((), device=training.device)
     for batch in training.test_loader:
@@ -376,11 +377,11 @@ def evaluate(training: Training) -> tuple[float | None, float | None]:
                 continue
             output = in_fp32(training.model(unwrapped(inputs)))
         loss_sum += workload.loss(output, unwrapped(target)) * len(inputs)
-        if workload.quality_name not in ("", HELD_OUT_LOSS):
+        if workload.quality_name and not is_loss:
             outputs.append(wrapped(output).cpu())
             targets.append(target.cpu())
     loss = loss_sum.item() / training.test_samples
-    if workload.quality_name == HELD_OUT_LOSS:
+    if is_loss:
         return loss, loss
     return loss, _quality(training, outputs, targets)
 

@@ -17,10 +17,16 @@ const svg = (name, attributes = {}, ...children) =>
 // table, the step.
 
 const chosen = new URLSearchParams(location.search);
+let waiting = 0;
 function remember(name, value) {
   if (value) chosen.set(name, value);
   else chosen.delete(name);
-  history.replaceState(null, "", `${chosen.size ? `?${chosen}` : location.pathname}${location.hash}`);
+  clearTimeout(waiting); // browsers allow few changes a second
+  waiting = setTimeout(() => {
+    try {
+      history.replaceState(null, "", `${chosen.size ? `?${chosen}` : location.pathname}${location.hash}`);
+    } catch { /* a page inside another, such as a notebook's, has no address of its own */ }
+  }, 200);
 }
 
 // Tables: {columns, rows, variants}; a cell is a text, null, or a pair of the value in the CSV file and its text.
@@ -423,6 +429,6 @@ if (byId("step")) {
   const select = byId("profiled");
   select?.append(...Object.entries(data.names).map(([variant, name]) => html("option", { value: variant, title: variant }, name)));
   select?.addEventListener("change", () => chooseStep(select.value));
-  showStep([chosen.get("step"), data.first, select?.value].find((variant) => variant in (data.names ?? {})) ?? data.first ?? "");
+  showStep([chosen.get("step"), data.first, select?.value].find((variant) => Object.hasOwn(data.names, variant)) ?? data.first ?? "");
 }
 if (byId("roofline")) data.roofline.forEach((device) => drawRoofline(byId("roofline-chart"), device));

@@ -16,6 +16,19 @@ IMAGE_FOLDERS: Final = PurePosixPath("results/data")
 """Where the rule that writes image files puts them, relative to the project."""
 
 SYNTHETIC: Final = "synthetic"
+GPT2_SIZES: Final[Mapping[str, str]] = {
+    "tiny": "tiny",
+    "124m_512": "124M (context 512)",
+    "124m": "124M",
+    "124m_2048": "124M (context 2048)",
+    "124m_4096": "124M (context 4096)",
+    "124m_8192": "124M (context 8192)",
+    "350m": "350M",
+    "wide_1024": "of width 1024",
+    "wide_2048": "of width 2048",
+    "wide_4096": "of width 4096",
+}
+"""Sizes of GPT-2, and what a reader calls them."""
 _PICTURES: Final = (SYNTHETIC, "cifar10")
 
 FIXED_BY_CUSTOM_LOOPS: Final[Mapping[str, Any]] = {
@@ -48,8 +61,8 @@ class BuiltInWorkload:
     has_attention: bool = False
     """Whether options that choose an attention kernel have something to do."""
     pieces: int = 0
-    """How many devices can share its model at most: one each for what its `pieces` gives; 0 without
-    these.
+    """How many devices can share its model at most: one each for what its `pieces` gives, in its
+    deepest size; 0 without these.
     """
 
     @property
@@ -137,19 +150,10 @@ BUILT_IN_WORKLOADS: Final[Mapping[str, BuiltInWorkload]] = {
     "gpt2": BuiltInWorkload(
         class_path="gpu_report.workloads.gpt2:GPT2LanguageModel",
         title="GPT-2",
-        sizes=(
-            "tiny",
-            "124m_512",
-            "124m",
-            "124m_2048",
-            "124m_4096",
-            "124m_8192",
-            "350m",
-            *(f"wide_{width}" for width in (1024, 2048, 4096)),
-        ),
+        sizes=tuple(GPT2_SIZES),
         useless_options=("channelslast",),
         has_attention=True,
-        pieces=4,
+        pieces=26,
     ),
     "resnet18": BuiltInWorkload(
         class_path="gpu_report.workloads.resnet:ResNet18Classification",

@@ -20,10 +20,8 @@ BUCKETS_MIB: Final[Mapping[str, int]] = {"bucket1": 1, "bucket5": 5, "bucket100"
 """Option of DistributedDataParallel -> the size of its buckets of gradients, which is 25 without
 one.
 """
-ATTENTION: Final = ("math", "efficient", "flash", "cudnn")
-"""Kernels of PyTorch's scaled dot-product attention: the formula step by step, which is no option,
-and options.
-"""
+ATTENTION: Final = ("efficient", "flash", "cudnn")
+"""Options that choose a kernel of PyTorch's scaled dot-product attention; one at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,24 +42,14 @@ class Option:
     ddp_only: bool = False
     precisions: tuple[str, ...] = ()
     """Those in which an accelerator can do it; empty where it can in all."""
+    capability: tuple[int, int] | None = None
+    """The CUDA compute capability that it needs of a GPU, an NVIDIA one; None where any will do."""
 
 
 def _of_ddp(
     title: str, meaning: str, *, is_bound: bool = False, replaces: tuple[str, ...] = ()
 ) -> Option:
     return Option(title=title, meaning=meaning, ddp_only=True, is_bound=is_bound, replaces=replaces)
-
-
-def _attention(title: str, meaning: str, *, cuda_only: bool, short: bool, name: str) -> Option:
-    """A kernel of PyTorch's scaled dot-product attention, in place of any other."""
-    return Option(
-        title=title,
-        meaning=f"attention is computed {meaning}",
-        accelerator_only=cuda_only,
-        cuda_only=cuda_only,
-        precisions=("fp16", "bf16") if short else (),
-        replaces=tuple(other for other in ATTENTION if other not in (name, "math")),
-    )
 
 
 def _by_hand(title: str, meaning: str) -> Option:
@@ -93,22 +81,28 @@ OPTIONS: Final[Mapping[str, Option]] = {
         meaning="images and weights are in memory with the channels innermost, as tensor cores "
         "read them",
     ),
-    "efficient": _attention(
-        "memory-efficient attention",
-        "in tiles, by the memory-efficient kernel (Rabe and Staats 2021)",
+    "efficient": Option(
+        title="memory-efficient attention",
+        meaning="attention is computed in tiles, by PyTorch's memory-efficient kernel",
+        accelerator_only=True,
         cuda_only=True,
-        short=False,
-        name="efficient",
+        replaces=("flash", "cudnn"),
     ),
-    "flash": _attention(
-        "flash attention",
-        "in tiles, by the kernel of FlashAttention-2 (Dao 2023)",
-        cuda_only=False,
-        short=True,
-        name="flash",
+    "flash": Option(
+        title="flash attention",
+        meaning="attention is computed in tiles, by the kernel of FlashAttention-2",
+        precisions=("fp16", "bf16"),
+        capability=(8, 0),
+        replaces=("efficient", "cudnn"),
     ),
-    "cudnn": _attention(
-        "cuDNN attention", "in tiles, by cuDNN", cuda_only=True, short=True, name="cudnn"
+    "cudnn": Option(
+        title="cuDNN attention",
+        meaning="attention is computed in tiles, by cuDNN",
+        accelerator_only=True,
+        cuda_only=True,
+        precisions=("fp16", "bf16"),
+        capability=(8, 0),
+        replaces=("efficient", "flash"),
     ),
     "fp8": Option(
         title="FP8 linear layers",
@@ -117,6 +111,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         accelerator_only=True,
         cuda_only=True,
         precisions=("bf16",),
+        capability=(8, 9),
     ),
     "fused": Option(
         title="fused optimizer", meaning="the optimizer updates all parameters in few kernels"

@@ -147,19 +147,18 @@ def _eager_and_fastest(tables: Tables, rows: Sequence[Row]) -> list[str]:
     if not rivals:
         return [eager["variant"]]
     fastest = fastest_of(rivals)
-    same = [field for field in (*_ONE_STEP_APART, "precision") if field != "device"]
     twins = [
         row
         for row in baselines
-        if all(row[field] == eager[field] for field in same)
+        if all(row[field] == eager[field] for field in (*_ONE_STEP_APART, "precision"))
         and all(str(row[field]) == str(fastest[field]) for field in LENGTH_FIELDS)
     ]
     return [next(iter(twins), eager)["variant"], fastest["variant"]]
 
 
-def greatest_step(tables: Tables, eager: Row) -> tuple[Row, Summary] | None:
-    """Of the variants that are one step from this eager baseline the one that gains most, and its
-    gain; None where none is significantly faster.
+def greatest_step(tables: Tables, eager: Row, fastest: Row) -> tuple[Row, Summary] | None:
+    """Of the variants that are one step of the fastest from this eager baseline the one that gains
+    most, and its gain; None where none is significantly faster.
     """
     gains = [
         (row, gain_over(tables, row, eager))
@@ -167,7 +166,7 @@ def greatest_step(tables: Tables, eager: Row) -> tuple[Row, Summary] | None:
         if row["status"] == "ok"
         and all(row[field] == eager[field] for field in _ONE_STEP_APART)
         and len(_steps_from_eager(row) - _steps_from_eager(eager)) == 1
-        and not is_bound(row["options"])
+        and _steps_from_eager(row) <= _steps_from_eager(fastest)
     ]
     greater = [(row, gain) for row, gain in gains if gain.value > 1 and gain.p < SIGNIFICANCE]
     return max(greater, key=lambda pair: pair[1].value, default=None)

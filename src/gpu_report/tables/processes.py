@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, pairwise
 from typing import Final
 
-from gpu_report.errors import RecordError
 from gpu_report.records.data_sheets import data_sheets
 from gpu_report.records.record import Record, Repetition, Telemetry
 from gpu_report.study.catalogue import BuiltInWorkload
@@ -188,20 +187,23 @@ def data_sheet_flops_per_s(record: Record) -> float:
     return variant.devices * peak if peak else math.nan
 
 
-def _mfu(repetition: Repetition, record: Record) -> float | None:
+def mfu_of(repetition: Repetition, record: Record) -> float:
     """Model FLOPs utilization (Chowdhery et al. 2022, PaLM): operations that training needs a
-    second, over the data sheet's.
-
-    Raises:
-        RecordError: it is above 1, which no device can reach.
+    second, over the data sheet's. NaN where one of them is not known.
     """
-    mfu = flops_per_sample(record) * repetition.throughput_per_s / data_sheet_flops_per_s(record)
-    if mfu > 1:
-        raise RecordError(
-            f"{record.as_variant().slug}: an MFU of {mfu:.2f} is impossible; check the formula "
-            "flops_per_token of its workload, or the GPU's entry in data_sheets.yaml"
-        )
-    return mfu if math.isfinite(mfu) else None
+    return flops_per_sample(record) * repetition.throughput_per_s / data_sheet_flops_per_s(record)
+
+
+def is_impossible(record: Record) -> bool:
+    """Whether its MFU would be above 1: its operations are counted too high, or it computes in
+    another precision than the configuration says.
+    """
+    return any(mfu_of(each, record) > 1 for each in record.repetitions)
+
+
+def _mfu(repetition: Repetition, record: Record) -> float | None:
+    mfu = mfu_of(repetition, record)
+    return mfu if math.isfinite(mfu) and not is_impossible(record) else None
 
 
 def _epoch_time_s(repetition: Repetition, record: Record) -> float:

@@ -28,6 +28,7 @@ from gpu_report.tables.processes import (
     brings_loop,
     data_sheet_flops_per_s,
     flops_per_sample,
+    is_impossible,
     is_projected,
     loss_scale_last,
     optimizer_steps,
@@ -107,7 +108,9 @@ VARIANTS: Final = Table(
         text(
             "flops_source",
             "What mfu rests on: the workload's formula with its numbers, or 'counted', the "
-            "operations of an eager step; empty where neither is known.",
+            "operations of an eager step; empty where neither is known. It says 'refused' where "
+            "the mfu would be above 1: the operations are counted too high, or the training "
+            "computes in another precision than its configuration says.",
         ),
         number(
             "data_sheet_flops_per_s",
@@ -345,7 +348,8 @@ def _facts(record: Record) -> Mapping[str, Any]:
 
 def _flops_source(record: Record) -> str:
     formula = record.workload.flops_formula if record.workload else ""
-    return formula or ("" if math.isnan(flops_per_sample(record)) else "counted")
+    source = formula or ("" if math.isnan(flops_per_sample(record)) else "counted")
+    return f"refused, above the data sheet's peak: {source}" if is_impossible(record) else source
 
 
 def _memory(record: Record) -> dict[str, float]:

@@ -15,7 +15,7 @@ import torch
 
 from gpu_report.errors import ConfigError, MachineError, ProfileError
 from gpu_report.measure.arithmetic import why_not_computed
-from gpu_report.measure.building import load_seeded
+from gpu_report.measure.building import load_seeded, why_not_applied
 from gpu_report.measure.threads import training_threads
 from gpu_report.measure.training import build_training
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, WITH_PLAIN_STEPS
@@ -130,8 +130,11 @@ def _measurement(
     on = torch.device(measurement.variant.device)
     if on.type != "cpu" and ":" not in measurement.variant.device:
         on = torch.device(on.type, torch.accelerator.current_device_index())
-    if reason := why_not_computed(measurement.variant.precision, on):
+    variant = measurement.variant
+    if reason := why_not_computed(variant.precision, on):
         raise MachineError(f"precision: {reason}")
+    if why := why_not_applied(variant.options, variant.precision, on):
+        raise MachineError(f"options: {why}")
     return measurement, on
 
 

@@ -23,6 +23,7 @@ from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-def
 from torch.optim import Optimizer
 
 from gpu_report.errors import ProfileError
+from gpu_report.measure.arithmetic import ATTENTION_SWITCHES
 from gpu_report.measure.cuda_graphs import state_tensors
 from gpu_report.measure.random_numbers import keep_random_numbers
 from gpu_report.user_training.workload import in_one_line
@@ -41,6 +42,7 @@ _SETTINGS: Final[Sequence[tuple[Callable[[], Any], Callable[[Any], object]]]] = 
         partial(setattr, torch.backends.cuda.matmul, "fp32_precision"),
     ),
     (torch.get_num_threads, torch.set_num_threads),
+    *(switch[::-1] for switch in ATTENTION_SWITCHES.values()),
 )
 """What a measurement itself may set; PyTorch refuses to read the older switches where they and the
 newer ones differ, which come after those that set them too.

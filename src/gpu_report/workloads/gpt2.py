@@ -256,7 +256,7 @@ def followers() -> Integers:
     """Which tokens may follow each (tokens, followers); part of the task, so the same for every
     seed. Each token follows as many others as it has followers, so that all occur alike often.
     """
-    generator = np.random.default_rng(USED_TOKENS)
-    orders = [generator.permutation(USED_TOKENS) for _ in FOLLOWERS]
-    following: Integers = np.stack(orders, axis=1)
+    ring = np.random.default_rng(USED_TOKENS).permutation(USED_TOKENS)
+    following = np.empty((USED_TOKENS, len(FOLLOWERS)), dtype=np.int64)
+    following[ring] = np.stack([np.roll(ring, -1 - ahead) for ahead in range(len(FOLLOWERS))], 1)
     return following

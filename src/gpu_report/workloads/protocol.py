@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkable
 
 from gpu_report.errors import GpuReportError
+from gpu_report.study.options import ATTENTION
 from gpu_report.study.study import Workload
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class DeclaresBetter(Protocol):
 
 
 HELD_OUT_LOSS: Final = "loss"
-"""A `quality_name` whose values are the mean loss over the held-out samples, without `quality`."""
+"""The `quality_name` of a workload without `quality`, whose metric is the mean held-out loss."""
 
 
 @runtime_checkable
@@ -151,9 +152,9 @@ class CountsTokens(Protocol):
     def tokens_per_sample(self) -> int:
         """How many tokens each sample trains on."""
 
-    def flops_per_token(self) -> tuple[float, str]:
+    def flops_per_token(self) -> tuple[float | None, str]:
         """Floating-point operations that training needs per token, a multiply-add counting as two,
-        and the formula in words, with its numbers.
+        and the formula in words, with its numbers; without the method those of an eager step count.
         """
 
 
@@ -164,7 +165,7 @@ class ChoosesAttention(Protocol):
     """
 
     eager_attention: str
-    """A name of ATTENTION in gpu_report.study.options; an option of that kind takes its place."""
+    """`math`, `efficient`, `flash` or `cudnn`; an option of that kind takes its place."""
 
 
 @runtime_checkable
@@ -296,7 +297,14 @@ class _Defaults:
     def chance() -> None:
         """Unknown."""
 
+    @staticmethod
+    def no_formula() -> tuple[None, str]:
+        """No count of a workload's own."""
+        return None, ""
 
+
+NO_QUALITY: Final = _Defaults.quality
+"""What a workload without a metric of its own has."""
 PARTS: Final = tuple(
     name
     for name, member in vars(TrainingWorkload).items()
@@ -323,7 +331,7 @@ def with_defaults(built: Any) -> TrainingWorkload:
             f"{name} lacks {', '.join(lacking)}; a workload needs build_model, train_data, and "
             "loss or training_step: gpu-report new-workload NAME writes an example"
         )
-    is_loss = getattr(built, "quality_name", "") == HELD_OUT_LOSS
+    is_loss = getattr(built, "quality_name", "") == HELD_OUT_LOSS and not hasattr(built, "quality")
     measured = "test_data" if is_loss else "quality"
     for part, base in (
         ("quality", "test_data"),
@@ -336,6 +344,11 @@ def with_defaults(built: Any) -> TrainingWorkload:
         raise WorkloadError(
             f"{name}.quality_better is {built.quality_better!r}; use {' or '.join(_DIRECTIONS)}"
         )
+    attention = getattr(built, "eager_attention", "math")
+    if attention not in ("math", *ATTENTION):
+        raise WorkloadError(
+            f"{name}.eager_attention is {attention!r}; use math, {' or '.join(ATTENTION)}"
+        )
     added = {
         part: getattr(_Defaults, part)
         for part in PARTS
@@ -344,7 +357,11 @@ def with_defaults(built: Any) -> TrainingWorkload:
     if hasattr(built, "quality") and not hasattr(built, "quality_name"):
         added["quality_name"] = "metric"
     if is_loss:
+        if getattr(built, "quality_better", "lower") != "lower":
+            raise WorkloadError(f"{name}.quality_better: a held-out loss is better where lower")
         added["quality_better"] = "lower"
+    if hasattr(built, "tokens_per_sample") and not hasattr(built, "flops_per_token"):
+        added["flops_per_token"] = _Defaults.no_formula
     try:
         for part, default in added.items():
             object.__setattr__(built, part, default)  # a frozen dataclass refuses the usual way

@@ -36,7 +36,6 @@ CHAIN: Final = (
     metric("fastest_over_cpu", "fastest over CPU", "ratio"),
     metric("over_fastest_cpu", "over fastest CPU", "ratio"),
     metric("on_all", "on all GPUs", "samples/s"),
-    metric("all_over_one", "all GPUs over one", "ratio"),
 )
 LIMIT_CARDS: Final = (
     Text("configuration", "is", width=0.26, longest=200),
@@ -61,7 +60,7 @@ WAITING: Final = frozenset({"accelerator busy", "data loader", "launch-bound", "
 _MEANINGS: Final[Mapping[str, str]] = {
     "busy": "busy: with work on the GPU",
     "at_most": "at most: without idle time",
-    "mfu": "MFU: needed operations over the data sheet's peak",
+    "mfu": "MFU: operations over the data sheet's peak",
     "of_peak": "of measured peak: over that of matrix products here",
     "preparation_cold_s": "to start: compiling and capturing",
 }
@@ -132,30 +131,30 @@ def chains(tables: Tables) -> list[Row]:
                 if fastest_cpu is cpu
                 else _factor(tables, fastest, fastest_cpu),
                 "cpu_settings": _settings(fastest_cpu, cpu) if fastest_cpu else "",
-                **_on_all(tables, fastest),
+                **_on_all([*variants.values()], fastest),
             }
         )
     return rows
 
 
-def _on_all(tables: Tables, alone: Row) -> dict[str, Any]:
-    """The fastest on the most devices that trains the same model, its factor over the fastest on
-    one, and its settings.
-    """
-    rows = [row for row in rows_of(tables.variants) if row["status"] == "ok"]
-    most = max(int(row["devices"]) for row in rows)
+def _on_all(rows: Sequence[Row], alone: Row) -> dict[str, Any]:
+    """The fastest of these on the most devices that train the same model, and its settings."""
     shared = [
         row
         for row in rows
-        if row["devices"] == most > alone["devices"]
-        and all(row[field] == alone[field] for field in ("workload", "size"))
+        if all(row[field] == alone[field] for field in ("workload", "size"))
+        and row["devices"] > alone["devices"]
+        and row["status"] == "ok"
         and row["device"] != "cpu"
         and not is_bound(row["options"])
     ]
-    fastest = max(shared, key=lambda row: float(row["throughput_per_s"]), default=None)
+    fastest = max(
+        shared,
+        key=lambda row: (row["devices"], float(row["throughput_per_s"])),
+        default=None,
+    )
     return {
         **_rates("on_all", fastest),
-        "all_over_one": _factor(tables, fastest, alone) if fastest else math.nan,
         "all_settings": _settings(fastest, None) if fastest else "",
     }
 
@@ -204,16 +203,18 @@ def chain_notes(rows: Sequence[Row]) -> list[str]:
 
 
 def first_steps(tables: Tables) -> list[str]:
-    """What to switch on first for each model that has something faster: the step that gains most by
-    itself, with its gain, and what all of the fastest gain together.
+    """What to switch on first for each model that has something faster: the step of the fastest
+    that gains most by itself, and what all of them gain together.
     """
     sentences = []
     for chain in chains(tables):
         eager, fastest = chain["pair"]
         if fastest is eager or eager["optimization"] != NO_OPTIONS:
             continue
-        step = greatest_step(tables, eager)
-        row, gain = step or (fastest, gain_over(tables, fastest, eager))
+        row, gain = greatest_step(tables, eager, fastest) or (
+            fastest,
+            gain_over(tables, fastest, eager),
+        )
         shown = METRICS["speedup"].show(gain.value, low=gain.low, high=gain.high).plain()
         together = METRICS["speedup"].show(chain["fastest_over_eager"]).plain()
         rest = "" if row["variant"] == fastest["variant"] else f"; with the rest {together}"

@@ -6,13 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from gpu_report.measure import arithmetic
 from gpu_report.measure.arithmetic import (
     multiply_in_fp8,
     set_up_arithmetic,
-    why_no_fp8,
     why_not_computed,
 )
+from gpu_report.workloads.protocol import WorkloadError
 
 CPU = torch.device("cpu")
 
@@ -93,13 +92,6 @@ def test_training_in_fp8_has_nearly_the_gradients_of_bf16() -> None:
     assert 0 < (ours - theirs).norm() / theirs.norm() < 0.1
 
 
-def test_without_torchao_or_an_fp8_gpu_the_reason_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    gpu = torch.device("cuda:0")
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 0))
-    assert why_no_fp8(gpu).startswith("cuda:0 has no FP8 arithmetic")
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
-    assert why_no_fp8(gpu) == ""
-    monkeypatch.setattr(arithmetic, "find_spec", lambda _: None)
-    assert "torchao" in why_no_fp8(gpu)
+def test_a_model_without_a_layer_for_fp8_is_refused() -> None:
+    with pytest.raises(WorkloadError, match=r"^options: fp8 finds no linear layer"):
+        multiply_in_fp8(nn.Sequential(nn.Conv2d(3, 16, 3), nn.Linear(100, 10)), emulate=True)

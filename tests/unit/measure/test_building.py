@@ -1,6 +1,7 @@
 """What options change in a model and its optimizer, and which workloads they refuse."""
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import torch
 from torch import nn
 from torch.optim import NAdam, Rprop
 
+from gpu_report.measure import building
+from gpu_report.measure.arithmetic import ATTENTION_SWITCHES
 from gpu_report.measure.building import build_optimizer, load_seeded, why_not_applied
 from gpu_report.study.single import single_study
 from gpu_report.study.variant import Variant
@@ -84,29 +87,51 @@ def test_what_only_cuda_has_is_not_asked_of_another_accelerator() -> None:
     assert why_not_applied("pinned+graphs", "bf16", torch.device("cuda:1")) is None
 
 
-def test_a_kernel_that_computes_in_short_formats_alone_is_skipped_in_fp32_on_a_gpu() -> None:
+@pytest.fixture
+def every_kernel() -> Iterator[None]:
+    """Attention kernels are allowed again after a test that allows some alone."""
+    yield
+    for allow, _ in ATTENTION_SWITCHES.values():
+        allow(True)
+
+
+def test_a_kernel_that_computes_in_short_formats_alone_is_skipped_in_fp32_on_a_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     gpu = torch.device("cuda")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 0))
     reason = why_not_applied("flash", "fp32", gpu)
     assert reason is not None
     assert "flash attention (option flash) computes in fp16 and bf16" in reason
     assert why_not_applied("flash", "bf16", gpu) is None
     assert why_not_applied("efficient", "fp32", gpu) is None
     assert why_not_applied("flash", "fp32", torch.device("cpu")) is None
+    assert "capability 8.9 or higher" in (why_not_applied("fp8", "bf16", gpu) or "")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
+    assert "capability 8.0 or higher" in (why_not_applied("flash", "fp16", gpu) or "")
 
 
-def test_an_option_chooses_the_attention_kernel_else_the_workload_or_pytorch_does() -> None:
+def test_without_torchao_fp8_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "find_spec", lambda _: None)
+
+    assert "pip install" in (why_not_applied("fp8", "bf16", torch.device("cuda")) or "")
+
+
+def test_an_option_chooses_the_attention_kernel_else_the_workload_or_pytorch_does(
+    every_kernel: None,
+) -> None:
     gpt2 = GPT2LanguageModel(size="tiny", seed=0, train_samples=4, test_samples=1)
 
     def allowed() -> tuple[bool, bool]:
         cuda: Any = torch.backends.cuda
         return cuda.math_sdp_enabled(), cuda.flash_sdp_enabled()
 
+    build(tiny())
+    assert allowed() == (True, True)
     build(with_defaults(gpt2))
     assert allowed() == (True, False)
     build(with_defaults(gpt2), options="flash")
     assert allowed() == (False, True)
-    build(tiny())
-    assert allowed() == (True, True)
 
 
 def test_channels_last_lays_out_weights_so_and_refuses_what_is_no_picture() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpu_report.errors import RecordError
 from gpu_report.glossary import PER_PROCESS
 from gpu_report.records.record import Epoch, Record
+from gpu_report.tables.marks import Today
 from gpu_report.tables.processes import (
     is_projected,
     loss_scale_last,
@@ -17,7 +17,8 @@ from gpu_report.tables.processes import (
     skipped_steps,
     times_to_target_s,
 )
-from tests.factories import make_record
+from tests.factories import CODE_DIGEST, make_record
+from tests.tabulated import tabulate_variants
 from tests.unit.tables.changed import with_facts, with_repetitions
 
 SLUG = "cnn-medium-cpu-b64-w0-fp32-e3"
@@ -248,6 +249,10 @@ def test_without_a_formula_the_mfu_rests_on_the_counted_operations() -> None:
     assert mfu_of(SLUG) == []
 
 
-def test_an_mfu_above_1_is_refused() -> None:
-    with pytest.raises(RecordError, match=r"^gpt2-124m-.*: an MFU of 1\.01 is impossible; check"):
-        mfu_of(H100, facts=TOKENS, throughput_per_s=1000.0)
+def test_an_mfu_above_1_is_refused_and_its_source_says_so() -> None:
+    record = make_record(H100, processes=3, noise=0.0, facts=TOKENS, throughput_per_s=1000.0)
+
+    assert process_values(record)["mfu"] == []
+    row = tabulate_variants([record], today=Today(code_digest=CODE_DIGEST)).iloc[0]
+    assert row["flops_source"] == "refused, above the data sheet's peak: by hand"
+    assert math.isnan(row["mfu"])

@@ -85,6 +85,31 @@ def test_what_to_switch_on_first_is_the_step_that_gains_most_alone() -> None:
     )
 
 
+def test_a_step_that_the_fastest_does_without_is_not_named_first() -> None:
+    tables = studied()
+    rates = {FAST: 50.0, f"{EAGER}-fused+resident": 400.0, f"{EAGER}-compile": 300.0}
+    for variant, rate in rates.items():
+        cells = figure("throughput_per_s", rate, 0.3) | figure("speedup", rate / 100, 0.01)
+        for name in ("variants", "optimization"):
+            tables = edited(tables, Edit(table=name, where={"variant": variant}, cells=cells))
+
+    assert first_steps(tables)[0].startswith("U-Net 64px: ")
+    assert "torch.compile" not in first_steps(tables)[0]
+
+
+def test_a_chain_goes_on_to_all_gpus_with_what_they_train_fastest() -> None:
+    tables = base(("cpu", "cuda", "cuda:1"))[0]
+
+    rows = [row for row in chains(tables) if row["all_settings"]]
+
+    assert rows
+    for row in rows:
+        shared = tables.variants[tables.variants["devices"] > 1]
+        same = shared[shared["workload"] == row["pair"][0]["workload"]]
+        assert row["on_all"] <= same["throughput_per_s"].max()
+        assert "DistributedDataParallel on 2 devices" in row["all_settings"]
+
+
 def test_a_machine_without_a_gpu_has_the_throughput_of_each_model() -> None:
     rows = chains(base(("cpu",))[0])
 

@@ -54,3 +54,18 @@ def test_fp8_is_answered_for_each_width() -> None:
 
     for width in (1024, 2048, 4096):
         assert f"of width {width}" in text
+
+
+def test_no_size_is_written_as_it_is_stored() -> None:
+    names = ("language_model", "attention", "context", "fp8")
+    text = " ".join(map(section, names)).replace(r"\_", "_").replace(r"\gpurepbreak{}", "")
+
+    assert not re.search(r"(?<![-\w/])(?:124m|350m|wide_)", text)
+
+
+def test_a_machine_without_a_gpu_has_tokens_per_second_and_no_mfu() -> None:
+    files = render_study(study("cpu"))
+    text = section_with_floats(files, "language_model")
+
+    assert "tokens/s" in text
+    assert "MFU" not in text

@@ -41,6 +41,8 @@ from gpu_report.words import listed
 MEMORY_TOLERANCE: Final = 0.10
 SUFFICES: Final = 0.95
 _MOST_RIVALS_NAMED: Final = 2
+FEWEST_STEPS: Final = 30
+"""Optimizer steps: after fewer, a training has hardly begun, whatever its batch size."""
 NO_QUALITY: Final = (
     "a training diverged, or the workload has no held-out metric, so that there are no two "
     "qualities"
@@ -138,7 +140,8 @@ def quality(scope: Scope) -> Iterator[Answer]:
     """A fall means that the difference, intervals included, is more than 0.02: about what a few
     held-out samples make. Of a metric that falls as models get better, or is not from 0 to 1, it is
     a rise, or a fall, by more than 2 %. It is taken between processes of the same seed, which began
-    alike, where both configurations have the same seeds.
+    alike, where both configurations have the same seeds. After fewer than 30 optimizer steps a
+    training has hardly begun, so that its quality says nothing.
     """
     for group in scope.groups:
         yield _quality(group)
@@ -148,6 +151,9 @@ def _quality(group: Group) -> Answer:
     baseline, subject = group.baseline, group.title
     if baseline is None or not group.others:
         return missing(group)
+    if baseline["optimizer_steps"] < FEWEST_STEPS:
+        reason = f"fewer than {FEWEST_STEPS} optimizer steps were made"
+        return not_measured(subject, reason, key=group.key)
     gains = [(row, quality_gain(row, baseline)) for row in group.others]
     known = [(row, gain) for row, gain in gains if gain.known]
     if not known:

@@ -36,7 +36,7 @@ from gpu_report.answers.question import (
     question,
     why_missing,
 )
-from gpu_report.answers.questions.axes import NO_QUALITY, by_seed, quality_evidence
+from gpu_report.answers.questions.axes import FEWEST_STEPS, NO_QUALITY, by_seed, quality_evidence
 from gpu_report.answers.scope import BATCH_SEARCH, Group, Scope, key_of
 from gpu_report.glossary import QUALITY_TOLERANCE, Row
 from gpu_report.printing.number_format import count, memory
@@ -54,9 +54,6 @@ LARGER: Final = 1.1
 """By what the parameters of a larger model differ: sizes nearer to each other differ in something
 else, such as the context.
 """
-
-FEWEST_STEPS: Final = 30
-"""Optimizer steps: after fewer, a training has hardly begun, whatever its batch size."""
 
 _TWO_BATCH_SIZES: Final = "it takes two batch sizes"
 
