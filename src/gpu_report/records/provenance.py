@@ -23,6 +23,7 @@ MEASURES_ALIKE: Final = (
     frozenset(
         {
             "ed7dd615ef701873620e9b36e9a0967b0ef7c493127a53562a8cca6f2ac33375",
+            "c76527359dccc7a3dcf9a9316640e5095d1ff240acd883d94efe218d4f6c18e0",
         }
     ),
     frozenset(
