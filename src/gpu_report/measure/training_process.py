@@ -51,6 +51,7 @@ from gpu_report.measure.world import ALONE, World, join, leave
 from gpu_report.records.provenance import utc_now
 from gpu_report.records.record import PreparationCache, Repetition, WorkloadFacts
 from gpu_report.workloads.protocol import (
+    CountsOperations,
     CountsTokens,
     DeclaresBetter,
     NotHereError,
@@ -265,10 +266,9 @@ def _describe(training: Training) -> WorkloadFacts:
     optimizer.
     """
     workload, name = training.workload, type(training.workload).__name__
-    tokens, flops, formula = None, None, ""
-    if isinstance(workload, CountsTokens):
-        tokens = workload.tokens_per_sample
-        flops, formula = workload.flops_per_token()
+    flops, formula = (
+        workload.flops_per_token() if isinstance(workload, CountsOperations) else (None, "")
+    )
     return WorkloadFacts(
         title=workload.title or name,
         parameters=sum(
@@ -293,7 +293,9 @@ def _describe(training: Training) -> WorkloadFacts:
         or f"{name}.{'training_step' if isinstance(workload, StepsItself) else 'loss'}",
         source_file=type(workload).__module__,
         begins_anew=training.custom_loop is not None,
-        tokens_per_sample=tokens,
+        tokens_per_sample=workload.tokens_per_sample
+        if isinstance(workload, CountsTokens)
+        else None,
         flops_per_token=flops,
         flops_formula=formula,
         pieces_of_stages=training.model.sizes if isinstance(training.model, Stages) else [],

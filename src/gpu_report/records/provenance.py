@@ -23,7 +23,7 @@ MEASURES_ALIKE: Final = (
     frozenset(
         {
             "ed7dd615ef701873620e9b36e9a0967b0ef7c493127a53562a8cca6f2ac33375",
-            "c76527359dccc7a3dcf9a9316640e5095d1ff240acd883d94efe218d4f6c18e0",
+            "32ce9e2547aca0d1d06ab23e0a899e6331e465aa76ac7bb939d282e23827a860",
         }
     ),
     frozenset(

@@ -182,12 +182,12 @@ class GPT2LanguageModel:
 
     def build_optimizer(self, model: nn.Module) -> Optimizer:
         """Weights of matrices and embeddings decay, biases and normalizations do not."""
-        decays: dict[bool, list[nn.Parameter]] = {True: [], False: []}
-        for parameter in model.parameters():
-            decays[parameter.dim() > 1].append(parameter)
         groups = [
-            {"params": decays[True], "weight_decay": 0.1},
-            {"params": decays[False], "weight_decay": 0.0},
+            {
+                "params": [each for each in model.parameters() if (each.dim() > 1) == decays],
+                "weight_decay": 0.1 if decays else 0.0,
+            }
+            for decays in (True, False)
         ]
         return AdamW(groups, lr=self.learning_rate, betas=(0.9, 0.95))
 

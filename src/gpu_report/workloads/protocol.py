@@ -152,9 +152,14 @@ class CountsTokens(Protocol):
     def tokens_per_sample(self) -> int:
         """How many tokens each sample trains on."""
 
-    def flops_per_token(self) -> tuple[float | None, str]:
+
+@runtime_checkable
+class CountsOperations(CountsTokens, Protocol):
+    """What such a workload may offer besides, else the operations of an eager step count."""
+
+    def flops_per_token(self) -> tuple[float, str]:
         """Floating-point operations that training needs per token, a multiply-add counting as two,
-        and the formula in words, with its numbers; without the method those of an eager step count.
+        and the formula in words, with its numbers.
         """
 
 
@@ -297,11 +302,6 @@ class _Defaults:
     def chance() -> None:
         """Unknown."""
 
-    @staticmethod
-    def no_formula() -> tuple[None, str]:
-        """No count of a workload's own."""
-        return None, ""
-
 
 NO_QUALITY: Final = _Defaults.quality
 """What a workload without a metric of its own has."""
@@ -360,8 +360,6 @@ def with_defaults(built: Any) -> TrainingWorkload:
         if getattr(built, "quality_better", "lower") != "lower":
             raise WorkloadError(f"{name}.quality_better: a held-out loss is better where lower")
         added["quality_better"] = "lower"
-    if hasattr(built, "tokens_per_sample") and not hasattr(built, "flops_per_token"):
-        added["flops_per_token"] = _Defaults.no_formula
     try:
         for part, default in added.items():
             object.__setattr__(built, part, default)  # a frozen dataclass refuses the usual way

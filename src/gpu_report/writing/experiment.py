@@ -266,10 +266,10 @@ class ExperimentResults:
             f"{scaled(row['data_sheet_flops_per_s'], 'FLOP/s').plain()} in {row['precision']}": None
             for row in rows
         }
-        source = str(fastest["flops_source"])
-        counted = "the operations of an eager step, as counted" if source == "counted" else source
+        eager = {"counted": "the operations of an eager step, as counted"}
+        source = eager.get(str(fastest["flops_source"]), fastest["flops_source"])
         notes = [
-            f"Operations per token: {counted}.",
+            f"Operations per token: {source}.",
             f"The data sheet's dense peak: {listed([*peaks])}.",
         ]
         for row in rows_of(self.machine.tables.efficiency):
