@@ -601,9 +601,7 @@ def why_not_applied(options: str, precision: str, device: torch.device) -> str |
                 f"is {device.type}"
             )
         if name == "fp8" and find_spec("torchao") is None:
-            return (
-                "FP8 needs torchao, which is not installed; pip install 'gpu-report[fp8]' brings it"
-            )
+            return "FP8 needs torchao, which is not installed; pip install torchao brings it"
         if device.type == "cpu":
             continue
         if option.precisions and precision not in option.precisions:

@@ -23,7 +23,7 @@ MEASURES_ALIKE: Final = (
     frozenset(
         {
             "ed7dd615ef701873620e9b36e9a0967b0ef7c493127a53562a8cca6f2ac33375",
-            "32ce9e2547aca0d1d06ab23e0a899e6331e465aa76ac7bb939d282e23827a860",
+            "277c9ad41263a0684a60e50ad133f73ff220721d04c5d4aa98a5c0ea398b7e1b",
         }
     ),
     frozenset(
