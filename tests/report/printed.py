@@ -32,6 +32,7 @@ FACTORS: Final[Mapping[str, Mapping[str, float]]] = {
     "%": {"%": 1, "1": 100},
     "×": {"1": 1},
     "samples/s": {"1/s": 1},
+    "tokens/s": {"1/s": 1},
     "s": {"s": 1, "ms": 1e-3, "us": 1e-6},
     "ms": {"s": 1e3, "ms": 1, "us": 1e-3},
     "µs": {"s": 1e6, "ms": 1e3, "us": 1},

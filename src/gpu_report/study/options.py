@@ -90,7 +90,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
     ),
     "flash": Option(
         title="flash attention",
-        meaning="attention is computed in tiles, by the kernel of FlashAttention-2",
+        meaning="attention is computed in tiles, by the kernel of FlashAttention",
         precisions=("fp16", "bf16"),
         capability=(8, 0),
         replaces=("efficient", "cudnn"),

@@ -52,8 +52,8 @@ class Tables:
 
 
 _TIED: Final = 1.02
-_ONE_STEP_APART: Final = ("workload", "size", "device", "batch_size", "parallelism")
-"""What a variant one optimization step from another shares with it."""
+_OF_TRAINING: Final = ("workload", "size", "batch_size", "parallelism", "precision")
+"""What eager baselines share that differ in the length of the training alone."""
 
 
 def rows_of(frame: "pd.DataFrame") -> tuple[Mapping[str, Any], ...]:
@@ -150,26 +150,30 @@ def _eager_and_fastest(tables: Tables, rows: Sequence[Row]) -> list[str]:
     twins = [
         row
         for row in baselines
-        if all(row[field] == eager[field] for field in (*_ONE_STEP_APART, "precision"))
+        if all(row[field] == eager[field] for field in _OF_TRAINING)
         and all(str(row[field]) == str(fastest[field]) for field in LENGTH_FIELDS)
     ]
     return [next(iter(twins), eager)["variant"], fastest["variant"]]
 
 
-def greatest_step(tables: Tables, eager: Row, fastest: Row) -> tuple[Row, Summary] | None:
-    """Of the variants that are one step of the fastest from this eager baseline the one that gains
-    most, and its gain; None where none is significantly faster.
+def greatest_step(tables: Tables, eager: Row, fastest: Row) -> Row | None:
+    """Of the variants that an experiment compares with this eager baseline, and that are one step
+    of the fastest from it, the one that gains most, with its `speedup`; None where none is
+    significantly faster.
     """
-    gains = [
-        (row, gain_over(tables, row, eager))
-        for row in rows_of(tables.variants)
-        if row["status"] == "ok"
-        and all(row[field] == eager[field] for field in _ONE_STEP_APART)
-        and len(_steps_from_eager(row) - _steps_from_eager(eager)) == 1
+    steps = [
+        row
+        for rows in tables.rows_of_experiments.values()
+        for before in rows
+        if before["variant"] == eager["variant"] and before["is_baseline"]
+        for row in rows
+        if row["group"] == before["group"]
+        and len(_steps_from_eager(row)) == 1
         and _steps_from_eager(row) <= _steps_from_eager(fastest)
+        and row["speedup"] > 1
+        and row["speedup_p"] < SIGNIFICANCE
     ]
-    greater = [(row, gain) for row, gain in gains if gain.value > 1 and gain.p < SIGNIFICANCE]
-    return max(greater, key=lambda pair: pair[1].value, default=None)
+    return max(steps, key=lambda row: float(row["speedup"]), default=None)
 
 
 def fastest_of(rows: Sequence[Row]) -> Row:

@@ -111,8 +111,8 @@ class GPT2(nn.Module):
         self.embedding = Embedding(width, context)
         self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
         self.norm = nn.LayerNorm(width)
-        unused = "meta" if tied else None
-        self.head = nn.Linear(width, VOCABULARY, bias=False, device=unused)
+        # Without memory for weights that it will not have.
+        self.head = nn.Linear(width, VOCABULARY, bias=False, device="meta" if tied else None)
         if tied:
             self.head.weight = self.embedding.tokens.weight
         for name, parameter in self.named_parameters():
@@ -248,8 +248,7 @@ def texts(*, samples: int, length: int, seed: int, split: Split) -> Integers:
     chain[:, 0] = draws[:, 0] * USED_TOKENS
     for before, now in pairwise(range(length)):
         chain[:, now] = following[chain[:, before], choices[:, now]]
-    spread: Integers = chain * (VOCABULARY // USED_TOKENS)
-    return spread
+    return chain * (VOCABULARY // USED_TOKENS)
 
 
 def followers() -> Integers:

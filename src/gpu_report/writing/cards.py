@@ -26,8 +26,8 @@ from gpu_report.words import configuration_in_words, model_words
 from gpu_report.writing.table import Text, metric
 
 CHAIN: Final = (
-    Text("model", width=0.16),
-    Text("fastest configuration", "needs", width=0.28, longest=200),
+    Text("model", width=0.18),
+    Text("fastest configuration", "needs", width=0.36, longest=200),
     metric("cpu", "CPU", "samples/s"),
     metric("gpu_over_cpu", "GPU over CPU", "ratio"),
     metric("eager", "eager", "samples/s"),
@@ -49,6 +49,8 @@ LIMIT_CARDS: Final = (
     metric("preparation_cold_s", "to start, s", "number"),
 )
 MOST_CATEGORIES: Final = 3
+MOST_STEPS: Final = 3
+"""Models of which the first page says what to switch on first."""
 LEAST_SHARE: Final = 0.01
 """Of a step, for a category to be named."""
 BUSY: Final = 0.8
@@ -211,15 +213,14 @@ def first_steps(tables: Tables) -> list[str]:
         eager, fastest = chain["pair"]
         if fastest is eager or eager["optimization"] != NO_OPTIONS:
             continue
-        row, gain = greatest_step(tables, eager, fastest) or (
-            fastest,
-            gain_over(tables, fastest, eager),
-        )
-        shown = METRICS["speedup"].show(gain.value, low=gain.low, high=gain.high).plain()
+        step = greatest_step(tables, eager, fastest)
         together = METRICS["speedup"].show(chain["fastest_over_eager"]).plain()
-        rest = "" if row["variant"] == fastest["variant"] else f"; with the rest {together}"
-        sentences.append(f"{capitalized(chain['model'])}: {_settings(row, eager)}, {shown}{rest}.")
-    return sentences
+        shown = METRICS["speedup"].quantity(step).plain() if step else together
+        rest = step is not None and step["variant"] != fastest["variant"]
+        settings = _settings(step or fastest, eager)
+        ending = f"; with the rest {together}" if rest else ""
+        sentences.append(f"{capitalized(chain['model'])}: {settings}, {shown}{ending}.")
+    return sentences[:MOST_STEPS]
 
 
 def in_one_line(row: Row) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 from gpu_report.answers.estimate import falls
 from gpu_report.answers.scope import search_scope
 from gpu_report.glossary import AXES, METRICS, SHOWN, Row, capitalized, device_words
-from gpu_report.printing.number_format import NOT_MEASURED, scaled
+from gpu_report.printing.number_format import NOT_MEASURED
 from gpu_report.study.options import SEPARATOR, option_names
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import rows_of
@@ -31,6 +31,7 @@ from gpu_report.words import (
 )
 from gpu_report.writing.layout import Picture, figures_of, pictures
 from gpu_report.writing.machine import MachineResults, range_words
+from gpu_report.writing.rows import ceilings
 from gpu_report.writing.table import TableBlock, Text, metric, table
 
 _METRICS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -161,10 +162,9 @@ class ExperimentResults:
         """These keys, where all rows train on tokens with tokens per second and MFU in place of
         samples per second.
         """
-        if not self.measured or not all(SHOWN["tokens"].is_in([row]) for row in self.measured):
-            return [*keys]
-        of_tokens = {"throughput": ("tokens", "mfu")}
-        return [each for key in keys for each in of_tokens.get(key, (key,))]
+        on_tokens = self.measured and all(SHOWN["tokens"].is_in([row]) for row in self.measured)
+        rate = ("tokens", "mfu") if on_tokens else ("throughput",)
+        return [each for key in keys for each in (rate if key == "throughput" else (key,))]
 
     def table(self, keys: Sequence[str]) -> list[TableBlock]:
         """Its table with the metrics of these keys.
@@ -257,30 +257,41 @@ class ExperimentResults:
 
     @property
     def mfu_notes(self) -> list[str]:
-        """What the MFU of its rows rests on: the formula, and the peaks that it is a share of."""
+        """What the MFU of its rows rests on, and what the fastest reaches of the measured peak."""
         rows = [row for row in self.measured if math.isfinite(row["mfu"])]
         if not rows:
             return []
         fastest = max(rows, key=lambda row: float(row["throughput_per_s"]))
-        peaks = {
-            f"{scaled(row['data_sheet_flops_per_s'], 'FLOP/s').plain()} in {row['precision']}": None
-            for row in rows
-        }
         eager = {"counted": "the operations of an eager step, as counted"}
         source = eager.get(str(fastest["flops_source"]), fastest["flops_source"])
-        notes = [
+        return [
             f"Operations per token: {source}.",
-            f"The data sheet's dense peak: {listed([*peaks])}.",
+            *(
+                ["The peak of layers in FP8 is taken to be that of bf16."]
+                if any("fp8" in row["options"] for row in rows)
+                else []
+            ),
+            *(
+                "The fastest configuration reaches "
+                f"{METRICS['share_of_peak'].quantity(row).plain()} of the rate of matrix products "
+                "that was measured on this machine."
+                for row in rows_of(self.machine.tables.efficiency)
+                if row["variant"] == fastest["variant"]
+            ),
         ]
-        for row in rows_of(self.machine.tables.efficiency):
-            if row["variant"] == fastest["variant"]:
-                notes.append(
-                    "The fastest configuration reaches "
-                    f"{METRICS['share_of_peak'].quantity(row).plain()} of the "
-                    f"{scaled(row['peak_flops_per_s'], 'FLOP/s').plain()} of matrix products "
-                    "measured on this machine."
-                )
-        return notes
+
+    @property
+    def peaks(self) -> list[Row]:
+        """What its MFU is a share of: matrix products in the precisions of its rows."""
+        return [
+            row
+            for row in ceilings(self.machine.tables)
+            if row["data sheet"]
+            and any(
+                (row["device"], row["precision"]) == (each["device"], each["precision"])
+                for each in self.measured
+            )
+        ]
 
     def beside(self, name: str) -> list[Row]:
         """Its rows, each with the numbers that another table has of the same variant, missing where

@@ -352,12 +352,16 @@ class MachineResults:
         return limits(self.variants, spread_of(rows_of(self.tables.sentinels)))
 
     @property
+    def flagged(self) -> Mapping[str, int]:
+        """How many of its variants have each quality flag."""
+        return {mark: sum(mark in flags_of(row) for row in self.measured) for mark in MEANINGS}
+
+    @property
     def doubts(self) -> list[str]:
         """The limits in the few sentences that the summary has room for: how many variants have no
         numbers, or a mark.
         """
-        numbers = {mark: sum(mark in flags_of(row) for row in self.measured) for mark in MEANINGS}
-        marked = ", ".join(f"{mark} ({number})" for mark, number in numbers.items() if number)
+        marked = ", ".join(f"{mark} ({number})" for mark, number in self.flagged.items() if number)
         not_measured = f"{_of(self.unmeasured, self.variants).capitalize()} could not be measured."
         with_marks = f"Quality flags, by number of configurations: {marked}."
         return [

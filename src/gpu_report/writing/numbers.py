@@ -175,6 +175,11 @@ def _of_method(machine: MachineResults) -> Mapping[str, Mapping[str, Quantity]]:
         "study/measured": count(len(machine.measured)),
         "study/clean": count(sum(row["commit_state"] == "clean" for row in variants)),
         "study/traces": count(sum(bool(row["trace_sha256"]) for row in variants)),
+        **{
+            f"study/flagged/{macro_key(mark)}": count(number)
+            for mark, number in machine.flagged.items()
+            if number
+        },
     }
     seeds = [
         int(row["seed"]) + at for row in machine.measured for at in range(int(row["processes"]))

@@ -89,7 +89,9 @@ def test_what_only_cuda_has_is_not_asked_of_another_accelerator() -> None:
 
 @pytest.fixture
 def every_kernel() -> Iterator[None]:
-    """Attention kernels are allowed again after a test that allows some alone."""
+    """All attention kernels are allowed, and again after a test that allows some alone."""
+    for allow, _ in ATTENTION_SWITCHES.values():
+        allow(True)
     yield
     for allow, _ in ATTENTION_SWITCHES.values():
         allow(True)

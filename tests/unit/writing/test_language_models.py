@@ -44,9 +44,9 @@ def test_the_section_prints_the_formula_and_both_peaks() -> None:
     text = section("language_model")
 
     assert "Operations per token: 6 N + 12 L H Q T." in text
-    peaks = (r"66.9\,TFLOP/s in fp32", r"495\,TFLOP/s in tf32", r"989\,TFLOP/s in bf16")
-    assert all(peak in text for peak in peaks)
-    assert re.search(r"The fastest configuration reaches .* of matrix products measured", text)
+    for peak in ("66.9", "495", "989"):
+        assert re.search(rf"{re.escape(peak)}\W+TFLOP/s", text), peak
+    assert re.search(r"The fastest configuration reaches .* of matrix products", text)
 
 
 def test_fp8_is_answered_for_each_width() -> None:
