@@ -20,8 +20,7 @@ from gpu_report.workloads.protocol import WorkloadError
 
 _AUTOCAST: Final[Mapping[str, torch.dtype]] = {"fp16": torch.float16, "bf16": torch.bfloat16}
 _TF32_CAPABILITY: Final = (8, 0)
-FP8_CAPABILITY: Final = (8, 9)
-"""CUDA compute capability of the first devices with TF32, and with FP8:
+"""CUDA compute capability of the first devices with TF32:
 https://docs.nvidia.com/cuda/cuda-c-programming-guide
 """
 ATTENTION_SWITCHES: Final[Mapping[str, tuple[Callable[[bool], None], Callable[[], bool]]]] = {

@@ -251,9 +251,8 @@ def _choose_attention(workload: TrainingWorkload, options: Sequence[str]) -> Non
     """Allow the attention kernel that the options name, or the workload's for its eager baseline,
     alone in this process; without either PyTorch chooses among those that are allowed.
     """
-    asked = set(ATTENTION_SWITCHES).intersection(options)
-    if isinstance(workload, ChoosesAttention):
-        asked = asked or {workload.eager_attention}
+    of_eager = {workload.eager_attention} if isinstance(workload, ChoosesAttention) else set()
+    asked = set(ATTENTION_SWITCHES).intersection(options) or of_eager
     for name, (allow, _) in ATTENTION_SWITCHES.items() if asked else ():
         allow(name in asked)
 
@@ -600,8 +599,11 @@ def why_not_applied(options: str, precision: str, device: torch.device) -> str |
                 f"{option.title} (option {name}): only NVIDIA and AMD GPUs have it; this device "
                 f"is {device.type}"
             )
-        if name == "fp8" and find_spec("torchao") is None:
-            return "FP8 needs torchao, which is not installed; pip install torchao brings it"
+        if option.package and find_spec(option.package) is None:
+            return (
+                f"{option.title} (option {name}) needs {option.package}, which is not installed; "
+                f"pip install {option.package} brings it"
+            )
         if device.type == "cpu":
             continue
         if option.precisions and precision not in option.precisions:

@@ -13,12 +13,7 @@ import psutil
 import torch
 
 from gpu_report.errors import MachineError
-from gpu_report.measure.arithmetic import (
-    FP8_CAPABILITY,
-    has_capability,
-    set_up_arithmetic,
-    why_not_computed,
-)
+from gpu_report.measure.arithmetic import has_capability, set_up_arithmetic, why_not_computed
 from gpu_report.measure.calibration_plan import Plan
 from gpu_report.measure.environment import device_environment
 from gpu_report.measure.probe import describe_accelerator, why_not_present
@@ -26,6 +21,7 @@ from gpu_report.measure.run import EnvironmentValue
 from gpu_report.measure.timing import HostClock, StepClock, step_clock, synchronize
 from gpu_report.records.calibration import Ceilings, Direction, HostMemory, MatrixProduct, Transfer
 from gpu_report.study.machine import cpu_has_bf16, cpu_model
+from gpu_report.study.options import FP8_CAPABILITY
 
 DTYPES: Final = {
     "fp32": torch.float32,

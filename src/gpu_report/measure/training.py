@@ -381,9 +381,7 @@ def evaluate(training: Training) -> tuple[float | None, float | None]:
             outputs.append(wrapped(output).cpu())
             targets.append(target.cpu())
     loss = loss_sum.item() / training.test_samples
-    if is_loss:
-        return loss, loss
-    return loss, _quality(training, outputs, targets)
+    return loss, loss if is_loss else _quality(training, outputs, targets)
 
 
 def _quality(training: Training, outputs: list[Part], targets: list[Part]) -> float | None:

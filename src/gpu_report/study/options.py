@@ -20,6 +20,7 @@ BUCKETS_MIB: Final[Mapping[str, int]] = {"bucket1": 1, "bucket5": 5, "bucket100"
 """Option of DistributedDataParallel -> the size of its buckets of gradients, which is 25 without
 one.
 """
+FP8_CAPABILITY: Final = (8, 9)  # https://docs.nvidia.com/cuda/cuda-c-programming-guide
 ATTENTION: Final = ("efficient", "flash", "cudnn")
 """Options that choose a kernel of PyTorch's scaled dot-product attention; one at most."""
 
@@ -42,6 +43,8 @@ class Option:
     ddp_only: bool = False
     precisions: tuple[str, ...] = ()
     """Those in which an accelerator can do it; empty where it can in all."""
+    package: str = ""
+    """What must be installed besides."""
     capability: tuple[int, int] | None = None
     """The CUDA compute capability that it needs of a GPU, an NVIDIA one; None where any will do."""
 
@@ -111,7 +114,8 @@ OPTIONS: Final[Mapping[str, Option]] = {
         accelerator_only=True,
         cuda_only=True,
         precisions=("bf16",),
-        capability=(8, 9),
+        package="torchao",
+        capability=FP8_CAPABILITY,
     ),
     "fused": Option(
         title="fused optimizer", meaning="the optimizer updates all parameters in few kernels"

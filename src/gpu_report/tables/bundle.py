@@ -147,13 +147,13 @@ def _eager_and_fastest(tables: Tables, rows: Sequence[Row]) -> list[str]:
     if not rivals:
         return [eager["variant"]]
     fastest = fastest_of(rivals)
-    twins = [
-        row
+    as_long = (
+        row["variant"]
         for row in baselines
         if all(row[field] == eager[field] for field in _OF_TRAINING)
         and all(str(row[field]) == str(fastest[field]) for field in LENGTH_FIELDS)
-    ]
-    return [next(iter(twins), eager)["variant"], fastest["variant"]]
+    )
+    return [next(as_long, eager["variant"]), fastest["variant"]]
 
 
 def greatest_step(tables: Tables, eager: Row, fastest: Row) -> Row | None:
@@ -163,17 +163,25 @@ def greatest_step(tables: Tables, eager: Row, fastest: Row) -> Row | None:
     """
     steps = [
         row
-        for rows in tables.rows_of_experiments.values()
-        for before in rows
-        if before["variant"] == eager["variant"] and before["is_baseline"]
-        for row in rows
-        if row["group"] == before["group"]
-        and len(_steps_from_eager(row)) == 1
+        for row in _compared_with(tables, eager)
+        if len(_steps_from_eager(row)) == 1
         and _steps_from_eager(row) <= _steps_from_eager(fastest)
         and row["speedup"] > 1
         and row["speedup_p"] < SIGNIFICANCE
     ]
     return max(steps, key=lambda row: float(row["speedup"]), default=None)
+
+
+def _compared_with(tables: Tables, baseline: Row) -> list[Row]:
+    """The rows that an experiment compares with this variant as their baseline."""
+    return [
+        row
+        for rows in tables.rows_of_experiments.values()
+        for before in rows
+        if before["variant"] == baseline["variant"] and before["is_baseline"]
+        for row in rows
+        if row["group"] == before["group"]
+    ]
 
 
 def fastest_of(rows: Sequence[Row]) -> Row:
@@ -208,10 +216,8 @@ def gain_over(tables: Tables, row: Row, baseline: Row) -> Summary:
     Its p is adjusted for the other comparisons of such an experiment. Of two sessions the interval
     includes the spread between them; of two protocol versions nothing is known.
     """
-    for rows in tables.rows_of_experiments.values():
-        known = {each["variant"]: each for each in rows}
-        own, before = (known.get(each["variant"]) for each in (row, baseline))
-        if own and before and before["is_baseline"] and own["group"] == before["group"]:
+    for own in _compared_with(tables, baseline):
+        if own["variant"] == row["variant"]:
             return replace(summary_in(own, "speedup"), p=own["speedup_p"])
     if row["protocol_version"] != baseline["protocol_version"]:
         return NOT_MEASURED

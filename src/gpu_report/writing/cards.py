@@ -216,10 +216,11 @@ def first_steps(tables: Tables) -> list[str]:
         step = greatest_step(tables, eager, fastest)
         together = METRICS["speedup"].show(chain["fastest_over_eager"]).plain()
         shown = METRICS["speedup"].quantity(step).plain() if step else together
-        rest = step is not None and step["variant"] != fastest["variant"]
-        settings = _settings(step or fastest, eager)
-        ending = f"; with the rest {together}" if rest else ""
-        sentences.append(f"{capitalized(chain['model'])}: {settings}, {shown}{ending}.")
+        is_all = step is None or step["variant"] == fastest["variant"]
+        rest = "" if is_all else f"; with the rest {together}"
+        sentences.append(
+            f"{capitalized(chain['model'])}: {_settings(step or fastest, eager)}, {shown}{rest}."
+        )
     return sentences[:MOST_STEPS]
 
 
