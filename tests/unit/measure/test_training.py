@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
+from gpu_report.measure.arithmetic import multiply_in_fp8
 from gpu_report.measure.training import (
     eager_step,
     evaluate,
@@ -18,7 +19,8 @@ from gpu_report.measure.training import (
     warm_up,
 )
 from gpu_report.study.study import Protocol
-from gpu_report.workloads.protocol import WorkloadError
+from gpu_report.workloads.gpt2 import GPT2LanguageModel
+from gpu_report.workloads.protocol import WorkloadError, with_defaults
 from tests.unit.measure.trainings import build, losses, pictures, tiny, train_for, train_quietly
 
 PROTOCOL = Protocol(repetitions=5, profile_steps=3, timed_epochs=4, timed_seconds=3.0)
@@ -59,6 +61,14 @@ def test_evaluating_changes_nothing() -> None:
     before = [parameter.clone() for parameter in training.model.parameters()]
     assert evaluate(training) == evaluate(training)
     assert all(map(torch.equal, before, training.model.parameters()))
+
+
+def test_a_model_that_multiplies_in_fp8_is_evaluated_too() -> None:
+    gpt2 = GPT2LanguageModel(size="tiny", seed=0, train_samples=4, test_samples=2)
+    training = build(with_defaults(gpt2), precision="bf16")
+    loss, _ = evaluate(training)
+    multiply_in_fp8(training.model, emulate=True)
+    assert evaluate(training)[0] == pytest.approx(loss, rel=0.01)
 
 
 def test_epochs_lie_one_after_the_other_on_the_clock_that_all_processes_share() -> None:
