@@ -142,7 +142,7 @@ class GPT2LanguageModel:
     seed: int
     train_samples: int = 256
     test_samples: int = 32
-    learning_rate: float = 2e-4
+    learning_rate: float = 1e-4
     tied: bool = True
 
     title: ClassVar[str] = "GPT-2"

@@ -50,14 +50,14 @@ def test_the_section_prints_the_formula_and_both_peaks() -> None:
 
 
 def test_fp8_is_answered_for_each_width() -> None:
-    text = section("fp8")
+    text = section("width")
 
     for width in (1024, 2048, 4096):
         assert f"of width {width}" in text
 
 
 def test_no_size_is_written_as_it_is_stored() -> None:
-    names = ("language_model", "attention", "context", "fp8")
+    names = ("language_model", "attention", "context", "width")
     text = " ".join(map(section, names)).replace(r"\_", "_").replace(r"\gpurepbreak{}", "")
 
     assert not re.search(r"(?<![-\w/])(?:124m|350m|wide_)", text)
