@@ -108,11 +108,13 @@ class GPT2(nn.Module):
     def __init__(self, dimensions: Dimensions, *, tied: bool = True) -> None:
         super().__init__()
         layers, heads, width, context = dimensions
-        self.embedding = Embedding(width, context)
-        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
-        self.norm = nn.LayerNorm(width)
-        # Without memory for weights that it will not have.
-        self.head = nn.Linear(width, VOCABULARY, bias=False, device="meta" if tied else None)
+        # Without values at first: each is drawn once, below.
+        with torch.device("meta"):
+            self.embedding = Embedding(width, context)
+            self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
+            self.norm = nn.LayerNorm(width)
+            self.head = nn.Linear(width, VOCABULARY, bias=False)
+        self.to_empty(device="cpu")
         if tied:
             self.head.weight = self.embedding.tokens.weight
         for name, parameter in self.named_parameters():
@@ -121,8 +123,8 @@ class GPT2(nn.Module):
             if parameter.dim() > 1:
                 deviation = INITIAL_DEVIATION / (math.sqrt(2 * layers) if is_added else 1)
                 nn.init.normal_(parameter, std=deviation)
-            elif name.endswith("bias"):
-                nn.init.zeros_(parameter)
+            else:
+                nn.init.constant_(parameter, 0 if name.endswith("bias") else 1)
 
     def forward(self, tokens: Tensor) -> Tensor:
         scores: Tensor = self.head(self.norm(self.blocks(self.embedding(tokens))))
