@@ -48,6 +48,7 @@ from tests.typical import (
     TITLES,
     TRAIN_SAMPLES,
     key_of,
+    typical_context,
     typical_memory_mib,
     typical_throughput_per_s,
     typical_wait,
@@ -393,7 +394,7 @@ def make_facts(variant: Variant, **changes: Any) -> WorkloadFacts:
     if variant.workload == "gpt2":
         values |= {
             "quality_better": "lower",
-            "tokens_per_sample": 1024,
+            "tokens_per_sample": typical_context(variant),
             "flops_per_token": 0.86e9,
             "flops_formula": "6 N + 12 L H Q T",
         }

@@ -2,6 +2,7 @@
 look measured.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -145,10 +146,17 @@ def typical_throughput_per_s(
         alone = typical_throughput_per_s(variant.base, faster=faster)
         return alone * variant.batch_size / variant.base.batch_size * typical_share_of_base(variant)
     base = THROUGHPUT_PER_S.get(key_of(variant), 500.0)
+    base *= math.pow(1024 / typical_context(variant), 1.1)
     batch = variant.batch_size / (variant.batch_size + 32) / (64 / 96)
     workers = 1 + 0.6 * min(variant.workers, 4) if variant.workload == "image_files" else 1.0
     parts = 1 / (1 + 0.03 * (variant.accumulation - 1))
     return base * batch * workers * parts * _device_factor(variant, faster or {"cuda": 12.0})
+
+
+def typical_context(variant: Variant) -> int:
+    """Tokens of a sample of GPT-2."""
+    name, _, context = variant.size.partition("_")
+    return int(context) if name == "124m" and context else 1024
 
 
 def typical_share_of_base(variant: Variant) -> float:

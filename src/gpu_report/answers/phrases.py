@@ -8,7 +8,7 @@ from typing import Final
 
 from gpu_report.answers.estimate import Estimate, estimate, is_paired, quality_change
 from gpu_report.answers.finding import Evidence
-from gpu_report.glossary import METRICS, Row
+from gpu_report.glossary import METRICS, THROUGHPUT, TOKENS, Row
 from gpu_report.printing import number_format
 from gpu_report.printing.number_format import Quantity, is_range
 
@@ -23,8 +23,10 @@ round to 0.
 
 def shown(row: Row, column: str, *, short: bool = False) -> str:
     """A variant's figure with its unit, interval and count; `short` leaves out the words about
-    them.
+    them. The throughput of a language model is in tokens.
     """
+    if column == THROUGHPUT.column and math.isfinite(row.get(TOKENS.column, math.nan)):
+        column = TOKENS.column
     if f"{column}_count" not in row:
         # A cell that has no interval.
         value = row[column]

@@ -9,7 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gpu_report.answers.estimate import is_share
-from gpu_report.glossary import METRICS, QUALITY_TOLERANCE, Metric, Row, american, capitalized
+from gpu_report.glossary import (
+    METRICS,
+    QUALITY_TOLERANCE,
+    TOKENS,
+    Metric,
+    Row,
+    american,
+    capitalized,
+)
 from gpu_report.printing.number_format import count
 from gpu_report.study.options import NO_OPTIONS, is_bound
 from gpu_report.study.strategies import SINGLE
@@ -191,11 +199,18 @@ def chain_notes(rows: Sequence[Row]) -> list[str]:
         and row["pair"][1]["quality"] < row["pair"][0]["quality"] - QUALITY_TOLERANCE
         for before, after in [[METRICS["quality"].quantity(one).plain() for one in row["pair"]]]
     ]
+    tokens = [
+        f"{row['model']} {eager} and {fastest}"
+        for row in rows
+        if math.isfinite(row["pair"][0][TOKENS.column])
+        for eager, fastest in [[TOKENS.quantity(one).plain(interval=False) for one in row["pair"]]]
+    ]
     whole = any(math.isfinite(row["fastest_over_cpu"]) for row in rows)
     return [
         *(["GPU over CPU times fastest over eager is fastest over CPU."] if whole else []),
         *([f"The CPU's fastest configuration: {'; '.join(settings)}."] if settings else []),
         *([f"On all GPUs: {'; '.join(on_all)}."] if on_all else []),
+        *([f"Eager and fastest in tokens: {'; '.join(tokens)}."] if tokens else []),
         *(
             [f"Lower held-out metric with the fastest configuration: {'; '.join(lost)}."]
             if lost

@@ -38,7 +38,7 @@ from gpu_report.answers.question import (
 )
 from gpu_report.answers.questions.axes import FEWEST_STEPS, NO_QUALITY, by_seed, quality_evidence
 from gpu_report.answers.scope import BATCH_SEARCH, Group, Scope, key_of
-from gpu_report.glossary import QUALITY_TOLERANCE, Row
+from gpu_report.glossary import QUALITY_TOLERANCE, Row, capitalized
 from gpu_report.printing.number_format import count, memory
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.search import NEAR
@@ -247,6 +247,39 @@ def overhead(scope: Scope) -> Iterator[Answer]:
                 "yes": f"Give each step of {group.title} with {smallest} more work, for instance "
                 "larger batches."
             },
+        )
+
+
+@question("Does a language model train fewer tokens per second in a longer context?", "size")
+def longer(scope: Scope) -> Iterator[Answer]:
+    """It does if the longest context has fewer than the shortest, intervals included. Attention
+    takes more operations for each token of a longer context; linear layers do not.
+    """
+    for group in scope.groups:
+        by_context = {
+            round(row["tokens_per_s"] / row["throughput_per_s"]): row
+            for row in group.measured
+            if math.isfinite(row["tokens_per_s"])
+        }
+        if len(by_context) < 2:
+            continue
+        short, long = (by_context[tokens] for tokens in (min(by_context), max(by_context)))
+        also = [
+            f"{name} is {shown(long, column, short=True)} instead of "
+            f"{shown(short, column, short=True)}"
+            for column, name in {"mfu": "MFU", "memory_peak_mib": "peak memory"}.items()
+            if math.isfinite(long[column]) and math.isfinite(short[column])
+        ]
+        yield decided(
+            group,
+            ratio_of("tokens_per_s")(long, short),
+            holds="below",
+            yes=f"A longer context trains fewer tokens per second with {group.title}",
+            no=f"A longer context does not train fewer tokens per second with {group.title}",
+            whether=f"a longer context trains fewer tokens per second with {group.title}",
+            measured=f": with {max(by_context)} tokens {shown(long, 'tokens_per_s')}, with "
+            f"{min(by_context)} {shown(short, 'tokens_per_s')}. {capitalized(listed(also))}.",
+            evidence=evidence_of(group, {"tokens_per_s": "tokens per second"}, [long, short]),
         )
 
 

@@ -193,7 +193,31 @@ LARGER_LOST = [
     Edit(table="complexity", where={"size": size}, cells=SIZE_LOST) for size in ("medium", "large")
 ]
 OVERHEAD = "complexity_overhead/cnn_cpu"
+
+
+def contexts(small: float, medium: float, large: float, *, spread: float = 1.0) -> list[Edit]:
+    """Tokens per second of samples of 10, 20 and 40 tokens."""
+    return [
+        Edit(
+            table="complexity",
+            where={"device": "cpu", "size": size},
+            cells={**figure("tokens_per_s", value, spread), "throughput_per_s": value / tokens},
+        )
+        for size, value, tokens in [
+            ("small", small, 10),
+            ("medium", medium, 20),
+            ("large", large, 40),
+        ]
+    ]
+
+
 SIZE_CASES = [
+    *cases(
+        "complexity_longer/cnn_cpu",
+        yes=contexts(1000, 900, 800),
+        no=contexts(1000, 1100, 1200),
+        unresolved=contexts(1000, 1000, 1000, spread=100),
+    ),
     *cases(
         OVERHEAD,
         yes=step_times(1, 1.2, 20),
