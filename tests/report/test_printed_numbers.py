@@ -151,7 +151,7 @@ FALSE: Final = (
     ("floats/tab/xeon-2c/device.tex", r"\caption[", r"\caption[]{Of 98.7654.}\caption["),
     ("floats/tab/xeon-2c/device.tex", "CELL", r"71.77 & $\pm$\,0.11"),
     ("floats/fig/xeon-2c/device_speedup.tex", "{Speedup over", r"{Within 47.11\,\% over"),
-    ("sections/transfer.tex", r"\end{gpureptext}", r"\footnote{Not 62.5\,GB/s.}\end{gpureptext}"),
+    ("sections/transfer.tex", r"\end{gpureptext}", r"\footnote{~Not 62.5\,GB/s.}\end{gpureptext}"),
 )
 """File of the report, what in it to replace, by what; CELL is the first number with an interval."""
 

@@ -3,10 +3,10 @@ about the machine.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from gpu_report.answers.finding import STUDY
 from gpu_report.answers.phrases import CPU
@@ -14,7 +14,7 @@ from gpu_report.glossary import Row
 from gpu_report.study.options import OPTIONS, is_bound, option_names
 from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.study import Experiment
-from gpu_report.tables.bundle import Tables, grouped, rows_of
+from gpu_report.tables.bundle import Tables, grouped, rows_of, with_variants
 from gpu_report.tables.efficiency import compares_own_loops
 from gpu_report.words import DISTINGUISHING, described, fields_along, in_words, model_words, titled
 
@@ -182,9 +182,9 @@ def chapter_scopes(tables: Tables) -> list[Scope]:
     """
     variants = {row["variant"]: row for row in rows_of(tables.variants) if _is_evidence(row)}
     rows = {
-        EFFICIENCY: _with_variants(tables.efficiency, variants),
+        EFFICIENCY: tuple(with_variants(tables.efficiency, variants)),
         TRACE: tuple(
-            row for row in _with_variants(tables.step_shares, variants) if _shows_one_device(row)
+            row for row in with_variants(tables.step_shares, variants) if _shows_one_device(row)
         ),
     }
     return [
@@ -192,15 +192,6 @@ def chapter_scopes(tables: Tables) -> list[Scope]:
         for name, found in rows.items()
         if found
     ]
-
-
-def _with_variants(frame: Any, variants: Mapping[str, Row]) -> tuple[Row, ...]:
-    """The rows of a table by variant, each with the columns of its variant; those of unknown
-    variants are left out.
-    """
-    return tuple(
-        {**variants[row["variant"]], **row} for row in rows_of(frame) if row["variant"] in variants
-    )
 
 
 def key_of(name: str) -> str:

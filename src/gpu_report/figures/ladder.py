@@ -18,6 +18,7 @@ from gpu_report.figures.declaration import (
     Shown,
     VariantFigure,
     extremes_of,
+    is_said_by_table,
 )
 from gpu_report.figures.rows import Entry, new_rows, place_rows
 from gpu_report.glossary import MEMORY, SPEEDUP, THROUGHPUT
@@ -213,6 +214,7 @@ TRADE_OFF: Final = VariantFigure(
     ),
     along=("optimization",),
     rows=_no_ladders,
+    unless=(is_said_by_table,),
     draw=trade_off_figure,
     groups_on_page=3,
     sentences=(extremes_of(THROUGHPUT), extremes_of(MEMORY)),

@@ -21,6 +21,7 @@ from gpu_report.figures.declaration import (
     VariantFigure,
     extremes,
     extremes_of,
+    is_said_by_table,
 )
 from gpu_report.figures.rows import rows_figure
 from gpu_report.figures.scaling import SCALING
@@ -139,7 +140,7 @@ def curves_figure(shown: Shown) -> Figure:
     axis, devices = shown.subject.axis, list(dict.fromkeys(shown.rows["device"]))
     panels = shown.rows["panel"].nunique()
     columns = min(panels, 2) if panels in (1, 2, 4) else 3 if panels <= 9 else 4
-    height_in = 1.6 * math.ceil(panels / columns) + 0.35
+    height_in = 1.3 * math.ceil(panels / columns) + 0.35
 
     def draw(axes: Axes, panel: pd.DataFrame) -> None:
         style.set_scale(axes, "y", [*panel["low"].dropna(), *panel["high"].dropna()])
@@ -164,7 +165,7 @@ def crossover_figure(shown: Shown) -> Figure:
     ]
     panels = shown.rows["panel"].nunique()
     columns = min(panels, 2)
-    height_in = 2.0 * math.ceil(panels / columns) + 0.3
+    height_in = 1.6 * math.ceil(panels / columns) + 0.3
 
     def draw(axes: Axes, panel: pd.DataFrame) -> None:
         style.set_scale(axes, "y", [1.0, *panel["low"].dropna(), *panel["high"].dropna()])
@@ -238,6 +239,7 @@ THROUGHPUT_ROWS: Final = VariantFigure(
         _repeats_frontier,
         lambda shown: shown.subject.axis == "device" and not _compared(shown).empty,
         _repeats_scaling,
+        is_said_by_table,
     ),
 )
 THROUGHPUT_CURVES: Final = replace(

@@ -68,6 +68,15 @@ def rows_of(frame: "pd.DataFrame") -> tuple[Mapping[str, Any], ...]:
     )
 
 
+def with_variants(frame: "pd.DataFrame", variants: Mapping[str, Row]) -> list[Row]:
+    """The rows of a table by variant, each with the columns of its variant; those of unknown
+    variants are left out.
+    """
+    return [
+        {**variants[row["variant"]], **row} for row in rows_of(frame) if row["variant"] in variants
+    ]
+
+
 def grouped(members: Iterable[_Member], key: Callable[[_Member], Any]) -> dict[Any, list[_Member]]:
     """The members by what they share, both in the order in which they first come."""
     groups: dict[Any, list[_Member]] = {}

@@ -139,13 +139,6 @@ class ExperimentResults:
         return list(dict.fromkeys(str(row["workload_title"]) for row in self.rows))
 
     @property
-    def watched(self) -> str:
-        """A variant to watch with an accelerator's own tools: the first that trained on one; empty
-        without.
-        """
-        return next((str(row["variant"]) for row in self.measured if row["device"] != "cpu"), "")
-
-    @property
     def pictures(self) -> list[Picture]:
         """The figures of its section."""
         machine = self.machine
@@ -364,12 +357,6 @@ class ExperimentResults:
         return f" The same in all rows: {fixed}." if fixed else ""
 
     @property
-    def loops_by_points(self) -> list[Row]:
-        """The same, those of one loop together, by the number of points."""
-        loops = list(dict.fromkeys(map(self.loop_of, self.loops)))
-        return sorted(self.loops, key=lambda row: (loops.index(self.loop_of(row)), row["points"]))
-
-    @property
     def loop_notes(self) -> list[str]:
         """What is said below a table of its loops."""
         bound = "The bound leaves most of the work out and is no training."
@@ -388,10 +375,6 @@ class ExperimentResults:
             f"No bound is known on {', '.join(unknown)}: not calibrated, or the work of an "
             "iteration was not counted."
         ]
-
-    def loop_of(self, row: Row) -> tuple[str, str, str]:
-        """What all rows of one loop share, whatever the points."""
-        return row["device"], row["workload"], row["optimization"]
 
     def loop_heading(self, row: Row) -> str:
         """The device that rows ran on, where there are several."""

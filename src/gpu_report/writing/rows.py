@@ -24,11 +24,18 @@ from gpu_report.records.record import Record
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.variant import Variant
-from gpu_report.tables.bundle import Tables, best_of_each, grouped, rows_of, shown_profiles
+from gpu_report.tables.bundle import (
+    Tables,
+    best_of_each,
+    grouped,
+    rows_of,
+    shown_profiles,
+    with_variants,
+)
 from gpu_report.tables.scaling import compared_with
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.words import (
-    device_in_words,
+    described,
     flags_but_projected,
     in_words,
     listed,
@@ -510,6 +517,15 @@ def not_reliable(row: Row, metric: Metric) -> str:
     return NOT_RELIABLE if row["doubts"] and has_one and math.isnan(row[metric.column]) else ""
 
 
+def efficiencies(machine: MachineResults) -> list[Row]:
+    """The rows of EFFICIENCY with those of their variants; of each workload, device and precision
+    the one with the highest rate.
+    """
+    variants = {row["variant"]: row for row in machine.measured}
+    rows = with_variants(machine.tables.efficiency, variants)
+    return best_of_each(rows, "achieved_flops_per_s", "workload", "device", "precision")
+
+
 def longest(steps: Sequence[Row], frame: "pd.DataFrame", most: int = 3) -> list[Row]:
     """The first rows of a trace table about each of the first profiled steps that have some, with
     the variant's own.
@@ -524,9 +540,14 @@ def longest(steps: Sequence[Row], frame: "pd.DataFrame", most: int = 3) -> list[
     ]
 
 
-def variant_heading(row: Row) -> str:
-    """The model, the device and the variant, above what is listed of it."""
-    return f"{model_cell(row)} on {device_in_words(row['device'])}, {row['variant']}"
+def profiled_heading(row: Row) -> str:
+    """The model and the configuration of a profiled step, above what is listed of it."""
+    return f"{model_cell(row)}, {row['configuration']}"
+
+
+def variant_cell(row: Row) -> str:
+    """A configuration in full, at the beginning of a row."""
+    return capitalized(described(row))
 
 
 def longest_kernels(steps: Sequence[Row], tables: Tables) -> list[Row]:
