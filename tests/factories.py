@@ -236,6 +236,7 @@ def make_comparison(machines: Sequence[str] = ("xeon-2c", "h100-x1", "h200-x1"))
             )
         },
         today=Today(code_digest=CODE_DIGEST),
+        busy_shares={machine: {} for machine in machines},
     )
 
 

@@ -96,7 +96,8 @@ def render_machines(
 def comparison_of(machines: Sequence[MachineResults]) -> "pd.DataFrame":
     """The table of these machines side by side."""
     records = {machine.id: machine.records for machine in machines}
-    return tabulate_comparison(records, today=Today(code_digest=CODE_DIGEST))
+    shares: dict[str, dict[str, float]] = {machine.id: {} for machine in machines}
+    return tabulate_comparison(records, today=Today(code_digest=CODE_DIGEST), busy_shares=shares)
 
 
 def render_study(

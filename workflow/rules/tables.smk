@@ -119,6 +119,7 @@ use rule derive_findings as derive_findings_alone with:
 rule compare_machines:
     input:
         records=every_record(),
+        steps=[f"{results}/tables/step_shares.csv" for results in MACHINES],
         code=sources("tables", "traces"),
     output:
         "results/comparison.csv",

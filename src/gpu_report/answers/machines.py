@@ -4,11 +4,12 @@ differs between them.
 
 from collections import Counter
 from collections.abc import Sequence
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from gpu_report.answers.estimate import Estimate, estimate
 from gpu_report.answers.finding import Finding, Verdict
-from gpu_report.answers.phrases import evidence, how_many, times
+from gpu_report.answers.phrases import evidence, factor_alone, how_many, times
 from gpu_report.answers.scope import key_of
 from gpu_report.glossary import Row, capitalized, machine_words
 from gpu_report.tables.bundle import grouped, rows_of
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 MACHINES: Final = "machines"
 """In place of an experiment's name, in findings about machines side by side."""
 
+BUSY: Final = 0.9
+WAITING: Final = 0.5
+"""Shares of a step: from which on the GPU limits it, and up to which the host does."""
 _THRESHOLD: Final = (
     "Yes if the whole interval of the ratio of throughputs is above 1 in every configuration that "
     "both measured, no if it is below 1 in any. The ratio is between machines, not a speedup "
@@ -45,7 +49,9 @@ def _faster(machine: str, reference: str, rows: Sequence[Row]) -> Finding:
         + _in_words([estimate(row, "ratio") for row in alike])
         for (title, device), alike in by_model.items()
     ]
-    statement = f"throughput over that of {other}: {'; '.join(parts)}.{_differences(rows)}"
+    statement = (
+        f"throughput over that of {other}: {_by_limit(rows)}{'; '.join(parts)}.{_differences(rows)}"
+    )
     verdict: Verdict = "no" if "below" in sides else "yes"
     if verdict == "yes" and doubts:
         verdict = "too close to call"
@@ -65,6 +71,21 @@ def _faster(machine: str, reference: str, rows: Sequence[Row]) -> Finding:
             for row, ratio in zip(rows, ratios, strict=True)
         ),
         threshold=_THRESHOLD,
+    )
+
+
+def _by_limit(rows: Sequence[Row]) -> str:
+    """The ratios where the GPUs of both machines limit a step, and where one of them waits."""
+    on_gpu = [row["ratio"] for row in rows if row["busy_share"] >= BUSY]
+    on_host = [row["ratio"] for row in rows if row["busy_share"] <= WAITING]
+    found = {
+        f"that keep both GPUs busy for at least {100 * BUSY:g} % of a step": on_gpu,
+        f"in which one of them is busy for at most {100 * WAITING:g} %": on_host,
+    }
+    return "".join(
+        f"a median of {factor_alone(median(ratios))} in the {len(ratios)} configurations {words}; "
+        for words, ratios in found.items()
+        if ratios
     )
 
 

@@ -13,6 +13,7 @@ from gpu_report.storage.files import write_text_atomically
 from gpu_report.tables import MADE_BY, Measured
 from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
 from gpu_report.tables.experiments import EXPERIMENT, tabulate_experiment
+from gpu_report.tables.traces import STEP_SHARES
 from gpu_report.tables.variants import COMPARISON, tabulate_comparison
 
 
@@ -76,7 +77,13 @@ def compare_machines(arguments: Namespace) -> None:
     digests = {path: digest for today in todays for path, digest in today.workload_digests.items()}
     records = {each.machine_folder.name: each.read_records() for each in machines}
     today = replace(todays[0], workloads=workloads, workload_digests=digests)
-    rows = tabulate_comparison(records, today=today.or_newest(chain(*records.values())))
+    busy_shares = {}
+    for each in machines:
+        steps = STEP_SHARES.read_csv(each.folder / "tables" / f"{STEP_SHARES.name}.csv")
+        shares = zip(steps["variant"], steps["device_busy_share"], strict=True)
+        busy_shares[each.machine_folder.name] = dict(shares)
+    newest = today.or_newest(chain(*records.values()))
+    rows = tabulate_comparison(records, today=newest, busy_shares=busy_shares)
     write_text_atomically(arguments.comparison, COMPARISON.rows_to_csv(rows))
 
 

@@ -13,6 +13,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from gpu_report.errors import RecordError
 from gpu_report.glossary import PER_PROCESS, PRECISIONS, Row
 from gpu_report.records.provenance import measures_alike
@@ -416,6 +418,12 @@ COMPARISON: Final = Table(
             "Training samples per second on the reference machine",
         ),
         *summary("ratio", "1", "The former over the latter"),
+        number(
+            "busy_share",
+            "1",
+            "Share of a profiled step in which the GPU had work, on the machine where it is less; "
+            "empty without a reliable trace of both.",
+        ),
         text(
             "differences",
             "What else differs, such as 'PyTorch 2.11.0 and 2.15.0' or 'protocol 1 and 2'; or "
@@ -429,10 +437,13 @@ COMPARISON: Final = Table(
 
 
 def tabulate_comparison(
-    records_by_machine: Mapping[str, Sequence[Record]], *, today: Today
+    records_by_machine: Mapping[str, Sequence[Record]],
+    *,
+    today: Today,
+    busy_shares: Mapping[str, Mapping[str, float]],
 ) -> list[Row]:
     """The table COMPARISON of the variants that the first machine and another measured to the end,
-    in reading order.
+    in reading order; `busy_shares` are those of their traces, by machine and variant.
 
     Raises:
         RecordError: a machine has two records of one variant.
@@ -449,10 +460,16 @@ def tabulate_comparison(
         return []
     (reference, own), *others = measured.items()
     return [
-        _comparison_row(machine, records[record.variant], reference, record, today)
+        {
+            **_comparison_row(machine, records[slug], reference, record, today),
+            # Missing where either is.
+            "busy_share": float(
+                np.min([busy_shares[each].get(slug, math.nan) for each in (machine, reference)])
+            ),
+        }
         for record in in_reading_order(list(own.values()))
         for machine, records in others
-        if record.variant in records
+        if (slug := record.variant) in records
     ]
 
 

@@ -33,6 +33,8 @@ def comparison(**cells: float | str) -> list[Finding]:
             "0.50 times (0.40 to 0.60), slower in all 26",
         ),
         ({"ratio_low": 0.9}, "too close to call", "the interval includes 1"),
+        ({"busy_share": 0.95}, "yes", "a median of 1.20 times in the 26 configurations that keep"),
+        ({"busy_share": 0.2}, "yes", "a median of 1.20 times in the 26 configurations in which"),
         ({"marks": "other protocol"}, "too close to call", "another protocol"),
         ({"differences": "PyTorch 2.11.0 and 2.15.0"}, "yes", "PyTorch 2.11.0 and 2.15.0"),
     ],

@@ -21,7 +21,8 @@ TODAY = Today(code_digest=CODE_DIGEST)
 
 
 def compare(**records: list[Record]) -> pd.DataFrame:
-    return tabulate_comparison(records, today=TODAY)
+    shares: dict[str, dict[str, float]] = {machine: {} for machine in records}
+    return tabulate_comparison(records, today=TODAY, busy_shares=shares)
 
 
 def test_the_ratio_is_that_of_throughputs_with_its_interval() -> None:
