@@ -25,7 +25,7 @@ from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import COPIES, KERNELS
 from gpu_report.traces.memory import MEMORY
 from gpu_report.traces.quality import Gate, UnansweredError
-from gpu_report.traces.sources import waits
+from gpu_report.traces.ranges import waits
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import HOST, Trace
 from gpu_report.traces.vendors import MATRIX_CORES, matrix_cores

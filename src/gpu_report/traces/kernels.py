@@ -40,7 +40,7 @@ from gpu_report.traces.grouping import (
     sums,
 )
 from gpu_report.traces.operations import key_of, of_keys, ordered
-from gpu_report.traces.sources import module_name, origins
+from gpu_report.traces.ranges import module_name, origins
 from gpu_report.traces.trace import NONE, Integers, Trace
 from gpu_report.traces.vendors import (
     LIBRARIES,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpu_report.traces.attribution import attribute_host
-from gpu_report.traces.sources import is_users_own, module_name, origins
+from gpu_report.traces.ranges import is_users_own, module_name, origins
 from gpu_report.traces.trace import Trace
 from tests.unit.traces.by_hand import AUTOGRAD, MAIN, RawEvent, operation, span, step, trace_of
 

@@ -15,8 +15,8 @@ from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import COPIES, KERNELS
 from gpu_report.traces.operations import CATEGORY_TIMES
 from gpu_report.traces.quality import QUALITY, Gate
+from gpu_report.traces.ranges import waits
 from gpu_report.traces.ranks import COLLECTIVES, RANKS
-from gpu_report.traces.sources import waits
 from gpu_report.traces.steps import DEVICES, STEPS
 from gpu_report.traces.tables import TraceTables, tabulate_trace
 from tests.unit.traces.by_hand import (
