@@ -10,10 +10,9 @@ from typing import Final
 from gpu_report.figures import labels
 from gpu_report.figures.convergence import CONVERGENCE, LOSS_SCALE
 from gpu_report.figures.declaration import FigureSpec, MachineFigure, Subject, VariantFigure
-from gpu_report.figures.devices import LINKS, TRANSFER
-from gpu_report.figures.ladder import LADDER, TRADE_OFF
+from gpu_report.figures.devices import LINKS, ROOFLINE, TRANSFER
+from gpu_report.figures.ladder import LADDER, TRADE_OFF, WATERFALL
 from gpu_report.figures.own_loops import PARTS, PASSES
-from gpu_report.figures.roofline import ROOFLINE
 from gpu_report.figures.scaling import SCALING
 from gpu_report.figures.speed import (
     CROSSOVER,
@@ -23,7 +22,6 @@ from gpu_report.figures.speed import (
     THROUGHPUT_ROWS,
 )
 from gpu_report.figures.stacked_bars import IDLE, PHASES, STEPS, TIMELINE
-from gpu_report.figures.waterfall import WATERFALL
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables
 

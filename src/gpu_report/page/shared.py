@@ -21,7 +21,7 @@ from markupsafe import Markup
 from gpu_report import words
 from gpu_report.errors import FileWriteError
 from gpu_report.figures import style
-from gpu_report.figures.roofline import PRECISION_COLORS
+from gpu_report.figures.devices import PRECISION_COLORS
 from gpu_report.figures.stacked_bars import CATEGORY_COLORS, PHASE_COLORS
 from gpu_report.glossary import METRICS, Metric, Row, american
 from gpu_report.printing.terminal import clean

@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib.patches import Rectangle
 
-from gpu_report.figures.waterfall import COLORS
+from gpu_report.figures.ladder import WATERFALL_COLORS
 from tests.unit.figures.drawn import drawn, specs_of, texts_of
 
 NAME = "study_waterfall"
@@ -40,4 +40,4 @@ def test_without_a_trace_of_any_step_there_is_no_waterfall() -> None:
 
 
 def test_no_two_categories_share_a_color() -> None:
-    assert len(set(COLORS.values())) == len(COLORS)
+    assert len(set(WATERFALL_COLORS.values())) == len(WATERFALL_COLORS)
