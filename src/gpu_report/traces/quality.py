@@ -251,16 +251,16 @@ def row_of(
     value: float,
     limit: float,
     *,
-    passed: bool,
     text: str,
     invalidates: Iterable[str],
+    passed: bool | None = None,
     step: int = WHOLE_TRACE,
 ) -> Row:
-    """One row of QUALITY."""
+    """One row of QUALITY; by default a check passes up to its limit."""
     return {
         "check": check,
         "step": step,
-        "passed": bool(passed),
+        "passed": bool(value <= limit if passed is None else passed),
         "value": float(value),
         "limit": float(limit),
         "text": text,
@@ -304,12 +304,12 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
         unknown_ns = (trace.work.start_ns.min() - begin_ns).clip(0, end_ns - begin_ns)
         shares = unknown_ns / (end_ns - begin_ns)
         for step, share in zip(trace.steps, shares.tolist(), strict=True):
-            yield _at_most(
-                MOST_LOST,
-                share,
+            yield row_of(
                 "begin of the recording",
-                f"in {share:.1%} of step {step.number} the device may have been at work on what "
-                f"was launched before the recording; at most {MOST_LOST:.0%}",
+                share,
+                MOST_LOST,
+                text=f"in {share:.1%} of step {step.number} the device may have been at work on "
+                f"what was launched before the recording; at most {MOST_LOST:.0%}",
                 invalidates=_OF_STEPS,
                 step=step.number,
             )
@@ -319,26 +319,28 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
     in_step = step_at(trace, calls.spans.start_ns[calls.launch[launched]]) != NONE
     device_ns = cover_of(trace.work, launched[in_step]).total_ns
     wall_ns = int((end_ns - begin_ns).sum())
-    yield _at_most(
-        MOST_AHEAD,
-        device_ns / wall_ns,
+    yield row_of(
         AHEAD,
-        f"the steps took {wall_ns / NS_PER_MS:.4g} ms on the host and launched "
-        f"{device_ns / NS_PER_MS:.4g} ms of device work"
-        + (
-            ": the host ran ahead, and a step of the training takes as long as the device does"
-            if device_ns > MOST_AHEAD * wall_ns
-            else ""
+        device_ns / wall_ns,
+        MOST_AHEAD,
+        text=(
+            f"the steps took {wall_ns / NS_PER_MS:.4g} ms on the host and launched "
+            f"{device_ns / NS_PER_MS:.4g} ms of device work"
+            + (
+                ": the host ran ahead, and a step of the training takes as long as the device does"
+                if device_ns > MOST_AHEAD * wall_ns
+                else ""
+            )
         ),
         invalidates=(),
     )
     # What each operation took on the device is too low by the share of work without a launch.
     share = _share(int((work.call == NONE).sum()), len(work.call))
-    yield _at_most(
-        MOST_LOST,
-        share,
+    yield row_of(
         "launch of the work",
-        f"the launch of {share:.1%} of the device work is not in the trace; at most "
+        share,
+        MOST_LOST,
+        text=f"the launch of {share:.1%} of the device work is not in the trace; at most "
         f"{MOST_LOST:.0%}",
         invalidates=(*_BY_LAUNCH, "launches", "idle.cause"),
     )
@@ -363,19 +365,21 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
     is_lost = is_launch & ~np.isin(calls.spans.correlation, trace.work.correlation)
     unnumbered = int(((work.spans.correlation <= 0) & is_kernel(trace, work.spans)).sum())
     share = _share(max(int(is_lost.sum()) - unnumbered, 0), int(is_launch.sum()))
-    yield _at_most(
-        MOST_LOST,
-        share,
+    yield row_of(
         "work of the launches",
-        f"the work of {share:.1%} of the launches is not in the trace; at most {MOST_LOST:.0%}",
+        share,
+        MOST_LOST,
+        text=(
+            f"the work of {share:.1%} of the launches is not in the trace; at most {MOST_LOST:.0%}"
+        ),
         invalidates=WORK_ON_DEVICE,
     )
     share = _lost_by_replays(trace, calls)
-    yield _at_most(
-        MOST_LOST,
-        share,
+    yield row_of(
         "kernels of the graphs",
-        f"replays of one graph lack up to {share:.1%} of its kernels; at most {MOST_LOST:.0%}",
+        share,
+        MOST_LOST,
+        text=f"replays of one graph lack up to {share:.1%} of its kernels; at most {MOST_LOST:.0%}",
         invalidates=WORK_ON_DEVICE,
     )
 
@@ -414,21 +418,21 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
     around = operations_around(calls.parent, calls.is_driver_call)
     is_unknown = work.in_graph & (work.call == at_positions(around, work.launch))
     share = _share(int(spans.duration_ns[is_unknown].sum()), all_ns)
-    yield _at_most(
-        MOST_UNKNOWN_IN_GRAPHS,
-        share,
+    yield row_of(
         _IN_GRAPHS,
-        f"graphs launched {share:.1%} of the device time whose operations are unknown; at most "
-        f"{MOST_UNKNOWN_IN_GRAPHS:.0%}",
+        share,
+        MOST_UNKNOWN_IN_GRAPHS,
+        text=f"graphs launched {share:.1%} of the device time whose operations are unknown; at "
+        f"most {MOST_UNKNOWN_IN_GRAPHS:.0%}",
         invalidates=(*_BY_LAUNCH, _MEMORY_OF_GRAPHS),
     )
     share = _share(int(spans.duration_ns[work.in_graph].sum()), all_ns)
-    yield _at_most(
-        MOST_LOST,
-        share,
+    yield row_of(
         "work launched one by one",
-        f"graphs launched {share:.1%} of the device time, all kernels of each by one call; at most "
-        f"{MOST_LOST:.0%}",
+        share,
+        MOST_LOST,
+        text=f"graphs launched {share:.1%} of the device time, all kernels of each by one call; at "
+        f"most {MOST_LOST:.0%}",
         invalidates=_QUEUE,
     )
     # Busy and idle are of one device: where one waits for another, none is idle in their union.
@@ -436,11 +440,11 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
     names, of_device = devices_of_work(trace)
     times_ns = sums(of_device, trace.work.duration_ns, len(names))
     devices = int((times_ns > MOST_LOST * times_ns.sum()).sum())
-    yield _at_most(
-        1,
-        devices,
+    yield row_of(
         "one device",
-        f"{devices} devices worked, each with its own share in the table devices; at most 1",
+        devices,
+        1,
+        text=(f"{devices} devices worked, each with its own share in the table devices; at most 1"),
         invalidates=_OF_ONE_DEVICE,
     )
     # One stream, which the profiler shows as a thread of its device, runs one kernel after the
@@ -449,11 +453,11 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
     apart_ns = spans.thread * (int(spans.end_ns.max(initial=0)) + 1)
     laid_out = cover(spans.start_ns + apart_ns, spans.end_ns + apart_ns)
     share = _share(all_ns - laid_out.total_ns, all_ns)
-    yield _at_most(
-        MOST_OVERLAP,
-        share,
+    yield row_of(
         _OVERLAP,
-        f"{share:.1%} of the device time overlaps other work of the same stream; at most "
+        share,
+        MOST_OVERLAP,
+        text=f"{share:.1%} of the device time overlaps other work of the same stream; at most "
         f"{MOST_OVERLAP:.0%}",
         invalidates=(
             *("kernels", _PICTURE_ON_DEVICE, *_TIMES_ON_DEVICE),
@@ -467,12 +471,12 @@ def _checks_of_host(trace: Trace, calls: HostCalls) -> Iterator[Row]:
     # The reader leaves these events out, with whatever time they took. Marks and Python functions
     # that lack their end take no time from any number.
     kept = len(trace.calls) + len(trace.work)
-    yield _at_most(
-        MOST_DROPPED,
-        _share(trace.negative_durations, kept + trace.negative_durations),
+    yield row_of(
         "durations",
-        f"{trace.negative_durations} calls and kernels of negative duration were left out; at most "
-        f"{MOST_DROPPED:.1%} of all",
+        _share(trace.negative_durations, kept + trace.negative_durations),
+        MOST_DROPPED,
+        text=f"{trace.negative_durations} calls and kernels of negative duration were left out; at "
+        f"most {MOST_DROPPED:.1%} of all",
         invalidates=(
             *("operations", "kernels", "copies", "categories", "phases", "timeline", "steps"),
             *("idle", "launches", "devices", "ranks", "collectives"),
@@ -484,11 +488,11 @@ def _checks_of_host(trace: Trace, calls: HostCalls) -> Iterator[Row]:
     inner = np.flatnonzero((calls.parent != NONE) & calls.in_step)
     outlived_ns = calls.spans.end_ns[inner] - calls.spans.end_ns[calls.parent[inner]]
     share = _share(int(np.maximum(outlived_ns, 0).sum()), int(calls.self_ns[calls.in_step].sum()))
-    yield _at_most(
-        MOST_LOST,
-        share,
+    yield row_of(
         "calls inside calls",
-        f"calls outlive the calls they began in by {share:.1%} of all time; at most "
+        share,
+        MOST_LOST,
+        text=f"calls outlive the calls they began in by {share:.1%} of all time; at most "
         f"{MOST_LOST:.0%}",
         invalidates=(
             *(f"operations.{column}" for column in ("self_ms", "total_ms", "self_share")),
@@ -534,26 +538,6 @@ def _checks_of_host(trace: Trace, calls: HostCalls) -> Iterator[Row]:
         if marked
         else "no step is marked: the whole recording counts as one",
         invalidates=(),
-    )
-
-
-def _at_most(
-    limit: float,
-    found: float,
-    check: str,
-    text: str,
-    *,
-    invalidates: Iterable[str],
-    step: int = WHOLE_TRACE,
-) -> Row:
-    return row_of(
-        check,
-        found,
-        limit,
-        passed=found <= limit,
-        text=text,
-        invalidates=invalidates,
-        step=step,
     )
 
 
