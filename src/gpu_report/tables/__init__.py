@@ -4,7 +4,7 @@ A module declares a table and, beside it, makes its rows; MADE_BY lists them all
 `gpu-report columns` and the workflow read that list.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final
@@ -100,7 +100,7 @@ def _of_profiles(table: Table, of: Measured) -> Sequence[Row]:
     return tabulate_profiles(table, of.timed_traces)
 
 
-MADE_BY: Final[Mapping[Table, Callable[[Measured], Sequence[Row]]]] = {
+MADE_BY: Final[Mapping[Table, Callable[[Measured], Iterable[Row]]]] = {
     VARIANTS: lambda of: tabulate_variants(
         of.records, today=of.today, prices=of.prices, sessions=of.sessions
     ),

@@ -17,8 +17,6 @@ from gpu_report.study.search import NEAR, RESOLUTION
 from gpu_report.tables.statistics import DEVICE, NOT_MEASURED, WORKLOAD, metric, summarise
 
 _RATE: Final = METRICS["throughput_per_s"]
-_RESOLUTION: Final = count(100 * (RESOLUTION - 1), "%").plain()
-_NEAR: Final = count(100 * NEAR, "%").plain()
 
 BATCH_SIZES: Final = Table(
     name="batch_sizes",
@@ -39,7 +37,7 @@ BATCH_SIZES: Final = Table(
         flag(
             "is_resolved",
             "Whether a batch failed that is larger than the largest by no more than "
-            f"{_RESOLUTION}.",
+            f"{count(100 * (RESOLUTION - 1), '%').plain()}.",
         ),
         flag(
             "is_fastest",
@@ -48,7 +46,8 @@ BATCH_SIZES: Final = Table(
         ),
         flag(
             "is_smallest_near_fastest",
-            f"Whether they are the smallest tried whose interval reaches {_NEAR} of that.",
+            "Whether they are the smallest tried whose interval reaches "
+            f"{count(100 * NEAR, '%').plain()} of that.",
         ),
         number(
             "throughput_per_s",
@@ -84,38 +83,35 @@ BATCH_SIZES: Final = Table(
 )
 
 
-def tabulate_batch_sizes(records: Iterable[SearchRecord]) -> list[Row]:
+def tabulate_batch_sizes(records: Iterable[SearchRecord]) -> Iterator[Row]:
     """The table BATCH_SIZES: searches in the order given, each by number of samples."""
-    return [row for record in records for row in _rows(record)]
-
-
-def _rows(record: SearchRecord) -> Iterator[Row]:
-    search, answers = record.search, record.answers
-    ours = BUILT_IN_WORKLOADS.get(search.workload)
-    for tried in sorted(record.tries, key=lambda each: each.samples):
-        yield {
-            "search": search.slug,
-            "workload": search.workload,
-            "workload_title": ours.title if ours else search.workload,
-            "size": search.size,
-            "device": search.device,
-            "precision": search.precision,
-            "optimization": search.optimization,
-            "samples": tried.samples,
-            "status": tried.status,
-            "reason": tried.reason,
-            "is_largest": answers is not None and tried.samples == answers.largest,
-            "is_resolved": answers is not None and answers.is_resolved,
-            "is_fastest": answers is not None and tried.samples == answers.fastest,
-            "is_smallest_near_fastest": answers is not None
-            and tried.samples == answers.smallest_near_fastest,
-            **(summarise(tried.throughputs_per_s) if tried.fits else NOT_MEASURED).as_columns(
-                "throughput_per_s"
-            ),
-            "memory_peak_mib": tried.memory_peak_mib,
-            "memory_kind": record.memory_kind or "",
-            "memory_limit_mib": tried.memory_limit_mib,
-            "headroom_share": math.nan
-            if tried.memory_taken_mib is None or tried.memory_limit_mib is None
-            else 1 - tried.memory_taken_mib / tried.memory_limit_mib,
-        }
+    for record in records:
+        search, answers = record.search, record.answers
+        ours = BUILT_IN_WORKLOADS.get(search.workload)
+        for tried in sorted(record.tries, key=lambda each: each.samples):
+            yield {
+                "search": search.slug,
+                "workload": search.workload,
+                "workload_title": ours.title if ours else search.workload,
+                "size": search.size,
+                "device": search.device,
+                "precision": search.precision,
+                "optimization": search.optimization,
+                "samples": tried.samples,
+                "status": tried.status,
+                "reason": tried.reason,
+                "is_largest": answers is not None and tried.samples == answers.largest,
+                "is_resolved": answers is not None and answers.is_resolved,
+                "is_fastest": answers is not None and tried.samples == answers.fastest,
+                "is_smallest_near_fastest": answers is not None
+                and tried.samples == answers.smallest_near_fastest,
+                **(summarise(tried.throughputs_per_s) if tried.fits else NOT_MEASURED).as_columns(
+                    "throughput_per_s"
+                ),
+                "memory_peak_mib": tried.memory_peak_mib,
+                "memory_kind": record.memory_kind or "",
+                "memory_limit_mib": tried.memory_limit_mib,
+                "headroom_share": math.nan
+                if tried.memory_taken_mib is None or tried.memory_limit_mib is None
+                else 1 - tried.memory_taken_mib / tried.memory_limit_mib,
+            }

@@ -104,7 +104,9 @@ def tabulate_convergence(records: Iterable[Record]) -> list[Row]:
     """
     return [
         {
-            **identity,
+            "variant": record.variant,
+            "workload": record.as_variant().workload,
+            "device": record.as_variant().device,
             "repetition": repetition.index,
             "epoch": position,
             "samples_seen": samples_seen,
@@ -112,8 +114,7 @@ def tabulate_convergence(records: Iterable[Record]) -> list[Row]:
             "test_loss": finite_or_missing(epoch.test_loss),
             "quality": finite_or_missing(epoch.quality),
         }
-        for record, repetition in _trainings(_going_on(records))
-        for identity in [_identity(record)]
+        for record, repetition in _trainings(records, that_go_on=True)
         for position, (epoch, samples_seen) in enumerate(
             zip(
                 repetition.epochs,
@@ -130,14 +131,15 @@ def tabulate_losses(records: Iterable[Record]) -> list[Row]:
     """
     return [
         {
-            **identity,
+            "variant": record.variant,
+            "workload": record.as_variant().workload,
+            "device": record.as_variant().device,
             "repetition": repetition.index,
             "step": step,
             "train_loss": finite_or_missing(loss),
             "loss_scale": scale,
         }
-        for record, repetition in _trainings(_going_on(records))
-        for identity in [_identity(record)]
+        for record, repetition in _trainings(records, that_go_on=True)
         for step, (loss, scale) in enumerate(
             pair
             for epoch in repetition.epochs
@@ -169,23 +171,16 @@ def finite_or_missing(value: float | None) -> float:
     return value if value is not None and math.isfinite(value) else math.nan
 
 
-def _going_on(records: Iterable[Record]) -> Iterator[Record]:
-    """Without those whose every epoch is the same training again: there is no curve through its
-    epochs.
+def _trainings(
+    records: Iterable[Record], *, that_go_on: bool = False
+) -> Iterator[tuple[Record, Repetition]]:
+    """Each process of what was measured to the end; where asked without those whose every epoch is
+    the same training again, through whose epochs there is no curve.
     """
-    return (record for record in records if not brings_loop(record))
-
-
-def _trainings(records: Iterable[Record]) -> Iterator[tuple[Record, Repetition]]:
     for record in in_reading_order(records):
-        if record.status == "ok":
+        if record.status == "ok" and not (that_go_on and brings_loop(record)):
             for repetition in sorted(record.repetitions, key=lambda repetition: repetition.index):
                 yield record, repetition
-
-
-def _identity(record: Record) -> dict[str, str]:
-    variant = record.as_variant()
-    return {"variant": variant.slug, "workload": variant.workload, "device": variant.device}
 
 
 def tabulate_telemetry(records: Iterable[Record]) -> list[Row]:
@@ -242,7 +237,7 @@ _COMPARED: Final[Mapping[str, Callable[[Epoch], float | None]]] = {
 }
 
 
-def tabulate_consistency(records: Iterable[Record]) -> list[Row]:
+def tabulate_consistency(records: Iterable[Record]) -> Iterator[Row]:
     """The table CONSISTENCY; no rows where nothing was measured both on the CPU and on a GPU.
 
     Custom training loops, which restart each epoch, are left out: their epochs are no course of one
@@ -258,13 +253,11 @@ def tabulate_consistency(records: Iterable[Record]) -> list[Row]:
         for record in measured
         if record.as_variant().device == REFERENCE_DEVICE
     }
-    rows: list[Row] = []
     for record in measured:
         variant = record.as_variant()
         reference = references.get(variant.fields_without("device"))
         if reference and variant.device != REFERENCE_DEVICE and same_protocol(record, reference):
-            rows += _consistency_rows(variant, pairs_of(reference, record))
-    return rows
+            yield from _consistency_rows(variant, pairs_of(reference, record))
 
 
 def _consistency_rows(variant: Variant, pairs: Pairs) -> Iterator[Row]:

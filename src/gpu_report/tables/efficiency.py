@@ -11,7 +11,7 @@ multicore architectures, Communications of the ACM 52 (2009).
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -85,7 +85,9 @@ EFFICIENCY: Final = Table(
 )
 
 
-def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | None) -> list[Row]:
+def tabulate_efficiency(
+    records: Iterable[Record], calibration: Calibration | None
+) -> Iterator[Row]:
     """The table EFFICIENCY in reading order.
 
     A variant is left out where it was not measured, its step was not counted or did nothing that
@@ -96,7 +98,6 @@ def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | No
     eager operators are counted with.
     """
     by_device = {one.device: one for one in (calibration.ceilings if calibration else [])}
-    rows: list[Row] = []
     for record in in_reading_order(records):
         variant = record.as_variant()
         work = record.profile.work if record.profile and record.status == "ok" else None
@@ -123,28 +124,25 @@ def tabulate_efficiency(records: Iterable[Record], calibration: Calibration | No
         roof = min(peak, memory_roof)
         of_peak = ratio(achieved, dict(enumerate(peaks)))
         of_roof = achieved_flops_per_s.value / roof
-        rows.append(
-            {
-                "variant": variant.slug,
-                "workload": variant.workload,
-                "device": variant.device,
-                "precision": variant.precision,
-                "optimization": variant.optimization,
-                "flops_per_sample": needed,
-                "bytes_per_sample": work.bytes / work.samples,
-                "intensity": intensity,
-                **achieved_flops_per_s.as_columns("achieved_flops_per_s"),
-                "peak_flops_per_s": peak,
-                **replace(of_peak, high=min(of_peak.high, max(1.0, of_peak.value))).as_columns(
-                    "share_of_peak"
-                ),
-                "roof_flops_per_s": roof,
-                "share_of_roof": of_roof if of_roof <= 1 else math.nan,
-                "roof": "compute" if peak <= memory_roof else "memory",
-                "uncounted": SEPARATOR.join(work.uncounted_operators),
-            }
-        )
-    return rows
+        yield {
+            "variant": variant.slug,
+            "workload": variant.workload,
+            "device": variant.device,
+            "precision": variant.precision,
+            "optimization": variant.optimization,
+            "flops_per_sample": needed,
+            "bytes_per_sample": work.bytes / work.samples,
+            "intensity": intensity,
+            **achieved_flops_per_s.as_columns("achieved_flops_per_s"),
+            "peak_flops_per_s": peak,
+            **replace(of_peak, high=min(of_peak.high, max(1.0, of_peak.value))).as_columns(
+                "share_of_peak"
+            ),
+            "roof_flops_per_s": roof,
+            "share_of_roof": of_roof if of_roof <= 1 else math.nan,
+            "roof": "compute" if peak <= memory_roof else "memory",
+            "uncounted": SEPARATOR.join(work.uncounted_operators),
+        }
 
 
 def peak_flops_per_s(ceilings: Ceilings, precision: str) -> list[float]:
@@ -201,7 +199,6 @@ _AXES: Final = ("optimization", "batch_size")
 """Along which loops of a workload's own are compared in figures and findings of their own."""
 
 _US: Final = 1e6
-_MS: Final = 1e3
 
 
 def compares_own_loops(rows: Sequence[Mapping[str, Any]], axis: str) -> bool:
@@ -262,7 +259,7 @@ def _loop_row(record: Record, ceilings: Ceilings | None, launches: float) -> Row
         "is_bound": is_bound(variant.options),
         "points": variant.batch_size,
         "passes": passes,
-        **summarise([_MS * time_s for time_s in trainings_s]).as_columns("training_ms"),
+        **summarise([1e3 * time_s for time_s in trainings_s]).as_columns("training_ms"),
         **a_pass.as_columns("pass_us"),
         "work_per_pass": launches / passes,
         "bytes_per_point": work.bytes / work.samples if work else math.nan,

@@ -99,7 +99,7 @@ def tabulate_experiment(
     today: Today,
     prices: Prices = NO_PRICES,
     sessions: Sessions = ONE_SESSION,
-) -> list[Row]:
+) -> Iterator[Row]:
     """The table EXPERIMENT, in the order of the experiment's variants; records and traces of others
     are passed over.
 
@@ -130,7 +130,7 @@ def tabulate_experiment(
 
     baselines: dict[_Fields, Variant] = {}
     for variant in sorted(experiment.variants, key=is_at_home, reverse=True):
-        if _is_baseline(variant, experiment):
+        if experiment.value_of(variant) == experiment.baseline:
             baselines.setdefault(groups[variant], variant)
     names = group_names(groups.values())
     references = {
@@ -153,36 +153,32 @@ def tabulate_experiment(
             {variant.slug: traces[variant.slug] for variant in chosen if variant.slug in traces}
         )
     }
-    rows: list[Row] = []
     for variant, record in chosen.items():
         reference, found, change = references[variant], speedups[variant], changes[variant]
-        rows.append(
-            {
-                **variant_row(
-                    record, today=today, prices=prices, reference=reference, sessions=sessions
-                ),
-                "optimization": variant.optimization_with_precision
-                if experiment.through_precisions
-                else variant.optimization,
-                "group": names[groups[variant]],
-                "is_baseline": record is reference,
-                **found.as_columns("speedup"),
-                "speedup_p": found.p,
-                "time_reduction_percent": 100 * (1 - 1 / found.value),
-                **_over_fastest(record, on_cpu.get(groups[variant], []), sessions).as_columns(
-                    "fastest_cpu_speedup"
-                ),
-                "break_even_steps": break_even_steps(record, reference, found),
-                **change.as_columns("quality_change"),
-                "quality_change_p": change.p,
-                "convolution_workspace_mib": workspaces.get(variant),
-                "target": experiment.target,
-                **summarise(times_to_target_s(record, experiment.target)).as_columns(
-                    "time_to_target_s"
-                ),
-            }
-        )
-    return rows
+        yield {
+            **variant_row(
+                record, today=today, prices=prices, reference=reference, sessions=sessions
+            ),
+            "optimization": variant.optimization_with_precision
+            if experiment.through_precisions
+            else variant.optimization,
+            "group": names[groups[variant]],
+            "is_baseline": record is reference,
+            **found.as_columns("speedup"),
+            "speedup_p": found.p,
+            "time_reduction_percent": 100 * (1 - 1 / found.value),
+            **_over_fastest(record, on_cpu.get(groups[variant], []), sessions).as_columns(
+                "fastest_cpu_speedup"
+            ),
+            "break_even_steps": break_even_steps(record, reference, found),
+            **change.as_columns("quality_change"),
+            "quality_change_p": change.p,
+            "convolution_workspace_mib": workspaces.get(variant),
+            "target": experiment.target,
+            **summarise(times_to_target_s(record, experiment.target)).as_columns(
+                "time_to_target_s"
+            ),
+        }
 
 
 def _compared(
@@ -239,12 +235,7 @@ def break_even_steps(record: Record, reference: Record | None, speedup: Summary)
     return math.ceil(longer_s / saved_s) if longer_s > 0 else math.nan
 
 
-def _is_baseline(variant: Variant, experiment: Experiment) -> bool:
-    return bool(experiment.value_of(variant) == experiment.baseline)
-
-
 def _groups(experiment: Experiment) -> dict[Variant, _Fields]:
-    """Variant -> what it shares with those it is compared with."""
     groups = {
         variant: variant.fields_without(*experiment.compared_fields)
         for variant in experiment.variants
@@ -252,7 +243,7 @@ def _groups(experiment: Experiment) -> dict[Variant, _Fields]:
     if experiment.axis != "device":
         return groups
     exact = dict(groups)
-    baselines = [variant for variant in exact if _is_baseline(variant, experiment)]
+    baselines = [each for each in exact if experiment.value_of(each) == experiment.baseline]
     compared = [variant for variant in exact if variant not in baselines]
     twins = {exact[variant] for variant in compared}
     # A baseline that has a twin of its own comes last, so that it is nobody else's where another
@@ -329,10 +320,8 @@ CROSSOVERS: Final = Table(
     ),
 )
 
-_BELOW: Final = 0.0
-"""The crossover of a GPU that wins at every size measured."""
-_ABOVE: Final = math.inf
-"""That of one that wins at none."""
+_BELOW: Final = 0.0  # the crossover of a GPU that wins at every size measured
+_ABOVE: Final = math.inf  # that of one that wins at none
 
 
 def tabulate_crossovers(

@@ -23,7 +23,7 @@ unequal parts, or the exchange of gradients, and not the size of the micro-batch
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from statistics import fmean, median
@@ -267,10 +267,11 @@ MODEL_SPLITS: Final = Table(
 )
 
 
-def tabulate_model_splits(records: Iterable[Record], sessions: Sessions = ONE_SESSION) -> list[Row]:
+def tabulate_model_splits(
+    records: Iterable[Record], sessions: Sessions = ONE_SESSION
+) -> Iterator[Row]:
     """The table MODEL_SPLITS in reading order; bounds, which are no trainings, are left out."""
     by_variant = records_by_variant(records)
-    rows: list[Row] = []
     for record in in_reading_order(by_variant.values()):
         variant = record.as_variant()
         if variant.strategy == SINGLE or is_bound(variant.options) or record.status != "ok":
@@ -282,20 +283,17 @@ def tabulate_model_splits(records: Iterable[Record], sessions: Sessions = ONE_SE
             peaks_mib = (values_by_seed(each, "memory_peak_mib") for each in (record, plain))
             memory = ratio(*peaks_mib) if same_protocol(record, plain) else NOT_MEASURED
             reached = _per_device(over_base(record), variant.devices)
-            rows.append(
-                {
-                    "variant": variant.slug,
-                    "workload": variant.workload,
-                    "device": variant.device,
-                    "plain": plain.variant,
-                    "micro_batches": variant.accumulation,
-                    "bubble_share": bubble_share(variant),
-                    **speedup(record, plain, sessions).as_columns("speedup_over_one"),
-                    **reached.mapped(_missing_to_one).as_columns("lost_share"),
-                    **memory.mapped(_missing_to_one).as_columns("memory_saved_share"),
-                }
-            )
-    return rows
+            yield {
+                "variant": variant.slug,
+                "workload": variant.workload,
+                "device": variant.device,
+                "plain": plain.variant,
+                "micro_batches": variant.accumulation,
+                "bubble_share": bubble_share(variant),
+                **speedup(record, plain, sessions).as_columns("speedup_over_one"),
+                **reached.mapped(_missing_to_one).as_columns("lost_share"),
+                **memory.mapped(_missing_to_one).as_columns("memory_saved_share"),
+            }
 
 
 def bubble_share(variant: Variant) -> float | None:
@@ -335,12 +333,10 @@ COMMUNICATION: Final = Table(
 
 NO_COMMUNICATION: Final = "nocomm"
 
-_DEFAULT_BUCKET_MIB: Final = 25
-
 
 def tabulate_communication(
     records: Iterable[Record], traces: Mapping[str, TraceTables]
-) -> list[Row]:
+) -> Iterator[Row]:
     """The table COMMUNICATION in reading order: t - t_bound of the wall time per step, process by
     process.
 
@@ -360,7 +356,6 @@ def tabulate_communication(
         for each in profiled(traces)
         if each.variant.device_type != "cpu"
     }
-    rows: list[Row] = []
     for record in in_reading_order(by_variant.values()):
         variant = record.as_variant()
         if variant.strategy != "ddp" or NO_COMMUNICATION in option_names(variant.options):
@@ -372,13 +367,10 @@ def tabulate_communication(
             and record.status == bound.status == "ok"
             and same_protocol(record, bound)
         ):
-            rows.append(
-                {
-                    **_exposed_row(record, bound),
-                    "exposed_in_trace_ms": in_trace_ms.get(record.variant, math.nan),
-                }
-            )
-    return rows
+            yield {
+                **_exposed_row(record, bound),
+                "exposed_in_trace_ms": in_trace_ms.get(record.variant, math.nan),
+            }
 
 
 def _exposed_row(record: Record, bound: Record) -> Row:
@@ -395,7 +387,10 @@ def _exposed_row(record: Record, bound: Record) -> Row:
         "workload": variant.workload,
         "device": variant.device,
         "bound": bound.variant,
-        "bucket_mib": bucket_mib(variant.options),
+        "bucket_mib": next(
+            (BUCKETS_MIB[name] for name in option_names(variant.options) if name in BUCKETS_MIB),
+            25,  # as DistributedDataParallel has without an option
+        ),
         **summarise([*steps_ms.values()]).as_columns("step_wall_ms"),
         **summarise([*bounds_ms.values()]).as_columns("step_bound_ms"),
         **exposed.as_columns("exposed_ms"),
@@ -403,16 +398,6 @@ def _exposed_row(record: Record, bound: Record) -> Row:
             "exposed_share"
         ),
     }
-
-
-def bucket_mib(options: str) -> int:
-    """The size of the buckets of gradients that DistributedDataParallel averages with these
-    options.
-    """
-    return next(
-        (BUCKETS_MIB[name] for name in option_names(options) if name in BUCKETS_MIB),
-        _DEFAULT_BUCKET_MIB,
-    )
 
 
 def _steps_ms(record: Record) -> BySeed:

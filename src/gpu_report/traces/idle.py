@@ -5,6 +5,7 @@ work and the calls that launched it -> how long it was queued, and gaps of a hos
 -> LAUNCHES
 """
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
@@ -169,7 +170,7 @@ def idle_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     return sorted(rows, key=lambda row: (-row["total_ms"], row["cause"], row["operation"]))
 
 
-def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
+def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[Row]:
     """The rows of LAUNCHES, for the steps that saw device work.
 
     Work belongs to the step in which its launching call begins, and is queued from the end of that
@@ -201,7 +202,6 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     usual_ns = np.median(gaps.idle_ns[is_bound]) if goes_on else 0
     is_bound &= gaps.idle_ns < np.clip(STALL_TIMES * usual_ns, STALL_NS, LONGEST_STALL_NS)
     bound_ns = sums(step[is_bound], gaps.duration_ns[is_bound], len(trace.steps))
-    rows = []
     for index in np.flatnonzero(saw_work(trace)).tolist():
         begin_ns, end_ns = trace.steps[index].start_ns, trace.steps[index].end_ns
         mine = slice(*np.searchsorted(launch_ns, (begin_ns, end_ns)).tolist())
@@ -210,22 +210,19 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
         )
         first = max(int(np.searchsorted(moments_ns, begin_ns, side="right")) - 1, 0)
         last = int(np.searchsorted(moments_ns, end_ns, side="left"))
-        rows.append(
-            {
-                "step": trace.steps[index].number,
-                "launches": len(delay_ns[mine]),
-                "short_share": float((duration_ns[mine] < SHORT_NS).mean())
-                if len(delay_ns[mine])
-                else None,
-                "median_delay_us": float(np.median(delay_ns[mine])) / NS_PER_US
-                if len(delay_ns[mine])
-                else None,
-                "mean_queue": queued_ns / (end_ns - begin_ns),
-                "longest_queue": int(length[first:last].max(initial=0)),
-                "launch_bound_share": int(bound_ns[index]) / (end_ns - begin_ns),
-            }
-        )
-    return rows
+        yield {
+            "step": trace.steps[index].number,
+            "launches": len(delay_ns[mine]),
+            "short_share": float((duration_ns[mine] < SHORT_NS).mean())
+            if len(delay_ns[mine])
+            else None,
+            "median_delay_us": float(np.median(delay_ns[mine])) / NS_PER_US
+            if len(delay_ns[mine])
+            else None,
+            "mean_queue": queued_ns / (end_ns - begin_ns),
+            "longest_queue": int(length[first:last].max(initial=0)),
+            "launch_bound_share": int(bound_ns[index]) / (end_ns - begin_ns),
+        }
 
 
 def gaps_in_steps(trace: Trace, calls: HostCalls) -> tuple[Integers, Gaps]:
@@ -308,7 +305,7 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
             start_ns=first_ns,
             end_ns=last_ns,
             since_ns=since,
-            idle_ns=_within_steps(trace, *whole),
+            idle_ns=_ns_within_steps(trace, *whole),
             cause=cause,
             thread=thread,
             delay_ns=delay,
@@ -320,7 +317,7 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
         )
     ]
     gaps = parts[0].followed_by(parts[1]).followed_by(parts[2])
-    gaps = gaps.chosen(_within_steps(trace, gaps.start_ns, gaps.end_ns) > 0)
+    gaps = gaps.chosen(_ns_within_steps(trace, gaps.start_ns, gaps.end_ns) > 0)
     return gaps.chosen(np.argsort(gaps.start_ns, kind="stable"))
 
 
@@ -348,8 +345,7 @@ def held_up_ns(trace: Trace, waits: Cover, late_ns: Integers, lost_ns: Integers)
     return held_ns
 
 
-def _within_steps(trace: Trace, start_ns: Integers, end_ns: Integers) -> Integers:
-    """How much of each stretch is within steps."""
+def _ns_within_steps(trace: Trace, start_ns: Integers, end_ns: Integers) -> Integers:
     return cover(*trace.step_bounds).within(start_ns, np.maximum(start_ns, end_ns))
 
 
@@ -369,6 +365,9 @@ def _operations(trace: Trace, calls: HostCalls, gaps: Gaps) -> Integers:
 
     loop = np.full(len(gaps), loop_thread(trace, calls))
     middle_ns = (gaps.start_ns + gaps.end_ns) // 2
-    waiting = innermost(loop, gaps.since_ns)
-    found = np.where(gaps.cause == SYNCHRONISATION, waiting, innermost(gaps.thread, middle_ns))
+    found = np.where(
+        gaps.cause == SYNCHRONISATION,
+        innermost(loop, gaps.since_ns),
+        innermost(gaps.thread, middle_ns),
+    )
     return np.where(found == NONE, innermost(loop, middle_ns), found)

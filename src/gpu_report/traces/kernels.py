@@ -9,6 +9,7 @@ Library and tensor cores are recognized by the kernel's name: NVIDIA's, AMD's an
 the profiler writes them; the first pattern to fit wins.
 """
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
@@ -194,7 +195,7 @@ def on_tensor_cores(kernel: str) -> str:
 
 def _origins(
     trace: Trace, calls: HostCalls, work: DeviceWork, group: Integers, count: int
-) -> list[Integers]:
+) -> Iterator[Integers]:
     """The operation that launched most of each row's time; of that part the module, and of that the
     function.
 
@@ -202,14 +203,12 @@ def _origins(
     """
     known = np.flatnonzero(work.call != NONE)
     launching, which = grouped(work.call[known])
-    found = []
     for name_of_call in (calls.spans.name[launching], *origins(trace, calls, launching)):
         name, duration_ns = name_of_call[which], work.spans.duration_ns[known]
         best = heaviest_text(group[known], name, duration_ns, count, trace.names)
         is_best = name == best[group[known]]
         known, which = known[is_best], which[is_best]
-        found.append(best)
-    return found
+        yield best
 
 
 def copy_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:

@@ -76,11 +76,10 @@ NO_OPERATION: Final = "(no operation)"
 MOMENTS: Final = 200
 """The most rows of MEMORY per device."""
 
-_HOST_TYPE: Final = 0
 _ALLOCATING: Final = re.compile(r"aten::(new_)?empty(_strided|_like)?|aten::resize_")
 
 
-def memory_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
+def memory_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[Row]:
     """The rows of MEMORY: of each of 200 equal slices of the time the moment at which most was
     allocated.
 
@@ -88,21 +87,19 @@ def memory_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     has no rows.
     """
     begin_ns = min((step.start_ns for step in trace.steps), default=0)
-    rows: list[Row] = []
     for device, events in _allocators(trace):
         if (events.allocated_bytes > 0).any():
             says_reserved = (events.reserved_bytes > 0).any()
-            rows += rows_of(
+            yield from rows_of(
                 _fullest_moments(events),
                 device=[device] * len(events),
                 at_ms=(events.start_ns - begin_ns) / NS_PER_MS,
                 allocated_mib=events.allocated_bytes / BYTES_PER_MIB,
                 reserved_mib=np.where(says_reserved, events.reserved_bytes, np.nan) / BYTES_PER_MIB,
             )
-    return rows
 
 
-def allocation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
+def allocation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[Row]:
     """The rows of ALLOCATIONS, the most memory first within a device.
 
     Memory belongs to the innermost call at its event that shows what it is for: driver calls do
@@ -110,7 +107,6 @@ def allocation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Ro
     """
     only_allocates = fits(trace.names, calls.spans.name, _ALLOCATING.fullmatch)
     skipped = calls.is_driver_call | (only_allocates & (calls.parent != NONE))
-    rows: list[Row] = []
     for device, events in _allocators(trace):
         operation = innermost_at(
             calls.spans, calls.parent, events.thread, events.start_ns, skipped=skipped
@@ -123,7 +119,7 @@ def allocation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Ro
         size_mib = sums(group, events.changed_bytes[asked], len(found)) / BYTES_PER_MIB
         within_call_mib = _within_call_mib(events, asked, operation, trace, calls)
         largest_first = list(zip((-size_mib).tolist(), names, strict=True))
-        rows += rows_of(
+        yield from rows_of(
             sorted(range(len(found)), key=largest_first.__getitem__),
             device=[device] * len(found),
             operation=names,
@@ -132,7 +128,6 @@ def allocation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Ro
             share=size_mib / size_mib.sum(),
             within_call_mib=[within_call_mib.get(name) for name in names],
         )
-    return rows
 
 
 def _within_call_mib(
@@ -170,10 +165,8 @@ def _allocators(trace: Trace) -> Iterator[tuple[str, MemoryEvents]]:
     """Each device with the events of its allocator, by time; events of one moment keep the order of
     the file.
     """
-    events = trace.memory
-    if (np.diff(events.start_ns) < 0).any():
-        events = events.chosen(np.argsort(events.start_ns, kind="stable"))
-    is_host = events.device_type == _HOST_TYPE
+    events = trace.memory.chosen(np.argsort(trace.memory.start_ns, kind="stable"))
+    is_host = events.device_type == 0
     if is_host.any():
         yield HOST, _counted(events.chosen(is_host))
     name = trace.device or UNNAMED_DEVICE

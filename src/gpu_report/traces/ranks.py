@@ -121,11 +121,11 @@ def exchange_of(trace: Trace, calls: HostCalls, work: DeviceWork) -> Exchange:
         steps=[step.number for step in trace.steps],
         step_bounds=trace.step_bounds,
         compute=compute,
-        collectives=_collectives(trace, calls, work),
+        collectives=[*_collectives(trace, calls, work)],
     )
 
 
-def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Collective]:
+def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[Collective]:
     spans = work.spans
     marks = trace.marks.chosen(fits(trace.names, trace.marks.name, _ON_HOST.match))
     kernels = np.flatnonzero(is_kernel(trace, spans) & is_of(work.category, "communication"))
@@ -134,7 +134,7 @@ def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Colle
     name = np.append(spans.name[kernels], marks.name)
     call = np.append(work.call[kernels], np.full(len(marks), NONE))
     if not len(call):
-        return []
+        return
     step = step_at(
         trace, np.where(call == NONE, start_ns, at_positions(calls.spans.start_ns, call))
     )
@@ -152,7 +152,6 @@ def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Colle
     asked_by = at_positions(calls.spans.name, around, missing=NONE)
     backward_end_ns = at_positions(_backward_ends(trace, calls, work), step, missing=NONE)
     counted: dict[tuple[int, str], int] = defaultdict(int)
-    found = []
     for each in np.argsort(start_ns, kind="stable").tolist():
         if step[each] == NONE:
             continue
@@ -160,24 +159,21 @@ def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Colle
         if not operation and asked_by[each] != NONE:
             operation = trace.names[asked_by[each]]
         number = trace.steps[step[each]].number
-        found.append(
-            Collective(
-                key=(number, group, counted[number, group]),
-                operation=first_fit(operation or trace.names[name[each]], _OPERATIONS)
-                or operation
-                or "unknown",
-                group_size=group_size,
-                # of a note that several kernels share, each has a part that is not known
-                size_bytes=size_bytes if (note == note[each]).sum() == 1 else None,
-                start_ns=int(start_ns[each]),
-                end_ns=int(end_ns[each]),
-                after_backward_ns=None
-                if backward_end_ns[each] == NONE
-                else int(start_ns[each] - backward_end_ns[each]),
-            )
+        yield Collective(
+            key=(number, group, counted[number, group]),
+            operation=first_fit(operation or trace.names[name[each]], _OPERATIONS)
+            or operation
+            or "unknown",
+            group_size=group_size,
+            # of a note that several kernels share, each has a part that is not known
+            size_bytes=size_bytes if (note == note[each]).sum() == 1 else None,
+            start_ns=int(start_ns[each]),
+            end_ns=int(end_ns[each]),
+            after_backward_ns=None
+            if backward_end_ns[each] == NONE
+            else int(start_ns[each] - backward_end_ns[each]),
         )
         counted[number, group] += 1
-    return found
 
 
 def _noted(trace: Trace, note: int) -> tuple[str, str, int | None, int | None]:

@@ -53,7 +53,7 @@ from gpu_report.traces.trace import HOST, Trace
 TraceTables = Mapping[Table, Sequence[Row]]
 """The rows of each of TRACE_TABLES; a missing number is None as made, and NaN as read."""
 
-MADE_BY: Final[dict[Table, Callable[[Trace, HostCalls, DeviceWork], Sequence[Row]]]] = {
+MADE_BY: Final[dict[Table, Callable[[Trace, HostCalls, DeviceWork], Iterable[Row]]]] = {
     OPERATIONS: operation_rows,
     KERNELS: kernel_rows,
     CATEGORY_TIMES: category_rows,
@@ -86,29 +86,11 @@ _RICH: Final = frozenset({MEMORY, ALLOCATIONS, MODULES, SHAPES})
 """Tables of what a light trace does not record; nor does it record the stacks for these columns of
 KERNELS.
 """
-_OF_RANKS: Final = (RANKS.name, COLLECTIVES.name)
 _STACKS: Final = ("module", "source")
 _OF_RICH: Final = re.compile(
     rf"({'|'.join(table.name for table in _RICH)})\b|{KERNELS.name}\.({'|'.join(_STACKS)})\b"
 )
 """What QUALITY calls the numbers that the rich trace decides."""
-
-
-_OF_THE_HOSTS_SPEED: Final = (
-    "idle",
-    "launches",
-    *(
-        f"steps.{column}"
-        for column in (
-            "runtime_ms",
-            "loader_ms",
-            "operator_ms",
-            "other_ms",
-            "host_busy_ms",
-            "device_idle_share",
-        )
-    ),
-)
 
 
 def tabulate_trace(
@@ -147,9 +129,16 @@ def tabulate_trace(
     rows[QUALITY] += checks
     for each in others:
         for row in each.failed:
-            if names := [name for name in invalidated(row) if name in _OF_RANKS]:
-                check = f"{row['check']}, rank {each.rank}"
-                rows[QUALITY].append({**row, "check": check, "spoils": ", ".join(names)})
+            if names := [
+                name for name in invalidated(row) if name in (RANKS.name, COLLECTIVES.name)
+            ]:
+                rows[QUALITY].append(
+                    {
+                        **row,
+                        "check": f"{row['check']}, rank {each.rank}",
+                        "spoils": ", ".join(names),
+                    }
+                )
     rows |= tabulate_ranks([exchange_of(*light), *others])
     applying, unanswered = weigh(of_timed_steps(rows, timed) if timed else rows, trace)
     return {**rows, ADVICE: [row for _, row in applying], UNANSWERED: unanswered}
@@ -239,7 +228,21 @@ def slowness_of_profiled_steps(overhead: float) -> Row:
         text=f"a profiled step took {overhead:.2f} times a timed one"
         if is_known
         else "no step was timed",
-        invalidates=_OF_THE_HOSTS_SPEED,
+        invalidates=(
+            "idle",
+            "launches",
+            *(
+                f"steps.{column}"
+                for column in (
+                    "runtime_ms",
+                    "loader_ms",
+                    "operator_ms",
+                    "other_ms",
+                    "host_busy_ms",
+                    "device_idle_share",
+                )
+            ),
+        ),
     )
 
 
@@ -300,9 +303,10 @@ def table_files(folder: Path) -> dict[Table, Path]:
     """The files of the tables in a folder; one that was added later may not be there, and then is
     left out.
     """
-    files = {table: folder / file_name(table) for table in TRACE_TABLES}
     return {
-        table: file for table, file in files.items() if table not in ADDED_LATER or file.exists()
+        table: folder / file_name(table)
+        for table in TRACE_TABLES
+        if table not in ADDED_LATER or (folder / file_name(table)).exists()
     }
 
 

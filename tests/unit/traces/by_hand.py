@@ -4,7 +4,7 @@ Trace made of them.
 
 import gzip
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -116,7 +116,7 @@ def recorded(name: str) -> Trace:
 
 
 def made_by(
-    make: Callable[[Trace, HostCalls, DeviceWork], Sequence[Row]], trace: Trace
+    make: Callable[[Trace, HostCalls, DeviceWork], Iterable[Row]], trace: Trace
 ) -> list[Row]:
     """The rows of the table that the function makes, which are as some table declares."""
     calls = attribute_host(trace)
