@@ -19,7 +19,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.curves import add_legend, draw_intervals
 from gpu_report.figures.declaration import (
     Shown,
     VariantFigure,
@@ -27,16 +26,15 @@ from gpu_report.figures.declaration import (
     found_in,
     range_in,
 )
+from gpu_report.figures.points import add_legend, draw_intervals
 from gpu_report.figures.speed import repeats_crossover
 from gpu_report.glossary import QUALITY
 
 _MOST_COLUMNS: Final = 3
-_LINES: Final = ("-", "--", ":", "-.")
 _MOST_POINTS: Final = 200
 """More points than that in a line of two inches are ink, not information; neighbouring steps are
 averaged.
 """
-_MOST_MARKED_POINTS: Final = 12
 
 
 def convergence_figure(shown: Shown) -> Figure:
@@ -57,9 +55,9 @@ def convergence_figure(shown: Shown) -> Figure:
         style.set_panel_title(upper, heading, columns=columns)
         _draw_losses(upper, group, shown.tables.losses, devices)
         _draw_quality(lower, group, shown.tables.convergence, devices)
-        missing = group[group["status"] != "ok"]
         reasons = "\n".join(
-            labels.status_text(row, name_device=True) for _, row in missing.iterrows()
+            labels.status_text(row, name_device=True)
+            for _, row in group[group["status"] != "ok"].iterrows()
         )
         style.note(upper, reasons, (0.98, 0.96), ha="right", va="top")
         if column == 0:
@@ -67,7 +65,9 @@ def convergence_figure(shown: Shown) -> Figure:
         if (group["status"] == "ok").any() and not any(group["quality_name"]):
             lower.set_axis_off()
             style.note(lower, "not measured", (0.5, 0.5), ha="center", va="center")
-        lower.set_ylabel(labels.quality_label(group["quality_name"]), fontsize=style.FONT_SIZE_PT)
+        metrics = {name for name in group["quality_name"] if name}
+        metric = labels.printable(metrics.pop()) if len(metrics) == 1 else "quality"
+        lower.set_ylabel(f"Held-out {metric}", fontsize=style.FONT_SIZE_PT)
     add_legend(figure, devices)
     return figure
 
@@ -81,10 +81,16 @@ def _draw_losses(axes: Axes, group: pd.DataFrame, losses: pd.DataFrame, devices:
         block = math.ceil(len(spread) / _MOST_POINTS)
         spread = spread.groupby(spread.index // max(block, 1) * max(block, 1)).mean()
         look = {**style.device_look(device, devices), **_layer(position, len(group))}
-        if len(spread) > _MOST_MARKED_POINTS:
+        if len(spread) > 12:
             look["marker"] = ""
-        band = {"color": look["color"], "alpha": 0.25, "linewidth": 0}
-        axes.fill_between(spread.index, spread["low"], spread["high"], **band)
+        axes.fill_between(
+            spread.index,
+            spread["low"],
+            spread["high"],
+            color=look["color"],
+            alpha=0.25,
+            linewidth=0,
+        )
         axes.plot(spread.index, spread["value"], **look)
         drawn += [*spread["low"], *spread["high"]]
     style.set_scale(axes, "y", drawn)
@@ -135,7 +141,6 @@ def _layer(position: int, count: int) -> dict[str, Any]:
 
 
 def _spread(values: pd.DataFrame, by: str, column: str) -> pd.DataFrame:
-    """Mean, lowest and highest over the processes, by step or epoch."""
     grouped = values.dropna(subset=[column]).groupby(by)[column]
     return pd.DataFrame({"value": grouped.mean(), "low": grouped.min(), "high": grouped.max()})
 
@@ -166,7 +171,6 @@ CONVERGENCE: Final = VariantFigure(
 
 
 def _scaled(shown: Shown) -> pd.DataFrame:
-    """The trainings whose loss was scaled."""
     scaled = shown.tables.losses.dropna(subset="loss_scale")["variant"]
     return shown.rows[shown.rows["variant"].isin(scaled)]
 
@@ -177,13 +181,17 @@ def loss_scale_figure(shown: Shown) -> Figure:
     figure = style.new_figure(height_in=2.0 + 0.2 * len(shown.rows))
     axes = figure.subplots()
     for (_, row), color, line in zip(
-        shown.rows.iterrows(), cycle(style.PALETTE), cycle(_LINES), strict=False
+        shown.rows.iterrows(), cycle(style.PALETTE), cycle(("-", "--", ":", "-.")), strict=False
     ):
         scales = losses[losses["variant"] == row["variant"]].groupby("step")["loss_scale"].median()
         exponents = np.log2(scales.where(scales > 0))
-        name = labels.joined(row["heading"], row["label"])
         axes.step(
-            scales.index + 1, exponents, where="post", color=color, linestyle=line, label=name
+            scales.index + 1,
+            exponents,
+            where="post",
+            color=color,
+            linestyle=line,
+            label=labels.joined(row["heading"], row["label"]),
         )
     axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

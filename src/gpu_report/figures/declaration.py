@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from html import escape
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -19,23 +19,19 @@ from pandas.api.types import is_numeric_dtype
 
 from gpu_report.figures import labels
 from gpu_report.figures.style import figure_bytes, report_style
-from gpu_report.glossary import AXES, device_words
+from gpu_report.glossary import AXES, Metric, device_words
 from gpu_report.printing.number_format import counted, quantity, share
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.efficiency import compares_own_loops
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
 
-if TYPE_CHECKING:
-    from gpu_report.glossary import Metric
-
 Sentence = Callable[["Shown"], str]
 """A sentence about the variants shown; empty where there is nothing to say."""
 
 _MOST_NAMED: Final = 4
-_MOST_PARTS: Final = 3
 
 
-def variants_shown(rows: "pd.DataFrame", axis: str) -> str:
+def variants_shown(rows: pd.DataFrame, axis: str) -> str:
     """How many variants of which workloads, and from where to where on the axis: `4 configurations
     of U-Net, ...`.
     """
@@ -45,23 +41,25 @@ def variants_shown(rows: "pd.DataFrame", axis: str) -> str:
     values = list(dict.fromkeys(rows[axis].dropna())) if axis and axis != "workload" else []
     named = [labels.field_label(axis, value) for value in values]
     if len(values) > 1 and is_numeric_dtype(rows[axis]):
-        highest = labels.value_label(axis, max(values))
-        return f"{shown}, {labels.field_label(axis, min(values))} to {highest}"
+        return (
+            f"{shown}, {labels.field_label(axis, min(values))} to "
+            f"{labels.value_label(axis, max(values))}"
+        )
     return f"{shown}: {', '.join(named)}" if 1 < len(named) <= _MOST_NAMED else shown
 
 
-def extremes_of(metric: "Metric", *, along: str = "") -> Sentence:
+def extremes_of(metric: Metric, *, along: str = "") -> Sentence:
     """The lowest and the highest of a number; `along` names another axis than the experiment's."""
     return lambda shown: extremes(metric, shown.rows, along or shown.subject.axis)
 
 
-def extremes(metric: "Metric", rows: "pd.DataFrame", axis: str) -> str:
+def extremes(metric: Metric, rows: pd.DataFrame, axis: str) -> str:
     """Where a number is lowest and where it is highest."""
     rows = rows.assign(drawn=metric.intervals(rows)["value"]).dropna(subset="drawn")
     if rows.empty:
         return ""
     lowest, highest = (
-        f"{quantity(row['drawn'], metric.drawn_unit).plain()} ({_name(row, axis)})"
+        f"{quantity(row['drawn'], metric.drawn_unit).plain()} ({_distinguishing_name(row, axis)})"
         for row in (
             rows.iloc[position] for position in (rows["drawn"].argmin(), rows["drawn"].argmax())
         )
@@ -108,15 +106,14 @@ def largest_columns(table: str, columns: dict[str, str], shown: "Shown") -> str:
 def _parts(shares: "pd.Series[float]") -> str:
     if shares.empty:
         return ""
-    largest = shares.sort_values(ascending=False, kind="stable")[:_MOST_PARTS]
+    largest = shares.sort_values(ascending=False, kind="stable")[:3]
     named = ", ".join(
         f"{labels.printable(str(part))} {share(value).plain()}" for part, value in largest.items()
     )
     return f"The largest parts are on average {named}."
 
 
-def _name(row: "pd.Series[Any]", axis: str) -> str:
-    """What distinguishes a variant from the others in its figure."""
+def _distinguishing_name(row: "pd.Series[Any]", axis: str) -> str:
     if "panel" not in row:
         return labels.joined(row["heading"], row["label"])
     device = device_words(row["device"])

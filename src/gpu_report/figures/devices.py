@@ -30,11 +30,10 @@ from matplotlib.ticker import (
 )
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.curves import draw_intervals
 from gpu_report.figures.declaration import MachineFigure, range_in
+from gpu_report.figures.points import draw_intervals
 from gpu_report.glossary import METRICS, PRECISIONS, Metric, device_words
-from gpu_report.printing.number_format import counted, quantity, scaled
-from gpu_report.printing.number_format import size as size_in_words
+from gpu_report.printing.number_format import counted, quantity, scaled, size
 from gpu_report.tables.bundle import Tables
 from gpu_report.words import shorten
 
@@ -49,7 +48,6 @@ _OPERATIONS: Final[_Looks] = {
     "reduce-scatter": {"color": style.GREEN, "marker": "^", "label": "reduce-scatter"},
     "point-to-point": {"color": style.VERMILLION, "marker": "D", "label": "point-to-point"},
 }
-_MOST_TICKS: Final = 6
 _FIRST_BUCKET: Final = 2**20
 _BUCKET: Final = 25 * 2**20
 """Of DistributedDataParallel unless asked otherwise:
@@ -69,8 +67,9 @@ def transfers_figure(tables: Tables) -> Figure:
         own = transfers[transfers["device"] == device]
         ceilings = peaks[peaks["device"] == device].set_index("ceiling")["value"] / 1e9
         for axes, direction in zip(row, directions, strict=True):
-            title = f"{device_words(device)}, {direction}"
-            style.set_panel_title(axes, title, columns=len(directions))
+            style.set_panel_title(
+                axes, f"{device_words(device)}, {direction}", columns=len(directions)
+            )
             style.set_scale(axes, "y", [*own[metric.column].dropna(), *ceilings])
             rows = own[own["direction"] == direction]
             _draw_bandwidth(axes, rows, metric, by="memory", looks=_MEMORY)
@@ -91,11 +90,12 @@ def links_figure(tables: Tables) -> Figure:
     figure = style.new_figure(height_in=1.8)
     row = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     for axes, rows in zip(row, panels, strict=True):
-        title = counted(int(rows["devices"].iloc[0]), "device")
-        style.set_panel_title(axes, title, columns=len(panels))
+        style.set_panel_title(
+            axes, counted(int(rows["devices"].iloc[0]), "device"), columns=len(panels)
+        )
         _draw_bandwidth(axes, rows, metric, by="operation", looks=_OPERATIONS)
-        _mark(axes, _FIRST_BUCKET, (-2, -2), 1, ha="right", va="top")
-        _mark(axes, _BUCKET, (2, 2), 0, ha="left", va="bottom")
+        _mark_payload(axes, _FIRST_BUCKET, (-2, -2), 1, ha="right", va="top")
+        _mark_payload(axes, _BUCKET, (2, 2), 0, ha="left", va="bottom")
         axes.set_xlabel("Payload")
         axes.set_ylabel(metric.axis_label)
         axes.set_ylim(bottom=0)
@@ -106,29 +106,29 @@ def links_figure(tables: Tables) -> Figure:
 def _draw_bandwidth(
     axes: Axes, rows: pd.DataFrame, metric: Metric, *, by: str, looks: _Looks
 ) -> None:
-    """A line for each value of a column, over the size of what is sent."""
     axes.set_xscale("log", base=2)
     for name, line in rows.sort_values("bytes").groupby(by):
-        numbers = metric.intervals(line)
-        draw_intervals(axes, line["bytes"], numbers, elinewidth=0.8, **looks[str(name)])
+        draw_intervals(
+            axes, line["bytes"], metric.intervals(line), elinewidth=0.8, **looks[str(name)]
+        )
     # Of three devices a payload is a few bytes less than the power of two.
-    sizes = sorted({2 ** round(math.log2(size)) for size in rows["bytes"]})
-    axes.xaxis.set_major_locator(FixedLocator(sizes[:: math.ceil(len(sizes) / _MOST_TICKS)]))
+    ticks = sorted({2 ** round(math.log2(payload)) for payload in rows["bytes"]})
+    axes.xaxis.set_major_locator(FixedLocator(ticks[:: math.ceil(len(ticks) / 6)]))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_in_words(size).plain()))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda payload, _: size(payload).plain()))
 
 
 def _add_legend(figure: Figure, shown: "pd.Series[str]", looks: _Looks) -> None:
-    """Say what each line is, of those that are shown."""
     handles = [Line2D([], [], **look) for name, look in looks.items() if (shown == name).any()]
     figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), borderaxespad=0.2)
 
 
-def _mark(axes: Axes, size: int, offset: tuple[float, float], height: float, **look: str) -> None:
-    """An upright line at a payload with its size beside it, where the curves leave room."""
-    axes.axvline(size, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
-    words, of = size_in_words(size).plain(), ("data", "axes fraction")
-    style.note(axes, words, (size, height), of=of, offset=offset, rotation=90, **look)
+def _mark_payload(
+    axes: Axes, payload: int, offset: tuple[float, float], height: float, **look: str
+) -> None:
+    axes.axvline(payload, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
+    words, of = size(payload).plain(), ("data", "axes fraction")
+    style.note(axes, words, (payload, height), of=of, offset=offset, rotation=90, **look)
 
 
 TRANSFER: Final = MachineFigure(
@@ -182,10 +182,8 @@ _POINT: Final[dict[str, Any]] = {
 }
 _NEARLY_THE_SAME: Final = 0.05
 """A roof that a later one covers is drawn broader, so that both are seen."""
-_LABEL_HEIGHT: Final = 0.05
-"""Of a roof's label, as a part of the panel."""
-_ROOM: Final = 2.0
-"""Around points and roofs, as a factor."""
+_LABEL_HEIGHT: Final = 0.05  # of a roof's label, as a part of the panel
+_ROOM: Final = 2.0  # around points and roofs, as a factor
 
 
 def roofline_figure(tables: Tables) -> Figure:
@@ -247,8 +245,14 @@ def draw_roofline(
             "marker": markers[str(workload)],
             **_POINT,
         }
-        numbers = METRICS["achieved_flops_per_s"].intervals(alike)
-        draw_intervals(axes, alike["intensity"], numbers, linestyle="none", elinewidth=0.8, **look)
+        draw_intervals(
+            axes,
+            alike["intensity"],
+            METRICS["achieved_flops_per_s"].intervals(alike),
+            linestyle="none",
+            elinewidth=0.8,
+            **look,
+        )
 
 
 def _intensity_span(efficiency: pd.DataFrame, peaks: pd.DataFrame) -> tuple[float, float]:
@@ -265,13 +269,11 @@ def _precisions(efficiency: pd.DataFrame) -> list[str]:
 
 
 def _products(peaks: pd.DataFrame) -> dict[str, float]:
-    """The rate of matrix products by precision, of one device."""
     chosen = peaks[peaks["ceiling"] == "matrix product"].dropna(subset=["value"])
     return dict(zip(chosen["precision"], chosen["value"].astype(float), strict=True))
 
 
 def _copy_rates(peaks: pd.DataFrame) -> list[float]:
-    """The rate of a copy inside the device, if it is known."""
     return [float(rate) for rate in peaks.loc[peaks["ceiling"] == "device copy", "value"].dropna()]
 
 
@@ -286,19 +288,23 @@ def _draw_roofs(axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str]) -> N
         axes.plot(
             [low, ridge], [low * copy_rate, ridge * copy_rate], color=style.INK, linewidth=1.0
         )
-        slope = f"slope: device copy, {scaled(copy_rate, 'B/s').plain()}"
-        style.note(axes, slope, (0.01, 0.98), va="top", color=style.INK)
+        style.note(
+            axes,
+            f"slope: device copy, {scaled(copy_rate, 'B/s').plain()}",
+            (0.01, 0.98),
+            va="top",
+            color=style.INK,
+        )
     for number, (precision, peak) in enumerate(products.items(), start=1):
         start = max([low, *(peak / copy_rate for copy_rate in _copy_rates(peaks))])
         is_covered = any(
             abs(later / peak - 1) < _NEARLY_THE_SAME for later in list(products.values())[number:]
         )
-        width = 3.0 if is_covered else 1.0
         axes.plot(
             [start, high],
             [peak, peak],
             color=PRECISION_COLORS.get(precision, style.QUIET),
-            linewidth=width,
+            linewidth=3.0 if is_covered else 1.0,
         )
     bottom, top = axes.get_ylim()
     lowest_free = 0.0
@@ -306,13 +312,19 @@ def _draw_roofs(axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str]) -> N
         # Moved up where the rates would lie on each other.
         height = max(lowest_free, math.log(peak / bottom) / math.log(top / bottom))
         lowest_free = height + _LABEL_HEIGHT
-        text = f"{precision}, {scaled(peak, 'FLOP/s').plain()}"
-        style.note(axes, text, (1.01, height), va="center", color=style.INK)
+        style.note(
+            axes,
+            f"{precision}, {scaled(peak, 'FLOP/s').plain()}",
+            (1.01, height),
+            va="center",
+            color=style.INK,
+        )
 
 
 def roofline_handles(tables: Tables, efficiency: pd.DataFrame) -> list[Line2D | Patch]:
     """What markers and colours are, for a legend; in rows of its columns, shapes first."""
-    titles = labels.workload_titles(tables.variants)
+    named = labels.with_titles(tables.variants, tables.variants)
+    titles = dict(zip(named["workload"], named["workload_title"], strict=True))
     markers: list[Line2D | Patch] = [
         Line2D(
             [],

@@ -17,9 +17,7 @@ from gpu_report.errors import ReportError
 from gpu_report.figures.style import FileFormat, figure_bytes
 from gpu_report.study.machine import core_count
 
-_MOST_PROCESSES: Final = 8
-_LEAST_FIGURES: Final = 4
-"""For fewer, another process costs more than it brings."""
+_LEAST_FIGURES: Final = 4  # for fewer, another process costs more than it brings
 
 _task: Callable[[int], bytes]
 """In a forked process: what it is there for. Handed over by the fork, so that no table is copied
@@ -43,7 +41,7 @@ def draw_all(
     Raises:
         ReportError: a process ended early, for instance for lack of memory.
     """
-    processes = min(processes or core_count(), _MOST_PROCESSES)
+    processes = min(processes or core_count(), 8)
 
     def task(position: int) -> bytes:
         return figure_bytes(drawings[position](), file_format)

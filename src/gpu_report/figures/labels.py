@@ -6,7 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pandas as pd
 
 from gpu_report.glossary import (
     AXES,
@@ -32,15 +34,8 @@ from gpu_report.words import (
     value_words,
 )
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _FIELDS: Final = tuple(field for field in DISTINGUISHING if field != "size")
 _CONFIGURATION: Final = ("precision", *AXIS_FIELDS["optimization"])
-_DIGITS: Final = "0123456789"
-_MOST_HEADING_CHARS: Final = 44
-_MOST_OPTIONS_CHARS: Final = 30
-_MISSING_GLYPH: Final = "\N{WHITE SQUARE}"
 
 
 def axis_label(axis: str) -> str:
@@ -54,11 +49,7 @@ def value_label(field: str, value: Any) -> str:
     if field == "optimization":
         return optimization_label(str(value))
     if field in ("options", "short_optimization"):
-        return (
-            EAGER_BASELINE
-            if value == NO_OPTIONS
-            else shorten(printable(str(value)), _MOST_OPTIONS_CHARS)
-        )
+        return EAGER_BASELINE if value == NO_OPTIONS else shorten(printable(str(value)), 30)
     return printable(value_words(field, value))
 
 
@@ -105,7 +96,7 @@ def ladder_steps_of(names: Sequence[str]) -> list[LadderStep]:
     together = set(names) - {NO_OPTIONS, *alone}
     used = {part for name in together for part in option_names(name)}
     for chosen in (alone, [name for name in alone if name in used], _path(names)):
-        kinds = {name.rstrip(_DIGITS) for name in chosen}
+        kinds = {name.rstrip("0123456789") for name in chosen}
         if len(kinds) == len(chosen) and together and together <= set(ladder(chosen)):
             break
     else:
@@ -154,7 +145,7 @@ def ladder_step_label(name: str, steps: Sequence[LadderStep]) -> str:
     return f"all but {lacking}" if lacking else optimization_label(name)
 
 
-def with_titles(frame: "pd.DataFrame", variants: "pd.DataFrame") -> "pd.DataFrame":
+def with_titles(frame: pd.DataFrame, variants: pd.DataFrame) -> pd.DataFrame:
     """The table with the title of a workload that could not be built taken from a variant of it
     that could.
     """
@@ -165,13 +156,7 @@ def with_titles(frame: "pd.DataFrame", variants: "pd.DataFrame") -> "pd.DataFram
     )
 
 
-def workload_titles(variants: "pd.DataFrame") -> dict[str, str]:
-    """The title of each workload."""
-    variants = with_titles(variants, variants)
-    return dict(zip(variants["workload"], variants["workload_title"], strict=True))
-
-
-def with_labels(frame: "pd.DataFrame", *, without: Sequence[str] = ()) -> "pd.DataFrame":
+def with_labels(frame: pd.DataFrame, *, without: Sequence[str] = ()) -> pd.DataFrame:
     """The table with two more columns of text that distinguish its variants.
 
     `heading` names the workload and its size. `label` names the device and what differs among the
@@ -204,7 +189,7 @@ def with_labels(frame: "pd.DataFrame", *, without: Sequence[str] = ()) -> "pd.Da
     )
 
 
-def with_labels_across_machines(comparison: "pd.DataFrame") -> "pd.DataFrame":
+def with_labels_across_machines(comparison: pd.DataFrame) -> pd.DataFrame:
     """COMPARISON with `heading` and `label`, the rows of two machines, and of these of one model,
     together.
 
@@ -222,23 +207,22 @@ def with_labels_across_machines(comparison: "pd.DataFrame") -> "pd.DataFrame":
     return sorted_by(labelled, *keys)
 
 
-def with_fields(frame: "pd.DataFrame") -> "pd.DataFrame":
+def with_fields(frame: pd.DataFrame) -> pd.DataFrame:
     """The table with the fields of its variants that it lacks, from their names."""
-    variants = [Variant.from_slug(slug) for slug in frame["variant"]]
     fields = [
         {
             **asdict(variant),
             "optimization": variant.optimization,
             "parallelism": variant.parallelism,
         }
-        for variant in variants
+        for variant in map(Variant.from_slug, frame["variant"])
     ]
     return frame.assign(
         **{name: [each[name] for each in fields] for name in fields[0] if name not in frame.columns}
     )
 
 
-def with_row_labels(frame: "pd.DataFrame", axis: str) -> "pd.DataFrame":
+def with_row_labels(frame: pd.DataFrame, axis: str) -> pd.DataFrame:
     """The table with `heading` and `label` for its rows, the rows of one heading together.
 
     Headings name what the variants compared along `axis` share, as the first that is no baseline
@@ -253,9 +237,8 @@ def with_row_labels(frame: "pd.DataFrame", axis: str) -> "pd.DataFrame":
             if _differ(frame, those).any():
                 fields = (*fields, *those)  # the rows have them
     frame = with_labels(frame, without=fields)
-    names = full_names(frame)
     for_group = (
-        frame.assign(name=names)
+        frame.assign(name=full_names(frame))
         .sort_values("is_baseline", kind="stable")
         .groupby("group")["name"]
         .first()
@@ -268,12 +251,12 @@ def with_row_labels(frame: "pd.DataFrame", axis: str) -> "pd.DataFrame":
     return sorted_by(frame, "heading")
 
 
-def full_names(frame: "pd.DataFrame") -> list[str]:
+def full_names(frame: pd.DataFrame) -> list[str]:
     """The heading and the label of each row as one text."""
     return [joined(*parts) for parts in zip(frame["heading"], frame["label"], strict=True)]
 
 
-def _labels_along(frame: "pd.DataFrame", axis: str) -> list[str]:
+def _labels_along(frame: pd.DataFrame, axis: str) -> list[str]:
     if axis == "workload":
         return [workload_label(row) for _, row in frame.iterrows()]
     if axis == "optimization":
@@ -298,13 +281,12 @@ def _labels_along(frame: "pd.DataFrame", axis: str) -> list[str]:
     return [field_label(axis, value) for value in frame[axis]]
 
 
-def _differ(frame: "pd.DataFrame", fields: Sequence[str]) -> "pd.Series[bool]":
-    """Of each row whether its group has rows that differ in these fields."""
+def _differ(frame: pd.DataFrame, fields: Sequence[str]) -> "pd.Series[bool]":
     values = frame[[*fields]].apply(tuple, axis="columns").astype(str)
     return values.groupby(frame["group"]).transform("nunique") > 1
 
 
-def with_panels(frame: "pd.DataFrame", axis: str) -> "pd.DataFrame":
+def with_panels(frame: pd.DataFrame, axis: str) -> pd.DataFrame:
     """The table by its column `panel`: what a variant shares with those it is drawn beside."""
     frame = with_labels(frame, without=(axis, "device"))
     frame = frame.assign(panel=full_names(frame))
@@ -326,7 +308,7 @@ def _heading(row: dict[Any, Any], without: Sequence[str]) -> str:
 
 def workload_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:
     """Title and size of a row's workload, the size left out where there is one only."""
-    return capitalized(shorten(printable(model_words(row)), _MOST_HEADING_CHARS))
+    return capitalized(shorten(printable(model_words(row)), 44))
 
 
 def _distinction(row: dict[Any, Any], differing: Sequence[str], without: Sequence[str]) -> str:
@@ -360,13 +342,7 @@ def length_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:
     )
 
 
-def quality_label(names: Iterable[str]) -> str:
-    """How the quality is called on an axis; variants may differ in their metric."""
-    distinct = {name for name in names if name}
-    return f"Held-out {printable(distinct.pop())}" if len(distinct) == 1 else "Held-out quality"
-
-
-def sorted_by(frame: "pd.DataFrame", *columns: str, then: Sequence[str] = ()) -> "pd.DataFrame":
+def sorted_by(frame: pd.DataFrame, *columns: str, then: Sequence[str] = ()) -> pd.DataFrame:
     """The rows sorted by texts in the order in which they first appear, and `then` by numbers."""
     orders = {column: list(dict.fromkeys(frame[column])) for column in columns}
     return frame.sort_values(
@@ -404,7 +380,7 @@ def printable(text: str) -> str:
     """The text on one line; a character that no font at hand can draw becomes a white square."""
     known = _known_characters()
     return "".join(
-        char if ord(char) in known else _MISSING_GLYPH for char in " ".join(text.split())
+        char if ord(char) in known else "\N{WHITE SQUARE}" for char in " ".join(text.split())
     )
 
 

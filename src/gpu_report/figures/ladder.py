@@ -17,14 +17,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.curves import hollow_handles
 from gpu_report.figures.declaration import (
     Shown,
     VariantFigure,
     extremes_of,
     is_said_by_table,
 )
-from gpu_report.figures.rows import Entry, new_rows, place_rows
+from gpu_report.figures.points import Entry, hollow_handles, new_rows, place_rows
 from gpu_report.figures.stacked_bars import (
     BAR_LOOK,
     CATEGORY_COLORS,
@@ -42,8 +41,6 @@ _LEFT_OUT: Final[dict[str, Any]] = {"color": style.GREEN, "marker": "^"}
 _OFFSETS: Final = (-0.22, 0, 0.22)
 """How far, in lines, the points of a step are below its row's middle."""
 _COLUMNS_PT: Final = (8, 56, 104, 152)
-_COLUMN_HEADINGS: Final = ("individual", "cumulative", "all but it", "break-even")
-_GIB: Final = 1024
 _OPTIMIZATION: Final[dict[str, Any]] = {
     "markeredgecolor": style.INK,
     "markeredgewidth": 0.5,
@@ -95,14 +92,20 @@ def ladder_figure(shown: Shown) -> Figure:
         values, heights = zip(*path, strict=True) if path else ((), ())
         axes.plot(values, heights, color=_CUMULATIVE["color"], linewidth=0.8, zorder=1.5)
     axes.set_xlabel("Speedup over the eager baseline")
-    headings = _COLUMN_HEADINGS[: 4 if frame["break_even_steps"].notna().any() else 3]
+    headings = ("individual", "cumulative", "all but it", "break-even")[
+        : 4 if frame["break_even_steps"].notna().any() else 3
+    ]
     for offset_pt, text in zip(_COLUMNS_PT, headings, strict=False):
         style.note(axes, text, (1, 1), offset=(offset_pt, 3), fontsize=style.SMALL_FONT_SIZE_PT)
-    cumulative = "cumulative: with the steps above that it does not make redundant"
     figure.legend(
         handles=[
             Line2D([], [], linestyle="none", label="individual", **_INDIVIDUAL),
-            Line2D([], [], label=cumulative, **_CUMULATIVE),
+            Line2D(
+                [],
+                [],
+                label="cumulative: with the steps above that it does not make redundant",
+                **_CUMULATIVE,
+            ),
             Line2D([], [], linestyle="none", label="the whole ladder without it", **_LEFT_OUT),
             *hollow_handles(frame.loc[frame[SPEEDUP.column].notna(), "marks"]),
         ],
@@ -114,7 +117,6 @@ def ladder_figure(shown: Shown) -> Figure:
 
 
 def _draw_step(axes: Axes, row: "pd.Series[Any]", position: float, column: int) -> None:
-    """The point of a step in one of the first three columns, with its numbers."""
     look = (_INDIVIDUAL, _CUMULATIVE, _LEFT_OUT)[column]
     text, color = labels.status_text(row), style.QUIET
     if pd.notna(row["value"]):
@@ -130,19 +132,23 @@ def _draw_step(axes: Axes, row: "pd.Series[Any]", position: float, column: int) 
         )
     _write_cell(axes, column, position, text, color=color)
     if column == 1 and pd.notna(row["break_even_steps"]):
-        needed = f"{count(row['break_even_steps']).plain()} steps"
-        _write_cell(axes, 3, position, needed, color=style.INK)
+        _write_cell(
+            axes, 3, position, f"{count(row['break_even_steps']).plain()} steps", color=style.INK
+        )
 
 
 def _write_cell(axes: Axes, column: int, position: float, text: str, *, color: str) -> None:
-    look = {
-        "va": "center",
-        "fontsize": style.SMALL_FONT_SIZE_PT,
-        "color": color,
-        "annotation_clip": False,
-    }
-    offset = (_COLUMNS_PT[column], 0)
-    style.note(axes, text, (1, position), of=axes.get_yaxis_transform(), offset=offset, **look)
+    style.note(
+        axes,
+        text,
+        (1, position),
+        of=axes.get_yaxis_transform(),
+        offset=(_COLUMNS_PT[column], 0),
+        va="center",
+        fontsize=style.SMALL_FONT_SIZE_PT,
+        color=color,
+        annotation_clip=False,
+    )
 
 
 LADDER: Final = VariantFigure(
@@ -180,7 +186,7 @@ def trade_off_figure(shown: Shown) -> Figure:
     for axes, panel in zip(grid.flat, panels, strict=True):
         style.set_panel_title(axes, panel["heading"].iloc[0], columns=1)
         memory, speed = (
-            MEMORY.intervals(panel)[["value", "low", "high"]] / _GIB,
+            MEMORY.intervals(panel)[["value", "low", "high"]] / 1024,
             THROUGHPUT.intervals(panel),
         )
         style.set_scale(axes, "x", [*memory["low"].dropna(), *memory["high"].dropna()])
@@ -193,9 +199,15 @@ def trade_off_figure(shown: Shown) -> Figure:
                     if pd.notna(value):
                         draw_line(value, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
             if pd.isna(x["value"]) or pd.isna(y["value"]):
-                gap: dict[str, Any] = {"color": style.QUIET, "marker": "x", "linestyle": "none"}
                 handles.append(
-                    Line2D([], [], label=f"{row['label']}: {labels.status_text(row)}", **gap)
+                    Line2D(
+                        [],
+                        [],
+                        label=f"{row['label']}: {labels.status_text(row)}",
+                        color=style.QUIET,
+                        marker="x",
+                        linestyle="none",
+                    )
                 )
                 continue
             look: dict[str, Any] = {
@@ -295,7 +307,7 @@ def path_rows(shown: Shown) -> pd.DataFrame:
 
 def waterfall_figure(shown: Shown) -> Figure:
     """Draw the step time of each row, split where its trace shows the categories."""
-    parts = {variant: _parts(shown, variant) for variant in shown.rows["variant"]}
+    parts = {variant: _times_ms(shown, variant) for variant in shown.rows["variant"]}
     entries: list[Entry] = []
     above: dict[str, float] = {}
     for _, row in shown.rows.iterrows():
@@ -324,8 +336,7 @@ def waterfall_figure(shown: Shown) -> Figure:
     return figure
 
 
-def _parts(shown: Shown, variant: str) -> dict[str, float]:
-    """The milliseconds of each category that is drawn; none without a trace that shows them."""
+def _times_ms(shown: Shown, variant: str) -> dict[str, float]:
     table = shown.tables.step_categories
     found = table[table["variant"] == variant].set_index("category")["ms_per_step"]
     names = [WATERFALL_NAMES.get(category, category) for category in found.index]

@@ -16,12 +16,11 @@ from gpu_report.figures.declaration import (
     intervals_in_words,
     split_into_pages,
 )
-from gpu_report.figures.rows import rows_figure
+from gpu_report.figures.points import rows_figure
 from gpu_report.glossary import RATIO, machine_words
 from gpu_report.printing.number_format import counted
 from gpu_report.words import shorten
 
-_NAME: Final = "machines_comparison"
 _CAPTION: Final = (
     "Throughput of {machine} over that of {reference}, on the same configurations: {machine} is "
     "faster right of the dashed line. Points are ratios of means over processes and bars show "
@@ -47,7 +46,7 @@ def comparison_figures(comparison: pd.DataFrame) -> list[FigureSpec]:
             variants = counted(len(rows), "configuration")
             specs.append(
                 FigureSpec(
-                    name=_NAME + (f"_{len(specs) + 1}" if specs else ""),
+                    name="machines_comparison" + (f"_{len(specs) + 1}" if specs else ""),
                     subject=str(machine_id),
                     kind="comparison",
                     title=title,

@@ -57,16 +57,9 @@ class Network:
     """
 
 
-def double_convolution(channels_in: int, channels_out: int) -> int:
-    """Parameters of two 3x3 convolutions without bias, each followed by a normalization, which has
-    a factor and a shift for each channel.
-    """
-    return 3**2 * (channels_in + channels_out) * channels_out + 2 * 2 * channels_out
-
-
 def recurrent(inputs: int, hidden: int) -> int:
-    """Those of an LSTM layer in both directions, with four gates each and two biases a gate, as
-    cuDNN has them.
+    """Parameters of an LSTM layer in both directions, with four gates each and two biases a gate,
+    as cuDNN has them.
     """
     return 2 * 4 * (inputs * hidden + hidden * hidden + 2 * hidden)
 
@@ -79,17 +72,23 @@ def unet(
     stages = [image(name="image", channels=colors, length=pixels)]
     for level in (*range(levels + 1), *reversed(range(levels))):
         before, channels = stages[-1].channels, base_channels * 2**level
-        parameters = double_convolution(before, channels)
+        # Two 3x3 convolutions without bias, each followed by a normalization, which has a factor
+        # and a shift for each channel.
+        parameters = 3**2 * (before + channels) * channels + 2 * 2 * channels
         if channels < before:  # on the way up a 2x2 transposed convolution enlarges the image first
             parameters += (2**2 * before + 1) * channels
         stages.append(
             image(name="block", channels=channels, length=pixels // 2**level, parameters=parameters)
         )
-    head = (base_channels + 1) * classes
     return Network(
         stages=(
             *stages,
-            image(name="scores", channels=classes, length=pixels, parameters=head),
+            image(
+                name="scores",
+                channels=classes,
+                length=pixels,
+                parameters=(base_channels + 1) * classes,
+            ),
         ),
         skips=tuple((1 + level, 2 * levels + 1 - level) for level in range(levels)),
     )

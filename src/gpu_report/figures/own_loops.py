@@ -16,23 +16,21 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.curves import draw_gaps, draw_line, hollow_handles
 from gpu_report.figures.declaration import Shown, VariantFigure, extremes_of
-from gpu_report.figures.rows import Entry, new_rows, place_rows
+from gpu_report.figures.points import (
+    Entry,
+    draw_gaps,
+    draw_line,
+    hollow_handles,
+    new_rows,
+    place_rows,
+)
 from gpu_report.figures.stacked_bars import BAR_LOOK, PHASE_COLORS, add_color_legend
 from gpu_report.glossary import PASS, device_words
 from gpu_report.printing.number_format import quantity
 from gpu_report.tables.bundle import Tables
 
-_OF_LOOPS: Final = (
-    "pass_us",
-    "pass_us_low",
-    "pass_us_high",
-    "pass_us_count",
-    "points",
-)
-_ROOM: Final = 2.0
-"""Above and below the measured values, as a factor."""
+_ROOM: Final = 2.0  # above and below the measured values, as a factor
 _LEGEND_COLUMNS: Final = 3
 _TOGETHER: Final = "together"
 _OTHER: Final = "other"
@@ -44,15 +42,14 @@ _KERNEL_PARTS: Final = {
     "update": "optimizer",
 }
 """What hand-written kernels that do one part each are called."""
-_FUNCTION: Final = re.compile(r"(\w+)\(")
 
 
 def _with_passes(shown: Shown) -> pd.DataFrame:
-    """The variants with what the table of loops says of a pass; without any of them there,
-    no rows.
-    """
     loops, rows = shown.tables.own_loops, shown.rows
-    found = loops.loc[loops["variant"].isin(rows["variant"]), ["variant", *_OF_LOOPS]]
+    found = loops.loc[
+        loops["variant"].isin(rows["variant"]),
+        ["variant", "pass_us", "pass_us_low", "pass_us_high", "pass_us_count", "points"],
+    ]
     return rows.iloc[:0] if found.empty else rows.merge(found, on="variant", how="left")
 
 
@@ -163,8 +160,13 @@ def parts_figure(shown: Shown) -> Figure:
     for position, variant in zip(positions, frame["variant"], strict=True):
         of_variant = parts[parts["variant"] == variant].set_index("part")["time_us"]
         widths = of_variant.reindex(list(_PART_COLORS), fill_value=0.0)
-        left = widths.cumsum().shift(fill_value=0.0)
-        axes.barh(position, widths, left=left, color=list(_PART_COLORS.values()), **BAR_LOOK)
+        axes.barh(
+            position,
+            widths,
+            left=widths.cumsum().shift(fill_value=0.0),
+            color=list(_PART_COLORS.values()),
+            **BAR_LOOK,
+        )
     axes.set_xlim(0, 1.02 * float(totals[frame["variant"]].max()))
     axes.set_xlabel("Device work of one iteration in the profiled run (µs)")
     occurring = set(
@@ -176,8 +178,7 @@ def parts_figure(shown: Shown) -> Figure:
     return figure
 
 
-def _parts_told(shown: Shown) -> str:
-    """Every loop with the sum of its parts."""
+def _sums_of_parts(shown: Shown) -> str:
     totals = iteration_parts(shown.tables).groupby("variant")["time_us"].sum()
     named = [
         f"{labels.joined(row['heading'], row['label'])} "
@@ -188,7 +189,7 @@ def _parts_told(shown: Shown) -> str:
 
 
 def _part_of_kernel(name: str) -> str:
-    called = _FUNCTION.search(name)
+    called = re.search(r"(\w+)\(", name)
     return _KERNEL_PARTS.get(called[1], _OTHER) if called else _OTHER
 
 
@@ -204,6 +205,6 @@ PARTS: Final = VariantFigure(
     rows=_with_parts,
     draw=parts_figure,
     of_own_loops=True,
-    sentences=(_parts_told,),
+    sentences=(_sums_of_parts,),
     tables=("top_kernels", "phases"),
 )

@@ -16,28 +16,29 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.curves import draw_intervals, hollow_handles
 from gpu_report.figures.declaration import Shown, VariantFigure
-from gpu_report.figures.rows import Entry, draw_reference, height_of_rows, place_rows
+from gpu_report.figures.points import (
+    Entry,
+    draw_intervals,
+    draw_reference,
+    height_of_rows,
+    hollow_handles,
+    place_rows,
+)
 from gpu_report.glossary import METRICS
 from gpu_report.printing.number_format import share
 from gpu_report.study.variant import AXIS_FIELDS
 from gpu_report.tables.bundle import rows_of
 from gpu_report.words import model_words, with_configurations
 
-_LOOKS: Final = tuple(zip(cycle(style.PALETTE), style.MARKERS, strict=False))
-"""Color and marker of each number of GPUs, in their order."""
 _APART: Final = 0.34
 """Between the points of one row at most, as a part of its height; all of them take at most twice as
 much.
 """
 _EFFICIENCY: Final = METRICS["weak_efficiency"]
 _STEP_TIME: Final = METRICS["base_step_time_ms"]
-_STRATEGY: Final = "ddp"
-_CHARACTERS_BELOW_RANKS: Final = 36
-"""In a line, of all models together."""
+_CHARACTERS_BELOW_RANKS: Final = 36  # in a line, of all models together
 _MODEL: Final = ["workload", "size"]
-_IN_CONFIGURATION: Final = ("precision", *AXIS_FIELDS["optimization"])
 _PARTS: Final = {
     "compute alone": style.BLUE,
     "both at once": style.SKY,
@@ -46,8 +47,7 @@ _PARTS: Final = {
 }
 
 
-def _scaled(shown: Shown) -> pd.DataFrame:
-    """GPUs' rows of weak scaling with DDP."""
+def _weak_scaling_of_ddp(shown: Shown) -> pd.DataFrame:
     own = [column for column in shown.tables.scaling_efficiency if column not in shown.rows]
     named = shown.rows.assign(
         configuration=[row["configuration"] for row in with_configurations(rows_of(shown.rows))]
@@ -57,7 +57,7 @@ def _scaled(shown: Shown) -> pd.DataFrame:
     )
     is_shown = (
         rows["is_weak"]
-        & (rows["strategy"] == _STRATEGY)
+        & (rows["strategy"] == "ddp")
         & (rows["devices"] > 1)
         & (rows["device"] != "cpu")
     )
@@ -88,8 +88,9 @@ def _ranks(shown: Shown) -> pd.DataFrame:
 
 
 def _labelled(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
-    """The configurations of a model below each other, those with long steps first."""
-    rows = labels.with_labels(rows, without=(*_IN_CONFIGURATION, "device", "batch_size", axis))
+    rows = labels.with_labels(
+        rows, without=("precision", *AXIS_FIELDS["optimization"], "device", "batch_size", axis)
+    )
     rows = rows.assign(
         label=[
             labels.joined(*each) for each in zip(rows["configuration"], rows["label"], strict=True)
@@ -127,7 +128,9 @@ def scaling_figure(shown: Shown) -> Figure:
             "markersize": 4,
             "label": f"{devices} GPUs",
         }
-        for devices, (color, marker) in zip(sorted(set(rows["devices"])), _LOOKS, strict=False)
+        for devices, color, marker in zip(
+            sorted(set(rows["devices"])), cycle(style.PALETTE), style.MARKERS, strict=False
+        )
     }
     positions = place_rows(axes, entries, text_heading="one process")
     # In the line of each configuration a point per number of devices, the fewest at the top.
@@ -136,10 +139,9 @@ def scaling_figure(shown: Shown) -> Figure:
         shift = min(_APART, 2 * _APART / len(looks)) * (order - (len(looks) - 1) / 2)
         for index, row in rows[rows["devices"] == devices].iterrows():
             face = "white" if labels.doubts([row["marks"]]) else look["color"]
-            place = pd.Series([positions[row["line"]] + shift])
             draw_intervals(
                 axes,
-                place,
+                pd.Series([positions[row["line"]] + shift]),
                 numbers.loc[[index]],
                 upright=False,
                 elinewidth=0.8,
@@ -170,19 +172,21 @@ def scaling_figure(shown: Shown) -> Figure:
 
 
 def _draw_ranks(axes: Axes, ranks: pd.DataFrame) -> None:
-    """The ranks of a model side by side, in their order; a slow one is marked."""
     ranks = ranks.assign(
         position=ranks.index + (ranks["variant"] != ranks["variant"].shift()).cumsum()
     )
     bottom = pd.Series(0.0, index=ranks.index)
     for part, color in _PARTS.items():
-        look: dict[str, Any] = {
-            "color": color,
-            "edgecolor": style.QUIET,
-            "linewidth": 0.4,
-            "width": 0.9,
-        }
-        axes.bar(ranks["position"], 100 * ranks[part], bottom=bottom, label=part, **look)
+        axes.bar(
+            ranks["position"],
+            100 * ranks[part],
+            bottom=bottom,
+            label=part,
+            color=color,
+            edgecolor=style.QUIET,
+            linewidth=0.4,
+            width=0.9,
+        )
         bottom = bottom + 100 * ranks[part]
     for position in ranks.loc[ranks["is_slow"], "position"]:
         style.note(axes, "slow", (position, 100), of="data", offset=(0, 1), ha="center")
@@ -205,7 +209,6 @@ def _draw_ranks(axes: Axes, ranks: pd.DataFrame) -> None:
 
 
 def _extremes(shown: Shown) -> str:
-    """The lowest and the highest efficiency, each with the step that it is of."""
     by_efficiency = rows_of(shown.rows.sort_values(_EFFICIENCY.column))
     low, high = (
         f"{_EFFICIENCY.quantity(row).plain(interval=False)} ({model_words(row)}, "
@@ -219,8 +222,7 @@ def _extremes(shown: Shown) -> str:
     )
 
 
-def _parts(shown: Shown) -> str:
-    """What the ranks' steps go into, and which rank is slow."""
+def _parts_of_steps(shown: Shown) -> str:
     ranks = _ranks(shown)
     if ranks.empty:
         return ""
@@ -241,11 +243,11 @@ SCALING: Final = VariantFigure(
         "ranks wait for a slow one."
     ),
     along=("parallelism",),
-    rows=_scaled,
+    rows=_weak_scaling_of_ddp,
     draw=scaling_figure,
     label=_labelled,
     together="entry",
     groups_on_page=30,
-    sentences=(_extremes, _parts),
+    sentences=(_extremes, _parts_of_steps),
     tables=("scaling_efficiency", "ranks"),
 )

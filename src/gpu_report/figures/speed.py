@@ -15,7 +15,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gpu_report.figures import labels, style
-from gpu_report.figures.curves import add_legend, draw_gaps, draw_lines, scale_measured_values
 from gpu_report.figures.declaration import (
     Shown,
     VariantFigure,
@@ -23,7 +22,13 @@ from gpu_report.figures.declaration import (
     extremes_of,
     is_said_by_table,
 )
-from gpu_report.figures.rows import rows_figure
+from gpu_report.figures.points import (
+    add_legend,
+    draw_gaps,
+    draw_lines,
+    rows_figure,
+    scale_measured_values,
+)
 from gpu_report.figures.scaling import SCALING
 from gpu_report.glossary import (
     AXES,
@@ -54,9 +59,8 @@ _VERDICTS: Final = {
 
 def reaches_frontier(group: pd.DataFrame) -> bool:
     """Whether some batch of the group did not fit, or took over half of the device's memory."""
-    out_of_memory = (group["status"] == "oom").any()
     return bool(
-        out_of_memory
+        (group["status"] == "oom").any()
         or (group["memory_peak_mib"] > _SHARE_OF_MEMORY * group["device_memory_mib"]).any()
     )
 
@@ -97,7 +101,6 @@ def rate_of(rows: pd.DataFrame) -> Metric:
 
 
 def _compared(shown: Shown) -> pd.DataFrame:
-    """Variants with a baseline to compare them with, and those that failed."""
     others = shown.rows[~shown.rows["is_baseline"]]
     compared = others[others[SPEEDUP.column].notna() | (others["status"] != "ok")]
     return compared if compared[SPEEDUP.column].notna().any() else compared.iloc[:0]
@@ -112,9 +115,6 @@ def _panels_figure(
     height_in: float,
     draw: Callable[[Axes, pd.DataFrame], None],
 ) -> Figure:
-    """A panel for each group, drawn from its rows with the columns of `intervals`; gaps and legend
-    are added.
-    """
     rows, devices = shown.rows, list(dict.fromkeys(shown.rows["device"]))
     lines = math.ceil(rows["panel"].nunique() / columns)
     figure = style.new_figure(height_in=height_in)
@@ -190,9 +190,13 @@ def crossover_figure(shown: Shown) -> Figure:
             for _, crossover in found.iterrows():
                 _shade(axes, crossover, color=look["color"])
 
-    metric = SPEEDUP.named(baseline=baseline)
     return _panels_figure(
-        shown, metric, axis="batch_size", columns=columns, height_in=height_in, draw=draw
+        shown,
+        SPEEDUP.named(baseline=baseline),
+        axis="batch_size",
+        columns=columns,
+        height_in=height_in,
+        draw=draw,
     )
 
 
@@ -275,8 +279,7 @@ def frontier_figure(shown: Shown) -> Figure:
     panels, devices = list(rows.groupby("panel", sort=False)), list(dict.fromkeys(rows["device"]))
     figure = style.new_figure(height_in=2.0 * len(panels) + 0.3)
     grid = figure.subplots(len(panels), 2, squeeze=False)
-    for pair, (title, panel) in zip(grid, panels, strict=True):
-        left, right = pair
+    for (left, right), (title, panel) in zip(grid, panels, strict=True):
         style.set_panel_title(left, str(title), columns=2)
         memory_gib = MEMORY.intervals(panel)[["value", "low", "high"]] / _MIB_PER_GIB
         sizes_mib = panel.set_index("device")["device_memory_mib"].dropna()
@@ -288,7 +291,7 @@ def frontier_figure(shown: Shown) -> Figure:
         left.set_ylabel("Peak memory (GiB)")
         _draw_numbers(right, panel, THROUGHPUT.intervals(panel), [], axis=axis, devices=devices)
         right.set_ylabel(THROUGHPUT.axis_label)
-        for axes in pair:
+        for axes in (left, right):
             _draw_crosses(axes, panel[panel["status"] == "oom"], axis=axis)
             scale_measured_values(axes, panel[axis], columns=2)
             axes.set_xlabel(labels.axis_label(axis))
@@ -322,7 +325,6 @@ def _draw_numbers(
 
 
 def _draw_crosses(axes: Axes, missing: pd.DataFrame, *, axis: str) -> None:
-    """A cross at the top for every batch that did not fit, named at the first."""
     if missing.empty:
         return
     axes.plot(
@@ -335,10 +337,15 @@ def _draw_crosses(axes: Axes, missing: pd.DataFrame, *, axis: str) -> None:
         markersize=6,
         clip_on=False,
     )
-    place = (float(missing[axis].min()), 0.96)
-    look = {"ha": "right", "va": "center", "color": style.VERMILLION}
     style.note(
-        axes, STATUS_WORDS["oom"], place, of=axes.get_xaxis_transform(), offset=(-6, 0), **look
+        axes,
+        STATUS_WORDS["oom"],
+        (float(missing[axis].min()), 0.96),
+        of=axes.get_xaxis_transform(),
+        offset=(-6, 0),
+        ha="right",
+        va="center",
+        color=style.VERMILLION,
     )
 
 

@@ -29,7 +29,7 @@ from gpu_report.figures.declaration import (
     largest_parts,
     range_in,
 )
-from gpu_report.figures.rows import Entry, new_rows, place_rows
+from gpu_report.figures.points import Entry, new_rows, place_rows
 from gpu_report.figures.speed import repeats_crossover
 from gpu_report.glossary import american
 from gpu_report.printing.number_format import duration, share
@@ -88,7 +88,6 @@ CAUSE_COLORS: Final[Mapping[str, str]] = {
 """A cause that is a part of the step too has its colour; all differ in grey too."""
 
 _PART_COLUMNS: Final = {f"{part}_share": part for part in STEP_PARTS}
-"""The part of a step by the column that has its share."""
 
 _OF_STEP: Final = "Share of the step (%)"
 
@@ -159,12 +158,14 @@ def _draw_segments(
 
 def write_in_bar(axes: Axes, middle: tuple[float, float], text: str, *, color: str) -> None:
     """A text in the middle of a bar of that colour."""
-    look: dict[str, Any] = {
-        "ha": "center",
-        "va": "center_baseline",
-        "fontsize": style.TINY_FONT_SIZE_PT,
-    }
-    axes.text(*middle, text, color="white" if color in style.DARK_COLORS else style.INK, **look)
+    axes.text(
+        *middle,
+        text,
+        color="white" if color in style.DARK_COLORS else style.INK,
+        ha="center",
+        va="center_baseline",
+        fontsize=style.TINY_FONT_SIZE_PT,
+    )
 
 
 def add_color_legend(figure: Figure, colors: Mapping[str, str]) -> None:
@@ -368,15 +369,13 @@ _PHASE_LOOKS: Final[Mapping[str, _Look]] = {
 }
 
 _FULL_HEIGHT: Final = 0.8
-_LEAST_HEIGHT: Final = 0.08
-"""Of a lane's height: what was busy at all stays visible."""
+_LEAST_HEIGHT: Final = 0.08  # of a lane's height: what was busy at all stays visible
 
 _LEAST_CHARACTER_SHARE: Final = 0.0105
 """Of a panel's width, for each letter of a phase's name in its bar."""
 
 
 def _first_timelines(shown: Shown) -> pd.DataFrame:
-    """The first variants of the figure of steps that have a timeline."""
     rows = profiled_rows(shown)
     return rows[rows["variant"].isin(shown.tables.timelines["variant"])].head(MOST_PANELS)
 

@@ -26,7 +26,6 @@ FONT_SIZE_PT: Final = 9
 SMALL_FONT_SIZE_PT: Final = 8
 TINY_FONT_SIZE_PT: Final = 7
 
-_POINTS_PER_INCH: Final = 72
 
 INK: Final = "#1F1F1F"
 BLUE: Final = "#00507D"
@@ -45,9 +44,7 @@ DARK_COLORS: Final = (BLUE, VERMILLION, GREEN, INK)
 """Those on which white text reads better than black."""
 
 QUIET: Final = "#6B6B6B"
-_TITLE_MARGIN_IN: Final = 0.5
-_CHARACTER_WIDTH_IN: Final = 0.062
-"""Of a text at FONT_SIZE_PT, on the average; its letters differ."""
+_CHARACTER_WIDTH_IN: Final = 0.062  # of a text at FONT_SIZE_PT, on the average; its letters differ
 
 GRID: Final = "#DDDDDD"
 OTHERS: Final = "#FFFFFF"
@@ -148,7 +145,7 @@ def workload_markers(workloads: Iterable[str]) -> dict[str, str]:
 
 def set_panel_title(axes: Axes, text: str, *, columns: int) -> None:
     """A title above one of `columns` panels side by side, over as many lines as it needs there."""
-    width_in = TEXT_WIDTH_IN / columns - _TITLE_MARGIN_IN
+    width_in = TEXT_WIDTH_IN / columns - 0.5
     lines = textwrap.wrap(text, width=max(10, int(width_in / _CHARACTER_WIDTH_IN)))
     axes.set_title("\n".join(lines))
 
@@ -258,7 +255,7 @@ def figure_bytes(figure: Figure, file_format: FileFormat = "pdf") -> bytes:
             # The parts make room for each other now, since saving would draw the whole figure for
             # that, and then once more.
             figure.set_canvas(FigureCanvasPdf(figure))
-            figure.dpi = _POINTS_PER_INCH
+            figure.dpi = 72  # points
             engine.execute(figure)
             figure.set_layout_engine(None)  # "none" would keep a place for it, and draw twice still
         figure.savefig(buffer, format=file_format, dpi=200, metadata=_NO_DATE[file_format])

@@ -1,0 +1,269 @@
+"""What figures of measured values share: points with intervals, as lines along an axis of numbers
+or in a row per variant under headings; gaps with reasons, ticks, legend.
+
+entries (heading, label, text) -> axes whose y positions are the entries -> points with intervals
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Final
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
+
+from gpu_report.figures import labels, style
+from gpu_report.glossary import Metric, device_words
+
+_ROOM: Final = 0.07  # left and right of the measured values, as a part of their span
+_CHARACTER_WIDTH_IN: Final = 0.065
+
+
+def add_legend(
+    figure: Figure, devices: Sequence[str], *, marks: "Sequence[str] | pd.Series[str]" = ()
+) -> None:
+    """Say above the panels which look is which device, and what a hollow marker means if one is
+    drawn.
+    """
+    handles = [
+        *(
+            Line2D([], [], label=device_words(device), **style.device_look(device, list(devices)))
+            for device in devices
+        ),
+        *hollow_handles(marks),
+    ]
+    if handles:
+        figure.legend(
+            handles=handles, loc="outside upper right", ncols=len(handles), borderaxespad=0.2
+        )
+
+
+def hollow_handles(marks: "Sequence[str] | pd.Series[str]") -> list[Line2D]:
+    """What a hollow marker means, for a legend; nothing where none of the marks is a doubt."""
+    doubts = labels.doubts(marks)
+    hollow = Line2D(
+        [],
+        [],
+        label=f"hollow: {', '.join(doubts)}",
+        color=style.QUIET,
+        markerfacecolor="white",
+        marker="o",
+        linestyle="none",
+    )
+    return [hollow] if doubts else []
+
+
+def draw_lines(axes: Axes, panel: pd.DataFrame, *, axis: str, devices: list[str]) -> None:
+    """A line for each device of a panel, in the look that it has among these devices."""
+    for device, rows in panel.groupby("device", sort=False):
+        draw_line(
+            axes, rows.sort_values(axis), axis=axis, look=style.device_look(str(device), devices)
+        )
+
+
+def draw_intervals(
+    axes: Axes,
+    along: "pd.Series[Any] | pd.Index[Any]",
+    numbers: pd.DataFrame,
+    *,
+    upright: bool = True,
+    **look: Any,
+) -> None:
+    """Points at the column `value` with bars from `low` to `high`: upright over `along`, or beside
+    it.
+    """
+    spread = [numbers["value"] - numbers["low"], numbers["high"] - numbers["value"]]
+    if upright:
+        axes.errorbar(along, numbers["value"], yerr=spread, **look)
+    else:
+        axes.errorbar(numbers["value"], along, xerr=spread, **look)
+
+
+def draw_line(axes: Axes, rows: pd.DataFrame, *, axis: str, look: Mapping[str, Any]) -> None:
+    """A line through the columns `value`, with bars from `low` to `high`; doubted numbers get a
+    hollow marker.
+    """
+    draw_intervals(axes, rows[axis], rows, capthick=0.8, elinewidth=0.8, **look)
+    doubted = rows[rows["marks"].map(lambda marks: bool(labels.doubts([marks]))).astype(bool)]
+    axes.plot(
+        doubted[axis],
+        doubted["value"],
+        linestyle="none",
+        markerfacecolor="white",
+        zorder=3,
+        **look,
+    )
+
+
+def draw_gaps(axes: Axes, missing: pd.DataFrame, *, axis: str, name_device: bool) -> None:
+    """Why there is no number, upright at the place of each variant that has none."""
+    for position, rows in missing.groupby(axis):
+        reasons = "\n".join(
+            labels.status_text(row, name_device=name_device) for _, row in rows.iterrows()
+        )
+        style.note(
+            axes,
+            reasons,
+            (float(str(position)), 0),
+            of=("data", "axes fraction"),
+            offset=(0, 3),
+            rotation=90,
+            ha="center",
+            va="bottom",
+            bbox=style.BLANK,
+        )
+
+
+def scale_measured_values(axes: Axes, measured: "pd.Series[Any]", *, columns: int) -> None:
+    """Ticks at the measured values and nowhere else; powers of two apart alike where the values
+    span a factor 8.
+    """
+    values = sorted(set(measured.dropna().astype(float)))
+    low, high = values[0], values[-1]
+    if low > 0 and high / low >= 8:
+        axes.set_xscale("log", base=2)
+        room = (high / low) ** _ROOM
+        axes.set_xlim(low / room, high * room)
+    else:
+        room = (high - low) * _ROOM or 1.0
+        axes.set_xlim(low - room, high + room)
+    # Every value, or every second, third, ... where their labels would not fit beside each other.
+    width = style.TEXT_WIDTH_IN / columns - 0.5
+    widest = max((len(style.tick_text(value)) for value in values), default=1) + 1
+    step = max(1, math.ceil(len(values) * widest * _CHARACTER_WIDTH_IN / width))
+    axes.xaxis.set_major_locator(FixedLocator(values[::-1][::step][::-1]))
+    axes.xaxis.set_minor_locator(FixedLocator(values))
+    axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One row; entries of one heading follow each other."""
+
+    heading: str
+    label: str
+    text: str = ""
+    """What is written right of the row, for instance its number or why there is none."""
+    missing: bool = False
+    """Whether the text replaces a number that is missing."""
+
+
+def rows_figure(
+    frame: pd.DataFrame, *, metric: Metric, title: str = "", numbers: str = "mean"
+) -> Figure:
+    """Draw `metric` of every variant; the table has the columns `heading` and `label` of
+    `with_row_labels`.
+
+    A variant without a number keeps its row, with the reason. Hollow points are doubted. At the
+    right is what is drawn, or the reason, below what the `numbers` are.
+    """
+    marks = frame.loc[frame[metric.column].notna(), "marks"]
+    spread = metric.intervals(frame)
+    entries = [
+        Entry(
+            heading=row["heading"],
+            label=row["label"],
+            text=labels.status_text(row) if missing else text,
+            missing=missing,
+        )
+        for (_, row), text, missing in zip(
+            frame.iterrows(), spread["text"], frame[metric.column].isna(), strict=True
+        )
+    ]
+    figure, axes = new_rows(entries, legend_rows=bool(title) + bool(labels.doubts(marks)))
+    positions = place_rows(axes, entries, text_heading=metric.text_heading(frame, numbers))
+    drawn = spread.dropna()
+    lines = [] if metric.reference is None else [metric.reference]
+    style.set_scale(axes, "x", [*drawn["low"], *drawn["high"], *lines])
+    devices = list(dict.fromkeys(frame["device"]))
+    faces = ["white" if labels.doubts([marks]) else "" for marks in frame["marks"]]
+    placed = frame.assign(**spread, position=positions, face=faces).dropna(subset=["value"])
+    for (device, face), alike in placed.groupby(["device", "face"], sort=False):
+        look = style.device_look(str(device), devices)
+        look["markerfacecolor"] = str(face) or look["color"]
+        draw_intervals(axes, alike["position"], alike, upright=False, linestyle="none", **look)
+    draw_reference(axes, metric)
+    axes.set_xlabel(metric.axis_label)
+    if title:
+        figure.suptitle(title, x=0.01, ha="left", fontsize=style.FONT_SIZE_PT)
+    add_legend(figure, [], marks=marks)
+    return figure
+
+
+def draw_reference(axes: Axes, metric: Metric) -> None:
+    """A dashed line at the value that others are compared with, with its name above."""
+    if metric.reference is None:
+        return
+    axes.axvline(metric.reference, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
+    style.note(
+        axes,
+        metric.reference_label,
+        (metric.reference, 1),
+        of=("data", "axes fraction"),
+        offset=(0, 3),
+        ha="center",
+    )
+
+
+def new_rows(entries: Sequence[Entry], *, legend_rows: int = 0) -> tuple[Figure, Axes]:
+    """An empty figure as high as these rows and its legend need, and its axes."""
+    figure = style.new_figure(height_in=height_of_rows(entries, legend_rows=legend_rows))
+    return figure, figure.add_subplot()
+
+
+def height_of_rows(entries: Sequence[Entry], *, legend_rows: int = 0) -> float:
+    """The height in inches that these rows, their axis and their legend need."""
+    return 0.165 * len(_ticks(entries)[0]) + 0.62 + 0.22 * legend_rows
+
+
+def place_rows(axes: Axes, entries: Sequence[Entry], *, text_heading: str = "") -> list[float]:
+    """Labels at the left, headings in bold above their rows, texts at the right; where each entry
+    is on the y axis.
+    """
+    ticks, positions = _ticks(entries)
+    axes.set_yticks(range(len(ticks)), [label for label, _ in ticks])
+    for tick, (_, bold) in zip(axes.get_yticklabels(), ticks, strict=True):
+        tick.set_fontweight("bold" if bold else "normal")
+    axes.set_ylim(len(ticks) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+    axes.spines["left"].set_visible(False)
+    size = style.SMALL_FONT_SIZE_PT
+    for entry, position in zip(entries, positions, strict=True):
+        axes.text(
+            1.02,
+            position,
+            entry.text,
+            transform=axes.get_yaxis_transform(),
+            va="center",
+            fontsize=size,
+            color=style.QUIET if entry.missing else style.INK,
+        )
+    if text_heading:
+        style.note(axes, text_heading, (1.02, 1), offset=(0, 3), va="bottom", fontsize=size)
+    return [float(position) for position in positions]
+
+
+def _ticks(entries: Sequence[Entry]) -> tuple[list[tuple[str, bool]], list[int]]:
+    """Label and weight of every line, and the line of each entry; a heading with one row lends it
+    its name.
+    """
+    per_heading = {
+        heading: list(rows) for heading, rows in groupby(entries, key=attrgetter("heading"))
+    }
+    ticks: list[tuple[str, bool]] = []
+    positions: list[int] = []
+    one_each = all(len(rows) == 1 for rows in per_heading.values())
+    for heading, rows in per_heading.items():
+        if heading and not one_each:
+            ticks.append((heading, True))
+        for entry in rows:
+            positions.append(len(ticks))
+            ticks.append((labels.joined(heading, entry.label) if one_each else entry.label, False))
+    return ticks, positions
