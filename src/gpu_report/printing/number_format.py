@@ -23,16 +23,13 @@ NOT_MEASURED: Final = "not measured"
 """Written where there is no number."""
 
 _UNCERTAINTY_DIGITS: Final = 2
-_WIDE: Final = Decimal("0.5")
-"""Part of the number from which on its interval is wide."""
+_WIDE: Final = Decimal("0.5")  # part of the number from which on its interval is wide
 _LOPSIDED: Final = Decimal("1.5")
 """How often the longer side of an interval holds the shorter one from where on one number for both
 misleads.
 """
 _MOST_DIGITS: Final = 4
 _DIGITS_WITHOUT_INTERVAL: Final = 3
-_SMALLEST_WRITTEN_OUT: Final = 1e-4
-_LEAST_NOT_WRITTEN_OUT: Final = 1e9
 _LEAST_EXPONENT: Final = math.floor(math.log10(sys.float_info.min))
 """Below it a power of ten is no normal float: to divide by it would lose digits, or be by 0."""
 SMALLEST_GROUPED: Final = 10_000  # four digits read well without a separator
@@ -53,7 +50,6 @@ UNIT_AFTER_NUMBER: Final = re.compile(
     rf"(?<=\d) (?=(?:{'|'.join(map(re.escape, _UNITS))})(?![\w/-]))"
 )
 """The blank in `12.3 ms` as it is in plain text, where what is typeset has a thin space."""
-_SCIENTIFIC: Final = re.compile(r"(?P<mantissa>-?[\d.]+)e(?P<exponent>-?\d+)")
 
 
 FEWEST_FOR_RANGE: Final = 3
@@ -178,8 +174,10 @@ def quantity(
             return bounded
     exponent = _exponent(value)
     scaled_value = value / 10.0**exponent
-    decimals = min(most_decimals, _decimals(scaled_value))
-    return Quantity(value=_written(scaled_value, decimals, exponent), unit=unit)
+    return Quantity(
+        value=_written(scaled_value, min(most_decimals, _decimals(scaled_value)), exponent),
+        unit=unit,
+    )
 
 
 def duration(
@@ -307,7 +305,7 @@ def _exponent(value: float, *bounds: float) -> int:
     write out.
     """
     largest = max(abs(number) for number in (value, *bounds))
-    if largest == 0 or _SMALLEST_WRITTEN_OUT <= largest < _LEAST_NOT_WRITTEN_OUT:
+    if largest == 0 or 1e-4 <= largest < 1e9:
         return 0
     return max(math.floor(math.log10(abs(value) or largest)), _LEAST_EXPONENT)
 
@@ -348,7 +346,7 @@ def _with_minus(text: str) -> str:
 
 
 def _tex_number(text: str) -> str:
-    match = _SCIENTIFIC.fullmatch(text)
+    match = re.fullmatch(r"(?P<mantissa>-?[\d.]+)e(?P<exponent>-?\d+)", text)
     if match:
         return rf"${match['mantissa']}\times10^{{{match['exponent']}}}$"
     return f"$-${text[1:]}" if text.startswith("-") else text

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rich.segment import Segment
     from rich.text import Text
 
-_WIDE: Final = 10_000
 _STDERR: Final = 2
 _MAY_BE_HIDDEN: Final = re.compile(r"[^ -~]")
 _SHORT: Final = Repr()
@@ -129,7 +128,7 @@ def new_console(*, unwrapped_when_piped: bool = False) -> "Console":
             raise BrokenPipeError  # rich would exit with 1, which is a verdict
 
     _allow_any_character()
-    width = _WIDE if unwrapped_when_piped and not sys.stdout.isatty() else None
+    width = 10_000 if unwrapped_when_piped and not sys.stdout.isatty() else None
     return CleanConsole(highlight=False, markup=False, emoji=False, width=width)
 
 

@@ -26,8 +26,7 @@ DISK_TROUBLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.
 more.
 """
 _UNFINISHED: Final = ".unfinished"
-_LONGEST_SOCKET: Final = 103
-"""Characters of a socket's path, on macOS; on Linux 107."""
+_LONGEST_SOCKET: Final = 103  # characters of a socket's path, on macOS; on Linux 107
 _LONGEST_BELOW: Final = len("/.gpr-12345678.tmp/pymp-12345678/listener-12345678")
 
 

@@ -28,7 +28,6 @@ from gpu_report.storage.files import write_bytes_atomically
 
 _LARGEST: Final = 1e39
 _LONGEST_TEXT: Final = 10_000
-_LONGEST_PLACE: Final = 100
 _PLACE: Final = re.compile(r"[\w ./-]{1,60}")
 _MOMENT: Final = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|\+00:00)")
 
@@ -173,7 +172,7 @@ class JsonFile(Generic[Content]):
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             place = ".".join(str(part) for part in first["loc"] if _PLACE.fullmatch(str(part)))[
-                :_LONGEST_PLACE
+                :100
             ]
             raise self.error(
                 f"{where}: {f'{place}: ' if place else ''}{first['msg']}; {self.again}"

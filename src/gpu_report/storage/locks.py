@@ -29,7 +29,6 @@ _MEASURING: Final = Path(tempfile.gettempdir()) / "gpu-report-measuring.lock"
 """In the folder that all processes share, although this one may take a temporary folder of its own
 later.
 """
-_PAUSE_S: Final = 0.5
 _SNAKEMAKE: Final = Path(".snakemake")
 _REGISTRY: Final = _SNAKEMAKE / "gpu_report_runs.json"
 
@@ -72,7 +71,7 @@ def _wait_for_lock(file: int, limit_s: float) -> None:
         if holder != said:
             print(f"{holder}; waiting for it to end; {what_to_do}", flush=True)
         said = holder
-        time.sleep(_PAUSE_S)
+        time.sleep(0.5)
 
 
 def _holder(file: int) -> str:

@@ -31,10 +31,7 @@ REQUESTS: Final = Path("config/machines.yaml")
 """A cluster's machines by the name that a study's `machines` uses; there is no such file without a
 cluster.
 """
-_NAME: Final = re.compile("[a-z0-9-]+")
-"""As study.schema.yaml allows it."""
 _TAKEN: Final = ("here", "published")
-_MIB_PER_GIB: Final = 1024
 JOB: Final = "SLURM_JOB_ID"
 """Environment variable that every job of Slurm has."""
 ANSWER_S: Final = 10
@@ -101,7 +98,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "tasks_per_gpu": 0 if are_several else None,  # else as many as `tasks` says
             "mpi": "srun" if are_several else None,
             "cpus_per_task": self.cpus,  # as `threads` is at most the head node's number of cores
-            "mem_mb": round(self.memory_gib * _MIB_PER_GIB),
+            "mem_mb": round(self.memory_gib * 1024),
             "runtime": self.minutes,
             "slurm_extra": "--exclusive" if self.exclusive else None,
         }
@@ -141,7 +138,8 @@ def read_requests(path: Path = REQUESTS) -> dict[str, Request]:
 
 
 def _request(path: Path, name: Any, asked: Any) -> Request:
-    if not (isinstance(name, str) and _NAME.fullmatch(name)) or name in _TAKEN:
+    # as study.schema.yaml allows it
+    if not (isinstance(name, str) and re.fullmatch("[a-z0-9-]+", name)) or name in _TAKEN:
         raise ConfigError(
             f"{path}: {name!r} cannot be a machine's name; use lower-case letters, digits and -, "
             f"but not {' or '.join(_TAKEN)}"

@@ -18,12 +18,10 @@ if TYPE_CHECKING:
     import yaml
 
 DEFAULT_CONFIGFILE: Final = Path("config/study.yaml")
-_LARGEST: Final = 10**15
 _MOST_VALUES: Final = 100_000
 """A hundred times those of the default study; aliases of aliases could expand to more than any
 memory holds.
 """
-_LONGEST_KEY: Final = 100
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -86,9 +84,9 @@ def _checked_size(node: "yaml.Node", path: Path, known: dict[int, int]) -> int:
             inner += [key, value]
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if (key.tag, key.value) in names:
-                    line = key.start_mark.line + 1
                     raise ConfigError(
-                        f"{path}, line {line}: the key {key.value} is there twice; remove one"
+                        f"{path}, line {key.start_mark.line + 1}: the key {key.value} is there "
+                        "twice; remove one"
                     )
                 names.add((key.tag, key.value))
     known[id(node)] = 1 + sum(_checked_size(each, path, known) for each in inner)
@@ -107,12 +105,12 @@ def check_config(config: Mapping[str, Any]) -> None:
         raise ConfigError(
             "the configuration is nested too deep to be read; write it flatter"
         ) from error
-    problems = sorted(
+    problem = min(
         _validator().iter_errors(config),
         key=lambda problem: [str(part) for part in problem.absolute_path],
+        default=None,
     )
-    if problems:
-        problem = problems[0]
+    if problem is not None:
         while problem.context:  # of the alternatives, the one that fits deepest
             problem = max(problem.context, key=lambda inner: len(inner.absolute_path))
         raise ConfigError(_describe(problem))
@@ -125,10 +123,9 @@ def _check_values(value: Any, path: tuple[str | int, ...]) -> None:
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if not isinstance(key, str):
-                where = _dotted((*path, str(key)))
                 raise ConfigError(
-                    f"{where}: the key {shortened(key)} is not text; put it in quotes or use "
-                    "another name"
+                    f"{_dotted((*path, str(key)))}: the key {shortened(key)} is not text; put it "
+                    "in quotes or use another name"
                 )
             _check_values(inner, (*path, key))
     elif isinstance(value, list):
@@ -138,7 +135,7 @@ def _check_values(value: Any, path: tuple[str | int, ...]) -> None:
         raise ConfigError(
             f"{_dotted(path)}: it holds the control character {found[0]!r}; remove it"
         )
-    elif isinstance(value, int) and abs(value) >= _LARGEST:
+    elif isinstance(value, int) and abs(value) >= 10**15:
         raise ConfigError(f"{_dotted(path)}: it has more than 15 digits; use a smaller number")
 
 
@@ -203,6 +200,6 @@ def _describe(problem: Any) -> str:
 def _dotted(parts: Iterable[str | int]) -> str:
     text = ""
     for part in parts:
-        key = str(part)[:_LONGEST_KEY]
+        key = str(part)[:100]
         text += f"[{part}]" if isinstance(part, int) else f".{key}" if text else key
     return text

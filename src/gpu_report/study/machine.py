@@ -38,7 +38,6 @@ _VISIBILITY: Final = (
     "ROCR_VISIBLE_DEVICES",
     "ZE_AFFINITY_MASK",
 )
-_FAST_BF16: Final = re.compile(r"\b(?:avx512_bf16|amx_bf16)\b")
 _TRADE_MARK: Final = r"\((?:r|tm|c)\)"
 _CPU_NOISE: Final = re.compile(
     rf"{_TRADE_MARK}|\bcpu\b|@.*|\b(?:intel|amd|apple|arm|processor|genuine|virtual)\b"
@@ -99,7 +98,9 @@ class Machine:
 
 def cpu_has_bf16(flags: Path = Path("/proc/cpuinfo")) -> bool:
     """Whether this machine's CPU computes in bf16 itself; without that bf16 is slower than fp32."""
-    return flags.exists() and bool(_FAST_BF16.search(flags.read_text("utf-8")))
+    return flags.exists() and bool(
+        re.search(r"\b(?:avx512_bf16|amx_bf16)\b", flags.read_text("utf-8"))
+    )
 
 
 def device_name(backend: str, index: int) -> str:
@@ -133,6 +134,7 @@ def find_machine(cache: Path = HERE) -> Machine:
     Raises:
         MachineError: the process that asks PyTorch failed.
     """
+    device_files = [path for path in _DEVICE_FILES if Path(path).exists()]
     key = {
         "package": __version__,
         "host": platform.node(),
@@ -140,7 +142,7 @@ def find_machine(cache: Path = HERE) -> Machine:
         "cores": core_count(),
         "python": sys.executable,
         "torch": package_version("torch"),
-        "device_files": _device_files(),
+        "device_files": device_files,
         "visible": {name: os.environ[name] for name in _VISIBILITY if name in os.environ},
     }
     known = read_description(cache, key)
@@ -150,7 +152,7 @@ def find_machine(cache: Path = HERE) -> Machine:
     machine = _describe(found)
     # An accelerator that has a device file may be unusable only now, for instance while its driver
     # starts.
-    if found["accelerators"] or found["built_for"] is None or not _device_files():
+    if found["accelerators"] or found["built_for"] is None or not device_files:
         write_description(cache, key, machine)
     return machine
 
@@ -223,10 +225,6 @@ def package_version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _device_files() -> list[str]:
-    return [path for path in _DEVICE_FILES if Path(path).exists()]
 
 
 def _describe(found: Mapping[str, Any]) -> Machine:

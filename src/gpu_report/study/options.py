@@ -55,8 +55,7 @@ def _of_ddp(
     return Option(title=title, meaning=meaning, ddp_only=True, is_bound=is_bound, replaces=replaces)
 
 
-def _by_hand(title: str, meaning: str) -> Option:
-    """A custom training loop for NVIDIA GPUs."""
+def _cuda_loop(title: str, meaning: str) -> Option:
     return Option(title=title, meaning=meaning, accelerator_only=True, cuda_only=True, is_loop=True)
 
 
@@ -184,28 +183,28 @@ OPTIONS: Final[Mapping[str, Option]] = {
         cpu_only=True,
         is_loop=True,
     ),
-    "triton": _by_hand(
+    "triton": _cuda_loop(
         "fused kernel in Triton",
         "one kernel written in Triton reads each point once per iteration; a second one takes the "
         "step, since there blocks cannot wait for each other",
     ),
-    "separate": _by_hand(
+    "separate": _cuda_loop(
         "separate CUDA kernels",
         "forward, loss, gradient and update are one CUDA kernel each, as one would write it first",
     ),
-    "streams": _by_hand(
+    "streams": _cuda_loop(
         "fused CUDA kernel on four streams",
         "each of four streams goes through a quarter of the points per iteration, with four "
         "launches and their events",
     ),
-    "fusedstep": _by_hand(
+    "fusedstep": _cuda_loop(
         "fused CUDA kernel", "one kernel does a whole iteration and reads each point once"
     ),
-    "sharedsums": _by_hand(
+    "sharedsums": _cuda_loop(
         "fused CUDA kernel with shared memory",
         "the same, each block adding up in its shared memory",
     ),
-    "persistent": _by_hand(
+    "persistent": _cuda_loop(
         "persistent CUDA kernel",
         "one kernel does all iterations in one launch, its points kept in registers and shared "
         "memory as far as they fit, with a barrier of all blocks in each iteration",
@@ -271,7 +270,6 @@ def joined(names: Iterable[str]) -> str:
     return SEPARATOR.join(name for name in OPTIONS if name in chosen) or NO_OPTIONS
 
 
-_COUNTED: Final = re.compile(r"(workers|accumulate)(\d+)")
 _LEAST: Final = {"workers": 1, "accumulate": 2}
 """Below these a count names the eager baseline, which is called none."""
 
@@ -316,7 +314,7 @@ class Optimization:
                     raise ConfigError(f"{name!r}: give one precision")
                 precision = part
                 continue
-            match = _COUNTED.fullmatch(part)
+            match = re.fullmatch(r"(workers|accumulate)(\d+)", part)
             if match is None:
                 if part not in OPTIONS:
                     raise ConfigError(

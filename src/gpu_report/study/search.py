@@ -21,7 +21,6 @@ RESOLUTION: Final = 1.02
 """The largest batch is resolved where one that is larger by this factor failed."""
 _STEPS_PER_EPOCH: Final = 8
 """Batches of an epoch, all of them whole; no result depends on their number."""
-_MIB_PER_GIB: Final = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +88,7 @@ class BatchSearch(Bounds):
 
     @property
     def memory_limit_mib(self) -> float | None:
-        return None if self.memory_limit_gib is None else self.memory_limit_gib * _MIB_PER_GIB
+        return None if self.memory_limit_gib is None else self.memory_limit_gib * 1024
 
     def variant(self, samples: int) -> Variant:
         """The training that one number of samples is.

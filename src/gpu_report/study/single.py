@@ -16,7 +16,6 @@ from gpu_report.study.config import check_config
 from gpu_report.study.study import Study, load_study
 
 _NAME: Final = "single"
-_PROTOCOL: Final = {"repetitions": 5, "profile_steps": 3}
 _WHERE: Final = re.compile(rf"(?:experiments\.{_NAME}\.grid\[0\]|protocol|workloads\.\w+)(?:\.|: )")
 _GIVEN_AS: Final = {
     "options": "optimization",
@@ -89,7 +88,7 @@ def single_study(
             raise ConfigError(f"{option('dataset')}: {workload} has no data set {dataset!r}; {use}")
         settings |= {"data": dataset} if len(allowed) > 1 else {}
     given = {key: value for key, value in row.items() if value is not None}
-    protocol = {**_PROTOCOL, **base.get("protocol", {})}
+    protocol = {"repetitions": 5, "profile_steps": 3, **base.get("protocol", {})}
     config = {
         "name": _NAME,
         "title": f"{workload} alone",

@@ -426,9 +426,9 @@ class _Devices:
             if name not in self.present and name.removesuffix(":0") not in self.present
         ]
         if absent and self.refuse_absent:
-            found = ", ".join(self.present)
             raise ConfigError(
-                f"{key}: device {absent[0]!r} is not present on this machine; use one of: {found}"
+                f"{key}: device {absent[0]!r} is not present on this machine; use one of: "
+                f"{', '.join(self.present)}"
             )
         return [name for name in names if name not in absent]
 
@@ -653,7 +653,6 @@ def _optimizations_of_row(path: str, fields: dict[str, Any]) -> list[Optimizatio
 
 
 def _names_a_precision(row: Mapping[str, Any]) -> bool:
-    """Whether a row's optimizations do."""
     named = [*row.get("ladder", []), *_as_list(row.get("optimization", []))]
     return not LOWER_PRECISIONS.keys().isdisjoint(
         part for name in named for part in option_names(name)

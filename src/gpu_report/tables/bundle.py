@@ -51,7 +51,6 @@ class Tables:
         return {name: rows_of(frame) for name, frame in self.experiments.items()}
 
 
-_TIED: Final = 1.02
 _OF_TRAINING: Final = ("workload", "size", "batch_size", "parallelism", "precision")
 """What eager baselines share that differ in the length of the training alone."""
 
@@ -138,8 +137,7 @@ def _eager_and_fastest(tables: Tables, rows: Sequence[Row]) -> list[str]:
         eager = max(baselines, key=lambda row: row["batch_size"])
         shared.append("batch_size")
 
-    def differs(row: Row) -> bool:
-        """In more than the length of the training."""
+    def differs_in_more_than_length(row: Row) -> bool:
         return row["batch_size"] != eager["batch_size"] or (
             _steps_from_eager(row) != _steps_from_eager(eager)
         )
@@ -148,7 +146,7 @@ def _eager_and_fastest(tables: Tables, rows: Sequence[Row]) -> list[str]:
         row
         for row in rows
         if all(row[field] == eager[field] for field in shared)
-        and differs(row)
+        and differs_in_more_than_length(row)
         and not is_bound(row["options"])
         and (gain := gain_over(tables, row, eager)).value > 1
         and gain.p < SIGNIFICANCE
@@ -172,7 +170,7 @@ def greatest_step(tables: Tables, eager: Row, fastest: Row) -> Row | None:
     """
     steps = [
         row
-        for row in _compared_with(tables, eager)
+        for row in _rows_compared_with(tables, eager)
         if len(_steps_from_eager(row)) == 1
         and _steps_from_eager(row) <= _steps_from_eager(fastest)
         and row["speedup"] > 1
@@ -181,8 +179,7 @@ def greatest_step(tables: Tables, eager: Row, fastest: Row) -> Row | None:
     return max(steps, key=lambda row: float(row["speedup"]), default=None)
 
 
-def _compared_with(tables: Tables, baseline: Row) -> list[Row]:
-    """The rows that an experiment compares with this variant as their baseline."""
+def _rows_compared_with(tables: Tables, baseline: Row) -> list[Row]:
     return [
         row
         for rows in tables.rows_of_experiments.values()
@@ -202,7 +199,7 @@ def fastest_of(rows: Sequence[Row]) -> Row:
 
     def is_tied(row: Row) -> bool:
         other = summary_in(row, "throughput_per_s")
-        return rate.value < _TIED * other.value and not ratio_of_means(rate, other).low > 1
+        return rate.value < 1.02 * other.value and not ratio_of_means(rate, other).low > 1
 
     return min(
         [fastest, *filter(is_tied, rows)],
@@ -225,7 +222,7 @@ def gain_over(tables: Tables, row: Row, baseline: Row) -> Summary:
     Its p is adjusted for the other comparisons of such an experiment. Of two sessions the interval
     includes the spread between them; of two protocol versions nothing is known.
     """
-    for own in _compared_with(tables, baseline):
+    for own in _rows_compared_with(tables, baseline):
         if own["variant"] == row["variant"]:
             return replace(summary_in(own, "speedup"), p=own["speedup_p"])
     if row["protocol_version"] != baseline["protocol_version"]:

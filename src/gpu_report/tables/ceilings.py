@@ -116,7 +116,6 @@ LINKS: Final = Table(
 
 _MICRO: Final = 1e6
 _GIGA: Final = 1e9
-_PINNED: Final = "pinned"
 _MOST_OF_DATA_SHEET: Final = 1.05
 """A device that reaches more is another than the one that the document describes."""
 
@@ -164,10 +163,12 @@ def _measured(ceilings: Ceilings) -> Iterator[Row]:
     yield _row(device, "device copy", "B/s", ceilings.copy_bytes_per_s)
     for direction in get_args(Direction):
         pinned = [
-            one for one in ceilings.transfers if (one.direction, one.memory) == (direction, _PINNED)
+            one
+            for one in ceilings.transfers
+            if (one.direction, one.memory) == (direction, "pinned")
         ]
         if pinned:
-            yield _row(device, direction, "B/s", rates_per_s(fastest(pinned)))
+            yield _row(device, direction, "B/s", rates_per_s(max(pinned, key=_bandwidth)))
 
 
 def _row(
@@ -217,11 +218,6 @@ def tabulate_transfers(calibration: Calibration | None) -> list[Row]:
 def rates_per_s(transfer: Transfer) -> list[float]:
     """Bytes per second, one per process."""
     return [transfer.bytes / time_s for time_s in transfer.times_s]
-
-
-def fastest(transfers: Sequence[Transfer]) -> Transfer:
-    """The one with the highest mean bandwidth; there must be one."""
-    return max(transfers, key=_bandwidth)
 
 
 def _bandwidth(transfer: Transfer) -> float:

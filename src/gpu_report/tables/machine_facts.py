@@ -60,7 +60,7 @@ def tabulate_machine(records: Iterable[Record]) -> list[Row]:
     holds every value.
     """
     ordered = in_reading_order(records)
-    facts = [*_environment(ordered), *_measurement(ordered), *_workloads(ordered)]
+    facts = [*_environment(ordered), *_measurement(ordered), *_facts_of_workloads(ordered)]
     topics = ("hardware", "software", "measurement", "workload")
     return [
         {"topic": topic, "name": name, "value": value}
@@ -114,8 +114,7 @@ def _measurement(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
     yield from (("measurement", name, value) for name, value in measured.items())
 
 
-def _workloads(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
-    """What each workload said of itself, size by size, with every digit."""
+def _facts_of_workloads(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
     models = grouped(
         [record for record in records if record.workload],
         lambda record: (record.as_variant().workload, record.as_variant().size),

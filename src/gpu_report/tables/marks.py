@@ -62,13 +62,10 @@ decides how fast the GPU is fed, and more processes do not average it out.
 
 SEPARATOR: Final = ";"
 
-_POWER_CAP: Final = "SwPowerCap"
 _SLOWDOWNS: Final = frozenset(
     {"SwThermalSlowdown", "HwThermalSlowdown", "HwPowerBrakeSlowdown", "HwSlowdown"}
 )
-"""NVML's names for what lowers clocks: software's cap on power; heat, and hardware that protects
-itself.
-"""
+"""NVML's names for what lowers clocks because of heat, or because the hardware protects itself."""
 
 
 def _percent(fraction: float) -> str:
@@ -168,8 +165,10 @@ class Today:
         workloads = {
             each.name: each for each in (study.measurement(slug).workload for slug in variants)
         }
-        paths = {workload.class_path for workload in workloads.values()}
-        digests = {path: workload_digest(path) for path in sorted(paths)}
+        digests = {
+            workload.class_path: workload_digest(workload.class_path)
+            for workload in workloads.values()
+        }
         return cls(
             code_digest=code_digest(),
             workloads=workloads,
@@ -249,7 +248,7 @@ def marks_of_numbers(record: Record, throughput: Summary) -> list[str]:
         and statistics.median(jitters) > HOST_JITTER,
         "throttled": any(name in _SLOWDOWNS and share > THROTTLED_SHARE for name, share in reasons),
         "power capped": any(
-            name == _POWER_CAP and share > POWER_CAPPED_SHARE for name, share in reasons
+            name == "SwPowerCap" and share > POWER_CAPPED_SHARE for name, share in reasons
         ),
         "clock drift": bool(clocks) and max(clocks) - min(clocks) > CLOCK_DRIFT * max(clocks),
         "shared device": any(each.other_processes > 0 for each in telemetry),

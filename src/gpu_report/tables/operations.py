@@ -7,7 +7,7 @@ CATEGORY_SHARES, OPERATION_MEMORY; those of one configuration on two devices -> 
 """
 
 import math
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -172,15 +172,16 @@ def top_operations(each: Profiled) -> Iterator[Row]:
     On a GPU only the time there counts: time on the host runs beside it and would count twice.
     """
     columns = ("name", "category", "calls", "total_ms", "self_ms", "self_share")
-    for rank, row in enumerate(
-        _ordered(each.rows_on_own_device(OPERATIONS), by="name")[:TOP], start=1
-    ):
+    rows = each.rows_on_own_device(OPERATIONS)
+    rows.sort(key=lambda row: (-row["self_ms"], row["name"]))
+    for rank, row in enumerate(rows[:TOP], start=1):
         yield {"rank": rank, **{name: row[name] for name in columns}}
 
 
 def category_shares(each: Profiled) -> Iterator[Row]:
     """The rows of CATEGORY_SHARES, the largest share first."""
-    for row in _ordered(each.rows_on_own_device(CATEGORY_TIMES), by="category"):
+    rows = each.rows_on_own_device(CATEGORY_TIMES)
+    for row in sorted(rows, key=lambda row: (-row["self_ms"], row["category"])):
         yield {name: row[name] for name in ("category", "calls", "self_ms", "share")}
 
 
@@ -239,9 +240,9 @@ def tabulate_category_speedups(
         }
         for each in compared
         if each.variant.device_type != HOST and (reference := on_cpu.get(_configuration(each)))
-        for device_ms in [_step_times_ms(each)]
+        for device_ms in [_step_ms_by_category(each)]
         for category, cpu_ms in sorted(
-            _step_times_ms(reference).items(), key=lambda pair: (-pair[1], pair[0])
+            _step_ms_by_category(reference).items(), key=lambda pair: (-pair[1], pair[0])
         )
         if category in device_ms
     ]
@@ -252,18 +253,10 @@ def _configuration(each: Profiled) -> tuple[Any, ...]:
     return each.variant.fields_without("device", *LENGTH_FIELDS)
 
 
-def _step_times_ms(each: Profiled) -> dict[str, float]:
-    """By category the time in a profiled step on the variant's own device, where it took any."""
+def _step_ms_by_category(each: Profiled) -> dict[str, float]:
     steps = len(each.tables[STEPS])
     rows = each.rows_on_own_device(CATEGORY_TIMES)
     return {row["category"]: row["self_ms"] / steps for row in rows if steps and row["self_ms"] > 0}
-
-
-def _ordered(rows: Iterable[dict[str, Any]], *, by: str) -> list[Row]:
-    """From the longest time down; ties are ordered by name, so that the order of the trace does not
-    matter.
-    """
-    return sorted(rows, key=lambda row: (-row["self_ms"], row[by]))
 
 
 def quotient(part: float, whole: float) -> float:

@@ -77,8 +77,8 @@ class Sessions:
 
     def between(self, record: Record, reference: Record) -> Spread | None:
         """The spread by which their comparison is widened; None in one session."""
-        times = (each.provenance.measured_at for each in (record, reference))
-        return self.spread if len({self.numbers.get(time) for time in times}) > 1 else None
+        sessions = {self.numbers.get(each.provenance.measured_at) for each in (record, reference)}
+        return self.spread if len(sessions) > 1 else None
 
 
 ONE_SESSION: Final = Sessions()

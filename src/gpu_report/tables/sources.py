@@ -22,8 +22,7 @@ from gpu_report.tables.operations import Profiled, quotient, tabulate_category_s
 from gpu_report.tables.processes import brings_loop, built_in, pairs_of, same_protocol, values_of
 from gpu_report.tables.statistics import summarise, summary
 from gpu_report.tables.variants import records_by_variant
-from gpu_report.traces.operations import CATEGORY_TIMES as CATEGORIES
-from gpu_report.traces.operations import OPERATIONS
+from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.phases import PHASES
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables
@@ -235,7 +234,10 @@ def _profiled(
     phases = profile.rows_on_own_device(PHASES)
     all_ms, cudnn_ms = (sum(row[name] for row in phases) for name in ("self_ms", "cudnn_ms"))
     percent = {
-        **{row["category"]: 100 * row["share"] for row in profile.rows_on_own_device(CATEGORIES)},
+        **{
+            row["category"]: 100 * row["share"]
+            for row in profile.rows_on_own_device(CATEGORY_TIMES)
+        },
         **{row["phase"]: 100 * row["share"] for row in phases},
         "cuDNN": 100 * quotient(cudnn_ms, all_ms),
     }

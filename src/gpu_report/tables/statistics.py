@@ -43,8 +43,6 @@ _BOUNDS: Final[Mapping[Scale, tuple[float, float]]] = {
 BySeed = Mapping[Any, float]
 """One value per process, by what processes that began alike have in common."""
 
-_BISECTIONS: Final = 100
-_TERMS: Final = 10_000
 _TINY: Final = 1e-300
 _LARGEST_LOG: Final = 700.0
 
@@ -102,7 +100,7 @@ def summarise(values: Sequence[float], *, scale: Scale = "log") -> Summary:
     if not _can_be_averaged(values, scale):
         return NOT_MEASURED
     found = (
-        _exponential(_mean([math.log(value) for value in values]))
+        _from_logs(_mean([math.log(value) for value in values]))
         if scale == "log"
         else _mean(values)
     )
@@ -145,8 +143,8 @@ def ratio(
     )
     if paired and logs.keys() == reference_logs.keys():
         differences = [logs[key] - reference_logs[key] for key in logs]
-        return _exponential(_mean(differences, confidence, spread))
-    return _exponential(_welch([*logs.values()], [*reference_logs.values()], confidence, spread))
+        return _from_logs(_mean(differences, confidence, spread))
+    return _from_logs(_welch([*logs.values()], [*reference_logs.values()], confidence, spread))
 
 
 def difference(values: BySeed, reference: BySeed, *, confidence: float = CONFIDENCE) -> Summary:
@@ -166,9 +164,8 @@ def ratio_of_means(one: Summary, other: Summary, spread: Spread | None = None) -
     Where one of them has no interval, from the least to the greatest quotient that the bounds
     allow.
     """
-    bounds = (one.low, one.high, other.low, other.high)
-    if min(one.count, other.count) < FEWEST_FOR_INTERVAL or not min(bounds) > 0:
-        count = min(one.count, other.count)
+    count, bounds = min(one.count, other.count), (one.low, one.high, other.low, other.high)
+    if count < FEWEST_FOR_INTERVAL or not min(bounds) > 0:
         return Summary(
             value=one.value / other.value,
             low=one.low / other.high,
@@ -176,7 +173,7 @@ def ratio_of_means(one: Summary, other: Summary, spread: Spread | None = None) -
             count=count,
         )
     found = difference_of_means(one.mapped(math.log), other.mapped(math.log), spread)
-    return _exponential(found)
+    return _from_logs(found)
 
 
 def difference_of_means(one: Summary, other: Summary, spread: Spread | None = None) -> Summary:
@@ -185,8 +182,8 @@ def difference_of_means(one: Summary, other: Summary, spread: Spread | None = No
 
     The longer half of an interval counts, as the other may end at the most that a share can be.
     """
-    if min(one.count, other.count) < FEWEST_FOR_INTERVAL:
-        count = min(one.count, other.count)
+    count = min(one.count, other.count)
+    if count < FEWEST_FOR_INTERVAL:
         return Summary(
             value=one.value - other.value,
             low=one.low - other.high,
@@ -230,7 +227,7 @@ def students_p(t: float, freedom: float) -> float:
 def students_t(freedom: float, *, confidence: float = CONFIDENCE) -> float:
     """How far from 0 Student's t stays with this confidence."""
     low, high = 0.0, 1e6
-    for _ in range(_BISECTIONS):
+    for _ in range(100):
         middle = (low + high) / 2
         low, high = (
             (middle, high) if students_p(middle, freedom) > 1 - confidence else (low, middle)
@@ -303,8 +300,7 @@ def _student(mean: float, error: float, freedom: float, count: int, confidence: 
     return Summary(value=mean, low=mean - half, high=mean + half, count=count, p=p)
 
 
-def _exponential(found: Summary) -> Summary:
-    """What was found on logarithms, as the quantity itself."""
+def _from_logs(found: Summary) -> Summary:
     return found.mapped(lambda log: math.exp(min(log, _LARGEST_LOG)))
 
 
@@ -321,7 +317,7 @@ def _incomplete_beta(a: float, b: float, x: float) -> float:
     )
     c, d = 1.0, 1 / _away_from_zero(1 - (a + b) * x / (a + 1))
     fraction = d
-    for term in range(1, _TERMS):
+    for term in range(1, 10_000):
         even = term * (b - term) * x / ((a + 2 * term - 1) * (a + 2 * term))
         odd = -(a + term) * (a + b + term) * x / ((a + 2 * term) * (a + 2 * term + 1))
         for part in (even, odd):

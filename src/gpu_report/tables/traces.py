@@ -28,15 +28,13 @@ from gpu_report.tables.operations import (
     top_operations,
 )
 from gpu_report.tables.statistics import PROFILED
+from gpu_report.traces import ranks
 from gpu_report.traces.advice import ABOUT_IDLE_TIME, ADVICE, UNANSWERED, weigh
 from gpu_report.traces.categories import OTHER, category_by_name
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.operations import CATEGORY_TIMES
 from gpu_report.traces.quality import Gate
-from gpu_report.traces.ranks import COLLECTIVES as OF_COLLECTIVES
-from gpu_report.traces.ranks import RANKS as OF_RANKS
-from gpu_report.traces.ranks import SLOW_FROM, median_collectives, median_ranks, slow_rank
 from gpu_report.traces.steps import SHARES, STEPS
 from gpu_report.traces.tables import TraceTables
 from gpu_report.traces.timeline import TIMELINE
@@ -284,8 +282,8 @@ RANKS: Final = Table(
         number("wait_share", "1", "wait_ms over wall_ms; missing as wait_ms."),
         flag(
             "is_slow",
-            f"Every other rank waited at least {SLOW_FROM:.0%} of the median step longer than "
-            "this one.",
+            f"Every other rank waited at least {ranks.SLOW_FROM:.0%} of the median step longer "
+            "than this one.",
         ),
     ),
 )
@@ -333,13 +331,6 @@ TOP_OF_CAUSE: Final = 3
 OTHERS: Final = "(others)"
 """What the operation of that one row is called; no operation of PyTorch has such a name."""
 
-_SHARED_OUT: Final = (
-    *STEP_PARTS,
-    "host_busy",
-    "device_busy",
-    "exposed_copy",
-    "exposed_communication",
-)
 _OF_GPUS: Final = ("kernel", "memcpy", "memset")
 _ON_GPUS: Final = (*_OF_GPUS, "device_busy", "exposed_copy", "exposed_communication")
 _OF_THE_WHOLE: Final = ("wall_ms", "host_busy_ms")
@@ -356,7 +347,6 @@ _OF_KERNELS: Final = (
     "tensor_cores",
     "occupancy",
 )
-_CONVERTS_LAYOUT: Final = re.compile("(?i)nchwToNhwc|nhwcToNchw")
 _OF_STRETCHES: Final = ("step", "wall_ms", "lane", "begin_ms", "end_ms", "busy_share")
 _OF_LAUNCHING_CALLS: Final = ("category", "operation", "module", "source")
 
@@ -394,9 +384,9 @@ def trusted_timeline(each: Gate) -> Iterator[Row]:
 
 
 def _ranks(each: Profiled) -> Iterator[Row]:
-    rows = each.rows(OF_RANKS)
-    slow = slow_rank(rows)
-    return ({**row, "is_slow": row["rank"] == slow} for row in median_ranks(rows))
+    rows = each.rows(ranks.RANKS)
+    slow = ranks.slow_rank(rows)
+    return ({**row, "is_slow": row["rank"] == slow} for row in ranks.median_ranks(rows))
 
 
 def shares_of_steps(gate: Gate, *, on_cpu: bool) -> dict[str, float]:
@@ -407,7 +397,7 @@ def shares_of_steps(gate: Gate, *, on_cpu: bool) -> dict[str, float]:
     the timed step.
     """
     shares = {}
-    for name in _SHARED_OUT:
+    for name in (*STEP_PARTS, "host_busy", "device_busy", "exposed_copy", "exposed_communication"):
         whole = ("wall_ms",) if name in _ON_GPUS and not on_cpu else _OF_THE_WHOLE
         rows = gate.rows(STEPS, *whole, f"{name}_ms")
         nothing = name in _OF_GPUS and on_cpu
@@ -525,22 +515,20 @@ def _step_categories(each: Profiled, known: Mapping[tuple[str, str], str]) -> It
 
 
 def _times_of_kernels(each: Profiled, known: Mapping[tuple[str, str], str]) -> Counter[str]:
-    """The time of each category on a GPU."""
     is_known = each.trusts(KERNELS, "category")
     times_ms: Counter[str] = Counter()
     for row in each.rows(KERNELS, "name", "total_ms"):
-        name = row["name"]
-        category = row["category"]
-        if not is_known:
+        name, category = row["name"], row["category"]
+        if re.search("(?i)nchwToNhwc|nhwcToNchw", name):
+            category = LAYOUT_CONVERSION
+        elif not is_known:
             elsewhere = known.get((each.variant.workload, name))
             category = elsewhere or category_by_name(name) or OTHER
-        converts = _CONVERTS_LAYOUT.search(name)
-        times_ms[LAYOUT_CONVERSION if converts else category] += row["total_ms"]
+        times_ms[category] += row["total_ms"]
     return times_ms
 
 
 def _times_of_operations(each: Profiled) -> Counter[str]:
-    """The time of each category on the CPU."""
     rows = [row for row in each.rows(CATEGORY_TIMES) if row["device"] == HOST]
     return Counter({row["category"]: row["self_ms"] for row in rows})
 
@@ -566,6 +554,6 @@ ROWS_OF_PROFILE: Final[Mapping[Table, Callable[[Profiled], Iterable[Row]]]] = {
     ),
     TIMELINES: trusted_timeline,
     RANKS: _ranks,
-    COLLECTIVES: lambda each: median_collectives(each.rows(OF_COLLECTIVES)),
+    COLLECTIVES: lambda each: ranks.median_collectives(each.rows(ranks.COLLECTIVES)),
 }
 """The rows of each table for one variant, without the columns that name it."""

@@ -201,10 +201,9 @@ def tabulate_variants(
     Raises:
         RecordError: two records are of one variant.
     """
-    by_variant = records_by_variant(records)
     return [
         variant_row(record, today=today, prices=prices, sessions=sessions)
-        for record in in_reading_order(by_variant.values())
+        for record in in_reading_order(records_by_variant(records).values())
     ]
 
 
@@ -221,7 +220,11 @@ def variant_row(
     `reference` is the record it is compared with, which may have been measured with other software,
     or in another of the machine's sessions.
     """
-    values, variant = process_values(record), record.as_variant()
+    values, variant, facts = process_values(record), record.as_variant(), record.workload
+    ours = BUILT_IN_WORKLOADS.get(variant.workload)
+    known_title = ours.title if ours else variant.workload
+    formula = facts.flops_formula if facts else ""
+    source = formula or ("" if math.isnan(flops_per_sample(record)) else "counted")
     summaries = {
         name: summarise(values[name], scale=figure.scale) for name, figure in PER_PROCESS.items()
     }
@@ -245,7 +248,16 @@ def variant_row(
         "epochs": variant.epochs,
         "steps_per_epoch": variant.steps_per_epoch,
         "seed": variant.seed,
-        **_facts(record),
+        "memory_kind": record.repetitions[0].memory_kind if record.repetitions else "",
+        "workload_title": facts.title if facts else known_title,
+        "parameters": facts.parameters if facts else math.nan,
+        "flops_source": f"refused, above the data sheet's peak: {source}"
+        if is_impossible(record)
+        else source,
+        "data_sheet_flops_per_s": data_sheet_flops_per_s(record),
+        "quality_name": facts.quality_name if facts else "",
+        "quality_chance": facts.quality_chance if facts else math.nan,
+        "quality_better": facts.quality_better if facts else "higher",
         "optimizer_steps": optimizer_steps(record),
         "begins_anew": brings_loop(record),
         "status": record.status,
@@ -272,7 +284,7 @@ def variant_row(
         "preparation_cold_s": preparation_cold_s(record),
         "skipped_steps": skipped_steps(record),
         "loss_scale_last": loss_scale_last(record),
-        **_memory(record),
+        **_device_memory(record),
         **_energy_and_cost(record, summaries, prices),
     }
 
@@ -326,36 +338,10 @@ def _reading_key(variant: Variant) -> tuple[Any, ...]:
 
 
 def _position(value: str, order: Sequence[str]) -> int:
-    """Its place in the order; those that are not in it come last."""
     return order.index(value) if value in order else len(order)
 
 
-def _facts(record: Record) -> Mapping[str, Any]:
-    facts, workload = record.workload, record.as_variant().workload
-    memory_kinds = [repetition.memory_kind for repetition in record.repetitions]
-    known_title = BUILT_IN_WORKLOADS[workload].title if workload in BUILT_IN_WORKLOADS else workload
-    return {
-        "memory_kind": memory_kinds[0] if memory_kinds else "",
-        "workload_title": facts.title if facts else known_title,
-        "parameters": facts.parameters if facts else math.nan,
-        "flops_source": _flops_source(record),
-        "data_sheet_flops_per_s": data_sheet_flops_per_s(record),
-        "quality_name": facts.quality_name if facts else "",
-        "quality_chance": facts.quality_chance
-        if facts and facts.quality_chance is not None
-        else math.nan,
-        "quality_better": facts.quality_better if facts else "higher",
-    }
-
-
-def _flops_source(record: Record) -> str:
-    formula = record.workload.flops_formula if record.workload else ""
-    source = formula or ("" if math.isnan(flops_per_sample(record)) else "counted")
-    return f"refused, above the data sheet's peak: {source}" if is_impossible(record) else source
-
-
-def _memory(record: Record) -> dict[str, float]:
-    """Of the device: what PyTorch took of it, what it has, and what did not fit."""
+def _device_memory(record: Record) -> dict[str, float]:
     allocator = record.profile.allocator if record.profile else None
     failed = record.out_of_memory
     installed_gib = record.environment.get("accelerator_memory_gib")

@@ -163,10 +163,6 @@ class Change(NamedTuple):
         ]
         return self.unit * (self.tolerance + half * (1 + quantiles[0] / quantiles[1]))
 
-    def as_columns(self) -> dict[str, float]:
-        """Those of the change itself."""
-        return self.amount.mapped(lambda share: self.unit * share + 0.0).as_columns("change")
-
 
 def side_of(record: Record) -> Side:
     """A record as one side of a comparison."""
@@ -219,7 +215,7 @@ def tabulate_verdicts(
     rows += [
         _status_row(name, before, after)
         for name, (before, after) in sides.items()
-        if _lacks(before, after)
+        if not before.status == after.status == "ok"
     ]
     order = list(sides)
     return sorted(rows, key=lambda row: order.index(row["configuration"]))
@@ -320,7 +316,7 @@ def differing(one: Mapping[str, object], other: Mapping[str, object]) -> Iterato
 def _changes(
     before: Side, after: Side, *, in_turns: bool, tolerance: float, confidence: float
 ) -> dict[str, Change]:
-    if _lacks(before, after):
+    if not before.status == after.status == "ok":
         return {}
     found = {
         what: Change(
@@ -389,7 +385,7 @@ def _row(name: str, what: str, pair: tuple[Side, Side], change: Change, p: float
         "unit": unit,
         **before.as_columns("before"),
         **after.as_columns("after"),
-        **change.as_columns(),
+        **change.amount.mapped(lambda share: change.unit * share + 0.0).as_columns("change"),
         "p": p,
         "detectable": math.nan
         if what == TIME and (pair[0].doubts or pair[1].doubts)
@@ -409,9 +405,10 @@ def _verdict(what: str, pair: tuple[Side, Side], change: Change, p: float) -> tu
         )
         return (worse if not before.diverged and after.diverged > 1 else NO_VERDICT), said
     if what == TIME and (before.doubts or after.doubts):
-        sides = zip(pair, ("before", "after"), strict=True)
         return NO_VERDICT, "; ".join(
-            f"{mark} {when}" for side, when in sides for mark in side.doubts
+            f"{mark} {when}"
+            for side, when in zip(pair, ("before", "after"), strict=True)
+            for mark in side.doubts
         )
     if what == MEMORY and before.memory_kind != after.memory_kind:
         return NO_VERDICT, f"{before.memory_kind} before, {after.memory_kind} after"
@@ -436,11 +433,6 @@ def _verdict(what: str, pair: tuple[Side, Side], change: Change, p: float) -> tu
         if is_significant
         else (NOT_WORSE[what], f"the improvement is {_NOT_SIGNIFICANT}")
     )
-
-
-def _lacks(before: Side, after: Side) -> bool:
-    """Whether one side has no numbers."""
-    return not before.status == after.status == "ok"
 
 
 def _status_row(name: str, before: Side, after: Side) -> Row:

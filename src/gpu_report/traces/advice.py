@@ -50,9 +50,6 @@ UNANSWERED: Final = Table(
     "not resolved.",
     columns=(text("rule", "Name of the rule."), text("reason", "Why, as a clause.")),
 )
-_NS_PER_S: Final = 1e9
-_BEYOND_MEMORY: Final = 2**63
-_PLACES: Final = 3
 _WHOLE_STEP: Final = ("host_busy_ms", "wall_ms")
 """Of the steps: where the profiler slowed the host, the steps took longer, and any share of their
 time is too low.
@@ -63,7 +60,6 @@ _FEWER_EXCHANGES: Final = (
     "Split the model over fewer devices, or fuse the exchange with what follows it (all-reduce and "
     "normalization in one kernel)."
 )
-_ELIGIBLE: Final = ("convolution", "matrix product")
 _ELIGIBLE_FROM: Final = 0.10
 """Share of the device time from which on convolutions and matrix products are worth a word."""
 
@@ -158,8 +154,7 @@ def weigh(
     return sorted(applying, key=lambda pair: -pair[0]), unanswered
 
 
-def _share(steps: Sequence[Row], column: str) -> float:
-    """A column of STEPS over the steps' time."""
+def _share_of_time(steps: Sequence[Row], column: str) -> float:
     return float(sum(row[column] for row in steps)) / _time_of(steps)
 
 
@@ -179,7 +174,7 @@ def _all_steps_ms(gate: Gate, *columns: str) -> float:
 
 
 def _loader(gate: Gate, _: object = None) -> Iterator[Found]:
-    share = _share(gate.required(STEPS, "loader_ms", "wall_ms"), "loader_ms")
+    share = _share_of_time(gate.required(STEPS, "loader_ms", "wall_ms"), "loader_ms")
     yield Found(
         share,
         share,
@@ -193,7 +188,7 @@ def _communication(gate: Gate, trace: Trace) -> Iterator[Found]:
     trained exchanges activations, which no larger batch hides.
     """
     column = "exposed_communication_ms" if trace.device else "communication_ms"
-    share = _share(gate.required(STEPS, column, *_WHOLE_STEP), column)
+    share = _share_of_time(gate.required(STEPS, column, *_WHOLE_STEP), column)
     yield Found(
         share,
         share,
@@ -205,13 +200,13 @@ def _communication(gate: Gate, trace: Trace) -> Iterator[Found]:
 def _device_busy(gate: Gate, _: object = None) -> Iterator[Found]:
     """What other advice has at stake, of the loader, the allocator and waits, is its own."""
     steps = gate.required(STEPS, "device_busy_ms", "loader_ms", *_WHOLE_STEP)
-    share = _share(steps, "device_busy_ms")
+    share = _share_of_time(steps, "device_busy_ms")
     waited_ms = sum(
         row["total_ms"]
         for row in gate.rows(IDLE, "cause", "total_ms")
         if row["cause"] in ("allocator", "synchronisation")
     )
-    explained = _share(steps, "loader_ms") + waited_ms / _all_steps_ms(gate, "wall_ms")
+    explained = _share_of_time(steps, "loader_ms") + waited_ms / _all_steps_ms(gate, "wall_ms")
     yield Found(
         share,
         max(0.0, 1 - share - explained),
@@ -231,7 +226,7 @@ def _tensor_cores(gate: Gate, trace: Trace) -> Iterator[Found]:
     if cores is None:
         return
     all_rows = gate.required(KERNELS, "total_ms", "category", "operation")
-    rows = [row for row in all_rows if row["category"] in _ELIGIBLE]
+    rows = [row for row in all_rows if row["category"] in ("convolution", "matrix product")]
     known_ms: Counter[str] = Counter()
     for row in rows:
         sign = {"no": 1, "unknown": -1}.get(row["tensor_cores"], -math.inf)
@@ -324,16 +319,19 @@ def _synchronising_calls(gate: Gate, trace: Trace) -> Iterator[Found]:
     steps = tuple(step for step in trace.steps if step.number in trusted)
     if not steps:
         return
-    idle = gate.required(IDLE, "cause", "total_ms")
-    waited_ms = sum(row["total_ms"] for row in idle if row["cause"] == "synchronisation")
+    waited_ms = sum(
+        row["total_ms"]
+        for row in gate.required(IDLE, "cause", "total_ms")
+        if row["cause"] == "synchronisation"
+    )
     share = waited_ms / _all_steps_ms(gate, "wall_ms")
     all_ns = sum(step.end_ns - step.start_ns for step in steps)
     found = waits(msgspec.structs.replace(trace, steps=steps)) if share else []
-    for wait in [wait for wait in found if wait["operation"] or wait["source"]][:_PLACES]:
+    for wait in [wait for wait in found if wait["operation"] or wait["source"]][:3]:
         per_step = wait["calls"] / len(steps)
         often = "once" if per_step == 1 else f"{number_format.quantity(per_step).plain()} times"
         when = f"{often} a step" if trace.has_steps else often
-        waited = number_format.duration(wait["total_ns"] / _NS_PER_S / len(steps)).plain()
+        waited = number_format.duration(wait["total_ns"] / 1e9 / len(steps)).plain()
         asked_by = _ASKED_BY.get(wait["operation"], wait["operation"])
         took = f", which took {waited} of it" if gate.rows(STEPS, "wall_ms", "host_busy_ms") else ""
         yield Found(
@@ -368,7 +366,7 @@ def _part(share: float) -> str:
 def _device_property(trace: Trace, key: str, meaning: str) -> int:
     """A property of the first device; where there are several they are alike in practice."""
     found = trace.first_device.get(key)
-    if not isinstance(found, int) or not 0 < found < _BEYOND_MEMORY:
+    if not isinstance(found, int) or not 0 < found < 2**63:
         raise UnansweredError(f"it does not say {meaning}")
     return found
 

@@ -28,10 +28,7 @@ from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables, file_name, tabulate_trace
 from gpu_report.traces.trace import Trace
 
-_PATTERNS: Final = (("*.pt.trace.json", "*.pt.trace.json.gz"), ("*.json", "*.json.gz"))
-_NO_FOLDERS: Final = ("", ".", "..")
 _MOST_NAMED: Final = 20
-_MOST_OF_DEVICE: Final = 200
 
 
 class AnalysedTrace(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +65,7 @@ def find_traces(path: Path) -> list[Path]:
         if path.exists():
             return [path]
         raise TraceError(f"{path} does not exist; name a trace file, or a folder with one per rank")
-    for patterns in _PATTERNS:
+    for patterns in (("*.pt.trace.json", "*.pt.trace.json.gz"), ("*.json", "*.json.gz")):
         found = sorted(file for pattern in patterns for file in path.glob(pattern))
         if found:
             return found
@@ -200,7 +197,7 @@ def file_labels(analysed: Sequence[AnalysedTrace]) -> list[str]:
         name.removesuffix(".gz").removesuffix(".json").removesuffix(".pt.trace") for name in names
     ]
     distinct = [
-        name if short.count(label) > 1 or label in _NO_FOLDERS else label
+        name if short.count(label) > 1 or label in ("", ".", "..") else label
         for name, label in zip(names, short, strict=True)
     ]
     return distinct if len(set(distinct)) == len(distinct) else names
@@ -230,7 +227,7 @@ def csv_files(analysed: Sequence[AnalysedTrace]) -> dict[Path, str]:
 def device_model(trace: Trace) -> str:
     """The first device's model; empty where the trace names none or nothing ran on one."""
     name = trace.first_device.get("name") if trace.device else None
-    return kept_name(name, most=_MOST_OF_DEVICE) if isinstance(name, str) else ""
+    return kept_name(name, most=200) if isinstance(name, str) else ""
 
 
 STEP: Final = "step"

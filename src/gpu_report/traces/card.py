@@ -53,7 +53,6 @@ from gpu_report.traces.steps import DEVICES, STEPS
 from gpu_report.traces.trace import HOST
 
 TOP: Final = 8
-_MOST_RANGES: Final = 3
 _SHARES: Final = {
     "kernel_ms": "kernels",
     "memcpy_ms": "copies on the accelerator",
@@ -79,7 +78,6 @@ _TEXTS: Final = (
     "verdict",
 )
 _GIVING_WAY: Final = ("", "range", "operation", "kernel", "most of it in", "configuration")
-_BAR: Final = 24
 _NOISE: Final = re.compile(
     r"^void |cutlass::Kernel2<|cudnn::engines_precompiled::|at::(native|cuda)::|(\(anonymous "
     r"namespace\)|<unnamed>)::"
@@ -169,7 +167,7 @@ def _sections(analysed: AnalysedTrace) -> Iterator[RenderableType]:
         on_device = "device" if analysed.device else "host"
         title = f"Your ranges by time on {analysed.device or 'the host'}, per step"
         time, part = f"{on_device}_ms", f"{on_device}_share"
-        yield _longest(analysed, RANGES, title, cells, time=time, part=part, most=_MOST_RANGES)
+        yield _longest(analysed, RANGES, title, cells, time=time, part=part, most=3)
     if analysed.rows.get(IDLE):
         yield _idle(analysed)
     if analysed.rows.get(MEMORY):
@@ -184,8 +182,7 @@ def _sections(analysed: AnalysedTrace) -> Iterator[RenderableType]:
         )
 
 
-def _refusal(analysed: AnalysedTrace, table: Table, *columns: str, on: str = "") -> str:
-    """Why the columns are not shown, empty where they are."""
+def _why_not_shown(analysed: AnalysedTrace, table: Table, *columns: str, on: str = "") -> str:
     found = analysed.gate.reasons(table, *columns, on=on)
     return f"{NOT_RELIABLE}: {'; '.join(found)}" if found else ""
 
@@ -201,7 +198,7 @@ def _step_time(analysed: AnalysedTrace) -> Text:
     wall_of = {row["step"]: row["wall_ms"] for row in analysed.gate.rows(STEPS, "wall_ms")}
     walls = [wall_ms / 1e3 for wall_ms in wall_of.values()]
     if not walls:
-        return Text(f"step time {_refusal(analysed, STEPS, 'wall_ms')}")
+        return Text(f"step time {_why_not_shown(analysed, STEPS, 'wall_ms')}")
     mean = sum(walls) / len(walls)
     text = f"step time {duration(mean).plain()}" + (
         f", {duration(min(walls)).plain()} to {duration(max(walls)).plain()}"
@@ -219,7 +216,7 @@ def _step_time(analysed: AnalysedTrace) -> Text:
     if not rows and analysed.device:
         text += (
             f"; {analysed.device} kernel-active: "
-            f"{_refusal(analysed, DEVICES, 'busy_ms') or 'not recorded'}"
+            f"{_why_not_shown(analysed, DEVICES, 'busy_ms') or 'not recorded'}"
         )
     return Text(text)
 
@@ -228,7 +225,7 @@ def _breakdown(analysed: AnalysedTrace) -> RenderableType:
     rows = analysed.gate.rows(STEPS, "wall_ms", *_SHARES)
     title, refusal = (
         "Where a profiled step's time went (each moment counts once)",
-        _refusal(analysed, STEPS, "wall_ms", *_SHARES),
+        _why_not_shown(analysed, STEPS, "wall_ms", *_SHARES),
     )
     if not rows:
         return _refused(title, refusal)
@@ -239,7 +236,7 @@ def _breakdown(analysed: AnalysedTrace) -> RenderableType:
             meaning,
             _milliseconds(time_ms / len(rows)),
             share(time_ms / wall_ms).plain(),
-            "█" * round(time_ms / wall_ms * _BAR),
+            "█" * round(time_ms / wall_ms * 24),
         )
         for meaning, time_ms in spent_ms.items()
         if time_ms
@@ -270,7 +267,7 @@ def _longest(
     """The first rows of a table in its order of time; `cells` identify a row; `time` and `part` are
     columns.
     """
-    refusal = _refusal(analysed, table, time, part, "calls", on=on)
+    refusal = _why_not_shown(analysed, table, time, part, "calls", on=on)
     if refusal:
         return _refused(title, refusal)
     of_device = [row for row in analysed.rows[table] if not on or row["device"] == on]
@@ -291,7 +288,7 @@ def _longest(
 def _idle(analysed: AnalysedTrace) -> RenderableType:
     title, refusal = (
         "Why the accelerator was idle",
-        _refusal(analysed, IDLE, "cause", "total_ms", "share"),
+        _why_not_shown(analysed, IDLE, "cause", "total_ms", "share"),
     )
     if refusal:
         return _refused(title, refusal)
@@ -378,9 +375,6 @@ def _sum(rows: Iterable[Row], column: str) -> float:
     return float(sum(row[column] or 0.0 for row in rows))
 
 
-_MOST_SHOWN = 12
-
-
 def rank_summary(analysed: Sequence[AnalysedTrace]) -> RenderableType | None:
     """None where the ranks exchanged nothing, or a trace does not name its rank."""
     rows = [row for each in analysed for row in each.rows[RANKS]]
@@ -391,7 +385,7 @@ def rank_summary(analysed: Sequence[AnalysedTrace]) -> RenderableType | None:
     # A column without any number is left out: older versions of PyTorch, and gloo, do not write the
     # bytes.
     found = median_collectives([row for each in analysed for row in each.rows[COLLECTIVES]])
-    longest = sorted(found, key=lambda row: -row["longest_ms"])[:_MOST_SHOWN]
+    longest = sorted(found, key=lambda row: -row["longest_ms"])[:12]
     shown = [row for row in found if row in longest]
     columns = {
         "collective": [row["operation"] for row in shown],
@@ -406,22 +400,8 @@ def rank_summary(analysed: Sequence[AnalysedTrace]) -> RenderableType | None:
         "with waits": [_milliseconds(row["longest_ms"]) for row in shown],
     }
     known = {name: cells for name, cells in columns.items() if any(cells)}
-    left_out = len(found) - len(shown)
-    return Group(
-        Text("A step of each rank (medians)", style="bold"),
-        _ranks(rows),
-        Text(_who_waits(rows)),
-        "",
-        Text("Collectives of a step (medians), on the rank that waited least", style="bold"),
-        Text("begin counts from the end of the backward pass", style="dim"),
-        text_table(*known, rows=zip(*known.values(), strict=True)),
-        *([Text(f"and {left_out} shorter ones", style="dim")] if left_out else []),
-    )
-
-
-def _ranks(rows: Sequence[dict[str, Any]]) -> TextTable:
     times = ("wall_ms", "compute_ms", "communication_ms", "hidden_ms", "exposed_ms")
-    cells = [
+    of_ranks = [
         (
             f"rank{row['rank']}",
             *(_milliseconds(row[time]) for time in times),
@@ -429,10 +409,25 @@ def _ranks(rows: Sequence[dict[str, Any]]) -> TextTable:
         )
         for row in median_ranks(rows)
     ]
-    return text_table(
+    left_out = len(found) - len(shown)
+    return Group(
+        Text("A step of each rank (medians)", style="bold"),
+        text_table(
+            "",
+            "step time",
+            "compute",
+            "communication",
+            "hidden",
+            "exposed",
+            "waits for others",
+            rows=of_ranks,
+        ),
+        Text(_who_waits(rows)),
         "",
-        *("step time", "compute", "communication", "hidden", "exposed", "waits for others"),
-        rows=cells,
+        Text("Collectives of a step (medians), on the rank that waited least", style="bold"),
+        Text("begin counts from the end of the backward pass", style="dim"),
+        text_table(*known, rows=zip(*known.values(), strict=True)),
+        *([Text(f"and {left_out} shorter ones", style="dim")] if left_out else []),
     )
 
 

@@ -76,7 +76,6 @@ _SIGNS: Final = (
 bytes, the first of which to match counts, with what the file is and what to do.
 """
 
-_CONVOLUTION: Final = "aten::convolution"
 _NO_TEXT: Final = msgspec.Raw(b"")
 
 
@@ -117,7 +116,7 @@ class Arguments(msgspec.Struct, gc=False):
 
         Of others a number may be another in each call, and each text is kept.
         """
-        if operation.startswith(_CONVOLUTION):
+        if operation.startswith("aten::convolution"):
             return b"\0".join((self.shapes, self.types, self.settings))
         return b"\0".join((self.shapes, self.types))
 
@@ -151,8 +150,6 @@ MOST_CHARACTERS: Final = 4000
 match quickly.
 """
 
-_BEGIN_SHARE: Final = 0.75
-
 
 def kept_name(text: str, *, most: int = MOST_CHARACTERS) -> str:
     """The text cleaned, and without its middle where it has more than `most` characters.
@@ -170,7 +167,7 @@ def kept_name(text: str, *, most: int = MOST_CHARACTERS) -> str:
 def _shortened(text: str, most: int) -> str:
     if len(text) <= most:
         return text
-    begin = int(most * _BEGIN_SHARE)
+    begin = int(most * 0.75)
     left_out = len(text) - most
     return f"{text[:begin]} ... {left_out:,} characters left out ... {text[begin + left_out :]}"
 
@@ -195,8 +192,6 @@ MOST_EXPANDED: Final = 250
 """A gzipped trace grows by a factor of 10 to 60; a file that grows by more than this is not a
 trace.
 """
-
-_ALWAYS_ALLOWED: Final = 1 << 26
 
 
 def blocks_of(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
@@ -234,7 +229,8 @@ def _unzipped(path: Path, block_bytes: int) -> Iterator[bytes]:
     else:
         open_gzip = partial(igzip_threaded.open, threads=1)
         damaged = (*damaged, igzip_lib.IsalError)
-    read, most = 0, max(_ALWAYS_ALLOWED, MOST_EXPANDED * path.stat().st_size)
+    # what is small may expand by more
+    read, most = 0, max(1 << 26, MOST_EXPANDED * path.stat().st_size)
     try:
         with open_gzip(path, mode="rb") as file:
             while block := file.read(block_bytes):
@@ -252,11 +248,9 @@ def _unzipped(path: Path, block_bytes: int) -> Iterator[bytes]:
 
 
 _BEGIN: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
-_BEGINS_TRIED: Final = 16
 _LAST_CUT: Final = re.compile(rb'(?s:(.*\}))\s*,\s*(?=\{\s*"ph"\s*:)')
 """Up to the last event's begin; PyTorch writes `ph` first in an event, and in no other object."""
 
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _NOT_WHOLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -279,7 +273,7 @@ def events_of(
         for pattern, sign in _SIGNS if number == 0 else ():
             if re.match(pattern, block, re.DOTALL):
                 raise DamagedDocumentError(*sign)
-        rest += block if rest else block.removeprefix(_BYTE_ORDER_MARK).lstrip()
+        rest += block if rest else block.removeprefix(b"\xef\xbb\xbf").lstrip()
         if len(rest) < attempt_at:
             continue
         attempt_at = 2 * len(rest)
@@ -303,7 +297,7 @@ def _read_head(text: bytearray, metadata: dict[str, Any]) -> tuple[bytes, int]:
     """
     if text.startswith(b"["):
         return b"[", 1
-    for match in islice(_BEGIN.finditer(text), _BEGINS_TRIED):
+    for match in islice(_BEGIN.finditer(text), 16):  # more are no head
         try:
             head = msgspec.json.decode(text[: match.end()] + b"]}")
         except _NOT_WHOLE:

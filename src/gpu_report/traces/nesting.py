@@ -49,7 +49,6 @@ def nest(spans: Spans) -> tuple[Integers, Integers]:
 
 
 def _nest_thread(starts_ns: Sequence[int], ends_ns: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Parents and own times of one thread's events."""
     parents, own_ns = [NONE] * len(starts_ns), [0] * len(starts_ns)
     running: list[int] = []  # the latest begun last; of those below it some may have ended
     counted_ns = 0

@@ -106,8 +106,7 @@ def key_of(name: Integers, category: Integers) -> Integers:
 
 def of_keys(keys: Integers) -> tuple[Integers, Integers]:
     """The names, or whatever stood in their place, and the categories of such numbers."""
-    name, category = np.divmod(keys, len(CATEGORY_NAMES))
-    return name, category
+    return np.divmod(keys, len(CATEGORY_NAMES))
 
 
 def _times(

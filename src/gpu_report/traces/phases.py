@@ -148,7 +148,6 @@ def phase_stretches(
 
 
 def _phases(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers:
-    """The phase of each call."""
     marked = _marked_windows(trace)
     if marked is not None:
         phase = marked.at(calls.spans.start_ns)

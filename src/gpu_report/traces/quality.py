@@ -132,12 +132,6 @@ Launch").
 _OVERLAP: Final = "one after the other in a stream"
 _IN_GRAPHS: Final = "work outside of graphs"
 _MEMORY_OF_GRAPHS: Final = f"allocations{ON_DEVICE}"
-_QUEUE: Final = (
-    "kernels.launch_delay_us",
-    "launches.median_delay_us",
-    "launches.mean_queue",
-    "launches.longest_queue",
-)
 
 
 class UnansweredError(GpuReportError):
@@ -282,7 +276,6 @@ def quality_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 
 
 def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[Row]:
-    """What a recording lost, by device work and its launches."""
     begin_ns, end_ns = trace.step_bounds
     begun = np.searchsorted(np.sort(trace.work.start_ns), end_ns, side="left")
     ended = np.searchsorted(np.sort(trace.work.end_ns), begin_ns, side="right")
@@ -433,7 +426,12 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
         MOST_LOST,
         text=f"graphs launched {share:.1%} of the device time, all kernels of each by one call; at "
         f"most {MOST_LOST:.0%}",
-        invalidates=_QUEUE,
+        invalidates=(
+            "kernels.launch_delay_us",
+            "launches.median_delay_us",
+            "launches.mean_queue",
+            "launches.longest_queue",
+        ),
     )
     # Busy and idle are of one device: where one waits for another, none is idle in their union.
     # A device with hardly any work, as a rank leaves on the first one, changes no share.
@@ -467,13 +465,14 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
 
 
 def _checks_of_host(trace: Trace, calls: HostCalls) -> Iterator[Row]:
-    """Events of negative duration, calls that outlive others, and the marks of the steps."""
     # The reader leaves these events out, with whatever time they took. Marks and Python functions
     # that lack their end take no time from any number.
-    kept = len(trace.calls) + len(trace.work)
     yield row_of(
         "durations",
-        _share(trace.negative_durations, kept + trace.negative_durations),
+        _share(
+            trace.negative_durations,
+            len(trace.calls) + len(trace.work) + trace.negative_durations,
+        ),
         MOST_DROPPED,
         text=f"{trace.negative_durations} calls and kernels of negative duration were left out; at "
         f"most {MOST_DROPPED:.1%} of all",

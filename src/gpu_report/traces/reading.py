@@ -67,25 +67,19 @@ nanoseconds.
 """
 
 _NS_PER_US: Final = 1000
-_STEPS_MEET_NS: Final = 1000
-"""Steps follow each other; rounding may make two overlap by less."""
-_MOST_NAMED: Final = 8
+_STEPS_MEET_NS: Final = 1000  # steps follow each other; rounding may make two overlap by less
 _NS_PER_DAY: Final = 24 * 3600 * 10**9
 """No recording lasts a day. Kineto counts from the begin of a quarter, so that a lost time, which
 is 0, is farther away than that on all days but the first.
 """
-_STEP: Final = re.compile(r"ProfilerStep#([0-9]{1,18})")
 _UNESCAPED: Final = re.compile(rb'\\\\|\\(?!")')
 _TS: Final = "ts, which every event has"
-_EXCHANGE: Final = "record_param_comms"
-_LOADER: Final = "enumerate(DataLoader)#"
 _SORT_OF_KIND: Final = {
     **dict.fromkeys(("kernel", "gpu_memcpy", "gpu_memset"), "work"),
     "cpu_op": "calls",
     "user_annotation": "marks",
     "python_function": "functions",
 }
-_UNSIGNED_NONE: Final = (1 << 64) - 1
 _ARGUMENTS: Final = {each.name: each for each in msgspec.structs.fields(Arguments)}
 _TEXTS: Final = {"inputs", *(name for name, of in _ARGUMENTS.items() if of.type is msgspec.Raw)}
 _FRACTIONS: Final = {name for name, each in _ARGUMENTS.items() if isinstance(each.default, float)}
@@ -117,7 +111,6 @@ _SORTS: Final[Mapping[str, type[Columns]]] = {
     "memory": MemoryEvents,
     "exchanges": Exchanges,
 }
-"""What is kept of a trace, with its columns."""
 
 
 def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
@@ -158,7 +151,7 @@ def _read_as(event_type: type[RawEvent], blocks: Iterable[bytes]) -> Trace:
         sort: Collector(columns, numberings) for sort, columns in _SORTS.items()
     }
     for events in events_of(blocks, metadata, event_type=event_type):
-        of_sorts = _sorted(events)
+        of_sorts = _by_sort(events)
         for sort, collector in collectors.items():
             collector.add(of_sorts[sort])
     columns = {sort: each.collected() for sort, each in collectors.items()}
@@ -193,8 +186,7 @@ def _read_as(event_type: type[RawEvent], blocks: Iterable[bytes]) -> Trace:
     )
 
 
-def _sorted(events: Sequence[RawEvent]) -> Mapping[str | None, list[RawEvent]]:
-    """The events by sort."""
+def _by_sort(events: Sequence[RawEvent]) -> Mapping[str | None, list[RawEvent]]:
     of_sort: dict[str | None, list[RawEvent]] = {sort: [] for sort in (*_SORTS, None)}
     for event in events:
         if event.ph == "X":
@@ -204,9 +196,11 @@ def _sorted(events: Sequence[RawEvent]) -> Mapping[str | None, list[RawEvent]]:
     of_sort["calls"] += [
         event
         for event in of_sort["marks"]
-        if event.name.startswith(_LOADER) and (event.dur or 0) >= 0
+        if event.name.startswith("enumerate(DataLoader)#") and (event.dur or 0) >= 0
     ]
-    of_sort["exchanges"] = [event for event in of_sort["calls"] if event.name == _EXCHANGE]
+    of_sort["exchanges"] = [
+        event for event in of_sort["calls"] if event.name == "record_param_comms"
+    ]
     return of_sort
 
 
@@ -285,7 +279,10 @@ def _split_steps(
         DamagedDocumentError: they and the operations are of several processes, or two steps overlap
             or have one number; of two marks of one step the outer counts.
     """
-    matches = ((position, _STEP.fullmatch(name)) for position, name in enumerate(names))
+    matches = (
+        (position, re.fullmatch(r"ProfilerStep#([0-9]{1,18})", name))
+        for position, name in enumerate(names)
+    )
     numbers = {position: int(match[1]) for position, match in matches if match}
     is_step = np.isin(marks.name, np.array(list(numbers), dtype=np.int64))
     spans = marks.chosen(is_step & (marks.duration_ns > 0))
@@ -296,7 +293,7 @@ def _split_steps(
     if len(processes) > 1:
         raise DamagedDocumentError(
             f"it holds {len(processes)} training processes "
-            f"({', '.join(processes[:_MOST_NAMED])}), as a file merged from several ranks does",
+            f"({', '.join(processes[:8])}), as a file merged from several ranks does",
             "name a folder with one trace for each rank",
         )
     _, first, which = np.unique(spans.name, return_index=True, return_inverse=True)
@@ -368,10 +365,9 @@ class Collector(Generic[_Columns]):
             for column in columns.__struct_fields__
         }
         self._arguments = [name for name in self._buffers if name in {*_ARGUMENTS, *_TEXTS}]
+        # Events that were left out, read like all others, because their duration is negative; known
+        # at the end.
         self.negative_durations = 0
-        """Events that were left out, read like all others, because their duration is negative;
-        known at the end.
-        """
 
     def add(self, events: Sequence[RawEvent]) -> None:
         """Take over some more events.
@@ -451,7 +447,7 @@ def _numbers(
     argument, numbers = _ARGUMENTS[column], array(typecode)
     for value, event in zip(values, events, strict=True):
         try:
-            numbers.append(argument.default if value is None or value == _UNSIGNED_NONE else value)
+            numbers.append(argument.default if value is None or value == 2**64 - 1 else value)
         except (OverflowError, TypeError) as error:
             asked = "a whole number" if typecode == "q" else "a number"
             fault = (

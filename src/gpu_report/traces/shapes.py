@@ -107,8 +107,7 @@ _ITEM_BYTES: Final = {
 
 _READS_A_PART: Final = re.compile(r"aten::_?(embedding|index|gather|scatter|take|select|slice)")
 _TERA: Final = 1e12
-_MOST: Final = 10**30
-"""More than any call computes; shapes that give more are damaged."""
+_MOST: Final = 10**30  # more than any call computes; shapes that give more are damaged
 
 
 def shape_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
@@ -201,7 +200,6 @@ def _peaks(
 _Size = Annotated[int, msgspec.Meta(ge=0)]
 _SHAPES: Final = msgspec.json.Decoder(list[list[_Size | list[_Size]]])
 _WORDS: Final = msgspec.json.Decoder(list[str])
-_NOT_AS_PYTORCH: Final = (ArithmeticError, IndexError, TypeError, ValueError, msgspec.DecodeError)
 
 
 def amounts_of(name: str, shapes: str, types: str, settings: str = "") -> tuple[float, float]:
@@ -224,7 +222,9 @@ def amounts_of(name: str, shapes: str, types: str, settings: str = "") -> tuple[
         return nan, nan
     flop, written = nan, 0
     if name in FORMULAS:
-        with suppress(*_NOT_AS_PYTORCH):  # or older than it writes settings
+        with suppress(
+            ArithmeticError, IndexError, TypeError, ValueError, msgspec.DecodeError
+        ):  # or older than it writes settings
             flop, written = FORMULAS[name](sizes, _WORDS.decode(settings or "[]"))
     if not 0 <= flop < _MOST:
         flop, written = nan, 0

@@ -72,15 +72,6 @@ SHARES: Final = ("kernel", "memcpy", "memset", "communication", "runtime", "load
 `other`.
 """
 
-_OF_THE_DEVICE: Final = (
-    "kernel",
-    "memcpy",
-    "memset",
-    "device_busy",
-    "exposed_copy",
-    "exposed_communication",
-)
-
 
 def device_rows(trace: Trace, _: HostCalls, __: DeviceWork) -> list[Row]:
     """The rows of DEVICES, each step's devices in order of their names."""
@@ -160,7 +151,14 @@ def step_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
         begin_ns, end_ns, hiding=kernels
     )
     columns = {f"{name}_ms": each_ns / NS_PER_MS for name, each_ns in times_ns.items()}
-    for name in _OF_THE_DEVICE:
+    for name in (
+        "kernel",
+        "memcpy",
+        "memset",
+        "device_busy",
+        "exposed_copy",
+        "exposed_communication",
+    ):
         columns[f"{name}_ms"][busy_ns == 0] = np.nan
     return rows_of(
         range(len(trace.steps)),

@@ -22,14 +22,6 @@ from gpu_report.traces.quality import AHEAD, QUALITY, Gate, row_of
 from gpu_report.traces.steps import DEVICES, STEPS
 
 _FIXED: Final = ("kernel", "memcpy", "memset")
-_STRETCHED: Final = (
-    "communication",
-    "exposed_communication",
-    "runtime",
-    "loader",
-    "operator",
-    "other",
-)
 _MOST_BUSY: Final = 1.05
 """Kernels and copies of a profiled step up to here over the timed step of the slowest process:
 processes of one training differ by some per cent.
@@ -139,7 +131,17 @@ def _timed_step(row: Row, factor: float) -> Row:
     busy_ms = fixed_ms + factor * max(row["device_busy_ms"] - fixed_ms, 0.0)
     return {
         **row,
-        **{f"{part}_ms": factor * _known(row[f"{part}_ms"]) for part in _STRETCHED},
+        **{
+            f"{part}_ms": factor * _known(row[f"{part}_ms"])
+            for part in (
+                "communication",
+                "exposed_communication",
+                "runtime",
+                "loader",
+                "operator",
+                "other",
+            )
+        },
         "wall_ms": wall_ms,
         "host_busy_ms": row["host_busy_ms"] * wall_ms / row["wall_ms"],
         "device_busy_ms": busy_ms,

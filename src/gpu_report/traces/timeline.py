@@ -71,9 +71,6 @@ LEVELS parts of 1.
 
 OTHER_STREAMS: Final = "other streams"
 
-_RUNTIME: Final = CATEGORY_NAMES.index("runtime")
-_SHARE_DIGITS: Final = 4
-
 
 class _Lane(NamedTuple):
     """Stretches of time in any order, which may overlap; a label is a position in `words`."""
@@ -106,7 +103,7 @@ def median_step(steps: Sequence[Step]) -> Step:
 
 
 def _host_lanes(trace: Trace, calls: HostCalls, step: Step) -> Iterator[_Lane]:
-    category = np.where(calls.is_driver_call, _RUNTIME, calls.category)
+    category = np.where(calls.is_driver_call, CATEGORY_NAMES.index("runtime"), calls.category)
     here = calls.spans.chosen(overlaps(calls.spans, step.start_ns, step.end_ns))
     for position, thread in enumerate(_busiest(trace, here, step)[:MOST_THREADS], start=1):
         on_thread = here.chosen(here.thread == thread)
@@ -141,8 +138,14 @@ def _stream_lanes(trace: Trace, work: DeviceWork, step: Step) -> Iterator[_Lane]
         lanes[OTHER_STREAMS] = streams[len(alone) :]
     for name, members in lanes.items():
         mine = np.isin(here.thread, np.array(members, dtype=np.int64))
-        columns = (here.start_ns[mine], here.end_ns[mine], category[mine])
-        yield _Lane(name, trace.device or "", *columns, CATEGORY_NAMES)
+        yield _Lane(
+            name,
+            trace.device or "",
+            here.start_ns[mine],
+            here.end_ns[mine],
+            category[mine],
+            CATEGORY_NAMES,
+        )
 
 
 def _busiest(trace: Trace, here: Spans, step: Step) -> list[int]:
@@ -187,7 +190,5 @@ def _rows(lane: _Lane, step: Step) -> Iterator[Row]:
                 "begin_ms": begin_ns / NS_PER_MS,
                 "end_ms": end_ns / NS_PER_MS,
                 "category": lane.words[label[begin]],
-                "busy_share": round(
-                    int(busy_ns[begin:end].sum()) / (end_ns - begin_ns), _SHARE_DIGITS
-                ),
+                "busy_share": round(int(busy_ns[begin:end].sum()) / (end_ns - begin_ns), 4),
             }

@@ -77,7 +77,6 @@ _ENDS: Final = re.compile(
     r"\b(?P<source>[HMDAP])(?:to|2)(?P<target>[HMDAP])\b|(?i:"
     r"(?P<source_word>Host|Device|Array|Peer)_?To_?(?P<target_word>Host|Device|Array|Peer))"
 )
-_HOST_MEMORY: Final = re.compile(r"(?i)pageable|pinned|managed")
 
 
 class CopyKind(NamedTuple):
@@ -100,7 +99,7 @@ def copy_kind(name: str) -> CopyKind:
     source = (ends["source"] or ends["source_word"])[0].upper()
     target = (ends["target"] or ends["target_word"])[0].upper()
     from_host, to_host = source in "HM", target in "HM"
-    memory = _HOST_MEMORY.search(name)
+    memory = re.search(r"(?i)pageable|pinned|managed", name)
     host_memory = memory[0].lower() if memory else "unknown"
     if from_host and to_host:
         return CopyKind("within host", host_memory)
