@@ -2,18 +2,21 @@
 what follows.
 
     @question("Do DataLoader workers help?", "workers")
-    def help_(scope: Scope) -> Iterator[Answer]:
+    @each_group
+    def help_(group: Group) -> Answer:
         \"\"\"They help if the whole interval of the speedup is above 1.\"\"\"
 
-Scope -> the function -> Answers -> Findings. The docstring says where the line is drawn and why;
-findings.csv prints it as the threshold. `about` names the axes of the experiments, or the chapters,
-that the question is asked of. What many questions need is here: `missing`, `decided` and
-`Compared`.
+Scope -> the function -> Answers -> Findings. Without `each_group` the function takes the whole
+Scope. The docstring says where the line is drawn and why; findings.csv prints it as the threshold.
+`about` names the axes of the experiments, or the chapters, that the question is asked of. What many
+questions need is here: `missing`, `decided` and `Compared`.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from operator import attrgetter
 from typing import Final
 
 from gpu_report.answers.estimate import Estimate, Side
@@ -114,6 +117,19 @@ def question(
         return answers
 
     return declare
+
+
+def each_group(
+    answer: Callable[[Group], Answer | None],
+    groups: Callable[[Scope], Iterable[Group]] = attrgetter("groups"),
+) -> Callable[[Scope], Iterator[Answer]]:
+    """Asks the function below about one group after another; None where it says nothing."""
+
+    @wraps(answer)
+    def answers(scope: Scope) -> Iterator[Answer]:
+        return filter(None, map(answer, groups(scope)))
+
+    return answers
 
 
 def missing(group: Group, otherwise: str = NOTHING_TO_COMPARE) -> Answer:

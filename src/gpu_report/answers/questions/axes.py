@@ -5,8 +5,9 @@ help, and how many suffice (E4)?
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from gpu_report.answers.estimate import (
@@ -26,6 +27,7 @@ from gpu_report.answers.question import (
     Answer,
     Compared,
     decided,
+    each_group,
     evidence_of,
     fastest_beside_baseline,
     missing,
@@ -64,34 +66,24 @@ def for_speed(scope: Scope) -> Iterator[Group]:
 
 
 @question("Which {axis} trains fastest?", OTHER_AXES, "workload", "precision", "optimization")
-def best(scope: Scope) -> Iterator[Answer]:
+@partial(each_group, groups=for_speed)
+def best(group: Group) -> Answer | None:
     """Another value is faster if the whole interval of its speedup over the baseline is above 1,
     and the difference is significant among the experiment's comparisons (Holm). Of precisions
     and optimizations that tie, the simplest is named.
     """
-    for group in for_speed(scope):
-        if scope.axis != "workload":
-            yield _fastest(group, may_advise=True)
-        elif len({_task(row) for row in group.measured}) < 2:  # of two tasks neither is faster
-            yield _fastest(group, may_advise=False)
-
-
-def _task(row: Row) -> tuple[Any, ...]:
-    """What distinguishes its task from others; without a chance level a workload's task is
-    its own.
-    """
-    chance = float(row["quality_chance"])
-    return row["quality_name"], row["workload"] if math.isnan(chance) else chance
-
-
-def _fastest(group: Group, *, may_advise: bool) -> Answer:
-    if group.baseline is None or not group.others:
+    is_of_workloads = group.axis == "workload"
+    if is_of_workloads and len({_task(row) for row in group.measured}) > 1:
+        return None  # of two tasks neither is faster
+    before = group.baseline
+    if before is None or not group.others:
         return missing(group)
-    choose = fastest_of if group.axis in ("optimization", "precision") else _by_speedup
-    before, after = group.baseline, choose(group.others)
+    after = max(group.others, key=lambda row: float(row["speedup"]))
+    if group.axis in ("optimization", "precision"):
+        after = fastest_of(group.others)
     gain = speedup(after, before)
     fast, slow, subject = group.words(after), group.words(before), group.title
-    advice = f"Train {subject} with {fast} instead of {slow}." if may_advise else ""
+    advice = "" if is_of_workloads else f"Train {subject} with {fast} instead of {slow}."
     return decided(
         group,
         gain,
@@ -107,8 +99,12 @@ def _fastest(group: Group, *, may_advise: bool) -> Answer:
     )
 
 
-def _by_speedup(rows: Iterable[Row]) -> Row:
-    return max(rows, key=lambda row: float(row["speedup"]))
+def _task(row: Row) -> tuple[Any, ...]:
+    """What distinguishes its task from others; without a chance level a workload's task is
+    its own.
+    """
+    chance = float(row["quality_chance"])
+    return row["quality_name"], row["workload"] if math.isnan(chance) else chance
 
 
 def rivals(group: Group, fastest: Row) -> str:
@@ -136,18 +132,14 @@ def rivals(group: Group, fastest: Row) -> str:
 
 
 @question("Does any {axis} cost quality?", OTHER_AXES, "precision", "optimization")
-def quality(scope: Scope) -> Iterator[Answer]:
+@each_group
+def quality(group: Group) -> Answer:
     """A fall means that the difference, intervals included, is more than 0.02: about what a few
     held-out samples make. Of a metric that falls as models get better, or is not from 0 to 1, it is
     a rise, or a fall, by more than 2 %. It is taken between processes of the same seed, which began
     alike, where both configurations have the same seeds. After fewer than 30 optimizer steps a
     training has hardly begun, so that its quality says nothing.
     """
-    for group in scope.groups:
-        yield _quality(group)
-
-
-def _quality(group: Group) -> Answer:
     baseline, subject = group.baseline, group.title
     if baseline is None or not group.others:
         return missing(group)
@@ -215,16 +207,13 @@ def by_seed(before: Row, after: Row) -> str:
 
 
 @question("Does the fastest {axis} save energy?", "precision", "optimization")
-def energy(scope: Scope) -> Iterator[Answer]:
+@partial(each_group, groups=for_speed)
+def energy(group: Group) -> Answer | None:
     """It does if the ratio of the GPU's energy per sample is below 1, intervals included. The
     energy of the host is not in it.
     """
-    for group in for_speed(scope):
-        if any(row["power_w"] > 0 for row in group.rows):  # a CPU's driver reports none
-            yield _energy(group)
-
-
-def _energy(group: Group) -> Answer:
+    if not any(row["power_w"] > 0 for row in group.rows):
+        return None  # a CPU's driver reports none
     known = [row for row in group.measured if estimate(row, "energy_per_sample_j").known]
     others = [row for row in known if not row["is_baseline"] and row["throughput_per_s"] > 0]
     before = group.baseline
@@ -251,55 +240,46 @@ def _energy(group: Group) -> Answer:
 
 
 @question("Do DataLoader workers help?", "workers", name="help")
-def workers_help(scope: Scope) -> Iterator[Answer]:
+@each_group
+def workers_help(group: Group) -> Answer:
     """They help if the whole interval of the fastest's speedup over loading in the training process
     is above 1.
     """
-    for group in scope.groups:
-        pair = fastest_beside_baseline(group)
-        if pair is None:
-            yield missing(group)
-            continue
-        before, after = pair
-        gain = speedup(after, before)
-        waits = [shown(row, "data_wait_share", short=True) for row in pair]
-        yield decided(
+    pair = fastest_beside_baseline(group)
+    if pair is None:
+        return missing(group)
+    before, after = pair
+    gain = speedup(after, before)
+    waits = [shown(row, "data_wait_share", short=True) for row in pair]
+    return decided(
+        group,
+        gain,
+        yes=f"DataLoader workers helped {group.title}",
+        no=f"DataLoader workers did not help {group.title}",
+        whether=f"DataLoader workers help {group.title}",
+        measured=f": with {group.words(after)}, the fastest, it trained {times(gain)} as fast "
+        f"as with {group.words(before)}, and waited for data in {waits[1]} of the time instead "
+        f"of in {waits[0]}.",
+        evidence=evidence_of(
             group,
-            gain,
-            yes=f"DataLoader workers helped {group.title}",
-            no=f"DataLoader workers did not help {group.title}",
-            whether=f"DataLoader workers help {group.title}",
-            measured=f": with {group.words(after)}, the fastest, it trained {times(gain)} as fast "
-            f"as with {group.words(before)}, and waited for data in {waits[1]} of the time instead "
-            f"of in {waits[0]}.",
-            evidence=evidence_of(
-                group,
-                {"throughput_per_s": "throughput", "data_wait_share": "time waiting for data"},
-                [after, before],
-            ),
-            advice={"no": f"Load {group.title} with {group.words(before)}."},
-            gain=gain.inverse if gain.against(1.0) == "below" else None,
-        )
+            {"throughput_per_s": "throughput", "data_wait_share": "time waiting for data"},
+            [after, before],
+        ),
+        advice={"no": f"Load {group.title} with {group.words(before)}."},
+        gain=gain.inverse if gain.against(1.0) == "below" else None,
+    )
 
 
 @question("How many DataLoader workers suffice?", "workers")
-def enough(scope: Scope) -> Iterator[Answer]:
+@each_group
+def enough(group: Group) -> Answer:
     """A number suffices if it reaches at least 95 % of the throughput of any other, intervals
     included; each further worker costs memory and a core, which 5 % would not repay.
     """
-    for group in scope.groups:
-        if len(group.measured) < 2:
-            yield missing(group, "it takes two numbers of workers")
-            continue
-        yield _enough(group)
-
-
-def _enough(group: Group) -> Answer:
-    """The first that is not below the limit, compared with the fastest of the others; the last
-    where all are.
-    """
     rows, subject = group.measured, group.title
-    for row in rows:
+    if len(rows) < 2:
+        return missing(group, "it takes two numbers of workers")
+    for row in rows:  # up to the first that is not below the limit, or else the last
         fastest = max(
             (other for other in rows if other is not row),
             key=lambda other: float(other["throughput_per_s"]),

@@ -5,8 +5,9 @@ memory, and what do they cost (C6)?
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from gpu_report.answers.estimate import estimate, ratio_of, speedup
@@ -16,6 +17,7 @@ from gpu_report.answers.question import (
     NOTHING_TO_COMPARE,
     Answer,
     decided,
+    each_group,
     evidence_of,
     fastest_beside_baseline,
     missing,
@@ -106,32 +108,15 @@ def _compiling(scope: Scope, group: Group, before: Row, after: Row) -> Answer:
 
 
 @question("Does the whole ladder need each of its steps?", "optimization")
-def needed(scope: Scope) -> Iterator[Answer]:
+@partial(each_group, groups=for_speed)
+def needed(group: Group) -> Answer | None:
     """Each step is left out once. A step is needed if the training is at least 2 % faster with it
     than without, intervals included.
     """
-    for group in for_speed(scope):
-        ladder = _whole_ladder(group)
-        if ladder is not None:
-            yield _needed(group, *ladder)
-
-
-def _whole_ladder(group: Group) -> tuple[Row, dict[str, Row]] | None:
-    """The configuration with all steps of a ladder, and each of them in words -> the one without
-    it.
-    """
-    by_name = {row["optimization"]: row for row in group.rows}
-    for name in sorted(by_name, key=lambda name: -len(option_names(name))):
-        shorter = left_out(name)
-        if len(shorter) > 2 and shorter.keys() <= by_name.keys():
-            return by_name[name], {
-                part_words(part): by_name[lacking] for lacking, part in shorter.items()
-            }
-    return None
-
-
-def _needed(group: Group, whole: Row, without: Mapping[str, Row]) -> Answer:
-    """Which steps the whole ladder needs; those without which nothing was measured are named."""
+    ladder_of = _whole_ladder(group)
+    if ladder_of is None:
+        return None
+    whole, without = ladder_of
     measured = {step: row for step, row in without.items() if row["status"] == "ok"}
     subject, ladder = group.title, group.words(whole)
     if whole["status"] != "ok" or not measured:
@@ -169,6 +154,20 @@ def _needed(group: Group, whole: Row, without: Mapping[str, Row]) -> Answer:
         key=group.key,
         advice=advice,
     )
+
+
+def _whole_ladder(group: Group) -> tuple[Row, dict[str, Row]] | None:
+    """The configuration with all steps of a ladder, and each of them in words -> the one without
+    it.
+    """
+    by_name = {row["optimization"]: row for row in group.rows}
+    for name in sorted(by_name, key=lambda name: -len(option_names(name))):
+        shorter = left_out(name)
+        if len(shorter) > 2 and shorter.keys() <= by_name.keys():
+            return by_name[name], {
+                part_words(part): by_name[lacking] for lacking, part in shorter.items()
+            }
+    return None
 
 
 @question("Which options save memory?", "optimization")

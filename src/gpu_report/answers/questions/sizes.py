@@ -30,6 +30,7 @@ from gpu_report.answers.question import (
     Answer,
     Compared,
     decided,
+    each_group,
     evidence_of,
     missing,
     not_measured,
@@ -59,22 +60,14 @@ _TWO_BATCH_SIZES: Final = "it takes two batch sizes"
 
 
 @question("Is a smaller batch nearly as fast as the fastest?", "batch_size")
-def smaller(scope: Scope) -> Iterator[Answer]:
+@each_group
+def smaller(group: Group) -> Answer:
     """Nearly as fast means at least 95 % of the highest throughput, intervals included; the
     smallest such batch is named. What ran out of memory is left out.
     """
-    for group in scope.groups:
-        if len(group.measured) < 2:
-            yield missing(group, _TWO_BATCH_SIZES)
-        else:
-            yield _smaller(group)
-
-
-def _smaller(group: Group) -> Answer:
-    """Names the smallest batch that is nearly as fast as the fastest, else the nearest; none where
-    the smallest is the fastest.
-    """
     rows, subject = group.measured, group.title
+    if len(rows) < 2:
+        return missing(group, _TWO_BATCH_SIZES)
     fastest = max(rows, key=lambda row: float(row["throughput_per_s"]))
     shares = [
         (row, ratio_of("throughput_per_s")(row, fastest)) for row in rows[: rows.index(fastest)]
@@ -124,21 +117,14 @@ def _smaller(group: Group) -> Answer:
 
 
 @question("Does held-out quality fall with the batch size?", "batch_size")
-def quality(scope: Scope) -> Iterator[Answer]:
+@each_group
+def quality(group: Group) -> Answer:
     """A fall means that the difference, intervals included, is more than 0.02: about what a few
     held-out samples make. Of a metric that falls as models get better, or is not from 0 to 1, it is
     a rise, or a fall, by more than 2 %. It is taken between processes of the same seed, which began
     alike, where both batch sizes have the same seeds. A batch size that made fewer than 30
     optimizer steps says nothing about quality and is left out. Time to target is training time,
     without evaluation.
-    """
-    for group in scope.groups:
-        yield _quality(group)
-
-
-def _quality(group: Group) -> Answer:
-    """From the smallest batch to the largest that made enough steps; with a target, also which
-    reaches it first.
     """
     subject = group.title
     rows = [row for row in group.measured if row["optimizer_steps"] >= FEWEST_STEPS]
@@ -213,74 +199,72 @@ def _reached_target(group: Group) -> list[Row]:
 
 
 @question("Do fixed costs per step dominate the smallest model?", "size")
-def overhead(scope: Scope) -> Iterator[Answer]:
+@each_group
+def overhead(group: Group) -> Answer | None:
     """They do if the next larger model takes less than the square root of the factor in parameters
     longer: then more than half of the growth, on a logarithmic scale, is hidden behind costs that
     do not grow.
     """
-    for group in scope.groups:
-        by_parameters = {row["parameters"]: row for row in reversed(group.measured)}
-        if len(by_parameters) < 2:
-            yield missing(group, "it takes two sizes with different numbers of parameters")
-            continue
-        fewest, *more = sorted(by_parameters)
-        larger = next((number for number in more if number > LARGER * fewest), None)
-        if larger is None:
-            continue
-        small, large = by_parameters[fewest], by_parameters[larger]
-        factor = larger / fewest
-        longer, smallest = ratio_of("step_time_ms")(large, small), group.words(small)
-        yield decided(
-            group,
-            longer,
-            limit=math.sqrt(factor),
-            holds="below",
-            yes=f"Fixed costs dominate the smallest model of {group.title}",
-            no=f"Fixed costs do not dominate the smallest model of {group.title}",
-            whether=f"fixed costs dominate the smallest model of {group.title}",
-            measured=f": {group.words(large)} has {factor_alone(factor)} the parameters of "
-            f"{smallest}, and a step took {times(longer)} as long.",
-            evidence=evidence_of_columns(
-                [large, small], {"step_time_ms": "time per step"}, group.table
-            ),
-            advice={
-                "yes": f"Give each step of {group.title} with {smallest} more work, for instance "
-                "larger batches."
-            },
-        )
+    by_parameters = {row["parameters"]: row for row in reversed(group.measured)}
+    if len(by_parameters) < 2:
+        return missing(group, "it takes two sizes with different numbers of parameters")
+    fewest, *more = sorted(by_parameters)
+    larger = next((number for number in more if number > LARGER * fewest), None)
+    if larger is None:
+        return None
+    small, large = by_parameters[fewest], by_parameters[larger]
+    factor = larger / fewest
+    longer, smallest = ratio_of("step_time_ms")(large, small), group.words(small)
+    return decided(
+        group,
+        longer,
+        limit=math.sqrt(factor),
+        holds="below",
+        yes=f"Fixed costs dominate the smallest model of {group.title}",
+        no=f"Fixed costs do not dominate the smallest model of {group.title}",
+        whether=f"fixed costs dominate the smallest model of {group.title}",
+        measured=f": {group.words(large)} has {factor_alone(factor)} the parameters of "
+        f"{smallest}, and a step took {times(longer)} as long.",
+        evidence=evidence_of_columns(
+            [large, small], {"step_time_ms": "time per step"}, group.table
+        ),
+        advice={
+            "yes": f"Give each step of {group.title} with {smallest} more work, for instance "
+            "larger batches."
+        },
+    )
 
 
 @question("Does a language model train fewer tokens per second in a longer context?", "size")
-def longer(scope: Scope) -> Iterator[Answer]:
+@each_group
+def longer(group: Group) -> Answer | None:
     """It does if the longest context has fewer than the shortest, intervals included. Attention
     takes more operations for each token of a longer context; linear layers do not.
     """
-    for group in scope.groups:
-        by_context = {
-            round(row["tokens_per_s"] / row["throughput_per_s"]): row
-            for row in group.measured
-            if math.isfinite(row["tokens_per_s"])
-        }
-        if len(by_context) < 2:
-            continue
-        short, long = (by_context[tokens] for tokens in (min(by_context), max(by_context)))
-        also = [
-            f"{name} is {shown(long, column, short=True)} instead of "
-            f"{shown(short, column, short=True)}"
-            for column, name in {"mfu": "MFU", "memory_peak_mib": "peak memory"}.items()
-            if math.isfinite(long[column]) and math.isfinite(short[column])
-        ]
-        yield decided(
-            group,
-            ratio_of("tokens_per_s")(long, short),
-            holds="below",
-            yes=f"A longer context trains fewer tokens per second with {group.title}",
-            no=f"A longer context does not train fewer tokens per second with {group.title}",
-            whether=f"a longer context trains fewer tokens per second with {group.title}",
-            measured=f": with {max(by_context)} tokens {shown(long, 'tokens_per_s')}, with "
-            f"{min(by_context)} {shown(short, 'tokens_per_s')}. {capitalized(listed(also))}.",
-            evidence=evidence_of(group, {"tokens_per_s": "tokens per second"}, [long, short]),
-        )
+    by_context = {
+        round(row["tokens_per_s"] / row["throughput_per_s"]): row
+        for row in group.measured
+        if math.isfinite(row["tokens_per_s"])
+    }
+    if len(by_context) < 2:
+        return None
+    short, long = (by_context[tokens] for tokens in (min(by_context), max(by_context)))
+    also = [
+        f"{name} is {shown(long, column, short=True)} instead of {shown(short, column, short=True)}"
+        for column, name in {"mfu": "MFU", "memory_peak_mib": "peak memory"}.items()
+        if math.isfinite(long[column]) and math.isfinite(short[column])
+    ]
+    return decided(
+        group,
+        ratio_of("tokens_per_s")(long, short),
+        holds="below",
+        yes=f"A longer context trains fewer tokens per second with {group.title}",
+        no=f"A longer context does not train fewer tokens per second with {group.title}",
+        whether=f"a longer context trains fewer tokens per second with {group.title}",
+        measured=f": with {max(by_context)} tokens {shown(long, 'tokens_per_s')}, with "
+        f"{min(by_context)} {shown(short, 'tokens_per_s')}. {capitalized(listed(also))}.",
+        evidence=evidence_of(group, {"tokens_per_s": "tokens per second"}, [long, short]),
+    )
 
 
 @question("Which batch size fits, and which trains fastest?", BATCH_SEARCH)
