@@ -44,8 +44,8 @@ _SETTINGS: Final[Sequence[tuple[Callable[[], Any], Callable[[Any], object]]]] = 
     (torch.get_num_threads, torch.set_num_threads),
     *(switch[::-1] for switch in ATTENTION_SWITCHES.values()),
 )
-"""What a measurement itself may set; PyTorch refuses to read the older switches where they and the
-newer ones differ, which come after those that set them too.
+"""What a measurement itself may set, in the order in which it is put back: PyTorch refuses to read
+the older switches where they and the newer ones differ, which come after those that set them too.
 """
 
 
@@ -73,9 +73,16 @@ def left_as_found(
     """
     try:
         with ExitStack() as stack:
-            stack.enter_context(_random_numbers(loader, device))
+            stack.enter_context(keep_random_numbers(device))
+            samplers = (getattr(loader, name, None) for name in ("sampler", "batch_sampler"))
+            for owner in (loader, *samplers):
+                generator = getattr(owner, "generator", None)
+                if isinstance(generator, torch.Generator):
+                    stack.callback(generator.set_state, generator.get_state())
             stack.enter_context(_modules_as_found(modules, optimizer, device, beside))
-            stack.enter_context(_settings_as_found())
+            for get, put in reversed(_SETTINGS):
+                with suppress(RuntimeError):
+                    stack.callback(put, get())
             yield
     except torch.AcceleratorError as error:
         raise ProfileError(
@@ -189,31 +196,3 @@ def _modules_as_found(
                 parameter.requires_grad_(requires_grad)
             for tensor, value in values:
                 tensor.copy_(value)
-
-
-@contextmanager
-def _random_numbers(loader: object, device: torch.device) -> Iterator[None]:
-    owners = (loader, *(getattr(loader, name, None) for name in ("sampler", "batch_sampler")))
-    generators = [
-        each for each in (getattr(owner, "generator", None) for owner in owners) if each is not None
-    ]
-    states = [(each, each.get_state()) for each in generators if isinstance(each, torch.Generator)]
-    try:
-        with keep_random_numbers(device):
-            yield
-    finally:
-        for generator, state in states:
-            generator.set_state(state)
-
-
-@contextmanager
-def _settings_as_found() -> Iterator[None]:
-    kept = []
-    for get, put in _SETTINGS:
-        with suppress(RuntimeError):
-            kept.append((put, get()))
-    try:
-        yield
-    finally:
-        for put, value in kept:
-            put(value)
