@@ -1,5 +1,5 @@
-"""Questions about what a step consists of: what limits it, is copying the bottleneck (B6), and what
-the advice of traces asks.
+"""Questions about what a step consists of: what limits it, is copying the bottleneck (B6), how near
+does it come to the ceilings of the hardware (C5), and what the advice of traces asks.
 
 Where the profiler slowed the step too much, the trace's quality gate leaves the parts out.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from gpu_report.answers.estimate import Estimate, gain_over, of_one_run, speedup
+from gpu_report.answers.estimate import Estimate, estimate, gain_over, of_one_run, speedup
 from gpu_report.answers.finding import Evidence, Verdict
 from gpu_report.answers.phrases import (
     CPU,
@@ -21,9 +21,17 @@ from gpu_report.answers.phrases import (
     how_many,
     shown,
 )
-from gpu_report.answers.question import HALF, QUESTIONS, Answer, Question, question
-from gpu_report.answers.questions.efficiency import share_of_roof
-from gpu_report.answers.scope import EFFICIENCY, TRACE, Scope, key_of, only_difference
+from gpu_report.answers.question import (
+    HALF,
+    QUESTIONS,
+    Answer,
+    Question,
+    decided,
+    evidence_of,
+    missing,
+    question,
+)
+from gpu_report.answers.scope import EFFICIENCY, TRACE, Group, Scope, key_of, only_difference
 from gpu_report.glossary import PRECISIONS, Row, capitalized
 from gpu_report.printing.number_format import quantity, share
 from gpu_report.tables.bundle import grouped, rows_of
@@ -38,6 +46,7 @@ from gpu_report.words import described, device_in_words, listed, model_words, op
 BOTTLENECK: Final = ADVICE_OF["launch-bound"].threshold
 
 _PROFILED: Final = "profiled configuration"
+_SHARE: Final = "share_of_peak"
 _PARTS: Final = {
     "kernels": ("kernel", "memset"),
     "transfer": ("memcpy",),
@@ -125,6 +134,12 @@ def parts_of_steps(tables: TraceTables, device: str) -> dict[str, float]:
     shares = shares_of_steps(Gate(tables), on_cpu=on_cpu)
     parts = parts_of({"device": CPU if on_cpu else device, **shares})
     return {name: part for name, part in parts.items() if part}
+
+
+def share_of_roof(row: Row) -> Estimate:
+    """Achieved over roof, with the interval of the throughput alone."""
+    roof = float(row["roof_flops_per_s"])
+    return estimate(row, "achieved_flops_per_s").mapped(lambda achieved: min(1.0, achieved / roof))
 
 
 def limit_of(row: Row, ceilings: Row | None) -> Limit | None:
@@ -229,6 +244,41 @@ def transfer_bound(scope: Scope) -> Iterator[Answer]:
         statement=statement,
         evidence=evidence_of_columns(known, {column: "copies that no kernel hid"}, scope.table),
     )
+
+
+@question("Does any training reach half of the device's measured peak?", EFFICIENCY)
+def nearest(scope: Scope) -> Iterator[Answer]:
+    """Half of the rate of a large matrix product in the same precision, intervals included: beyond
+    it, no change of the program that keeps its arithmetic can make it twice as fast.
+    """
+    for device, rows in grouped(scope.rows, lambda row: row["device"]).items():
+        group = Group(
+            title=device_in_words(device),
+            key=key_of(device),
+            axis="",
+            table=scope.table,
+            rows=tuple(rows),
+        )
+        known = sorted(
+            (row for row in rows if estimate(row, _SHARE).known), key=lambda row: float(row[_SHARE])
+        )
+        if not known:
+            yield missing(group, "no share of its peak is known")
+            continue
+        least, most = known[0], known[-1]
+        yield decided(
+            group,
+            estimate(most, _SHARE),
+            limit=HALF,
+            limit_in_words="50 %",
+            yes=f"At least one configuration reached half of the measured peak of {group.title}",
+            no=f"No configuration reached half of the measured peak of {group.title}",
+            whether=f"a training reaches half of the measured peak of {group.title}",
+            measured=f": {group.words(most)} reached the most, {shown(most, _SHARE)} of the "
+            f"{most['precision']} peak; {group.words(least)} the least, "
+            f"{shown(least, _SHARE, short=True)} of the {least['precision']} peak.",
+            evidence=evidence_of(group, {_SHARE: "share of the measured peak"}, [most, least]),
+        )
 
 
 def _verdict(shown_by: int, *, is_yes: bool) -> Verdict:
