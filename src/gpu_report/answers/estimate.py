@@ -70,7 +70,8 @@ class Estimate(Summary):
         A side that is away from `null` is a claim beside the experiment's other comparisons, so
         that the adjusted p decides as well.
         """
-        if not self.has_interval or (self.doubts and not self._can_widen):
+        can_widen = self.low > 0 and all(doubt.mark in WIDENS_TIMES for doubt in self.doubts)
+        if not self.has_interval or (self.doubts and not can_widen):
             return "unclear"
         factor = FLAG_SIZE if self.doubts else 1.0
         low, high = self.low / factor, self.high * factor
@@ -79,10 +80,6 @@ class Estimate(Summary):
             side == "below" and limit <= self.null
         )
         return "unclear" if differs and not self.p < SIGNIFICANCE else side
-
-    @property
-    def _can_widen(self) -> bool:
-        return self.low > 0 and all(doubt.mark in WIDENS_TIMES for doubt in self.doubts)
 
     def why_unclear(self, limit: float, limit_in_words: str) -> str:
         """Why its side of a limit is too close to call, as the end of a sentence that began with

@@ -49,9 +49,18 @@ def _faster(machine: str, reference: str, rows: Sequence[Row]) -> Finding:
         + _in_words([estimate(row, "ratio") for row in alike])
         for (title, device), alike in by_model.items()
     ]
-    statement = (
-        f"throughput over that of {other}: {_by_limit(rows)}{'; '.join(parts)}.{_differences(rows)}"
+    statement = f"throughput over that of {other}: {_by_limit(rows)}{'; '.join(parts)}."
+    differing = Counter(
+        part.strip() for row in rows for part in row["differences"].split(";") if part.strip()
     )
+    if differing:
+        differences = [
+            difference
+            if count == len(rows)
+            else f"{difference} (in {how_many(count, len(rows), 'configuration')})"
+            for difference, count in differing.items()
+        ]
+        statement += f" Other differences: {'; '.join(differences)}."
     verdict: Verdict = "no" if "below" in sides else "yes"
     if verdict == "yes" and doubts:
         verdict = "too close to call"
@@ -105,19 +114,3 @@ def _in_words(ratios: Sequence[Estimate]) -> str:
         first, *others = (f"{words[side]} in {count}" for side, count in counts.items())
         ways = listed([f"{first} of {len(ratios)}", *others])
     return f"{span}, {ways} configurations"
-
-
-def _differences(rows: Sequence[Row]) -> str:
-    """A sentence about what differs besides the machine, each difference with the variants it is
-    true of.
-    """
-    counts = Counter(
-        part.strip() for row in rows for part in row["differences"].split(";") if part.strip()
-    )
-    parts = [
-        difference
-        if count == len(rows)
-        else f"{difference} (in {how_many(count, len(rows), 'configuration')})"
-        for difference, count in counts.items()
-    ]
-    return f" Other differences: {'; '.join(parts)}." if parts else ""

@@ -67,6 +67,16 @@ def fusion(scope: Scope) -> Iterator[Answer]:
             continue
         fused, apart = pairs[0]
         ratio = ratio_of("throughput_per_s")(fused, apart)
+        # What a compiler makes of an iteration, and moves in it, is not known.
+        columns = {"work_per_pass": "launches"}
+        if fused["options"] != "compile":
+            columns["bytes_per_point"] = "bytes per point"
+        less = [
+            f"{quantity(fused[column]).plain()} {what} instead of {quantity(apart[column]).plain()}"
+            for column, what in columns.items()
+            if not math.isnan(fused[column] + apart[column])
+        ]
+        less_work = f"; it takes {listed(less)}" if less else ""
         yield decided(
             group,
             ratio,
@@ -75,27 +85,11 @@ def fusion(scope: Scope) -> Iterator[Answer]:
             whether=f"fusion makes {group.title} faster",
             measured=f": an iteration took {shown(fused, 'pass_us', short=True)} with "
             f"{group.words(fused)} and {shown(apart, 'pass_us', short=True)} with "
-            f"{group.words(apart)}, {times(ratio)} the throughput{_less_work(fused, apart)}.",
+            f"{group.words(apart)}, {times(ratio)} the throughput{less_work}.",
             evidence=evidence_of_columns(
                 [fused, apart], {"pass_us": "time of an iteration"}, _TABLE
             ),
         )
-
-
-def _less_work(fused: Row, apart: Row) -> str:
-    """What the trace and the operators show of the difference, as the end of a sentence.
-
-    What a compiler makes of an iteration, and moves in it, is not known.
-    """
-    columns = {"work_per_pass": "launches"}
-    if fused["options"] != "compile":
-        columns["bytes_per_point"] = "bytes per point"
-    parts = [
-        f"{quantity(fused[column]).plain()} {what} instead of {quantity(apart[column]).plain()}"
-        for column, what in columns.items()
-        if not math.isnan(fused[column] + apart[column])
-    ]
-    return f"; it takes {listed(parts)}" if parts else ""
 
 
 def _by_workload(scope: Scope) -> Iterator[tuple[list[Row], str, str]]:

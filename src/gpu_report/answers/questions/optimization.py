@@ -184,7 +184,6 @@ def saves(scope: Scope) -> Iterator[Answer]:
 
 
 def _saves(group: Group) -> Answer:
-    """About the baseline and the one configuration beside it."""
     pair = fastest_beside_baseline(group)
     if pair is None:
         return missing(group)

@@ -290,7 +290,6 @@ def _shared(tables: Tables, rows: Iterable[Row]) -> list[Row]:
 
 
 def _weak_ddp(tables: Tables, rows: Iterable[Row]) -> list[Row]:
-    """Of these, those by DistributedDataParallel that are compared at equal samples per device."""
     return [
         row
         for row in _shared(tables, rows)

@@ -6,7 +6,7 @@ Where the profiler slowed the step too much, the trace's quality gate leaves the
 
 import math
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -332,7 +332,14 @@ def _advised(scope: Scope, *, advice: Advice) -> Iterator[Answer]:
         statement = f"Whether {advice.whether} {_no_trace_shows(asked[0], reason)}"
         yield Answer(verdict="too close to call", statement=statement)
         return
-    given = _given(scope, advice, answered)
+    # Of each configuration with the advice the row of its highest value; the highest of all first.
+    rows = [
+        row
+        for row in rows_of(scope.tables.trace_advice)
+        if row["rule"] == advice.name and row["variant"] in answered
+    ]
+    rows.sort(key=lambda row: (-float(row["value"]), int(row["rank"])))
+    given = [alike[0] for alike in grouped(rows, lambda row: row["variant"]).values()]
     statement = f"{advice.holds} in {how_many(len(given), len(answered), _PROFILED)}"
     others = _not_shown(len(asked) - len(answered))
     if not given:
@@ -341,7 +348,13 @@ def _advised(scope: Scope, *, advice: Advice) -> Iterator[Answer]:
     first = given[0]
     extreme = ("the worst is " if len(given) > 1 else "") + described(answered[first["variant"]])
     place = f" ({first['place']})" if first["place"] else ""
-    pays = not _slows_down(scope, advice.done_by)
+    sides = {
+        speedup(row, row).against(1.0)
+        for of_experiment in scope.tables.rows_of_experiments.values()
+        for row in of_experiment
+        if row["optimization"] in advice.done_by and row["status"] == "ok"
+    }
+    pays = "below" not in sides or "above" in sides  # unless one of these options alone slows down
     followed = [answered[one["variant"]] for one in given] if pays else []
     gain, measured, evidence_of_gain = _followed(scope, followed, advice.helpful)
     yield Answer(
@@ -355,19 +368,6 @@ def _advised(scope: Scope, *, advice: Advice) -> Iterator[Answer]:
         advice=f"{advice.remedy.rstrip('.')}{measured}." if pays else "",
         gain=gain,
     )
-
-
-def _given(scope: Scope, advice: Advice, variants: Container[str]) -> list[Row]:
-    """Of each of these variants that have the advice, the row of its highest value; the highest of
-    all first, and of equal ones that of the trace in which the advice comes first.
-    """
-    rows = [
-        row
-        for row in rows_of(scope.tables.trace_advice)
-        if row["rule"] == advice.name and row["variant"] in variants
-    ]
-    rows.sort(key=lambda row: (-float(row["value"]), int(row["rank"])))
-    return [alike[0] for alike in grouped(rows, lambda row: row["variant"]).values()]
 
 
 def _value(advice: Advice, row: Row) -> str:
@@ -409,19 +409,6 @@ def _followed(
         for label, row in (("throughput before", before), (f"throughput with {what}", after))
     ]
     return gain, f" (measured: {followed} with {model_words(after)}{devices})", throughputs
-
-
-def _slows_down(scope: Scope, options: Sequence[str]) -> bool:
-    """Whether one of these options alone trained slower than its baseline in some experiment, and
-    none faster.
-    """
-    sides = {
-        speedup(row, row).against(1.0)
-        for rows in scope.tables.rows_of_experiments.values()
-        for row in rows
-        if row["optimization"] in options and row["status"] == "ok"
-    }
-    return "below" in sides and "above" not in sides
 
 
 for _advice in ALL_ADVICE:
