@@ -9,12 +9,10 @@ from gpu_report.answers.finding import Finding
 from gpu_report.answers.question import QUESTIONS
 from gpu_report.answers.questions import (
     axes,
-    custom_loops,
     device,
     optimization,
     scaling,
     sizes,
-    study,
     trace,
 )
 from gpu_report.answers.scope import chapter_scopes, experiment_scope, search_scope, study_scope
@@ -24,13 +22,11 @@ from gpu_report.tables.bundle import Tables
 __all__ = [
     "QUESTIONS",
     "axes",
-    "custom_loops",
     "derive_findings",
     "device",
     "optimization",
     "scaling",
     "sizes",
-    "study",
     "trace",
 ]
 
