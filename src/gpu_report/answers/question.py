@@ -172,12 +172,16 @@ def decided(
     evidence: Sequence[Evidence] = (),
     advice: Mapping[Verdict, str] | None = None,
     gain: Estimate | None = None,
+    unknown: str = "",
 ) -> Answer:
     """The answer about a group that one figure decides: yes where it is on the side that `holds`.
 
     `whether` says what is too close to call, as in 'it is faster'. `measured` ends each of the
     three sentences, from its punctuation mark on; `if_unclear` comes before it in the third.
+    `unknown` is why there may be no figure.
     """
+    if unknown and not figure.known:
+        return not_measured(group.title, unknown, key=group.key)
     verdict = verdict_of(figure, limit, holds=holds)
     words = limit_in_words or ("1" if limit == 1 else factor_alone(limit))
     doubt = figure.why_unclear(limit, words)

@@ -209,8 +209,6 @@ def _saves(group: Group) -> Answer:
         return missing(group)
     before, after = pair
     ratio = ratio_of("memory_peak_mib")(after, before)
-    if not ratio.known:
-        return not_measured(group.title, NOTHING_TO_COMPARE, key=group.key)
     subject, name = group.title, group.words(after)
     saved = as_share(ratio.mapped(lambda rest: 1 - rest), short=True)
     workspace_mib = float(after["convolution_workspace_mib"])
@@ -235,6 +233,7 @@ def _saves(group: Group) -> Answer:
         f"{cost}.",
         evidence=evidence_of(group, {"memory_peak_mib": "peak memory"}, [after, before]),
         advice={"yes": f"Train {subject} with {name} where memory is short."},
+        unknown=NOTHING_TO_COMPARE,
     )
 
 

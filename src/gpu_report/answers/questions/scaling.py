@@ -319,10 +319,6 @@ def hidden(scope: Scope) -> Iterator[Answer]:
             yield missing(replace(group, rows=rows), reason)
             continue
         share = against_other(defaults, "exposed_share", variants[defaults["bound"]])
-        if not share.known:
-            reason = "no training without communication had the same seeds"
-            yield not_measured(group.title, reason, key=group.key)
-            continue
         yield decided(
             group,
             share,
@@ -337,6 +333,7 @@ def hidden(scope: Scope) -> Iterator[Answer]:
             evidence=evidence_of_columns(
                 [defaults], {"exposed_share": "exposed share of the step"}, group.table
             ),
+            unknown="no training without communication had the same seeds",
         )
 
 
@@ -387,9 +384,6 @@ def naive(scope: Scope) -> Iterator[Answer]:
     """
     for group, plain, _ in _beside_plain(scope, "split"):
         figure = against_other(group.rows[0], _OVER_ONE, plain)
-        if not figure.known:
-            yield not_measured(group.title, _NOTHING_ALONE, key=group.key)
-            continue
         yield decided(
             group,
             figure,
@@ -399,6 +393,7 @@ def naive(scope: Scope) -> Iterator[Answer]:
             whether=f"{group.title}, split into stages, trains faster than on one",
             measured=f"; it reached {times(figure)} the throughput of one.",
             evidence=evidence_of(group, {_OVER_ONE: "throughput over one device"}),
+            unknown=_NOTHING_ALONE,
         )
 
 
@@ -462,9 +457,6 @@ def sharded(scope: Scope) -> Iterator[Answer]:
     for group, plain, ddp in _beside_plain(scope, "fsdp"):
         fsdp = group.rows[0]
         saved = against_other(fsdp, _SAVED, plain)
-        if not saved.known:
-            yield not_measured(group.title, _NOTHING_ALONE, key=group.key)
-            continue
         yield decided(
             group,
             saved,
@@ -476,6 +468,7 @@ def sharded(scope: Scope) -> Iterator[Answer]:
             measured=f": {as_share(saved, short=True)} on the device with most, at "
             f"{shown(fsdp, _OVER_ONE, short=True)} the throughput{_beside_ddp(fsdp, ddp)}.",
             evidence=evidence_of(group, {_SAVED: "memory saved"}),
+            unknown=_NOTHING_ALONE,
         )
 
 

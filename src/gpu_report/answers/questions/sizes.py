@@ -141,8 +141,6 @@ def quality(group: Group) -> Answer:
         return not_measured(subject, reason, key=group.key)
     small, large = rows[0], rows[-1]
     gain = quality_gain(large, small)
-    if not gain.known:
-        return not_measured(subject, NO_QUALITY, key=group.key)
     metric = f"held-out {large['quality_name']}"
     to_target, advice = _to_target(group)
     others = f" Others are left out: {left_out}." if left_out else ""
@@ -164,6 +162,7 @@ def quality(group: Group) -> Answer:
             *evidence_of_columns(soonest, {"time_to_target_s": "time to target"}, group.table),
         ),
         advice=dict.fromkeys(("yes", "no", "too close to call"), advice),
+        unknown=NO_QUALITY,
     )
 
 
