@@ -694,7 +694,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             [_required("--name", "the machine's name in config/machines.yaml")],
         ),
         "measure-for-jobs": _Command(
-            "measuring_for_jobs:measure_for_jobs",
+            "measuring_job:measure_for_jobs",
             "measure for the jobs of a Snakemake run until it ends",
             [
                 _required("--snakemake", "the process of Snakemake"),
