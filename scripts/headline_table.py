@@ -14,7 +14,7 @@ from gpu_report.errors import GpuReportError
 from gpu_report.glossary import Metric, Row
 from gpu_report.notebook import read_bundle
 from gpu_report.storage.files import write_text_atomically
-from gpu_report.writing.cards import CHAIN, chains
+from gpu_report.writing.cards import CHAIN
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.table import Text
 
@@ -30,7 +30,7 @@ class ReadmeError(GpuReportError):
 
 def headline(machine: MachineResults) -> str:
     """What stands between the markers: the machine, and a row per model."""
-    rows = chains(machine.tables)
+    rows = machine.chains
     columns = [column for column in CHAIN if column.is_in(rows)]
     first, last = machine.dates
     days = first if first == last else f"{first} to {last}"

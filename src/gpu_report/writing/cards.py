@@ -219,12 +219,12 @@ def chain_notes(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def first_steps(tables: Tables) -> list[str]:
-    """What to switch on first for each model that has something faster: the step of the fastest
-    that gains most by itself, and what all of them gain together.
+def first_steps(tables: Tables, rows: Sequence[Row]) -> list[str]:
+    """What to switch on first for each of these rows of `chains` that has something faster: the
+    step of the fastest that gains most by itself, and what all of them gain together.
     """
     sentences = []
-    for chain in chains(tables):
+    for chain in rows:
         eager, fastest = chain["pair"]
         if fastest is eager or eager["optimization"] != NO_OPTIONS:
             continue
@@ -250,16 +250,16 @@ def in_one_line(row: Row) -> str:
     return f"{row['model']}: {', '.join(links)}"
 
 
-def limit_cards(tables: Tables) -> list[Row]:
-    """Rows of LIMIT_CARDS for each model, its eager baseline and its fastest configuration, where a
-    trace shows a step of either; `model` names it.
+def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
+    """Rows of LIMIT_CARDS for each of these rows of `chains`, the eager baseline and the fastest
+    configuration of a model, where a trace shows a step of either; `model` names it.
     """
     categories = grouped(rows_of(tables.step_categories), lambda row: row["variant"])
     advice = grouped(rows_of(tables.trace_advice), lambda row: row["variant"])
     open_rules = grouped(rows_of(tables.trace_unanswered), lambda row: row["variant"])
     of_peak = {row["variant"]: row["share_of_peak"] for row in rows_of(tables.efficiency)}
     cards: list[Row] = []
-    for chain in chains(tables):
+    for chain in rows:
         eager, fastest = chain["pair"]
         if not {eager["variant"], fastest["variant"]} & categories.keys():
             continue

@@ -38,12 +38,13 @@ if TYPE_CHECKING:
 
 
 def headline(
-    tables: Tables, findings: Sequence[Finding], decided: Sequence[Row]
+    tables: Tables, chained: Sequence[Row], findings: Sequence[Finding], decided: Sequence[Row]
 ) -> tuple[str, str, str]:
     """What was measured, how much a GPU gains, and what follows; plain text without line ends.
 
     Args:
         tables: Of one machine.
+        chained: The rows of `chains` for it.
         findings: Those of the machine.
         decided: The rows of its decision table, see `decisions`.
     """
@@ -62,7 +63,7 @@ def headline(
     verdicts = (
         ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number) or "none"
     )
-    gains = "; ".join(in_one_line(row) for row in chains(tables))
+    gains = "; ".join(in_one_line(row) for row in chained)
     advice = f" First advice: {' '.join(decided[0]['action'].split())}." if decided else ""
     return (
         f"Measured {len(measured)} of {len(variants)} configurations{where}{without}{when}.",
@@ -338,8 +339,13 @@ class MachineResults:
         )
 
     @cached_property
+    def chains(self) -> list[Row]:
+        """A row for each of its models: the eager baseline and the fastest, with factors."""
+        return chains(self.tables)
+
+    @cached_property
     def headline(self) -> tuple[str, str, str]:
-        return headline(self.tables, self.findings, self.decisions)
+        return headline(self.tables, self.chains, self.findings, self.decisions)
 
     @property
     def over_one_gpu(self) -> str:

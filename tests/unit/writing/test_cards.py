@@ -80,7 +80,7 @@ def test_what_to_switch_on_first_is_the_step_that_gains_most_alone() -> None:
     for name in ("variants", "optimization"):
         tables = edited(tables, Edit(table=name, where={"variant": single}, cells=cells))
 
-    assert first_steps(tables)[0] == (
+    assert first_steps(tables, chains(tables))[0] == (
         "U-Net 64px: torch.compile, 3.000× (2.990 to 3.010); with the rest 4.00×."
     )
 
@@ -93,8 +93,8 @@ def test_a_step_that_the_fastest_does_without_is_not_named_first() -> None:
         for name in ("variants", "optimization"):
             tables = edited(tables, Edit(table=name, where={"variant": variant}, cells=cells))
 
-    assert first_steps(tables)[0].startswith("U-Net 64px: ")
-    assert "torch.compile" not in first_steps(tables)[0]
+    assert first_steps(tables, chains(tables))[0].startswith("U-Net 64px: ")
+    assert "torch.compile" not in first_steps(tables, chains(tables))[0]
 
 
 def test_a_chain_goes_on_to_all_gpus_with_what_they_train_fastest() -> None:
@@ -128,7 +128,7 @@ def test_a_card_has_what_a_step_consists_of_and_what_idle_time_allows_at_most() 
     ]
     changed = pd.concat([tables.step_categories[kept], pd.DataFrame(rows)])
 
-    cards = limit_cards(with_tables(tables, step_categories=changed))
+    cards = limit_cards(with_tables(tables, step_categories=changed), chains(tables))
     (card,) = [card for card in cards if card["variant"] == FAST]
 
     assert [card["busy"], card["at_most"]] == pytest.approx([0.8, 1.25])
@@ -138,4 +138,5 @@ def test_a_card_has_what_a_step_consists_of_and_what_idle_time_allows_at_most() 
 def test_without_any_trace_there_is_no_card() -> None:
     tables = studied()
 
-    assert limit_cards(with_tables(tables, step_categories=tables.step_categories.iloc[:0])) == []
+    without = with_tables(tables, step_categories=tables.step_categories.iloc[:0])
+    assert limit_cards(without, chains(tables)) == []

@@ -1,6 +1,7 @@
 import re
 
 from gpu_report.answers.questions import derive_findings
+from gpu_report.writing.cards import chains
 from gpu_report.writing.machine import headline
 from tests.factories import make_record, make_study, make_tables
 from tests.unit.answers.editing import base
@@ -9,7 +10,7 @@ from tests.unit.answers.editing import base
 def test_the_headline_has_the_chain_of_each_model() -> None:
     tables, study = base()
 
-    gain = headline(tables, derive_findings(tables, study.experiments), [])[1]
+    gain = headline(tables, chains(tables), derive_findings(tables, study.experiments), [])[1]
 
     assert re.search(r"U-Net 64px: CPU .* samples/s .*, eager .*×, fastest .*×", gain)
 
@@ -19,7 +20,9 @@ def test_a_study_of_which_nothing_was_measured_claims_nothing() -> None:
     records = [make_record(variant.slug, status="failed") for variant in study.variants]
     tables = make_tables(study, records)
 
-    measured, gain, follows = headline(tables, derive_findings(tables, study.experiments), [])
+    measured, gain, follows = headline(
+        tables, chains(tables), derive_findings(tables, study.experiments), []
+    )
 
     assert measured == f"Measured 0 of {len(study.variants)} configurations."
     assert gain == "Nothing was trained."
