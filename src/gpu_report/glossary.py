@@ -239,7 +239,6 @@ def time_in(per_second: float) -> Callable[..., Quantity]:
 
 
 def _whole(unit: str = "") -> Callable[..., Quantity]:
-    """A whole number."""
     return lambda value, **_: number_format.count(value, unit)
 
 

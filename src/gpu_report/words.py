@@ -141,7 +141,7 @@ def in_words(field: str, value: Any) -> str:
         return "whole epochs" if math.isnan(value) else f"epochs of {counted(value, 'step')}"
     if field == "accumulation":
         return "whole batches" if value == 1 else f"accumulation in {value} parts"
-    words = field_value(value)
+    words = value_words(field, value)
     return words if field in ("precision", "workload") else f"{AXES.get(field, field)} {words}"
 
 
@@ -161,12 +161,7 @@ def optimization_in_words(name: str) -> str:
     return listed(parts) if parts else f"the {EAGER_BASELINE}"
 
 
-def _size_in_words(size: str) -> str:
-    return f"model size {size_words(size)}"
-
-
 _IN_WORDS: Final[Mapping[str, Callable[[str], str]]] = {
-    "size": _size_in_words,
     "device": device_in_words,
     "optimization": optimization_in_words,
     "options": optimization_in_words,

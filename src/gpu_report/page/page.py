@@ -21,7 +21,7 @@ from gpu_report.glossary import Row, device_words, machine_words
 from gpu_report.page.shared import COLORS, KERNELS, html_table, inline_svg, rendered, timelines_of
 from gpu_report.printing.number_format import scaled
 from gpu_report.study.options import is_bound
-from gpu_report.tables.bundle import Tables, rows_of, shown_profiles
+from gpu_report.tables.bundle import Tables, grouped, rows_of, shown_profiles
 from gpu_report.writing import cards, rows
 from gpu_report.writing.experiment import ExperimentResults
 from gpu_report.writing.layout import COMPARISON_CSV, COMPARISON_FOLDER, pictures
@@ -59,7 +59,6 @@ _METRICS: Final = (
     *("throughput", "step_time", "epoch_time", "memory", "quality", "data_wait", "preparation"),
     *("utilisation", "power", "energy_per_sample"),
 )
-"""Of every configuration, by their keys in the glossary."""
 _SCALING: Final = tuple(
     metric(column)
     for column in (
@@ -196,13 +195,27 @@ def _answers(findings: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:
 def _data(
     machine: MachineResults, memory: Mapping[str, Sequence[Row]], comparison: "pd.DataFrame"
 ) -> dict[str, Any]:
-    """What page.js draws."""
     tables = machine.tables
     variants = {row["variant"]: row for row in machine.variants}
     frame = labels.with_labels(labels.with_titles(tables.variants, tables.variants))
     names = dict(zip(frame["variant"], labels.full_names(frame), strict=True))
     timelines = timelines_of(rows_of(tables.timelines))
-    allocated = _memory(memory)
+    allocated = {
+        variant: [
+            {
+                "device": device_words(device),
+                "at": [row["at_ms"] for row in own],
+                "allocated": [row["allocated_mib"] for row in own],
+                "reserved": [row["reserved_mib"] for row in own],
+            }
+            for device, own in sorted(
+                grouped(found, lambda row: str(row["device"])).items(),
+                key=lambda item: (item[0] == "cpu", item[0]),
+            )
+        ]
+        for variant, found in memory.items()
+        if found
+    }
     kernels = set(tables.top_kernels["variant"])
     profiled = [slug for slug in names if slug in timelines or slug in allocated or slug in kernels]
     scaled_rows = [
@@ -245,28 +258,7 @@ def _data(
     }
 
 
-def _memory(memory: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
-    """The allocator's totals of each variant and device."""
-    return {
-        variant: [
-            {
-                "device": device_words(device),
-                "at": [row["at_ms"] for row in own],
-                "allocated": [row["allocated_mib"] for row in own],
-                "reserved": [row["reserved_mib"] for row in own],
-            }
-            for device in sorted(
-                {row["device"] for row in found}, key=lambda device: (device == "cpu", device)
-            )
-            for own in [[row for row in found if row["device"] == device]]
-        ]
-        for variant, found in memory.items()
-        if found
-    }
-
-
 def _roofline(tables: Tables, names: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Roofs and points of each device."""
     achieved, share = metric("achieved_flops_per_s"), metric("share_of_peak")
     intensity = metric("intensity", "intensity", "FLOP/B")
     points = rows_of(tables.efficiency.dropna(subset=["intensity", "achieved_flops_per_s"]))

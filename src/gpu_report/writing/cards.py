@@ -6,7 +6,7 @@ eager_and_fastest -> a row per model of the table CHAIN -> one or two of the tab
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from gpu_report.answers.estimate import is_share
 from gpu_report.glossary import (
@@ -74,7 +74,6 @@ _MEANINGS: Final[Mapping[str, str]] = {
     "of_peak": "of measured peak: over that of matrix products here",
     "preparation_cold_s": "to start: compiling and capturing",
 }
-"""Columns of LIMIT_CARDS -> what they are."""
 _TIED: Final = "\u00a0"
 """A space where no line ends."""
 
@@ -96,9 +95,10 @@ def chains(tables: Tables) -> list[Row]:
     """A row of CHAIN for each model and device, in the order of `eager_and_fastest`.
 
     Factors are missing where there is nothing to compare with. `over_fastest_cpu` is the fastest
-    over the CPU's fastest configuration, which has the `cpu_settings`; `pair` has the rows of the
-    eager baseline and of the fastest. A model without an eager baseline has its fastest on the
-    fewest devices alone, custom training loops have no row.
+    over the CPU's fastest configuration, which has the `cpu_settings`; `on_all` is the fastest on
+    the most devices, which has the `all_settings`; `pair` has the rows of the eager baseline and of
+    the fastest. A model without an eager baseline has its fastest on the fewest devices alone,
+    custom training loops have no row.
     """
     variants = {row["variant"]: row for row in rows_of(tables.variants)}
     rows: list[Row] = []
@@ -124,6 +124,18 @@ def chains(tables: Tables) -> list[Row]:
             ),
             None,
         )
+        shared = [
+            row
+            for row in variants.values()
+            if all(row[field] == fastest[field] for field in ("workload", "size"))
+            and row["devices"] > fastest["devices"]
+            and row["status"] == "ok"
+            and row["device"] != "cpu"
+            and not is_bound(row["options"])
+        ]
+        on_all = max(
+            shared, key=lambda row: (row["devices"], float(row["throughput_per_s"])), default=None
+        )
         is_eager = eager["optimization"] == NO_OPTIONS
         fastest_cpu = max(on_cpu, key=lambda row: float(row["throughput_per_s"]), default=None)
         rows.append(
@@ -141,32 +153,11 @@ def chains(tables: Tables) -> list[Row]:
                 if fastest_cpu is cpu
                 else _factor(tables, fastest, fastest_cpu),
                 "cpu_settings": _settings(fastest_cpu, cpu) if fastest_cpu else "",
-                **_on_all([*variants.values()], fastest),
+                **_rates("on_all", on_all),
+                "all_settings": _settings(on_all, None) if on_all else "",
             }
         )
     return rows
-
-
-def _on_all(rows: Sequence[Row], alone: Row) -> dict[str, Any]:
-    """The fastest of these on the most devices that train the same model, and its settings."""
-    shared = [
-        row
-        for row in rows
-        if all(row[field] == alone[field] for field in ("workload", "size"))
-        and row["devices"] > alone["devices"]
-        and row["status"] == "ok"
-        and row["device"] != "cpu"
-        and not is_bound(row["options"])
-    ]
-    fastest = max(
-        shared,
-        key=lambda row: (row["devices"], float(row["throughput_per_s"])),
-        default=None,
-    )
-    return {
-        **_rates("on_all", fastest),
-        "all_settings": _settings(fastest, None) if fastest else "",
-    }
 
 
 def _rates(name: str, row: Row | None) -> dict[str, float]:
@@ -265,6 +256,7 @@ def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
             continue
         for row in [eager] if fastest is eager else [eager, fastest]:
             parts = categories.get(row["variant"], [])
+            largest = sorted(parts, key=lambda part: -float(part["share"]))
             busy = sum(part["share"] for part in parts if part["category"] != IDLE_TIME)
             shows_idle = busy > 0 and row["device"] != "cpu"
             settings = _settings(row, eager)
@@ -273,7 +265,11 @@ def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
                     "variant": row["variant"],
                     "model": chain["model"],
                     "is": f"fastest: {settings}" if settings else f"eager, {row['precision']}",
-                    "parts": _largest(parts),
+                    "parts": ", ".join(
+                        f"{american(part['category'])} {count(100 * part['share']).plain()}{_TIED}%"
+                        for part in largest[:MOST_CATEGORIES]
+                        if part["share"] >= LEAST_SHARE
+                    ),
                     "left": _next(
                         busy, advice.get(row["variant"], []), open_rules.get(row["variant"], [])
                     )
@@ -298,16 +294,6 @@ def limit_notes(cards: Sequence[Row]) -> list[str]:
         if any(math.isfinite(card[name]) for card in cards)
     ]
     return [f"{capitalized('; '.join(meanings))}."] if meanings else []
-
-
-def _largest(parts: Sequence[Row]) -> str:
-    """The categories that take most of a step, idle time among them."""
-    largest = sorted(parts, key=lambda part: -float(part["share"]))
-    return ", ".join(
-        f"{american(part['category'])} {count(100 * part['share']).plain()}{_TIED}%"
-        for part in largest[:MOST_CATEGORIES]
-        if part["share"] >= LEAST_SHARE
-    )
 
 
 def _next(busy: float, advice: Sequence[Row], unanswered: Sequence[Row]) -> str:

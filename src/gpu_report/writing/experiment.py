@@ -244,7 +244,6 @@ class ExperimentResults:
 
     @property
     def _other_axes(self) -> list[str]:
-        """The fields of a variant that are not what is varied."""
         varied = (self.experiment.axis, *self.experiment.compared_fields)
         return [axis for axis in DISTINGUISHING if axis not in varied]
 

@@ -56,7 +56,6 @@ _NETWORKS: Final[Mapping[str, Mapping[str, int]]] = {
     "transformer": {"width": 256, "heads": 8, "feed_forward": 1024},
     "gpt2": {"layers": 12, "heads": 12, "width": 768, "context": 1024},
 }
-"""What the text says of the built-in networks."""
 SHORT_KERNEL: Final = quantity(SHORT_NS / 1000, "µs", most_decimals=0)
 _PLANTED: Final = 0.05
 """The slowdown whose detection rate the text gives."""

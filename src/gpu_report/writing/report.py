@@ -209,38 +209,10 @@ def render_report(
         figure=machine.pictures,
         finding=lambda subject, *names: answered(machine.findings, subject, names),
     )
-    return _texts(page, values, shown)
-
-
-def _table(
-    machine: MachineResults,
-    name: str,
-    rows: Any,
-    *,
-    source: str | None = None,
-    of_study: bool = False,
-    **spec: Any,
-) -> list[TableBlock]:
-    """A table of the machine, labelled with its id unless it is `of_study`; its source is the CSV
-    of its name.
-    """
-    return table(
-        rows,
-        name=name if of_study else f"{machine.id}/{name}",
-        source=machine.csv_path(name) if source is None else source,
-        **spec,
-    )
-
-
-def _texts(
-    page: Templates, values: Mapping[str, Any], experiments: Mapping[str, ExperimentResults]
-) -> dict[str, str]:
-    layout: Layout = values["layout"]
-    machine: MachineResults = values["machine"]
     texts = {
         "gpu_report.tex": render(page, f"{layout.template}{TEMPLATE_SUFFIX}", values),
         **{
-            f"sections/{name}.tex": _section(page, name, values, experiments.get(name))
+            f"sections/{name}.tex": _section(page, name, values, shown.get(name))
             for name in layout.sections
         },
     }
@@ -270,6 +242,26 @@ def _texts(
         "numbers.tex": numbers_tex(numbers, machine=machine.id),
         NUMBERS_CSV: numbers_csv(numbers),
     }
+
+
+def _table(
+    machine: MachineResults,
+    name: str,
+    rows: Any,
+    *,
+    source: str | None = None,
+    of_study: bool = False,
+    **spec: Any,
+) -> list[TableBlock]:
+    """A table of the machine, labelled with its id unless it is `of_study`; its source is the CSV
+    of its name.
+    """
+    return table(
+        rows,
+        name=name if of_study else f"{machine.id}/{name}",
+        source=machine.csv_path(name) if source is None else source,
+        **spec,
+    )
 
 
 def _section(

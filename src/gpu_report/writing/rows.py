@@ -670,7 +670,6 @@ def _facts(record: Record) -> Mapping[str, Any]:
 
 
 def _values(records: Sequence[Record]) -> Mapping[str, str]:
-    """By axis every value that these records were trained with."""
     found = {
         axis: dict.fromkeys(getattr(record.as_variant(), axis) for record in records)
         for axis in _AXES

@@ -301,7 +301,6 @@ def metric(name: str, header: str = "", show: str = "number", *, unit: str = "")
 def _scaled(
     base: str, value: float, *, unit: str, low: float = math.nan, high: float = math.nan
 ) -> Quantity:
-    """In a unit that is the base with a prefix."""
     return scaled(value, base, prefix=unit.removesuffix(base), low=low, high=high)
 
 
