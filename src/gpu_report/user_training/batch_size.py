@@ -128,7 +128,13 @@ def find_batch_size(
                 "loss=, optimizer=, checkpoint= and accumulate="
             )
     else:
-        _require_functions(build=build, make_batch=make_batch)
+        for name, function in {"build": build, "make_batch": make_batch}.items():
+            is_made = hasattr(function, "state_dict") and not isinstance(function, type)
+            if is_made or not (isinstance(function, str) or callable(function)):
+                raise ProfileError(
+                    f"{name}: it is a {type(function).__name__}; expected a function, or its name "
+                    "as module:function, since each try is a fresh process"
+                )
         if size is not None:
             raise ProfileError(
                 f"size: {size!r} was given; expected it only with a built-in workload"
@@ -155,20 +161,16 @@ def find_batch_size(
     say(HEAD)
     found = try_sizes(training, bounds, patience_s=patience, on_try=lambda probe: say(probe.row()))
     if not found.fitting:
-        raise _nothing_fits(found.probes[-1], memory_limit)
+        last = found.probes[-1]
+        if last.stopped.status != "oom":
+            raise ProfileError(f"the model cannot be trained: {last.stopped.reason}")
+        limit = f", limited to {memory_limit:g} GiB or what is free," if memory_limit else ""
+        raise ProfileError(
+            f"the model does not fit into memory{limit} with "
+            f"{counted(last.samples, 'sample')}: {_asked(last.stopped) or last.stopped.reason}"
+        )
     say(found.answers())
     return found
-
-
-def _nothing_fits(probe: "Probe", memory_limit: float | None) -> ProfileError:
-    stopped = probe.stopped
-    if stopped.status != "oom":
-        return ProfileError(f"the model cannot be trained: {stopped.reason}")
-    limit = "" if memory_limit is None else f", limited to {memory_limit:g} GiB or what is free,"
-    return ProfileError(
-        f"the model does not fit into memory{limit} with "
-        f"{counted(probe.samples, 'sample')}: {_asked(stopped) or stopped.reason}"
-    )
 
 
 def try_sizes(
@@ -190,16 +192,6 @@ def try_sizes(
         found = replace(found, probes=[*found.probes, Probe(samples, result)])
         on_try(found.probes[-1])
     return found
-
-
-def _require_functions(**functions: object) -> None:
-    for name, function in functions.items():
-        is_built = hasattr(function, "state_dict") and not isinstance(function, type)
-        if is_built or not (isinstance(function, str) or callable(function)):
-            raise ProfileError(
-                f"{name}: it is a {type(function).__name__}; expected a function, or its name as "
-                "module:function, since each try is a fresh process"
-            )
 
 
 HEAD: Final = f"{'samples':>9}  {'samples/s':<32}{'peak memory':<14}outcome"

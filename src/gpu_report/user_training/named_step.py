@@ -25,7 +25,7 @@ from gpu_report.study.single import BuiltInOptions, single_study
 from gpu_report.study.study import Measurement
 from gpu_report.user_training.restoring import left_as_found
 from gpu_report.user_training.run import Measured, StepRun, deadline
-from gpu_report.user_training.workload import Loading, TrainingStep
+from gpu_report.user_training.workload import Loading, TrainingStep, chosen_device
 
 _STEPS_PER_EPOCH: Final = 8
 
@@ -127,10 +127,8 @@ def _measurement(
             f"model: {len(study.variants)} configurations of {name} are asked for; expected one"
         )
     measurement = study.measurement(study.variants[0].slug)
-    on = torch.device(measurement.variant.device)
-    if on.type != "cpu" and ":" not in measurement.variant.device:
-        on = torch.device(on.type, torch.accelerator.current_device_index())
     variant = measurement.variant
+    on, _ = chosen_device(variant.device, None)
     if reason := why_not_computed(variant.precision, on):
         raise MachineError(f"precision: {reason}")
     if why := why_not_applied(variant.options, variant.precision, on):
@@ -139,7 +137,6 @@ def _measurement(
 
 
 def _built(measurement: Measurement, device: torch.device) -> TrainingStep:
-    """Its training as a process of the study builds it."""
     variant = measurement.variant
     workload = load_seeded(measurement, seed=variant.seed)
     training = build_training(

@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from torch import nn
 
 from gpu_report.errors import ProfileError
 from gpu_report.measure.run import Stopped
@@ -39,9 +41,6 @@ from gpu_report.user_training.process import (
     train_in_this_process,
 )
 
-if TYPE_CHECKING:
-    from torch import nn
-
 _PRECISIONS: Final[Mapping[str, str]] = {"tf32": "TF32", "bf16": "bf16 (torch.autocast)"}
 _OPTIONS: Final = ("pinned", "channelslast", "fused", "graphs", "compile")
 TRIED: Final = (*_PRECISIONS, *_OPTIONS)
@@ -58,7 +57,7 @@ _Train = Callable[[OwnTraining], OwnResult | Stopped]
 
 @own_server()
 def compare_options(
-    model: "nn.Module | Factory",
+    model: nn.Module | Factory,
     batch: Any,
     *,
     loss: Factory | None = None,

@@ -563,7 +563,6 @@ def _allow_memory(private_bytes: int | None) -> None:
 
 
 def _prepared(batch: Any, options: Sequence[str]) -> Any:
-    """The batch as the options ask for it."""
     tensors = list(tensors_of(batch))
     if "channelslast" in options and not any(each.dim() == IMAGES for each in tensors):
         raise _NotHereError("no tensor of the batch has four dimensions, as images have")

@@ -248,26 +248,20 @@ def profile(
             model, **of_model, device_name=device, began_s=began_s, seconds=seconds
         )
     took_s = time.monotonic() - began_s
-    found = analysed(measured, too_few=_too_few(measured, took_s, seconds, epochs))
-    if measured.rank == 0:
-        say(found.summary())
-    return found
-
-
-def _too_few(
-    measured: Measured, took_s: float, seconds: float, epochs: int | None
-) -> tuple[str, str]:
-    """That the steps which are missing do not fit into the time or the epochs, and what to do."""
     of_epochs, no_limit = "", ""
     if epochs is not None:
         of_epochs, no_limit = f" and {counted(epochs, 'epoch')}", " and no limit of epochs"
     needed_s = math.ceil(_NEEDED_STEPS * measured.step_ms / 1e3 + _READING_S)
-    return (
+    too_few = (
         f"{counted(measured.steps, 'step')} in {duration(took_s).plain()}, and the steps still "
         f"needed do not fit into {seconds:g} s{of_epochs}",
         f"call again with {max(needed_s, math.ceil(2 * seconds))} seconds{no_limit}, or with a "
         "smaller batch or model",
     )
+    found = analysed(measured, too_few=too_few)
+    if measured.rank == 0:
+        say(found.summary())
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -727,7 +721,15 @@ def _python(
     """
     if trace is None or "host" not in parts:
         return
-    of_step = parts["host"] * _share_of_own_python(trace)
+    called, stretches = cover_of(trace.calls), []
+    for begin_ns, end_ns in zip(*trace.step_bounds, strict=True):
+        inside = (called.end_ns > begin_ns) & (called.start_ns < end_ns)
+        starts = np.append(begin_ns, called.end_ns[inside])
+        ends = np.append(called.start_ns[inside], end_ns)
+        stretches.append(np.maximum(ends - starts, 0))
+    lengths_ns = np.concatenate(stretches)  # in which nothing is called
+    own_ns = lengths_ns[lengths_ns >= _OWN_PYTHON_NS].sum()
+    of_step = parts["host"] * float(own_ns / max(lengths_ns.sum(), 1))
     if parts["host"] >= HALF and of_step >= parts["host"] / 2:
         yield Suggestion(
             rule="Python of the step",
@@ -756,22 +758,6 @@ def _python(
             remedy=_ELSE_TRY[PARTS_IN_WORDS["host"]],
             at_stake=at_stake,
         )
-
-
-def _share_of_own_python(trace: Trace) -> float:
-    """Of the steps' time in which nothing is called, that in stretches of _OWN_PYTHON_NS
-    and more.
-    """
-    called, stretches = cover_of(trace.calls), []
-    for begin_ns, end_ns in zip(*trace.step_bounds, strict=True):
-        inside = (called.end_ns > begin_ns) & (called.start_ns < end_ns)
-        starts, ends = (
-            np.append(begin_ns, called.end_ns[inside]),
-            np.append(called.start_ns[inside], end_ns),
-        )
-        stretches.append(np.maximum(ends - starts, 0))
-    lengths_ns = np.concatenate(stretches)
-    return float(lengths_ns[lengths_ns >= _OWN_PYTHON_NS].sum() / max(lengths_ns.sum(), 1))
 
 
 def _problem(

@@ -73,7 +73,13 @@ class Ranks:
         said = []
         for other in range(self.size):
             key = f"decision/{self._decisions}/{other}"
-            self._wait(key, other, missed)
+            try:
+                self._store.wait([key], timedelta(seconds=self.patience_s))
+            except RuntimeError as error:
+                raise ProfileError(
+                    f"process group: rank {other} of {self.size} did not {missed} "
+                    f"(waited for {self.patience_s:g} s)"
+                ) from error
             said.append(self._store.get(key).decode())
             if said[-1].startswith(_FAILED):
                 raise ProfileError(
@@ -96,12 +102,3 @@ class Ranks:
 
     def _say(self, text: str) -> None:
         self._store.set(f"decision/{self._decisions}/{self.rank}", text)
-
-    def _wait(self, key: str, rank: int, todo: str) -> None:
-        try:
-            self._store.wait([key], timedelta(seconds=self.patience_s))
-        except RuntimeError as error:
-            raise ProfileError(
-                f"process group: rank {rank} of {self.size} did not {todo} "
-                f"(waited for {self.patience_s:g} s)"
-            ) from error

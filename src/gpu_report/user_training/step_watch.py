@@ -94,7 +94,6 @@ class StepWatch:
         self._ended_s: float | None = None
         self._paused_s: float | None = None
         self._first_s: list[float] = []
-        self._pause_s = float("inf")
         self._blocks: _Blocks | None = None
         self._profiling: _Profiling | None = None
         self._profiled_ms: list[float] = []
@@ -134,7 +133,7 @@ class StepWatch:
             self._ended_s = now_s
             return True
         waited_s = now_s - self._ended_s
-        if waited_s > self._pause_s:
+        if self._blocks is not None and waited_s > self._blocks.pause_s:
             self.pauses += 1
             self.stalled_s += waited_s
             self.looped_s += waited_s
@@ -160,16 +159,13 @@ class StepWatch:
         if self._profiling is not None:
             self._go_on_profiling()
         elif self._blocks is not None:
-            if self._blocks.end_step():
-                self._pause_s = self._blocks.pause_s
-                if self._is_profile_due(self._blocks):
-                    self._begin_profile(self._blocks)
+            if self._blocks.end_step() and self._is_profile_due(self._blocks):
+                self._begin_profile(self._blocks)
         else:
             synchronize(_device_and_memory()[0])
             self._first_s.append(time.perf_counter() - began_s)
             if len(self._first_s) == FIRST_STEPS:
                 self._blocks = _Blocks(min(self._first_s[1:]))
-                self._pause_s = self._blocks.pause_s
                 self._blocks.begin()
         self._ended_s = time.perf_counter()
         self.looped_s += self._ended_s - began_s
@@ -272,7 +268,7 @@ class StepWatch:
             self._profiling.stop()
             self._profiling = None
         if self._blocks is not None:
-            self._blocks.drop()
+            self._blocks.running = None
 
     def _is_profile_due(self, blocks: "_Blocks") -> bool:
         """Once, and anew as in a study where the profiled steps took longer than timed ones."""
@@ -289,7 +285,9 @@ class StepWatch:
         return not torch.autograd._profiler_enabled()  # type: ignore[attr-defined]  # the script's own
 
     def _begin_profile(self, blocks: "_Blocks") -> None:
-        blocks.begin_profile()
+        blocks.running = None
+        blocks.since_profile = 0
+        blocks.before_profile_mib = blocks.memory.in_use_mib()
         if threading.current_thread() is not threading.main_thread():
             self.trace_problem = (
                 "the steps are in another thread than the main one, where PyTorch's profiler may "
@@ -372,7 +370,9 @@ class _Blocks:
 
     Attributes:
         timed: Blocks whose time is known.
-        running: That which the next step is in; None until a step has ended after a pause.
+        running: That which the next step is in; None until a step has ended after a pause, or after
+            a profile.
+        before_profile_mib: Memory in use when a profile began: what it leaves there does not count.
         other_threads_s: CPU seconds of this process's other Python threads since the first block.
         has_anomaly_mode: Whether autograd's was on where a block began.
     """
@@ -400,7 +400,7 @@ class _Blocks:
         self.other_threads_s = 0.0
         self._ended: _Block | None = None
         self.since_profile = 0
-        self._before_profile_mib: float | None = None
+        self.before_profile_mib: float | None = None
         self._of_profile_mib = 0.0
 
     @property
@@ -426,23 +426,13 @@ class _Blocks:
             passed_s = other_threads_s() - self._other_threads_before_s
             self.other_threads_s = max(self.other_threads_s, passed_s)
 
-    def begin_profile(self) -> None:
-        """Time no more until it is over; what it leaves in memory does not count."""
-        self.drop()
-        self.since_profile = 0
-        self._before_profile_mib = self.memory.in_use_mib()
-
     def begin(self) -> None:
-        if self._before_profile_mib is not None:
-            self._of_profile_mib += self.memory.in_use_mib() - self._before_profile_mib
-            self._before_profile_mib = None
+        if self.before_profile_mib is not None:
+            self._of_profile_mib += self.memory.in_use_mib() - self.before_profile_mib
+            self.before_profile_mib = None
         self.has_anomaly_mode |= torch.is_anomaly_enabled()
         self.running = _Block(step_clock(self.device), cpu_s=-self.cpu_clock())
         self.running.clock.mark()
-
-    def drop(self) -> None:
-        """Time no more until a step has ended."""
-        self.running = None
 
     def end_step(self) -> bool:
         """Whether a block ends with it; the next begins at once."""
