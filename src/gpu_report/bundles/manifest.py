@@ -6,6 +6,7 @@ written
 """
 
 import re
+from pathlib import Path
 from typing import Final
 
 from pydantic import Field
@@ -103,12 +104,14 @@ MANIFEST: Final = JsonFile(
 )
 
 
-def trace_paths(record: Record) -> list[str]:
-    """The traces that a record names, of all its ranks, by their paths inside the folder of its
-    run.
+def why_no_trace(run: Path, record: Record) -> str:
+    """Why the folder of a run lacks traces that its record names, of any rank; empty if it has
+    them.
     """
     if record.profile is None:
-        return []
+        return ""
     names = [record.profile.trace_file, *(each.trace_file for each in record.profile.other_ranks)]
     folders = [TRACE_FOLDER, *([RICH_TRACE_FOLDER] if record.profile.rich_trace_file else [])]
-    return [f"{folder}/{name}" for folder in folders for name in names]
+    if all((run / folder / name).exists() for folder in folders for name in names):
+        return ""
+    return f"its trace is gone; measure it again with gpu-report run {record.variant}"

@@ -8,7 +8,7 @@ import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, TypeVar
+from typing import Final, TypeVar
 
 from gpu_report import __version__
 from gpu_report.bundles.manifest import (
@@ -21,7 +21,7 @@ from gpu_report.bundles.manifest import (
     TABLES_FOLDER,
     FileEntry,
     Manifest,
-    trace_paths,
+    why_no_trace,
 )
 from gpu_report.errors import BundleError, RecordError, TableError, TraceError
 from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER, SearchRecord
@@ -100,7 +100,7 @@ def pack(
     """
     runs = results / "runs"
     records, left_out = _read_all(RECORD_FILE, runs.glob(f"*/{RECORD_NAME}"), machine=machine)
-    problem_of = _problem_of_trace if with_traces else _problem_of_tables
+    problem_of = why_no_trace if with_traces else _problem_of_tables
     for slug in list(records):
         if problem := problem_of(runs / slug, records[slug]):
             left_out[slug] = problem
@@ -171,12 +171,6 @@ def _read_all(
                 f"{path} is of {name} on {content.machine}; take it out of this folder"
             )
     return found, left_out
-
-
-def _problem_of_trace(run: Path, record: Record) -> str:
-    if all((run / trace).exists() for trace in trace_paths(record)):
-        return ""
-    return f"its trace is gone; measure it again with gpu-report run {record.variant}"
 
 
 def _problem_of_tables(run: Path, record: Record) -> str:
@@ -319,11 +313,23 @@ def _manifest(
 
 
 def _write(manifest: Manifest, results: Path, target: Path, *, limit_bytes: float) -> int:
-    """Bytes written."""
     with write_errors(target), unfinished_folder(target) as unfinished:
         packed = unfinished / target.name
-        with packed.open("wb") as file:
-            _write_archive(file, manifest, results)
+        # In the manifest's order, without times and owners: equal files give equal bytes.
+        preset = _QUICK if any(each.path.endswith(".gz") for each in manifest.files) else _SMALLEST
+        with (
+            lzma.open(packed, "wb", preset=preset) as compressed,
+            tarfile.open(fileobj=compressed, mode="w|", format=tarfile.GNU_FORMAT) as archive,
+        ):
+            _add(archive, MANIFEST_FILE, MANIFEST.as_bytes(manifest))
+            for entry in manifest.files:
+                content = _content(results / entry.path)
+                if hashlib.sha256(content).hexdigest() != entry.sha256:
+                    raise BundleError(
+                        f"{entry.path} changed while it was packed; wait until nothing measures, "
+                        "then again"
+                    )
+                _add(archive, entry.path, content)
         size = packed.stat().st_size
         if size > limit_bytes:
             largest = sorted(manifest.files, key=lambda entry: -entry.bytes)[:3]
@@ -338,26 +344,6 @@ def _write(manifest: Manifest, results: Path, target: Path, *, limit_bytes: floa
         packed.chmod(0o644)
         packed.replace(target)
     return size
-
-
-def _write_archive(target: IO[bytes], manifest: Manifest, results: Path) -> None:
-    """The manifest and its files, in its order, without times and owners: equal files give equal
-    bytes.
-    """
-    preset = _QUICK if any(entry.path.endswith(".gz") for entry in manifest.files) else _SMALLEST
-    with (
-        lzma.open(target, "wb", preset=preset) as compressed,
-        tarfile.open(fileobj=compressed, mode="w|", format=tarfile.GNU_FORMAT) as archive,
-    ):
-        _add(archive, MANIFEST_FILE, MANIFEST.as_bytes(manifest))
-        for entry in manifest.files:
-            content = _content(results / entry.path)
-            if hashlib.sha256(content).hexdigest() != entry.sha256:
-                raise BundleError(
-                    f"{entry.path} changed while it was packed; wait until nothing measures, then "
-                    "again"
-                )
-            _add(archive, entry.path, content)
 
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:

@@ -29,7 +29,7 @@ from gpu_report.bundles.manifest import (
     RECORD_NAME,
     TABLES_FOLDER,
     Manifest,
-    trace_paths,
+    why_no_trace,
 )
 from gpu_report.errors import BundleError, RecordError, TableError
 from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER
@@ -93,7 +93,29 @@ def unpack(bundle: Path, machines: Path) -> Unpacked:
         now = time.time()
         for path in folder.rglob("*"):
             os.utime(path, (now, now))
-        return _put_in_place(folder, machines / manifest.machine, manifest)
+        placed_in = machines / manifest.machine
+        # A run is moved as a whole, so that an interruption leaves whole runs.
+        (placed_in / "runs").mkdir(parents=True, exist_ok=True)
+        kept = [
+            slug for slug in manifest.variants if (placed_in / "runs" / slug / RECORD_NAME).exists()
+        ]
+        placed = [slug for slug in manifest.variants if slug not in kept]
+        for slug in placed:
+            shutil.rmtree(placed_in / "runs" / slug, ignore_errors=True)
+            (folder / "runs" / slug).rename(placed_in / "runs" / slug)
+        # Of a bundle without searches or sentinels they are empty; without them, they would count
+        # as not unpacked.
+        for name in (SEARCHES_FOLDER, SENTINELS_FOLDER):
+            (placed_in / name).mkdir(exist_ok=True)
+        beside = [
+            f"{path.parent.name}/{path.name}"
+            for name in (SEARCHES_FOLDER, SENTINELS_FOLDER)
+            for path in folder.glob(f"{name}/*")
+        ]
+        for name in [*beside, *([CALIBRATION_FILE] if manifest.has_calibration else [])]:
+            if not (placed_in / name).exists():
+                (folder / name).rename(placed_in / name)
+        return Unpacked(folder=placed_in, manifest=manifest, placed=tuple(placed), kept=tuple(kept))
 
 
 def read_manifest(bundle: Path) -> Manifest:
@@ -120,7 +142,6 @@ class _Member(tarfile.TarInfo):
 
 
 def _extract(archive: tarfile.TarFile, manifest: Manifest, folder: Path) -> None:
-    """Write every file that the manifest names into the folder, each as it says."""
     missing = {entry.path: entry.sha256 for entry in manifest.files}
     room = _MOST_BYTES
     while member := archive.next():
@@ -190,11 +211,14 @@ def _check(folder: Path, manifest: Manifest) -> None:
         run = folder / "runs" / slug
         record = RECORD_FILE.read(run / RECORD_NAME)
         _check_owner(run / RECORD_NAME, (record.machine, record.variant), (manifest.machine, slug))
-        if manifest.with_traces and not all(
-            (run / trace).exists() for trace in trace_paths(record)
-        ):
+        if manifest.with_traces and why_no_trace(run, record):
             raise RecordError(f"lacks the trace of {slug}")
-        _check_tables(run / TABLES_FOLDER, can_be_made_anew=manifest.with_traces)
+        try:
+            read_trace_tables(run / TABLES_FOLDER)
+        except TableError:  # where the trace comes along, those of another version are left out
+            if not manifest.with_traces:
+                raise
+            shutil.rmtree(run / TABLES_FOLDER, ignore_errors=True)
     for slug in manifest.searches:
         path = folder / SEARCHES_FOLDER / f"{slug}.json"
         found = SEARCH_FILE.read(path)
@@ -209,41 +233,6 @@ def _check(folder: Path, manifest: Manifest) -> None:
 def _check_owner(path: Path, found: tuple[str, ...], expected: tuple[str, ...]) -> None:
     if found != expected:
         raise RecordError(f"{path} is of {' on '.join(reversed(found))}")
-
-
-def _check_tables(folder: Path, *, can_be_made_anew: bool) -> None:
-    """Tables of another version's columns are left out where the trace comes along, so that a study
-    can go on.
-    """
-    try:
-        read_trace_tables(folder)
-    except TableError:
-        if not can_be_made_anew:
-            raise
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _put_in_place(unpacked: Path, folder: Path, manifest: Manifest) -> Unpacked:
-    """A run is moved as a whole, so that an interruption leaves whole runs."""
-    (folder / "runs").mkdir(parents=True, exist_ok=True)
-    kept = [slug for slug in manifest.variants if (folder / "runs" / slug / RECORD_NAME).exists()]
-    placed = [slug for slug in manifest.variants if slug not in kept]
-    for slug in placed:
-        shutil.rmtree(folder / "runs" / slug, ignore_errors=True)
-        (unpacked / "runs" / slug).rename(folder / "runs" / slug)
-    # Of a bundle without searches or sentinels they are empty; without them, they would count as
-    # not unpacked.
-    for name in (SEARCHES_FOLDER, SENTINELS_FOLDER):
-        (folder / name).mkdir(exist_ok=True)
-    beside = [
-        f"{path.parent.name}/{path.name}"
-        for name in (SEARCHES_FOLDER, SENTINELS_FOLDER)
-        for path in unpacked.glob(f"{name}/*")
-    ]
-    for name in [*beside, *([CALIBRATION_FILE] if manifest.has_calibration else [])]:
-        if not (folder / name).exists():
-            (unpacked / name).rename(folder / name)
-    return Unpacked(folder=folder, manifest=manifest, placed=tuple(placed), kept=tuple(kept))
 
 
 @contextmanager

@@ -296,7 +296,6 @@ def _names(rows: Sequence[Row], verdicts: Collection[str], *, say: str) -> list[
 
 
 def _the_first(names: Sequence[str]) -> str:
-    """In a line; the tables have them all."""
     further = len(names) - _NAMED_IN_HEADLINE
     return ", ".join(names[:_NAMED_IN_HEADLINE]) + (f" and {further} more" if further > 0 else "")
 

@@ -114,7 +114,6 @@ def write_sections(arguments: Namespace) -> None:
 
 
 def _read_with_findings(table: Table, path: Path | None) -> tuple[pd.DataFrame, Sequence[Finding]]:
-    """A table, and the findings beside it; without a path, no rows and none."""
     if path is None:
         return table.from_rows([]), ()
     return table.read_csv(path), read_findings(path.with_name("findings.json"))

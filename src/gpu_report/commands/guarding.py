@@ -78,7 +78,10 @@ def guard(arguments: Namespace) -> int:
             reference = getattr(arguments, name) or WORKTREE
             written = [file for file in (arguments.json, arguments.markdown) if file is not None]
             folder, words = stack.enter_context(checked_out(reference, written=written))
-            sides.append(_version(arguments, name, folder, words))
+            python = shutil.which(getattr(arguments, f"{name}_python") or "") or sys.executable
+            words += f", {python}" * (python != sys.executable)
+            absolute = str(Path(python).absolute())
+            sides.append(Version(name=name, folder=folder, words=words, python=absolute))
         tasks = {name: _task(name, arguments) for name in arguments.configurations}
         in_one_folder = sides[0].folder == sides[1].folder
 
@@ -192,12 +195,6 @@ def _check(arguments: Namespace) -> None:
         with write_errors(file):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(b"")  # so that a failure is found now, and no older verdict stays
-
-
-def _version(arguments: Namespace, name: str, folder: Path, words: str) -> Version:
-    python = shutil.which(getattr(arguments, f"{name}_python") or "") or sys.executable
-    words += f", {python}" * (python != sys.executable)
-    return Version(name=name, folder=folder, words=words, python=str(Path(python).absolute()))
 
 
 def _task(name: str, arguments: Namespace) -> dict[str, Any]:

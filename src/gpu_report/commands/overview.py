@@ -8,7 +8,7 @@ from typing import Final
 
 from rich.table import Table
 
-from gpu_report.bundles.manifest import trace_paths
+from gpu_report.bundles.manifest import why_no_trace
 from gpu_report.bundles.shown_machines import MACHINES, ShownMachine, choose_machines
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.errors import RecordError
@@ -193,11 +193,8 @@ def state_of(results: ResultsFolder, asked: Asked) -> State:
     measured_at = record.provenance.measured_at
     if isinstance(record, SearchRecord):
         return State(name="measured", reason=measured_at)
-    if not all((path.parent / trace).exists() for trace in trace_paths(record)):
-        return State(
-            name="out of date",
-            reason=f"its trace is gone; measure it again with gpu-report run {asked.slug}",
-        )
+    if why := why_no_trace(path.parent, record):
+        return State(name="out of date", reason=why)
     variant, cores = record.as_variant(), int(record.environment.get("cpu_cores") or 0)
     now = training_threads(
         variant.device_type, sharing=variant.devices // record.hosts, cores=cores

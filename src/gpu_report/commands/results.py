@@ -6,9 +6,10 @@ from argparse import Namespace
 from dataclasses import replace
 from itertools import chain
 
+from gpu_report.answers.finding import write_findings
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.records.calibration import CALIBRATION_FILE
-from gpu_report.records.record import read_points
+from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, read_points
 from gpu_report.storage.files import write_text_atomically
 from gpu_report.tables import MADE_BY, Measured
 from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
@@ -21,7 +22,6 @@ def tabulate_trace(arguments: Namespace) -> None:
     """Write the tables of one variant's trace; a variant without a trace gets tables
     without rows.
     """
-    from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER
     from gpu_report.traces.tables import as_csv, tabulate_trace_of
 
     rich_folder = arguments.trace.with_name(RICH_TRACE_FOLDER)
@@ -89,7 +89,6 @@ def compare_machines(arguments: Namespace) -> None:
 
 def derive_findings(arguments: Namespace) -> None:
     """Write the findings that follow from the study's tables, beside these."""
-    from gpu_report.answers.finding import write_findings
     from gpu_report.answers.questions import derive_findings as derive
 
     results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
@@ -98,7 +97,6 @@ def derive_findings(arguments: Namespace) -> None:
 
 def derive_comparison(arguments: Namespace) -> None:
     """Write the findings that follow from the comparison of machines, beside it."""
-    from gpu_report.answers.finding import write_findings
     from gpu_report.answers.machines import derive_comparison as derive_from
 
     write_findings(

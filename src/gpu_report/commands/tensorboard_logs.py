@@ -19,6 +19,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.plugins.hparams import metadata, summary_v2
+from tensorboard.plugins.hparams.api_pb2 import Status
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo
+from tensorboard.summary.writer.record_writer import RecordWriter
+
 from gpu_report.glossary import PER_PROCESS
 from gpu_report.records.record import Epoch, Record
 from gpu_report.storage.files import list_content, replaced_folder, write_errors
@@ -46,32 +53,23 @@ def write_tensorboard_logs(
     """
     with write_errors(folder), replaced_folder(folder) as built:
         for record in records:
-            _write_variant(record, records, trace_files.get(record.variant), built / record.variant)
+            of_variant = built / record.variant
+            of_variant.mkdir()
+            with (of_variant / EVENT_FILE).open("wb") as file:
+                writer = RecordWriter(file)
+                for event in _events(record, records):
+                    writer.write(event.SerializeToString(deterministic=True))
+            trace_file = trace_files.get(record.variant)
+            if trace_file is not None:
+                target = of_variant / trace_file.name
+                try:
+                    os.link(trace_file, target)
+                except OSError:
+                    shutil.copyfile(trace_file, target)
     list_content(folder)
 
 
-def _write_variant(
-    record: Record, records: Sequence[Record], trace_file: Path | None, folder: Path
-) -> None:
-    from tensorboard.summary.writer.record_writer import RecordWriter
-
-    folder.mkdir()
-    with (folder / EVENT_FILE).open("wb") as file:
-        writer = RecordWriter(file)
-        for event in _events(record, records):
-            writer.write(event.SerializeToString(deterministic=True))
-    if trace_file is not None:
-        target = folder / trace_file.name
-        try:
-            os.link(trace_file, target)
-        except OSError:
-            shutil.copyfile(trace_file, target)
-
-
 def _events(record: Record, records: Sequence[Record]) -> Iterator[Any]:
-    from tensorboard.compat.proto.event_pb2 import Event
-    from tensorboard.compat.proto.summary_pb2 import Summary
-
     began = (
         record.repetitions[0].started_at if record.repetitions else record.provenance.measured_at
     )
@@ -86,11 +84,6 @@ def _events(record: Record, records: Sequence[Record]) -> Iterator[Any]:
 
 def _hyperparameters(record: Record, records: Sequence[Record], began_s: float) -> Iterator[Any]:
     """What the study varies and measures, this variant's place in it, and how it ended."""
-    from tensorboard.compat.proto.summary_pb2 import Summary
-    from tensorboard.plugins.hparams import metadata, summary_v2
-    from tensorboard.plugins.hparams.api_pb2 import Status
-    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo
-
     axes = [_axes(each) for each in records]
     yield summary_v2.hparams_config_pb(
         hparams=[

@@ -249,7 +249,6 @@ class _Watched:
         return {**found, "step_ms": self._rates.step_ms, wait: self._rates.data_wait}
 
     def _of_script(self) -> dict[str, float]:
-        """Of the script and all that it has started."""
         alive: dict[int, psutil.Process] = {}
         for pid in self.pids:
             with suppress(psutil.Error):
@@ -274,7 +273,6 @@ class _Watched:
 
 
 def _means(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Of each value over the samples that have it."""
     names = dict.fromkeys(name for each in samples for name in each)
     return {
         name: statistics.fmean(each[name] for each in samples if name in each) for name in names

@@ -13,7 +13,6 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -62,7 +61,19 @@ def main() -> None:
         if task.configfile:
             send(_of_study(task))
         else:
-            _train_function(task, send)
+            from gpu_report.user_training.process import OwnTraining, train_and_send
+
+            _require_own(task, task.training["build"])
+            training = OwnTraining(
+                **task.training,
+                seed=task.index,
+                least_s=PATIENCE_S / 2,
+                is_profiled=bool(task.trace_folder),
+            )
+            train_and_send(
+                lambda: training, lambda found: send(_of_function(task, training, found))
+            )
+            os._exit(0)  # PyTorch would need a second to tidy up what nobody uses
     except msgspec.DecodeError as error:
         send(
             Answer(status="failed", reason=f"this side has another version of gpu-report: {error}")
@@ -78,21 +89,6 @@ def _end_with_input() -> None:
     while os.read(_STDIN, 1):
         continue
     os._exit(0)
-
-
-def _train_function(task: Task, send: Callable[[Answer], None]) -> None:
-    """A training of the user's own, for as long as the task says."""
-    from gpu_report.user_training.process import OwnTraining, train_and_send
-
-    _require_own(task, task.training["build"])
-    training = OwnTraining(
-        **task.training,
-        seed=task.index,
-        least_s=PATIENCE_S / 2,
-        is_profiled=bool(task.trace_folder),
-    )
-    train_and_send(lambda: training, lambda found: send(_of_function(task, training, found)))
-    os._exit(0)  # PyTorch would need a second to tidy up what nobody uses
 
 
 def _of_function(task: Task, training: "OwnTraining", found: "OwnResult | Stopped") -> Answer:
@@ -124,7 +120,6 @@ def _of_function(task: Task, training: "OwnTraining", found: "OwnResult | Stoppe
 
 
 def _of_study(task: Task) -> Answer:
-    """A repetition of one of the study's configurations, as the study measures it."""
     machine = find_machine(Path(task.machine_file))
     study = load_study(read_config(Path(task.configfile)), devices=machine.devices)
     measurement = study.measurement(task.configuration)

@@ -5,12 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpu_report.bundles.manifest import trace_paths
 from gpu_report.cli import main
 from gpu_report.commands.overview import state_of, waiting
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.records import provenance
-from gpu_report.records.record import RECORD_FILE
+from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, TRACE_FOLDER
 from gpu_report.study.cluster import description_file, read_requests
 from gpu_report.study.machine import Accelerator, Machine, write_description
 from tests.factories import CONFIG, ENVIRONMENT, make_record, make_study
@@ -89,8 +88,9 @@ def test_a_record_of_other_threads_than_are_asked_for_is_out_of_date(
     )
     results = ResultsFolder(resolved=ResolvedStudy.of("xeon-8c", study), machine_folder=tmp_path)
     RECORD_FILE.write(record, results.record_file(variant.slug))
-    for trace in trace_paths(record):
-        path = results.record_file(variant.slug).parent / trace
+    assert record.profile is not None
+    for folder in (TRACE_FOLDER, RICH_TRACE_FOLDER):
+        path = results.record_file(variant.slug).parent / folder / record.profile.trace_file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
 
