@@ -29,7 +29,6 @@ from gpu_report.study.search import NEAR, RESOLUTION, BatchSearch, Bounds
 from gpu_report.tables.marks import load_in_words
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, ratio_of_means, summarise
 from gpu_report.user_training.card import Card
-from gpu_report.user_training.named_step import require_built_in
 from gpu_report.user_training.process import (
     Factory,
     OwnResult,
@@ -40,6 +39,7 @@ from gpu_report.user_training.process import (
     require_whole,
     train_in_fresh_process,
 )
+from gpu_report.user_training.run import require_built_in
 
 MOST_PROBES: Final = 12
 _GROWTH: Final = 32

@@ -51,9 +51,8 @@ from gpu_report.measure.processes import (
 )
 from gpu_report.measure.run import PATIENCE_S, Stopped
 from gpu_report.study.options import Optimization, joined
-from gpu_report.user_training.named_step import built_in_step
 from gpu_report.user_training.restoring import left_as_found, modules_within
-from gpu_report.user_training.run import Measured, StepRun
+from gpu_report.user_training.run import Measured, StepRun, built_in_step
 from gpu_report.user_training.workload import (
     IMAGES,
     Step,

@@ -67,8 +67,7 @@ from gpu_report.traces.tables import (
 from gpu_report.traces.timed import TimedStep, of_timed_steps
 from gpu_report.traces.trace import HOST, Trace
 from gpu_report.user_training.card import Card
-from gpu_report.user_training.named_step import measure_built_in
-from gpu_report.user_training.run import Measured, measure_own_step
+from gpu_report.user_training.run import Measured, measure_built_in, measure_own_step
 from gpu_report.words import device_in_words
 
 if TYPE_CHECKING:

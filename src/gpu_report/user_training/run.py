@@ -1,9 +1,12 @@
-"""Measuring a step of a user's own in this process, within the seconds that they give: timed
-blocks, then a profile.
+"""Measuring a step of a user's own, or of a built-in workload by its name, in this process, within
+the seconds that they give: timed blocks, then a profile.
 
 first steps -> how many steps a block has, and what time is kept for the profile -> blocks until
 they have settled and enough is timed, by the rules of the study with a block for an epoch -> a
 light profile of a few steps
+
+name -> a study of one configuration, checked as any other -> build_training -> TrainingStep ->
+StepRun
 
 The first block with a new batch size, such as that of an epoch's smaller last batch, is not timed:
 a study has such steps in its warm-up epoch.
@@ -15,11 +18,12 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 import psutil
@@ -28,24 +32,33 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.profiler import record_function
 
-from gpu_report.errors import GpuReportError, ProfileError
+from gpu_report.errors import ConfigError, GpuReportError, MachineError, ProfileError
+from gpu_report.measure.arithmetic import why_not_computed
+from gpu_report.measure.building import build_training, load_seeded, why_not_applied
 from gpu_report.measure.memory import MemoryMeter
 from gpu_report.measure.profiling import LIGHT, TraceRecorder
 from gpu_report.measure.progress import load_between, read_cpu_times
 from gpu_report.measure.run import MOST_LIGHT_PROFILES, profiler_warm_up_steps, trace_name
+from gpu_report.measure.threads import training_threads
 from gpu_report.measure.timing import synchronize
 from gpu_report.measure.training import is_enough, time_steps, warm_up
 from gpu_report.measure.world import ALONE
 from gpu_report.records.record import Load, MemoryKind, is_as_timed
-from gpu_report.study.study import Protocol
+from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, WITH_PLAIN_STEPS
+from gpu_report.study.machine import device_name
+from gpu_report.study.options import Optimization
+from gpu_report.study.single import BuiltInOptions, single_study
+from gpu_report.study.study import Measurement, Protocol
 from gpu_report.user_training.ranks import Ranks
 from gpu_report.user_training.restoring import left_as_found, modules_within
 from gpu_report.user_training.step_counts import BatchSizes
 from gpu_report.user_training.workload import (
     EXPECTED,
     CalledStep,
+    Loading,
     LossFunction,
     Step,
+    TrainingStep,
     UserWorkload,
     chosen_device,
     in_one_line,
@@ -72,6 +85,7 @@ _GROWTH: Final = 10
 _LEAST_PROFILED_STEPS: Final = 2
 _SLOWED: Final = 1.5
 """What a step under the profiler is expected to take at most, in timed ones."""
+_STEPS_PER_EPOCH: Final = 8
 _READING_S: Final = 1.0
 _READING_SHARE: Final = 0.1
 """Kept for writing and reading the trace: a second and this part of all."""
@@ -216,6 +230,123 @@ def measure_own_step(
             loader_workers=getattr(loader, "num_workers", None),
             keeps_workers=getattr(loader, "persistent_workers", True),
         )
+
+
+def measure_built_in(
+    name: str, options: BuiltInOptions, *, device: str, began_s: float, seconds: float
+) -> Measured:
+    """Measure what `gpu_report.profile` is given by name; this process is left as it was found.
+
+    Raises:
+        ConfigError: there is no such workload, or it has no such data set, size or precision.
+        ProfileError: the batch size is missing, or several configurations are asked for.
+        MachineError: there is no such device, or it cannot compute in the precision.
+        WorkloadError: the data set holds less than a batch, or cannot be read.
+    """
+    deadline_s = deadline(began_s, seconds)
+    one_epoch = replace(options, epochs=1) if options.epochs is None else options
+    measurement, on = _measurement(name, one_epoch, device=device)
+    with left_as_found([], optimizer=None, loader=None, device=on):
+        step = _built(measurement, on)
+        run = StepRun(
+            step,
+            device=on,
+            may_be_on_host=False,
+            loader_workers=measurement.variant.workers,
+            deadline_s=deadline_s,
+            most_steps=math.inf
+            if options.epochs is None
+            else options.epochs * len(step.training.train_loader),
+        )
+        return replace(run.measure(), loader_workers=measurement.variant.workers)
+
+
+def built_in_step(
+    name: str,
+    *,
+    samples: int | None,
+    size: str | None,
+    precision: str,
+    device: str,
+    optimization: Optimization,
+) -> TrainingStep:
+    """The step of a built-in workload, which may have more samples than its training set.
+
+    With accumulation they are those of one of the batches whose gradients it adds up.
+
+    Raises:
+        ConfigError, ProfileError, MachineError, WorkloadError: as `measure_built_in`.
+    """
+    options = BuiltInOptions(
+        batch_size=samples and samples * optimization.accumulation,
+        size=size,
+        precision=precision,
+        epochs=1,
+    )
+    row = {"optimization": optimization.name, "steps_per_epoch": _STEPS_PER_EPOCH}
+    measurement, on = _measurement(name, options, device=device, row=row)
+    return _built(measurement, on)
+
+
+def require_built_in(name: str) -> None:
+    """Check the name of a workload whose steps are plain.
+
+    Raises:
+        ConfigError: there is none of it.
+    """
+    if name in WITH_PLAIN_STEPS:
+        return
+    why = (
+        "trains on files or by loops of its own: measure it with gpu-report run"
+        if name in BUILT_IN_WORKLOADS
+        else "is unknown"
+    )
+    raise ConfigError(
+        f"model: {name!r} {why}; use one of {', '.join(WITH_PLAIN_STEPS)}, or a model of your own"
+    )
+
+
+def _measurement(
+    name: str,
+    options: BuiltInOptions,
+    *,
+    device: str,
+    row: Mapping[str, Any] = MappingProxyType({}),
+) -> tuple[Measurement, torch.device]:
+    require_built_in(name)
+    if options.batch_size is None:
+        raise ProfileError(
+            f"batch_size: none was given; expected the samples of a step of {name}, for instance 64"
+        )
+    given = {**vars(options), "device": None if device == "auto" else device, **row}
+    dataset = given.pop("dataset")
+    found = torch.accelerator.current_accelerator(check_available=True)
+    accelerators = range(torch.accelerator.device_count()) if found else ()
+    here = ["cpu", *(device_name(found.type, index) for index in accelerators if found)]
+    study = single_study(name, given, devices=here, dataset=dataset)
+    if len(study.variants) != 1:
+        raise ProfileError(
+            f"model: {len(study.variants)} configurations of {name} are asked for; expected one"
+        )
+    measurement = study.measurement(study.variants[0].slug)
+    variant = measurement.variant
+    on, _ = chosen_device(variant.device, None)
+    if reason := why_not_computed(variant.precision, on):
+        raise MachineError(f"precision: {reason}")
+    if why := why_not_applied(variant.options, variant.precision, on):
+        raise MachineError(f"options: {why}")
+    return measurement, on
+
+
+def _built(measurement: Measurement, device: torch.device) -> TrainingStep:
+    variant = measurement.variant
+    workload = load_seeded(measurement, seed=variant.seed)
+    training = build_training(
+        workload, variant, device=device, seed=variant.seed, steps_per_epoch=variant.steps_per_epoch
+    )
+    torch.set_num_threads(training_threads(variant.device_type))
+    training.model.train()
+    return TrainingStep(training, loading=Loading(training.train_loader))
 
 
 def deadline(began_s: float, seconds: Any) -> float:
