@@ -167,7 +167,6 @@ _IN_WORDS: Final[Mapping[str, Callable[[str], str]]] = {
     "options": optimization_in_words,
     "parallelism": parallelism_words,
 }
-"""What says a field in a sentence, where that is no number."""
 _NOUNS: Final = {"workers": "DataLoader worker", "epochs": "epoch"}
 
 

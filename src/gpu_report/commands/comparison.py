@@ -138,39 +138,26 @@ class Comparison:
             )
 
     @property
-    def mean(self) -> str:
-        """The geometric mean of all changes of time, as a sentence; empty where it is of
-        one alone.
-        """
-        ratios = [
-            1 + row["change"]
-            for row in self.rows
-            if row["compared"] == TIME and not math.isnan(row["change"])
-        ]
-        if len(ratios) < 2:
-            return ""
-        mean = signed(share(statistics.geometric_mean(ratios) - 1)).plain()
-        return f"geometric mean of {len(ratios)} changes in time per step: {mean}"
-
-    @property
-    def resolution(self) -> str:
-        """What could have been seen, as a sentence."""
-        found = [
-            row["detectable"]
-            for row in self.rows
-            if row["compared"] == TIME and row["detectable"] > 0
-        ]
-        if not found:
-            return ""
-        least, most = (share(each).plain() for each in (min(found), max(found)))
-        range_of = least if least == most else f"{least} to {most}, depending on the configuration,"
-        return f"a slowdown of {range_of} is found with a probability of {share(POWER).plain()}"
-
-    @property
     def endings(self) -> list[str]:
-        """Sentences behind the tables."""
+        """Sentences behind the tables: the mean of several changes and what could have been seen
+        first.
+        """
+        times = [row for row in self.rows if row["compared"] == TIME]
+        ratios = [1 + row["change"] for row in times if not math.isnan(row["change"])]
+        seen = [row["detectable"] for row in times if row["detectable"] > 0]
+        found = []
+        if len(ratios) > 1:
+            mean = signed(share(statistics.geometric_mean(ratios) - 1)).plain()
+            found.append(f"geometric mean of {len(ratios)} changes in time per step: {mean}")
+        if seen:
+            least, most = (share(each).plain() for each in (min(seen), max(seen)))
+            range_of = f"{least} to {most}, depending on the configuration,"
+            found.append(
+                f"a slowdown of {least if least == most else range_of} is found with a probability "
+                f"of {share(POWER).plain()}"
+            )
         return [
-            *filter(None, (self.mean, self.resolution)),
+            *found,
             *(f"only before: {name}" for name in self.missing),
             *(f"only after: {name}" for name in self.new),
             *self.notes,
