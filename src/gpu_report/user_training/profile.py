@@ -354,7 +354,25 @@ class Profile(Card):
         """
         before = [*paragraph("limit", self._verdict()), *paragraph("why", self._times())]
         if self.parts:
-            before += paragraph("", self._shares())
+            parts = sorted(self.parts.items(), key=lambda part: -part[1])
+            shares = ", ".join(
+                f"{PARTS_IN_WORDS[name]} {share(part).plain()}"
+                for name, part in parts
+                if part >= _SHOWN_FROM
+            )
+            on = self.measured.device.partition(":")[0]
+            rows = [
+                row
+                for row in Gate(self.rows).rows(CATEGORY_TIMES, "self_ms", "share")
+                if row["device"] == on and parts[0][0] != "loader"
+            ]
+            where = " and ".join(
+                f"{row['category']} ({share(row['share']).plain()})"
+                for row in sorted(rows, key=lambda row: -row["self_ms"])[:_MOST_CATEGORIES]
+            )
+            if where:
+                shares += f"; most {'operation' if on == CPU else 'GPU'} time: {where}"
+            before += paragraph("", shares)
         kind = {"allocator": "PyTorch's allocator", "resident set": "resident set of this process"}
         after = paragraph(
             "memory",
@@ -398,33 +416,6 @@ class Profile(Card):
                 "in one process",
                 *doubts,
             ]
-        )
-
-    def _shares(self) -> str:
-        parts = sorted(self.parts.items(), key=lambda part: -part[1])
-        listed = ", ".join(
-            f"{PARTS_IN_WORDS[name]} {share(part).plain()}"
-            for name, part in parts
-            if part >= _SHOWN_FROM
-        )
-        on = self.measured.device.partition(":")[0]
-        rows = [
-            row
-            for row in Gate(self.rows).rows(CATEGORY_TIMES, "self_ms", "share")
-            if row["device"] == on
-        ]
-        longest = (
-            sorted(rows, key=lambda row: -row["self_ms"])[:_MOST_CATEGORIES]
-            if parts[0][0] != "loader"
-            else []
-        )
-        where = " and ".join(
-            f"{row['category']} ({share(row['share']).plain()})" for row in longest
-        )
-        return (
-            f"{listed}; most {'operation' if on == CPU else 'GPU'} time: {where}"
-            if where
-            else listed
         )
 
     def _next(self) -> Iterator[list[str]]:
